@@ -9,11 +9,16 @@ PREFIX ?= /usr/local
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/    make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 24
 
-check: ## the edit loop: format, clippy, and the tests that need nothing but a compiler
+# The crates that the edit loop tests: CRATES="engine linux", or those with changes since the branch `main`, or all.
+BASE := $(shell git merge-base HEAD main 2>/dev/null || echo HEAD)
+CHANGED := $(shell git diff --name-only $(BASE) -- crates 2>/dev/null | cut -d / -f 2 | sort -u)
+CRATES ?= $(CHANGED)
+
+check: ## the edit loop: format, clippy, unit tests of the crates that changed (CRATES="model engine" names them)
 	@scripts/setup build
 	@cargo fmt --all --check
-	@cargo clippy --workspace --all-targets --quiet -- -D warnings
-	@cargo test --quiet --workspace --exclude tests --exclude fuzz --lib --bins
+	@cargo clippy --workspace --lib --bins --quiet -- -D warnings
+	@cargo test --quiet $(if $(filter-out spoke,$(or $(CRATES),all)),--lib) --bins $(or $(CRATES:%=--package %),--workspace --exclude tests --exclude fuzz)
 
 demo: ## the main job, seen
 	@scripts/setup demo

@@ -1,9 +1,9 @@
 //! Third-party plugins that make whole attachments: a network of the engine may be any CNI
 //! configuration list.
 //!
-//! A runtime that makes attachments in two steps (libnetwork) has no namespace yet when it must be
-//! told the addresses. Then the plugins work in a namespace of ours, where the interface is parked
-//! until it is joined: from there it is moved, and back into it before the plugins' DEL.
+//! A runtime that makes attachments in two steps (libnetwork) needs the addresses before it has a
+//! namespace. Then the plugins work in a namespace of Spoke's, where the interface is parked until
+//! it joins: from there it is moved, and back into it before the plugins' DEL.
 
 mod name;
 mod parking;
@@ -31,9 +31,9 @@ use parking::Parking;
 pub struct Chain {
     /// Where results are, and parked interfaces.
     directory: PathBuf,
-    /// What an interface is called in the host's namespace until its runtime takes it.
+    /// The name of an interface in the host's namespace until its runtime takes it.
     waiting: fn(&AttachmentId) -> Result<IfName>,
-    /// Hears what a person should know, and what plugins complain of.
+    /// Receives warnings for a person, and plugins' standard error.
     report: fn(&str),
 }
 
@@ -45,8 +45,8 @@ struct Subject<'a> {
 }
 
 impl Chain {
-    /// Keeps what it must know below `directory`, which goes with the boot. `waiting` names
-    /// interfaces that wait in the host's namespace; `tell` hears what a person should know.
+    /// Keeps its state below `directory`, which does not outlive the boot. `waiting` names
+    /// interfaces that wait in the host's namespace; `report` receives warnings for a person.
     pub fn new(
         directory: &Path,
         waiting: fn(&AttachmentId) -> Result<IfName>,
@@ -55,11 +55,11 @@ impl Chain {
         Self { directory: directory.to_owned(), waiting, report }
     }
 
-    /// Calls the plugins' ADD and returns what they chose: in the attachment's sandbox, or in a
-    /// namespace of ours where it has none yet.
+    /// Calls the plugins' ADD and returns their choices: in the attachment's sandbox, or in a
+    /// namespace of Spoke's where there is none yet.
     ///
     /// # Errors
-    /// What the first plugin said that failed.
+    /// The error of the first plugin that failed.
     pub fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         let subject = Subject::of(attachment)?;
         let netns = match &attachment.sandbox {
@@ -81,7 +81,7 @@ impl Chain {
         })
     }
 
-    /// What an attachment became whose plugins worked in its sandbox.
+    /// The result of an attachment whose plugins worked in its sandbox.
     ///
     /// # Errors
     /// Where their result is gone.
@@ -152,11 +152,11 @@ impl Chain {
         Ok(())
     }
 
-    /// Calls the plugins' DEL. Where some are not installed any more, that is told, the others are
+    /// Calls the plugins' DEL. Where some are no longer installed, that is reported, the others are
     /// called, and the attachment is gone all the same.
     ///
     /// # Errors
-    /// What the first plugin said that failed, where all are there.
+    /// The error of the first plugin that failed, where all are installed.
     pub fn detach(&self, attachment: &Attachment) -> Result<()> {
         let withdrawn = self.withdraw(attachment);
         let parking = self.parking(attachment);
@@ -195,6 +195,7 @@ impl Chain {
             attachment.id,
             advice(&missing, &subject.path)
         ));
+        // Some plugins are missing, which is reported; the attachment is gone all the same.
         let _ = self.with(subject, |runtime| runtime.abandon(&subject.list, &target));
         if !parking.is_there()
             && let Some(Ok(sandbox)) = sandbox.map(open)
@@ -204,11 +205,11 @@ impl Chain {
         Ok(())
     }
 
-    /// Calls the plugins' CHECK. Of what was joined later the runtime has changed too much for them
-    /// to know it again: there the interface alone is looked for.
+    /// Calls the plugins' CHECK. An interface that joined later was changed too much by the runtime
+    /// for the plugins: there only its existence is checked.
     ///
     /// # Errors
-    /// What is not as it should be.
+    /// What differs.
     pub fn check(&self, attachment: &Attachment) -> Result<()> {
         let subject = Subject::of(attachment)?;
         match (&attachment.sandbox, self.parking(attachment).is_there()) {
@@ -311,7 +312,7 @@ impl<'a> Subject<'a> {
         Ok(Self { attachment, list, path: chain.path.clone() })
     }
 
-    /// What the plugins are told: who it is, and what was asked for of addresses.
+    /// The plugins' parameters: the identity, and the requested addresses.
     fn target(&self, netns: &Path) -> Target {
         let id = &self.attachment.id;
         let netns = netns.display().to_string();
@@ -330,7 +331,7 @@ impl<'a> Subject<'a> {
         target
     }
 
-    /// What the interface is called in the sandbox.
+    /// The name of the interface in the sandbox.
     fn name(&self) -> &IfName {
         let link = self.attachment.wiring.link.as_ref();
         link.and_then(|link| link.name.as_ref()).unwrap_or(&self.attachment.id.ifname)

@@ -1,4 +1,4 @@
-//! The engine's port to the address sources that CNI knows beside the book: the directory of the
+//! The engine's port to the address sources that CNI knows beside the store: the directory of the
 //! reference plugin `host-local`, and third-party IPAM plugins.
 
 mod dhcp;
@@ -16,7 +16,7 @@ use model::{Attachment, Network, Result};
 
 use directory::Directory;
 
-/// The address sources beside the book.
+/// The address sources beside the store.
 #[derive(Clone, Debug)]
 pub struct Delegates {
     /// `/proc/stat` and `/dev`: they know since when this boot is.

@@ -20,10 +20,10 @@ use model::{AttachmentId, Dhcp, Error, InterfaceAddress, Mac, NetworkName, Resul
 pub use client::Daemon;
 pub use server::{Server, Stopped};
 
-/// Where the reference's daemon listens, and ours where it is not told otherwise.
+/// The socket of the reference's daemon, and of Spoke's by default.
 pub const SOCKET: &str = "/run/cni/dhcp.sock";
 
-/// What a plugin tells the daemon about whose address it is.
+/// The owner of an address, as a plugin names it to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject {
     /// The attachment.
@@ -32,11 +32,11 @@ pub struct Subject {
     pub netns: PathBuf,
     /// The hardware address of its link, by which that is found where it has another name.
     pub mac: Option<Mac>,
-    /// What to ask the server for.
+    /// The request to the server.
     pub dhcp: Dhcp,
 }
 
-/// What a DHCP server gave, as the daemon tells it.
+/// A DHCP server's answer, as the daemon passes it on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Given {
     /// The address.
@@ -47,7 +47,7 @@ pub struct Given {
     pub dns: model::Dns,
 }
 
-/// What the daemon does for those who call it.
+/// The daemon's service for its callers.
 pub trait Service: Send + Sync {
     /// Gets a lease and keeps it alive; the one that there is, where there is one.
     ///
@@ -55,10 +55,10 @@ pub trait Service: Send + Sync {
     /// [`model::Kind::TryAgain`] where no server answers.
     fn allocate(&self, subject: &Subject) -> Result<Given>;
 
-    /// Gives a lease back; without one nothing happens.
+    /// Releases a lease; no effect without one.
     ///
     /// # Errors
-    /// Where it cannot be forgotten.
+    /// Where it cannot be deleted.
     fn release(&self, subject: &Subject) -> Result<()>;
 
     /// The lease that there is.
@@ -67,7 +67,7 @@ pub trait Service: Send + Sync {
     /// [`model::Kind::NotFound`] where there is none.
     fn check(&self, subject: &Subject) -> Result<Given>;
 
-    /// Gives back every lease of the network that `valid` does not list.
+    /// Releases every lease of the network that `valid` does not list.
     ///
     /// # Errors
     /// As [`Service::release`].

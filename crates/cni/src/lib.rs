@@ -1,8 +1,8 @@
-//! CNI, all versions: the plugins that runtimes execute, and foreign plugins that we execute.
+//! CNI, all versions: the plugins that runtimes execute, and third-party plugins that we execute.
 //!
 //! [`run`] is a plugin from its environment and standard input to its standard output and exit
 //! code, with everything injected. [`Delegates`] is the engine's port to the address sources that
-//! CNI knows beside the book. [`runtime`] is the other side: it executes the plugins of lists.
+//! CNI knows beside the store. [`runtime`] is the other side: it executes the plugins of lists.
 //! [`wire`] is the protocol, for both ends. [`list`] and [`mod@reference`] read what others keep on
 //! disk.
 

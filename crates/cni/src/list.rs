@@ -11,7 +11,7 @@ use crate::wire::{Node, Object};
 /// A larger file is no network configuration.
 const LARGEST: u64 = 1 << 20;
 
-/// What a configuration says of its network.
+/// A network that a configuration declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// Its name.
@@ -22,8 +22,8 @@ pub struct Declared {
     pub subnets: Vec<IpNet>,
 }
 
-/// What the configuration files of a directory declare, in the order of their names. A file that
-/// cannot be read declares nothing.
+/// The networks that the configuration files of a directory declare, in the order of their names. A
+/// file that cannot be read declares nothing.
 pub fn declared(directory: &Path) -> Vec<Declared> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let is_config = |path: &PathBuf| {

@@ -1,4 +1,4 @@
-//! What `CNI_NETNS` names, found out before anything is done.
+//! The namespace in `CNI_NETNS`, checked before any change.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use netlink::Netns;
 /// `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS: i64 = 0x6e73_6673;
 
-/// What is at a path.
+/// The kind of what is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// A namespace that is not ours, with its inode.
+    /// Another namespace than Spoke's own, with its inode.
     Other(u64),
     /// The namespace of this process, with its inode.
     Own(u64),
@@ -19,9 +19,9 @@ pub enum Found {
     Nothing(String),
 }
 
-/// Looks at namespaces.
+/// Opens namespaces.
 pub trait Namespaces {
-    /// What is at `path`.
+    /// Checks what is at `path`.
     fn look(&self, path: &Path) -> Result<Found>;
 }
 
@@ -46,7 +46,7 @@ impl Namespaces for Kernel {
     }
 }
 
-/// What is at a path that is no namespace, in the words of the reference.
+/// The kind of a file that is no namespace, in the words of the reference.
 fn instead(path: &Path, error: &Error) -> String {
     match rustix::fs::statfs(path) {
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {

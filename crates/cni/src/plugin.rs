@@ -66,16 +66,16 @@ fn own_addresses(call: &Call<'_>) -> Vec<InterfaceAddress> {
     }
 }
 
-/// What a configuration means.
+/// The meaning of a configuration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Plan {
     /// The network, where it is not called as the configuration is.
     pub(crate) network: Option<NetworkName>,
     /// The interface, where the configuration overrides the runtime.
     pub(crate) ifname: Option<IfName>,
-    /// What the dataplane does for every container of the network.
+    /// What the dataplane makes for every container of the network.
     pub(crate) template: Wiring,
-    /// What it does for this one.
+    /// What it makes for this one.
     pub(crate) wiring: Wiring,
     /// Where addresses come from.
     pub(crate) source: Source,
@@ -83,11 +83,11 @@ pub(crate) struct Plan {
     pub(crate) addresses: Vec<InterfaceAddress>,
     /// Whether containers with a lasting name keep their addresses.
     pub(crate) sticky: bool,
-    /// What is said of the network.
+    /// The labels of the network.
     pub(crate) labels: Labels,
     /// Whether there is nothing to make.
     pub(crate) idle: bool,
-    /// What a person should know about the configuration.
+    /// A warning for a person about the configuration.
     pub(crate) note: Option<String>,
     /// The same container's interfaces on further networks.
     pub(crate) further: Vec<Plan>,

@@ -1,4 +1,4 @@
-//! What the reference plugin `host-local` and the runtimes' library keep on disk.
+//! Files of the reference plugin `host-local` and of the runtimes' library.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use rustix::fs::FlockOperation;
 use crate::list::read_object;
 use crate::wire::Object;
 
-/// Where `host-local` keeps a directory for each network, unless told otherwise.
+/// Where `host-local` keeps a directory for each network, by default.
 pub const NETWORKS: &str = "/var/lib/cni/networks";
 
 /// Where libcni keeps each result until its DEL.
@@ -31,7 +31,7 @@ pub struct HeldFile {
     pub path: PathBuf,
     /// The directory's name, which is the network's.
     pub network: String,
-    /// Who holds it; empty where a crash left nobody.
+    /// The holder; empty where a crash left a file without one.
     pub container: String,
     /// The container's interface; old versions did not write it.
     pub interface: Option<String>,
@@ -107,8 +107,8 @@ impl Boot {
         Self(reported.map(|reported| born.map_or(reported, |born| reported.min(since_epoch(born)))))
     }
 
-    /// Whether a file of this time dates from before the boot, so that the namespace of whoever
-    /// wrote it is no more.
+    /// Whether a file of this time dates from before the boot, so that its writer's namespace is
+    /// gone.
     pub fn outdates(self, modified: Timestamp) -> bool {
         self.0.is_some_and(|began| modified < began)
     }

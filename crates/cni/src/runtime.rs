@@ -1,9 +1,9 @@
-//! The other side of CNI: what container runtimes do with configurations and plugins (CNI 1.1.0
-//! §3 and §4), in the words and files of the reference library libcni, so that either can go on
+//! The other side of CNI: what container runtimes do with configurations and plugins (CNI 1.1.0 §3
+//! and §4), in the words and files of the reference library libcni, so that either can continue
 //! where the other stopped.
 //!
 //! [`NetworkList`] is a configuration, [`Runtime`] executes it for a [`Target`], and [`Cache`]
-//! keeps what became of it.
+//! keeps the results.
 
 mod cache;
 mod call;
@@ -26,5 +26,5 @@ pub use verbs::{Runtime, Valid};
 /// Where libcni keeps what it remembers.
 pub const CACHE: &str = "/var/lib/cni";
 
-/// Where runtimes look for configurations.
+/// The directory of configurations.
 pub const CONFIGURATIONS: &str = "/etc/cni/net.d";

@@ -1,7 +1,7 @@
 //! A plugin from its environment to its exit code.
 //!
-//! What is wrong is found in the order, and told in the words, of the reference plugins' skeleton.
-//! Only the namespace is looked at earlier: before anything is done, not after.
+//! Errors are found in the order, and reported in the words, of the reference plugins' skeleton.
+//! Only the namespace is checked earlier: before any change, not after.
 
 mod several;
 
@@ -23,13 +23,13 @@ use crate::wire::{
 };
 use crate::words;
 
-/// What a plugin works with.
+/// The context of a plugin.
 pub struct Context<'a> {
     /// The one door.
     pub engine: &'a Engine<'a>,
     /// Where packet filter rules go if the configuration does not say.
     pub backend: Backend,
-    /// Looks at `CNI_NETNS`.
+    /// Opens `CNI_NETNS`.
     pub namespaces: &'a dyn Namespaces,
     /// The time, for showing only.
     pub now: Timestamp,
@@ -38,7 +38,7 @@ pub struct Context<'a> {
     pub allowlist: &'a Path,
 }
 
-/// What a plugin leaves to its process.
+/// The output of a plugin for its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// For standard output: one JSON object, or nothing.
@@ -47,13 +47,14 @@ pub struct Output {
     pub stderr: String,
     /// The exit code.
     pub code: i32,
-    /// What the process that prints this has to say to [`Engine::answered`] then.
+    /// The process that prints this must then call [`Engine::answered`] with these.
     pub untold: Option<(AttachmentId, Layer)>,
 }
 
-/// Runs `plugin` as `environment` and `input` ask. Without a command it tells about itself.
+/// Runs `plugin` with `environment` and `input`. Without a command it describes itself.
 ///
-/// VERSION reads `input` too, as the specification has it; give it an empty one if nobody writes.
+/// VERSION reads `input` too, as the specification demands; pass an empty one if there is no
+/// writer.
 pub fn run(
     plugin: Plugin,
     environment: &Environment,
@@ -115,7 +116,7 @@ fn about(plugin: Plugin) -> Output {
 /// The versions in which a plugin works, the oldest first.
 fn spoken(plugin: Plugin) -> Vec<&'static str> {
     let since = match plugin {
-        // What it limits is an interface, and older results name none.
+        // It limits an interface, and older results name none.
         Plugin::Bandwidth => Version::V030,
         _ => Version::V010,
     };
@@ -127,7 +128,7 @@ struct Run<'a> {
     plugin: Plugin,
     environment: &'a Environment,
     context: &'a Context<'a>,
-    /// In which errors are told.
+    /// The version of errors.
     version: Version,
     notes: String,
     untold: Option<(AttachmentId, Layer)>,
@@ -192,8 +193,8 @@ impl Run<'_> {
         }
     }
 
-    /// The container's namespace. DEL goes on without one, and never enters its own; that is told
-    /// in the end, when everything else has been given back.
+    /// The container's namespace. DEL works without one, and never enters its own; that is reported
+    /// in the end, when everything else has been released.
     fn sandbox(&self, command: Command) -> Result<(Option<Sandbox>, Option<Failure>), Failure> {
         let path = PathBuf::from(&self.environment.netns);
         let unused = matches!(command, Command::Gc | Command::Status | Command::Version);
@@ -254,7 +255,7 @@ impl Run<'_> {
     }
 }
 
-/// What cannot be made need not be refused to whoever removes it.
+/// A removal need not be refused for what cannot be made.
 fn refuse_unspoken(plugin: Plugin, version: Version, command: Command) -> Result<(), Failure> {
     let spoken = spoken(plugin);
     if command == Command::Del || spoken.contains(&version.as_str()) {
@@ -282,14 +283,14 @@ fn allows(version: Version, command: Command) -> Result<(), Failure> {
     }
 }
 
-/// The version that was asked in is told back, if it is one; old runtimes sent nothing.
+/// The requested version is part of the answer, if it is one; old runtimes sent none.
 fn versions(plugin: Plugin, input: &mut dyn Read) -> Value {
     let asked = Document::read(input).and_then(|document| document.version());
     let version = asked.unwrap_or(Version::LATEST);
     json!({"cniVersion": version.as_str(), "supportedVersions": spoken(plugin)})
 }
 
-/// A result, and what has to be said to be told.
+/// A result, and the record to mark once the result is printed.
 type Added = (Value, Option<(AttachmentId, Layer)>);
 
 fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
@@ -328,7 +329,7 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
         },
     };
     let rendered = success.render(version).inspect_err(|_| {
-        // What cannot be told must not stay.
+        // An attachment whose result cannot be printed must not stay.
         let _ = call.context.engine.detach(&request);
     })?;
     Ok((rendered, Some((attachment.id, attachment.layer))))
@@ -414,10 +415,10 @@ fn require_interface(call: &Call<'_>, previous: &Success, request: &Request) -> 
     }
 }
 
-/// Without a list nobody is said to be gone.
+/// Without a list no attachment counts as gone.
 fn gc(call: &Call<'_>) -> Result<()> {
     let Some(mut valid) = call.config.valid_attachments()? else { return Ok(()) };
-    // What `loopback` brings up is `lo`, whatever interface the runtime names.
+    // `loopback` brings up `lo`, whatever interface the runtime names.
     let loopback: IfName = "lo".parse()?;
     let containers: Vec<ContainerId> =
         valid.iter().map(|(container, _)| container.clone()).collect();
@@ -455,7 +456,7 @@ fn request(call: &Call<'_>, plan: Plan) -> Result<Request> {
     };
     let args = Args::parse(&call.environment.args).unwrap_or_default();
     Ok(Request {
-        // Plugins that do not know what they are told there pass it over.
+        // Plugins skip the labels if they do not know them.
         labels: call.config.args_labels().unwrap_or_default(),
         network,
         layer: call.plugin.layer(),

@@ -130,7 +130,7 @@ pub(crate) fn of_plugin(
     }
 }
 
-/// The book alone, with ranges as `host-local` has them.
+/// The store alone, with ranges as `host-local` has them.
 pub(crate) fn book(call: &Call<'_>, ipam: &Object<'_>, space: Space) -> Result<Source> {
     let (pools, mut source) = from_ranges(call, ipam, space)?;
     source.ipam = Ipam::Book { pools };
@@ -186,7 +186,7 @@ fn directory(call: &Call<'_>, ipam: &Object<'_>) -> Result<PathBuf> {
     }
 }
 
-/// What can be told of the source where the configuration is not understood, for giving back.
+/// What is readable of the source where the configuration is not understood, for releasing.
 pub(crate) fn remnant(call: &Call<'_>) -> Source {
     let root = call.config.root();
     let ipam = root.object("ipam").ok().flatten();

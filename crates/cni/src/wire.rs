@@ -1,7 +1,7 @@
-//! CNI's wire: environment, configuration, results and errors of every version.
+//! CNI's wire format: environment, configuration, results and errors of every version.
 //!
-//! What stands here knows neither engine nor kernel, and serves whoever is called as a plugin and
-//! whoever calls one. Nothing in it panics, whatever it reads.
+//! This module knows neither engine nor kernel, and serves both plugins and callers of plugins.
+//! Nothing in it panics, whatever it reads.
 
 mod args;
 mod config;

@@ -1,7 +1,7 @@
 //! Failures in the words of the reference plugins, which programs compare.
 //!
-//! The engine says what failed, on which object and what to do. A runtime gets the reference's sentence
-//! where it has one, a person ours on standard error.
+//! The engine says what failed, on which object and what to do. A runtime gets the reference's
+//! sentence where it has one; a person gets Spoke's on standard error.
 
 use std::net::IpAddr;
 
@@ -10,13 +10,13 @@ use model::{DeviceChoice, Error, Fact, IfName, Route, Wanted};
 use crate::plugin::{Call, Plugin};
 use crate::wire::{Command, Failure};
 
-/// An error of a configuration: the reference's words, and what ours say besides.
+/// An error of a configuration: the reference's words, and Spoke's addition.
 pub(crate) fn reported(words: impl Into<String>, more: &str) -> Error {
     let words = words.into();
     Error::invalid(format!("{words}{more}")).about(Fact::Words(words))
 }
 
-/// What the runtime is told of `error`, and what a person is told besides.
+/// The failure for the runtime, and the additional sentence for a person.
 pub(crate) fn failure(call: &Call<'_>, error: &Error) -> (Failure, Option<String>) {
     let mut failure = Failure::of(error, call.command);
     // The reference has no plugin of our type, and no STATUS.
@@ -62,7 +62,7 @@ fn said(call: &Call<'_>, fact: &Fact) -> Option<String> {
     }
 }
 
-/// What CHECK says.
+/// The sentence of CHECK.
 fn differs(call: &Call<'_>, fact: &Fact) -> Option<String> {
     let plugin = call.plugin;
     Some(match fact {
@@ -126,7 +126,7 @@ fn no_interface(call: &Call<'_>, name: &IfName) -> Option<String> {
     let own = &call.environment.ifname;
     match call.plugin {
         Plugin::Bridge if is_bridge(call, name) => Some(format!("Interface name {name} not found")),
-        // Both ends of a pair go together, and the container's is looked for first.
+        // Both ends of a pair are removed together, and the container's is checked first.
         Plugin::Bridge => Some(format!("Interface name {own} not found")),
         Plugin::Tap => Some(format!("Cannot find container link {own}")),
         plugin => {
@@ -172,7 +172,7 @@ fn held(wanted: &Wanted) -> String {
     )
 }
 
-/// What an address source said, as the plugin passes it on.
+/// An address source's sentence, as the plugin passes it on.
 fn by_source(call: &Call<'_>, words: String) -> String {
     match call.plugin {
         Plugin::Vlan => format!("failed to execute IPAM delegate: {words}"),

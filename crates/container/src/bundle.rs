@@ -71,8 +71,8 @@ pub(crate) fn write(directory: &Directory, spec: &Spec) -> Result<()> {
     written.map_err(|error| Error::os(format!("writing {}", path.display()), error))
 }
 
-/// What [`crate::rootfs`] and [`crate::seccomp`] do without a runtime. Of `/proc/sys`, each part but
-/// `net` is named: runtimes mount nothing over what they made read-only.
+/// The same as [`crate::rootfs`] and [`crate::seccomp`] do without a runtime. Of `/proc/sys`, each
+/// part but `net` is named: runtimes cannot mount over a directory that they made read-only.
 fn confine(linux: &mut Value, mask: u64) {
     let below = ["abi", "debug", "dev", "fs", "kernel", "user", "vm"];
     let below = below.iter().map(|name| format!("/proc/sys/{name}"));

@@ -51,7 +51,7 @@ const NAMES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// What a network plugin needs that is not privileged: it changes links, addresses and filters,
+/// The capabilities of an unprivileged network plugin: it changes links, addresses and filters,
 /// enters namespaces, and is root among its own files.
 const NETWORK_PLUGIN: [&str; 13] = [
     "CHOWN",
@@ -109,8 +109,8 @@ impl fmt::Display for Capability {
     }
 }
 
-/// What processes of a container may do: their bounding, permitted, effective, inheritable and
-/// ambient set are this, exactly.
+/// The capabilities of a container's processes: their bounding, permitted, effective, inheritable
+/// and ambient set are this, exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Capabilities {
     /// These.
@@ -120,7 +120,7 @@ pub enum Capabilities {
 }
 
 impl Capabilities {
-    /// What a network plugin needs that is not privileged.
+    /// The capabilities of an unprivileged network plugin.
     pub fn of_network_plugin() -> Self {
         Self::Set(NETWORK_PLUGIN.iter().filter_map(|name| name.parse().ok()).collect())
     }

@@ -123,7 +123,7 @@ struct Chosen {
     /// Below each hierarchy's top.
     name: String,
     paths: Vec<(PathBuf, Controller)>,
-    /// What cannot be limited here, in words.
+    /// The resources that cannot be limited here, in words.
     lacking: Vec<String>,
 }
 
@@ -141,13 +141,13 @@ fn choose(directory: &Directory, name: &str, limits: &Resources) -> Result<Chose
             None => lacking.push(format!("no limit of {}: no such cgroup", controller.name)),
         }
     }
-    // Whoever dies now leaves what the next one can find.
+    // If this process dies now, the next one finds the list.
     directory.write_list(NAMES, distinct(&paths).iter().map(PathBuf::as_path))?;
     Ok(Chosen { name, paths, lacking })
 }
 
-/// What an OCI runtime is told of the limits of the container in `directory`, which remembers the cgroup that
-/// it will make: `cgroupsPath` and `resources` (OCI runtime-spec, config-linux.md); and in words what
+/// The limits for an OCI runtime's container in `directory`, which stores the cgroup that it will
+/// make: `cgroupsPath` and `resources` (OCI runtime-spec, config-linux.md); and in words what
 /// cannot be limited here.
 pub(crate) fn of_oci(
     directory: &Directory,
@@ -208,8 +208,8 @@ pub(crate) fn remove(directory: &Directory) -> Result<()> {
     directory.remove(NAMES)
 }
 
-/// Whoever shares the hierarchies need not share the process ids: a pod with a PID namespace of its
-/// own has the host's cgroups, so no number of a process tells one container from another.
+/// Processes that share the hierarchies need not share process ids: a pod with a PID namespace of
+/// its own has the host's cgroups, so a process's number does not distinguish containers.
 fn random() -> Result<u64> {
     let mut bytes = [0; 8];
     let read = getrandom(&mut bytes, GetRandomFlags::empty());
@@ -289,7 +289,7 @@ fn find<'h>(hierarchies: &'h [Hierarchy], controller: &str) -> Option<&'h Hierar
     })
 }
 
-/// What is mounted, by proc_pid_mountinfo(5).
+/// The mounted hierarchies, by proc_pid_mountinfo(5).
 fn hierarchies(info: &str) -> Vec<Hierarchy> {
     info.lines().filter_map(hierarchy).collect()
 }
@@ -304,7 +304,7 @@ fn hierarchy(line: &str) -> Option<Hierarchy> {
         "cgroup2" => None,
         _ => return None,
     };
-    // Blanks in paths are written as octal numbers: nobody has a hierarchy there.
+    // Blanks in paths are written as octal numbers: no hierarchy is there.
     Some(Hierarchy { at: PathBuf::from(at), controllers })
 }
 

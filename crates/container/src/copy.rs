@@ -11,8 +11,8 @@ use rustix::fs::{CWD, FileType, Mode, getxattr, mknodat, rename};
 /// Names of the attribute that says that a directory hides what is below it.
 const OPAQUE: [&str; 2] = ["trusted.overlay.opaque", "user.overlay.opaque"];
 
-/// A directory below `upper` that holds `lowers` over each other, as it was left by whoever had it
-/// last; made if these layers have none yet.
+/// A directory below `upper` that holds `lowers` over each other, as its last user left it; made if
+/// these layers have none yet.
 pub(crate) fn copied(lowers: &[PathBuf], upper: &Path) -> Result<PathBuf> {
     let (copy, said, new) = (upper.join("copy"), upper.join("copied"), upper.join("copy.new"));
     let layers: Vec<_> = lowers.iter().map(|lower| lower.display().to_string()).collect();
@@ -38,7 +38,7 @@ fn remove(path: &Path) -> std::io::Result<()> {
     netlink::remove_tree(path)
 }
 
-/// Puts `from` over `to`. Neither changes meanwhile, and `to` is ours alone.
+/// Copies `from` over `to`. Neither changes meanwhile, and `to` is not shared.
 fn merge(from: &Path, to: &Path) -> std::io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -1,13 +1,13 @@
-//! What is known of a container on disk. A container is what its directory says, to whoever looks.
+//! The state of a container on disk. The directory is the container, for every process that reads it.
 //!
 //! | file | |
 //! |---|---|
 //! | `lock` | held (flock(2)) while a container is being started, by the starter and by the new init |
-//! | `running` | the init, and what calls need to know |
-//! | `ended` | how the main process ended, and what it wrote last, written by the init |
-//! | `short-of-memory` | is there where the kernel ended processes because of its cgroup's limit |
+//! | `running` | the init, and the parameters of calls |
+//! | `ended` | how the main process ended, and its last output, written by the init |
+//! | `short-of-memory` | exists where the kernel ended processes because of its cgroup's limit |
 //! | `cgroups` | the cgroups that were made for it |
-//! | `log`, `log.1` | what the main process writes |
+//! | `log`, `log.1` | the main process's output |
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -51,7 +51,7 @@ impl Directory {
         Self(path.to_owned())
     }
 
-    /// Makes it, readable by nobody else.
+    /// Makes it, readable by its owner only.
     pub(crate) fn make(&self) -> Result<()> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0);
         made.and_then(|()| fs::set_permissions(&self.0, Permissions::from_mode(0o700)))
@@ -81,12 +81,12 @@ impl Directory {
         }
     }
 
-    /// What was started here last.
+    /// The container that was started here last.
     pub(crate) fn record(&self) -> Result<Option<Record>> {
         Ok(self.read("running")?.and_then(|text| Record::of_text(&text)))
     }
 
-    /// Writes the record so that it is there as a whole or not at all.
+    /// Writes the record so that it exists as a whole or not at all.
     pub(crate) fn write_record(&self, record: &Record) -> Result<()> {
         let (path, new) = (self.path("running"), self.path("running.new"));
         let written = file::replace(&path, &new, record.to_text().as_bytes());
@@ -105,7 +105,7 @@ impl Directory {
             .map_err(|error| Error::os(format!("writing {}", path.display()), error))
     }
 
-    /// What [`Directory::write_list`] wrote; nothing if it wrote nothing.
+    /// The list that [`Directory::write_list`] wrote; empty if there is none.
     pub(crate) fn list(&self, name: &str) -> Result<Vec<PathBuf>> {
         let text = self.read(name)?.unwrap_or_default();
         Ok(text.lines().map(PathBuf::from).collect())
@@ -150,7 +150,7 @@ impl Directory {
         opened.map_err(|error| Error::os(format!("making {}", path.display()), error))
     }
 
-    /// How it ended, as far as anybody wrote, and what the main process wrote last.
+    /// How it ended, as far as that was written, and the main process's last output.
     pub(crate) fn ended(&self) -> Result<(Ending, String)> {
         let text = self.read("ended")?.unwrap_or_default();
         let (ending, words) = Ending::and_words(&text);

@@ -9,7 +9,7 @@ pub enum Ending {
     Signaled(i32),
     /// It ran for longer than it was allowed, and was ended with all its descendants.
     TimedOut,
-    /// Nobody saw how: with its whole container, or with the host.
+    /// Unknown: with its whole container, or with the host.
     Unseen,
 }
 
@@ -50,7 +50,7 @@ impl Ending {
         }
     }
 
-    /// What [`Ending::to_text`] wrote; anything else says nothing.
+    /// Reads what [`Ending::to_text`] wrote; any other text counts as unknown.
     pub(crate) fn of_text(text: &str) -> Self {
         Self::and_words(text).0
     }

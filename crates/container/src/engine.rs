@@ -19,12 +19,12 @@ use crate::{exec, runtime, start};
 /// How long the kernel may take to end what was killed.
 const BURIAL: Duration = Duration::from_secs(10);
 
-/// What runs containers.
+/// The program that runs containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// This program itself.
     Native,
-    /// An OCI runtime: runc, crun or what takes the same arguments. A name is looked for in `PATH`.
+    /// An OCI runtime: runc, crun or one with the same arguments. A name is searched in `PATH`.
     Runtime(PathBuf),
 }
 
@@ -39,14 +39,14 @@ pub struct Running {
 }
 
 impl Engine {
-    /// Starts a container whose records are in `directory` (made if missing, and the engine's alone),
-    /// with `stdin` as its main process's standard input. If one runs there already, it is that one.
-    /// It does not end with the caller.
+    /// Starts a container whose records are in `directory` (made if missing, and used by the engine
+    /// only), with `stdin` as its main process's standard input. A container that runs there
+    /// already is returned. It does not end with the caller.
     ///
     /// # Errors
-    /// [`model::Kind::Invalid`] if `spec` cannot be; [`model::Kind::NotFound`] if there is no such
-    /// program in it; [`model::Kind::Denied`] without the rights; [`model::Kind::TryAgain`] if
-    /// somebody else starts one here for long; the kernel's refusal.
+    /// [`model::Kind::Invalid`] if `spec` is not possible; [`model::Kind::NotFound`] if there is no
+    /// such program in it; [`model::Kind::Denied`] without the rights; [`model::Kind::TryAgain`] if
+    /// another process starts one here for long; the kernel's refusal.
     pub fn start(&self, directory: &Path, spec: &Spec, stdin: &[u8]) -> Result<Running> {
         let directory = Directory::new(directory);
         directory.make()?;
@@ -108,7 +108,7 @@ impl Running {
             Err(Errno::SRCH) => return Ok(None),
             opened => opened.map_err(|errno| Error::os("watching a container", errno.into()))?,
         };
-        // Only now is the number known to stand for the process that was looked at.
+        // Only now is the number known to stand for that process.
         match record.is_running() {
             true => Self::of(directory.clone(), record, pidfd).map(Some),
             false => Ok(None),
@@ -159,9 +159,9 @@ impl Running {
         self.exec_holding(process, input, bounds, None)
     }
 
-    /// As [`Running::exec`], with a file that stays open until all that comes of the call has ended,
-    /// also where the caller dies before: a lock on it (flock(2)) keeps others out as long. A runtime
-    /// that makes the call does not hold it.
+    /// As [`Running::exec`], with a file that stays open until every process of the call has ended,
+    /// also where the caller dies before: a lock on it (flock(2)) lasts as long. A runtime that
+    /// makes the call does not hold it.
     ///
     /// # Errors
     /// As [`Running::exec`].

@@ -1,9 +1,9 @@
 //! Runs programs in a container that runs already.
 //!
 //! A *shim* in the container's namespaces starts the call's program and reports its end. It is the
-//! reaper of all that comes of the program, so that it finds and ends all of it when the caller hangs
-//! up, by will or by death. It ends with the call; what the call left in the background is the
-//! container's init's from then on.
+//! reaper of all descendants of the program, so that it finds and ends all of them when the caller
+//! closes the line or dies. It ends with the call; background processes of the call belong to the
+//! container's init from then on.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -35,13 +35,13 @@ const DYING: Duration = Duration::from_millis(500);
 /// How long a shim may take to end what it started.
 const GRACE: Duration = Duration::from_millis(700);
 
-/// What is called into.
+/// The container of a call.
 pub(crate) struct Container<'c> {
     /// Its first process.
     pub(crate) init: BorrowedFd<'c>,
     /// Where its processes are.
     pub(crate) cgroups: Cgroups,
-    /// What stays open as long as something of the call runs.
+    /// Stays open as long as a process of the call runs.
     pub(crate) held: Option<BorrowedFd<'c>>,
 }
 
@@ -103,11 +103,13 @@ fn fork_inside(container: &Container<'_>, child: impl FnOnce()) -> Result<Pid> {
                 Ok(Side::Parent(pid)) => pid.as_raw_nonzero().get(),
                 Err(errno) => -errno.raw_os_error(),
             };
+            // The starter notices the end of a child that could not send its number.
             let _ = write(&writer, &number.to_ne_bytes());
             sys::exit(0)
         }
         Side::Parent(between) => between,
     };
+    // It only reaps the child.
     let _ = waitpid(Some(between), WaitOptions::empty());
     let mut number = [0; 4];
     rustix::io::ioctl_fionbio(&reader, true).map_err(failed)?;
@@ -125,8 +127,8 @@ fn enter_and_fork(init: BorrowedFd<'_>) -> Result<Side, Errno> {
     sys::fork_sibling()
 }
 
-/// What it means that the kernel refused: while a container ends, all that is done in it fails, and
-/// its first process is seen to have ended a moment later only.
+/// The meaning of the kernel's refusal: while a container ends, every call in it fails, and the end
+/// of its first process is visible only a moment later.
 fn refused(init: BorrowedFd<'_>, errno: Errno, error: impl FnOnce(Errno) -> Error) -> Error {
     let is_likely = matches!(errno, Errno::SRCH | Errno::INVAL | Errno::NOMEM | Errno::PERM);
     if is_likely && ready(init, Instant::now() + DYING) { gone() } else { error(errno) }
@@ -136,7 +138,7 @@ fn gone() -> Error {
     Error::try_again("the container has ended; try again when it has been started")
 }
 
-/// What the shim does.
+/// The work of the shim.
 fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &Line) {
     let mut kept: Vec<_> = [container.init, files.input, files.output, files.errors, line.as_fd()]
         .map(|fd| fd.as_raw_fd())
@@ -146,10 +148,12 @@ fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &L
         .collect();
     sys::close_all_but(&mut kept);
     sys::reset_signals();
+    // It fails only for the leader of a session, which is one already.
     let _ = setsid();
     let (pid, end) = match enter_and_spawn(container, program, files, line) {
         Ok(started) => started,
         Err(fault) => {
+            // If the starter is gone, there is no receiver.
             let _ = line.say(&Message::Failed(fault));
             return;
         }
@@ -160,6 +164,7 @@ fn shim(container: &Container<'_>, program: &Program, files: Files<'_>, line: &L
     if attend(line, &end) {
         let status = waitpid(Some(pid), WaitOptions::empty());
         let how = status.ok().flatten().map_or(Ending::Unseen, |(_, status)| ending(status));
+        // If the starter is gone, there is no receiver.
         let _ = line.say(&Message::Ended(how));
     } else {
         tree::end_descendants();
@@ -176,7 +181,7 @@ fn enter_and_spawn(
     let entered = move_into_thread_name_spaces(container.init, ThreadNameSpaceType::MOUNT);
     entered.doing("entering the mounts of a container")?;
     set_child_subreaper(Some(Pid::INIT)).doing("becoming a reaper")?;
-    // Said before: whoever is killed in between is not to be called again as if nothing had happened.
+    // Sent before: a call that is killed in between must not be repeated as if it had not begun.
     let _ = line.say(&Message::Started);
     let pid = program.spawn(files)?;
     let end = pidfd_open(pid, PidfdFlags::empty()).doing("watching a process")?;
@@ -206,7 +211,8 @@ struct Call {
 }
 
 impl Call {
-    /// What the shim says; without words it ended with the container. What has begun then ended unseen.
+    /// The shim's result; without one it ended with the container. A program that has begun then
+    /// ended with an unknown result.
     fn wait(&mut self, deadline: Instant) -> Result<Ending, Option<Fault>> {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -226,7 +232,8 @@ impl Call {
         }
     }
 
-    /// Takes what there is to read, and waits for it up to `limit`; whether the shim said something.
+    /// Reads what is available, and waits for it up to `limit`; returns whether the shim sent a
+    /// message.
     fn turn(&mut self, limit: Duration) -> bool {
         let timeout = Timespec::try_from(limit).ok();
         let mut fds = vec![PollFd::new(&self.line, PollFlags::IN)];
@@ -246,6 +253,7 @@ impl Call {
         if let Ok(shim) = pidfd_open(self.shim, PidfdFlags::empty())
             && !ready(&shim, Instant::now() + GRACE)
         {
+            // It may have ended already.
             let _ = pidfd_send_signal(&shim, Signal::KILL);
         }
         let _ = waitpid(Some(self.shim), WaitOptions::empty());
@@ -254,7 +262,8 @@ impl Call {
     }
 }
 
-/// What a process writes, up to a bound. The rest is read and forgotten, so that it can go on.
+/// The output of a process, up to a bound. The rest is read and dropped, so that the process can
+/// continue.
 pub(crate) struct Output {
     pub(crate) file: Option<OwnedFd>,
     pub(crate) kept: Vec<u8>,
@@ -268,8 +277,8 @@ impl Output {
         Ok(Self { file: Some(file), kept: Vec::new(), truncated: false, bound })
     }
 
-    /// Reads what is there now, at most a full pipe: who writes without end is not listened to
-    /// without end.
+    /// Reads what is available, at most a full pipe: a process that writes without end does not
+    /// keep the reader.
     pub(crate) fn take(&mut self) {
         let mut bytes = [0; 16 * 1024];
         for _ in 0..64 {

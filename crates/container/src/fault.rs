@@ -1,4 +1,4 @@
-//! What fails in a forked process, and how its starter hears of it.
+//! Failures in a forked process, and how they reach its starter.
 
 use std::fmt::Display;
 use std::io;
@@ -6,12 +6,12 @@ use std::io;
 use model::{Error, Kind};
 use rustix::io::Errno;
 
-/// What the starter makes of it.
+/// The kind of error for the starter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// The kernel refused.
     System,
-    /// What was asked for cannot be.
+    /// The request is not possible.
     Request,
     /// There is no such program.
     Program,

@@ -16,16 +16,16 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 use crate::Running;
 use crate::sys;
 
-/// What a container shares with its starter, as proc(5) calls it.
+/// The namespaces that a container shares with its starter, by their names in proc(5).
 const SHARED: [(&str, LinkNameSpaceType); 2] =
     [("net", LinkNameSpaceType::Network), ("mnt", LinkNameSpaceType::Mount)];
 
-/// Moves the calling thread, and those that it starts from then on, into the host's network and mount
-/// namespace, wherever it is in others. Who may not look at the host's first process stays where it is:
-/// it cannot move there either.
+/// Moves the calling thread, and those that it starts from then on, into the host's network and
+/// mount namespace, wherever it is in others. A process that may not inspect the host's first
+/// process stays where it is: it cannot move there either.
 ///
 /// # Errors
-/// [`model::Kind::Denied`] where the kernel does not let it in, with what to do.
+/// [`model::Kind::Denied`] where the kernel does not allow it, with what to do.
 pub fn enter() -> Result<()> {
     let mut others = Vec::new();
     for (name, kind) in SHARED {
@@ -49,7 +49,8 @@ pub fn enter() -> Result<()> {
         let moved = move_into_link_name_space(file.as_fd(), Some(*kind));
         moved.map_err(|errno| refused(name, errno))?;
     }
-    // What arguments name is meant from there; where the host has no such place, from its root.
+    // Paths in arguments are relative to that directory; where the host has no such directory, to
+    // its root.
     let _ = here.and_then(std::env::set_current_dir);
     Ok(())
 }
@@ -87,7 +88,7 @@ impl Running {
         let read = |process: &str| fs::read_to_string(format!("/proc/{process}/mountinfo")).ok();
         let (Some(own), Some(its)) = (read("thread-self"), read(&first)) else { return Ok(None) };
         let Some(peers) = peers(&own, volume, "shared:") else { return Ok(None) };
-        // What keeps an OCI runtime's container has the starter's own mounts.
+        // The keeper of an OCI runtime's container has the starter's own mounts.
         let is_fed = peers_of_any(&its, &[(inside, "master:"), (volume, "shared:")], peers);
         Ok(Some(!is_fed))
     }

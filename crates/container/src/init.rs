@@ -20,10 +20,10 @@ use crate::sys;
 
 /// When a log is this long, in bytes, it becomes `log.1`, and a new one begins.
 const LONGEST_LOG: i64 = 1 << 20;
-/// How much of what it wrote last is told with the end of the main process, in bytes.
+/// How much of its last output is reported with the end of the main process, in bytes.
 const LAST_WORDS: usize = 1 << 10;
 
-/// What it was given. All its files are the starter's, and open in both.
+/// The parameters of the init. All its files are the starter's, and open in both.
 pub(crate) struct Init<'s> {
     pub(crate) line: &'s Line,
     /// Others may start in this directory when both have closed it.
@@ -39,7 +39,7 @@ pub(crate) struct Init<'s> {
 }
 
 impl Init<'_> {
-    /// What it was given, as numbers.
+    /// Its files, as numbers.
     pub(crate) fn files(&self) -> Vec<RawFd> {
         [self.line.as_fd(), self.lock, self.directory, self.ended, self.input]
             .iter()
@@ -56,11 +56,12 @@ impl Init<'_> {
         }
     }
 
-    /// What the first process does all its life.
+    /// The work of the first process.
     pub(crate) fn live(&self) -> ! {
         let mut kept = self.files();
         sys::close_all_but(&mut kept);
         sys::reset_signals();
+        // It fails only for the leader of a session, which is one already.
         let _ = setsid();
         match self.begin() {
             Ok(Some(life)) => {
@@ -69,12 +70,15 @@ impl Init<'_> {
                     .to_vec();
                 kept.extend(life.output.as_ref().map(AsRawFd::as_raw_fd));
                 kept.extend(life.log.as_ref().map(AsRawFd::as_raw_fd));
+                // If the starter is gone, the container still runs, and the next caller finds its
+                // record.
                 let _ = self.line.say(&Message::Started);
                 sys::close_all_but(&mut kept);
                 life.go_on(self)
             }
             Ok(None) => sys::exit(1),
             Err(fault) => {
+                // If the starter is gone, there is no receiver.
                 let _ = self.line.say(&Message::Failed(fault));
                 sys::exit(1)
             }
@@ -87,6 +91,7 @@ impl Init<'_> {
         if let Some(plan) = self.plan {
             plan.enter()?;
         }
+        // If the starter is gone, the answer below is missing.
         let _ = self.line.say(&Message::Ready);
         if self.line.hear() != Some(Message::Go) {
             return Ok(None);
@@ -100,6 +105,7 @@ impl Init<'_> {
         let (reader, writer) = pipe_with(flags).doing("making a pipe")?;
         let (output, errors) = (writer.as_fd(), writer.as_fd());
         let pid = main.spawn(Files { input: self.input, output, errors })?;
+        // A pipe always accepts it.
         let _ = rustix::io::ioctl_fionbio(&reader, true);
         let (main, output) = (Some(pid), Some(reader));
         Ok(Some(Life { main, signals, output, log, said: Vec::new() }))
@@ -145,6 +151,7 @@ impl Life {
     fn wait(&self) {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.output.as_ref().map(|output| PollFd::new(output, PollFlags::IN)));
+        // After an interruption the loop checks everything.
         let _ = poll(&mut fds, None);
     }
 
@@ -152,6 +159,7 @@ impl Life {
         let named = Signal::from_named_raw(signal).filter(|signal| *signal != Signal::CHILD);
         match (self.main, named) {
             (Some(main), Some(signal)) => {
+                // It may have ended already.
                 let _ = kill_process(main, signal);
             }
             (None, Some(Signal::TERM | Signal::INT)) => end(init, Ending::Exited(0), &[]),
@@ -188,21 +196,24 @@ impl Life {
             .extend(bytes.get(bytes.len().saturating_sub(2 * LAST_WORDS)..).unwrap_or_default());
         let length = self.log.as_ref().and_then(|log| fstat(log).ok()).map(|stat| stat.st_size);
         if length.is_some_and(|length| length >= LONGEST_LOG) {
+            // Then the log continues in the same file.
             let _ = renameat(init.directory, "log", init.directory, "log.1");
             self.log = init.log();
         }
         if let Some(log) = &self.log {
+            // A full disk must not stop the container.
             let _ = write(log, bytes);
         }
     }
 }
 
 fn end(init: &Init<'_>, how: Ending, said: &[u8]) -> ! {
+    // Without it the end counts as unknown.
     let _ = write(init.ended, &[how.to_text().as_bytes(), said].concat());
     sys::exit(0)
 }
 
-/// Whole lines at the end of `said`, as many as may be told; of a longer one its end.
+/// Whole lines at the end of the output, as many as fit; of a longer one its end.
 fn last(said: &[u8]) -> &[u8] {
     let Some(from) = said.len().checked_sub(LAST_WORDS) else { return said };
     let reported = said.get(from..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Paths inside of a container's root, out of which no symbolic link leads.
+//! Paths inside of a container's root. No symbolic link leads out of it.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use crate::fault::{Doing, Fault};
 #[derive(Debug)]
 pub(crate) struct Inside(OwnedFd);
 
-/// What a mount's target is to be.
+/// The kind of a mount's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Directory,
@@ -25,7 +25,7 @@ impl Inside {
         Self(root)
     }
 
-    /// What is at `path`, without opening it.
+    /// The file at `path`, without opening it.
     pub(crate) fn find(&self, path: &Path) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
@@ -39,7 +39,7 @@ impl Inside {
         }
     }
 
-    /// What is at `path`; made, with the directories above, if there is nothing.
+    /// The file at `path`; made, with the directories above, if it is missing.
     pub(crate) fn make(&self, path: &Path, target: Target) -> Result<OwnedFd, Fault> {
         let found = self.make_all(path, target);
         found.wanted(format_args!("{} as target of a mount in the container", path.display()))

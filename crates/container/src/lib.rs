@@ -1,8 +1,8 @@
 //! The engine of plugin containers: namespaces, file systems, supervised processes.
 //!
-//! A container is a directory with its records, and a process, its init, which everything in it
-//! lives and ends with. Whoever knows the directory can find it again, call into it and end it: no
-//! process has to stay for it.
+//! A container is a directory with its records, and a process, its init, with which everything in
+//! it ends. A process that knows the directory can find the container again, call into it and end
+//! it: no other process has to stay.
 
 mod bundle;
 mod capability;

@@ -1,4 +1,4 @@
-//! The line between a starter and what it started, on which either hears of the other's end.
+//! The line between a starter and its child. Each end notices the end of the other.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -16,7 +16,7 @@ use crate::fault::Fault;
 /// Longer sentences are cut.
 const LONGEST: usize = 4096;
 
-/// What is said.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// The file system is there, nothing runs yet.
@@ -81,8 +81,9 @@ impl Line {
         if ready(&self.0, deadline) { self.hear() } else { None }
     }
 
-    /// Tells the other end that nobody listens any more.
+    /// Closes this end for reading; the other end notices.
     pub(crate) fn hang_up(&self) {
+        // The other end may be gone.
         let _ = shutdown(&self.0, Shutdown::Write);
     }
 }

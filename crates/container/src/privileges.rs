@@ -1,4 +1,4 @@
-//! What a process in a container may do, from its first instruction.
+//! The privileges of a process in a container, from its first instruction.
 
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid, umask};
@@ -14,7 +14,7 @@ use crate::seccomp;
 use crate::spec::Process;
 use crate::sys;
 
-/// What all processes of a container may do.
+/// The privileges of all processes of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Privileges {
     /// Capabilities as a mask, beside which system calls are filtered; `None` for all that the
@@ -23,7 +23,7 @@ pub(crate) struct Privileges {
     pub(crate) no_new_privileges: bool,
 }
 
-/// Who a process is.
+/// The user of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct User {
     uid: u32,
@@ -39,7 +39,7 @@ impl User {
 
 /// Makes the calling process `user` with `privileges`, and with nothing else.
 pub(crate) fn assume(user: &User, privileges: Privileges) -> Result<(), Fault> {
-    // While it may: without the right to do this one would have to give up all others for good.
+    // While it may: without the right to do this one would have to give up all others permanently.
     if let Some(mask) = privileges.capabilities {
         sys::filter(&seccomp::filter(mask)).doing("filtering system calls")?;
     }
@@ -87,7 +87,7 @@ fn each(set: CapabilitySet) -> impl Iterator<Item = CapabilitySet> {
 fn become_user(user: &User) -> Result<(), Fault> {
     let groups: Vec<_> = user.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     match set_thread_groups(&groups) {
-        // A user namespace of somebody who is not root: its groups cannot be left.
+        // In a user namespace of an unprivileged user the groups cannot be changed.
         Err(Errno::PERM) if groups.is_empty() => {}
         result => result.doing("setting groups")?,
     }

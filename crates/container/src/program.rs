@@ -65,6 +65,7 @@ impl Program {
             Side::Child => {
                 let _end = sys::EndHere;
                 if let Err(fault) = self.run(files, &writer) {
+                    // If the starter is gone, there is no receiver.
                     let _ = write(&writer, &fault.to_bytes());
                 }
                 sys::exit(127);
@@ -72,6 +73,7 @@ impl Program {
             Side::Parent(pid) => {
                 drop(writer);
                 let Some(fault) = heard(&reader) else { return Ok(pid) };
+                // It only reaps the child.
                 let _ = waitpid(Some(pid), WaitOptions::empty());
                 Err(fault)
             }
@@ -79,6 +81,7 @@ impl Program {
     }
 
     fn run(&self, files: Files<'_>, fault: &OwnedFd) -> Result<(), Fault> {
+        // It fails only for the leader of a session, which is one already.
         let _ = setsid();
         // Where the starter has closed its own, these may have the numbers 0 to 2.
         let high = |fd: BorrowedFd<'_>| fcntl_dupfd_cloexec(fd, 3).doing("keeping a file");
@@ -89,6 +92,7 @@ impl Program {
         dup2_stderr(&errors).doing("setting standard error")?;
         sys::close_all_but(&mut [0, 1, 2, reported.as_raw_fd()]);
         let ran = self.become_it();
+        // If the starter is gone, there is no receiver.
         let _ = write(&reported, &ran.to_bytes());
         sys::exit(127)
     }

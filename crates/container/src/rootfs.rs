@@ -23,7 +23,7 @@ use crate::sys::{self, MountAttributes};
 
 /// Devices that every container has.
 const DEVICES: [&str; 7] = ["null", "zero", "full", "random", "urandom", "tty", "net/tun"];
-/// What names in `/dev` lead to.
+/// The targets of names in `/dev`.
 const LINKS: [(&str, &str); 5] = [
     ("/dev/fd", "/proc/self/fd"),
     ("/dev/stdin", "/proc/self/fd/0"),
@@ -36,7 +36,7 @@ const BYTES_PER_INODE: u64 = 4096;
 /// Files of the host that an image that lacks them gets.
 pub(crate) const OF_HOST: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
-/// What is to be made.
+/// The mounts to make.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The lowest first. One only, if it can be written: it is a copy.
@@ -280,7 +280,7 @@ fn lend(root: &Inside, path: &Path) -> Result<(), Fault> {
     }
     let how = Bind { read_only: true, propagation: Propagation::Private };
     match bind(root, path, path, &how) {
-        // An image whose link leads nowhere means it.
+        // An image may have a link without a target on purpose.
         Err(fault) if fault.class == Class::Request => Ok(()),
         result => result,
     }

@@ -25,12 +25,12 @@ use crate::sys::{self, Side};
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Moves the calling process into a user, mount and network namespace of its user's own, in which
-/// it is root. The namespaces are made if missing and kept by a process of which `runtime` holds
-/// the record, so that whoever calls with the same directory comes to the same place.
+/// it is root. The namespaces are made if missing and kept by a process whose record is in
+/// `runtime`, so that every caller with the same directory gets the same ones.
 ///
 /// # Errors
-/// [`model::Kind::Invalid`] if the process has more than one thread: the kernel moves only such
-/// ones; [`model::Kind::Denied`] where users may not have namespaces.
+/// [`model::Kind::Invalid`] if the process has more than one thread: the kernel moves only
+/// processes with one; [`model::Kind::Denied`] where users may not have namespaces.
 pub fn enter(runtime: &Path) -> Result<Stay> {
     let threads = fs::read_dir("/proc/self/task")
         .map_err(|error| Error::os("counting the own threads", error))?
@@ -57,22 +57,23 @@ pub fn enter(runtime: &Path) -> Result<Stay> {
     Ok(Stay { directory, inside })
 }
 
-/// The calling process is in its user's own namespaces. While this is held, whoever keeps them is not ended.
+/// The calling process is in its user's own namespaces. While this is held, their keeper is not
+/// ended.
 #[derive(Debug)]
 pub struct Stay {
     directory: Directory,
-    /// Locked, shared with all who are inside.
+    /// Locked, shared with all processes inside.
     inside: OwnedFd,
 }
 
 impl Stay {
-    /// Ends who keeps the namespaces, where nobody else is inside: they go with the calling process. To be
-    /// called where nothing is in them that is to stay. Whether they go.
+    /// Ends the keeper of the namespaces, if no other process is inside: the namespaces end with
+    /// the calling process. Call it where nothing in them has to stay. Returns whether they end.
     ///
     /// # Errors
     /// Where the records cannot be read.
     pub fn leave(self) -> Result<bool> {
-        // Nobody enters meanwhile.
+        // No process enters meanwhile.
         let Some(_lock) = self.directory.lock()? else { return Ok(false) };
         if flock(&self.inside, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(false);
@@ -86,7 +87,7 @@ impl Stay {
     }
 }
 
-/// The file that is locked by whoever is inside.
+/// The file that processes inside lock.
 fn inside(directory: &Directory) -> Result<OwnedFd> {
     let path = directory.path("inside");
     let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
@@ -94,7 +95,7 @@ fn inside(directory: &Directory) -> Result<OwnedFd> {
     opened.map(OwnedFd::from)
 }
 
-/// Who keeps the namespaces, if somebody does.
+/// The keeper of the namespaces, if there is one.
 fn keeper(directory: &Directory) -> Result<Option<OwnedFd>> {
     let Some(record) = directory.record()?.filter(Record::is_running) else { return Ok(None) };
     let pid = i32::try_from(record.init.pid).ok().and_then(Pid::from_raw);
@@ -120,6 +121,7 @@ fn begin(directory: &Directory, lock: Option<&OwnedFd>) -> Result<OwnedFd> {
     let number = child.as_raw_nonzero().get();
     let known = u32::try_from(number).ok().and_then(process::with_id);
     let (Some(Message::Ready), Some(init)) = (&heard, known) else {
+        // It may have ended already.
         let _ = pidfd_send_signal(&keeper, Signal::KILL);
         let _ = waitpid(Some(child), WaitOptions::empty());
         return Err(refusal(heard));
@@ -150,17 +152,21 @@ fn keep(line: &Line, lock: Option<&OwnedFd>, ids: (u32, u32)) -> ! {
     kept.extend(lock.map(AsRawFd::as_raw_fd));
     sys::close_all_but(&mut kept);
     sys::reset_signals();
+    // It fails only for the leader of a session, which is one already.
     let _ = setsid();
     if let Err(fault) = separate(ids) {
+        // If the starter is gone, there is no receiver.
         let _ = line.say(&Message::Failed(fault));
         sys::exit(1);
     }
+    // If the starter is gone, the next caller finds the record.
     let _ = line.say(&Message::Ready);
     if line.hear() != Some(Message::Go) {
         sys::exit(1);
     }
     sys::close_all_but(&mut []);
     let Ok(signals) = sys::signals() else { sys::exit(1) };
+    // The descriptor always accepts it.
     let _ = rustix::io::ioctl_fionbio(&signals, false);
     // All signals are blocked and none is meant for it, but the one that cannot be.
     while read(&signals, &mut [0; 128]).is_ok() {}

@@ -1,8 +1,9 @@
-//! Starting and ending a container by an OCI runtime.
+//! Starts and ends a container by an OCI runtime.
 //!
-//! A *keeper* of ours, which is the init of [`crate::init`] on the host, runs the runtime in the
+//! A *keeper* of Spoke's, which is the init of [`crate::init`] on the host, runs the runtime in the
 //! foreground, keeps the log, and writes how it ended. Calls enter the container's namespaces as
-//! ours do: `exec` of a runtime returns without what the program left behind, and cannot end it.
+//! without a runtime: `exec` of a runtime returns while processes that the program left behind
+//! still run, and cannot end them.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -22,16 +23,16 @@ use crate::tree;
 
 /// How long a runtime may take to start a container.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often it is looked whether it has.
+/// The interval at which to check for the end.
 const BETWEEN: Duration = Duration::from_millis(2);
 /// The file that the runtime writes the number of the container's first process to.
 const NUMBER: &str = "runtime.pid";
 /// The file that it says to what is wrong.
 const WORDS: &str = "runtime.log";
-/// What lines of it hold that do not say so.
+/// The parts of its lines that are no errors.
 const ASIDES: [&str; 3] = ["level=warning", "level=info", "level=debug"];
 
-/// What the container is called there: one name may be in several directories.
+/// The container's name in the runtime: one name may be in several directories.
 pub(crate) fn name(directory: &Directory, spec: &Spec) -> String {
     let path = directory.path("");
     let hash =
@@ -41,7 +42,7 @@ pub(crate) fn name(directory: &Directory, spec: &Spec) -> String {
     format!("{}-{hash:016x}", spec.name)
 }
 
-/// What the keeper runs, with the bundle written.
+/// The keeper's command, with the bundle written.
 pub(crate) fn command(
     directory: &Directory,
     spec: &Spec,
@@ -49,6 +50,7 @@ pub(crate) fn command(
 ) -> Result<Process> {
     bundle::write(directory, spec)?;
     for file in [NUMBER, WORDS] {
+        // Mostly there is none; the runtime overwrites one that stays.
         let _ = fs::remove_file(directory.path(file));
     }
     let mut args = vec![program.into()];

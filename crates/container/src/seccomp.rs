@@ -32,7 +32,7 @@ impl Call {
     }
 }
 
-/// What one argument of a call must be for the call to be allowed.
+/// The test of one argument for an allowed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Test {
     /// One of these.
@@ -43,8 +43,8 @@ pub(crate) enum Test {
     Lacks(u32),
 }
 
-/// A call that is allowed with some arguments only. The lower half of the argument is looked at:
-/// the kernel takes no more of it.
+/// A call that is allowed with some arguments only. The lower half of the argument is compared: the
+/// kernel uses no more of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Condition {
     pub(crate) call: Call,
@@ -65,8 +65,8 @@ const NETWORK: u32 = libc::CLONE_NEWNET as u32;
 const TIME: u32 = 0x80;
 const VSOCK: u32 = libc::AF_VSOCK as u32;
 
-/// What `personality(2)` may be asked for: Linux and its 32-bit kind, without randomisation of
-/// addresses or with it, and what it is.
+/// The allowed arguments of `personality(2)`: Linux and its 32-bit kind, without randomisation of
+/// addresses or with it, and the query.
 const PERSONALITIES: &[u32] = &[0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /// Calls with conditions.
@@ -76,7 +76,7 @@ pub(crate) const CONDITIONS: [Condition; 5] = [
         argument: 0,
         test: Test::Lacks(NAMESPACES),
     },
-    // A network namespace of its own harms nobody, and is how some plugins work.
+    // A network namespace of its own does no harm, and some plugins need it.
     Condition {
         call: Call::new("SYS_unshare", libc::SYS_unshare),
         argument: 0,
@@ -100,7 +100,7 @@ pub(crate) const CONDITIONS: [Condition; 5] = [
     },
 ];
 
-/// The calls that are allowed with any arguments to who has the capabilities `mask`.
+/// The calls that are allowed with any arguments to processes with the capabilities `mask`.
 fn allowed(mask: u64) -> impl Iterator<Item = Call> {
     let more = WITH_CAPABILITY.iter().filter(move |(name, _)| {
         name.parse::<Capability>().is_ok_and(|one| mask & (1 << one.number()) != 0)
@@ -108,7 +108,7 @@ fn allowed(mask: u64) -> impl Iterator<Item = Call> {
     ALLOWED.iter().chain(OLDER).chain(more.flat_map(|(_, calls)| calls.iter())).copied()
 }
 
-/// The filter for who has the capabilities `mask`.
+/// The filter for processes with the capabilities `mask`.
 pub(crate) fn filter(mask: u64) -> Filter {
     Filter::new(allowed(mask).map(|call| call.number).collect(), &CONDITIONS)
 }
@@ -128,7 +128,7 @@ pub(crate) fn of_oci(mask: u64) -> Value {
             Test::Lacks(bits) => allow(bits, 0, "SCMP_CMP_MASKED_EQ"),
         }
     }
-    // The C library falls back to clone(2), whose flags can be looked at.
+    // The C library falls back to clone(2), whose flags can be tested.
     calls.push(json!({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS}));
     json!({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": libc::EPERM, "syscalls": calls})
 }

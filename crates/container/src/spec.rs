@@ -10,7 +10,7 @@ use model::{Error, Result};
 
 use crate::capability::Capabilities;
 
-/// What a container is called: at most 64 of `[a-zA-Z0-9_.-]`, the first a letter or a digit.
+/// The name of a container: at most 64 of `[a-zA-Z0-9_.-]`, the first a letter or a digit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContainerName(String);
 
@@ -47,19 +47,19 @@ impl fmt::Display for ContainerName {
 /// are its own.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// What it is called, in messages and by OCI runtimes.
+    /// Its name, in messages and for OCI runtimes.
     pub name: ContainerName,
     /// Its file system.
     pub root: Root,
     /// Whether what is not a mount of its own cannot be written.
     pub read_only: bool,
-    /// What else is seen in it, made in this order.
+    /// The other mounts, made in this order.
     pub mounts: Vec<Mount>,
-    /// Its main process, with whose end the container ends. `None`: it lives until it is stopped,
-    /// for the sake of [`crate::Running::exec`] alone.
+    /// Its main process, with whose end the container ends. `None`: it runs until it is stopped,
+    /// for [`crate::Running::exec`] alone.
     pub process: Option<Process>,
-    /// What its processes may do. With [`Capabilities::All`] `/sys` and all of `/proc` can be
-    /// written, and no system call is refused.
+    /// The capabilities of its processes. With [`Capabilities::All`] `/sys` and all of `/proc` can
+    /// be written, and no system call is refused.
     pub capabilities: Capabilities,
     /// Whether no program in it can give more rights than its caller has (`PR_SET_NO_NEW_PRIVS`).
     pub no_new_privileges: bool,
@@ -67,11 +67,11 @@ pub struct Spec {
     pub devices: Devices,
     /// A directory of a cgroup file system that its processes are put into; the caller's if none.
     pub cgroup: Option<PathBuf>,
-    /// What it may use, where the host has cgroups that the caller may change.
+    /// Its limits, where the host has cgroups that the caller may change.
     pub limits: Option<Resources>,
 }
 
-/// What a container may use at most.
+/// The limits of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
     /// Processes and threads.
@@ -103,8 +103,8 @@ pub enum Root {
     },
 }
 
-/// Something mounted in a container. The target is resolved inside of its root, where no symbolic
-/// link leads out, and made if missing.
+/// A mount in a container. The target is resolved inside of its root, where no symbolic link leads
+/// out, and made if missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mount {
     /// A file or directory of the host, with all that is mounted below.
@@ -137,7 +137,7 @@ pub enum Propagation {
     Slave,
 }
 
-/// What a container finds in `/dev`.
+/// The contents of a container's `/dev`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Devices {
     /// null, zero, full, random, urandom, tty, net/tun if there is one, and terminals of its own.
@@ -149,13 +149,13 @@ pub enum Devices {
 /// A process in a container.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// The program and its arguments. A program without a slash is looked for in `PATH` of `env`.
+    /// The program and its arguments. A program without a slash is searched in `PATH` of `env`.
     pub args: Vec<OsString>,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
     /// Where it starts, absolute.
     pub cwd: PathBuf,
-    /// Who it is.
+    /// Its user.
     pub uid: u32,
     /// Its group.
     pub gid: u32,
@@ -177,7 +177,7 @@ impl Process {
     }
 }
 
-/// What a call may take at most.
+/// The limits of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// How long, from the beginning of [`crate::Running::exec`].

@@ -1,8 +1,8 @@
 //! Starts a container without an OCI runtime.
 //!
-//! Whatever is killed at whatever point: before the record is written, the new init ends when its
-//! starter does. After that, whoever comes next finds it by the record, and waits until it runs or
-//! has ended, because the init holds the lock until then.
+//! A kill at any point leaves no unknown state. Before the record is written, the new init ends
+//! when its starter does. After that, the next caller finds it by the record, and waits until it
+//! runs or has ended, because the init holds the lock until then.
 
 use std::ffi::CStr;
 use std::fs;
@@ -91,7 +91,7 @@ pub(crate) fn by_runtime(
     }
 }
 
-/// What all processes of a container may do.
+/// The privileges of all processes of a container.
 pub(crate) fn privileges(spec: &Spec) -> Privileges {
     let capabilities = spec.capabilities.mask();
     Privileges { capabilities, no_new_privileges: spec.no_new_privileges }
@@ -121,8 +121,7 @@ pub(crate) fn plan(directory: &Directory, spec: &Spec) -> Result<Plan> {
     })
 }
 
-/// A file in memory that holds `bytes`: whoever reads it comes to its end, and needs nobody to
-/// write it.
+/// A file in memory that holds `bytes`: a reader comes to its end, and it needs no writer.
 pub(crate) fn input(bytes: &[u8]) -> Result<OwnedFd> {
     const NAME: &CStr = c"stdin";
     let made = memfd_create(NAME, MemfdFlags::CLOEXEC).and_then(|file| {
@@ -138,7 +137,7 @@ pub(crate) fn input(bytes: &[u8]) -> Result<OwnedFd> {
 }
 
 enum Failure {
-    /// Told by the new process.
+    /// From the new process.
     Fault(Fault),
     Error(Error),
 }
@@ -189,6 +188,7 @@ impl Start<'_> {
         let init = init.ok_or_else(|| self.failed("finding its init", Errno::SRCH))?;
         let record = Record { init, boot: boot()?, privileges, runtime: self.runtime.clone() };
         self.directory.write_record(&record)?;
+        // The answer below is missing if the init has ended.
         let _ = line.say(&Message::Go);
         self.expect(&line, &Message::Started, &pidfd)?;
         Ok((record, pidfd))
@@ -201,12 +201,13 @@ impl Start<'_> {
             Some(Message::Failed(fault)) => return Err(Failure::Fault(fault)),
             _ => {}
         }
+        // It may have ended already.
         let _ = pidfd_send_signal(pidfd, Signal::KILL);
         let what = format!("container {} ended, or hung, while it was started", self.spec.name);
         Err(Failure::Error(Error::try_again(what)))
     }
 
-    /// What it is to be in. An OCI runtime makes those that limit it itself, as its bundle says.
+    /// Its cgroups. An OCI runtime makes those that limit it itself, as its bundle says.
     fn cgroups(&self) -> Result<Cgroups> {
         let given = self.spec.cgroup.as_deref().map(Cgroups::given).transpose()?;
         let made = match &self.spec.limits {
@@ -242,19 +243,21 @@ fn detach(init: &Init<'_>, clear: impl FnOnce()) -> Result<(Pid, OwnedFd), Errno
             drop(far);
             let reported = reported(&near);
             drop(near);
+            // It only reaps the child.
             let _ = waitpid(Some(child), WaitOptions::empty());
             reported
         }
     }
 }
 
-/// Makes the init, tells its number, and ends when the starter holds it: until then the number is
-/// its, because nobody else can have waited for it.
+/// Makes the init, sends its number, and ends when the starter holds it: until then the number is
+/// its, because no other process can have waited for it.
 fn between(init: &Init<'_>, far: &OwnedFd) -> ! {
     // Files of other starters, in other threads, are theirs: this would keep them from being closed.
     let mut kept = init.files();
     kept.push(far.as_raw_fd());
     sys::close_all_but(&mut kept);
+    // It fails only for the leader of a session, which is one already.
     let _ = setsid();
     let made = init.separate().and_then(|()| sys::fork());
     let number = match made {
@@ -262,7 +265,9 @@ fn between(init: &Init<'_>, far: &OwnedFd) -> ! {
         Ok(Side::Parent(pid)) => pid.as_raw_nonzero().get(),
         Err(errno) => -errno.raw_os_error(),
     };
+    // If the starter is gone, the init ends too.
     let _ = write(far, &number.to_ne_bytes());
+    // The end of the starter ends the wait as well.
     let _ = read(far, &mut [0; 1]);
     sys::exit(0)
 }

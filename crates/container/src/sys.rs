@@ -15,7 +15,7 @@ use rustix::thread::UnshareFlags;
 
 use crate::seccomp::Filter;
 
-/// What [`fork`] returned in.
+/// The side on which [`fork`] returned.
 pub(crate) enum Side {
     /// The new process, with all signals blocked. It must end with [`exit`], whatever happens.
     Child,
@@ -31,13 +31,14 @@ fn done(result: libc::c_long) -> Result<(), Errno> {
     if result < 0 { Err(last()) } else { Ok(()) }
 }
 
-/// Splits the process in two (fork(2)). Of several threads only the calling one goes on in the
+/// Splits the process in two (fork(2)). Of several threads only the calling one continues in the
 /// child.
 #[allow(unsafe_code)]
 pub(crate) fn fork() -> Result<Side, Errno> {
     let before = block_signals();
-    // SAFETY: only the calling thread goes on in the child. What that does keeps to the rules at the
-    // top of this file, and no handler of the caller runs there, because all signals are blocked.
+    // SAFETY: only the calling thread continues in the child. What that does keeps to the rules at
+    // the top of this file, and no handler of the caller runs there, because all signals are
+    // blocked.
     let pid = unsafe { libc::fork() };
     let failure = last();
     if pid == 0 {
@@ -52,7 +53,7 @@ pub(crate) fn fork() -> Result<Side, Errno> {
 pub(crate) fn fork_sibling() -> Result<Side, Errno> {
     let flags = libc::CLONE_PARENT | libc::SIGCHLD;
     // SAFETY: as in `fork`, whose child has one thread and all signals blocked. No memory is shared
-    // and no stack given, so that the child goes on with a copy of everything.
+    // and no stack given, so that the child continues with a copy of everything.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     let failure = last();
     if pid == 0 {
@@ -69,7 +70,8 @@ pub(crate) fn exit(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Ends the process where it is dropped: a forked child that panics does not go on as its parent.
+/// Ends the process where it is dropped: a forked child that panics does not continue as its
+/// parent.
 pub(crate) struct EndHere;
 
 impl Drop for EndHere {
@@ -136,8 +138,9 @@ pub(crate) fn reset_signals() {
     // The kernel's `struct sigaction`, which is no longer than this: no handler, flag or mask.
     let default = [0_u64; 4];
     for signal in 1..=64 {
-        // SAFETY: the default is no function of ours, and the kernel reads what is there. The C
-        // library would leave out its own signals, which may have been ignored before, too.
+        // SAFETY: the default is no function of this program, and the kernel reads an initialised
+        // value. The C library would leave out its own signals, which may have been ignored before,
+        // too.
         unsafe {
             let none = std::ptr::null_mut::<u64>();
             libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), none, 8);
@@ -160,18 +163,18 @@ pub(crate) fn overwrite(area: &Range<usize>, text: &[u8]) {
     }
 }
 
-/// A descriptor that tells of blocked signals, all of them (signalfd(2)).
+/// A descriptor that reports blocked signals, all of them (signalfd(2)).
 #[allow(unsafe_code)]
 pub(crate) fn signals() -> Result<OwnedFd, Errno> {
     let all = SignalMask::all();
-    // SAFETY: the set is alive, and what is returned is a new descriptor that nobody else owns.
+    // SAFETY: the set is valid, and the result is a new descriptor without another owner.
     unsafe {
         let fd = libc::signalfd(-1, &raw const all.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
         if fd < 0 { Err(last()) } else { Ok(OwnedFd::from_raw_fd(fd)) }
     }
 }
 
-/// The signal that [`signals`] tells of next.
+/// The signal that [`signals`] reports next.
 pub(crate) fn next_signal(signals: impl AsFd) -> Option<i32> {
     let mut reported = [0; size_of::<libc::signalfd_siginfo>()];
     let length = rustix::io::read(signals, &mut reported).ok()?;
@@ -194,7 +197,7 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|one| one.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Subjects the calling process, and all that comes of it, to `filter` for good (seccomp(2)).
+/// Subjects the calling process and its descendants to `filter` permanently (seccomp(2)).
 #[allow(unsafe_code)]
 pub(crate) fn filter(filter: &Filter) -> Result<(), Errno> {
     let program = filter.instructions();
@@ -237,7 +240,7 @@ pub(crate) fn set_mount(
 ) -> Result<(), Errno> {
     let below = if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the descriptor is borrowed for the whole call, the path is an empty string, and the
-    // kernel reads as many bytes of `attributes` as it is told.
+    // kernel reads no more bytes of `attributes` than the given length.
     done(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

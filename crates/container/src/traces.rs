@@ -1,8 +1,8 @@
-//! Removes what a forked process still carries of its parent: its name and its arguments.
+//! Removes a forked process's remains of its parent: its name and its arguments.
 //!
-//! Its environment and its arguments may hold secrets, and the kernel shows both to whoever sees the
-//! process and may measure performance (`CAP_PERFMON` or `CAP_SYS_ADMIN`), however little that one
-//! may do otherwise.
+//! Its environment and its arguments may hold secrets, and the kernel shows both to any process
+//! that sees this one and may measure performance (`CAP_PERFMON` or `CAP_SYS_ADMIN`), without other
+//! rights.
 
 use std::fs;
 use std::ops::Range;
@@ -35,11 +35,12 @@ impl Traces {
 
     /// Clears them in the calling process, which was forked, and calls it `name`.
     pub(crate) fn clear(&self, name: &str) {
-        // What is in the container can neither look into it nor get at its program through it.
+        // Processes in the container can neither inspect it nor reach its program through it.
         let dumpable = match self.is_hidden {
             true => DumpableBehavior::NotDumpable,
             false => DumpableBehavior::Dumpable,
         };
+        // The kernel refuses only values that it does not know.
         let _ = set_dumpable_behavior(dumpable);
         sys::overwrite(&self.environment, b"");
         sys::overwrite(&self.arguments, name.as_bytes());

@@ -9,13 +9,13 @@ use rustix::process::{Pid, Signal, WaitOptions, fchdir, getpid, kill_process, wa
 
 use crate::rootfs::processes;
 
-/// How often it is looked whether more came: a tree that grows faster than it is stopped is not
-/// waited for.
+/// The number of passes over new processes: a tree that grows faster than it is stopped is
+/// abandoned.
 const PASSES: usize = 200;
 
 /// Ends all descendants of the calling process, which is the reaper of those whose parents are gone
-/// (`PR_SET_CHILD_SUBREAPER`): no session, group or second fork leads out. They are stopped first,
-/// so that no new ones come while others are being ended.
+/// (`PR_SET_CHILD_SUBREAPER`): no session, group or second fork escapes. They are stopped first, so
+/// that no new ones come while others are being ended.
 pub(crate) fn end_descendants() {
     // Whatever the container did to its own `/proc`.
     let own = processes().and_then(|processes| fchdir(&processes));
@@ -38,12 +38,14 @@ pub(crate) fn end_descendants() {
         if found.is_empty() {
             return;
         }
+        // It only reaps a child.
         let _ = wait(WaitOptions::empty());
     }
 }
 
 fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
+        // It may have ended already.
         let _ = kill_process(pid, signal);
     }
 }

@@ -1,5 +1,5 @@
-//! A client's side of the protocol (RFC 2131 §4.4), as a machine: what it hears and what time it is go
-//! in, and what is to be done comes out.
+//! A client's side of the protocol (RFC 2131 §4.4), as a state machine: received messages and the
+//! time are the input, steps are the output.
 
 mod speak;
 #[cfg(test)]
@@ -23,7 +23,7 @@ pub struct Pace {
     pub resend_max: Duration,
     /// For how long a first address is asked for at most.
     pub give_up: Duration,
-    /// Whether servers are asked to answer everybody on the link.
+    /// Whether servers are asked to broadcast their answers.
     pub broadcast: bool,
 }
 
@@ -42,21 +42,21 @@ impl Default for Pace {
 /// Where a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heading {
-    /// To everybody on the link.
+    /// All hosts on the link.
     Everybody,
     /// To the server with this address, from the client's own; and over which station of the link,
     /// should that not work by itself.
     Server(Ipv4Addr, Option<Mac>),
 }
 
-/// What is to be done.
+/// A step to take.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Send this, and listen for answers.
     Send(Box<Message>, Heading),
-    /// Ask the link whether somebody has this address, and say with [`Client::probed`].
+    /// Probe for this address on the link, and report with [`Client::probed`].
     Probe(Ipv4Addr),
-    /// This is the lease from now on: write it down before anybody hears of it.
+    /// This is the lease from now on: store it before it is used.
     Keep(Box<Terms>),
     /// This may not be used any more, because of that. Another address is asked for from now on.
     Lose(Box<Terms>, &'static str),
@@ -69,7 +69,7 @@ const FIRST: Duration = Duration::from_secs(1);
 /// After a conflict: RFC 2131 §3.1 asks for ten seconds against loops, which the number of tries
 /// prevents here.
 const AFTER_DECLINE: Duration = Duration::from_secs(1);
-/// So many addresses may turn out to be somebody else's.
+/// How many addresses may turn out to be in use.
 const DECLINES: u32 = 3;
 /// How often a server is asked after a restart whether the lease still stands.
 const REBOOTS: u32 = 3;
@@ -88,7 +88,7 @@ enum State {
     Ended,
 }
 
-/// What a client has.
+/// A client's lease.
 #[derive(Clone, Debug)]
 struct Held {
     terms: Terms,
@@ -110,7 +110,7 @@ pub struct Client {
     /// Whether it had an address and lost it: then it asks for as long as it takes.
     lost: bool,
     deadline: Time,
-    /// What the last refusal said.
+    /// The text of the last refusal.
     refusal: Option<String>,
     random: u64,
 }
@@ -170,7 +170,7 @@ impl Client {
         matches!(self.state, State::Ended)
     }
 
-    /// What it may use.
+    /// The terms that may be used.
     pub fn terms(&self) -> Option<&Terms> {
         self.held.as_ref().map(|held| &held.terms)
     }
@@ -207,7 +207,7 @@ impl Client {
         }
     }
 
-    /// Hears a message that `station` sent.
+    /// Processes a message that `station` sent.
     pub fn hear(&mut self, message: &Message, station: Option<Mac>, now: Time) -> Vec<Step> {
         let is_ours = message.reply
             && message.exchange == self.exchange
@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Hears who has the address that it asked about.
+    /// Processes the result of a probe.
     pub fn probed(&mut self, holder: Option<Mac>, now: Time) -> Vec<Step> {
         let State::Probing(terms) = &self.state else { return Vec::new() };
         let terms = terms.clone();
@@ -255,7 +255,7 @@ impl Client {
         held.map(|held| self.releasing(&held.terms)).into_iter().collect()
     }
 
-    /// Ends: nobody needs an address any more.
+    /// Ends: the address is no longer needed.
     pub fn abandon(&mut self) {
         self.held = None;
         self.end();
@@ -271,7 +271,7 @@ impl Client {
             self.end();
             return vec![Step::Fail(self.silence())];
         }
-        // An offer whose request nobody answers is as good as none, after some tries.
+        // An offer whose request gets no answer is dropped, after some tries.
         if let State::Requesting(offer) = &self.state
             && self.tries < REBOOTS
         {
@@ -369,7 +369,7 @@ impl Client {
         let held = self.terms().map(|held| held.address.addr());
         match held == Some(given.address.addr()) {
             true => self.bind(given, now),
-            // It is the answer to somebody else's question.
+            // It is the answer to another client's request.
             false => Vec::new(),
         }
     }
@@ -424,7 +424,7 @@ impl Client {
         self.deadline = self.deadline.min(end);
     }
 
-    /// Begins anew (RFC 2131 §4.4.5), at once: whoever had an address needs one.
+    /// Begins again (RFC 2131 §4.4.5), at once: its user needs an address.
     fn lose(&mut self, why: &'static str, now: Time) -> Vec<Step> {
         let held = self.held.take();
         self.lost = true;

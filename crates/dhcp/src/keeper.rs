@@ -16,21 +16,21 @@ use rustix::io::write;
 
 use crate::{Lease, LeaseStore, Pace, Subject, Terms};
 
-/// What the thread needs, in bytes; only what it uses is taken.
+/// The stack of the thread, in bytes; only what it uses is allocated.
 const STACK: usize = 512 << 10;
 
 /// Where containers are, for a link that was moved since its lease was asked for.
 pub trait Places: Send {
-    /// Where the namespace of the attachment's container can be opened; `None` if nobody knows.
+    /// The path of the namespace of the attachment's container; `None` if it is unknown.
     fn sandbox(&self, id: &AttachmentId) -> Option<PathBuf>;
 }
 
-/// What became of a lease by itself.
+/// A change of a lease without a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
     /// It is new.
     Bound(AttachmentId, Terms),
-    /// It goes on.
+    /// It continues.
     Renewed(AttachmentId, Terms),
     /// It ended, because of this; its address was taken from the interface, and another is sought.
     Lost(AttachmentId, Terms, &'static str),
@@ -53,23 +53,23 @@ enum Command {
 
 type Keep = Box<dyn Fn(&AttachmentId) -> bool + Send>;
 
-/// What the thread and its callers share.
+/// The state that the thread and its callers share.
 struct Door {
     commands: Mutex<VecDeque<Command>>,
     wake: OwnedFd,
 }
 
-/// Keeps leases alive until it is dropped. They stay on disk, for the next one to go on with.
+/// Keeps leases alive until it is dropped. They stay on disk, for the next one to continue with.
 pub struct Keeper {
     door: Arc<Door>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Keeper {
-    /// Goes on with the leases on the shelf, and tells what becomes of them.
+    /// Continues with the leases in the store, and reports their changes.
     ///
     /// # Errors
-    /// Where the shelf cannot be read, or no thread can be started.
+    /// Where the store cannot be read, or no thread can be started.
     pub fn start(
         lease_store: LeaseStore,
         pace: Pace,
@@ -101,7 +101,7 @@ impl Keeper {
         self.ask(|answer| Command::Allocate(Box::new(subject), answer))?
     }
 
-    /// Gives an address back; nothing happens where there is none.
+    /// Releases an address; nothing happens where there is none.
     ///
     /// # Errors
     /// Where the lease cannot be removed from disk.
@@ -125,7 +125,7 @@ impl Keeper {
         self.ask(Command::List)
     }
 
-    /// Gives back every address of the network that `keep` does not hold.
+    /// Releases every address of the network that `keep` does not hold.
     ///
     /// # Errors
     /// As [`Keeper::release`].
@@ -143,6 +143,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.door.put(Command::Stop);
+        // A panic of the thread was printed already.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

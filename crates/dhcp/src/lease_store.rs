@@ -1,4 +1,4 @@
-//! Leases on disk, below the runtime directory: a file for each, void after a reboot.
+//! Leases on disk, below the runtime directory: a file for each, discarded at a reboot.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -15,23 +15,23 @@ use crate::{Subject, Terms, Time};
 pub(crate) const MOST: usize = 8192;
 /// No lease is longer, in bytes.
 const LONGEST: u64 = 64 << 10;
-/// What is being written.
+/// The suffix of an unfinished file.
 const UNFINISHED: &str = "new";
-/// What says that somebody works here.
+/// The lock file.
 const LOCK: &str = "lock";
 
-/// A lease, with all that is needed to go on with it.
+/// A lease, with all that is needed to continue with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Whose it is.
+    /// The owner of the lease.
     pub subject: Subject,
     /// The hardware address of its link.
     pub mac: Mac,
-    /// What the server gave.
+    /// The server's terms.
     pub terms: Terms,
     /// When.
     pub since: Time,
-    /// The address that was given first: the one that whoever asked knows of.
+    /// The first address: the one in the answer to the caller.
     pub first: Ipv4Net,
     /// Whether the terms ended by themselves, or are not yet on the link again since they did.
     pub lost: bool,
@@ -78,7 +78,7 @@ impl LeaseStore {
         Ok(Self { directory: directory.to_owned(), boot, _lock: lock })
     }
 
-    /// The leases that are there, each with its name here. What cannot be read, or is of an earlier
+    /// The leases that exist, each with its name here. What cannot be read, or is of an earlier
     /// boot, is removed.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl LeaseStore {
         File::open(&self.directory)?.sync_data()
     }
 
-    /// Forgets a lease; nothing happens where there is none.
+    /// Deletes a lease; a missing one is no error.
     ///
     /// # Errors
     /// Where it cannot be removed.

@@ -1,9 +1,9 @@
 //! Addresses of DHCP servers (RFC 2131): the protocol, its leases on disk, and the one thread that
-//! keeps all of them alive.
+//! renews all of them.
 //!
-//! [`packet`] is the wire, [`Client`] the protocol as a machine without I/O, [`LeaseStore`] the leases on
-//! disk, and [`Keeper`] the thread. A lease is on disk before anybody uses its address, so that a
-//! daemon that is killed goes on where it was.
+//! [`packet`] is the wire format, [`Client`] the protocol as a state machine without I/O,
+//! [`LeaseStore`] the leases on disk, and [`Keeper`] the thread. A lease is on disk before its
+//! address is used, so that a daemon that is killed continues where it was.
 
 mod client;
 mod keeper;
@@ -23,7 +23,7 @@ pub use lease_store::{Lease, LeaseStore};
 pub use packet::Terms;
 pub use time::Time;
 
-/// Whose address it is, and what to ask for.
+/// The owner of an address, and the request for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The attachment.
@@ -32,15 +32,15 @@ pub struct Subject {
     pub netns: PathBuf,
     /// The hardware address of its link, by which that is found where it has another name.
     pub mac: Option<Mac>,
-    /// What the server knows the client by (RFC 2132 §9.14).
+    /// The client identifier for the server (RFC 2132 §9.14).
     pub client: Vec<u8>,
-    /// What to ask the server for.
+    /// The request to the server.
     pub dhcp: Dhcp,
 }
 
-/// What is asked for without being told (RFC 2132): mask, routers, name servers, domain, MTU, static
-/// routes, domains to search, classless routes. Whoever skips some of what the reference asks for,
-/// which is the first two, names everything.
+/// Requested by default (RFC 2132): mask, routers, name servers, domain, MTU, static routes,
+/// domains to search, classless routes. A request that skips some of the reference's defaults,
+/// which are the first two, names everything.
 const USUAL: [u8; 8] = [1, 3, 6, 15, 26, 33, 119, 121];
 
 impl Subject {

@@ -14,7 +14,7 @@ use crate::keeper::Places;
 use crate::packet::{CLIENT, LONGEST, Message, SERVER, Terms, unwrap, wrap};
 use crate::{Heading, Subject};
 
-/// How many packets are looked at for one message.
+/// How many packets are read for one message.
 const PACKETS: usize = 32;
 
 /// A link, and the namespace that it is in now.
@@ -28,7 +28,7 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) packets: PacketSocket,
-    /// Has the port, so that the kernel does not tell servers that nobody has it.
+    /// Holds the port, so that the kernel does not answer servers that it is closed.
     port: Option<UdpSocket>,
 }
 
@@ -109,7 +109,7 @@ impl Found {
         })?
     }
 
-    /// Listens on it for who has an address.
+    /// Listens on it for holders of an address.
     pub(crate) fn listen_to_arp(&self) -> Result<PacketSocket> {
         self.netns.enter(|| PacketSocket::open(self.link.index, Kind::Arp))?
     }
@@ -124,7 +124,7 @@ impl Found {
     }
 
     /// Puts on it what was given in place of an address that was lost: the kernel took the routes
-    /// with that. What is there already stays.
+    /// with that. What exists already stays.
     pub(crate) fn dress(&self, terms: &Terms, priority: Option<u32>) -> Result<()> {
         let link = self.link.index;
         let mtu = terms.mtu.map(u32::from).filter(|mtu| *mtu < self.link.mtu);

@@ -25,7 +25,7 @@ pub const LONGEST: usize = 1500;
 /// `sname` and `file`, which options may overflow into.
 const SNAME: std::ops::Range<usize> = 44..108;
 const FILE: std::ops::Range<usize> = 108..236;
-/// The bit of `flags` that asks for answers to everybody.
+/// The bit of `flags` that asks for broadcast answers.
 const BROADCAST: u16 = 0x8000;
 
 const REQUEST: u8 = 1;
@@ -43,7 +43,7 @@ pub struct Message {
     pub exchange: u32,
     /// How long the client has been trying, in seconds.
     pub seconds: u16,
-    /// Whether the client asks for answers to everybody.
+    /// Whether the client asks for broadcast answers.
     pub broadcast: bool,
     /// The client's address, where it has one.
     pub client: Ipv4Addr,
@@ -106,7 +106,7 @@ impl Message {
         bytes.extend(self.mac.octets());
         bytes.resize(OPTIONS - COOKIE.len(), 0);
         bytes.extend(COOKIE);
-        // The message's type comes first: some servers look no further.
+        // The message's type comes first: some servers read no further.
         let kind = self.options.get_key_value(&code::MESSAGE_TYPE);
         let others = self.options.iter().filter(|(code, _)| **code != code::MESSAGE_TYPE);
         for (code, value) in kind.into_iter().chain(others) {
@@ -180,7 +180,7 @@ fn read(field: &[u8], fixed: &[u8; OPTIONS]) -> Option<BTreeMap<u8, Vec<u8>>> {
 fn collect(mut field: &[u8], options: &mut BTreeMap<u8, Vec<u8>>) -> Option<()> {
     loop {
         match field {
-            // Some servers forget the end.
+            // Some servers omit the end.
             [] | [END, ..] => return Some(()),
             [PAD, rest @ ..] => field = rest,
             [code, length, rest @ ..] => {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// Milliseconds since boot, those asleep included: leases go on there (clock_gettime(2),
+/// Milliseconds since boot, those asleep included: leases continue there (clock_gettime(2),
 /// CLOCK_BOOTTIME).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Time(pub u64);
 
 impl Time {
-    /// What never comes.
+    /// A time that never comes.
     pub const NEVER: Time = Time(u64::MAX);
 
     /// Now.

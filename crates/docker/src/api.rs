@@ -1,5 +1,5 @@
-//! The API of a Docker Engine, as far as the reconciler asks it (Docker Engine API 1.41 and later;
-//! the paths carry no version, so that each engine speaks its own).
+//! The API of a Docker Engine, as far as the reconciler needs it (Docker Engine API 1.41 and later;
+//! the paths carry no version, so that each engine uses its own).
 //!
 //! Mostly lists are asked for. While an engine calls its network driver it holds the container's
 //! lock: whoever inspects that container then waits for the one who waits for us.
@@ -32,7 +32,7 @@ pub struct Api {
 pub struct Network {
     /// The engine's id of it.
     pub id: AliasId,
-    /// What people call it; none if no network of ours could have the name.
+    /// Its name for people; `None` if no network of Spoke's could have the name.
     pub name: Option<NetworkName>,
     /// Its network driver.
     pub driver: String,
@@ -49,7 +49,7 @@ pub struct Network {
 pub enum Reach {
     /// It exists on this engine alone.
     Local,
-    /// Swarm decides where it exists and who is on it, its ingress network among them.
+    /// Swarm decides on its hosts and attachments, its ingress network among them.
     Swarm,
     /// Nowhere: other networks are made after it (`docker network create --config-only`).
     Template,
@@ -100,8 +100,8 @@ pub struct Names {
 const STARTING: Duration = Duration::from_millis(500);
 
 impl Api {
-    /// The engine that serves on `socket`. Every request gets `patience` for all of it, from
-    /// connecting to the answer's last byte.
+    /// The engine that serves on `socket`. Each whole request has `timeout`, from connecting to the
+    /// answer's last byte.
     pub fn new(socket: impl Into<PathBuf>, timeout: Duration) -> Self {
         Self { socket: socket.into(), timeout }
     }

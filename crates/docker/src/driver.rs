@@ -1,6 +1,6 @@
 //! The network driver: libnetwork's calls as verbs of the engine.
 //!
-//! Nothing here does input or output or remembers anything: what a call needs is in the book, so
+//! Nothing here does input or output or remembers anything: what a call needs is in the store, so
 //! that it can be repeated, by another thread or after a restart.
 //!
 //! `docker network create -d spoke -o KEY=VALUE`; in parentheses what Docker's bridge driver calls it:
@@ -62,21 +62,21 @@ use crate::wire::{
 };
 use template::Circumstances;
 
-/// What the host's configuration says about Docker.
+/// The host's configuration for Docker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// For whom networks are made. Swarm needs [`Scope::Global`].
+    /// The scope of networks. Swarm needs [`Scope::Global`].
     pub scope: Scope,
-    /// Whether addresses are only handed out with a hardware address: needed for
-    /// `--ipam-opt sticky=mac`.
+    /// Whether addresses are only allocated with a hardware address: needed for `--ipam-opt
+    /// sticky=mac`.
     pub requires_mac: bool,
     /// Which packet filter new networks use.
     pub backend: Backend,
-    /// Which ports of the host are handed out where any will do.
+    /// Which ports of the host are allocated where any will do.
     pub ephemeral: RangeInclusive<NonZeroU16>,
 }
 
-/// What a network namespace holds.
+/// The interfaces in a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Within {
     /// Its inode in the kernel's namespace file system.
@@ -85,13 +85,13 @@ pub struct Within {
     pub links: BTreeSet<IfName>,
 }
 
-/// How to look into containers.
+/// Reads the namespaces of containers.
 pub trait Sandboxes {
-    /// What the namespace at `path` holds; none if there is no namespace there.
+    /// The interfaces in the namespace at `path`; `None` if there is no namespace there.
     fn look(&self, path: &Path) -> Result<Option<Within>>;
 }
 
-/// What stands behind the front end: the binary wires it.
+/// The back end of this front end, which the binary wires.
 pub trait Backstage: Sandboxes + Send + Sync + 'static {
     /// Lends an engine for some work. Calls come on several threads at once.
     fn with_engine<T>(&self, work: impl FnOnce(&Engine<'_>) -> Result<T>) -> Result<T>;
@@ -99,17 +99,17 @@ pub trait Backstage: Sandboxes + Send + Sync + 'static {
     /// The time, for showing only.
     fn now(&self) -> Timestamp;
 
-    /// What the list of CNI plugins in `file` makes of a network.
+    /// The network that the list of CNI plugins in `file` describes.
     ///
     /// # Errors
-    /// Where it is not there, or is none.
+    /// Where the file is missing, or is no such list.
     fn plugins(&self, file: &Path) -> Result<PluginChain> {
         let file = file.display();
         Err(Error::unsupported(format!("{file}: there is nobody to read lists of plugins")))
     }
 
-    /// Has the cloud let go of a network that no engine lists any more. Repeating it is no error, and
-    /// neither is one that is none of a cloud's.
+    /// Asks the cloud to delete a network that no engine lists any more. Repeating it is no error,
+    /// and neither is a network that is not a cloud's.
     fn abandon(&self, network: &AliasId) -> Result<()> {
         let _ = network;
         Ok(())
@@ -143,7 +143,8 @@ impl<B: Backstage> Docker<B> {
             }),
             ipam: Some(IpamCapabilities {
                 requires_mac: settings.requires_mac,
-                // The book remembers; and nobody can tell a repetition from a second request.
+                // The store has everything; and a repetition cannot be distinguished from a second
+                // request.
                 requires_replay: false,
             }),
             spaces: Some(AddressSpaces {

@@ -12,10 +12,11 @@ use crate::wire::{self, Answer, PoolGiven, PoolKey};
 use key::{GLOBAL, LOCAL, key_of, space_of, subnet_of};
 use option::PoolSpec;
 
-/// The gateway that an IPAM driver tells, so that the engine requests none.
+/// The key of a gateway in an IPAM driver's answer. With it the engine requests no gateway.
 const GATEWAY: &str = "com.docker.network.gateway";
 
-/// RequestPool. Where an existing network is named, its subnet is shared and its gateway told.
+/// RequestPool. Where an existing network is named, its subnet is shared and the answer has its
+/// gateway.
 pub(crate) fn request_pool(engine: &Engine<'_>, call: &wire::RequestPool) -> Result<Answer> {
     let Some(space) = space_of(&call.space) else {
         return Err(Error::invalid(format!(
@@ -68,7 +69,7 @@ fn gateway(engine: &Engine<'_>, subnet: &Subnet) -> Result<Option<IpNet>> {
     Ok(gateway.and_then(|gateway| IpNet::new(gateway, subnet.id.net.prefix_len()).ok()))
 }
 
-/// ReleasePool. A pool that is not handed out is no error.
+/// ReleasePool. A pool that is not allocated is no error.
 pub(crate) fn release_pool(engine: &Engine<'_>, key: &PoolKey) -> Result<Answer> {
     engine.release_subnet(&subnet_of(key)?)?;
     Ok(Answer::Done {})
@@ -108,7 +109,7 @@ fn is_made(engine: &Engine<'_>, subnet: &Subnet) -> Result<bool> {
     Ok(engine.aliases()?.iter().any(|alias| alias.network == subnet.network))
 }
 
-/// What the address is kept for, or else who is shown to have it.
+/// The key by which the address is kept, or else the holder to show.
 fn owner(call: &wire::RequestAddress, sticky: Sticky) -> Option<OwnerName> {
     match sticky {
         Sticky::Mac => call.mac.and_then(|mac| mac.to_string().parse().ok()),
@@ -116,7 +117,7 @@ fn owner(call: &wire::RequestAddress, sticky: Sticky) -> Option<OwnerName> {
     }
 }
 
-/// ReleaseAddress. An address that is not handed out is no error.
+/// ReleaseAddress. An address that is not allocated is no error.
 pub(crate) fn release_address(engine: &Engine<'_>, call: &wire::ReleaseAddress) -> Result<Answer> {
     engine.release_address(&subnet_of(&call.pool)?, call.address)?;
     Ok(Answer::Done {})

@@ -2,11 +2,11 @@
 //! are ports of an OpenStack Neutron network (kuryr's `doc/source/devref/libnetwork_remote_driver_design.rst`).
 //!
 //! Pools, addresses and networks are the cloud's ([`engine::port::Cloud`]); endpoints are
-//! attachments like any other, whose link is a port of the cloud. A network that the book does not
-//! know is looked for in the cloud: kuryr-libnetwork made it, or an earlier life of this host.
+//! attachments like any other, whose link is a port of the cloud. A network that the store does not
+//! have is searched in the cloud: kuryr-libnetwork made it, or an earlier boot of this host.
 //!
-//! `docker network create -d kuryr --ipam-driver kuryr`, with `-o` and, where it is about subnets and
-//! pools, `--ipam-opt`; what is said once is enough:
+//! The options of `docker network create -d kuryr --ipam-driver kuryr`, in `-o` or, for subnets and
+//! pools, also in `--ipam-opt`; one place is enough:
 //!
 //! | key | value | otherwise |
 //! |---|---|---|
@@ -51,22 +51,22 @@ use hidden::Hidden;
 pub use network::{remove as remove_network, remove_given_up};
 use pending::Pending;
 
-/// What errors are said to be, and what the rest is (kuryr's `utils.py`, Flask).
+/// The content type of errors, and that of other answers (kuryr's `utils.py`, Flask).
 const FAILED: &str = "application/vnd.docker.plugins.v1+json; charset=utf-8";
 const DONE: &str = "application/json";
 
-/// What the host's configuration says about the plugin.
+/// The host's configuration for the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// For whom networks are made (`capability_scope`).
+    /// The scope of networks (`capability_scope`).
     pub scope: Scope,
-    /// Whether the engine is to tell a hardware address with each request for an address.
+    /// Whether the engine must send a hardware address with each request for an address.
     pub requires_mac: bool,
-    /// What the address spaces are called (`local_default_address_space`,
+    /// The names of the address spaces (`local_default_address_space`,
     /// `global_default_address_space`).
     pub spaces: AddressSpaces,
-    /// What containers' interfaces are called, before a number (`veth_dst_prefix`); `eth` where none
-    /// is given.
+    /// The prefix of containers' interface names, before a number (`veth_dst_prefix`); `eth` where
+    /// none is given.
     pub prefix: Option<IfName>,
     /// Whether exposed ports are let in by a security group (`process_external_connectivity`).
     pub exposes: bool,
@@ -75,13 +75,13 @@ pub struct Settings {
     pub publishes: bool,
     /// Which packet filter published ports use.
     pub backend: Backend,
-    /// Which ports of the host are handed out where any will do.
+    /// Which ports of the host are allocated where any will do.
     pub ephemeral: RangeInclusive<NonZeroU16>,
 }
 
-/// What stands behind this plugin, besides what stands behind any.
+/// The back end of this plugin, in addition to the common one.
 pub trait Backstage: driver::Backstage {
-    /// Lends the cloud. Fails where this host is not told which one that is.
+    /// Lends the cloud. Fails where this host has no configuration for one.
     fn with_cloud<T>(&self, work: impl FnOnce(&dyn Cloud) -> Result<T>) -> Result<T>;
 }
 
@@ -94,7 +94,7 @@ pub struct Kuryr<B> {
     hidden: Hidden,
 }
 
-/// What a call has to do with.
+/// The context of a call.
 struct Stage<'a, B> {
     engine: &'a Engine<'a>,
     cloud: &'a dyn Cloud,
@@ -177,7 +177,7 @@ impl<B: Backstage> Plugin for Kuryr<B> {
     }
 }
 
-/// What Neutron refused keeps its status; what is asked for wrongly is 400, and everything else 500.
+/// Neutron's refusal keeps its status; a wrong request is 400, and everything else 500.
 fn status(error: &Error) -> u16 {
     match (error.status(), error.kind()) {
         (Some(status @ 400..=599), _) => status,

@@ -1,10 +1,10 @@
-//! Front end: Docker. We are a remote network driver and a remote IPAM driver of libnetwork.
+//! Front end: Docker. A remote network driver and a remote IPAM driver of libnetwork.
 //!
-//! Requests become typed calls in [`wire`], once and nowhere else; [`server`] takes them from
-//! sockets, gives them to a synchronous [`server::Plugin`], and sends the answers. [`driver`] is
-//! that plugin: it turns each call into the engine's verbs; [`kuryr`] is another one, whose networks
-//! are a cloud's. [`reconcile`] asks the engines by their
-//! [`api`] what they still know, and frees what they forgot to give back.
+//! Requests become typed calls in [`wire`], once and nowhere else. [`server`] reads them from
+//! sockets, passes them to a synchronous [`server::Plugin`], and sends the answers. [`driver`] is
+//! that plugin: it turns each call into the engine's verbs. [`kuryr`] is another one, whose
+//! networks are a cloud's. [`reconcile`] asks the engines through their [`api`] what they still
+//! list, and frees what they did not release.
 
 pub mod api;
 pub mod driver;

@@ -1,15 +1,15 @@
-//! Repairs what Docker's engines forget: they swallow errors on their way out, send no
-//! DeleteEndpoint for an endpoint whose creation failed, and never repeat what a driver missed
-//! while it was down. What they say is alive is compared with what the book holds for them.
+//! Repairs what Docker's engines lose: they ignore errors when they remove, send no DeleteEndpoint
+//! for an endpoint whose creation failed, and never repeat what a driver missed while it was down.
+//! Their lists are compared with Docker's records in the store.
 //!
-//! It works from outside of every handler, in a thread of its own: an engine that hangs keeps
-//! nobody waiting but this thread.
+//! It works outside of every handler, in a thread of its own: an engine that hangs blocks only this
+//! thread.
 //!
-//! An engine's word is never quite true while it works, so nothing is taken away on the strength
-//! of one look. Every engine must answer completely; what is freed was missing in every look over
-//! a grace time, and was as old when that began; an engine that was out of reach is left in peace
-//! for the grace time, because it cleans up by itself when it starts. Swarm's networks are swarm's.
-//! And nothing is taken away from an engine that was not asked: its networks were never listed.
+//! An engine's list is never exact while it works, so nothing is freed after one comparison. Every
+//! engine must answer completely. What is freed was missing in every snapshot over a grace time,
+//! and was as old when that began. An engine that was out of reach is left alone for the grace
+//! time, because it cleans up when it starts. Swarm's networks are not touched. And nothing is
+//! freed that may belong to an engine that was not asked: its networks were never listed.
 
 mod book;
 mod doubt;
@@ -48,19 +48,19 @@ pub struct Settings {
     /// Where they serve their API: every engine that uses us. What an engine uses that is not
     /// named here is not touched, but not repaired either.
     pub engines: Vec<PathBuf>,
-    /// What we are called as a driver, such as `spoke`; as a managed plugin with its tag.
+    /// The name as a driver, such as `spoke`; as a managed plugin with its tag.
     pub driver: String,
-    /// What else we are called: drivers whose networks are a cloud's, so that one of which the book
-    /// does not know is none to tell of, and whose subnets are in nobody's way.
+    /// Other driver names: those whose networks are a cloud's. A network of theirs that the store
+    /// does not know is not reported, and their subnets do not clash.
     pub clouds: Vec<String>,
     /// How long something must have been missing before it is freed.
     pub grace: Duration,
-    /// How often to look when nothing seems to happen.
+    /// The interval of comparisons without an event.
     pub period: Duration,
 }
 
 impl Settings {
-    /// Whether a driver is one of ours.
+    /// Whether a driver is one of Spoke's.
     fn has(&self, driver: &str) -> bool {
         is_ours(driver, &self.driver) || self.clouds.iter().any(|cloud| is_ours(driver, cloud))
     }
@@ -78,7 +78,7 @@ impl Default for Settings {
     }
 }
 
-/// Reconciles until `stop` becomes readable or its other end is closed, and tells what it finds.
+/// Reconciles until `stop` becomes readable or its other end is closed, and says what it finds.
 /// Returns within the time of one request to an engine.
 pub fn run(
     settings: &Settings,

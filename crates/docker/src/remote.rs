@@ -1,11 +1,11 @@
-//! Back end: remote drivers of libnetwork's, third-party plugins that speak the protocol of
-//! [`crate::wire`]. Here we are libnetwork (moby `libnetwork/docs/remote.md` and `ipam.md`).
+//! Back end: remote drivers of libnetwork, third-party plugins that speak the protocol of
+//! [`crate::wire`]. Here Spoke is libnetwork (moby `libnetwork/docs/remote.md` and `ipam.md`).
 //!
-//! Whatever a driver did for us is undone by another call. That call is in the undo log before the
-//! first is sent, or as soon as its answer says what it gave, and is struck out once it was carried out:
-//! rolling back, detaching and retrying are all the same. Nothing that fails on the way back fails
-//! for whoever detaches: it stays in the undo log as *owed*, and [`Remote::retry`] tries it again,
-//! in whatever process.
+//! Each call to a driver is undone by another call. The undo call is in the undo log before the
+//! first is sent, or as soon as its answer says what was allocated. It is deleted once it was
+//! carried out: rolling back, detaching and retrying are the same. A failure to undo is no failure
+//! for the caller that detaches: the call stays in the undo log as *pending*, and [`Remote::retry`]
+//! tries it again, in any process.
 
 mod activate;
 pub mod address;
@@ -55,12 +55,12 @@ pub struct Settings {
     pub timeout: Duration,
     /// The ledger's directory: durable, our own. It is made when the first call is written down.
     pub undo_log: PathBuf,
-    /// Where drivers are told that sandboxes are: links to these, with names as Docker's. It is made
+    /// The directory of sandboxes for drivers: links to these, with names as Docker's. It is made
     /// when the first is needed. Drivers that were written for Docker may refuse any other than
     /// `/var/run/docker/netns`.
     pub sandboxes: PathBuf,
-    /// This boot's id (`/proc/sys/kernel/random/boot_id`): endpoints of another one are owed at
-    /// once, as their sandboxes are gone.
+    /// This boot's id (`/proc/sys/kernel/random/boot_id`): cleanups of endpoints of another boot
+    /// are pending at once, as their sandboxes are gone.
     pub boot: String,
     /// The clock: for showing, and for pauses between retries.
     pub now: fn() -> Timestamp,
@@ -71,33 +71,32 @@ pub struct Remote {
     calls: Arc<dyn Calls>,
     settings: Settings,
     undo_log: UndoLog,
-    /// Log files of another boot were looked for.
+    /// Whether log files of another boot were searched.
     is_swept: AtomicBool,
 }
 
-/// What became of an endpoint that joined its sandbox.
+/// The result of an endpoint's Join.
 #[derive(Clone, Debug)]
 pub struct Joined {
-    /// The kernel's part of the attachment: its link is [`model::LinkKind::ExternalInterface`], or none where the
-    /// driver put an interface into the sandbox by itself. It has every default route that the driver
-    /// named: the kernel withholds those of families in which it does not lead
+    /// The kernel's part of the attachment: its link is [`model::LinkKind::ExternalInterface`], or
+    /// none where the driver put an interface into the sandbox. It has every default route that the
+    /// driver named. The kernel gets only those of the families of its gateway role
     /// ([`model::Attachment::gateway_role`]).
     pub kernel: Attachment,
-    /// For [`model::Attached::keeps_in`]: the driver said so.
+    /// For [`model::Attached::keeps_in`], as the driver answered.
     pub keeps_in: bool,
-    /// For which families the driver named a way out: a gateway, or a default route.
+    /// The families for which the driver named a gateway or a default route.
     pub gateways: Vec<Family>,
-    /// What the name of the interface is to begin with, as the driver said (libnetwork's
-    /// `DstPrefix`).
+    /// The prefix of the interface's name, as the driver answered (libnetwork's `DstPrefix`).
     pub prefix: Option<IfName>,
 }
 
-/// A call that a plugin is still owed.
+/// An undo call that a plugin has not carried out yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCleanup {
     /// On whose behalf.
     pub who: CleanupSubject,
-    /// Who is to be called; nobody where the undo log cannot be read.
+    /// The driver to call; `None` where the undo log cannot be read.
     pub driver: Option<DriverName>,
     /// Which call, for a person to read.
     pub what: String,
@@ -107,9 +106,9 @@ pub struct PendingCleanup {
     pub tries: u32,
     /// Why the last try failed; empty before the first.
     pub error: String,
-    /// What the plugin has as long as it is owed, for a person to read.
+    /// What the plugin holds until then, for a person to read.
     pub held: String,
-    /// Why no call will settle it, as far as can be told: it may be written off
+    /// Why no call will succeed, as far as that is known: it may be written off
     /// ([`Remote::write_off`]).
     pub dead_end: Option<DeadEnd>,
     /// Its log file in the undo log.
@@ -126,22 +125,22 @@ pub enum DeadEnd {
     Refused,
     /// The plugin is not installed any more.
     Uninstalled,
-    /// What the undo log said of it cannot be read.
+    /// Its entry in the undo log cannot be read.
     Unreadable,
 }
 
-/// On whose behalf a call is owed.
+/// The object of a pending cleanup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CleanupSubject {
     /// A network's.
     Network(NetworkName),
     /// An attachment's.
     Attachment(AttachmentId),
-    /// Nobody knows: the log file cannot be read.
+    /// Unknown: the log file cannot be read.
     Unreadable,
 }
 
-/// Which debts are tried.
+/// Which pending cleanups are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// Those whose pause is over.
@@ -150,15 +149,15 @@ pub enum Urgency {
     Now,
 }
 
-/// What [`Remote::retry`] did.
+/// The result of [`Remote::retry`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retried {
-    /// Debts that are settled: the plugin was called.
+    /// Cleanups that are done: the plugin was called.
     pub done: Vec<PendingCleanup>,
-    /// Debts that are none any more although nobody was called for them: they went with another one, or
-    /// somebody else has settled them or holds now what they were about.
+    /// Cleanups that ended without a call: they ended with another one, or another process has
+    /// carried them out or holds their object now.
     pub moot: Vec<PendingCleanup>,
-    /// Debts that are left.
+    /// Cleanups that are still pending.
     pub left: Vec<PendingCleanup>,
 }
 
@@ -181,7 +180,7 @@ impl Remote {
         (self.settings.now)()
     }
 
-    /// Whether log files of another boot were looked for before; from now on they were.
+    /// Whether log files of another boot were searched before; sets that.
     fn was_swept(&self) -> bool {
         self.is_swept.swap(true, Ordering::Relaxed)
     }

@@ -1,8 +1,8 @@
 //! The protocol's server: HTTP/1.1 on any number of sockets, over one synchronous [`Plugin`].
 //!
 //! This is the only asynchronous code of the crate. Questions are answered on the one thread that
-//! serves all connections; work crosses over to a few other threads in `bridge`, nowhere else.
-//! A call that has arrived whole is carried out to its end, whether or not anybody waits for it.
+//! serves all connections. Work crosses over to a few other threads in `bridge`, and only there. A
+//! call that has arrived whole is carried out to its end, even if its connection ends.
 
 mod body;
 mod bridge;
@@ -28,9 +28,9 @@ pub use manner::Manner;
 use places::Places;
 pub use tls::{Pem, Tls};
 
-/// Who answers.
+/// Answers calls.
 pub trait Plugin: Send + Sync + 'static {
-    /// What it says about itself; never blocks.
+    /// Its profile; never blocks.
     fn profile(&self) -> &Profile;
 
     /// Carries out a call, on one of a few threads that wait for nothing else.
@@ -42,7 +42,7 @@ pub trait Plugin: Send + Sync + 'static {
     }
 }
 
-/// Who is told of each request, for logs and metrics. Nothing here may block.
+/// Observes each request, for logs and metrics. It may not block.
 pub trait Observe: Send + Sync + 'static {
     /// A request was answered.
     fn answered(&self, request: &Answered<'_>);
@@ -60,7 +60,7 @@ pub struct Answered<'a> {
     pub subject: Option<&'a str>,
     /// How it went.
     pub outcome: Outcome,
-    /// What the engine was told, if it did not go well.
+    /// The error in the answer, if there is one.
     pub error: Option<&'a str>,
     /// From the request's head to its answer, waiting included.
     pub took: Duration,
@@ -77,7 +77,7 @@ pub enum Outcome {
     Refused(u16),
 }
 
-/// What the server takes upon itself.
+/// The limits of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Open connections. Idle ones are never closed, or the engine's next call would be lost; where there
@@ -98,7 +98,7 @@ pub struct Limits {
     pub reading: Duration,
     /// How long a call or a connection waits for its turn before it is refused with status 503.
     pub timeout: Duration,
-    /// How long calls may go on after the server was told to stop.
+    /// How long calls may continue after the server is stopped.
     pub stopping: Duration,
     /// How long a connection may bring its first request after that: an engine that is connected
     /// is about to write.
@@ -123,11 +123,11 @@ impl Default for Limits {
 
 /// A server that has not begun.
 pub struct Server {
-    /// Who answers.
+    /// The plugin.
     pub plugin: Arc<dyn Plugin>,
-    /// Who is told.
+    /// The observer.
     pub observe: Arc<dyn Observe>,
-    /// What it takes upon itself.
+    /// The limits.
     pub limits: Limits,
     /// Where requests outlive a life that is killed; without it they are lost with it.
     pub in_flight: Option<InFlight>,
@@ -137,7 +137,7 @@ pub struct Server {
 #[derive(Debug)]
 pub struct Stopper(watch::Sender<bool>);
 
-/// What [`Server::run`] ends at.
+/// The signal that ends [`Server::run`].
 #[derive(Clone, Debug)]
 pub struct Stop(watch::Receiver<bool>);
 
@@ -161,7 +161,7 @@ impl Stop {
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Shared {
     plugin: Arc<dyn Plugin>,
     observe: Arc<dyn Observe>,

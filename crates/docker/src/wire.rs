@@ -146,7 +146,7 @@ impl Method {
     }
 }
 
-/// What was asked.
+/// A decoded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// About the plugin itself; has no payload and is answered from its [`Profile`].
@@ -170,7 +170,7 @@ pub enum Call {
     FreeNetwork(NetworkId),
     /// Make an endpoint.
     CreateEndpoint(CreateEndpoint),
-    /// Tell about an endpoint.
+    /// Report about an endpoint.
     EndpointOperInfo(EndpointRef),
     /// Delete an endpoint.
     DeleteEndpoint(EndpointRef),
@@ -211,7 +211,7 @@ impl From<Error> for Refusal {
     }
 }
 
-/// What a user reads of a call without a body: no engine sends one at first.
+/// The error of a call without a body: no engine sends one at first.
 const REPEATED: &str = "try again: the daemon was restarted while it worked on this call, and \
     the engine repeated it without its body";
 

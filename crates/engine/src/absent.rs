@@ -1,4 +1,5 @@
-//! What a runtime made and has forgotten. It says what it knows; the book knows the rest.
+//! Frees what a runtime made and no longer lists. The runtime says what it knows; the store has the
+//! rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,7 +15,7 @@ use crate::book::{Read, passable};
 use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
 use crate::port::{Prefix, Presence};
 
-/// What a runtime says is alive. Whatever it does not say is not.
+/// What a runtime lists as existing. Anything else counts as gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Live {
     /// The networks that it knows, with the attachments of each; `None` where those are not known,
@@ -27,7 +28,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// What is alive in either of two observations: what is not was dead in both.
+    /// What exists in either of two observations. What is absent was gone in both.
     #[must_use]
     pub fn or(mut self, other: &Live) -> Self {
         for (alias, endpoints) in &other.networks {
@@ -55,14 +56,14 @@ impl Live {
 }
 
 impl Engine<'_> {
-    /// Finds what a runtime made and does not know any more, and that is older than `grace`; in
-    /// [`Mode::Mend`] frees it. What is being attached, and what belongs to another runtime, stays,
-    /// and so does what is agreed among hosts ([`Space::Global`]): one of them does not know who
-    /// uses it. A network that is not known stays while a container on it lives or has just come.
-    /// Goes on after an error and reports them all.
+    /// Finds what a runtime made, no longer lists, and made longer than `grace` ago; in
+    /// [`Mode::Mend`] frees it. These stay: an attachment that is being made, what belongs to
+    /// another runtime, and what the hosts of a cluster share ([`Space::Global`]), because one host
+    /// does not know its users. A network that the runtime does not list stays while a container on
+    /// it exists or is new. An error does not end the search; all errors are reported.
     ///
-    /// What a runtime says is never quite true while it works: give [`Live::or`] of two
-    /// observations, and a `grace` that reaches back before the first.
+    /// A runtime's list is never exact while it works. Pass [`Live::or`] of two observations, and a
+    /// `grace` that began before the first one.
     pub fn reclaim_absent(
         &self,
         runtime: Runtime,
@@ -109,7 +110,7 @@ impl Engine<'_> {
             if !is_known && (is_young || self.presence(&read.value) == Presence::Alive) {
                 search.in_use.insert(alias.clone());
             } else if is_young {
-                // It may not have been told yet.
+                // The runtime may not know it yet.
             } else if search.dead.insert(id.clone()) {
                 search.found.push(Found::Attachment(read));
             }
@@ -139,7 +140,7 @@ impl Engine<'_> {
 
     fn is_opaque(&self, subnet: &SubnetId, search: &Search<'_>) -> Result<bool> {
         let subnet = passable(self.subnet(subnet))?;
-        // Nobody knows which network a damaged one is for.
+        // The network of a damaged subnet is unknown.
         let known = |subnet: Subnet| search.opaque.contains(&subnet.network);
         Ok(subnet.is_none_or(|subnet| subnet.is_some_and(known)))
     }
@@ -170,7 +171,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Whether somebody who is not forgotten has an address that was requested from the subnet.
+    /// Whether a listed container has an address that was requested from the subnet.
     fn has_others(&self, subnet: &Subnet, search: &Search<'_>) -> Result<bool> {
         let holders = self.holders_in(&Prefix::Leases(subnet.id.space.clone()))?;
         let requested = |holder: &Holder| matches!(&holder.tenant, Tenant::Request { subnet: from, .. } if *from == subnet.id);
@@ -186,7 +187,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Only what was judged: one that was joined since then lives.
+    /// Only the record that was classified: one that joined since then is in use.
     fn free_absent(&self, classified: &Read<Box<Attachment>>) -> Result<()> {
         let id = &classified.value.id;
         let _turn = self.host.turn(id);
@@ -197,8 +198,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Only from whom it was judged to be: with its attachment the lease has lost its user. Who has
-    /// begun to use it since then keeps it.
+    /// Only if the holder is the classified one: its lease has lost its user with the attachment. A
+    /// user that came since then keeps the lease.
     fn free_requested(&self, subnet: &SubnetId, classified: &Holder) -> Result<()> {
         let Some(now) = self.holder_of(&classified.lease.space, classified.lease.address.addr())?
         else {
@@ -223,7 +224,7 @@ impl Engine<'_> {
     }
 }
 
-/// Whether the lease is still that which was judged, or has only lost its user since then.
+/// Whether the lease is the classified one, or has only lost its user since then.
 fn is_left(now: &Tenant, classified: &Tenant) -> bool {
     match (now, classified) {
         (Tenant::Request { subnet, user: None }, Tenant::Request { subnet: classified, .. }) => {
@@ -236,14 +237,14 @@ fn is_left(now: &Tenant, classified: &Tenant) -> bool {
 struct Search<'l> {
     runtime: Runtime,
     live: &'l Live,
-    /// What began later is passed over.
+    /// Later attachments are skipped.
     before: Timestamp,
-    /// Networks of which the runtime does not say who is on them.
+    /// Networks whose attachments the runtime does not list.
     opaque: BTreeSet<NetworkName>,
     /// Networks that the runtime knows.
     known: BTreeSet<NetworkName>,
-    /// Networks that it does not know, with a container on them that is proved to live, or has just
-    /// come: no runtime removes such a network, so it must be another one's that was not asked.
+    /// Unlisted networks with a container that provably exists or is new. No runtime removes such a
+    /// network, so it must belong to a runtime that was not asked.
     in_use: BTreeSet<AliasId>,
     dead: BTreeSet<AttachmentId>,
     found: Vec<Found>,

@@ -1,7 +1,7 @@
 //! Networks under the ids that runtimes give to them.
 //!
-//! Several ids may stand for one network. Whoever adds or removes an id writes the network's record
-//! anew, so that nobody removes the network for its last id while another is being added.
+//! Several ids may stand for one network. Adding or removing an id also writes the network's record
+//! again, so that no process removes the network with its last id while another process adds one.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Revision, Txn};
 
 impl Engine<'_> {
-    /// Makes `network`, or joins the one of its name that is there, and knows it under `alias` from
-    /// then on. What its attachments share is there afterwards. Repeating it is no error; an id that
-    /// stands for another network is a [`model::Kind::Conflict`], and so is a new network whose
-    /// subnets overlap those of another. After a failure nothing is left.
+    /// Makes `network`, or joins the one of its name that exists, and knows it under `alias` from
+    /// then on. What its attachments share is there afterwards. Repeating it is no error; an id
+    /// that stands for another network is a [`model::Kind::Conflict`], and so is a new network
+    /// whose subnets overlap those of another. After a failure nothing is left.
     pub fn enroll(&self, alias: &Alias, network: &Network) -> Result<Network> {
         if alias.network != network.name {
             return Err(Error::bug(format!("{} enrolled for {}", alias.network, network.name)));
@@ -30,7 +30,7 @@ impl Engine<'_> {
         Err(Error::try_again(format!("network {} changes all the time", network.name)))
     }
 
-    /// Commits the intent, if it is not lost to somebody else.
+    /// Commits the intent, unless another process was faster.
     fn try_enroll(&self, alias: &Alias, wanted: &Network) -> Result<Option<Enrolled>> {
         let known = self.alias_of(&alias.id)?;
         if let Some(known) = known.as_ref().filter(|known| known.value.network != wanted.name) {
@@ -80,7 +80,7 @@ impl Engine<'_> {
     }
 
     fn raise(&self, enrolled: Enrolled) -> Result<Network> {
-        // Somebody may have declared an overlapping one meanwhile: then neither stays.
+        // Another process may have declared an overlapping network meanwhile. Then neither stays.
         let overlapping = match &enrolled.new_network {
             Some(_) => self.overlapping(&enrolled.network)?,
             None => None,
@@ -109,15 +109,15 @@ impl Engine<'_> {
             if let Outcome::Done(_) = self.store.commit(&both)? {
                 return Ok(());
             }
-            // Somebody else joined it.
+            // Another process joined it.
             self.driver.up(&enrolled.network)?;
         }
         self.store.commit(&alone).map(|_| ())
     }
 
-    /// Forgets the id, with the attachments that were made under it, and removes the network if it
-    /// was made for such an id, this was the last one, and no other runtime has anybody on it. An
-    /// unknown id is no error.
+    /// Removes the id and the attachments that were made under it. Removes the network too if it
+    /// was made for such an id, this was its last one, and no other runtime has an attachment on
+    /// it. An unknown id is no error.
     pub fn withdraw(&self, id: &AliasId) -> Result<()> {
         for _ in 0..RACES {
             let Some(read) = self.alias_of(id)? else { return Ok(()) };
@@ -180,7 +180,7 @@ impl Engine<'_> {
         match self.raze(network, txn)? {
             Outcome::Done(_) => Ok(true),
             Outcome::Lost(_) => {
-                // Somebody joined it under another id, and needs what was just removed.
+                // Another process joined it under another id, and needs what was just removed.
                 if self.declared(&network.name)?.is_some() {
                     self.driver.up(network)?;
                 }
@@ -189,9 +189,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Networks that outlasted their last id because another runtime was on them: once that has
-    /// left, nobody else removes them. Those that a configuration described, and that were declared
-    /// only to be shared, are the configuration's again.
+    /// Networks that outlasted their last id because another runtime used them. Nothing else
+    /// removes them after that runtime has left. A network that a configuration described, and that
+    /// was declared only to be shared, becomes the configuration's again.
     pub(crate) fn abandoned_networks(
         &self,
         networks: Vec<Read<Box<Network>>>,
@@ -275,7 +275,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What the id stands for.
+    /// The record of the id.
     pub fn alias(&self, id: &AliasId) -> Result<Option<Alias>> {
         Ok(self.alias_of(id)?.map(|read| read.value))
     }
@@ -286,7 +286,7 @@ impl Engine<'_> {
     }
 }
 
-/// What was committed, and what of it was not there before.
+/// What was committed, and which part of it is new.
 struct Enrolled {
     network: Box<Network>,
     revision: Option<Revision>,

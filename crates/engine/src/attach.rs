@@ -28,13 +28,14 @@ impl Engine<'_> {
         self.attach_as(request, Role::Alone)
     }
 
-    /// The same for a caller that tells the result by itself, and [`Engine::answered`] after that. Where
-    /// its process dies before, the same call has the same result again.
+    /// The same for a caller that reports the result itself, and calls [`Engine::answered`] after
+    /// that. If its process dies before, the same call has the same result again.
     pub fn attach_untold(&self, request: &Request) -> Result<Attachment> {
         self.attach_as(request, Role::Untold)
     }
 
-    /// Whoever asked for the layer was told of it: from now on it stands in the way of another call.
+    /// Notes that the caller of the layer has its result. From now on the layer blocks another
+    /// call.
     pub fn answered(&self, id: &AttachmentId, layer: Layer) -> Result<()> {
         self.store.mark_answered(&Key::Attachment(id.clone(), layer))
     }
@@ -45,9 +46,9 @@ impl Engine<'_> {
         match self.make(request, &mut begun) {
             Ok(()) => Ok(*begun.read.value),
             Err(error) => {
-                // Detaching is the only way back. If it fails the record stays, and the next
-                // detach, attach or reconcile finds it; if the record is not ours any more,
-                // somebody waits to undo it.
+                // Detaching is the only way to undo. If it fails the record stays, and the next
+                // detach, attach or reconcile finds it. If the record has another owner now, that
+                // process undoes it.
                 let _ = self.detach_record(begun.read, Meaning::Classified);
                 self.let_go(&request.id(), request.layer);
                 Err(error)
@@ -90,10 +91,11 @@ impl Engine<'_> {
         }
     }
 
-    /// Gets the addresses that the book does not decide alone, over the link where that is the way.
+    /// Gets the addresses that the store does not decide alone, over the link where that is the
+    /// way.
     pub(crate) fn reach(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
         if begun.value.wiring.chooses_addresses() {
-            // Whoever makes such a link is told what addresses it has (libnetwork's CreateEndpoint).
+            // The maker of such a link needs the addresses (libnetwork's CreateEndpoint).
             if begun.value.ipam.remote().is_some() {
                 self.obtain(request, begun)?;
             }
@@ -133,8 +135,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Writes down what a source chose by itself. An address of a server's, or of another program's,
-    /// is everybody's on this host: the book has it too.
+    /// Records what a source chose. The address of a server or of another program is unique on this
+    /// host too, so the store has it.
     fn accept(&self, begun: &mut Read<Box<Attachment>>, offer: Offer, giver: Giver) -> Result<()> {
         let mut reported = begun.value.clone();
         let mut txn = Txn::new();
@@ -147,7 +149,7 @@ impl Engine<'_> {
             txn = self.take(&reported, &fresh, txn);
             reported.leases.extend(fresh);
         }
-        // Whoever wanted an address did not know its subnet.
+        // The caller did not know the subnet of the requested address.
         for lease in &mut reported.leases {
             let mut given = offer.addresses.iter();
             if let Some(held) = given.find(|held| held.address.addr() == lease.address.addr()) {
@@ -182,8 +184,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The leases that an offer is to the book. What was told to the source it must have given;
-    /// what a plugin of ours that it called has written down is not written down again.
+    /// The leases of an offer that the store does not have yet. It has those that the source was
+    /// asked for, and those that a plugin of Spoke's, called by the source, has recorded.
     fn unknown_of(&self, reported: &Attachment, offer: &Offer) -> Result<Vec<Lease>> {
         let gives = |lease: &Lease| {
             offer.addresses.iter().any(|given| given.address.addr() == lease.address.addr())
@@ -250,7 +252,8 @@ impl Engine<'_> {
         Err(lost(&begun.value))
     }
 
-    /// Writes the record anew, if it is still ours; otherwise somebody detached it.
+    /// Writes the record again if this process still owns it. Otherwise another process detached
+    /// it.
     pub(crate) fn replace(
         &self,
         begun: &mut Read<Box<Attachment>>,
@@ -281,16 +284,16 @@ impl Engine<'_> {
     }
 }
 
-/// Who makes an offer.
+/// What makes an offer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Giver {
-    /// Who makes the link.
+    /// The maker of the link.
     Driver,
-    /// Who hands out the addresses.
+    /// The address source.
     Source,
 }
 
-/// What is said of a default route that is offered holds for that; other routes are more of them.
+/// The settings of an offered default route hold for that route; other routes are added.
 fn add_routes(offered: &mut Vec<Route>, said: Vec<Route>) {
     for route in said {
         match offered.iter_mut().find(|offered| offered.dst == route.dst) {

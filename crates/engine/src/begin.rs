@@ -56,7 +56,7 @@ impl Engine<'_> {
         match tried {
             Ok(Tried::Done(_)) => Ok(()),
             Ok(Tried::Lost(key)) => self.after_loss(draft, &key, &mut race.avoid),
-            // What was held when it was tried may be free by now.
+            // An address that was held before may be free by now.
             Err(error) if error.kind() == Kind::Exhausted && !race.avoid.is_empty() => {
                 race.avoid.clear();
                 Ok(())
@@ -142,7 +142,7 @@ impl Engine<'_> {
         request.record(request.network.runtime, self.host.now(), phase)
     }
 
-    /// What an earlier record of the same attachment leaves to this one.
+    /// What this attachment takes over from an earlier record of it.
     fn inherit(&self, request: &Request) -> Result<Inherited> {
         let Some(read) = self.record_of(&request.id(), request.layer)? else {
             return Ok(Inherited { expect: Expect::Absent, record: None });
@@ -156,8 +156,8 @@ impl Engine<'_> {
                     by.pid
                 )))
             }
-            // What was chosen for a dead process will not be chosen again. Who chooses beside the
-            // book may give something else the next time.
+            // An address that a dead process chose is not chosen again. An address source outside
+            // the store may allocate another one the next time.
             Phase::Attaching { .. } | Phase::Attached(_)
                 if self.is_unfinished(request, &read.value)?
                     && read.value.ipam == request.ipam
@@ -177,7 +177,7 @@ impl Engine<'_> {
                 ))
                 .about(attached(request, &read.value)))
             }
-            // What works is not undone for what will be refused.
+            // A working attachment is not undone for a request that is refused.
             Phase::Attached(_) => {
                 self.refuse_taken_ports(&self.blank(request))?;
                 self.undo_earlier(read)
@@ -188,8 +188,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether whoever asked for it never heard of it: its process died on the way, or before it could
-    /// tell.
+    /// Whether the caller never got the result: its process died before the end, or before the
+    /// report.
     fn is_unfinished(&self, request: &Request, record: &Attachment) -> Result<bool> {
         match (&record.phase, &record.teller) {
             (Phase::Attached(_), Some(teller)) => {
@@ -207,9 +207,8 @@ impl Engine<'_> {
         Ok(Inherited { expect: Expect::Absent, record: None })
     }
 
-    /// Whether an attached record stands in the way of attaching again. Links and addresses do,
-    /// while their container lives; loopback and the other layers are replaced, as the reference
-    /// plugins do.
+    /// Whether an attached record blocks another attach. Links and addresses do, while their
+    /// container exists; loopback and the other layers are replaced, as the reference plugins do.
     fn is_complete(&self, request: &Request, record: &Attachment) -> bool {
         let is_loopback =
             record.wiring.link.as_ref().is_some_and(|link| link.kind == LinkKind::Loopback);
@@ -254,8 +253,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Frees a reserved attachment whose address its runtime hands out anew, under the same id of
-    /// a network: it has forgotten to delete it.
+    /// Frees a reserved attachment whose address its runtime allocates again, under the same id of
+    /// a network: the runtime has not deleted it.
     fn free_forgotten(&self, id: &AttachmentId, draft: &Draft<'_>) -> Result<bool> {
         let Some(alias) = &draft.under else { return Ok(false) };
         let _turn = self.host.turn(id);
@@ -297,7 +296,7 @@ impl Engine<'_> {
     }
 }
 
-/// That it is there already.
+/// That it exists already.
 fn attached(request: &Request, record: &Attachment) -> Fact {
     let first = record.leases.first().map(|lease| lease.address.addr());
     let wanted = request.wanted.first().and_then(|address| wanted(request, *address));
@@ -312,7 +311,7 @@ fn attached(request: &Request, record: &Attachment) -> Fact {
     Fact::Attached { first, wanted, peer }
 }
 
-/// That somebody else has an address which was asked for.
+/// The fact that a requested address has another holder.
 pub(crate) fn wanted_of(request: &Request, address: IpAddr) -> Fact {
     match wanted(request, address) {
         Some(wanted) => Fact::Held(wanted),
@@ -330,7 +329,7 @@ fn wanted(request: &Request, address: IpAddr) -> Option<Wanted> {
 pub(crate) enum Role<'o> {
     /// Of nothing.
     Alone,
-    /// Of nothing; its caller tells the result by itself.
+    /// Of nothing; its caller reports the result itself.
     Untold,
     /// Of a call that makes several.
     Of(&'o Origin),
@@ -338,7 +337,7 @@ pub(crate) enum Role<'o> {
     GatewayRoute(&'o Connecting),
 }
 
-/// What is to be committed, as far as it is the same at every try.
+/// The part of a commit that is the same at every try.
 pub(crate) struct Draft<'r> {
     pub(crate) request: &'r Request,
     /// The record without any lease.
@@ -350,13 +349,13 @@ pub(crate) struct Draft<'r> {
 }
 
 impl<'r> Draft<'r> {
-    /// Of what nobody calls otherwise.
+    /// A draft without a special role.
     pub(crate) fn of(request: &'r Request, blank: Attachment) -> Self {
         Self { request, blank, under: None, apart: false }
     }
 }
 
-/// What was learned from lost races.
+/// What lost races have shown.
 #[derive(Default)]
 pub(crate) struct Race {
     pub(crate) avoid: Avoid,
@@ -366,9 +365,9 @@ pub(crate) struct Race {
 /// A committed intent.
 pub(crate) struct Begun {
     pub(crate) read: Read<Box<Attachment>>,
-    /// What a dead process had begun for the same attachment, to be undone first.
+    /// The unfinished record of a dead process for the same attachment. It is undone first.
     pub(crate) inherited: Option<Box<Attachment>>,
-    /// Ours until the attachment is complete.
+    /// Held until the attachment is complete.
     #[expect(dead_code, reason = "it is held, not looked at")]
     turn: Option<Turn>,
 }

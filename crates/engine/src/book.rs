@@ -144,7 +144,8 @@ impl Engine<'_> {
         Ok(members)
     }
 
-    /// Fails where an attachment of the network is damaged: nobody knows what would have to be undone.
+    /// Fails where an attachment of the network is damaged: what would have to be undone is
+    /// unknown.
     pub(crate) fn refuse_if_unreadable(&self, name: &NetworkName) -> Result<()> {
         match self.store.damaged(Some(&Prefix::AttachmentsOf(name.clone())))?.first() {
             Some(damaged) => Err(Error::conflict(format!(
@@ -164,7 +165,8 @@ impl Engine<'_> {
     }
 }
 
-/// What was read; `None` where that record is damaged, which is told apart and stops nobody else.
+/// The record that was read; `None` where it is damaged. Damaged records are reported elsewhere and
+/// do not stop others.
 pub(crate) fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
         Ok(found) => Ok(Some(found)),
@@ -174,7 +176,7 @@ pub(crate) fn passable<T>(read: Result<T>) -> Result<Option<T>> {
     }
 }
 
-/// What a transaction must insist on so that a record which was read (or was absent) still is.
+/// The condition of a transaction that a record which was read (or was absent) is unchanged.
 pub(crate) fn unchanged<T>(read: Option<&Read<T>>) -> Expect {
     read.map_or(Expect::Absent, |read| Expect::At(read.revision))
 }

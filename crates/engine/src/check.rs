@@ -6,7 +6,7 @@ use crate::port::Prefix;
 use crate::{Engine, Request};
 
 impl Engine<'_> {
-    /// Compares the kernel and the book with what was attached, and names the first difference.
+    /// Compares the kernel and the store with what was attached, and names the first difference.
     pub fn check(&self, request: &Request, attached: &Attached) -> Result<()> {
         let attachment = match self.record_of(&request.id(), request.layer)? {
             Some(read) => self.check_record(*read.value)?,
@@ -34,7 +34,7 @@ impl Engine<'_> {
         Ok(attachment)
     }
 
-    /// Whether the address source beside the book still has what it gave.
+    /// Whether the address source beside the store still has what it gave.
     pub fn check_source(&self, request: &Request) -> Result<()> {
         match self.record_of(&request.id(), request.layer)? {
             Some(read) => self.ipam.check(&read.value),
@@ -42,7 +42,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What the reference plugins attached has no record of ours.
+    /// What the reference plugins attached has no record in Spoke's store.
     fn assumed(&self, request: &Request, attached: &Attached) -> Attachment {
         let phase = Phase::Attached(attached.clone());
         let mut assumed = request.record(model::Runtime::Reference, self.host.now(), phase);

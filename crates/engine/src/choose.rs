@@ -1,7 +1,7 @@
 //! Chooses an attachment's addresses.
 //!
-//! A proposal becomes a lease only in the transaction that finds the lease's key absent; whoever
-//! loses that race proposes again.
+//! A proposal becomes a lease only in the transaction that finds the lease's key absent. A process
+//! that loses that race proposes again.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ pub(crate) use crate::search::Avoid;
 use crate::search::{Found, Search};
 use crate::{Engine, Request};
 
-/// What was chosen, and where each searched pool's cursor goes.
+/// The chosen leases, and the new cursor of each searched pool.
 #[derive(Debug, Default)]
 pub(crate) struct Choice {
     pub(crate) leases: Vec<Lease>,
@@ -109,7 +109,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Adds to the transaction that `leases` are the attachment's, and nobody else's before.
+    /// Adds to the transaction that `leases` become the attachment's, on condition that they are
+    /// free.
     pub(crate) fn take(&self, attachment: &Attachment, leases: &[Lease], mut txn: Txn) -> Txn {
         for lease in leases {
             let key = Key::Lease(lease.space.clone(), lease.address.addr());
@@ -126,7 +127,7 @@ impl Engine<'_> {
         txn
     }
 
-    /// Adds to the transaction that the leases are nobody's.
+    /// Adds to the transaction that the leases become free.
     pub(crate) fn give_back(&self, attachment: &Attachment, mut txn: Txn) -> Result<Txn> {
         for lease in &attachment.leases {
             txn = txn.delete(Key::Lease(lease.space.clone(), lease.address.addr()));
@@ -182,7 +183,7 @@ impl Engine<'_> {
         Ok(txn.expect(key.clone(), unchanged(known.as_ref())).put(key, Record::Sticky(kept)))
     }
 
-    /// The same where `lost`, which were kept for the owner a moment ago, are somebody else's: it
+    /// The same where `lost`, which were kept for the owner a moment ago, have another holder: it
     /// gets the others instead.
     pub(crate) fn keep_instead(
         &self,
@@ -240,8 +241,9 @@ impl Choice {
     }
 }
 
-/// Adds to the transaction where the pool's next search starts. In the order next-after-last a lost
-/// update only changes where that is; lowest-free insists, lest an address be forgotten.
+/// Adds to the transaction the start of the pool's next search. In the order next-after-last a lost
+/// update only changes where that is. Lowest-free requires the update, because a freed address
+/// could be missed otherwise.
 pub(crate) fn advance(
     pool: &Pool,
     read: Option<&Read<Cursor>>,

@@ -1,5 +1,5 @@
-//! Host ports: who may have one. Decided in the book, so that a second runtime is told by whom a
-//! port is held instead of taking it over.
+//! Ports of the host, and which attachment may have one. The store decides, so that a second
+//! runtime gets an error with the holder's name and does not take the port over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ fn ports(attachment: &Attachment) -> &[PortMap] {
     attachment.wiring.publish.as_ref().map_or(&[], |publish| &publish.ports)
 }
 
-/// Who has each of some ports, as it was read.
+/// The claims of some ports, as they were read.
 pub(crate) type Claims = BTreeMap<Key, Option<Read<Vec<Claim>>>>;
 
 impl Engine<'_> {
@@ -36,7 +36,7 @@ impl Engine<'_> {
                     return Err(self.taken(map, &other.holder));
                 }
             }
-            // What is named twice, or on one address and on all, is one container's.
+            // A port that is named twice, or on one address and on all, belongs to one container.
             for claim in maps.into_iter().map(|map| claim(map, attachment)) {
                 if !claims.contains(&claim) {
                     claims.push(claim);
@@ -89,13 +89,13 @@ impl Engine<'_> {
         txn
     }
 
-    /// Who has the ports.
+    /// The claims of the ports.
     pub(crate) fn claims_on<'m>(&self, maps: impl Iterator<Item = &'m PortMap>) -> Result<Claims> {
         let keys: BTreeSet<Key> = maps.map(key_of).collect();
         keys.into_iter().map(|key| Ok((key.clone(), self.claims_of(&key)?))).collect()
     }
 
-    /// Says who has a port, and through which runtime.
+    /// The error that names the holder of a port, and its runtime.
     pub(crate) fn taken(&self, map: &PortMap, holder: &AttachmentId) -> Error {
         let records =
             Layer::ALL.iter().filter_map(|layer| self.record_of(holder, *layer).ok().flatten());

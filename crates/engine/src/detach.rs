@@ -1,8 +1,8 @@
-//! Detaching: the only way back, from anywhere.
+//! Detaching: the only way to undo, from every state.
 //!
-//! Kernel names depend on the identity alone, so whoever undoes a record must own it until the
-//! undoing is over: it is marked with the process at work, and nobody else touches it while that
-//! lives.
+//! Kernel names depend on the identity alone. A process that undoes a record must therefore own it
+//! until the end. It marks the record with itself, and no other process touches the record while
+//! that one is alive.
 
 use std::time::Duration;
 
@@ -16,21 +16,22 @@ use crate::port::{Key, Outcome, Presence, Record, Txn};
 use crate::{Engine, Request};
 
 /// How long a detach waits for another process that works on the same record, in all. That takes
-/// milliseconds; one that takes this long hangs in a foreign plugin.
+/// milliseconds; one that takes this long hangs in a third-party plugin.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// After so long it looks whether that process is done with the record. A daemon does not end.
+/// The interval at which to check whether the other process is done with the record. A daemon does
+/// not end.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How often a changed record is read again.
 const RACES: usize = 50;
 
-/// What a detach means when the record is no longer the one that was read.
+/// What a detach means when the record has changed since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    /// Whatever is attached now: the runtime said so.
+    /// Every attachment of that identity, because the runtime asked for it.
     Whatever,
-    /// Only what was judged: a successor was not.
+    /// Only the classified record, not a successor.
     Classified,
 }
 
@@ -51,15 +52,15 @@ impl Engine<'_> {
         }
     }
 
-    /// Brings a record to its end; on an error it stays, in phase [`Phase::Detaching`]. `false`:
-    /// it was not what was judged any more, or somebody else brought it to its end. It is the
-    /// caller's turn ([`crate::port::Host::turn`]).
+    /// Detaches a record and deletes it. On an error it stays, in phase [`Phase::Detaching`].
+    /// `false`: it is not the classified record any more, or another process deleted it. The caller
+    /// holds the turn ([`crate::port::Host::turn`]).
     pub(crate) fn detach_record(
         &self,
         read: Read<Box<Attachment>>,
         meaning: Meaning,
     ) -> Result<bool> {
-        // One that was lost to somebody else is looked at like any other.
+        // A record that another process has taken is checked like any other.
         if is_only_in_the_book(&read.value) && self.try_forget(&read)? {
             return Ok(true);
         }
@@ -68,7 +69,7 @@ impl Engine<'_> {
         self.hand_over(&read.value);
         let gone = read.value.clone();
         self.forget(read)?;
-        // Who was being attached until now left its ports to this one.
+        // An attach that this one interrupted left its ports to it.
         self.hand_over(&gone);
         Ok(true)
     }
@@ -93,17 +94,17 @@ impl Engine<'_> {
         }))
     }
 
-    /// Both halves are tried, whatever the first one says: as much as possible is given back.
+    /// Both halves are tried, whatever the first one says: as much as possible is released.
     fn undo(&self, attachment: &Attachment) -> Result<()> {
         let release = || self.ipam.release(attachment);
-        // A server is told over the link, while that is there.
+        // A server is notified over the link, so before the link goes.
         let reported = attachment.ipam.asks_over_link().then(release);
         let kernel = self.driver.detach(attachment);
         let addresses = reported.unwrap_or_else(release);
         kernel.and(addresses).map_err(|error| error.context(format!("detaching {}", attachment.id)))
     }
 
-    /// Makes the record ours to undo, once everybody who worked on it has ended.
+    /// Makes this process the owner of the record, once every process that worked on it has ended.
     fn own(
         &self,
         mut read: Read<Box<Attachment>>,
@@ -147,14 +148,14 @@ impl Engine<'_> {
             Ok(Outcome::Done(revision)) => Ok(Marked::Ours(Read { value: marked, revision })),
             Ok(Outcome::Lost(_)) => Ok(Marked::Changed),
             Err(error) if error.kind() == Kind::TryAgain => Err(error),
-            // A store that takes no more writes must not keep a container's network alive; that it is not
-            // forgotten is told behind it.
+            // A store that accepts no more writes must not keep a container's network. That the
+            // record stays is reported afterwards.
             Err(_) => Ok(Marked::Ours(read.clone())),
         }
     }
 
-    /// Waits until a process that works on the record, and would go on making what we remove, has
-    /// ended or has written that it is done. Then the record is as it is now, if it is there.
+    /// Waits until a process that works on the record, and would continue making what we remove,
+    /// has ended or has written that it is done. Then the record is as it is now, if it exists.
     fn outlive(
         &self,
         read: &Read<Box<Attachment>>,
@@ -188,7 +189,7 @@ impl Engine<'_> {
         Err(Error::try_again(format!("{id} changes all the time")))
     }
 
-    /// Tells whoever took over a record on which we worked that we are done with it.
+    /// Notifies a process that took over a record on which this one worked that this one is done.
     pub(crate) fn let_go(&self, id: &AttachmentId, layer: Layer) {
         let Ok(Some(read)) = self.record_of(id, layer) else { return };
         let me = self.host.me();
@@ -201,12 +202,12 @@ impl Engine<'_> {
         left.phase = Phase::Detaching { by, attacher: None };
         let key = Key::Attachment(id.clone(), layer);
         let txn = Txn::new().expect(key.clone(), expect).put(key, Record::Attachment(left));
-        // Whoever waits finds out by our end otherwise.
+        // Otherwise a waiting process notices the end of this one.
         let _ = self.store.commit(&txn);
     }
 
-    /// Deletes the record with everything that the book holds for it. The kernel is clean by then; who
-    /// hears that it is done does not come again, and what the book holds would stay taken.
+    /// Deletes the record with everything that the store holds for it. The kernel is clean by then.
+    /// A caller that gets success does not come again, so whatever the store kept would stay taken.
     fn forget(&self, read: Read<Box<Attachment>>) -> Result<()> {
         match self.try_forget(&read) {
             Ok(_) => Ok(()),
@@ -233,7 +234,7 @@ impl Engine<'_> {
                 | Ipam::Dhcp(_)
                 | Ipam::Remote(_) => self.give_back(&read.value, txn)?,
             };
-            // Claims that cannot be read are reconcile's to mend.
+            // Claims that cannot be read are reconcile's to repair.
             let txn = self.disclaim_ports(&read.value, txn.clone()).unwrap_or(txn);
             let txn = self.dismiss(&read.value, &[], txn.clone()).unwrap_or(txn);
             let txn = self.drop_kept(&read.value, txn);
@@ -246,8 +247,8 @@ impl Engine<'_> {
         Err(Error::try_again(format!("forgetting {} loses every race", read.value.id)))
     }
 
-    /// Brings every layer of an attachment to its end, whatever the first one says. It is the
-    /// caller's turn.
+    /// Brings every layer of an attachment to its end, whatever the first one says. The caller
+    /// holds the turn.
     pub(crate) fn detach_layers(&self, id: &AttachmentId) -> Result<()> {
         let mut failures = Vec::new();
         for layer in Layer::ALL {
@@ -258,8 +259,8 @@ impl Engine<'_> {
         all_of(failures)
     }
 
-    /// Detaches every layer of an attachment whose container is proved to be gone. The caller has
-    /// no turn at any attachment: two that judge each other would wait for each other.
+    /// Detaches every layer of an attachment whose container is provably gone. The caller holds no
+    /// turn at any attachment, because two that check each other would wait for each other.
     pub(crate) fn free_if_gone(&self, id: &AttachmentId) -> Result<bool> {
         let _turn = self.host.turn(id);
         let mut freed = false;
@@ -275,19 +276,19 @@ impl Engine<'_> {
         Ok(freed)
     }
 
-    /// Proved: the processes that worked on it died on the way, or the container's namespace is
-    /// no more. What this process has not finished it does not work on either, for it is the
-    /// caller's turn.
+    /// Whether the end is proved: the processes that worked on it died, or the container's
+    /// namespace is gone. This process does not work on it either, because the caller holds the
+    /// turn.
     pub(crate) fn is_gone(&self, attachment: &Attachment) -> bool {
         self.is_gone_as(attachment, self.presence_if_attached(attachment))
     }
 
-    /// What the kernel says of one that is complete.
+    /// The kernel's proof about a complete attachment.
     pub(crate) fn presence_if_attached(&self, attachment: &Attachment) -> Option<Presence> {
         matches!(attachment.phase, Phase::Attached(_)).then(|| self.presence(attachment))
     }
 
-    /// The same for whoever has asked the kernel already.
+    /// The same for a caller that has asked the kernel already.
     pub(crate) fn is_gone_as(&self, attachment: &Attachment, presence: Option<Presence>) -> bool {
         let others = Others::of(&attachment.phase, &self.host.me());
         let at_work = [others.attacher, others.detacher].into_iter().flatten();
@@ -305,7 +306,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Of a container that has a link of ours, the link proves most: it decides for every layer.
+    /// Where Spoke made the container's link, that link is the best proof. It decides for every
+    /// layer.
     pub(crate) fn presence(&self, attachment: &Attachment) -> Presence {
         match self.record_of(&attachment.id, Layer::Link) {
             Ok(Some(link)) => self.driver.presence(&link.value),
@@ -321,7 +323,7 @@ fn is_only_in_the_book(attachment: &Attachment) -> bool {
     is_reserved && !attachment.ipam.is_shared() && !attachment.wiring.chooses_addresses()
 }
 
-/// What became of marking a record.
+/// The result of marking a record.
 enum Marked {
     Ours(Read<Box<Attachment>>),
     Changed,

@@ -21,23 +21,24 @@ use crate::gc::all_of;
 use crate::port::{Expect, Key, Presence, Txn};
 use crate::{Engine, Request};
 
-/// What is asked of [`Engine::join`].
+/// The parameters of [`Engine::join`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joining {
     /// Where the runtime says that the sandbox is or will be.
     pub sandbox: Sandbox,
-    /// Who completes the interface there.
+    /// Which side completes the interface there.
     pub handoff: Handoff,
-    /// What the interface is called there, where we complete it.
+    /// The name of the interface there, where Spoke completes it.
     pub name: Option<IfName>,
     /// Kernel parameters to set there, where we complete it.
     pub sysctls: Vec<Sysctl>,
 }
 
 impl Engine<'_> {
-    /// Records an attachment, with its addresses, in phase [`Phase::Reserved`], under a runtime's id
-    /// of its network. Nothing is made in the kernel. Repeating it gives the same record; with other
-    /// addresses it is a [`model::Kind::Conflict`]. The record's link tells its hardware address.
+    /// Records an attachment, with its addresses, in phase [`Phase::Reserved`], under a runtime's
+    /// id of its network. Nothing is made in the kernel. Repeating it gives the same record; with
+    /// other addresses it is a [`model::Kind::Conflict`]. The record's link has its hardware
+    /// address.
     pub fn reserve(&self, request: &Request, alias: &AliasId) -> Result<Attachment> {
         let mut draft = self.draft(request, alias)?;
         let mut race = Race::default();
@@ -54,7 +55,7 @@ impl Engine<'_> {
                 tried => {
                     drop(turn);
                     self.recover(&draft, tried, &mut race)?;
-                    // What was lost may be the id's record: it was told what its runtime calls it.
+                    // The lost record may be that of the id: the runtime's name for it was added.
                     draft = self.draft(request, alias)?;
                 }
             }
@@ -85,7 +86,7 @@ impl Engine<'_> {
         Ok(Draft { under: Some(under), ..Draft::of(request, blank) })
     }
 
-    /// The record that is there already, if it is what is asked for. What was being removed is.
+    /// The existing record, if it equals the request. One that is being removed is removed.
     fn standing(&self, draft: &Draft<'_>) -> Result<Option<Box<Attachment>>> {
         let id = &draft.blank.id;
         let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(None) };
@@ -124,8 +125,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Gets the addresses that the book does not decide alone, where there are any, and reserves the
-    /// attachment with what `with` writes besides.
+    /// Gets the addresses that the store does not decide alone, where there are any, and reserves
+    /// the attachment with what `with` writes besides.
     pub(crate) fn fill(
         &self,
         request: &Request,
@@ -146,7 +147,7 @@ impl Engine<'_> {
             Ok(()) => Ok(*read.value),
             Err(error) => {
                 let id = read.value.id.clone();
-                // If this fails the record stays, and whoever comes next removes it.
+                // If this fails the record stays, and the next call removes it.
                 let _ = self.detach_record(read, Meaning::Classified);
                 self.let_go(&id, Layer::Link);
                 Err(error)
@@ -160,8 +161,8 @@ impl Engine<'_> {
     }
 
     /// Makes a reserved attachment's interface. Repeating it gives the same result; after a failure
-    /// the attachment is reserved as before. Fails with [`model::Kind::Conflict`] where it is joined
-    /// to another sandbox that lives.
+    /// the attachment is reserved as before. Fails with [`model::Kind::Conflict`] where it is
+    /// joined to another sandbox that still exists.
     pub fn join(&self, id: &AttachmentId, joining: &Joining) -> Result<Attachment> {
         let _turn = self.host.turn(id);
         let mut read = self.reserved(id)?;
@@ -182,7 +183,7 @@ impl Engine<'_> {
         match made {
             Ok(()) => Ok(*read.value),
             Err(error) => {
-                // If this fails the record says that it is unfinished, and the next call goes on.
+                // If this fails the record says that it is unfinished, and the next call continues.
                 let _ = self.rewind(read);
                 self.let_go(id, Layer::Link);
                 Err(error)
@@ -228,7 +229,7 @@ impl Engine<'_> {
     }
 
     /// Undoes in the kernel what was made of a reserved attachment; its record and its addresses
-    /// stay. `None`: somebody else has taken the record over. It is the caller's turn.
+    /// stay. `None`: another process has taken the record over. The caller holds the turn.
     pub(crate) fn rewind(
         &self,
         mut read: Read<Box<Attachment>>,
@@ -294,7 +295,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Removes the attachment, every layer of it; what is gone is done. Addresses that were
+    /// Removes the attachment, every layer of it; what is gone is no error. Addresses that were
     /// requested by themselves stay until they are released by themselves.
     ///
     /// Without a record, what the identity names is removed all the same.
@@ -306,7 +307,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whoever lost the records did not lose what is in the kernel.
+    /// The kernel may still have what lost records described.
     fn detach_unknown(&self, id: &AttachmentId) -> Result<()> {
         let Some(network) = self.declared(&id.network)? else { return Ok(()) };
         let unknown = |layer| Attachment {
@@ -324,8 +325,8 @@ impl Engine<'_> {
     }
 }
 
-/// Whether the reservation was complete and is not being removed, whatever became of the interface.
-/// An interface has a sandbox from the start.
+/// Whether the reservation was complete and is not being removed, whatever the state of the
+/// interface. An interface has a sandbox from the start.
 pub(crate) fn was_reserved(attachment: &Attachment) -> bool {
     match &attachment.phase {
         Phase::Reserved | Phase::Attached(_) => true,
@@ -334,7 +335,7 @@ pub(crate) fn was_reserved(attachment: &Attachment) -> bool {
     }
 }
 
-/// Whether its addresses are known only after somebody else was asked.
+/// Whether its addresses are known only after a third party was asked.
 pub(crate) fn is_filled(request: &Request) -> bool {
     request.ipam.is_shared() || request.wiring.chooses_addresses()
 }

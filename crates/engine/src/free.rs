@@ -9,25 +9,25 @@ use crate::port::Occupied;
 /// How many free subnets an error proposes.
 const PROPOSED: usize = 3;
 
-/// How large a subnet of our choice is where nobody says so.
+/// How large a subnet of our choice is where none is given so.
 const SIZE: (u8, u8) = (24, 64);
 
-/// Who has which subnets, and so which are free.
+/// Which subnets are in use, and so which are free.
 #[derive(Clone, Debug, Default)]
 pub struct Occupancy {
-    /// What nobody else may have.
+    /// Subnets that a new network may not overlap.
     pub refused: Vec<Occupied>,
-    /// What is not proposed, although somebody may ask for it by name.
+    /// Subnets that are not proposed, although a request may name them.
     pub avoided: Vec<IpNet>,
     /// Which unique local IPv6 addresses are this host's (RFC 4193 §3.2, the global id).
     pub site: [u8; 5],
-    /// How many free subnets are left to others that look for one at the same time: whoever lost a
-    /// race for the first does not run for the same one again as everybody else who lost it.
+    /// How many free subnets are skipped for others that search at the same time. Processes that
+    /// lost a race for the first one do not all try the same next one.
     pub passed_over: usize,
 }
 
 impl Occupancy {
-    /// Fails with `Conflict` where somebody has a part of `net`, and proposes free subnets.
+    /// Fails with `Conflict` where a part of `net` is in use, and proposes free subnets.
     pub fn refuse_overlap(&self, net: &IpNet) -> Result<()> {
         let Some(other) = self.refused.iter().find(|other| overlap(&other.net, net)) else {
             return Ok(());
@@ -149,7 +149,7 @@ fn blocks(family: Family, size: u8, site: [u8; 5]) -> Vec<IpNet> {
     }
 }
 
-/// The largest parts of `block` of which nobody has anything, ascending; none smaller than `size`.
+/// The largest free parts of `block`, ascending; none smaller than `size`.
 fn vacancies(block: IpNet, taken: &[IpNet], size: u8) -> Vec<IpNet> {
     let inside: Vec<IpNet> = taken.iter().filter(|net| overlap(net, &block)).copied().collect();
     if inside.is_empty() {

@@ -1,4 +1,4 @@
-//! Garbage: what a runtime no longer knows, and what nobody can know any more.
+//! Garbage: what a runtime no longer lists, and what has no owner that could remove it.
 
 use model::{
     AliasId, Attachment, AttachmentId, Claim, ContainerId, Error, Holder, Kind, Layer, Lease,
@@ -11,24 +11,24 @@ use crate::endpoint::was_reserved;
 use crate::port::{Damaged, Key, Outcome, Prefix, Presence, Record, Stray, Txn};
 use crate::{Engine, Members};
 
-/// Something that was found to belong to nobody, or perhaps to nobody.
+/// A thing that has no owner, or perhaps none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is.
+    /// The thing.
     pub what: Garbage,
     /// What was done about it, or would be.
     pub remedy: Remedy,
 }
 
-/// What can be left behind.
+/// The kinds of garbage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Garbage {
-    /// An attachment whose process died on the way, or whose container is gone.
+    /// An attachment whose process died before the end, or whose container is gone.
     Attachment(AttachmentId),
     /// An attachment whose process died while it made or unmade the interface: that goes, and the
     /// attachment is reserved as before.
     Unfinished(AttachmentId),
-    /// An attachment of which nobody can prove that its container is gone.
+    /// An attachment whose container is not provably gone.
     Doubtful(AttachmentId),
     /// A held address without an attachment.
     Lease(Box<Lease>),
@@ -40,21 +40,22 @@ pub enum Garbage {
     Alias(AliasId),
     /// A subnet that its runtime does not use any more.
     Subnet(SubnetId),
-    /// A network that its runtime has forgotten, and that nobody is on; or one of which a dead
-    /// process left a half.
+    /// A network without attachments that its runtime no longer lists; or the half of one that a
+    /// dead process made.
     Network(NetworkName),
-    /// A sandbox that Spoke itself connects, and that is not led out as was chosen.
+    /// A sandbox that Spoke itself connects, and that does not have the default gateway that was
+    /// chosen.
     Sandbox(ContainerId),
     /// Something that stands in the store where a record should.
     Damaged(Damaged),
 }
 
-/// What is done about garbage.
+/// The remedies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// It goes.
     Free,
-    /// Its addresses are not handed out until it is known.
+    /// Its addresses are not allocated until it is known.
     Quarantine,
 }
 
@@ -63,14 +64,14 @@ pub enum Remedy {
 pub enum Mode {
     /// Only report.
     DryRun,
-    /// Report and mend.
+    /// Report and repair.
     Mend,
 }
 
 impl Engine<'_> {
     /// Removes every attachment of the network that is not listed, all layers of it. Those that
-    /// another runtime than the network's made stay: this one could not list them. Goes on after an
-    /// error and reports them all.
+    /// another runtime than the network's made stay: this one could not list them. An error does
+    /// not end the work; all errors are reported.
     pub fn gc(&self, network: &Network, valid: &Members) -> Result<()> {
         let mut failures = Vec::new();
         let mut kept = valid.clone();
@@ -112,7 +113,7 @@ impl Engine<'_> {
         for listed in records {
             let (id, layer) = (&listed.value.id, listed.value.layer);
             let _turn = self.host.turn(id);
-            // Whoever had the turn before may have brought it to its end.
+            // The previous holder of the turn may have deleted it.
             let Some(read) = self.record_of(id, layer)? else { continue };
             let Some((finding, since)) = self.classify(&read.value) else {
                 if mode == Mode::Mend {
@@ -138,8 +139,8 @@ impl Engine<'_> {
         all_of(failures).map(|()| findings)
     }
 
-    /// What is wrong with a record, if something is, and since when its addresses are in quarantine
-    /// if it is only in doubt.
+    /// What is wrong with a record, if anything, and since when its addresses are in quarantine if
+    /// the record is only in doubt.
     fn classify(&self, attachment: &Attachment) -> Option<(Finding, Option<Timestamp>)> {
         let id = attachment.id.clone();
         let presence = self.presence_if_attached(attachment);
@@ -164,7 +165,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Records are committed before anything is made, so they are read after what is there.
+    /// Records are committed before anything is made, so they are read after what exists.
     fn strays(
         &self,
         mode: Mode,
@@ -214,7 +215,7 @@ impl Engine<'_> {
         Ok(false)
     }
 
-    /// A record that is damaged is one: what belongs to it is not given to anybody else.
+    /// A damaged record counts as one: what belongs to it is not allocated again.
     fn has_layer(&self, id: &AttachmentId, layer: Layer) -> Result<bool> {
         Ok(passable(self.record_of(id, layer))?.is_none_or(|read| read.is_some()))
     }
@@ -227,8 +228,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Marks the addresses, so that whoever looks sees why they are not handed out; or takes the
-    /// mark away once the container is known to live.
+    /// Marks the addresses, so that lists show why they are not allocated; or removes the mark once
+    /// the container is known to exist.
     fn quarantine(&self, attachment: &Attachment, since: Option<Timestamp>) -> Result<()> {
         for lease in &attachment.leases {
             let held = self.holder_of(&lease.space, lease.address.addr());
@@ -247,7 +248,7 @@ impl Engine<'_> {
 
     fn orphaned_leases(&self, mode: Mode, findings: &mut Vec<Finding>) -> Result<()> {
         for read in self.holders_in(&Prefix::AllLeases)? {
-            // What was requested by itself is given back by itself.
+            // An address that was requested separately is released separately.
             let Tenant::Attachment { id, layer } = &read.value.tenant else { continue };
             if self.has_layer(id, *layer)? {
                 continue;
@@ -261,7 +262,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// An attach that began since then has written the lease anew, and keeps it.
+    /// An attach that began since then has written the lease again, and keeps it.
     fn free_orphan(&self, read: &Read<Holder>) -> Result<bool> {
         let lease = &read.value.lease;
         let key = Key::Lease(lease.space.clone(), lease.address.addr());

@@ -8,21 +8,21 @@ use crate::Engine;
 use crate::gc::all_of;
 use crate::port::Prefix;
 
-/// What is put back as one.
+/// One unit of repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Healed<'a> {
-    /// What an attachment has in the packet filter by itself.
+    /// The attachment's own part of the packet filter.
     Own(&'a AttachmentId, Layer),
     /// What attachments share.
     Shared,
 }
 
-/// Who decides when something is put back that somebody takes away again and again.
+/// Decides when a unit that is removed again and again is repaired.
 pub trait Backoff {
-    /// Whether it is looked at now.
+    /// Whether it is checked now.
     fn is_due(&mut self, what: Healed<'_>) -> bool;
 
-    /// It was looked at: whether anything was missing, and is there again.
+    /// Called after a check: whether anything was missing and is restored.
     fn looked(&mut self, what: Healed<'_>, was_missing: bool);
 }
 
@@ -40,9 +40,9 @@ impl Backoff for AtOnce {
 
 impl Engine<'_> {
     /// Makes what the attachments of a network share, for every network that a runtime knows by an
-    /// id: after a reboot it takes it for made. The others are made when their first container
-    /// comes; until then no route leads to them, so that Docker accepts their subnets. Goes on
-    /// after an error and reports them all.
+    /// id. After a reboot the runtime assumes that it exists. Other networks get theirs with their
+    /// first container; until then no route leads to them, so that Docker accepts their subnets. An
+    /// error does not end the work; all errors are reported.
     pub fn raise_networks(&self) -> Result<()> {
         let known: BTreeSet<NetworkName> =
             self.aliases()?.into_iter().map(|alias| alias.network).collect();
@@ -56,8 +56,8 @@ impl Engine<'_> {
         all_of(raised.filter_map(Result::err).collect())
     }
 
-    /// Puts the packet filter of every living attachment back where it is time, and tells whether
-    /// anything of it was missing. Goes on after an error and reports them all.
+    /// Puts the packet filter of every living attachment back where it is time, and says whether
+    /// anything of it was missing. An error does not end the work; all errors are reported.
     pub fn restore(&self, backoff: &mut dyn Backoff) -> Result<bool> {
         let shares = backoff.is_due(Healed::Shared);
         let (mut missed, mut shared_missed) = (false, false);

@@ -1,11 +1,11 @@
 //! Endpoints that users keep apart from sandboxes (libnetwork's `Network.CreateEndpoint`,
 //! `Endpoint.Join`, `Endpoint.Leave` and `Endpoint.Delete`).
 //!
-//! Such an attachment is reserved until it is joined to a sandbox that Spoke itself connects, and again
-//! after it has left that; [`Engine::connect`] and [`Engine::disconnect`] do both halves at once, with the
-//! same records. It is its user's to remove: neither the end of its sandbox nor that of a process removes
-//! it. A durable record says how it is made again after a reboot, and reservations keep its addresses until
-//! then.
+//! Such an attachment is reserved until it joins a sandbox that Spoke itself connects, and again
+//! after it has left that sandbox. [`Engine::connect`] and [`Engine::disconnect`] do both halves at
+//! once, with the same records. Only its user removes it: neither the end of its sandbox nor that
+//! of a process does. A durable record says how it is created again after a reboot, and
+//! reservations keep its addresses until then.
 
 mod again;
 mod refuse;
@@ -29,29 +29,30 @@ use crate::{Connecting, Engine, Joining, Request};
 /// How the owner of an address is called that is an endpoint's. No runtime has a container of such a name.
 pub const ENDPOINT: &str = "@endpoint";
 
-/// What the interface of an endpoint is called in its identity: which name it has in a sandbox is known only
-/// there.
+/// The interface name in an endpoint's identity. Its name in a sandbox is known only there.
 pub const APART: &str = "eth";
 
-/// What is asked of [`Engine::join_endpoint`].
+/// The parameters of [`Engine::join_endpoint`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entering {
-    /// The sandbox, which is there.
+    /// The sandbox, which exists.
     pub sandbox: Sandbox,
-    /// What it is called; each sandbox has one name.
+    /// The sandbox's name; each sandbox has one.
     pub container: ContainerId,
-    /// What the interface is called there.
+    /// The name of the interface there.
     pub name: IfName,
     /// As [`Connecting::priority`].
     pub priority: i32,
 }
 
 impl Engine<'_> {
-    /// Makes an endpoint, with its addresses and its hardware address, in phase [`Phase::Reserved`]. The
-    /// request names no sandbox, and the ports of the host that lead to it while it is joined.
+    /// Creates an endpoint, with its addresses and its hardware address, in phase
+    /// [`Phase::Reserved`]. The request names no sandbox. It names the ports of the host that lead
+    /// to the endpoint while it is joined.
     ///
-    /// Fails with [`Kind::Conflict`] where there is one of this name, and with [`Kind::Unsupported`] where
-    /// the network's driver makes interfaces only together with their addresses, in a sandbox.
+    /// Fails with [`Kind::Conflict`] where an endpoint of this name exists, and with
+    /// [`Kind::Unsupported`] where the network's driver makes interfaces only together with their
+    /// addresses, in a sandbox.
     pub fn create_endpoint(&self, request: &Request, how: &Connecting) -> Result<Attachment> {
         refuse_inseparable(request)?;
         let phase = match is_filled(request) {
@@ -82,7 +83,7 @@ impl Engine<'_> {
         Err(lost(&draft.blank))
     }
 
-    /// Removes what a dead process left of one of this name; one that is there is in the way.
+    /// Removes what a dead process left of an endpoint of this name; an existing one is a conflict.
     fn clear_unfinished(&self, id: &AttachmentId) -> Result<()> {
         if let Some(kept) = self.kept_of(id)? {
             return Err(standing(&kept.value));
@@ -95,11 +96,12 @@ impl Engine<'_> {
         }
     }
 
-    /// Joins an endpoint to a sandbox, and chooses anew what leads that out, as [`Engine::connect`] does.
-    /// Repeating it gives the same result; after a failure the endpoint is in no sandbox.
+    /// Joins an endpoint to a sandbox, and chooses the sandbox's default gateway again, as
+    /// [`Engine::connect`] does. Repeating it gives the same result; after a failure the endpoint
+    /// is in no sandbox.
     ///
-    /// Fails with [`Kind::NotFound`] where it is not made, and with [`Kind::Conflict`] where it is in
-    /// another sandbox that lives, or another container has one of its ports.
+    /// Fails with [`Kind::NotFound`] where the endpoint does not exist, and with [`Kind::Conflict`]
+    /// where it is in another sandbox that still exists, or another container has one of its ports.
     pub fn join_endpoint(&self, id: &AttachmentId, entering: &Entering) -> Result<Attachment> {
         // Before anything else names it, with a number that others may get after it.
         let _ = self.driver.namespace(&entering.sandbox);
@@ -128,7 +130,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Makes the interface, and leads nothing out through it yet.
+    /// Makes the interface, not yet as default gateway.
     fn step_in(&self, id: &AttachmentId, entering: &Entering) -> Result<()> {
         let _turn = self.host.turn(id);
         let mut read = self.endpoint_of(id)?;
@@ -150,7 +152,7 @@ impl Engine<'_> {
             self.replace(&mut read, complete, Txn::new())
         });
         made.inspect_err(|_| {
-            // If this fails the record says that it is unfinished, and the next call goes on.
+            // If this fails the record says that it is unfinished, and the next call continues.
             let _ = self.rewind(read);
             self.let_go(id, Layer::Link);
         })
@@ -171,7 +173,7 @@ impl Engine<'_> {
             match self.try_replace(read, begun, txn)? {
                 None => return Ok(()),
                 Some(lost) if lost == key => return Err(overtaken(&read.value.id)),
-                // Another of its sandbox came or went, or somebody took a port.
+                // Another attachment of the sandbox came or went, or a port was taken.
                 Some(_) => {}
             }
         }
@@ -204,12 +206,13 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes an endpoint out of its sandbox, which is led out another way then. It keeps its addresses and
-    /// its hardware address; its ports lead nowhere. Whatever was connected at once is kept from then on,
-    /// too. One that is in no sandbox is no error.
+    /// Takes an endpoint out of its sandbox, whose default gateway is chosen again. The endpoint
+    /// keeps its addresses and its hardware address; its ports are not served. One that
+    /// [`Engine::connect`] made is kept from then on, too. An endpoint that is in no sandbox is no
+    /// error.
     ///
-    /// Fails with [`Kind::NotFound`] where it is not there, and with [`Kind::Unsupported`] where its driver
-    /// cannot make it without its sandbox.
+    /// Fails with [`Kind::NotFound`] where it does not exist, and with [`Kind::Unsupported`] where
+    /// its driver cannot make it without its sandbox.
     pub fn leave_endpoint(&self, id: &AttachmentId) -> Result<()> {
         let read = self.endpoint_of(id)?;
         let sandbox = read.value.gateway_role.as_ref().map(|_| read.value.sandbox_name().clone());
@@ -230,7 +233,7 @@ impl Engine<'_> {
         self.part(read)
     }
 
-    /// Removes an endpoint, and gives its addresses back. One that is in a sandbox is refused unless
+    /// Removes an endpoint, and releases its addresses. One that is in a sandbox is refused unless
     /// `force`; one that is not there is no error then.
     pub fn remove_endpoint(&self, id: &AttachmentId, force: bool) -> Result<()> {
         let read = match self.record_of(id, Layer::Link)? {
@@ -291,8 +294,8 @@ impl Engine<'_> {
         keys.fold(txn.delete(Key::Endpoint(attachment.id.clone())), Txn::delete)
     }
 
-    /// Adds to the transaction that begins there that an attachment is in its sandbox no more, and that its
-    /// ports lead nowhere.
+    /// Adds to the transaction that begins there that an attachment has left its sandbox, and that
+    /// its ports are not served.
     pub(crate) fn part_from_sandbox(&self, attachment: &Attachment) -> Result<Txn> {
         match attachment.gateway_role {
             None => Ok(Txn::new()),
@@ -304,7 +307,7 @@ impl Engine<'_> {
     }
 }
 
-/// The reservations of those of its addresses that the book hands out.
+/// The reservations of those of its addresses that the store allocates.
 fn reservations(attachment: &Attachment) -> impl Iterator<Item = (Key, Record)> {
     let id = &attachment.id;
     let owner = format!("{ENDPOINT}/{}", id.container).parse().or_else(|_| ENDPOINT.parse());

@@ -1,8 +1,8 @@
 //! The verbs of Spoke.
 //!
-//! [`Engine`] is the one door: every front end turns what its runtime says into a [`Request`] and
-//! calls it. The engine decides (which address, who may have a port, what is left to undo) and
-//! does no I/O itself: the dataplane, foreign address sources and the store stand behind the
+//! [`Engine`] is the only entry: every front end turns a runtime's call into a [`Request`] and
+//! calls it. The engine decides (which address, which holder of a port, what is to be undone) and
+//! does no I/O itself: the dataplane, third-party address sources and the store are behind the
 //! ports in [`port`], which the binary wires.
 
 mod absent;

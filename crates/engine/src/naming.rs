@@ -1,4 +1,4 @@
-//! What the sandboxes that Spoke itself connects are called, and what they resolve names with.
+//! Names of the sandboxes that Spoke itself connects, and their resolver configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,13 +15,13 @@ use crate::sandbox::is_gateway_endpoint;
 /// How a sandbox is to be on a network, where Spoke itself connects it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connecting {
-    /// What leads the sandbox out is the attachment with the greatest one.
+    /// The attachment with the greatest priority is the default gateway.
     pub priority: i32,
-    /// What it is called there besides the container's name.
+    /// Its names on the network besides the container's name.
     pub names: Vec<HostName>,
-    /// What its interface has besides the addresses that are handed out.
+    /// Link-local addresses besides the allocated ones.
     pub link_local: Vec<LinkLocal>,
-    /// What it resolves names with; of what is not said here, what the network says.
+    /// Its resolver configuration. The network has the settings that are absent here.
     pub dns: Dns,
 }
 
@@ -42,9 +42,10 @@ impl From<i32> for Connecting {
 }
 
 impl Engine<'_> {
-    /// Has every sandbox that Spoke itself connects resolve names as the records say, and those that are
-    /// connected no more resolve them as the host does. The records are the intent: whoever calls this after
-    /// a crash completes what was begun. Tells what stays as somebody else made it.
+    /// Writes the hosts files and resolver configuration of every sandbox that Spoke itself
+    /// connects, as the records say. Sandboxes that are no longer connected get those of the host.
+    /// The records are the intent, so a call after a crash completes what began. Returns the files
+    /// that stay because another program wrote them.
     pub fn name_sandboxes(&self) -> Result<Vec<Note>> {
         self.driver.name(&|| self.sandboxes_named())
     }
@@ -112,7 +113,7 @@ impl Engine<'_> {
         Ok(members)
     }
 
-    /// What leads a sandbox out that nothing else leads out has no names (libnetwork's `docker_gwbridge`).
+    /// A gateway network has no names (libnetwork's `docker_gwbridge`).
     fn sandboxes_named(&self) -> Result<Vec<Attachment>> {
         let mut named = Vec::new();
         for (key, _) in self.store.list(&Prefix::Sandboxes)? {
@@ -123,12 +124,12 @@ impl Engine<'_> {
     }
 }
 
-/// What leads a sandbox out that nothing else leads out has no names.
+/// A gateway network has no names.
 fn has_names(attachment: &Attachment) -> bool {
     matches!(attachment.phase, Phase::Attached(_)) && !is_gateway_endpoint(&attachment.id)
 }
 
-/// What was read of networks.
+/// The networks that were read.
 #[derive(Default)]
 struct Seen {
     networks: BTreeSet<NetworkName>,

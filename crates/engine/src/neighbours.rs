@@ -8,7 +8,7 @@ use crate::Engine;
 use crate::book::{Read, passable};
 use crate::port::{Key, Outline, Prefix};
 
-/// Declared networks and handed-out subnets.
+/// Declared networks and allocated subnets.
 #[derive(Debug, Default)]
 pub(crate) struct Neighbours {
     pub(crate) networks: Vec<Read<Box<Network>>>,
@@ -44,7 +44,7 @@ impl Engine<'_> {
         Ok(found)
     }
 
-    /// The handed-out subnets of a space that overlap `net`.
+    /// The allocated subnets of a space that overlap `net`.
     pub fn subnets_over(&self, space: &Space, net: &IpNet) -> Result<Vec<Subnet>> {
         let label = space.label();
         let found = self.neighbours(|outline| match outline {
@@ -67,7 +67,7 @@ impl Engine<'_> {
         Ok(found.networks.into_iter().map(|read| *read.value).collect())
     }
 
-    /// The networks that a new one may be in the way of by name: those of `names` and on `bridge`, and
+    /// The networks with which a new one may clash by name: those of `names` and on `bridge`, and
     /// all that a configuration describes.
     pub fn namesakes(
         &self,

@@ -13,12 +13,12 @@ use crate::{Engine, GATEWAY_NETWORK, Request};
 
 impl Engine<'_> {
     /// Declares a network. Fails with `Conflict` where its name is taken or one of its subnets
-    /// overlaps that of another network, and with `TryAgain` where a network of its name is being
+    /// overlaps that of another network, and with `TryAgain` while a network of its name is being
     /// made or removed.
     ///
-    /// Where somebody else must be told of it ([`Network::is_remote`]), that is done before anybody can
-    /// be attached to it; its pools are then as the record says, and not as they were asked for.
-    /// After a failure nothing is left.
+    /// Where third-party plugins need to know it ([`Network::is_remote`]), they are called before
+    /// the first attachment; the record then has the pools that they allocated, not those that were
+    /// asked for. After a failure nothing is left.
     pub fn create_network(&self, network: &Network) -> Result<()> {
         self.clear_remains(&network.name)?;
         if network.stage == Stage::Template {
@@ -31,7 +31,7 @@ impl Engine<'_> {
             return self.provision(network);
         }
         let Some(read) = self.intend(network)? else { return Err(exists(&network.name)) };
-        // Somebody may have declared an overlapping one meanwhile: then neither stays.
+        // Another process may have declared an overlapping network meanwhile. Then neither stays.
         match self.overlapping(network)? {
             Some(other) => {
                 let key = Key::Network(network.name.clone());
@@ -86,16 +86,16 @@ impl Engine<'_> {
     }
 
     /// Removes a network with what its attachments share. Refused while it has attachments, or a
-    /// runtime knows it by an id of its own, unless `detach_all`; that holds for all but
-    /// [`GATEWAY_NETWORK`], which those who are on it would need again at once.
+    /// runtime knows it by an id of its own, unless `detach_all`. [`GATEWAY_NETWORK`] is always
+    /// refused while it has attachments, because these would need it again at once.
     ///
-    /// Where somebody else was told of it, they are told of its end too: its addresses are given back
-    /// first (Docker's order). Fails with `TryAgain` while another process makes or removes it. On an
-    /// error the record stays, and this can be repeated.
+    /// Third-party plugins that know it are called too: its addresses are released first (Docker's
+    /// order). Fails with `TryAgain` while another process makes or removes it. On an error the
+    /// record stays, and this can be repeated.
     pub fn remove_network(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
         let network = self.network(name)?;
         let name = &network.name;
-        // Whoever is on it needs it as long as nothing else leads it out.
+        // Its attachments need it as long as they have no other default gateway.
         let detach_all = detach_all && name.as_str() != GATEWAY_NETWORK;
         self.revive_endpoints(Some(name))?;
         if network.stage == Stage::Template {
@@ -116,8 +116,8 @@ impl Engine<'_> {
         self.raze(&network, txn).map(|_| ())
     }
 
-    /// Detaches them, and has the sandboxes of ours among them led out another way. Goes on after an
-    /// error and reports them all.
+    /// Detaches them; sandboxes that Spoke connects get another default gateway. An error does not
+    /// end the work; all errors are reported.
     pub(crate) fn detach_all(&self, records: Vec<Read<Box<Attachment>>>) -> Result<()> {
         let mut failures = Vec::new();
         let mut left = BTreeSet::new();
@@ -134,13 +134,13 @@ impl Engine<'_> {
             let _ = self.update_gateway(&container);
         }
         if is_steered {
-            // The reconciler looks after this too.
+            // If this fails, the reconciler does it.
             let _ = self.name_sandboxes();
         }
         all_of(failures)
     }
 
-    /// Removes what the attachments of a network shared, and then what the book says about it.
+    /// Removes what the attachments of a network shared, and then what the store says about it.
     pub(crate) fn raze(&self, network: &Network, mut txn: Txn) -> Result<Outcome> {
         let name = &network.name;
         self.refuse_if_unreadable(name)?;

@@ -12,7 +12,8 @@ impl Engine<'_> {
         let near = self.near(network)?;
         let mut others: Vec<Network> = near.networks.into_iter().map(|read| *read.value).collect();
         for read in self.networks_in(&Prefix::Configured)? {
-            // A network that a configuration once described, and that nobody is on, holds no subnet.
+            // A network that a configuration once described, and that has no attachments, holds no
+            // subnet.
             if clash(network, &read.value).is_some()
                 && !self.is_declared(&read.value.name)?
                 && self.has_members(&read.value.name)?
@@ -26,8 +27,9 @@ impl Engine<'_> {
         clash.map_or_else(|| allocated(network, &near.subnets), |clash| Ok(Some(clash)))
     }
 
-    /// A configuration may share a subnet with another, as it could with the reference plugins, but
-    /// not take that of a network which somebody made, unless both are on one bridge.
+    /// A configuration may share a subnet with another configuration, as it could with the
+    /// reference plugins. It may not take that of a declared network, unless both are on one
+    /// bridge.
     pub(crate) fn refuse_taken(&self, network: &Network) -> Result<()> {
         let Neighbours { networks, subnets } = self.near(network)?;
         let others = networks.into_iter().map(|read| read.value);
@@ -42,7 +44,8 @@ impl Engine<'_> {
         }
     }
 
-    /// What the book has declared or handed out that may overlap the network, or is on its bridge.
+    /// The declared networks and allocated subnets that may overlap the network, or are on its
+    /// bridge.
     fn near(&self, network: &Network) -> Result<Neighbours> {
         let ours = spans(network);
         let own = bridge(network).map(IfName::as_str);
@@ -63,7 +66,7 @@ impl Engine<'_> {
     }
 }
 
-/// Subnets that were handed out for networks that are yet to be made are not free either.
+/// Subnets that were allocated for networks that are yet to be made are not free either.
 fn allocated(network: &Network, subnets: &[Read<Subnet>]) -> Result<Option<Error>> {
     let others = subnets.iter().map(|read| &read.value);
     let ours = spans(network);
@@ -81,8 +84,8 @@ fn allocated(network: &Network, subnets: &[Read<Subnet>]) -> Result<Option<Error
     Ok(None)
 }
 
-/// Which addresses are the network's, and where: those that it leases, and those that somebody else
-/// gave for it, or is to give.
+/// The addresses of the network, and their spaces: those that it leases, and those that a third
+/// party gave for it, or is to give.
 pub(crate) fn spans(network: &Network) -> Vec<(Space, Range)> {
     let pools = network.ipam.pools().iter();
     let leased =
@@ -97,7 +100,7 @@ pub(crate) fn spans(network: &Network) -> Vec<(Space, Range)> {
     leased.chain(given).collect()
 }
 
-/// That two networks would hand out the same addresses.
+/// That two networks would allocate the same addresses.
 fn clash(network: &Network, other: &Network) -> Option<Error> {
     if network.stage == Stage::Template || other.stage == Stage::Template {
         return None;

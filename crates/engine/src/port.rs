@@ -1,4 +1,4 @@
-//! What the engine asks of the outside world.
+//! The engine's ports to the outside world.
 
 mod cloud;
 mod driver;

@@ -1,4 +1,4 @@
-//! Addresses that somebody on the segment uses whom no book knows of.
+//! Addresses that a host on the segment uses and that no store knows.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,9 @@ use crate::{Engine, Request};
 const TRIES: usize = 8;
 
 impl Engine<'_> {
-    /// Where that is asked for, makes the link alone and asks over it whether anybody has the
-    /// attachment's addresses, and chooses others until nobody answers. Whether the link was made.
+    /// Where probing is requested, makes only the link, asks over it whether the attachment's
+    /// addresses are in use, and chooses others until no host answers. Returns whether the link was
+    /// made.
     pub(crate) fn probe(
         &self,
         request: &Request,
@@ -60,7 +61,7 @@ impl Engine<'_> {
     }
 }
 
-/// A server that is asked over the link sees to it by itself, with its client.
+/// The client of a server that is asked over the link probes itself.
 fn is_probed(attachment: &Attachment) -> bool {
     let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
     matches!(kind, Some(LinkKind::Macvlan(Macvlan { probe: true, .. })))
@@ -68,7 +69,7 @@ fn is_probed(attachment: &Attachment) -> bool {
         && !attachment.ipam.asks_over_link()
 }
 
-/// Whether the book has others to choose from.
+/// Whether the store has others to choose from.
 fn is_chosen(ipam: &Ipam) -> bool {
     match ipam {
         Ipam::Book { .. } | Ipam::HostLocal { .. } => true,

@@ -1,9 +1,10 @@
-//! Networks that somebody else must be told of: a Docker plugin makes their links, or hands out
-//! their addresses.
+//! Networks of third-party plugins: a Docker plugin makes their links, or allocates their
+//! addresses.
 //!
-//! The record says that the network is being made before anybody is told, and that it is being taken
-//! down before anybody is told of that, so that nobody uses a half of it. What a dead process left
-//! half made goes when it is found: by whoever makes a network of that name, or by the reconciler.
+//! The record says that the network is being made before any plugin is called, and that it is being
+//! removed before any plugin is called, so that no caller uses a half of it. The half that a dead
+//! process left is removed when it is found: by a call that makes a network of that name, or by the
+//! reconciler.
 
 use model::{Error, Network, NetworkName, Process, Result, Stage};
 
@@ -14,8 +15,8 @@ use crate::network::refuse_if_used;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 
 impl Engine<'_> {
-    /// Makes a network that somebody else must be told of. After a failure nothing is left, or the
-    /// record, which says that.
+    /// Makes a network of third-party plugins. After a failure nothing is left, or a record that
+    /// says what is.
     pub(crate) fn provision(&self, network: &Network) -> Result<()> {
         let stage = Stage::Making { by: self.host.me() };
         let Some(mut read) = self.intend(&Network { stage, ..network.clone() })? else {
@@ -23,7 +24,7 @@ impl Engine<'_> {
         };
         let mut is_created = false;
         self.provision_all(&mut read, &mut is_created).inspect_err(|_| {
-            // If this fails the record says so, and whoever comes next goes on.
+            // If this fails the record says so, and the next call continues.
             let _ = self.deprovision(read, is_created, DeprovisionOrder::DriverFirst);
         })
     }
@@ -41,7 +42,7 @@ impl Engine<'_> {
     }
 
     fn provision_all(&self, read: &mut Read<Box<Network>>, is_created: &mut bool) -> Result<()> {
-        // Somebody may have declared an overlapping one meanwhile: then neither stays.
+        // Another process may have declared an overlapping network meanwhile. Then neither stays.
         self.overlapping(&read.value)?.map_or(Ok(()), Err)?;
         let given = self.ipam.request(&read.value)?;
         if given != read.value.ipam {
@@ -57,8 +58,8 @@ impl Engine<'_> {
         self.move_to(read, Stage::Made)
     }
 
-    /// Takes a network down that is known to others; what fails stays in its record. `false`:
-    /// somebody else works on it.
+    /// Removes a network from the third-party plugins; what fails stays in its record. `false`:
+    /// another process works on it.
     fn deprovision(
         &self,
         mut read: Read<Box<Network>>,
@@ -96,8 +97,8 @@ impl Engine<'_> {
         Ok(matches!(self.store.commit(&self.forget_auxiliary(name, txn)?)?, Outcome::Done(_)))
     }
 
-    /// Removes a network that others know, with whoever is on it where `detach_all`; Docker's order:
-    /// its addresses are given back before its driver is told.
+    /// Removes a network of third-party plugins, with its attachments if `detach_all`. Docker's
+    /// order: its addresses are released before its driver is called.
     pub(crate) fn unmake(&self, name: &NetworkName, detach_all: bool) -> Result<()> {
         let Some(mut read) = self.network_under(&Key::Network(name.clone()))? else {
             return Err(Error::not_found(format!("network {name} was just removed")));
@@ -109,12 +110,14 @@ impl Engine<'_> {
         self.refuse_if_unreadable(name)?;
         let was = read.value.stage;
         self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
-        // Nobody comes any more; but somebody may have come just before.
+        // No attachment can begin any more, but one may have begun just before.
         let emptied = match detach_all {
             true => self.empty(name),
             false => self.refuse_if_in_use(name),
         };
         if let Err(error) = emptied {
+            // The first error is returned. If this fails, the record names this process until it
+            // ends.
             let _ = self.move_to(&mut read, was);
             return Err(error);
         }
@@ -127,15 +130,15 @@ impl Engine<'_> {
         refuse_if_used(name, &records, &self.aliases_of(name)?)
     }
 
-    /// Detaches whoever is on a network, and forgets the ids of it.
+    /// Detaches every attachment of a network, and removes its ids.
     fn empty(&self, name: &NetworkName) -> Result<()> {
         self.detach_all(self.records(&Prefix::AttachmentsOf(name.clone()))?)?;
         let ids = self.aliases_of(name)?.into_iter().map(|alias| Key::Alias(alias.id));
         self.store.commit(&ids.fold(Txn::new(), Txn::delete)).map(|_| ())
     }
 
-    /// Takes down what is left of a half-made network of this name, if there is one. Fails where
-    /// somebody works on it.
+    /// Removes what is left of a half-made network of this name, if there is one. Fails where
+    /// another process works on it.
     pub(crate) fn clear_remains(&self, name: &NetworkName) -> Result<()> {
         match self.network_under(&Key::Network(name.clone()))? {
             Some(read) if self.is_failed(&read.value) => self.take_down(read).map(|_| ()),
@@ -153,6 +156,8 @@ impl Engine<'_> {
         };
         self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
         if let Err(error) = self.empty(&read.value.name) {
+            // The first error is returned. If this fails, the record names this process until it
+            // ends.
             let _ = self.move_to(&mut read, Stage::Failed);
             return Err(error);
         }
@@ -211,7 +216,7 @@ impl Engine<'_> {
         self.host.is_running(&by).then_some((what, by))
     }
 
-    /// Fails where nothing can be attached to the network; tells what must stay as it is until it
+    /// Fails where nothing can be attached to the network; says what must stay as it is until it
     /// is.
     pub(crate) fn refuse_unmade(&self, network: &Network) -> Result<Option<(Key, Expect)>> {
         if !network.is_remote() {
@@ -272,16 +277,16 @@ impl Engine<'_> {
     }
 }
 
-/// Who is told first that a network goes.
+/// Which plugin is called first when a network is removed.
 #[derive(Clone, Copy)]
 enum DeprovisionOrder {
-    /// When what was made is given back in reverse order.
+    /// When what was made is released in reverse order.
     DriverFirst,
     /// When the network is removed, as Docker does.
     IpamFirst,
 }
 
-/// Whether the driver may have been told of the network: its addresses were known by then.
+/// Whether the driver may know the network: it is called when the addresses are known.
 fn is_perhaps_created(network: &Network) -> bool {
     let pools = network.ipam.remote().into_iter().flat_map(|remote| &remote.pools);
     pools.into_iter().all(|pool| pool.given.is_some())

@@ -1,13 +1,13 @@
-//! Publishing ports of an attachment that is there already, and ending that.
+//! Publishing ports of an attachment that exists, and ending that.
 //!
-//! A sandbox may have several attachments, and its runtime programs the ports of each (Docker 29: one
-//! for the gateway of each address family). So a port is served per address family, by whom the last
-//! call named: ports are split by family here, and what a sibling serves is taken from it element by
-//! element before it is given to another.
+//! A sandbox may have several attachments, and its runtime programs the ports of each (Docker 29:
+//! one for the gateway of each address family). So a port is served per address family, by the
+//! attachment that the last call named. Ports are split by family here, and what a sibling serves
+//! is taken from it element by element before another attachment gets it.
 //!
-//! In the book the order is: the claims of the new one beside those of the sibling; the sibling's
-//! gone, once the kernel has let go; then the new one complete. At every instruction the book says at
-//! least what is in the kernel.
+//! The store changes in this order: the new claims beside those of the sibling; the sibling's
+//! claims deleted, once the kernel has removed its elements; then the new record complete. At every
+//! instruction the store has at least what the kernel has.
 
 mod plan;
 
@@ -28,7 +28,7 @@ use crate::claim::key_of;
 use crate::detach::Meaning;
 use crate::port::{Expect, Key, Outcome, Record, Turn, Txn};
 
-/// What is asked of [`Engine::publish`].
+/// The parameters of [`Engine::publish`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publishing {
     /// How, and the ports of which the host's number is given.
@@ -52,7 +52,7 @@ pub struct OpenPort {
     pub protocol: Protocol,
 }
 
-/// Who serves a port for a sandbox that has several attachments.
+/// Which attachment serves a port for a sandbox that has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Siblings {
     /// This one, instead of the one that does now.
@@ -66,12 +66,12 @@ pub enum Siblings {
 type Refused = BTreeSet<(Protocol, NonZeroU16)>;
 
 impl Engine<'_> {
-    /// Publishes ports of a joined attachment instead of those that it published before, and tells
-    /// them: one for each address family that the attachment serves. A port that it had chosen
-    /// before keeps its number. After a failure what it published before is published.
+    /// Publishes ports of a joined attachment instead of those that it published before, and
+    /// returns them: one for each address family that the attachment serves. A port whose number
+    /// was chosen before keeps it. After a failure the previous ports are published.
     ///
-    /// Fails with [`Kind::Conflict`] where another container has a port, naming it and its runtime;
-    /// what a dead one has is freed.
+    /// Fails with [`Kind::Conflict`] where another container has a port; the error names it and its
+    /// runtime. Ports of a dead container are freed.
     pub fn publish(&self, id: &AttachmentId, wanted: &Publishing) -> Result<Vec<PortMap>> {
         let mut refused = Refused::new();
         let mut freed = BTreeSet::new();
@@ -104,8 +104,9 @@ impl Engine<'_> {
         self.withdraw_ports(id)
     }
 
-    /// Tells the driver of an attachment's link that it leads its sandbox out in these families and in
-    /// no others, where its runtime decides on that. One that is not joined leads nobody.
+    /// Tells the driver of an attachment's link that the link is its sandbox's default gateway in
+    /// these families and in no others, where its runtime decides on that. A link that is not
+    /// joined is none.
     pub fn set_gateway_of_link(&self, id: &AttachmentId, families: &[Family]) -> Result<()> {
         let _turn = self.host.turn(id);
         match self.record_of(id, Layer::Link)? {
@@ -232,7 +233,7 @@ impl Engine<'_> {
         }
         let shrunk = with_ports(&read.value, rest);
         if !ports_of(&shrunk).is_empty() {
-            // What serves all its ports together went with those that it lost.
+            // The element that serves all its ports together went with those that it lost.
             self.driver.restore(&shrunk)?;
         }
         self.conclude(&mut read, shrunk)

@@ -42,7 +42,7 @@ fn is_alike(record: &Attachment, request: &Request) -> bool {
     is_same_link(&made.kind, was, &meant.kind, is) && is_same_source(&record.ipam, &request.ipam)
 }
 
-/// A bridge that nobody names is called after its network.
+/// A bridge without a configured name is called after its network.
 fn is_same_link(made: &LinkKind, was: &NetworkName, meant: &LinkKind, is: &NetworkName) -> bool {
     match (made.bridge(), meant.bridge()) {
         (Some(old), Some(new)) => {
@@ -55,7 +55,7 @@ fn is_same_link(made: &LinkKind, was: &NetworkName, meant: &LinkKind, is: &Netwo
     }
 }
 
-/// Without addresses nothing tells one network on a bridge from another.
+/// Without addresses two networks on one bridge cannot be distinguished.
 fn is_same_source(made: &Ipam, meant: &Ipam) -> bool {
     match (made, meant) {
         (Ipam::None, _) => false,

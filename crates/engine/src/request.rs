@@ -1,4 +1,4 @@
-//! What a front end asks for.
+//! The request of a front end.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub struct Request {
     pub container: ContainerId,
     /// The interface in the container.
     pub ifname: IfName,
-    /// The container's lasting name, where the runtime tells one.
+    /// The container's lasting name, where the runtime gives one.
     pub owner: Option<OwnerName>,
     /// What it is called on the network besides the container's name.
     pub names: Vec<HostName>,
@@ -29,16 +29,16 @@ pub struct Request {
     pub wiring: Wiring,
     /// The network's address source with what this container asked for.
     pub ipam: Ipam,
-    /// Addresses that must be among those handed out.
+    /// Addresses that must be among those allocated.
     pub wanted: Vec<IpAddr>,
     /// Addresses that the attachment already has from an earlier layer or an earlier call.
     pub addresses: Vec<InterfaceAddress>,
-    /// What its user says of the attachment.
+    /// The user's labels of the attachment.
     pub labels: Labels,
 }
 
 impl Request {
-    /// Whose it is.
+    /// The attachment's identity.
     pub fn id(&self) -> AttachmentId {
         AttachmentId {
             network: self.network.name.clone(),
@@ -47,7 +47,7 @@ impl Request {
         }
     }
 
-    /// The record of what is asked for, without any lease.
+    /// The record of the request, without any lease.
     pub(crate) fn record(&self, runtime: Runtime, since: Timestamp, phase: Phase) -> Attachment {
         Attachment {
             owner: self.owner.clone(),

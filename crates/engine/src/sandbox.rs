@@ -1,8 +1,8 @@
 //! Sandboxes that Spoke itself connects to networks: libnetwork's controller.
 //!
-//! Such an attachment is made like any other, but what leads the sandbox out is chosen among all of
-//! its attachments, whenever one comes or goes. The sandbox has a record of its own, which says who
-//! they are, and whether it is led out as was chosen.
+//! Such an attachment is made like any other, but the sandbox's default gateway is chosen among all
+//! of its attachments, whenever one comes or goes. The sandbox has a record of its own, with its
+//! attachments, and with the state of that choice.
 
 mod choice;
 mod default_gateway;
@@ -24,22 +24,23 @@ pub(crate) use gateway_network::is_gateway_endpoint;
 pub(crate) use ports::named;
 
 impl Engine<'_> {
-    /// Connects a sandbox to a network, and chooses anew what leads it out: of each family the first
-    /// of its attachments that has a way out, those of the greatest [`Connecting::priority`] first.
+    /// Connects a sandbox to a network, and chooses its default gateway again: for each family the
+    /// first of its attachments that has a default route, those of the greatest
+    /// [`Connecting::priority`] first.
     ///
-    /// The request names the sandbox, and in its wiring ports of the host. Those are the sandbox's
-    /// from then on, as long as it is on any network: whichever of its attachments leads it out
-    /// publishes them. Where none of these has a way out, and it may have one, it gets one more, on
-    /// the network [`GATEWAY_NETWORK`].
+    /// The request names the sandbox, and in its wiring ports of the host. Those belong to the
+    /// sandbox from then on, as long as it is on any network: its default-gateway endpoint
+    /// publishes them. Where no attachment has a default route, and the sandbox may have one, it
+    /// gets another attachment, on the network [`GATEWAY_NETWORK`].
     ///
-    /// The record that is returned is in phase [`model::Phase::Attached`]. Fails as
-    /// [`Engine::attach`] does; after a failure the sandbox is as it was before.
+    /// The returned record is in phase [`model::Phase::Attached`]. Fails as [`Engine::attach`]
+    /// does; after a failure the sandbox is as it was before.
     pub fn connect(&self, request: &Request, how: impl Into<Connecting>) -> Result<Attachment> {
         let how = how.into();
         refuse_senseless(request)?;
         // Before anything else names it, with a number that others may get after it.
         let _ = request.sandbox.as_ref().and_then(|sandbox| self.driver.namespace(sandbox));
-        // From here on what leads it out may change: no other thread of ours is at that.
+        // From here on the default gateway may change. The turn excludes other threads.
         let _turn = self.turn_of(&request.container)?;
         let before = self.sandbox_record_of(&request.container)?.map(|read| read.value);
         let attached = self.attach_as(request, Role::GatewayRoute(&how));
@@ -55,15 +56,16 @@ impl Engine<'_> {
                 let had = before.map(|sandbox_record| sandbox_record.ports).unwrap_or_default();
                 let ports = request.wiring.publish.iter().flat_map(|publish| &publish.ports);
                 let named: Vec<_> = ports.filter(|map| !had.contains(map)).cloned().collect();
+                // If this fails, the record says so, and the reconciler repairs it.
                 let _ = self.update_gateway_in_turn(&id.container, &named, false);
                 Err(error)
             }
         }
     }
 
-    /// Takes a sandbox off a network, and chooses anew what leads it out. Repeating it is no error,
-    /// and neither is a sandbox or a network that is gone. With the last network that the sandbox was
-    /// connected to, what Spoke connected it to besides goes too.
+    /// Takes a sandbox off a network, and chooses its default gateway again. Repeating it is no
+    /// error, and neither is a sandbox or a network that is gone. After the last network that the
+    /// sandbox was connected to, its gateway network is removed from it too.
     pub fn disconnect(&self, id: &AttachmentId) -> Result<()> {
         // It may be in a sandbox of another name.
         let read = passable(self.record_of(id, Layer::Link)).ok().flatten().flatten();
@@ -73,8 +75,8 @@ impl Engine<'_> {
         removed.and(settled)
     }
 
-    /// Whether the namespace of an attachment of ours is proved to be no more, although its path and its
-    /// link prove nothing.
+    /// Whether the namespace of an attachment is provably gone, although its path and its link
+    /// prove nothing.
     pub(crate) fn is_ended(&self, attachment: &Attachment) -> bool {
         let (Some(_), Some(sandbox)) = (&attachment.gateway_role, &attachment.sandbox) else {
             return false;
@@ -85,11 +87,12 @@ impl Engine<'_> {
         its.is_some_and(|namespace| self.driver.is_ended(&namespace))
     }
 
-    /// Adds to the transaction that the attachment is one of those of its sandbox, where Spoke
-    /// connects that.
+    /// Adds the attachment to its sandbox's record in the transaction, where Spoke connects the
+    /// sandbox.
     ///
-    /// The first one leads it out at once, where its driver can: nobody else could be chosen. That changes
-    /// what leads it out, and says so.
+    /// The first attachment becomes the default gateway at once, where its driver can do that,
+    /// because there is no other candidate. That changes the default gateway, and the record says
+    /// so.
     pub(crate) fn enlist(&self, attachment: &mut Attachment, txn: Txn) -> Result<Txn> {
         if attachment.gateway_role.is_none() {
             return Ok(txn);
@@ -110,8 +113,8 @@ impl Engine<'_> {
             .put(key, Record::Sandbox(sandbox_record)))
     }
 
-    /// Adds to the transaction that the attachment is none of its sandbox any more, and that these ports are
-    /// not the sandbox's for its sake.
+    /// Removes the attachment from its sandbox's record in the transaction, with the ports that
+    /// only it brought.
     pub(crate) fn dismiss(
         &self,
         attachment: &Attachment,
@@ -138,7 +141,7 @@ impl Engine<'_> {
     }
 }
 
-/// Of the families in which it led out at once, those of which it has a way out.
+/// Of the families in which it became default gateway at once, those that have a default route.
 pub(crate) fn set_gateway_where_it_can(complete: &mut Attachment) {
     let Some(candidate) = Candidate::of(complete) else { return };
     if let Some(gateway_role) = &mut complete.gateway_role {

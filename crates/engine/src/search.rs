@@ -1,8 +1,8 @@
 //! The search for a free address.
 //!
-//! It starts where the pool's cursor says and proposes the first address that nobody holds, so
-//! that it costs the same however full the pool is. Cursors are hints: before a pool counts as
-//! full, all of it was looked at.
+//! It starts at the pool's cursor and proposes the first address without a holder, so that it costs
+//! the same however full the pool is. Cursors are hints: the search covers the whole pool before
+//! the pool counts as full.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -16,13 +16,13 @@ use crate::port::Prefix;
 /// After so many proposals in a row that were held, all leases of the space are listed once.
 const TIMEOUT: usize = 16;
 
-/// Addresses that a search must pass over although the book does not list them as held.
+/// Addresses that a search must pass over although the store does not list them as held.
 pub(crate) type Avoid = BTreeSet<IpAddr>;
 
-/// What to look for, and where.
+/// What to search for, and where.
 pub(crate) struct Search<'a> {
     pub(crate) pool: &'a Pool,
-    /// The ranges of the pool to look in, or parts of them, in this order.
+    /// The ranges of the pool to search, or parts of them, in this order.
     pub(crate) ranges: &'a [Range],
     pub(crate) order: Order,
     pub(crate) avoid: &'a Avoid,
@@ -68,7 +68,7 @@ impl Search<'_> {
         stretches
     }
 
-    /// What was given back, then what was not looked at yet.
+    /// Released addresses, then those that were not searched yet.
     fn lowest_first(&self, cursor: &Cursor) -> Vec<Stretch> {
         let mut stretches = Vec::new();
         for range in self.ranges {
@@ -86,7 +86,7 @@ impl Search<'_> {
         stretches
     }
 
-    /// What follows the last in its own range, then the ranges after that.
+    /// The addresses after the last one in its own range, then the ranges after that.
     fn after(&self, last: IpAddr) -> Vec<Stretch> {
         let Some(place) = self.ranges.iter().position(|range| range.contains(last)) else {
             return Vec::new();
@@ -106,7 +106,7 @@ impl Engine<'_> {
     pub(crate) fn find(&self, search: &Search, cursor: Option<&Cursor>) -> Result<Option<Found>> {
         let mut tried = 0_usize;
         let mut listed: Option<Avoid> = None;
-        // Nobody looked whether those are free.
+        // It is unknown whether those are free.
         let mut passed_over = false;
         for Stretch { first, last, from } in search.stretches(cursor) {
             let mut candidate = Some(first);
@@ -151,7 +151,7 @@ impl Engine<'_> {
         })
     }
 
-    /// An address with a damaged record is somebody's.
+    /// An address with a damaged record counts as held.
     fn is_unheld(&self, space: &Space, address: IpAddr) -> Result<bool> {
         let is_held = !matches!(passable(self.holder_of(space, address))?, Some(None));
         Ok(!is_held && matches!(passable(self.reservation_of(space, address))?, Some(None)))

@@ -1,11 +1,11 @@
 //! Which of a container's attachments serves a port of the host that several of them publish.
 //!
 //! Podman 4, `podman network connect`, nerdctl and a call that joins several networks publish the
-//! container's ports on each of its networks. In the book the claims of a port stand in the order in
+//! container's ports on each of its networks. In the store the claims of a port are in the order in
 //! which they were made: the first one serves, and when that goes the next one takes over. The
 //! records keep all their ports.
 //!
-//! Where Spoke decides which attachment leads a sandbox out, that one serves ([`crate::sandbox`]).
+//! Where Spoke chooses the sandbox's default gateway, that attachment serves ([`crate::sandbox`]).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -48,7 +48,7 @@ impl Engine<'_> {
         Ok(Cow::Owned(serving))
     }
 
-    /// What of a port the attachment serves: all, nothing, or one address family of it.
+    /// The part of a port that the attachment serves: all, nothing, or one address family of it.
     fn served(
         &self,
         map: &PortMap,
@@ -83,9 +83,9 @@ impl Engine<'_> {
         Ok(Vec::new())
     }
 
-    /// Lets others of the container serve the ports of an attachment that the kernel has no more.
-    /// Nothing that fails here may keep the attachment: what is missing is put back by
-    /// [`Engine::restore`].
+    /// Lets other attachments of the container serve the ports of an attachment that is gone from
+    /// the kernel. A failure here must not keep the attachment: [`Engine::restore`] adds what is
+    /// missing.
     pub(crate) fn hand_over(&self, gone: &Attachment) {
         let Some(publish) = shareable(gone) else { return };
         let mut next = BTreeSet::new();
@@ -97,6 +97,7 @@ impl Engine<'_> {
         for id in next {
             for layer in Layer::ALL {
                 if let Ok(Some(read)) = self.record_of(&id, layer) {
+                    // If this fails, `Engine::restore` adds what is missing.
                     let _ = self.take_over(&read, &gone.id);
                 }
             }

@@ -15,9 +15,9 @@ impl Engine<'_> {
     /// Makes the attachments in their order, each a transaction of its own. After any failure
     /// nothing is left of those before it.
     ///
-    /// Of each family the first that has a default route keeps it; the later ones get none.
-    /// The records are marked with `origin`, so that [`Engine::detach_several`] finds them where a
-    /// process that dies on the way has made some.
+    /// For each family the first that has a default route keeps it; the later ones get none. The
+    /// records are marked with `origin`, so that [`Engine::detach_several`] finds them after a
+    /// process died in between.
     pub fn attach_several(&self, origin: &Origin, requests: &[Request]) -> Result<Vec<Attachment>> {
         let mut origin = origin.clone();
         let mut made = Vec::with_capacity(requests.len());
@@ -39,8 +39,8 @@ impl Engine<'_> {
         Ok(made)
     }
 
-    /// Removes whatever the call made, as the book knows it, and what `requests` name besides: the
-    /// call may say something else by now. Goes on after an error and reports them all.
+    /// Removes whatever the call made, as the store knows it, and what `requests` name besides: the
+    /// call may say something else by now. An error does not end the work; all errors are reported.
     pub fn detach_several(&self, origin: &Origin, requests: &[Request]) -> Result<()> {
         if let [only] = requests {
             let _turn = self.host.turn(&only.id());
@@ -77,7 +77,7 @@ impl Engine<'_> {
         all_of(failures)
     }
 
-    /// Compares the kernel and the book with each attachment that the call made, and names the
+    /// Compares the kernel and the store with each attachment that the call made, and names the
     /// first difference. `attached` is what all of them became together.
     pub fn check_several(
         &self,
@@ -113,7 +113,7 @@ impl Engine<'_> {
         Ok(made)
     }
 
-    /// Whether another call made what is meant.
+    /// Whether another call made the attachment.
     fn is_of_another(&self, origin: &Origin, request: &Request) -> bool {
         let read = self.record_of(&request.id(), request.layer).ok().flatten();
         let its = read.and_then(|read| read.value.origin);
@@ -128,7 +128,7 @@ fn routed(attachment: &Attachment) -> Vec<Family> {
     defaults.map(|route| Family::of(&route.dst)).collect()
 }
 
-/// What of `all` is about the interfaces and routes in `own`.
+/// The part of `all` that concerns the interfaces and routes in `own`.
 fn part(all: &Attached, own: &Attached) -> Attached {
     let is_own = |interface: &Interface| {
         own.interfaces.iter().any(|it| (&it.name, it.place) == (&interface.name, interface.place))

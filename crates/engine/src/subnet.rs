@@ -23,10 +23,10 @@ use crate::Engine;
 use crate::book::{Read, unchanged};
 use crate::port::{Key, Prefix, Record, Txn};
 
-/// Whose the reservation of a requested gateway is. No runtime has a container of such a name.
+/// The owner of a requested gateway's reservation. No runtime has a container of such a name.
 pub const GATEWAY: &str = "@gateway";
 
-/// Whose the reservation of a requested auxiliary address is.
+/// The owner of a requested auxiliary address's reservation.
 pub const AUXILIARY: &str = "@auxiliary";
 
 /// Which subnet a runtime wants.
@@ -48,7 +48,7 @@ pub enum SubnetSpec {
     },
 }
 
-/// What is asked of [`Engine::request_subnet`].
+/// The parameters of [`Engine::request_subnet`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubnetRequest {
     /// Where the subnet must overlap no other.
@@ -58,48 +58,49 @@ pub struct SubnetRequest {
     /// The network that it is for: where there is one of this name its subnet is shared, otherwise
     /// one will be made under this name. Named after the subnet where none is given.
     pub network: Option<NetworkName>,
-    /// Who asks.
+    /// The runtime that asks.
     pub runtime: Runtime,
-    /// In which order its addresses are handed out.
+    /// In which order its addresses are allocated.
     pub order: Order,
-    /// For whom addresses are kept.
+    /// The key by which addresses are kept.
     pub sticky: Sticky,
-    /// Take it although somebody outside the book uses an overlapping one.
+    /// Allocate it although an overlapping subnet is in use outside the store.
     pub despite_others: bool,
 }
 
-/// What an address is for.
+/// The purpose of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The network's gateway: kept for good, until it is released.
+    /// The network's gateway: kept permanently, until it is released.
     Gateway,
-    /// A device outside of any container: kept for good, until it is released.
+    /// A device outside of any container: kept permanently, until it is released.
     Auxiliary,
     /// A container; its lasting name where one is known.
     Container(Option<OwnerName>),
 }
 
-/// What is asked of [`Engine::request_address`].
+/// The parameters of [`Engine::request_address`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressRequest {
     /// From which subnet.
     pub subnet: SubnetId,
     /// Which address.
     pub want: Want,
-    /// What it is for.
+    /// The purpose of the address.
     pub purpose: Purpose,
-    /// In which order to look; the subnet's own where none is given.
+    /// The order of the search. Without one, the subnet's own.
     pub order: Option<Order>,
 }
 
 impl Engine<'_> {
-    /// Every subnet that is handed out.
+    /// Every subnet that is allocated.
     pub fn subnets(&self) -> Result<Vec<Subnet>> {
         Ok(self.subnets_in(&Prefix::Subnets)?.into_iter().map(|read| read.value).collect())
     }
 
-    /// Remembers that a runtime which is asked has listed a network of this subnet: once it lists
-    /// it no more, nobody has it. One that is not handed out, or changes at this moment, is no error.
+    /// Records that an asked runtime has listed a network of this subnet. Once the runtime no
+    /// longer lists it, the subnet has no user. A subnet that is not allocated, or changes at this
+    /// moment, is no error.
     pub fn set_listed(&self, id: &SubnetId) -> Result<()> {
         let Some(read) = self.subnet_of(id)?.filter(|read| !read.value.listed) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Looking at the book, and the few things that a person changes in it by hand.
+//! Reads the store, and makes the few changes that a person makes by hand.
 
 use std::net::IpAddr;
 
@@ -28,7 +28,7 @@ impl Engine<'_> {
         Ok(records)
     }
 
-    /// Every record of every attachment of a container, whoever made it.
+    /// Every record of every attachment of a container, from any front end.
     pub fn attachments_of(&self, container: &ContainerId) -> Result<Vec<Attachment>> {
         let records = self.records(&Prefix::AttachmentsOfContainer(container.clone()))?;
         Ok(records.into_iter().map(|read| *read.value).collect())
@@ -62,13 +62,13 @@ impl Engine<'_> {
         Ok(ports)
     }
 
-    /// Who holds the address.
+    /// The holder of the address.
     pub fn holder(&self, space: &Space, address: IpAddr) -> Result<Option<Holder>> {
         Ok(self.holder_of(space, address)?.map(|read| read.value))
     }
 
-    /// Keeps an address back: for an owner with a lasting name in a network, or for nobody. An
-    /// address that is held stays with its holder until that is detached.
+    /// Reserves an address: for an owner with a lasting name in a network, or without an owner. An
+    /// address that has a holder stays with it until that is detached.
     pub fn reserve_address(
         &self,
         space: &Space,
@@ -142,7 +142,7 @@ impl Engine<'_> {
             drop(turn);
             if let Some(sandbox) = steered {
                 self.update_gateway(&sandbox)?;
-                // The reconciler looks after this too.
+                // If this fails, the reconciler does it.
                 let _ = self.name_sandboxes();
             }
         }

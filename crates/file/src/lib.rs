@@ -1,9 +1,9 @@
-//! Files that a caller or an operator names: configurations, keys, traces, images; and small files of ours
-//! that several processes share, which are replaced in one step and locked (flock(2)).
+//! Files that a caller or an operator names: configurations, keys, traces, images; and small files
+//! of Spoke's that several processes share, which are replaced in one step and locked (flock(2)).
 //!
-//! The path may lead to anything. A FIFO without a writer would be waited for, and `/dev/zero`
-//! never ends. So these files are opened without waiting, must be regular ones, and are read up to
-//! a bound that the reader gives.
+//! The path may lead to anything. A FIFO without a writer would block, and `/dev/zero` never ends.
+//! So these files are opened without waiting, must be regular ones, and are read up to a bound that
+//! the reader gives.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Error as Cause, ErrorKind, Read, Result as IoResult, Write};
@@ -34,7 +34,7 @@ pub fn open(path: &Path) -> IoResult<File> {
 /// As of [`open`].
 pub fn append(path: &Path, mode: u32) -> IoResult<File> {
     regular(path, OpenOptions::new().create(true).append(true).mode(mode)).map_err(|cause| {
-        // Of a FIFO that nobody reads, or a socket.
+        // A FIFO without a reader, or a socket.
         match cause.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) {
             true => other("it is no regular file"),
             false => cause,
@@ -89,7 +89,8 @@ pub fn replace(path: &Path, draft: &Path, bytes: &[u8]) -> IoResult<()> {
 /// Locks an open file for as long as it, or a copy of its descriptor, is open.
 ///
 /// # Errors
-/// What the system says; `WouldBlock` where `how` does not wait, and it is somebody else's.
+/// What the system says; `WouldBlock` where `how` does not wait, and another process holds the
+/// lock.
 pub fn lock(file: impl AsFd, how: FlockOperation) -> IoResult<()> {
     loop {
         match flock(file.as_fd(), how) {

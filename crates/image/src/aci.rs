@@ -23,7 +23,7 @@ pub(crate) struct Unpacked {
     pub(crate) manifest: Manifest,
     /// Of the uncompressed tar, as SHA-512: the image's id.
     pub(crate) digest: Digest,
-    /// What it may be pinned by: its tar and its file, in the algorithm that was asked for.
+    /// The digests that may pin it: of its tar and of its file, in the requested algorithm.
     pub(crate) digests: Vec<Digest>,
 }
 
@@ -82,7 +82,7 @@ fn archive(reader: &mut dyn Read, into: &Path, limits: &Limits) -> Result<Vec<u8
     if has_root { Ok(manifest) } else { Err(missing("rootfs")) }
 }
 
-/// What of an image an entry is.
+/// The part of an image to which an entry belongs.
 enum Part {
     /// The archive's own directory.
     Nothing,
@@ -106,7 +106,7 @@ fn part(entry: &Entry) -> Result<Part> {
     }
 }
 
-/// What a hard link is another name of.
+/// The target of a hard link.
 fn linked(entry: &Entry) -> Result<Option<PathBuf>> {
     if entry.kind != Kind::Hard {
         return Ok(None);

@@ -1,10 +1,11 @@
-//! What an image runs: executable, arguments, environment, user.
+//! The program of an image: executable, arguments, environment, user.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What runs, and as what (App Container specification 0.8 `app`; OCI image configuration `config`).
+/// The program, and its user (App Container specification 0.8 `app`; OCI image configuration
+/// `config`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct App {
@@ -21,13 +22,14 @@ pub struct App {
     pub environment: Vec<(String, String)>,
     /// Where the program starts; the root where there is none.
     pub working_directory: Option<PathBuf>,
-    /// What it may do.
+    /// Its rights.
     pub isolators: Isolators,
     /// Where it wants something mounted.
     pub mount_points: Vec<MountPoint>,
 }
 
-/// What an app may do, as far as its image says so (App Container specification 0.8 "Isolators").
+/// The rights of an app, as far as its image names them (App Container specification 0.8
+/// "Isolators").
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Isolators {
@@ -73,7 +75,7 @@ pub struct HostNamespaces {
 /// A place within an image where something is mounted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountPoint {
-    /// What it is for.
+    /// Its purpose.
     pub name: String,
     /// Its absolute path in the image.
     pub path: PathBuf,

@@ -1,6 +1,6 @@
-//! Making images: one static program under several names, and files beside it.
+//! Makes images: one static program under several names, and files beside it.
 //!
-//! The same recipe gives the same bytes: nothing of when, where and by whom it was made is kept.
+//! The same recipe gives the same bytes: neither time nor place nor user is kept.
 
 mod elf;
 mod output;
@@ -17,10 +17,10 @@ use crate::{App, ImageId, Isolators, MountPoint};
 /// Where the program is in an image.
 pub const PROGRAM: &str = "/usr/bin/spoke";
 
-/// What an image is made of.
+/// The contents of an image.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// What it's called: `example.com/network/spoke`.
+    /// Its name: `example.com/network/spoke`.
     pub name: String,
     /// Which of those it is.
     pub version: String,
@@ -30,7 +30,7 @@ pub struct Recipe {
     pub links: Vec<PathBuf>,
     /// Files that lie beside it.
     pub files: Vec<Extra>,
-    /// What runs, and as what.
+    /// The program, and its user.
     pub app: App,
 }
 
@@ -75,7 +75,7 @@ impl Recipe {
     }
 }
 
-/// Makes an App Container image: a `tar.gz` that is there as a whole or not at all.
+/// Makes an App Container image: a `tar.gz` that exists as a whole or not at all.
 ///
 /// # Errors
 /// When the recipe is wrong, a file of it is missing, or `to` cannot be written.
@@ -83,7 +83,7 @@ pub fn aci(recipe: &Recipe, to: &Path) -> Result<ImageId> {
     named(recipe).and_then(|()| pack::aci(recipe, to)).map_err(|error| doing(error, to))
 }
 
-/// Makes an OCI image layout in a directory, which is made. Blobs that are there stay; the image
+/// Makes an OCI image layout in a directory, which is made. Blobs that exist stay; the image
 /// becomes the layout's only one.
 ///
 /// # Errors

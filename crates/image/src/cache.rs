@@ -61,7 +61,7 @@ impl Cache {
         Staging::new(self)
     }
 
-    /// The image `id`, if it is there as a whole.
+    /// The image `id`, if it exists as a whole.
     pub(crate) fn image(&self, id: &ImageId) -> Result<Option<Record>> {
         let Some(record) = Record::read(&self.record(id))? else { return Ok(None) };
         let is_whole = |layer: &String| self.layer(layer).is_dir() && self.tree(layer).is_file();
@@ -76,7 +76,7 @@ impl Cache {
         ids.filter_map(|id: ImageId| self.image(&id).transpose()).collect()
     }
 
-    /// What a locator, written as `key`, gave when it was asked last.
+    /// The last result of a locator, written as `key`.
     pub(crate) fn found(&self, key: &str) -> Result<Option<Found>> {
         Ok(Found::read(&self.found_path(key))?.filter(|found| found.key == key))
     }
@@ -87,8 +87,8 @@ impl Cache {
         found.write(&self.found_path(&found.key), &self.staging())
     }
 
-    /// Makes `record` known, after what was unpacked into `directory` became its layer `layer`; a layer
-    /// that is there already stays. Who verified the image before is kept.
+    /// Makes `record` known, after what was unpacked into `directory` became its layer `layer`; a
+    /// layer that exists already stays. Who verified the image before is kept.
     ///
     /// # Errors
     /// A layer that it shares with another image was removed meanwhile.
@@ -158,13 +158,13 @@ impl Cache {
         Tree { stamp, ..known }.write(&path, &self.staging()).map(|()| true)
     }
 
-    /// Forgets what the layer `layer` held, so that its images are fetched again.
+    /// Deletes the layer `layer`, so that its images are fetched again.
     pub(crate) fn forget(&self, layer: &str) -> Result<()> {
         let _lock = self.lock(FlockOperation::LockShared)?;
         removed(&self.tree(layer)).map(drop)
     }
 
-    /// `record` for somebody who is going to use it.
+    /// The image of `record`, for use.
     pub(crate) fn ready(&self, record: Record) -> Image {
         // Whether it is in use is what `gc` asks; not knowing it is no reason to fail.
         let touched = File::options().append(true).open(self.record(&record.id));
@@ -179,7 +179,8 @@ impl Cache {
         Image { id, name, labels, app, layers }
     }
 
-    /// Forgets the image `id`, and removes what is no other image's; whether it was there.
+    /// Deletes the image `id`, and the layers that no other image has; returns whether it was
+    /// there.
     pub(crate) fn remove(&self, id: &ImageId) -> Result<bool> {
         let _lock = self.lock(FlockOperation::LockExclusive)?;
         let there = removed(&self.record(id))?;
@@ -187,7 +188,8 @@ impl Cache {
         Ok(there)
     }
 
-    /// Removes the images that are not in `keep` and that nobody asked for in `unused`; gives their ids.
+    /// Removes the images that are not in `keep` and that were not requested for `unused`; returns
+    /// their ids.
     pub(crate) fn gc(&self, keep: &BTreeSet<ImageId>, unused: Duration) -> Result<Vec<ImageId>> {
         let _lock = self.lock(FlockOperation::LockExclusive)?;
         let mut gone = Vec::new();
@@ -211,7 +213,7 @@ impl Cache {
             images.iter().flat_map(|image| &image.layers).map(String::as_str).collect();
         let layers = self.root.join("layers");
         for name in names(&layers)?.iter().filter(|name| !used.contains(name.as_str())) {
-            // Half a layer must not look like one.
+            // A half-removed layer must not look like a whole one.
             let trash = self.staging().join(format!("trash-{name}"));
             let path = layers.join(name);
             let moved = netlink::remove_tree(&trash)
@@ -236,7 +238,7 @@ impl Cache {
         Ok(())
     }
 
-    /// Removes what dead ones left, unless somebody is busy: the next one does it then.
+    /// Removes what dead processes left, unless another process is busy: the next one does it then.
     fn sweep(&self) {
         let directory = self.staging();
         let Ok(left) = names(&directory) else { return };
@@ -250,6 +252,7 @@ impl Cache {
                 rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
             });
             if free {
+                // The next process tries again.
                 let _ = netlink::remove_tree(&path);
             }
         }
@@ -273,7 +276,7 @@ impl Cache {
         self.root.join("layers").join(name)
     }
 
-    /// The file that says what the layer `name` held.
+    /// The file with the digest of the layer `name`.
     fn tree(&self, name: &str) -> PathBuf {
         self.root.join("trees").join(format!("{name}.json"))
     }

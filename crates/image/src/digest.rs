@@ -1,4 +1,4 @@
-//! What content is known by.
+//! Digests of content.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -36,7 +36,7 @@ impl Algorithm {
     }
 }
 
-/// What some bytes hash to: `sha256:9f86…`, as in the OCI image specification (descriptor.md).
+/// The digest of some bytes: `sha256:9f86…`, as in the OCI image specification (descriptor.md).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest {
     algorithm: Algorithm,
@@ -133,7 +133,7 @@ impl<R: Read> Hashing<R> {
         Self { inner, hashes: algorithms.iter().copied().map(Hash::new).collect() }
     }
 
-    /// The digests of all there is: reads what nobody read yet.
+    /// The digests of the whole content: reads the rest.
     pub(crate) fn finish(mut self) -> io::Result<Vec<Digest>> {
         io::copy(&mut self, &mut io::sink())?;
         Ok(self.hashes.into_iter().map(Hash::finish).collect())
@@ -168,7 +168,11 @@ mod tests {
         assert_eq!(digest.to_string(), text);
         assert_eq!(text.parse::<Digest>().unwrap(), digest);
         for wrong in ["", "sha256:", "md5:00", "sha256:E3", &text[..70], &text.to_uppercase()] {
-            assert!(wrong.parse::<Digest>().is_err(), "{wrong}");
+            assert_eq!(
+                wrong.parse::<Digest>().unwrap_err().kind(),
+                model::Kind::Invalid,
+                "{wrong}"
+            );
         }
     }
 }

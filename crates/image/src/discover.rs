@@ -13,7 +13,7 @@ use crate::{AppName, Url};
 /// Longer pages are refused, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// More places than that are not looked at.
+/// Further places are ignored.
 const MOST: usize = 16;
 
 /// Where an image may be.
@@ -48,7 +48,7 @@ pub(crate) fn discover(transport: &Transport, name: &AppName) -> Result<Vec<Plac
     Err(Error::not_found(format!("image {name} is not discovered: {}", asked.join("; "))))
 }
 
-/// What a page says about an image.
+/// The places of an image on a page.
 pub fn places(page: &[u8], name: &AppName) -> Vec<Place> {
     let reported = page::discoveries(&String::from_utf8_lossy(page));
     reported

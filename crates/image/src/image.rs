@@ -10,8 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{App, Digest};
 
-/// What an image is known by: `sha512-…` of the uncompressed tar of an App Container image,
-/// `sha256-…` of the manifest of an OCI image.
+/// The id of an image: `sha512-…` of the uncompressed tar of an App Container image, `sha256-…` of
+/// the manifest of an OCI image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ImageId(Digest);
 
@@ -57,20 +57,20 @@ impl<'de> Deserialize<'de> for ImageId {
 /// An image in the cache, unpacked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// What it is known by.
+    /// Its id.
     pub id: ImageId,
     /// The name that it gives itself; of an OCI image, where it is from.
     pub name: String,
     /// Its labels: version, os, arch and others.
     pub labels: BTreeMap<String, String>,
-    /// What it runs; without, it is good as a part of others only.
+    /// Its program; without one, it is only a part of others.
     pub app: Option<App>,
     /// Directories that lie over each other, the lowest first: its dependencies, then its own. They
     /// are other images' as well: never write there.
     pub layers: Vec<PathBuf>,
 }
 
-/// What fetching something from a registry, a layout or an archive gave.
+/// The result of fetching from a registry, a layout or an archive.
 #[derive(Debug)]
 pub(crate) enum Pulled {
     /// It is in the cache already.

@@ -27,7 +27,7 @@ pub struct Images {
     cache: Cache,
     policy: Policy,
     transport: Arc<Transport>,
-    /// Keys of which one must have signed every image, besides what the policy says.
+    /// Keys of which one must have signed every image, besides the policy's.
     keys: Vec<PathBuf>,
 }
 
@@ -46,13 +46,14 @@ impl Images {
         self.cache.directory()
     }
 
-    /// The same, for images that one of the keys in `files` must have signed, whatever the policy says.
+    /// The same, for images that one of the keys in `files` must have signed, in addition to the
+    /// policy.
     #[must_use]
     pub fn requiring(&self, files: &[PathBuf]) -> Self {
         Self { keys: files.to_vec(), ..self.clone() }
     }
 
-    /// The image at `locator`: out of the cache if it is there (a file that changed is not), else
+    /// The image at `locator`: out of the cache if it exists (a file that changed is not), else
     /// fetched, checked and unpacked. What is given holds what was unpacked once.
     ///
     /// # Errors
@@ -79,7 +80,7 @@ impl Images {
     /// # Errors
     /// As of [`Images::get`].
     pub fn pull(&self, locator: &Locator) -> Result<Image> {
-        // Somebody may have removed what it lies on at that moment.
+        // Its layers may have been removed at that moment.
         let again = |error: Error| match error.kind() {
             Kind::TryAgain if error.status().is_none() => Fetch::new(self).get(locator),
             _ => Err(error),
@@ -95,7 +96,7 @@ impl Images {
         Ok(self.cache.ready(fetched()?))
     }
 
-    /// The image at `locator`, if it can be had without asking anybody.
+    /// The image at `locator`, if it is available without a request.
     ///
     /// # Errors
     /// The cache cannot be read.
@@ -129,7 +130,7 @@ impl Images {
         self.cache.gc(keep, unused)
     }
 
-    /// What is in the cache for `locator`, and may be used.
+    /// The cached record of `locator`, if it may be used.
     fn known(&self, locator: &Locator) -> Result<Option<Record>> {
         let key = key(locator)?;
         let trust = Trust::new(self)?;

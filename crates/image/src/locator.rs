@@ -71,7 +71,7 @@ impl Locator {
         &self.source
     }
 
-    /// What it must hash to.
+    /// The digest that it must have.
     pub fn pin(&self) -> Option<&Digest> {
         self.pin.as_ref()
     }
@@ -81,7 +81,7 @@ impl Locator {
         Self { written: name.to_string(), source: Source::Discover(name), pin: None }
     }
 
-    /// What policies by prefix look at: the name, the host with the path, or the path.
+    /// The text that policies compare by prefix: the name, the host with the path, or the path.
     pub(crate) fn subject(&self) -> String {
         match &self.source {
             Source::File(path) | Source::Layout { path, .. } | Source::Archive { path, .. } => {
@@ -147,7 +147,7 @@ fn source(text: &str) -> Result<Source> {
     }
 }
 
-/// A scheme of ours, or whatever stands before `://`; `name:version` has none.
+/// A scheme of Spoke's, or the text before `://`; `name:version` has none.
 fn is_scheme(scheme: &str, rest: &str) -> bool {
     const OURS: [&str; 7] =
         ["file", "http", "https", "docker", "oci", "oci-archive", "docker-archive"];
@@ -213,8 +213,8 @@ mod tests {
             assert_eq!(locator.source(), &read(start));
             assert_eq!(locator.to_string(), text);
         }
-        assert!("a.b/c@sha256:00".parse::<Locator>().is_err());
-        assert!("a.b/c@sha1:00".parse::<Locator>().is_err());
+        assert_eq!("a.b/c@sha256:00".parse::<Locator>().unwrap_err().kind(), model::Kind::Invalid);
+        assert_eq!("a.b/c@sha1:00".parse::<Locator>().unwrap_err().kind(), model::Kind::Invalid);
     }
 
     #[test]

@@ -26,12 +26,12 @@ pub struct Owner {
 }
 
 impl Image {
-    /// As whom `app` runs: names are looked up in the image's own `/etc/passwd` and `/etc/group`, a path
-    /// stands for the owner of that file (App Container specification 0.8, `app.user`). Where no group
-    /// is named, it is the user's, or root's.
+    /// The user of `app`: names are looked up in the image's own `/etc/passwd` and `/etc/group`, a
+    /// path stands for the owner of that file (App Container specification 0.8, `app.user`).
+    /// Without a group, it is the user's, or root's.
     ///
     /// # Errors
-    /// The image knows no such user, group or file.
+    /// The image has no such user, group or file.
     pub fn owner(&self, app: &App) -> Result<Owner> {
         let mut owner = Owner { groups: app.supplementary_groups.clone(), ..Owner::default() };
         let mut own_group = 0;
@@ -83,7 +83,7 @@ impl Image {
         file.metadata().map_err(|error| Error::os(format!("looking at {path} of the image"), error))
     }
 
-    /// The file as the highest layer that has it, has it; links lead to nowhere but into that layer.
+    /// The file in the highest layer that has it; links lead only into that layer.
     fn open(&self, path: &Path) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         self.layers.iter().rev().find_map(|layer| {
@@ -98,7 +98,7 @@ impl Image {
     }
 }
 
-/// How somebody is named.
+/// The forms of a user's name.
 enum Named<'a> {
     Nobody,
     Number(u32),

@@ -1,20 +1,20 @@
-//! What may be fetched from where, and how much of it.
+//! The allowed sources of images, and limits.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use web::Proxies;
 
-/// What the host's configuration says about images.
+/// The host's configuration for images.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// Whose signatures are needed for what.
+    /// The keys that images need.
     pub keys: Vec<KeyRule>,
-    /// Hosts (`name` or `name:port`) that may be spoken to without TLS, besides this host itself.
+    /// Hosts (`name` or `name:port`) that may be reached without TLS, besides this host itself.
     pub insecure: Vec<String>,
     /// Credentials for registries, in the format of Docker's `config.json` and Podman's `auth.json`.
     pub auth: Option<PathBuf>,
-    /// Through whom servers are reached.
+    /// The proxies for servers.
     pub proxies: Proxies,
     /// How much is too much.
     pub limits: Limits,
@@ -38,7 +38,7 @@ pub struct Limits {
     pub unpacked: u64,
     /// Files, directories, also those that only paths name, and links in one image.
     pub entries: usize,
-    /// How many directories one path may lead through.
+    /// How many directories one path may have.
     pub depth: usize,
     /// Of the paths of all entries together, in bytes: what is remembered of an image.
     pub paths: usize,

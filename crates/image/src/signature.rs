@@ -25,11 +25,12 @@ const LONGEST: u64 = 4 << 20;
 /// The longest signature, in bytes.
 pub(crate) const LONGEST_SIGNATURE: u64 = 1 << 20;
 
-/// Checks that one of `signatures` (a detached signature, armoured or not) is one of `keys` (the same)
-/// over `message`, at `now` (seconds since 1970); gives the fingerprint of the key.
+/// Checks that one of `signatures` (a detached signature, armoured or not) is one of `keys` (the
+/// same) over `message`, at `now` (seconds since 1970); returns the fingerprint of the key.
 ///
 /// # Errors
-/// [`Kind::Denied`] when it is not, [`Kind::Invalid`] or [`Kind::Unsupported`] when it cannot be told.
+/// [`Kind::Denied`] when it is not, [`Kind::Invalid`] or [`Kind::Unsupported`] when that cannot be
+/// decided.
 pub fn verify(keys: &[u8], signatures: &[u8], message: &[u8], now: u64) -> Result<String> {
     let mut ring = Ring::default();
     ring.add(keys, now)?;

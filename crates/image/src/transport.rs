@@ -1,7 +1,8 @@
 //! Fetching over HTTP/1.1 (RFC 9112) and TLS, with `ureq`.
 //!
-//! Servers are believed nothing: what they send is bounded in length and time, they cannot send a
-//! caller from TLS to plain HTTP or to this host's own services, and no other host is told who asks.
+//! Servers are not trusted: what they send is bounded in length and time, they cannot redirect a
+//! caller from TLS to plain HTTP or to this host's own services, and no other host gets the
+//! credentials.
 
 mod redirect;
 mod reply;
@@ -32,25 +33,25 @@ const TRYING: Duration = Duration::from_secs(60);
 /// A server that asks for a longer pause is not waited for.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What breaks off is fetched so often.
+/// How often an interrupted download is repeated.
 const DOWNLOADS: u32 = 3;
 
 /// Fetches, for all threads of this process.
 pub(crate) struct Transport {
-    /// Hosts that may be spoken to without TLS, besides this host itself.
+    /// Hosts that may be reached without TLS, besides this host itself.
     insecure: Vec<String>,
     proxies: Proxies,
     agents: Agents,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Clone)]
 pub(crate) struct Call<'a> {
     /// Where.
     pub(crate) url: &'a Url,
     /// As what, for `Accept`.
     pub(crate) accept: &'a str,
-    /// Who asks: told to this server only.
+    /// The credentials: sent to this server only.
     pub(crate) authorization: Option<&'a str>,
     /// A form that is sent, so that it's a `POST` rather than a `GET`.
     pub(crate) form: Option<&'a str>,
@@ -70,18 +71,18 @@ impl Transport {
         Self { insecure, proxies, agents: Agents::default() }
     }
 
-    /// Whether this host may be spoken to without TLS: it is listed, with its port or without, or
-    /// it is this host.
+    /// Whether this host may be reached without TLS: it is listed, with its port or without, or it
+    /// is this host.
     pub(crate) fn may_be_plain(&self, host: &str) -> bool {
         self.is_listed(host) || redirect::is_loopback(host)
     }
 
-    /// Asks, follows to wherever the server sends, and asks again where servers are busy. The
-    /// answer may be a refusal.
+    /// Sends the request, follows redirects, and repeats it where servers are busy. The answer may
+    /// be a refusal.
     ///
     /// # Errors
-    /// [`TryAgain`](model::Kind::TryAgain) when nobody answers, [`Denied`](model::Kind::Denied) when
-    /// it leads to where it may not.
+    /// [`TryAgain`](model::Kind::TryAgain) when no server answers, [`Denied`](model::Kind::Denied)
+    /// when a redirect is not allowed.
     pub(crate) fn call(&self, call: &Call<'_>) -> Result<Reply> {
         self.check(call.url)?;
         let mut hop = Hop::first(call);
@@ -92,10 +93,11 @@ impl Transport {
         }
     }
 
-    /// What it answers, whole. None where it is not there.
+    /// The whole body of the answer. `None` where there is no such file.
     ///
     /// # Errors
-    /// As for [`call`](Self::call), when it refuses, and when it answers more than `limit` bytes.
+    /// As for [`call`](Self::call), when the server refuses, and when it sends more than `limit`
+    /// bytes.
     pub(crate) fn bytes(&self, call: &Call<'_>, limit: u64) -> Result<Option<Vec<u8>>> {
         let reply = self.call(call)?;
         match reply.status() {
@@ -105,7 +107,8 @@ impl Transport {
         }
     }
 
-    /// Fetches it into an empty file, again where that breaks off. Whether it is there.
+    /// Fetches it into an empty file, again where the download breaks off. Returns whether it
+    /// exists.
     ///
     /// # Errors
     /// As for [`bytes`](Self::bytes).
@@ -130,7 +133,7 @@ impl Transport {
         }
     }
 
-    /// Whether somebody answers there, whatever that is.
+    /// Whether a server answers there, with any status.
     pub(crate) fn is_there(&self, url: &Url) -> bool {
         let call = Call::get(url);
         self.agent(url).is_ok_and(|agent| send(&agent, &call, &Hop::first(&call)).is_ok())

@@ -1,10 +1,10 @@
-//! Unpacking archives that anybody may have written.
+//! Unpacks archives of unknown origin.
 //!
-//! Whatever an archive says, nothing is made outside of the directory that it is unpacked into:
-//! the kernel resolves every path beneath that directory (`RESOLVE_BENEATH`), names with `..` or a
-//! leading slash are refused before, and so is everything that is no file, directory or link. The
-//! reader of tar archives is our own, because it has to say no where libraries help along: it knows
-//! what OCI layers and App Container images consist of, in bounded memory, and nothing else.
+//! Nothing is made outside of the directory into which an archive is unpacked, whatever the archive
+//! has: the kernel resolves every path beneath that directory (`RESOLVE_BENEATH`), names with `..`
+//! or a leading slash are refused before, and so is everything that is no file, directory or link.
+//! The reader of tar archives is Spoke's own, because it has to refuse where libraries repair: it
+//! accepts the parts of OCI layers and App Container images, in bounded memory, and nothing else.
 
 mod frames;
 mod inflate;
@@ -25,7 +25,7 @@ pub(crate) use tree::{Tree, Twice};
 
 use crate::Limits;
 
-/// What may still be unpacked out of an image, which can consist of several archives.
+/// How much may still be unpacked out of an image, which can have several archives.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: u64,
@@ -134,7 +134,7 @@ pub(crate) fn layer(reader: &mut dyn Read, into: &Path, budget: &mut Budget) -> 
     archive.finish()
 }
 
-/// What an entry of a layer takes away.
+/// The removal that an entry of a layer describes.
 enum Whiteout<'a> {
     /// All that lower layers have in this directory.
     Opaque(&'a Path),
@@ -158,7 +158,7 @@ fn is_device_below_dev(entry: &Entry, path: &Path) -> bool {
     matches!(entry.kind, Kind::Device) && path.starts_with("dev")
 }
 
-/// The path that `name` of an archive means below its root; nothing for the root itself.
+/// The path that `name` of an archive means below its root; `None` for the root itself.
 ///
 /// # Errors
 /// It leads elsewhere, or is no path.

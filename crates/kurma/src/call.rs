@@ -44,7 +44,7 @@ impl Verb {
     }
 }
 
-/// What `add` and `del` are told on their command line.
+/// The command-line parameters of `add` and `del`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The pod's network namespace.

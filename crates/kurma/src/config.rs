@@ -16,7 +16,7 @@ pub use network::{Mount, NetworkConfig, OnError, Sandboxing, keys};
 
 use crate::Name;
 
-/// What the list has been called: in the specification, in Kurma's program, and before both.
+/// The names that the list has had: in the specification, in Kurma's program, and before both.
 const KEYS: [&str; 3] = ["pod_networks", "podNetworks", "container_networks"];
 
 /// A longer file is refused, in bytes.
@@ -35,7 +35,7 @@ pub struct PodNetworks {
 /// under it, that is meant.
 pub const HOST: &str = "host";
 
-/// What a pod is to be in.
+/// The networks of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Choice<'a> {
     /// The host's own network: no plugin is called.
@@ -49,13 +49,13 @@ pub enum Choice<'a> {
 pub struct Refused {
     /// Its place in the list, from 0 on.
     pub index: usize,
-    /// What it calls itself, where that is text.
+    /// Its name, where that is text.
     pub name: Option<String>,
     /// Why: the file, the place, the field, its value, and what is wrong with it.
     pub error: Error,
     /// Whether pods that name no networks were to get it. An unreadable `default` counts as yes.
     pub is_default: bool,
-    /// What it says becomes of a pod that it cannot connect.
+    /// What becomes of a pod that it cannot connect.
     pub on_error: OnError,
 }
 
@@ -191,10 +191,10 @@ impl PodNetworks {
         }
     }
 
-    /// What a pod is to be in: [`HOST`], or what [`PodNetworks::chosen`] says.
+    /// The networks of a pod: [`HOST`], or those of [`PodNetworks::chosen`].
     ///
     /// # Errors
-    /// As [`PodNetworks::chosen`]; [`Kind::Invalid`] where a pod is to be in the host's network and in
+    /// As [`PodNetworks::chosen`]; [`Kind::Invalid`] where a pod asks for the host's network and
     /// another one.
     pub fn choice(&self, names: &[Name]) -> Result<Choice<'_>> {
         let is_host = |name: &Name| {
@@ -210,11 +210,12 @@ impl PodNetworks {
         }
     }
 
-    /// What a pod is to be connected to: what it names, in its order, or all that are default.
+    /// The networks to which a pod is connected: those that it names, in its order, or all default
+    /// ones.
     ///
     /// # Errors
-    /// As [`PodNetworks::network`] for the first that there is not; why a default one was refused,
-    /// unless it is to be skipped.
+    /// As [`PodNetworks::network`] for the first that does not exist; why a default one was
+    /// refused, unless it is to be skipped.
     pub fn chosen(&self, names: &[Name]) -> Result<Vec<&NetworkConfig>> {
         if names.is_empty() {
             return self.default_ones();

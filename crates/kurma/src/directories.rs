@@ -7,7 +7,7 @@ use crate::{Name, PodId};
 /// The directories of the networking pod and of the pods that it serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directories {
-    /// Plugin containers and the records of pods; for root alone. A reboot may void it.
+    /// Plugin containers and the records of pods; for root alone. A reboot may empty it.
     pub runtime: PathBuf,
     /// The files that keep the pods' network namespaces; at the same path in every plugin.
     pub netns: PathBuf,
@@ -29,7 +29,7 @@ impl Directories {
         self.runtime.join("pods")
     }
 
-    /// What keeps a pod's network namespace.
+    /// The file that keeps a pod's network namespace.
     pub fn netns_of(&self, pod: &PodId) -> PathBuf {
         self.netns.join(pod.as_str())
     }

@@ -11,7 +11,7 @@ use model::{Error, Result};
 use rustix::fs::FlockOperation;
 use serde_json::Value;
 
-/// A longer file is none of ours, in bytes.
+/// A longer file is not Spoke's, in bytes.
 const LONGEST: u64 = 16 << 20;
 
 /// Exclusion among processes, until it is dropped or the process ends.
@@ -26,12 +26,12 @@ impl AsFd for Lock {
     }
 }
 
-/// Who else may have the lock.
+/// Which others may hold the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Share {
     /// Others who share it.
     Shared,
-    /// Nobody.
+    /// None.
     Alone,
 }
 
@@ -42,7 +42,7 @@ impl Lock {
         lock.ok_or_else(|| Error::bug(format!("waiting for {} gave nothing", path.display())))
     }
 
-    /// Waits for the lock until `deadline`; none where it is somebody else's still.
+    /// Waits for the lock until `deadline`; `None` where another process still holds it.
     pub(crate) fn until(path: &Path, share: Share, deadline: Instant) -> Result<Option<Self>> {
         let how = match share {
             Share::Shared => FlockOperation::NonBlockingLockShared,
@@ -51,7 +51,7 @@ impl Lock {
         Self::taken(path, how, deadline)
     }
 
-    /// The lock, if it is nobody's.
+    /// The lock, if it is free.
     pub(crate) fn now(path: &Path) -> Result<Option<Self>> {
         Self::taken(path, FlockOperation::NonBlockingLockExclusive, Instant::now())
     }
@@ -64,7 +64,8 @@ impl Lock {
             if !file::lock_until(&file, how, deadline).map_err(failed)? {
                 return Ok(None);
             }
-            // Who had it before may have removed it: then the next one does not see this one's.
+            // The previous holder may have removed the file: then the next process does not see
+            // this lock.
             if file.metadata().map_err(failed)?.nlink() > 0 {
                 return Ok(Some(Self { file }));
             }
@@ -94,7 +95,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<Value>> {
     serde_json::from_slice(&text).map(Some).map_err(damaged)
 }
 
-/// Replaces a file. Only who has the lock of what it is about may do so.
+/// Replaces a file. Only the holder of its lock may do so.
 pub(crate) fn write(path: &Path, value: &Value) -> Result<()> {
     let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
     let new = path.with_extension("new");

@@ -19,15 +19,15 @@ pub use left::{Fate, Left, clear, left};
 /// The name of the environment variable with the namespace's path (CNI 1.1.0 §2).
 const NETNS: &str = "CNI_NETNS";
 
-/// What the volume has namespaces of runtimes under begins so.
+/// The prefix of runtimes' namespaces in the volume.
 const PREFIX: &str = "cni-";
 
 /// A network namespace as the runtime names it, and as plugins see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// What the volume has it under; a function of the attachment.
+    /// The name in the volume; a function of the attachment.
     pub name: String,
-    /// The runtime's path; empty where it told none (CNI 1.1.0 §2, DEL).
+    /// The runtime's path; empty where it gave none (CNI 1.1.0 §2, DEL).
     pub path: String,
     /// Where it is opened, if not there.
     opened: Option<PathBuf>,
@@ -36,16 +36,17 @@ pub struct Shown {
 /// Whether the plugin is the last to need the namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tenancy {
-    /// It stays visible until it has to be undone (ADD, CHECK, GC, STATUS): what a plugin has running
-    /// may use the path, and by it the book of our own plugins tells whether a container lives.
+    /// It stays visible until it has to be undone (ADD, CHECK, GC, STATUS): a plugin's processes
+    /// may use the path, and the store of Spoke's own plugins uses it to check whether a container
+    /// exists.
     Stays,
     /// It goes if the plugin succeeds (DEL).
     Ends,
 }
 
 impl Shown {
-    /// The namespace at `path` of an attachment. `parts` tell it from every other one: container,
-    /// interface, network and plugin.
+    /// The namespace at `path` of an attachment. `parts` distinguish it from every other one:
+    /// container, interface, network and plugin.
     pub fn new(path: &str, parts: &[&str]) -> Self {
         let joined = parts.join("\0");
         let name: String = crate::plugin::hex(&[joined.as_bytes()]).chars().take(24).collect();
@@ -63,12 +64,12 @@ impl Shown {
         format!("{INSIDE}/{}", self.name)
     }
 
-    /// What the runtime says, for the plugin.
+    /// The runtime's text, for the plugin.
     fn inwards(&self, text: &[u8]) -> Vec<u8> {
         replace(text, &self.path, &self.inside())
     }
 
-    /// What the plugin says, for the runtime.
+    /// The plugin's text, for the runtime.
     fn outwards(&self, text: &[u8]) -> Vec<u8> {
         replace(text, &self.inside(), &self.path)
     }
@@ -79,7 +80,7 @@ impl Shown {
 ///
 /// # Errors
 /// [`model::Kind::NotFound`] where the image has no such plugin; [`model::Kind::TryAgain`] where
-/// its container does not come up; why the image cannot be had or run; [`model::Kind::Invalid`]
+/// its container does not start; why the image cannot be fetched or run; [`model::Kind::Invalid`]
 /// where the path is no network namespace, unless this is its end.
 pub fn run(
     pod: &NetworkingPod,
@@ -117,7 +118,7 @@ pub fn run(
 /// Makes the namespace visible to plugins; whether it is.
 fn show(volume: Volume<'_>, shown: &Shown, tenancy: Tenancy) -> Result<bool> {
     match (shown.path.as_str(), tenancy) {
-        // What was shown to ADD is still there, whatever has become of the runtime's path.
+        // The namespace that ADD saw is still there, whatever happened to the runtime's path.
         (_, Tenancy::Ends) if volume.shows(&shown.name) => Ok(true),
         ("", _) => Ok(false),
         (path, tenancy) => match Netns::open(shown.opened.as_deref().unwrap_or(Path::new(path))) {

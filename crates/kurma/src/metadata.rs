@@ -1,4 +1,4 @@
-//! What is told about a pod: its networks, and what it should resolve names with.
+//! The description of a pod: its networks, and its resolver configuration.
 
 use model::{Dns, IfName};
 use serde_json::{Value, json};

@@ -4,12 +4,12 @@
 //! No process has to stay for that: a container is its directory, which any process finds again.
 //!
 //! ```text
-//! <runtime>/plugins/<network>/state.json          what runs, or ran last
-//!                             lock                who starts and stops
-//!                             volume/             what the plugin keeps: its /var/lib/cni
+//! <runtime>/plugins/<network>/state.json          the running container, or the last one
+//!                             lock                held while it is started or stopped
+//!                             volume/             the plugin's own files: its /var/lib/cni
 //!                             <generation>/       the container's own records
-//!                             <generation>.root/  what it has written into its file system
-//!                             <generation>.calls  shared by who calls into it
+//!                             <generation>.root/  its changes of its file system
+//!                             <generation>.calls  locked by its callers
 //! ```
 
 mod call;
@@ -48,10 +48,11 @@ pub trait Images: Send + Sync {
     /// Where it is unknown, unreachable, not what it should be, or not signed so.
     fn get(&self, locator: &Locator, keys: &[PathBuf]) -> Result<Image>;
 
-    /// The id of the image that a start would take without asking anybody; none where it is not here.
+    /// The id of the image that a start would use without a request; `None` where it is not in the
+    /// cache.
     ///
     /// # Errors
-    /// Where what is here cannot be read.
+    /// Where the cache cannot be read.
     fn cached(&self, locator: &Locator, keys: &[PathBuf]) -> Result<Option<ImageId>>;
 
     /// Where they are kept, which no plugin sees; none where they are not kept.
@@ -79,7 +80,7 @@ impl Images for image::Images {
     }
 }
 
-/// How long somebody waits.
+/// How long callers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// For one call of a plugin, if its network says nothing else.
@@ -94,13 +95,13 @@ impl Default for Limits {
     }
 }
 
-/// The host's own book, for plugins of ours that are to share it: mounted where an image has mount
+/// The host's own store, for plugins of Spoke's that share it: mounted where an image has mount
 /// points called `spoke-runtime`, `spoke-state` and `spoke-config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Book {
-    /// What goes with a reboot.
+    /// The part that a reboot removes.
     pub runtime: PathBuf,
-    /// What outlives it.
+    /// The part that outlives it.
     pub state: PathBuf,
     /// The configuration's directory; read only in plugins.
     pub config: PathBuf,
@@ -112,11 +113,11 @@ pub struct NetworkingPod {
     pub directories: Directories,
     /// Where images come from.
     pub images: Box<dyn Images>,
-    /// What runs containers, where a network does not say.
+    /// The engine of containers, where a network names none.
     pub engine: Engine,
-    /// The host's book, if plugins may have it.
+    /// The host's store, if plugins may have it.
     pub book: Option<Book>,
-    /// How long somebody waits.
+    /// How long callers wait.
     pub limits: Limits,
 }
 

@@ -62,7 +62,7 @@ impl<'a> Pods<'a> {
 }
 
 impl Attachment {
-    /// What its plugin is called with.
+    /// The parameters of its plugin.
     fn call(&self, pod: &PodId) -> Result<Call> {
         Ok(Call {
             netns: format!("{INSIDE}/{pod}").into(),

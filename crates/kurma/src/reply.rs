@@ -1,4 +1,4 @@
-//! What a plugin's `add` answers: a Result of CNI 0.1 or 0.2 (`ip4`, `ip6`, `dns`), or one of CNI
+//! The answer of a plugin's `add`: a Result of CNI 0.1 or 0.2 (`ip4`, `ip6`, `dns`), or one of CNI
 //! 0.3 to 1.1 (`ips`, `routes`), which is converted.
 
 use std::fmt::Display;
@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 /// More than this is no answer, in bytes.
 pub const LONGEST: usize = 1 << 20;
 
-/// What a network gave a pod.
+/// A network's properties for a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     /// Its IPv4 address.
     pub ip4: Option<Ip>,
     /// Its IPv6 address.
     pub ip6: Option<Ip>,
-    /// What it should resolve names with; none where nothing was said about it.
+    /// Its resolver configuration; `None` where the answer has none.
     pub dns: Option<Dns>,
 }
 

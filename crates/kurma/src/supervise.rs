@@ -16,31 +16,31 @@ use crate::{Name, PodId};
 
 /// How long a plugin that cannot be started rests, at first and at most.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// How often it is looked whether something is owed.
+/// The interval of checks for pending calls.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a pod's plugins rest that have failed to undo it, at first and at most.
 const RETRY_INTERVAL: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
 
-/// Something that whoever watches may want to know.
+/// An event for the watcher.
 #[derive(Debug)]
 pub enum Event {
     /// A plugin runs.
     Started {
-        /// Whose.
+        /// Its network.
         network: Name,
         /// Its first process.
         pid: u32,
     },
     /// A plugin has ended, and is started again.
     Ended {
-        /// Whose.
+        /// Its network.
         network: Name,
         /// How.
         why: String,
     },
     /// A plugin cannot be started; it is tried again.
     Failed {
-        /// Whose.
+        /// Its network.
         network: Name,
         /// Why.
         error: Error,
@@ -59,8 +59,8 @@ pub enum Event {
     },
 }
 
-/// Has every network's plugin running, starts again what ends, and settles what pods owe, until
-/// `stop` can be read. The plugins go on running then: whoever watches next finds them.
+/// Keeps every network's plugin running, starts again those that end, and calls pending `del`s,
+/// until `stop` can be read. The plugins continue running then: the next supervisor finds them.
 ///
 /// # Errors
 /// The kernel's refusal to wait.
@@ -102,7 +102,7 @@ fn watch(
                 report(Event::Ended { network: name(), why });
                 Duration::ZERO
             }
-            // Whoever stopped it on purpose, or needs it, is not disturbed.
+            // A stop on purpose, or a start by another caller, is not disturbed.
             Ok(Watched::Stopped) => POLL_INTERVAL,
             Ok(Watched::After(pause)) => pause,
             Err(error) => {
@@ -118,7 +118,7 @@ fn watch(
     }
 }
 
-/// Undoes what pods still owe.
+/// Calls the pending `del`s of pods.
 fn settle(pods: &Pods<'_>, stop: BorrowedFd<'_>, report: &(dyn Fn(Event) + Sync)) -> Result<()> {
     let mut resting: BTreeMap<PodId, (Instant, Duration)> = BTreeMap::new();
     loop {
@@ -150,7 +150,7 @@ fn settle(pods: &Pods<'_>, stop: BorrowedFd<'_>, report: &(dyn Fn(Event) + Sync)
     }
 }
 
-/// What ended a waiting.
+/// The reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Woken {
     Stop,

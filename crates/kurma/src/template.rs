@@ -17,26 +17,26 @@ const DIALECT: Dialect = Dialect {
 
 /// More characters than these at once are not given.
 const MOST: u64 = 32;
-/// What random characters are chosen from.
+/// The alphabet of random characters.
 const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Gives one byte that nobody can foretell.
+/// Returns one unpredictable byte.
 pub type Random<'a> = &'a mut dyn FnMut() -> Result<u8>;
 
 /// The name of an interface, to be rendered for each pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Template(template::Template);
 
-/// What a template can ask for.
+/// The variables of a template.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
-    /// Whose interface it is.
+    /// The pod of the interface.
     pub pod: &'a PodId,
     /// How many networks the pod has been connected to.
     pub num: usize,
 }
 
-/// What a template became.
+/// The result of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendered {
     /// The interface's name; none where the text is empty.
@@ -63,11 +63,11 @@ impl Template {
         self.0.source()
     }
 
-    /// The interface's name for one pod. `random` gives bytes that nobody can foretell.
+    /// The interface's name for one pod. `random` gives unpredictable bytes.
     ///
     /// # Errors
-    /// [`model::Kind::Invalid`] where a function is given what it cannot take, or the text is no
-    /// name of an interface.
+    /// [`model::Kind::Invalid`] where a function gets an argument that it cannot use, or the text
+    /// is no name of an interface.
     pub fn render(&self, facts: Facts<'_>, random: Random<'_>) -> Result<Rendered> {
         let mut scope = Names { facts, random, is_random: false };
         let about = |error: Error| {

@@ -1,5 +1,5 @@
-//! Who uses a network namespace: processes that are in it or have it open, and mounts of it, in all
-//! mount namespaces (proc(5), namespaces(7)).
+//! The users of a network namespace: processes that are in it or have it open, and mounts of it, in
+//! all mount namespaces (proc(5), namespaces(7)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use model::{Error, Result};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-/// The inode of the first namespace of processes (`PID_NS_INIT_INO`, `linux/nsfs.h`): whoever is in
+/// The inode of the first namespace of processes (`PID_NS_INIT_INO`, `linux/nsfs.h`): a process in
 /// another one does not see all processes.
 const ALL_PROCESSES: u64 = 0xefff_fffc;
 
 /// Major and minor number.
 type Device = (u32, u32);
 
-/// What processes and mounts tell about network namespaces, by their inodes.
+/// The uses of network namespaces by processes and mounts, by their inodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Users {
     /// Namespaces that processes are in or have open.
@@ -25,23 +25,23 @@ pub(crate) struct Users {
     mounts: BTreeMap<u64, BTreeSet<PathBuf>>,
     /// The file system of namespaces.
     device: Option<Device>,
-    /// Whether there may be more, of processes that tell us nothing.
+    /// Whether there may be more, of processes that cannot be inspected.
     is_partial: bool,
 }
 
-/// What is known of a namespace.
+/// Whether a namespace is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Used {
-    /// Somebody uses it.
+    /// It is in use.
     Yes,
-    /// Nobody does.
+    /// It is not in use.
     No,
-    /// Nobody who could be looked at.
+    /// No process that can be inspected uses it.
     Unknown,
 }
 
 impl Users {
-    /// Looks at every process below `proc`, a proc(5).
+    /// Inspects every process below `proc`, a proc(5).
     ///
     /// # Errors
     /// Where that cannot be listed.
@@ -59,12 +59,12 @@ impl Users {
         Ok(users)
     }
 
-    /// One thread. `seen` are the mount namespaces that have been looked at, each from some root.
+    /// One thread. `seen` are the mount namespaces that were inspected, each from some root.
     fn look_at(&mut self, task: &Path, seen: &mut BTreeSet<[String; 2]>) -> Result<()> {
         let net = self.visible(link(&task.join("ns/net")))?;
         self.held.extend(net.and_then(|text| inode(&text, "net")));
         let mounts = self.visible(link(&task.join("ns/mnt")))?;
-        // Nobody sees what is mounted above the own root.
+        // Mounts above a process's own root are invisible to it.
         let root = self.visible(link(&task.join("root")))?;
         if let (Some(mounts), Some(root)) = (mounts, root)
             && !seen.contains(&[mounts.clone(), root.clone()])
@@ -73,14 +73,15 @@ impl Users {
             seen.insert([mounts, root]);
         }
         for file in self.visible(entries(&task.join("fd")))?.unwrap_or_default() {
-            // What it is called does not tell: who has opened a mount of a namespace has its path.
+            // Its name does not show it: for an open mount of a namespace the kernel shows its
+            // path.
             let open = self.visible(identity(&file))?.filter(|open| Some(open.0) == self.device);
             self.held.extend(open.map(|(_, inode)| inode));
         }
         Ok(())
     }
 
-    /// Whether there was something to look at.
+    /// Whether there was something to inspect.
     fn mounted(&mut self, mountinfo: &Path) -> Result<bool> {
         let text = match fs::read(mountinfo) {
             Ok(text) => Ok(Some(text)),
@@ -97,7 +98,7 @@ impl Users {
         Ok(true)
     }
 
-    /// What there is; none also where we may not see it, which is remembered.
+    /// The value; `None` also where the process cannot be inspected, which is noted.
     fn visible<T>(&mut self, seen: Result<Option<T>>) -> Result<Option<T>> {
         match seen {
             Err(error) if error.kind() == model::Kind::Denied => {
@@ -108,7 +109,7 @@ impl Users {
         }
     }
 
-    /// Whether somebody uses the namespace otherwise than by mounts whose last part `is_ours`.
+    /// Whether the namespace is used otherwise than by mounts whose last part `is_ours`.
     pub(crate) fn of(&self, inode: u64, is_ours: fn(&str) -> bool) -> Used {
         let name = |at: &PathBuf| at.file_name().and_then(|name| name.to_str()).map(is_ours);
         let is_other = |at: &PathBuf| name(at) != Some(true);
@@ -130,16 +131,16 @@ impl Users {
     }
 }
 
-/// The device and the inode of what a path leads to; none where its process has ended.
+/// The device and the inode of a path's target; `None` where its process has ended.
 fn identity(path: &Path) -> Result<Option<(Device, u64)>> {
-    // The file system of somebody's open file may not answer any more.
+    // The file system of an open file may not answer any more.
     match statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO) {
         Ok(data) => Ok(Some(((data.stx_dev_major, data.stx_dev_minor), data.stx_ino))),
         Err(errno) => absent(path, errno.into()),
     }
 }
 
-/// Whether processes that this one may not look at are hidden from it (proc(5), `hidepid`).
+/// Whether processes that this one may not inspect are hidden from it (proc(5), `hidepid`).
 fn hides(proc: &Path) -> Result<bool> {
     let path = proc.join("self/mountinfo");
     let text = fs::read_to_string(&path);
@@ -158,7 +159,7 @@ fn inode(text: &str, kind: &str) -> Option<u64> {
     text.strip_prefix(kind)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// Where a symbolic link leads; none where its process has ended.
+/// The target of a symbolic link; `None` where its process has ended.
 fn link(path: &Path) -> Result<Option<String>> {
     match fs::read_link(path) {
         Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
@@ -183,7 +184,7 @@ fn entries(directory: &Path) -> Result<Option<Vec<PathBuf>>> {
     }
 }
 
-/// None for what ends while it is looked at.
+/// `None` for a process that ends during the inspection.
 fn absent<T>(path: &Path, cause: std::io::Error) -> Result<Option<T>> {
     let has_ended = cause.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error());
     match has_ended || matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) {

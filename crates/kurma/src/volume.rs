@@ -65,7 +65,7 @@ impl<'a> Volume<'a> {
         Lock::wait(&self.directory.with_extension("lock"))
     }
 
-    /// What is in it, sorted; nothing where there is no volume.
+    /// Its names, sorted; empty where there is no volume.
     pub(crate) fn names(&self) -> Result<Vec<String>> {
         disk::names(self.directory, "")
     }
@@ -73,7 +73,7 @@ impl<'a> Volume<'a> {
     /// How long ago a namespace was shown under `name`; none where it is gone.
     pub(crate) fn age(&self, name: &str) -> Option<Duration> {
         let shown = fs::metadata(self.directory.join(name)).ok()?.modified().ok()?;
-        // A clock that was put back makes it young.
+        // After a clock was set back it counts as young.
         Some(shown.elapsed().unwrap_or_default())
     }
 
@@ -86,7 +86,7 @@ impl<'a> Volume<'a> {
     fn is_mounted(&self) -> Result<bool> {
         match statx(CWD, self.directory, AtFlags::empty(), StatxFlags::BASIC_STATS) {
             Ok(data) if !data.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) => Ok(false),
-            // Where somebody was killed before this, it is made up for.
+            // If a process was killed before this, it is done now.
             Ok(_) => mount_change(self.directory, MountPropagationFlags::SHARED)
                 .map(|()| true)
                 .map_err(|errno| self.failed(errno)),
@@ -147,7 +147,7 @@ impl<'a> Volume<'a> {
         Netns::open(&self.directory.join(name)).is_ok()
     }
 
-    /// Ends what [`Volume::show`] began; what is gone is done.
+    /// Ends what [`Volume::show`] began; what is gone is no error.
     ///
     /// # Errors
     /// The kernel's refusal.

@@ -18,7 +18,7 @@ pub(crate) struct Hands<'a> {
     /// Where the container's ends come into being.
     peers: Option<&'a Netns>,
     batch: Batch,
-    /// What counts as done, by message.
+    /// The errors that count as success, by message.
     done: Vec<(usize, Errno)>,
     indices: BTreeMap<IfName, u32>,
     /// The host's end of the pair that is made last.
@@ -37,7 +37,7 @@ impl<'a> Hands<'a> {
         }
     }
 
-    /// What is known already about a link need not be asked.
+    /// Adds the index of a known link, so that it is not requested.
     pub(crate) fn knows(&mut self, name: &IfName, index: u32) {
         self.indices.insert(name.clone(), index);
     }
@@ -167,7 +167,7 @@ impl<'a> Hands<'a> {
             peer: Peer { name: &veth.peer, index: None, mac: Some(veth.peer_mac), netns: peers },
         });
         if veth.alias.is_some() {
-            // Where the name is taken, what follows would be done to somebody else's.
+            // Where the name is taken, the next steps would change another link.
             self.flush()?;
         }
         // Below IPv6's least MTU the device has no IPv6 at all.
@@ -201,7 +201,7 @@ impl<'a> Hands<'a> {
         Ok(())
     }
 
-    /// What it was called is kept before anything else can go wrong.
+    /// Its former name is recorded before any other step can fail.
     fn move_link(&mut self, from: &IfName, to: &IfName, remembers: bool) -> Result<()> {
         let Some(peers) = self.peers else {
             return Err(Error::bug(format!("{from} is to be moved to nowhere")));
@@ -277,8 +277,7 @@ fn busy(failure: &netlink::Failure) -> Error {
     ))
 }
 
-/// The route as the kernel is told it. Without a table, priority or scope the kernel's defaults
-/// are meant.
+/// The route for the kernel. Without a table, priority or scope the kernel's defaults apply.
 fn wire(route: &model::Route, link: Option<u32>) -> netlink::Route {
     let mut reported = netlink::Route::new(route.dst, route.via, link);
     reported.priority = route.priority;

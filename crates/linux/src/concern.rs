@@ -6,19 +6,19 @@ use netlink::nft::{Family, News, Object};
 use crate::filter::{FORWARDING_CHAINS, TABLE, spoof, transit};
 use crate::firewalld;
 
-/// What of ours may be wrong by now.
+/// The parts of Spoke's state that a change may have damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Concern {
     /// Our table's chains and sets: [`crate::Linux::mend`], then as [`Concern::Elements`].
     Table,
-    /// What each attachment has in the packet filter: [`engine::port::Driver::restore`].
+    /// Each attachment's elements of the packet filter: [`engine::port::Driver::restore`].
     Elements,
     /// The subnets that reach ports for the LAN: [`crate::Linux::refresh_lan`].
     Lan,
 }
 
 impl Concern {
-    /// What follows from a change; `None` where it does not concern us.
+    /// The part that a change concerns; `None` where it concerns none.
     pub fn of(event: &Event) -> Option<Self> {
         match event {
             Event::Address | Event::Route => Some(Concern::Lan),
@@ -36,7 +36,7 @@ fn is_ours(news: &News) -> bool {
     tables.iter().any(|table| (news.family, news.table.as_str()) == (table.family, table.name))
 }
 
-/// What is added to sets is somebody's container; a rule that is added may be before ours.
+/// A new element of a set belongs to a container; a new rule may precede Spoke's.
 fn of_our_table(news: &News) -> Option<Concern> {
     match (news.object, news.gone) {
         (Object::Table | Object::Set, true) | (Object::Chain | Object::Rule, _) => {
@@ -60,8 +60,8 @@ fn lets_forward(news: &News) -> bool {
         }
 }
 
-/// Whether firewalld was started, which forgets what was put into its zones. What somebody takes out of
-/// them while it runs is put back when all is looked at next.
+/// Whether firewalld was started, which has lost the changes of its zones. A change of its zones
+/// while it runs is repaired at the next complete check.
 fn is_new_firewalld(news: &News) -> bool {
     let table = (news.family, news.table.as_str());
     table == (firewalld::TABLE.family, firewalld::TABLE.name)

@@ -146,8 +146,8 @@ fn is_driven_by_program(buses: &Path, address: &DeviceAddress) -> bool {
     name.is_some_and(|name| PROGRAMS.contains(&name.as_str()))
 }
 
-/// What a device was called in the host, if it is one that was moved here: it keeps that in its
-/// alias, as with the reference plugin.
+/// A device's former name in the host, if it was moved here. It is in the alias, as with the
+/// reference plugin.
 fn former(link: &Link, attachment: &Attachment) -> Option<IfName> {
     let kept: Option<IfName> = link.alias.as_deref().and_then(|alias| alias.parse().ok());
     let chosen = match attachment.wiring.link.as_ref().map(|link| &link.kind) {
@@ -159,7 +159,7 @@ fn former(link: &Link, attachment: &Attachment) -> Option<IfName> {
 }
 
 /// Takes the device back from the container, under its old name, down. One that the container's
-/// namespace gave back at its end has only to be renamed.
+/// namespace released at its end has only to be renamed.
 pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     let Some(sandbox) = sandbox else { return rename_returned(attachment) };
     let origin_alias = Netns::current()?;
@@ -182,7 +182,7 @@ pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Res
     }
 }
 
-/// A device whose name somebody else has in the host stays where it is.
+/// A device whose name another device has in the host stays where it is.
 fn refuse_taken(former: &IfName, origin_alias: &Netns) -> Result<()> {
     match origin_alias.enter(|| Socket::route()?.link(At::Name(former)))?? {
         None => Ok(()),

@@ -21,7 +21,7 @@ use crate::{
     device, external, gateway, parts, plan, presence, probe, shared, tuning, verify, vlan_gateway,
 };
 
-/// How long the process lives that works on the kernel.
+/// The lifetime of the process that uses the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     /// It answers and exits: what would make it wait for the kernel is left to a child, where that is
@@ -38,7 +38,7 @@ pub struct Linux {
     life: Life,
     policy: Policy,
     reaper: Reaper,
-    /// Told when nothing else is left to do: making a child takes longer than answering.
+    /// Announced after everything else: making a child takes longer than answering.
     announced: RefCell<Vec<Announcement>>,
 }
 
@@ -136,7 +136,7 @@ impl Driver for Linux {
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
         let sandbox = entered(attachment)?;
         let attachment = &external::as_attached(attachment, attached);
-        // What both ends of a pair lack is missed in the container.
+        // If both ends of a pair are missing, the error names the container's.
         if let Some(sandbox) = &sandbox
             && attachment.wiring.link.is_some()
         {
@@ -176,7 +176,7 @@ impl Driver for Linux {
         let Some(link) = &network.wiring.link else { return Ok(()) };
         let mut socket = Socket::route()?;
         match &link.kind {
-            // What is in a container is not known before there is one.
+            // The links in a container are unknown before the container exists.
             kind if kind.parent().is_some_and(|parent| parent.place == Place::Sandbox) => Ok(()),
             LinkKind::Device(device) => device::is_there(device, &mut socket),
             kind => facts::of_network(&network.name, kind, None, &mut socket).map(|_| ()),
@@ -190,7 +190,7 @@ impl Driver for Linux {
                 attachment.id
             )));
         };
-        // A port must not lead where answers have no way out.
+        // A port must not lead to the container while its answers have no route.
         gateway::turn(attachment, families, &sandbox)?;
         self.policy.set_gateway(attachment, families)
     }
@@ -292,8 +292,8 @@ impl Linux {
         Ok(attached)
     }
 
-    /// Neighbours may remember who had the address before: whoever made an interface for us chose
-    /// its hardware address.
+    /// Neighbours may remember the previous holder of the address: a third party that made an
+    /// interface chose its hardware address.
     fn announce(&self, attachment: &Attachment, attached: &Attached) {
         match (external::announcement(attachment, attached), self.life) {
             (Some(announcement), Life::Short | Life::Childless) => {
@@ -308,7 +308,7 @@ impl Linux {
         }
     }
 
-    /// What the packet filter knows of the gateway of the bridge's VLAN.
+    /// The packet filter's entry for the gateway of the bridge's VLAN.
     fn forget_gateway(&self, bridge: &Bridge) -> Result<()> {
         let gateway = plan::port::gateway_device(bridge)?;
         if gateway == bridge.name { Ok(()) } else { self.policy.forget_bridge(&gateway, false) }
@@ -356,8 +356,8 @@ impl Drop for Linux {
     }
 }
 
-/// Whether anybody has an interface of ours: the guard of the loopback is for those without elements,
-/// too.
+/// Whether an interface of Spoke's exists: the guard of the loopback also protects those without
+/// elements.
 fn has_links(socket: &mut Socket) -> Result<bool> {
     Ok(socket.links(Links::default())?.iter().any(|link| link.group == GROUP))
 }
@@ -392,7 +392,7 @@ fn drop_gateways(
     dropped.map_err(|error| error.context(format!("bridge {}", bridge.name)))
 }
 
-/// A layer without a link of its own became what it was told.
+/// The result of a layer without a link of its own is its request.
 fn unlinked(attachment: &Attachment) -> Attached {
     Attached {
         interfaces: Vec::new(),
@@ -411,8 +411,8 @@ fn entered(attachment: &Attachment) -> Result<Option<Netns>> {
     }
 }
 
-/// The container's namespace, where it is still there and something is to be undone in it: a pair
-/// goes by its host's end.
+/// The container's namespace, where it still exists and something is to be undone in it. A pair is
+/// deleted by its host's end.
 fn left(attachment: &Attachment) -> Option<Netns> {
     let is_single = |link: &model::Link| !link.kind.is_pair();
     let inside = attachment.wiring.tuning.is_some()

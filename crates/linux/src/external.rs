@@ -1,9 +1,7 @@
-//! Interfaces that somebody else made in the host: moving them into a container, and putting them
-//! back.
+//! Interfaces that a third party made in the host: moving them into a container, and back.
 //!
-//! One that is ours for a time says so in its group and in its alias ([`OriginAlias`]), before it is moved
-//! and until it is back. So it is found wherever a killed process left it, and whatever it is called
-//! there.
+//! A moved interface is marked in its group and in its alias ([`OriginAlias`]), before it is moved
+//! and until it is back. So it is found wherever a killed process left it, and under any name.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -25,11 +23,11 @@ use crate::origin_alias::OriginAlias;
 use crate::plan::{self, ExternalFacts, ExternalLink, Facts};
 use crate::{link, parts};
 
-/// How long one waits until nobody else of this program moves an interface. A process that was stopped in the
-/// middle of that holds up nobody for longer.
+/// How long to wait for other processes that move an interface. A process that was stopped while it
+/// moves one blocks others no longer than this.
 const TURN: Duration = Duration::from_secs(2);
 
-/// How often another name is tried where somebody else was faster.
+/// How often another name is tried where another process was faster.
 const ATTEMPTS: usize = 64;
 
 /// The interface that the attachment moves, where its link is one.
@@ -49,12 +47,12 @@ pub(crate) fn make(
 ) -> Result<Attached> {
     let origin_alias = Netns::current()?;
     let elsewhere = sandbox.filter(|sandbox| !sandbox.is_same(&origin_alias));
-    // Who has the container's turn as well can look into it while waiting: nobody else of this program moves
-    // anything there.
+    // With the container's turn as well the thread can read the container while it waits: no other
+    // process of Spoke moves anything there.
     let inside = elsewhere.and_then(|sandbox| Turn::take(sandbox, TURN).ok());
     let mut found = inside.as_ref().map(|_| within(attachment, sandbox)).transpose()?;
-    // Each message waits anew for the kernel's lock, which a move holds for long: of many at once nobody would
-    // be done before all had moved.
+    // Each message waits for the kernel's lock again, which a move holds for long: of many at once
+    // none would be done before all had moved.
     let _turn = Turn::take(&origin_alias, TURN);
     let mut refused = BTreeSet::new();
     loop {
@@ -146,7 +144,8 @@ fn refuse_others(attachment: &Attachment, identity: &Identity, link: &Link) -> R
     if link.flags.is_loopback() {
         return refused("is the host's loopback device, which stays where it is");
     }
-    // What another Spoke made for a runtime to move, that runtime moves.
+    // An interface that another process of Spoke made for a runtime to move is moved by that
+    // runtime.
     if is_ours_by(link.group) && !is_guest_link(&link.name) {
         return refused("is Spoke's own");
     }
@@ -163,12 +162,12 @@ pub(crate) fn is_of(link: &Link, identity: &Identity) -> bool {
     link.group == identity.group() || link.alias.as_ref().is_some_and(is_said)
 }
 
-/// Puts the interface back into the host: down, with its old name, hardware address, MTU, group and
-/// alias. What is gone is done.
+/// Moves the interface back into the host: down, with its old name, hardware address, MTU, group
+/// and alias. An interface that is gone is no error.
 ///
 /// # Errors
-/// [`Kind::Conflict`] where the host has another interface of its name by now: it is back, under the
-/// name that the error tells, and that is not to be repeated.
+/// [`Kind::Conflict`] where the host has another interface of its name by now: it is back, under
+/// the name in the error, and that is not to be repeated.
 pub(crate) fn put_back(
     attachment: &Attachment,
     external: &ExternalInterface,
@@ -191,7 +190,7 @@ pub(crate) fn put_back(
     }
 }
 
-/// What became of the interface in the container.
+/// The result for the interface in the container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moved {
     /// There was none.
@@ -202,8 +201,8 @@ enum Moved {
     Partly,
 }
 
-/// From the container, where the calling thread is. Under its old name, or where that is taken, under
-/// one of ours.
+/// From the container, where the calling thread is. Under its old name, or where that is taken,
+/// under one of Spoke's.
 fn move_to_host(
     attachment: &Attachment,
     external: &ExternalInterface,
@@ -239,7 +238,7 @@ fn origin_of(link: &Link, external: &ExternalInterface, identity: &Identity) -> 
 }
 
 /// Makes an interface that is in the host what it was: one that was never moved, one that came back
-/// in parts, or one that the kernel gave back at the end of a namespace, under whatever name.
+/// in parts, or one that the kernel released at the end of a namespace, under whatever name.
 fn settle(external: &ExternalInterface, identity: &Identity) -> Result<()> {
     let mut socket = Socket::route()?;
     let named = socket.link(At::Name(&external.source))?;
@@ -308,8 +307,8 @@ fn named<'a>(attachment: &Attachment, name: &IfName) -> Cow<'a, Attachment> {
     Cow::Owned(named)
 }
 
-/// What the neighbours of an interface that was just moved are to be told; `None` where there is
-/// nothing.
+/// The announcement for the neighbours of an interface that was just moved; `None` where there is
+/// nothing to announce.
 pub(crate) fn announcement(attachment: &Attachment, attached: &Attached) -> Option<Announcement> {
     of(attachment)?;
     let sandbox = attachment.sandbox.as_ref()?;
@@ -332,7 +331,7 @@ pub(crate) fn name_inside(attachment: &Attachment, socket: &mut Socket) -> Resul
     if let Phase::Attached(attached) = &attachment.phase
         && let Some(known) = attached.interfaces.iter().find(|known| known.place == Place::Sandbox)
     {
-        // Links need not be listed, which would wait for everybody who changes any.
+        // Links need not be listed, which would wait for every process that changes one.
         return Ok(known.name.clone());
     }
     let identity = Identity::of(&attachment.id);

@@ -1,4 +1,4 @@
-//! What a plan must know of the host, read from the kernel.
+//! The facts about the host that a plan needs, read from the kernel.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::plan::parent::vlan_device;
 use crate::plan::port::{gateway_device, vlan_of_gateway};
 use crate::plan::{self, BridgeFacts, Connected, Facts, ParentFacts};
 
-/// What was read.
+/// The facts.
 pub(crate) struct Known {
     /// For planning.
     pub(crate) facts: Facts,
@@ -86,8 +86,8 @@ fn bridge_facts(link: &Link, socket: &mut Socket) -> Result<BridgeFacts> {
     })
 }
 
-/// Whether nobody set the bridge's hardware address. Only sysfs tells, which may be another
-/// namespace's: then the index is another one, and the bridge stays as it is.
+/// Whether the bridge's hardware address was not set. Only sysfs shows it, which may be another
+/// namespace's: then the index differs, and the bridge stays as it is.
 fn follows_ports(bridge: &Link) -> bool {
     let folder = Path::new("/sys/class/net").join(bridge.name.as_str());
     let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();
@@ -187,8 +187,8 @@ pub(crate) fn default_device(socket: &mut Socket) -> Result<IfName> {
         .about(Fact::Words("no default route interface found".to_owned())))
 }
 
-/// Whether a link that has the name of the attachment's end in the host is that end. Where somebody
-/// else chose the name it may be anybody's: the alias says whose, as soon as there is one.
+/// Whether a link with the name of the attachment's end in the host is that end. Where a third
+/// party chose the name it may be another link: the alias shows the owner, as soon as there is one.
 pub(crate) fn is_host_end(attachment: &Attachment, link: &Link) -> bool {
     let is_ours = match attachment.wiring.link.as_ref().map(|link| &link.kind) {
         Some(LinkKind::Plug(_)) => {

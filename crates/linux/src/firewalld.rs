@@ -1,8 +1,8 @@
-//! firewalld rejects what no zone accepts, also what a table before it accepted. An interface in a
-//! zone that trusts is let pass, as those of Docker and Podman are.
+//! firewalld: it rejects what no zone accepts, also what another table accepted before. It accepts
+//! packets of an interface in a trusted zone, as those of Docker and Podman are.
 //!
-//! It is asked over D-Bus, as firewalld.dbus(5) says, and only where its table is in the packet filter
-//! of this network namespace: the bus tells nothing of which one it works on.
+//! The requests go over D-Bus (firewalld.dbus(5)), and only where firewalld's table is in the
+//! packet filter of this network namespace: the bus does not say which namespace it works on.
 
 mod bus;
 mod message;
@@ -18,7 +18,7 @@ use self::message::{Method, Value};
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "firewalld" };
 /// Where it decides on what is forwarded.
 pub(crate) const FORWARD: &str = "filter_FORWARD";
-/// Where it looks which zone a packet came by: since version 1.0, and before.
+/// The chains that assign packets to zones: since version 1.0, and before.
 const ZONES: [&str; 2] = ["filter_FORWARD_ZONES", "filter_FORWARD_IN_ZONES"];
 /// Its zone without any rule.
 const TRUSTED: &str = "trusted";
@@ -43,7 +43,8 @@ pub(crate) fn trust(socket: &mut Socket, interface: &IfName) -> Result<bool> {
     firewalld.change("addInterface", (TRUSTED, interface.as_str()), &IS_SO)
 }
 
-/// Takes it out again. What is in another zone stays there, and whoever is not there is not asked.
+/// Removes the interface from the zone. In another zone it stays; without firewalld there is no
+/// request.
 ///
 /// # Errors
 /// As [`trust`].
@@ -103,8 +104,8 @@ fn is_here(socket: &mut Socket) -> Result<bool> {
     nft::chain_exists(socket, TABLE, FORWARD)
 }
 
-/// Whether a rule of its leads from the interface to a zone. Looked up here, because asking costs a
-/// thousand times as much.
+/// Whether a rule of firewalld's leads from the interface to a zone. Read from the rules, because a
+/// request costs a thousand times as much.
 fn is_in_a_zone(socket: &mut Socket, interface: &IfName) -> Result<bool> {
     let is_meant = |rule: &nft::Rule| match rule.shape.as_slice() {
         [Shape::InputName, Shape::Equal(there), ..] => is_name(there, interface),
@@ -143,7 +144,7 @@ impl Firewalld {
         }
     }
 
-    /// Calls `method`, and tells whether it changed anything; a refusal for one of the reasons in
+    /// Calls `method`, and says whether it changed anything; a refusal for one of the reasons in
     /// `fine` is none.
     fn change(&mut self, method: &str, (zone, what): (&str, &str), fine: &[&str]) -> Result<bool> {
         match self.call(method, &[zone, what])? {

@@ -1,12 +1,13 @@
-//! That the host forwards what its containers send and are sent.
+//! Forwarding of the host for containers' packets.
 //!
-//! Where it did so before, what else passes it is its administrator's affair. Where Spoke turned it on
-//! (0 to 1), nothing else may pass because of that: `filter/transit.nft`. Who turned it on is kept in
-//! the namespace itself, so that it outlives a flushed packet filter and ends with the namespace: the
-//! loopback device, through which nothing is ever forwarded, does not forward
-//! (`net.ipv4.conf.lo.forwarding` is 0). An administrator who turns forwarding off and on again
-//! has thereby turned it on himself: that sets every interface's. What was begun and what was there
-//! before is in a number of the same device ([`Memory`]).
+//! Where the host forwarded before, its administrator decides about other packets. Where Spoke
+//! turned forwarding on (0 to 1), no other packets may pass because of that: `filter/transit.nft`.
+//! A mark in the namespace itself says that Spoke turned it on, so that it outlives a flushed
+//! packet filter and ends with the namespace. The mark is that the loopback device, through which
+//! nothing is ever forwarded, does not forward (`net.ipv4.conf.lo.forwarding` is 0). An
+//! administrator who turns forwarding off and on again has thereby turned it on: that sets every
+//! interface's parameter. The previous state and unfinished changes are in a number of the same
+//! device ([`Memory`]).
 
 use model::{Family, IfName, Result};
 use netlink::{Link, Links, Socket, in_turn, nft, sysctl};
@@ -63,7 +64,7 @@ fn guard(family: Family, route: &mut Socket) -> Result<bool> {
         drop(memory.write());
     }
     let mut links = before(memory.last, links);
-    // What forwards by itself is meant to.
+    // Interfaces that forward on their own are configured so.
     let forwards = |name: &IfName| sysctl::read(parameter(family, name.as_str()));
     links.retain(|link| forwards(&link.name).is_ok_and(|forwards| forwards == "0"));
     let mut entries = entries(&links);
@@ -74,13 +75,13 @@ fn guard(family: Family, route: &mut Socket) -> Result<bool> {
     }
 }
 
-/// Says for good that Spoke turned it on.
+/// Says permanently that Spoke turned it on.
 fn mark(family: Family) -> Result<()> {
     sysctl::write(of_loopback(family), "0")?;
     Memory::read().with(family, false).write()
 }
 
-/// Ends what a process that died had begun, and forgets what an administrator took over.
+/// Finishes a dead process's change, and drops the mark where an administrator took over.
 fn settle(filter: &mut Socket) -> Result<()> {
     let memory = Memory::read();
     let mut remains = false;
@@ -105,7 +106,7 @@ fn forget(filter: &mut Socket) -> Result<()> {
     }
 }
 
-/// Turns it off again where Spoke turned it on and nobody can need it: there is no interface of ours
+/// Turns it off again where Spoke turned it on and no interface needs it: there is none of Spoke's
 /// but the one that is `leaving`, and none that others made since.
 pub(crate) fn turn_off(leaving: Option<&IfName>, filter: &mut Socket) -> Result<()> {
     if Memory::read() == Memory::default() {
@@ -126,7 +127,7 @@ fn turn_off_unneeded(leaving: Option<&IfName>, filter: &mut Socket) -> Result<()
     for family in &ours {
         sysctl::write(of_all(*family), "0")?;
     }
-    // Whoever made an interface in between may have seen that the host forwards.
+    // A program that made an interface in between may have seen that the host forwards.
     if !is_needed(leaving, &mut route, filter)? {
         return forget(filter);
     }
@@ -152,7 +153,7 @@ fn is_needed(leaving: Option<&IfName>, route: &mut Socket, filter: &mut Socket) 
     Ok(false)
 }
 
-/// Makes the guard again where somebody removed it. Whether it was missing.
+/// Makes the guard again where it was removed. Returns whether it was missing.
 pub(crate) fn mend(filter: &mut Socket) -> Result<bool> {
     if Memory::read() == Memory::default() {
         return Ok(false);
@@ -189,7 +190,7 @@ fn entries(links: &[Link]) -> Vec<Entry> {
     links.iter().map(|link| Entry::Before(link.name.clone())).chain(switched).collect()
 }
 
-/// What is kept in a number that is for whoever needs one (the kernel's `ip-sysctl`); 0 where Spoke
+/// State in a number that the kernel leaves to users (the kernel's `ip-sysctl`); 0 where Spoke
 /// turned nothing on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Memory {
@@ -235,7 +236,7 @@ impl Memory {
     }
 }
 
-/// Whether Spoke turned it on in any family, and nobody else did since.
+/// Whether Spoke turned it on in any family, and no other program did since.
 pub(crate) fn is_ours_at_all() -> bool {
     let memory = Memory::read();
     memory != Memory::default() && FAMILIES.into_iter().any(|family| is_ours(family, memory))
@@ -252,7 +253,7 @@ fn is_marked(family: Family) -> bool {
 
 fn of_all(family: Family) -> String {
     match family {
-        // The same as `net/ipv4/conf/all/forwarding`, and what everybody knows it by.
+        // The same as `net/ipv4/conf/all/forwarding`, under its usual name.
         Family::V4 => "net/ipv4/ip_forward".to_owned(),
         Family::V6 => parameter(family, "all"),
     }

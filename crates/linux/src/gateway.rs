@@ -8,8 +8,8 @@ use crate::apply::Hands;
 use crate::external;
 use crate::plan::gateway::{GatewayRoute, steps};
 
-/// Gives the sandbox default routes through the attachment's interface in these families, and takes
-/// those of other families that lead through it. Other interfaces' stay as they are.
+/// Gives the sandbox default routes through the attachment's interface in these families, and
+/// removes those of other families through it. Other interfaces' stay as they are.
 ///
 /// # Errors
 /// [`model::Kind::NotFound`] where the interface is gone; the kernel's refusal.

@@ -21,10 +21,10 @@ pub const PROTOCOL: u8 = 0x73;
 /// How the name of a container's end begins that waits in the host's namespace.
 const GUEST: &str = "vetc";
 
-/// Ends the mark of whoever has no end of a link in the host's namespace.
+/// The suffix of the mark of an attachment without a link's end in the host's namespace.
 const HIDDEN: &str = "hidden";
 
-/// Ends the mark of an interface that somebody else made.
+/// The suffix of the mark of a third party's interface.
 const READY: &str = "ready";
 
 /// The names and addresses that follow from an attachment's identity.
@@ -54,8 +54,8 @@ impl Identity {
         format!("{GUEST}{}", self.hex(11)).parse().map_err(|_: Error| Error::bug("veth name"))
     }
 
-    /// Marks the container's end where there is none in the host (`IFLA_GROUP`): names in a
-    /// container are not ours, and two networks may want the same.
+    /// Marks the container's end where there is none in the host (`IFLA_GROUP`). Spoke does not
+    /// choose names in a container, and two networks may want the same.
     pub fn group(&self) -> u32 {
         let [a, b, c, d, ..] = self.digest;
         u32::from_be_bytes([a, b, c, d]).max(1)
@@ -90,7 +90,7 @@ impl Identity {
         mark.split_once('/').is_some_and(|(digits, rest)| is_digits(digits) && rest == READY)
     }
 
-    /// What its marks begin with, before a slash, in whichever layer.
+    /// The prefix of its marks, before a slash, in every layer.
     pub fn digits(&self) -> String {
         self.hex(32)
     }
@@ -119,24 +119,24 @@ impl Identity {
     }
 }
 
-/// The host's end of the veth pair of whoever bears the mark; `None` where it is no mark of ours.
+/// The host's end of the veth pair with this mark; `None` where it is no mark of Spoke's.
 pub fn host_link_of(mark: &str) -> Option<IfName> {
     let (identity, _) = mark.split_once('/')?;
     format!("veth{}", identity.get(..11)?).parse().ok()
 }
 
-/// Whether the link of whoever bears the mark has no end in the host ([`Identity::hidden_mark`]).
+/// Whether the link with this mark has no end in the host ([`Identity::hidden_mark`]).
 pub fn is_hidden(mark: &str) -> bool {
     mark.split_once('/').is_some_and(|(_, layer)| layer == HIDDEN)
 }
 
-/// Whether an interface of ours is a container's end that waits in the host's namespace.
+/// Whether an interface of Spoke's is a container's end that waits in the host's namespace.
 pub fn is_guest_link(name: &IfName) -> bool {
     name.as_str().starts_with(GUEST)
 }
 
-/// The group ([`Identity::group`]) of whoever has this name in the host's namespace; `None` where
-/// it is not the name of a container's end.
+/// The group ([`Identity::group`]) of the attachment with this name in the host's namespace; `None`
+/// where it is not the name of a container's end.
 pub fn group_of(guest: &IfName) -> Option<u32> {
     let digits = guest.as_str().strip_prefix(GUEST)?.get(..8)?;
     u32::from_str_radix(digits, 16).ok().map(|group| group.max(1))
@@ -155,8 +155,8 @@ pub fn shim_mac(network: &NetworkName) -> Mac {
     short(&Sha256::digest(format!("shim/{network}").as_bytes()))
 }
 
-/// The networks that share a device of ours: eight digits each, in its alias, because a link in a
-/// container cannot be seen from the device below it.
+/// The networks that share a device of Spoke's: eight digits each, in its alias, because a link in
+/// a container cannot be seen from the device below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Users(BTreeSet<String>);
 
@@ -178,7 +178,7 @@ impl Users {
         self.0.insert(Self::digits(network)).then_some(self)
     }
 
-    /// Without one; `None` where nobody is left.
+    /// The users without one; `None` where none is left.
     pub(crate) fn without(mut self, network: &NetworkName) -> Option<Self> {
         self.0.remove(&Self::digits(network));
         (!self.0.is_empty()).then_some(self)
@@ -215,8 +215,8 @@ pub(crate) fn link_local(mac: Mac) -> Ipv6Addr {
     (prefix | u128::from(u64::from_be_bytes(interface))).into()
 }
 
-/// The hardware address of whoever has an address in a network. It moves with the address from one
-/// container to the next, so that no neighbour has to be told.
+/// The hardware address of the holder of an address in a network. It moves with the address from
+/// one container to the next, so that no neighbour needs an announcement.
 pub fn mac_of(network: &NetworkName, address: IpAddr) -> Mac {
     let mut hash = Sha256::new();
     hash.update(network.as_str().as_bytes());

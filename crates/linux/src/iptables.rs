@@ -3,8 +3,8 @@
 //! other on a running host.
 //!
 //! Each operation reads the rules of a family once and writes them once, all or nothing per table.
-//! Chains that are shared are created by a command that empties nothing where somebody else was
-//! faster. Whoever adds a rule that is shared looks again, and removes it where there are two.
+//! Shared chains are created by a command that does not empty one that another process has just
+//! created. A process that adds a shared rule reads again, and removes it where there are two.
 
 mod change;
 mod execute;
@@ -169,8 +169,8 @@ impl Iptables {
         Program::new(self.variant, family)
     }
 
-    /// Reads, plans, and writes in one go; again where somebody else was in between.
-    /// Whether there was anything to change.
+    /// Reads, plans, and writes in one go; again where another process wrote in between. Returns
+    /// whether there was anything to change.
     fn edit(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<bool> {
         let program = self.program(family);
         let turn = Turn::wait()?;
@@ -187,7 +187,7 @@ impl Iptables {
                 Ok(()) if !change.is_contended() => return Ok(true),
                 Ok(()) => refused = None,
                 Err(error) if error.kind() != model::Kind::Kernel => return Err(error),
-                // Nobody was in between: it would be refused again.
+                // No process wrote in between: it would be refused again.
                 Err(error) if refused.is_some_and(|(before, _)| before == text) => {
                     return Err(error);
                 }

@@ -13,17 +13,17 @@ use crate::identity::{GROUP, Identity, shim_link};
 use crate::plan::{self, Plan, Step};
 use crate::{external, shared};
 
-/// What there may be of a link before it is made.
+/// The state of a link before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Nothing: what is there of it is nobody's, and made anew.
+    /// Nothing: what exists of it has no owner, and is made again.
     Nothing,
     /// The link alone, which stays.
     Connected,
 }
 
-/// Makes the link with all that belongs to it. Something of our own name that no record speaks of is
-/// in nobody's use: it is removed, and the link made again.
+/// Makes the link with all its parts. A link with a name of Spoke's and without a record is unused:
+/// it is removed, and the link made again.
 pub(crate) fn make(
     attachment: &Attachment,
     sandbox: Option<&Netns>,
@@ -43,7 +43,7 @@ pub(crate) fn make(
     }
 }
 
-/// Makes the link alone, unless it is there.
+/// Makes the link alone, unless it exists.
 pub(crate) fn connect(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     carry_out(attachment, sandbox, Before::Connected, plan::connect).map(drop)
 }
@@ -115,7 +115,7 @@ fn report_mac(mut attached: Attached, bridge: &Link, socket: &mut Socket) -> Res
     Ok(attached)
 }
 
-/// Removes what is there of the attachment's own link. Whether there was anything.
+/// Removes what exists of the attachment's own link. Whether there was anything.
 fn clear(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<bool> {
     let Some(link) = &attachment.wiring.link else { return Ok(false) };
     let mut socket = Socket::route()?;
@@ -149,8 +149,8 @@ fn delete_if(name: &IfName, is_ours: impl Fn(&Link) -> bool, socket: &mut Socket
 /// Removes the link, wherever it is by now; `delete` deletes links of the calling thread's
 /// namespace.
 ///
-/// A pair goes by the host's end. Attachments of the reference plugins have a host's end of another
-/// name, and go by the container's.
+/// A pair is deleted by the host's end. Attachments of the reference plugins have a host's end of
+/// another name, and are deleted by the container's.
 pub(crate) fn remove(
     attachment: &Attachment,
     sandbox: Option<&Netns>,

@@ -1,5 +1,5 @@
-//! Who listens on a host port. Asked only once a port is known to be taken, for the sentence that
-//! says by whom.
+//! The program that listens on a host port. It is searched only once a port is known to be taken,
+//! for the error's sentence.
 
 use std::cell::OnceCell;
 use std::fs::{self, read_to_string};
@@ -9,8 +9,8 @@ use std::path::Path;
 use model::{Error, PortMap, Protocol, Result, Runtime};
 use netlink::probe::{self, Port};
 
-/// The process that keeps a container's ports bound for Podman, so that nobody else binds them. It
-/// stands for the very container that publishes the port.
+/// The process that keeps a container's ports bound for Podman. It stands for the container that
+/// publishes the port.
 const RESERVER: &str = "conmon";
 
 /// Podman 5 binds them itself, before it calls us.
@@ -29,13 +29,13 @@ impl std::fmt::Display for Listener {
     }
 }
 
-/// Keeps published ports bound while it runs, so that nobody else binds them: `spoke serve`.
+/// The process that keeps published ports bound: `spoke serve`.
 const DAEMON: &str = "spoke";
 
-/// Who has a port of the host.
+/// The holder of a port of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Nobody listens. A socket that is bound and does not listen keeps the port from others.
+    /// No program listens. A socket that is bound and does not listen keeps the port from others.
     Kept,
     /// Podman keeps it for a container that publishes it.
     Podman(Listener),
@@ -49,8 +49,8 @@ pub enum Taken {
 const UNSEEN: &str = "a process of this host";
 
 impl Taken {
-    /// Who listens besides a container of `runtime`, in words; nobody where that runtime keeps the
-    /// port for it.
+    /// The program that listens besides a container of `runtime`, in words; `None` where that
+    /// runtime keeps the port for the container.
     pub fn rival(&self, runtime: Runtime) -> Option<String> {
         match self {
             Taken::Podman(_) if matches!(runtime, Runtime::Podman | Runtime::Cni) => None,
@@ -92,7 +92,7 @@ pub(crate) fn refuse(map: &PortMap) -> Result<()> {
     )))
 }
 
-/// Who listens on a port of the host, besides `spoke serve`.
+/// The program that listens on a port of the host, besides `spoke serve`.
 pub fn taken(map: &PortMap) -> Taken {
     Listening::default().taken(map)
 }
@@ -213,10 +213,10 @@ fn bound(text: &str) -> Option<IpAddr> {
     Some(IpAddr::from(bytes).to_canonical())
 }
 
-/// Whether sockets on both addresses would hear of the same packet.
+/// Whether sockets on both addresses would receive the same packet.
 fn overlaps(wanted: Option<IpAddr>, bound: IpAddr) -> bool {
     let Some(wanted) = wanted else { return true };
-    // A socket on `::` mostly hears of IPv4 too.
+    // A socket on `::` mostly receives IPv4 too.
     let every = |address: IpAddr, other: IpAddr| {
         address.is_unspecified() && (address.is_ipv6() || other.is_ipv4())
     };

@@ -1,9 +1,9 @@
-//! An address that has another hardware address than neighbours may remember.
+//! Announcements of an address that has another hardware address than neighbours may remember.
 //!
-//! The hardware address derives from the address, and moves with it from one container to the next. Only
-//! one that somebody chose does not: neighbours are told of it, and when its container goes, of what
-//! the next one will have. The bridge tells them, because the container's end may be nowhere yet: Docker
-//! moves it later.
+//! The hardware address derives from the address, and moves with it from one container to the next.
+//! One that a user chose does not: it is announced to the neighbours, and when its container is
+//! removed, the next container's address is. The bridge sends the announcement, because the
+//! container's end may not be in place yet: Docker moves it later.
 
 use std::net::IpAddr;
 use std::thread;
@@ -15,7 +15,7 @@ use netlink::{Errno, Socket};
 
 use crate::identity::mac_of;
 
-/// Who has which addresses on a bridge from now on.
+/// The addresses on a bridge and their hardware addresses from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moved {
     bridge: IfName,
@@ -24,13 +24,13 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// What neighbours must know when the container comes.
+    /// The announcement when the container comes.
     pub(crate) fn by_coming(attachment: &Attachment, addresses: Vec<IpAddr>) -> Option<Self> {
         let (bridge, mac) = chosen(attachment)?;
         Some(Self { bridge, mac, addresses }).filter(|moved| !moved.addresses.is_empty())
     }
 
-    /// What they must know when it is gone.
+    /// The announcement when it is gone.
     pub(crate) fn by_going(attachment: &Attachment) -> Option<Self> {
         let (bridge, _) = chosen(attachment)?;
         let addresses: Vec<IpAddr> =
@@ -39,7 +39,8 @@ impl Moved {
         Some(Self { bridge, mac, addresses })
     }
 
-    /// Tells them. Nobody waits for it where `alone`. Who is not told finds out later.
+    /// Sends it. The caller does not wait for it where `alone`. A neighbour that misses it finds
+    /// out later.
     pub(crate) fn report(self, alone: bool) {
         match alone {
             true => drop(self.reported()),
@@ -67,7 +68,7 @@ impl Moved {
     }
 }
 
-/// The bridge, and the hardware address that somebody chose.
+/// The bridge, and the hardware address that a user chose.
 fn chosen(attachment: &Attachment) -> Option<(IfName, Mac)> {
     let link = attachment.wiring.link.as_ref()?;
     let tuned = attachment.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);

@@ -1,9 +1,10 @@
-//! What sandboxes resolve names with, where `ip netns exec` looks for it: `/etc/netns/NAME/hosts` and
-//! `/etc/netns/NAME/resolv.conf`, which it puts in the places of the host's (ip-netns(8)).
+//! Hosts files and resolver configurations of sandboxes, where `ip netns exec` finds them:
+//! `/etc/netns/NAME/hosts` and `/etc/netns/NAME/resolv.conf`, which it mounts over the host's
+//! (ip-netns(8)).
 //!
-//! The records are the intent, and the files follow from them alone: whoever comes next after a crash
-//! writes what is missing and removes what is too much. A file is ours as long as it says so and is as we
-//! wrote it; every other one is somebody else's and stays.
+//! The records are the intent, and the files derive from them alone: after a crash the next call
+//! writes what is missing and removes what is too much. A file is Spoke's as long as it says so and
+//! is unchanged; every other one belongs to another program and stays.
 
 mod near;
 mod page;
@@ -30,7 +31,7 @@ use resolver::Resolver;
 /// Where `ip netns` keeps namespaces by name; many systems have it under a second path.
 const NAMED: [&str; 2] = ["run/netns", "var/run/netns"];
 
-/// Where it looks for the files of each.
+/// The directory with the files of each namespace.
 const PLACE: &str = "etc/netns";
 
 const HOSTS: &str = "hosts";
@@ -39,10 +40,11 @@ const RESOLVER: &str = "resolv.conf";
 /// How the name of a file begins that is not in its place yet. No namespace is called so.
 const FRESH: &str = ".spoke.";
 
-/// Below the book's directory: whoever writes has this lock.
+/// Below the store's directory: a writer holds this lock.
 const LOCK: &str = "names/lock";
 
-/// A directory of ours has the sticky bit, which nobody sets there: an empty one of somebody else stays.
+/// A directory of Spoke's has the sticky bit, which nothing else sets there: an empty one without
+/// it stays.
 const OURS: u32 = 0o1755;
 const STICKY: u32 = 0o1000;
 
@@ -58,7 +60,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Of the file system at `root`, as the book says whose runtime directory is `book`.
+    /// The names in the file system at `root`, for the store with the runtime directory `book`.
     pub fn new(root: impl Into<PathBuf>, book: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), book: book.into() }
     }
@@ -99,7 +101,8 @@ impl Names {
         failure.map(|()| notes)
     }
 
-    /// Which namespaces have files of ours that no record wants. `records` is asked after the files.
+    /// The namespaces with files of Spoke's and without a record. `records` is called after the
+    /// files were read.
     pub fn strays(
         &self,
         records: &dyn Fn() -> Result<Vec<Attachment>>,
@@ -133,8 +136,8 @@ impl Names {
         self.name_of(&record.sandbox.as_ref()?.path)
     }
 
-    /// The attachments of each namespace that has a name, first those that are to lead it out. What was of another namespace
-    /// under the same name is not this one's.
+    /// The attachments of each namespace that has a name, first those that can be its default
+    /// gateway. Attachments of an earlier namespace of the same name are left out.
     fn groups<'r>(&self, records: &'r [Attachment]) -> BTreeMap<&'r str, Vec<&'r Attachment>> {
         let mut groups: BTreeMap<&str, Vec<&Attachment>> = BTreeMap::new();
         for record in records {
@@ -225,8 +228,9 @@ impl Names {
         Ok(())
     }
 
-    /// What a dead process prepared goes, and the place with the last of us.
+    /// Removes what a dead process prepared, and the directory with the last file.
     fn leave_place(&self) {
+        // Mostly there is none.
         let _ = fs::remove_file(self.fresh());
         leave(&self.root.join(PLACE));
     }
@@ -242,7 +246,7 @@ impl Names {
         self.root.join(PLACE).join(format!("{FRESH}{hex}"))
     }
 
-    /// The names of which there are directories. Links lead to what is shared, or somebody else's.
+    /// The names of directories. Links lead to shared directories, or to other programs'.
     fn there(&self) -> Result<Vec<String>> {
         let place = self.root.join(PLACE);
         let entries = match fs::read_dir(&place) {
@@ -283,10 +287,11 @@ impl Names {
     }
 }
 
-/// Removes a directory of ours that is empty.
+/// Removes an empty directory of Spoke's.
 fn leave(directory: &Path) {
     let is_ours = fs::symlink_metadata(directory).is_ok_and(|it| it.mode() & STICKY != 0);
     if is_ours {
+        // Other files in it keep it.
         let _ = fs::remove_dir(directory);
     }
 }

@@ -1,4 +1,5 @@
-//! What a third party's interface is in the host, kept in its alias while a container has it.
+//! The properties of a third party's interface in the host, kept in its alias while a container has
+//! it.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use crate::identity::{Identity, is_ours_by};
 /// The longest alias that the kernel takes, in bytes (`IFALIASZ`, its end included).
 const LONGEST: usize = 255;
 
-/// What it was, and is to be again.
+/// The properties that it had, and gets again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OriginAlias {
     /// Its name.
@@ -56,12 +57,12 @@ impl OriginAlias {
         let group = words.next()?.parse().ok()?;
         let name = words.next()?.parse().ok()?;
         let alias = words.next().unwrap_or_default().to_owned();
-        // Whoever has the container may have written it: it must not become one of ours.
+        // The container may have written it: it must not make the interface one of Spoke's.
         let group = if is_ours_by(group) { 0 } else { group };
         Some(Self { name, mac, mtu, group, alias })
     }
 
-    /// What is still different about it, besides its name.
+    /// The properties that still differ, besides its name.
     pub(crate) fn changes(&self, now: &Link) -> Vec<Change> {
         let mac = self.mac.filter(|mac| now.mac != Some(*mac)).map(Change::Mac);
         let mtu = self.mtu.filter(|mtu| now.mtu != mtu.bytes()).map(Change::Mtu);

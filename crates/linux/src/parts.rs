@@ -1,5 +1,5 @@
-//! What is made besides a link that is there: its limits, its VRF, its routing by source, and the
-//! loopback device of a sandbox that is ours.
+//! The parts beside an existing link: its limits, its VRF, its routing by source, and the loopback
+//! device of a sandbox of Spoke's.
 
 use model::{Attached, Attachment, Bandwidth, Error, IfName, Result, Runtime};
 use netlink::{Netns, Socket};
@@ -26,7 +26,7 @@ pub(crate) fn make(
         source_routing::install(attachment, &attached.addresses, sandbox)?;
     }
     let ifb = rate::limit(attachment, sandbox)?;
-    // Where the link is ours, the device stands for nothing that the runtime must know.
+    // Where Spoke made the link, the device means nothing to the runtime.
     if wiring.link.is_none() {
         attached.interfaces.extend(ifb);
     }
@@ -52,7 +52,7 @@ pub(crate) fn check(
     }
 }
 
-/// Undoes what may stay when the link goes. Everything is tried; the first failure is told.
+/// Undoes what may stay after the link is gone. Everything is tried; the first failure is returned.
 pub(crate) fn undo(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     let unrouted = source_routing::remove(attachment, sandbox);
     let left = match &attachment.wiring.vrf {

@@ -1,5 +1,5 @@
-//! What is to be done, as data. Planning reads nothing and changes nothing: it turns a record and
-//! the facts that were gathered into steps.
+//! The plan, as data. Planning reads nothing and changes nothing: it turns a record and the facts
+//! into steps.
 
 mod bridge;
 mod device;
@@ -36,7 +36,7 @@ pub use port::{Port, VlanGateway};
 pub use single::Single;
 pub use step::{Step, Tap, Veth};
 
-/// The steps of attaching one link, and what comes of them.
+/// The steps of attaching one link, and the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// In the host's namespace.
@@ -49,8 +49,8 @@ pub struct Plan {
     pub attached: Attached,
 }
 
-/// The plan that makes the attachment's link. Where its sandbox is led out through one of several
-/// interfaces, it has the default routes that are its own now.
+/// The plan that makes the attachment's link. Where its sandbox has several interfaces, it has the
+/// default routes of its present gateway role.
 pub fn attach(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     let mut plan = make(attachment, facts)?;
     link_local::add(attachment, &mut plan)?;
@@ -131,7 +131,7 @@ pub(crate) fn gateways(ipam: &Ipam) -> Vec<IpNet> {
     all.filter_map(|(gateway, net)| IpNet::new(gateway?, net.prefix_len()).ok()).collect()
 }
 
-/// What the container's interface is called in the container, where we complete it.
+/// The name of the interface in the container, where Spoke completes it.
 pub(crate) fn device(attachment: &Attachment) -> &IfName {
     let link = attachment.wiring.link.as_ref();
     link.and_then(|link| link.name.as_ref()).unwrap_or(&attachment.id.ifname)
@@ -147,7 +147,8 @@ pub(crate) fn host_end(attachment: &Attachment) -> Result<IfName> {
 
 /// The hardware address of the container's end.
 pub(crate) fn container_mac(attachment: &Attachment, link: &Link) -> Mac {
-    // Who asks over the link has it before there are addresses.
+    // With an address source that is asked over the link, the link has it before there are
+    // addresses.
     let held = attachment.addresses.first().filter(|_| !attachment.ipam.asks_over_link());
     let own = || match held {
         Some(held) => mac_of(&attachment.id.network, held.address.addr()),
@@ -156,8 +157,7 @@ pub(crate) fn container_mac(attachment: &Attachment, link: &Link) -> Mac {
     link.mac.unwrap_or_else(own)
 }
 
-/// The hardware address that the attachment's interface is to have; `None` where that is not ours
-/// to choose.
+/// The hardware address of the attachment's interface; `None` where Spoke does not choose it.
 pub(crate) fn hardware_address(attachment: &Attachment) -> Option<Mac> {
     let link = attachment.wiring.link.as_ref()?;
     match (&link.kind, link.kind.traits().form) {
@@ -182,7 +182,7 @@ fn pair(
     }
 }
 
-/// What makes an interface in the container usable.
+/// The steps that make an interface in the container usable.
 fn complete(
     link: &Link,
     device: &IfName,
@@ -195,9 +195,9 @@ fn complete(
     steps
 }
 
-/// Gives a container's interface its addresses and sets it up. From then on it tells its
-/// neighbours when its hardware address changes. At this first time only one that was asked for
-/// is new to them: telling floods every port of the bridge.
+/// Gives a container's interface its addresses and sets it up. From then on it announces changes of
+/// its hardware address to its neighbours. At this first time only a requested one is new to them:
+/// an announcement floods every port of the bridge.
 fn configure(ifname: &IfName, addresses: &[InterfaceAddress], link: &Link) -> Vec<Step> {
     let address = |held: &InterfaceAddress| Step::Address(ifname.clone(), held.address);
     let mut steps: Vec<Step> = addresses.iter().map(address).collect();
@@ -241,8 +241,8 @@ fn improve(path: String, value: &'static str) -> Step {
     Step::Sysctl { path, value, optional: true }
 }
 
-/// Lets nobody behind `device`, which was made in the host's namespace, give the host a route
-/// (CVE-2020-10749).
+/// Keeps routers behind `device`, which was made in the host's namespace, from giving the host a
+/// route (CVE-2020-10749).
 fn refuse_router_advertisements(device: &IfName) -> Step {
     improve(format!("net/ipv6/conf/{device}/accept_ra"), "0")
 }

@@ -1,4 +1,4 @@
-//! What is done with an attachment's packets, in whichever filter its record names.
+//! The treatment of an attachment's packets, in the filter that its record names.
 
 mod flows;
 mod forward;
@@ -36,9 +36,8 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Refuses ports that a process of this host listens on, and those of protocols that the kernel
-    /// does not speak: nobody could answer there. The reference's portmap takes these, so for CNI
-    /// they are taken.
+    /// Refuses ports on which a process of this host listens, and those of protocols that the
+    /// kernel does not have. The reference's portmap accepts these, so they are accepted for CNI.
     pub(crate) fn probe(&self, attachment: &Attachment) -> Result<()> {
         let published = attachment.wiring.publish.as_ref();
         let ports = published.map_or(&[][..], |publish| &publish.ports);
@@ -127,7 +126,7 @@ impl Policy {
         self.with(|socket| filter::set_lan(socket, &subnets))
     }
 
-    /// The same where there is our table: on any other host nobody has ports for the LAN.
+    /// The same where Spoke's table exists: on any other host there are no ports for the LAN.
     pub(crate) fn relearn_lan(&self) -> Result<()> {
         match self.if_there(filter::is_loaded)? {
             true => self.refresh_lan(),
@@ -140,10 +139,11 @@ impl Policy {
         self.with(|socket| filter::make_internal(socket, bridge))
     }
 
-    /// Removes them; what is gone is done. Of an attachment without a record also what the
-    /// reference plugins would have made for it. Everything is tried; the first failure is told.
+    /// Removes them; what is gone is no error. For an attachment without a record also what the
+    /// reference plugins would have made for it. Everything is tried; the first failure is
+    /// returned.
     pub(crate) fn remove(&self, attachment: &Attachment) -> Result<()> {
-        // Whatever the record says of who leads, more may be published.
+        // More may be published than the gateway role in the record says.
         let attachment = &wanted::gateway_route(attachment, &[Family::V4, Family::V6]);
         let rules = match attachment.runtime {
             Runtime::Reference => self.remove_reference(attachment),
@@ -159,7 +159,8 @@ impl Policy {
         rules.and(elements).and(self.uncheck(attachment)).and(flows).and(ways).and(zone)
     }
 
-    /// What leads to a bridge stays as long as that; what leads to one container goes with it.
+    /// What leads to a bridge stays as long as the bridge; what leads to one container is removed
+    /// with it.
     fn forget_ways(&self, attachment: &Attachment) -> Result<()> {
         let Some(LinkKind::Ptp(ptp)) = attachment.wiring.link.as_ref().map(|link| &link.kind)
         else {
@@ -172,7 +173,7 @@ impl Policy {
         })
     }
 
-    /// Lets the container's port send as whoever it likes.
+    /// Ends the check of the sender on the container's port.
     fn uncheck(&self, attachment: &Attachment) -> Result<()> {
         // Without a record the port's address is unknown.
         if attachment.runtime == Runtime::Reference && attachment.layer == Layer::Link {
@@ -263,7 +264,8 @@ impl Policy {
         }
     }
 
-    /// Removes what attachments of a bridge shared, and with our last bridge all that nobody has.
+    /// Removes what attachments of a bridge shared, and with Spoke's last bridge everything without
+    /// an owner.
     pub(crate) fn forget_bridge(&self, bridge: &IfName, is_last: bool) -> Result<()> {
         let ours = self.if_there(|socket| {
             filter::disallow_forwarding(socket, bridge)?;
@@ -275,12 +277,12 @@ impl Policy {
         ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))
     }
 
-    /// As [`Policy::forget_bridge`] does with our last bridge, where there was none.
+    /// As [`Policy::forget_bridge`] does with the last bridge, where there was none.
     pub(crate) fn forget_unowned(&self) -> Result<()> {
         self.if_there(|socket| forget_unowned(socket, None))
     }
 
-    /// The marks of everybody who has elements.
+    /// The marks of all owners of elements.
     pub(crate) fn marks(&self) -> Result<Vec<String>> {
         let owners = self.if_there(filter::list_owners)?;
         let mut marks = self.if_there(filter::spoof::owners)?;
@@ -295,12 +297,12 @@ impl Policy {
         self.take_out(&self.owned(&owner)?)
     }
 
-    /// The socket, if whoever ends soon must not be the last to close it.
+    /// The socket, for a process that ends soon and must not be the last to close it.
     pub(crate) fn take_socket(&self) -> Option<Socket> {
         self.socket.borrow_mut().take().filter(|_| self.deleted.get())
     }
 
-    /// As [`Policy::with`], for what looks or removes: in a kernel without nftables is nothing.
+    /// As [`Policy::with`], for reads and removals: a kernel without nftables has nothing.
     fn if_there<T: Default>(&self, work: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
         match self.with(work) {
             Err(_) if !nft::is_supported() => Ok(T::default()),
@@ -327,7 +329,7 @@ impl Policy {
     }
 }
 
-/// Refuses trusted interfaces where no table of ours keeps others away.
+/// Refuses trusted interfaces where no table of Spoke's keeps others away.
 fn refuse_trust(attachment: &Attachment) -> Result<()> {
     let nftables = |part: &Firewall| part.backend == Backend::Nftables;
     let is_kept = attachment.wiring.firewall.as_ref().is_some_and(nftables);
@@ -340,7 +342,7 @@ fn refuse_trust(attachment: &Attachment) -> Result<()> {
     }
 }
 
-/// What is done with the container's addresses in the zone of firewalld that its record names.
+/// Works on the container's addresses in the zone of firewalld that its record names.
 fn in_zone(
     attachment: &Attachment,
     work: fn(&ZoneName, &[InterfaceAddress]) -> Result<()>,
@@ -352,7 +354,7 @@ fn in_zone(
     }
 }
 
-/// Removes what nobody has, where there is no bridge of ours but the one that is `leaving`.
+/// Removes what has no owner, where there is no bridge of Spoke's but the one that is `leaving`.
 fn forget_unowned(socket: &mut Socket, leaving: Option<&IfName>) -> Result<()> {
     filter::spoof::unload_unowned(socket)?;
     filter::unload_unowned(socket)?;
@@ -365,10 +367,10 @@ fn yielding(attachment: &Attachment) -> Result<impl Fn(&Owner) -> Result<bool>> 
     Ok(move |owner: &Owner| is_gone(owner, &host_end))
 }
 
-/// Whether the owner of an element gives way to the attachment with this `host_end`: a dead
-/// container does, whose host's end went with it. One whose link another plugin made has no host's
-/// end of ours, dead or alive, and gives way too, as do the other layers of the same attachment. A
-/// link of ours without an end in the host may be alive: it does not.
+/// Whether the attachment with this `host_end` may replace an owner's element. It may replace a
+/// dead container, whose host's end is gone. An owner whose link another plugin made has no host's
+/// end of Spoke's, dead or alive, and may be replaced too, as may the other layers of the same
+/// attachment. A link of Spoke's without an end in the host may be alive: it stays.
 fn is_gone(owner: &Owner, host_end: &IfName) -> Result<bool> {
     match identity::host_link_of(owner.as_str()) {
         Some(link) if link == *host_end => Ok(true),
@@ -378,8 +380,8 @@ fn is_gone(owner: &Owner, host_end: &IfName) -> Result<bool> {
     }
 }
 
-/// Neighbours on one bridge never pass the packet filter: their ports keep them apart. A host's end
-/// that is not ours is left as it is.
+/// Packets between neighbours on one bridge never pass the packet filter: their ports keep them
+/// apart. A host's end that is not Spoke's is left as it is.
 fn isolate(attachment: &Attachment) -> Result<()> {
     let isolated = |part: &Firewall| part.ingress == IngressPolicy::Isolated;
     if !attachment.wiring.firewall.as_ref().is_some_and(isolated) {

@@ -61,9 +61,9 @@ fn of_sandbox(attachment: &Attachment) -> Presence {
     }
 }
 
-/// A link that is gone from a namespace which is still there went with its parent: the container
-/// lives. A namespace that cannot be opened may be mounted where we cannot see it; only another one
-/// at its path proves its end.
+/// A link that is gone from an existing namespace was removed with its parent: the container
+/// exists. A namespace that cannot be opened may be mounted in another mount namespace; only
+/// another one at its path proves its end.
 fn of_single(attachment: &Attachment) -> Presence {
     match is_here(attachment) {
         Err(_) => return Presence::Doubtful,
@@ -82,8 +82,8 @@ fn of_single(attachment: &Attachment) -> Presence {
     }
 }
 
-/// Of a third party's interface, which ends with its namespace, or comes back to the host. One
-/// that its runtime moves bears no mark of ours.
+/// The presence of a third party's interface, which ends with its namespace, or returns to the
+/// host. One that its runtime moves has no mark of Spoke's.
 fn of_external(attachment: &Attachment, external: &ExternalInterface) -> Presence {
     let sandbox = attachment.sandbox.as_ref().map(at_path);
     let is_in_host = || external::is_in_host(external).unwrap_or(true);
@@ -148,8 +148,8 @@ enum AtPath {
     Nothing,
 }
 
-/// Which one it was is not known where the runtime named it before it was there: then one that is
-/// there is no other.
+/// Which one it was is not known where the runtime named it before it was there: then one that
+/// exists is no other.
 fn at_path(sandbox: &Sandbox) -> AtPath {
     let is_same = |netns: &Netns| [0, netns.inode()].contains(&sandbox.inode);
     match Netns::open(&sandbox.path) {
@@ -159,7 +159,7 @@ fn at_path(sandbox: &Sandbox) -> AtPath {
     }
 }
 
-/// Only where somebody else chose the name of the end can another attachment's have it.
+/// Only where a third party chose the name of the end can another attachment's have it.
 pub(crate) fn is_anothers(attachment: &Attachment) -> Result<bool> {
     let Some(LinkKind::Plug(plug)) = attachment.wiring.link.as_ref().map(|link| &link.kind) else {
         return Ok(false);

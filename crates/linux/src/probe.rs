@@ -12,8 +12,8 @@ use crate::plan::PeerPlacement;
 /// On a wire an answer takes less than a millisecond; a host that saves power takes longer.
 const TIMEOUT: Retries = Retries { probes: 3, interval: Duration::from_millis(80) };
 
-/// The attachment's addresses that somebody answers for, over its link which is up. In IPv6 nobody is
-/// asked: who has an address there defends it by itself.
+/// The attachment's addresses for which a host answers, over its link which is up. In IPv6 there is
+/// no request: a host defends its address itself.
 pub(crate) fn answers(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<Vec<IpAddr>> {
     let peer_placement = PeerPlacement::of(attachment)?;
     match (peer_placement.place, sandbox) {

@@ -26,9 +26,9 @@ struct Limits {
     /// The link whose packets are limited.
     device: IfName,
     place: Place,
-    /// What that link sends.
+    /// The limit of what that link sends.
     direct: Option<Rate>,
-    /// What that link receives.
+    /// The limit of what that link receives.
     redirected: Option<Rate>,
     /// Marks the intermediate device.
     mark: String,
@@ -59,7 +59,7 @@ pub(crate) fn lift(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<(
     }
 }
 
-/// The intermediate devices in the host that are the attachment's: ours, and the reference plugin's
+/// The intermediate devices in the host for the attachment: Spoke's, and the reference plugin's
 /// where that made it.
 pub(crate) fn devices(attachment: &Attachment, socket: &mut Socket) -> Result<Vec<IfName>> {
     if attachment.wiring.bandwidth.is_none() {
@@ -157,8 +157,8 @@ impl Limits {
         socket.send(&mut batch)?.into_result()
     }
 
-    /// Redirects what the link receives, unless that is done; a third party's filter would see
-    /// only what ours leaves. One that leads to a device that is gone is nobody's.
+    /// Redirects what the link receives, unless that is done; a third party's filter would see only
+    /// what Spoke's passes. A redirection to a device that is gone has no owner.
     fn redirect(&self, socket: &mut Socket, device: &Link, ifb: u32) -> Result<()> {
         let there = socket.redirections(device.index)?;
         if there.contains(&ifb) {
@@ -204,7 +204,7 @@ impl Limits {
         same(&ifb.name, &socket.disciplines(ifb.index)?, &bucket(rate, device.mtu)?)
     }
 
-    /// Takes away what is as we made it.
+    /// Removes what is unchanged since Spoke made it.
     fn unset(&self, socket: &mut Socket) -> Result<()> {
         let ifb = self.ifb(socket)?;
         let Some(device) = socket.link(At::Name(&self.device))? else {
@@ -267,7 +267,7 @@ fn mark(attachment: &Attachment) -> String {
     Identity::of(&attachment.id).mark(attachment.layer)
 }
 
-/// What the intermediate device is called: as the reference plugin does, or after its mark.
+/// The name of the intermediate device: that of the reference plugin, or one after its mark.
 fn names(attachment: &Attachment, mark: &str) -> Result<[IfName; 2]> {
     let id = &attachment.id;
     let theirs = Sha512::digest(format!("{}{}", id.network, id.container));

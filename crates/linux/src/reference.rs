@@ -1,5 +1,5 @@
 //! What the reference plugins made with nftables for an attachment that has no record: rules in
-//! tables of theirs, known by their comments. (What they made with iptables is in
+//! tables of theirs, identified by their comments. (What they made with iptables is in
 //! [`crate::iptables`].)
 
 use model::{AttachmentId, Layer, Result};

@@ -7,8 +7,8 @@ use netlink::{At, Change, Errno, Links, Socket};
 
 use crate::identity::{GROUP, Users, shim_link};
 
-/// Works on a link, or on what its network shares, while no other process of ours works on one that
-/// shares a VLAN's device: who uses that is read and written in two steps.
+/// Works on a link, or on what its network shares, while no other process of Spoke works on one
+/// that shares a VLAN's device: its users are read and written in two steps.
 pub(crate) fn in_turn<T>(kind: &LinkKind, work: impl FnOnce() -> Result<T>) -> Result<T> {
     if shared_vlan(kind).is_none() {
         return work();
@@ -22,7 +22,7 @@ fn shared_vlan(kind: &LinkKind) -> Option<(&Parent, VlanId)> {
     parent.vlan.map(|vlan| (parent, vlan))
 }
 
-/// Removes it, as far as it is ours and no other network uses it.
+/// Removes it, if it is Spoke's and no other network uses it.
 pub(crate) fn remove(
     network: &NetworkName,
     kind: &LinkKind,
@@ -48,8 +48,8 @@ fn remove_alone(
     if doomed.is_empty() { Ok(()) } else { delete(&doomed) }
 }
 
-/// The devices of VLANs that this network was the last to use. They are found by their users: a
-/// parent that nobody named may be another one by now.
+/// The devices of VLANs that only this network still used. They are found by their users: the
+/// default parent may be another one by now.
 fn left_vlans(network: &NetworkName, socket: &mut Socket) -> Result<Vec<IfName>> {
     let mut left = Vec::new();
     let mut batch = Batch::new();

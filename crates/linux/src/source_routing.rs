@@ -2,8 +2,8 @@
 //! interface leaves through it.
 //!
 //! Each address has a table of its own, with a default route to its gateway and the routes of the
-//! interface, which the main table loses. Where a table is given, it is somebody else's: the rules
-//! lead to it.
+//! interface, which the main table loses. A given table belongs to its giver: only the rules lead
+//! to it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,11 +17,11 @@ use crate::plan;
 
 /// The first table that is given away.
 const FIRST: u32 = 100;
-/// `RT_TABLE_DEFAULT`, `_MAIN` and `_LOCAL`: nobody's.
+/// `RT_TABLE_DEFAULT`, `_MAIN` and `_LOCAL`: reserved.
 const RESERVED: std::ops::RangeInclusive<u32> = 253..=255;
 
-/// Sets up the rules and tables of the addresses that the interface has. Others of this program,
-/// and the reference plugin, wait meanwhile: a free table is looked for.
+/// Sets up the rules and tables of the interface's addresses. Other processes of Spoke, and the
+/// reference plugin, wait meanwhile: a free table is searched.
 pub(crate) fn install(
     attachment: &Attachment,
     addresses: &[InterfaceAddress],
@@ -81,7 +81,7 @@ pub(crate) fn remove(attachment: &Attachment, sandbox: Option<&Netns>) -> Result
     })?
 }
 
-/// What there is in the container.
+/// The state of the container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct View {
     link: u32,
@@ -92,7 +92,7 @@ struct View {
     routes: Vec<Route>,
 }
 
-/// What is to be done, in this order: no packet is without a route in between.
+/// The changes, in this order: no packet is without a route in between.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Plan {
     routes: Vec<Route>,
@@ -143,7 +143,7 @@ impl View {
         ruled.chain(self.routes.iter().map(|route| route.table)).chain(RESERVED).collect()
     }
 
-    /// The table that the address has already, or the first that nobody has.
+    /// The table that the address has already, or the first free one.
     fn table_for(&self, address: IpAddr, taken: &mut BTreeSet<u32>) -> u32 {
         if let Some(table) = self.table_of(address) {
             return table;
@@ -159,7 +159,7 @@ impl View {
         self.rules.iter().find(own).map(|rule| rule.table)
     }
 
-    /// A given table has its routes from whoever gave it, unless gateways are given with it.
+    /// A given table has its routes from its giver, unless gateways are given with it.
     fn routes_for(
         &self,
         wanted: &SourceRouting,
@@ -186,7 +186,7 @@ impl View {
                 Route { table, source, ..way }
             }));
         }
-        // What is reached directly first: the gateways are.
+        // Connected routes first: the gateways are there.
         routes.sort_by_key(|route| route.gateway.is_some());
         routes
     }

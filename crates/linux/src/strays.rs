@@ -1,4 +1,4 @@
-//! What Spoke made in the kernel that no record speaks of.
+//! What Spoke made in the kernel and no record describes.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use netlink::{Link, Links, Socket};
 
 use crate::identity::{self, GROUP, Identity};
 
-/// Interfaces and owner marks of ours, as they are in the kernel.
+/// Interfaces and owner marks of Spoke's in the kernel.
 pub(crate) struct Made {
     links: Vec<Link>,
     marks: Vec<String>,
@@ -20,8 +20,8 @@ impl Made {
         Ok(Self { links: links.into_iter().filter(is_of_container).collect(), marks })
     }
 
-    /// A link lives as long as its container's namespace: it is garbage only where both ends of the
-    /// pair are here, in no container. Elements of a link that is gone are.
+    /// A link exists as long as its container's namespace: it is garbage only where both ends of
+    /// the pair are here, in no container. Elements of a link that is gone are garbage.
     pub(crate) fn strays(self, records: &[Attachment]) -> Vec<(Stray, Presence)> {
         let known: Vec<Identity> = records.iter().map(|record| Identity::of(&record.id)).collect();
         let names: BTreeSet<IfName> = known
@@ -59,14 +59,14 @@ impl Made {
     }
 }
 
-/// Whether it is an end of a pair of ours, or a link of ours that waits for its runtime.
+/// Whether it is an end of a pair of Spoke's, or a link of Spoke's that waits for its runtime.
 fn is_of_container(link: &Link) -> bool {
     let is_pair = link.kind.as_deref() == Some("veth") && link.group == GROUP;
     is_pair || identity::group_of(&link.name) == Some(link.group)
 }
 
-/// Whether the container that elements were made for still has its link. One that got its link
-/// from somebody else, or has one without an end in the host, proves nothing.
+/// Whether the container of the elements still has its link. A container whose link a third party
+/// made, or has no end in the host, proves nothing.
 fn presence_of(mark: &str, links: &BTreeSet<&IfName>) -> Presence {
     let host_link = identity::host_link_of(mark);
     match host_link.is_some_and(|link| links.contains(&link)) {

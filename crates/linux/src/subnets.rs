@@ -1,4 +1,4 @@
-//! Which subnets this host is connected to, and who else uses any.
+//! The subnets of this host, and other users of subnets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,8 +10,7 @@ use netlink::{Link, Links, Route, Socket};
 
 use crate::identity::GROUP;
 
-/// A directly routed prefix that is shorter is no subnet: somebody sends half the world through a
-/// tunnel.
+/// A shorter connected prefix is no subnet: it comes from a tunnel for most of the address space.
 const SHORTEST: [u8; 2] = [8, 32];
 
 /// The subnets that the host is directly connected to, its containers' included; those of its
@@ -24,7 +23,7 @@ pub(crate) fn connected(socket: &mut Socket) -> Result<Vec<IpNet>> {
     Ok(nets.into_iter().filter(|net| !is_link_local(net)).collect())
 }
 
-/// The subnets in use on this host by others than Spoke, and where its routes lead to, each once and
+/// The subnets in use on this host outside Spoke, and the destinations of its routes, each once and
 /// with its user. Default routes and link-local addresses use none.
 ///
 /// # Errors
@@ -48,8 +47,8 @@ pub fn occupied() -> Result<Vec<Occupied>> {
     Ok(reported.map(|(net, by)| Occupied { net, by }).collect())
 }
 
-/// What the kernel says of links, their addresses' subnets, and routes that are not default ones.
-/// Loopback devices are left out.
+/// The kernel's links, their addresses' subnets, and routes that are not default ones. Loopback
+/// devices are left out.
 struct Host {
     links: BTreeMap<u32, Link>,
     addresses: Vec<(u32, IpNet)>,
@@ -104,7 +103,7 @@ fn by_route(route: &Route, link: Option<&IfName>) -> String {
     }
 }
 
-/// Whose the link is, as far as its name says.
+/// The owner of the link, by its name.
 fn holder(link: &Link) -> String {
     let name = link.name.as_str();
     let is_bridge = link.kind.as_deref() == Some("bridge");

@@ -1,8 +1,8 @@
 //! Tuning of a container's interface: kernel parameters and attributes of the link.
 //!
-//! What the attributes were before is kept in a file, in the place and form of the reference
-//! plugin `tuning`, so that either can undo what the other did. Kernel parameters vanish with
-//! their namespace and are not restored, as there.
+//! The previous attributes are kept in a file, in the place and form of the reference plugin
+//! `tuning`, so that either can undo what the other did. Kernel parameters end with their namespace
+//! and are not restored, as there.
 
 use std::path::Path;
 
@@ -47,14 +47,16 @@ pub(crate) fn tune(tuning: &Tuning, ifname: &IfName, sandbox: &Netns) -> Result<
     })?
 }
 
-/// Gives the interface back what it was before, as far as that is known and possible, and forgets
-/// it. As with the reference plugin nothing of this keeps a container from going: the interface
-/// mostly goes with it.
+/// Gives the interface its previous attributes, as far as they are known and possible, and removes
+/// the file. As with the reference plugin no failure here blocks a detach: the interface mostly
+/// goes with its container.
 pub(crate) fn untune(tuning: &Tuning, ifname: &IfName, sandbox: Option<&Netns>) -> Result<()> {
     let Some(backup) = &tuning.backup else { return Ok(()) };
     if let (Some(before), Some(sandbox)) = (kept(backup), sandbox) {
+        // A failure must not block a detach: the interface goes with its container.
         let _ = sandbox.enter(|| restore(&before, ifname));
     }
+    // Mostly there is none.
     let _ = std::fs::remove_file(backup);
     Ok(())
 }
@@ -64,6 +66,7 @@ fn restore(before: &Before, ifname: &IfName) -> Result<()> {
     let mut socket = Socket::route()?;
     let Some(link) = socket.link(At::Name(ifname))? else { return Ok(()) };
     for attribute in before.changes() {
+        // The other attributes are tried all the same.
         let _ = change(&mut socket, &link, &[attribute]);
     }
     Ok(())
@@ -89,8 +92,8 @@ pub(crate) fn check(tuning: &Tuning, ifname: &IfName, sandbox: &Netns) -> Result
     })?
 }
 
-/// In the reference plugin's words; the length of a queue and all-multicast mode it tells as addresses
-/// in its memory.
+/// In the reference plugin's words; it prints the length of a queue and all-multicast mode as
+/// addresses in its memory.
 fn difference(tuning: &Tuning, link: &Link, ifname: &IfName) -> Option<String> {
     let flags = link.flags;
     let mac = tuning.mac.filter(|mac| link.mac != Some(*mac)).map(|mac| {
@@ -175,7 +178,7 @@ fn keep(path: &Path, before: &Before) -> Result<()> {
     file::replace(path, &unfinished, &text).map_err(|error| Error::os(doing(), error))
 }
 
-/// What is no regular file, or too large, or cannot be read restores nothing.
+/// A file that is not regular, too large or unreadable restores nothing.
 fn kept(path: &Path) -> Option<Before> {
     serde_json::from_slice(&file::read(path, LARGEST).ok()?).ok()
 }

@@ -20,7 +20,7 @@ pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
     let mut socket = Socket::route()?;
     let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
     let mut links = Vec::new();
-    // Where the container's end went, nobody can say whose runtime moves and names it.
+    // In the namespace of the container's end it is unknown which runtime moves and names it.
     let is_handed = external::of(attachment).is_some();
     let stays = |known: &&Interface| {
         known.place == Place::Host && !is_guest_link(&known.name) && !is_handed
@@ -78,7 +78,7 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
             return loopback(&mut socket);
         }
         let device = plan::device(attachment);
-        // What begins with a prefix has a name that only the result tells.
+        // For a name with a prefix only the result has the full name.
         let is_external = external::of(attachment).is_some();
         let is_own = |known: &&Interface| {
             known.place == Place::Sandbox && (is_external || known.name == *device)
@@ -99,7 +99,7 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
     })?
 }
 
-/// A default route is there where the attachment leads its sandbox out.
+/// A default route exists where the attachment is its sandbox's default gateway.
 fn expected(attachment: &Attachment, routes: &[Route]) -> Vec<Route> {
     let is_there =
         |route: &&Route| !route.is_default() || is_gateway(attachment, Family::of(&route.dst));
@@ -171,7 +171,7 @@ fn addresses(
     Ok(())
 }
 
-/// The reference plugins leave attributes of routes out, and look only where these lead.
+/// The reference plugins leave attributes of routes out, and compare only their destinations.
 fn routes(socket: &mut Socket, wanted: &[Route], is_ours: bool) -> Result<()> {
     for family in [Family::V4, Family::V6] {
         let mut ours = wanted.iter().filter(|route| Family::of(&route.dst) == family).peekable();

@@ -7,13 +7,13 @@ use netlink::{At, Errno, Link, Links, Socket};
 use crate::identity::{GROUP, VLAN_GATEWAY};
 use crate::plan::port::{gateway_device, gateway_port, vlan_of_gateway};
 
-/// The ports of a bridge that somebody is behind.
+/// The ports of a bridge that are in use.
 pub(crate) fn used_ports(bridge: &Link, socket: &mut Socket) -> Result<Vec<Link>> {
     let ports = socket.links(Links { kind: None, master: Some(bridge.index) })?;
     Ok(ports.into_iter().filter(|port| port.group != VLAN_GATEWAY).collect())
 }
 
-/// Removes every VLAN's gateway of a bridge of ours.
+/// Removes every VLAN's gateway of a bridge of Spoke's.
 pub(crate) fn remove_all(bridge: &Link, socket: &mut Socket) -> Result<()> {
     let ports = socket.links(Links { kind: None, master: Some(bridge.index) })?;
     let mut batch = Batch::new();
@@ -23,8 +23,8 @@ pub(crate) fn remove_all(bridge: &Link, socket: &mut Socket) -> Result<()> {
     socket.send(&mut batch)?.except(Errno::NODEV).into_result()
 }
 
-/// Removes the gateway of a network's VLAN from a third party's bridge, once nobody of ours is
-/// behind that.
+/// Removes the gateway of a network's VLAN from a third party's bridge, once no container of
+/// Spoke's is behind it.
 pub(crate) fn remove_own(wanted: &Bridge, bridge: &Link, socket: &mut Socket) -> Result<()> {
     if vlan_of_gateway(wanted).is_none() {
         return Ok(());

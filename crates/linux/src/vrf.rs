@@ -9,9 +9,9 @@ use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
 use netlink::{At, Errno, Existing, Link, Links, Netns, NewAddress, Route, Socket, TIMEOUT, Turn};
 
-/// `RT_TABLE_DEFAULT`, `_MAIN` and `_LOCAL`: nobody's.
+/// `RT_TABLE_DEFAULT`, `_MAIN` and `_LOCAL`: reserved.
 const RESERVED: std::ops::RangeInclusive<u32> = 253..=255;
-/// How often a VRF is looked for that somebody else makes or removes at the same time.
+/// How often a VRF is searched that another process makes or removes at the same time.
 const ATTEMPTS: usize = 8;
 
 /// Puts the interface into the VRF, which is made if it is missing, with its addresses and routes.
@@ -82,7 +82,7 @@ fn ensure(socket: &mut Socket, wanted: &Vrf) -> Result<netlink::Vrf> {
     Err(Error::try_again(format!("VRF {} keeps being removed by somebody else", wanted.name)))
 }
 
-/// What is to be done about the VRF itself.
+/// The change of the VRF itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Decision {
     Join(netlink::Vrf),
@@ -111,7 +111,7 @@ fn find(there: &[netlink::Vrf], name: &IfName) -> Option<netlink::Vrf> {
     there.iter().find(|vrf| vrf.name == *name).cloned()
 }
 
-/// Something else of that name is in the way for good.
+/// Something else of that name is in the way permanently.
 fn make(socket: &mut Socket, name: &IfName, table: u32) -> Result<()> {
     let mut batch = Batch::new();
     batch.new_vrf(name, table);
@@ -126,7 +126,7 @@ fn make(socket: &mut Socket, name: &IfName, table: u32) -> Result<()> {
     }
 }
 
-/// The kernel takes the interface down and up again: what it loses by that is given back.
+/// The kernel takes the interface down and up again: what it loses by that is released.
 fn enslave(socket: &mut Socket, link: &Link, vrf: &netlink::Vrf) -> Result<()> {
     let before = socket.addresses(Some(link.index))?;
     let routes = routes(socket, link.index)?;
@@ -168,7 +168,7 @@ fn routes(socket: &mut Socket, link: u32) -> Result<Vec<Route>> {
     Ok(routes)
 }
 
-/// IPv6 addresses do not survive that the interface goes down. Nobody can have taken them since.
+/// IPv6 addresses are lost when the interface goes down. They cannot have been taken since.
 fn lost_addresses(before: &[Address], after: &[Address]) -> Vec<NewAddress> {
     let is_there = |lost: &Address| after.iter().any(|there| there.address == lost.address);
     let lost = before.iter().filter(|address| !is_there(address));

@@ -49,7 +49,7 @@ pub struct InterfaceAddress {
 pub struct Route {
     /// Where to.
     pub dst: IpNet,
-    /// Through whom; the gateway of the same family where none is given.
+    /// The next hop. Without one, the gateway of the same family.
     pub via: Option<IpAddr>,
     /// Path MTU in bytes (CNI 1.1.0).
     pub mtu: Option<u32>,
@@ -69,13 +69,14 @@ impl Route {
         Self { dst, via, mtu: None, advmss: None, priority: None, table: None, scope: None }
     }
 
-    /// Whether it leads everything of its family, in the main table, somewhere.
+    /// Whether it is a default route: every destination of its family, in the main table, with a
+    /// next hop.
     pub fn is_default(&self) -> bool {
         self.dst.prefix_len() == 0 && self.table.is_none_or(|table| table == MAIN || table == 0)
     }
 }
 
-/// What a container should resolve names with (resolv.conf(5)).
+/// The resolver configuration of a container (resolv.conf(5)).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dns {
     /// Servers in order of preference.
@@ -88,7 +89,7 @@ pub struct Dns {
     pub options: Vec<String>,
 }
 
-/// What an attachment became.
+/// The result of an attach.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attached {
     /// Those in the host first.
@@ -97,14 +98,13 @@ pub struct Attached {
     pub addresses: Vec<InterfaceAddress>,
     /// Those of the container.
     pub routes: Vec<Route>,
-    /// What it should resolve names with.
+    /// The resolver configuration for the container.
     pub dns: Dns,
-    /// Whether the sandbox is to get no other way out although this is none (libnetwork's
+    /// Whether the sandbox is to get no other default route although this is none (libnetwork's
     /// `DisableGatewayService`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_in: bool,
-    /// What the name of the interface is to begin with, where its runtime names it (libnetwork's
-    /// `DstPrefix`).
+    /// The prefix of the interface's name, where the runtime names it (libnetwork's `DstPrefix`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<IfName>,
 }

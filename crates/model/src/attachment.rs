@@ -16,7 +16,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Timestamp(pub u64);
 
-/// Who an attachment is: everything that it has in the kernel is named after this.
+/// The identity of an attachment. The names of everything that it has in the kernel derive from it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AttachmentId {
     /// The network.
@@ -40,7 +40,7 @@ impl fmt::Display for AttachmentId {
 pub enum Layer {
     /// The interface, with everything that was asked for together with it.
     Link,
-    /// Only addresses, for a main plugin that is not ours.
+    /// Only addresses, where a third-party plugin makes the link.
     Address,
     /// Only published ports.
     Publish,
@@ -84,7 +84,7 @@ impl Layer {
     }
 }
 
-/// What the dataplane does for an attachment. Each part that is present is made on attach and
+/// What the dataplane makes for an attachment. Each part that is present is made on attach and
 /// undone on detach.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wiring {
@@ -118,8 +118,8 @@ impl Wiring {
         self.link.as_ref().is_some_and(|link| matches!(link.kind, LinkKind::Remote(_)))
     }
 
-    /// Who reaches it by a route; nothing is decided where everything of it is reached in that way
-    /// ([`crate::LinkKind::is_direct`]).
+    /// Which clients reach it by a route. It has no effect where everything of it is reached in
+    /// that way ([`crate::LinkKind::is_direct`]).
     pub fn passage(&self) -> &Passage {
         let is_direct = |family: Family| self.is_direct(family);
         match &self.firewall {
@@ -144,10 +144,11 @@ impl Wiring {
         [Family::V4, Family::V6].into_iter().filter(is_let).collect()
     }
 
-    /// Where the addresses must be unique that somebody else chooses: a cloud's network is not
-    /// routed by this host, and another one may have the same subnet. Nor is a remote driver's as
-    /// far as anybody can tell: where its packets go is its own affair, and libnetwork lets two such
-    /// networks have one subnet. On a link of the kernel's this host does route them, whoever chose.
+    /// The address space in which addresses must be unique that Spoke does not choose. This host
+    /// does not route a cloud's network, and another network may have the same subnet. The same
+    /// holds for a remote driver: Spoke does not know where its packets go, and libnetwork lets two
+    /// such networks have one subnet. A link of the kernel is routed by this host, whatever chose
+    /// the address.
     pub fn space(&self, network: &NetworkName) -> Space {
         match self.link.as_ref().map(|link| &link.kind) {
             Some(LinkKind::Neutron(_) | LinkKind::Remote(_)) => Space::Network(network.clone()),
@@ -155,7 +156,8 @@ impl Wiring {
         }
     }
 
-    /// Whether whoever makes the link chooses its addresses too, and tells them when it is made.
+    /// Whether the maker of the link chooses the addresses too, and returns them when the link is
+    /// made.
     pub fn chooses_addresses(&self) -> bool {
         matches!(
             self.link.as_ref().map(|link| &link.kind),
@@ -164,7 +166,7 @@ impl Wiring {
     }
 }
 
-/// Who completes an interface inside its sandbox.
+/// Which side completes an interface inside its sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Handoff {
@@ -190,7 +192,7 @@ pub struct Sandbox {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Runtime {
-    /// A CNI runtime that does not tell its name.
+    /// A CNI runtime that does not give its name.
     Cni,
     /// Podman.
     Podman,
@@ -217,7 +219,7 @@ impl fmt::Display for Runtime {
     }
 }
 
-/// A process of this boot; the start time tells it from a later one with the same id.
+/// A process of this boot. The start time distinguishes it from a later one with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Its id.
@@ -226,21 +228,21 @@ pub struct Process {
     pub start: u64,
 }
 
-/// Where an attachment stands. The record exists before its first side effect and until after
-/// the last one is undone.
+/// The phase of an attachment. The record exists before its first side effect and until after the
+/// last one is undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Known, with its addresses, and not in a container yet (libnetwork: created, not joined).
     Reserved,
-    /// Being made by this process; anybody's once that is dead.
+    /// This process makes it. After that process's death any other one may take it over.
     Attaching {
         /// The process at work.
         by: Process,
     },
     /// Complete.
     Attached(Attached),
-    /// Being removed by this process; whoever comes after its death goes on.
+    /// This process removes it. After that process's death any other one may continue.
     Detaching {
         /// The process at work.
         by: Process,
@@ -253,72 +255,72 @@ pub enum Phase {
 /// The record of one layer of an attachment. Detaching needs nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// Whose it is.
+    /// Its identity.
     pub id: AttachmentId,
     /// Which part of it this is.
     pub layer: Layer,
-    /// Who asked for it.
+    /// The runtime that asked for it.
     pub runtime: Runtime,
-    /// The container's lasting name, where the runtime tells one.
+    /// The container's lasting name, where the runtime gives one.
     pub owner: Option<OwnerName>,
-    /// When the attachment was begun.
+    /// When the attachment began.
     pub since: Timestamp,
     /// The container's namespace.
     pub sandbox: Option<Sandbox>,
-    /// Who completes its interface.
+    /// Which side completes its interface.
     #[serde(default)]
     pub handoff: Handoff,
     /// Which of the network's ids it was made under, where its runtime has ids.
     #[serde(default)]
     pub alias: Option<AliasId>,
-    /// What its reservation asked for, where a join has put something else into the wiring.
+    /// The options of its reservation, where a join has put others into the wiring.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(alias = "wish")]
     pub spec: Option<Spec>,
-    /// Whose call made it, where that named other networks than its own.
+    /// The call that made it, where that call named other networks than this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// The process that completed it, where that has to tell its caller by itself: until the store
-    /// knows that it did, another call may complete it again.
+    /// The process that completed it, where that process reports to the caller. Until the store
+    /// knows of the report, another call may complete it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub teller: Option<Process>,
-    /// Its part in leading a sandbox of ours out, where Spoke itself decides on that among all
-    /// interfaces there.
+    /// Its role for the default route of a sandbox, where Spoke decides on that route among all
+    /// interfaces of the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(alias = "lead")]
     pub gateway_role: Option<GatewayRole>,
-    /// What it is called on its network besides the container's name.
+    /// Its names on its network, besides the container's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<HostName>,
-    /// What its interface has besides `addresses`; nobody hands these out.
+    /// Link-local addresses of its interface, besides `addresses`. They are not leased.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub link_local: Vec<LinkLocal>,
-    /// What its user says of it.
+    /// Its user's labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
-    /// Whether it was made apart from any sandbox, or has left one, and is its user's to remove
-    /// (libnetwork's Endpoint): then a durable record of it is there too.
+    /// Whether its user created it apart from a sandbox, or let it leave one (libnetwork's
+    /// Endpoint). Then only the user removes it, and a durable record exists too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
-    /// What the dataplane does for it.
+    /// What the dataplane makes for it.
     pub wiring: Wiring,
-    /// Who hands out its addresses.
+    /// The source of its addresses.
     pub ipam: Ipam,
-    /// The addresses that the book holds for it.
+    /// The addresses that the store holds for it.
     pub leases: Vec<Lease>,
-    /// The addresses that its wiring is about, from whomever they come.
+    /// The addresses of its interface, from any source.
     pub addresses: Vec<InterfaceAddress>,
     /// The routes in its namespace.
     pub routes: Vec<Route>,
-    /// What it should resolve names with.
+    /// The resolver configuration of its container.
     pub dns: Dns,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
 }
 
 impl Attachment {
     /// Whether a third-party Docker plugin maps the published ports: it does where it named a
-    /// way out, as in libnetwork.
+    /// default route, as in libnetwork.
     pub fn is_published_by_plugin(&self) -> bool {
         match &self.phase {
             Phase::Attached(attached) if self.wiring.is_remote() => {
@@ -328,7 +330,8 @@ impl Attachment {
         }
     }
 
-    /// What the user calls the container: its lasting name, or else the id that its runtime gave it.
+    /// The container's name for the user: its lasting name, or else the id that its runtime gave
+    /// it.
     pub fn container_name(&self) -> String {
         match &self.owner {
             Some(owner) => owner.to_string(),
@@ -371,7 +374,7 @@ impl Attachment {
         }
     }
 
-    /// The first of its addresses of either family: where published ports lead.
+    /// The first of its addresses of the family: the destination of published ports.
     pub fn first(&self, family: Family) -> Option<IpNet> {
         self.addresses.iter().map(|held| held.address).find(|net| Family::of(net) == family)
     }
@@ -402,7 +405,7 @@ impl Attachment {
         }
     }
 
-    /// What its reservation asked for.
+    /// The options of its reservation.
     pub fn spec(&self) -> Spec {
         self.spec.clone().unwrap_or_else(|| Spec {
             name: self.wiring.link.as_ref().and_then(|link| link.name.clone()),
@@ -411,15 +414,15 @@ impl Attachment {
         })
     }
 
-    /// Puts back what its reservation asked for.
+    /// Restores what its reservation asked for.
     pub fn undecide(&mut self) {
         let Some(spec) = self.spec.take() else { return };
         self.decide(spec.name, spec.sysctls);
         self.wiring.publish = spec.publish;
     }
 
-    /// What the sandbox is called in which it is, or is to be. That of several endpoints is called as whoever
-    /// joined them says.
+    /// The name of its sandbox. The sandbox of several endpoints has the name that the joining call
+    /// gave.
     pub fn sandbox_name(&self) -> &ContainerId {
         let said =
             self.gateway_role.as_ref().and_then(|gateway_role| gateway_role.sandbox.as_ref());
@@ -462,10 +465,10 @@ impl Origin {
     }
 }
 
-/// What a reservation asks for and a join decides.
+/// The options that a reservation asks for and a join decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
-    /// What the interface is to be called in the sandbox; any name where none is given.
+    /// The name of the interface in the sandbox. Without one, any name.
     pub name: Option<IfName>,
     /// Kernel parameters to set there, before the interface's name is known.
     pub sysctls: Vec<Sysctl>,

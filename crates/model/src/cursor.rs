@@ -1,4 +1,4 @@
-//! Where a pool's search for a free address goes on.
+//! Where a pool's search for a free address continues.
 
 use std::net::IpAddr;
 
@@ -10,40 +10,40 @@ use crate::address::{next_address, previous_address};
 /// So many freed addresses of a range are remembered one by one.
 const REMEMBERED: usize = 256;
 
-/// Where a pool's search for a free address goes on. A hint: who holds an address is written
-/// elsewhere, and a cursor that is lost or wrong costs time and order, never an address.
+/// The point from which a pool's search for a free address continues. It is a hint: leases are
+/// recorded elsewhere, and a cursor that is lost or wrong costs time and order, never an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cursor {
-    /// The address that was handed out last: [`crate::Order::NextAfterLast`] goes on after it.
+    /// The address that was allocated last: [`crate::Order::NextAfterLast`] continues after it.
     pub at: IpAddr,
-    /// What is known of each range, for [`crate::Order::LowestFree`]; nothing in pools that have
-    /// the other order.
+    /// What is known of each range, for [`crate::Order::LowestFree`]. Empty in pools with the other
+    /// order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub floors: Vec<Floor>,
 }
 
-/// What is known of a range from its beginning up to one of its addresses.
+/// Which addresses of a range are free, from its beginning up to one address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Floor {
     /// Of all addresses up to this one, only those in `freed` can be free.
     pub at: IpAddr,
-    /// Given back since they were handed out, ascending.
+    /// Released since they were allocated, ascending.
     pub freed: Vec<IpAddr>,
 }
 
 impl Cursor {
-    /// After the first address that was handed out.
+    /// After the first address that was allocated.
     pub fn new(at: IpAddr) -> Self {
         Self { at, floors: Vec::new() }
     }
 
-    /// What is known of the range.
+    /// The floor of the range.
     pub fn floor(&self, range: &Range) -> Option<&Floor> {
         self.floors.iter().find(|floor| range.contains(floor.at))
     }
 
-    /// `address` of `range` was handed out, after a search that found no free address from `from`
-    /// up to it.
+    /// `address` of `range` was allocated, after a search that found no free address from `from` up
+    /// to it.
     pub fn note_taken(&mut self, range: &Range, from: IpAddr, address: IpAddr) {
         self.at = address;
         match self.floors.iter_mut().find(|floor| range.contains(floor.at)) {
@@ -61,7 +61,7 @@ impl Cursor {
         }
     }
 
-    /// `address` of `range` was given back. Whether there is anything new in that.
+    /// `address` of `range` was released. Whether there is anything new in that.
     pub fn note_freed(&mut self, range: &Range, address: IpAddr) -> bool {
         let known = self.floors.iter_mut().find(|floor| range.contains(floor.at));
         let Some(floor) = known.filter(|floor| address <= floor.at) else { return false };

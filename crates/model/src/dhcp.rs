@@ -1,10 +1,10 @@
-//! Addresses that a DHCP server hands out.
+//! Addresses that a DHCP server allocates.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What is asked of a DHCP server, through the daemon that keeps leases alive (RFC 2131).
+/// The request to a DHCP server, sent by the daemon that renews leases (RFC 2131).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dhcp {
     /// Where the daemon listens.
@@ -15,7 +15,7 @@ pub struct Dhcp {
     pub skip: Vec<u8>,
     /// Options that are sent.
     pub provide: Vec<DhcpOption>,
-    /// The metric of the routes that the server tells; the kernel's default where none is given.
+    /// The metric of the server's routes. Without one, the kernel's default.
     pub priority: Option<u32>,
 }
 
@@ -24,6 +24,6 @@ pub struct Dhcp {
 pub struct DhcpOption {
     /// Its number.
     pub code: u8,
-    /// What it says, at most 255 bytes.
+    /// Its value, at most 255 bytes.
     pub value: Vec<u8>,
 }

@@ -8,7 +8,8 @@ use crate::Fact;
 /// The result of everything that can fail in Spoke.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a front end branches on. Each front end maps every kind once, in one exhaustive match.
+/// The kinds that a front end branches on. Each front end maps every kind once, in one exhaustive
+/// match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The configuration or a parameter is wrong; the same call will fail again.
@@ -17,7 +18,7 @@ pub enum Kind {
     Unsupported,
     /// The network or container is unknown. Never returned by a deletion.
     NotFound,
-    /// An address, a port or a name is taken; the sentence says by whom.
+    /// An address, a port or a name is taken; the sentence names the holder.
     Conflict,
     /// The pool is full.
     Exhausted,
@@ -31,7 +32,7 @@ pub enum Kind {
     Bug,
 }
 
-/// What failed, on which object, and what to do about it.
+/// A sentence that says what failed, on which object, and what to do.
 #[derive(Debug)]
 pub struct Error {
     kind: Kind,
@@ -109,14 +110,14 @@ impl Error {
         self
     }
 
-    /// Says what it is about, for front ends that tell that in words of others.
+    /// Adds a fact, for front ends whose messages have a prescribed form.
     #[must_use]
     pub fn about(mut self, fact: Fact) -> Self {
         self.fact = Some(Box::new(fact));
         self
     }
 
-    /// What it is about, where that was said.
+    /// The fact that was added, if one was.
     pub fn fact(&self) -> Option<&Fact> {
         self.fact.as_deref()
     }
@@ -133,7 +134,7 @@ impl Error {
         self.status
     }
 
-    /// What to branch on.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.kind
     }

@@ -1,5 +1,5 @@
-//! What an error is about, for front ends that have to tell it in words which others gave it: the CNI
-//! reference plugins' messages are compared by programs.
+//! Facts that an error carries, for front ends whose messages have a prescribed form: programs
+//! compare the messages of the CNI reference plugins.
 
 use std::net::IpAddr;
 
@@ -7,23 +7,23 @@ use ipnet::IpNet;
 
 use crate::{Device, IfName, Mac, Route};
 
-/// What is wrong, apart from any sentence.
+/// The fact behind an error, apart from any sentence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fact {
     /// Exactly these words are expected, after what was being done.
     Words(String),
     /// Exactly these words are expected, whatever was being done.
     Whole(String),
-    /// The attachment is there already.
+    /// The attachment exists already.
     Attached {
         /// Its first address from a range set.
         first: Option<IpAddr>,
-        /// What was wanted of a range set, and the set's ranges.
+        /// The requested address of a range set, and the set's ranges.
         wanted: Option<Wanted>,
         /// The host's end, where it is a pair.
         peer: Option<IfName>,
     },
-    /// A wanted address is somebody else's.
+    /// A requested address has another holder.
     Held(Wanted),
     /// A range set has no free address.
     Full {
@@ -40,9 +40,9 @@ pub enum Fact {
     OtherMac {
         /// The interface.
         name: IfName,
-        /// What it has.
+        /// The hardware address that it has.
         is: Mac,
-        /// What it should have.
+        /// The hardware address that it should have.
         wanted: Mac,
     },
     /// An interface lacks an address.

@@ -84,8 +84,8 @@ impl Labels {
         Self::of(labels.collect::<Result<Vec<_>>>()?)
     }
 
-    /// What is said among options under keys that begin with [`LABEL_PREFIX`], and the other options. Fails
-    /// with `Invalid` where one is no label.
+    /// Splits options into labels, whose keys begin with [`LABEL_PREFIX`], and the other options.
+    /// Fails with `Invalid` on a label that is not valid.
     pub fn split(options: &BTreeMap<String, String>) -> Result<(Self, BTreeMap<String, String>)> {
         let mut rest = options.clone();
         let mut labels = Vec::new();
@@ -180,12 +180,21 @@ mod tests {
     fn what_is_no_label_is_refused() {
         let long = "k".repeat(257);
         for wrong in ["", "=", "=v", "a b=1", "a\u{1b}=1", "a=\u{1b}[2J", "a=1\n2", long.as_str()] {
-            assert!(wrong.parse::<Label>().is_err(), "{wrong:?}");
-            assert!(wrong.parse::<LabelFilter>().is_err(), "{wrong:?}");
+            assert_eq!(
+                wrong.parse::<Label>().unwrap_err().kind(),
+                crate::Kind::Invalid,
+                "{wrong:?}"
+            );
+            assert_eq!(
+                wrong.parse::<LabelFilter>().unwrap_err().kind(),
+                crate::Kind::Invalid,
+                "{wrong:?}"
+            );
         }
         let many: Vec<String> = (0..=MOST).map(|number| format!("k{number}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        assert!(labels(&many).is_err() && labels(&many[1..]).is_ok());
+        assert_eq!(labels(&many).unwrap_err().kind(), crate::Kind::Invalid);
+        assert!(labels(&many[1..]).is_ok());
     }
 
     proptest! {

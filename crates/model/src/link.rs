@@ -49,9 +49,9 @@ impl fmt::Display for Mtu {
 /// The interface that an attachment gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// What is at its other end.
+    /// The other end.
     pub kind: LinkKind,
-    /// What the container's end is called; as the attachment says where none is given.
+    /// The name of the container's end. Without one, the attachment's.
     #[serde(default)]
     pub name: Option<IfName>,
     /// The container end's address; derived from the attachment's identity where none is wanted.
@@ -60,7 +60,7 @@ pub struct Link {
     pub mtu: Option<Mtu>,
 }
 
-/// What is at the other end of a container's interface.
+/// The other end of a container's interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkKind {
@@ -86,7 +86,7 @@ pub enum LinkKind {
     Chain(PluginChain),
     /// A network of OpenStack Neutron.
     Neutron(Box<NeutronLink>),
-    /// Whatever somebody else connects the host's end to.
+    /// A host's end that a third party connects.
     Plug(Plug),
     /// A network of a Docker network third-party plugin.
     Remote(Box<RemoteLink>),
@@ -104,7 +104,7 @@ impl LinkKind {
         self.bridge().is_some_and(is_direct) || matches!(self, LinkKind::Ptp(ptp) if ptp.direct)
     }
 
-    /// What is the same for all links of the kind. This is the one place where every kind has a line.
+    /// The traits of the kind. This is the one place where every kind has a line.
     pub fn traits(&self) -> LinkTraits {
         let (name, form, device) = match self {
             LinkKind::Bridge(_) => ("bridge", Form::Pair, Some("veth")),
@@ -143,8 +143,9 @@ impl LinkKind {
         }
     }
 
-    /// Whether ports of the host can lead to the container: by this host's packet filter, wherever
-    /// the host has a way to it, or by whoever makes the link. Others are on a segment past the host.
+    /// Whether ports of the host can lead to the container: through this host's packet filter,
+    /// where the host has a route to the container, or through the maker of the link. Other
+    /// containers are on a segment beyond the host.
     pub fn has_ports(&self) -> bool {
         matches!(self.traits().form, Form::Pair | Form::Foreign)
     }
@@ -155,27 +156,27 @@ impl LinkKind {
     }
 }
 
-/// What is the same for all links of a kind.
+/// The common properties of all links of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkTraits {
-    /// What lists call it.
+    /// Its name in lists.
     pub name: &'static str,
-    /// What it is, seen from this host.
+    /// Its form on this host.
     pub form: Form,
-    /// What the kernel calls the driver of its device; none where it makes none.
+    /// The kernel's name of its device's driver; `None` where it makes no device.
     pub device: Option<&'static str>,
 }
 
-/// What a link is, seen from this host.
+/// The form of a link on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A pair, with one end in the host's namespace.
     Pair,
     /// One device, made for the container, without an end in the host.
     Single,
-    /// A device that is there before the container and stays after it.
+    /// A device that exists before the container and stays after it.
     Lent,
-    /// What CNI plugins, Neutron or a Docker plugin make.
+    /// A link that CNI plugins, Neutron or a Docker plugin make.
     Foreign,
 }
 
@@ -188,7 +189,7 @@ pub struct Ptp {
     pub direct: bool,
 }
 
-/// What a network's bridge is called where nobody says: `sp-` and the network's name, or a hash of
+/// The name of a network's bridge where none is given: `sp-` and the network's name, or a hash of
 /// it where that is too long for a device.
 pub fn bridge_name(network: &NetworkName) -> Result<IfName> {
     format!("sp-{network}").parse().or_else(|_: Error| {

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// Names longer than this are refused: every name must fit into a file name with room to spare.
 const LONGEST: usize = 200;
 
-/// What a type with a text in it, which parses it, has besides: to and from a string, and to be shown.
+/// The conversions of a parsed text type: from a string, to a string, and to be shown.
 macro_rules! as_text {
     ($name:ident) => {
         impl TryFrom<String> for $name {
@@ -66,11 +66,11 @@ name!(
     NetworkName, "network name", identifier
 );
 name!(
-    /// What a runtime calls a container: `[A-Za-z0-9][A-Za-z0-9_.-]*` (CNI 1.0.0 §2).
+    /// A runtime's name of a container: `[A-Za-z0-9][A-Za-z0-9_.-]*` (CNI 1.0.0 §2).
     ContainerId, "container id", identifier
 );
 name!(
-    /// What a runtime calls a network in its own book: `[A-Za-z0-9][A-Za-z0-9_.-]*`.
+    /// A runtime's own id of a network: `[A-Za-z0-9][A-Za-z0-9_.-]*`.
     AliasId, "network id", identifier
 );
 name!(
@@ -78,7 +78,7 @@ name!(
     PluginName, "plugin type", identifier
 );
 name!(
-    /// What a Docker plugin is called: the base name of its socket or description, never a path.
+    /// The name of a Docker plugin: the base name of its socket or description, never a path.
     DriverName, "driver name", identifier
 );
 name!(
@@ -170,7 +170,11 @@ mod tests {
     #[test]
     fn refuses_what_could_be_a_path() {
         for bad in ["", "/", "..", "a/b", "-x", ".hidden", "a b", "a\0"] {
-            assert!(bad.parse::<NetworkName>().is_err(), "{bad:?}");
+            assert_eq!(
+                bad.parse::<NetworkName>().unwrap_err().kind(),
+                crate::Kind::Invalid,
+                "{bad:?}"
+            );
         }
         for bad in [
             "",
@@ -186,7 +190,7 @@ mod tests {
             "all",
             "default",
         ] {
-            assert!(bad.parse::<IfName>().is_err(), "{bad:?}");
+            assert_eq!(bad.parse::<IfName>().unwrap_err().kind(), crate::Kind::Invalid, "{bad:?}");
         }
     }
 

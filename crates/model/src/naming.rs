@@ -1,4 +1,4 @@
-//! What sandboxes are called, and what they resolve names with.
+//! Host names of sandboxes, and their resolver configuration.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ const LONGEST_LABEL: usize = 63;
 /// The longest option of a resolver; resolv.conf(5) knows none of half of it.
 const LONGEST_OPTION: usize = 64;
 
-/// What every hosts file gives to the host itself.
+/// The names that every hosts file gives to the host itself.
 const OWN: [&str; 6] = [
     "ip6-allnodes",
     "ip6-allrouters",
@@ -35,7 +35,7 @@ const OWN: [&str; 6] = [
 #[serde(try_from = "String", into = "String")]
 pub struct HostName(String);
 
-/// A domain in which names are looked for: as a host is called, or `.` for the root.
+/// A domain in which names are searched: in the form of a host name, or `.` for the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchDomain(String);
 
@@ -141,7 +141,7 @@ impl TryFrom<IpAddr> for LinkLocal {
     type Error = Error;
     fn try_from(address: IpAddr) -> Result<Self> {
         let is_one = match address {
-            // The first and the last one are nobody's on a /16.
+            // On a /16 the first and the last address are not usable.
             IpAddr::V4(v4) => {
                 v4.is_link_local() && !matches!(v4.octets(), [.., 0, 0] | [.., 255, 255])
             }
@@ -168,7 +168,7 @@ impl FromStr for LinkLocal {
 }
 
 impl Dns {
-    /// What is said here, and of what is not said here, what `other` says.
+    /// These settings, and those of `other` where this has none.
     pub fn or(&self, other: &Dns) -> Dns {
         let first = |own: &Vec<String>, other: &Vec<String>| match own.is_empty() {
             true => other.clone(),
@@ -233,7 +233,11 @@ mod tests {
             "::1",
             &long,
         ] {
-            assert!(bad.parse::<HostName>().is_err(), "{bad:?}");
+            assert_eq!(
+                bad.parse::<HostName>().unwrap_err().kind(),
+                crate::Kind::Invalid,
+                "{bad:?}"
+            );
         }
         let said = "a\nb".parse::<HostName>().unwrap_err().to_string();
         assert_eq!(said, "host name 'a\\nb' may hold only letters, digits, '-', '_' and '.'");
@@ -245,11 +249,19 @@ mod tests {
             assert!(good.parse::<SearchDomain>().is_ok(), "{good}");
         }
         for bad in ["", "..", "a b", "a\nnameserver 1.1.1.1"] {
-            assert!(bad.parse::<SearchDomain>().is_err(), "{bad:?}");
+            assert_eq!(
+                bad.parse::<SearchDomain>().unwrap_err().kind(),
+                crate::Kind::Invalid,
+                "{bad:?}"
+            );
         }
         assert!("ndots:2".parse::<ResolverOption>().is_ok());
         for bad in ["", "a b", "a\nb", "A", "#", &"a".repeat(65)] {
-            assert!(bad.parse::<ResolverOption>().is_err(), "{bad:?}");
+            assert_eq!(
+                bad.parse::<ResolverOption>().unwrap_err().kind(),
+                crate::Kind::Invalid,
+                "{bad:?}"
+            );
         }
     }
 

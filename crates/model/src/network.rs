@@ -14,21 +14,21 @@ use crate::{
 pub struct Network {
     /// Unique on this host.
     pub name: NetworkName,
-    /// Who described it.
+    /// The runtime that described it.
     pub runtime: Runtime,
     /// Since when it is known.
     pub since: Timestamp,
-    /// What the dataplane does for each attachment.
+    /// What the dataplane makes for each attachment.
     pub wiring: Wiring,
-    /// Who hands out its addresses.
+    /// The source of its addresses.
     pub ipam: Ipam,
     /// The routes that each attachment gets.
     pub routes: Vec<Route>,
-    /// What attachments should resolve names with.
+    /// The resolver configuration of its containers.
     pub dns: Dns,
     /// Whether an attachment whose owner has a lasting name gets the same addresses each time.
     pub sticky: bool,
-    /// What its user says of it.
+    /// Its user's labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// How far it is made.
@@ -37,8 +37,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether somebody else must be told of it before its first attachment comes, and once more
-    /// after its last one has left: a Docker plugin makes its links, or hands out its addresses.
+    /// Whether a third-party plugin makes its links or allocates its addresses. That plugin must
+    /// learn of the network before the first attachment, and again after the last one.
     pub fn is_remote(&self) -> bool {
         let kind = self.wiring.link.as_ref().map(|link| &link.kind);
         self.ipam.remote().is_some() || matches!(kind, Some(LinkKind::Remote(_)))
@@ -62,25 +62,25 @@ impl Network {
     }
 }
 
-/// How far a network is made. Only one that somebody else must be told of is ever half made.
+/// How far a network is made. Only a network with a third-party plugin is ever half made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// Containers can be attached to it.
     #[default]
     Made,
-    /// Being made by this process; half made, and nobody's, once that is dead.
+    /// This process makes it. After that process's death it is half made and has no owner.
     Making {
         /// The process at work.
         by: Process,
     },
-    /// Being taken down by this process; anybody's to go on with once that is dead.
+    /// This process removes it. After that process's death any other one may continue.
     Unmaking {
         /// The process at work.
         by: Process,
     },
-    /// Half made or half taken down, and nobody works on it: somebody else failed on the way. What
-    /// is left of it is anybody's to take down.
+    /// Half made or half removed, and no process works on it: a third-party plugin failed. Any
+    /// process may remove the rest.
     #[serde(alias = "left")]
     Failed,
     /// Never made: only a configuration that other networks are made from (libnetwork's config-only
@@ -96,33 +96,33 @@ impl Stage {
 }
 
 /// A network under the id that a runtime gave to it (libnetwork's network id). Several runtimes, or
-/// several networks of one, may have one of ours in common.
+/// several networks of one runtime, may share one network of Spoke.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alias {
     /// The runtime's id.
     pub id: AliasId,
     /// Which network it is.
     pub network: NetworkName,
-    /// Whose id it is.
+    /// The runtime that gave the id.
     pub runtime: Runtime,
     /// Since when.
     pub since: Timestamp,
-    /// What people call it in that runtime, once that is known.
+    /// The name that the runtime shows to people, once it is known.
     pub title: Option<NetworkName>,
-    /// Who publishes the ports of its containers.
+    /// Which side publishes the ports of its containers.
     pub publisher: Publisher,
-    /// Who completes interfaces, where the runtime leaves a choice.
+    /// Which side completes interfaces, where the runtime leaves a choice.
     pub handoff: Handoff,
     /// Where ports are published that name no address of the host; everywhere where none is given.
     #[serde(default)]
     pub publish_on: Option<IpAddr>,
-    /// What the names of interfaces begin with in this runtime's containers; its own choice where
-    /// none is given.
+    /// The prefix of interface names in this runtime's containers. Without one, the runtime's own
+    /// choice.
     #[serde(default)]
     pub prefix: Option<IfName>,
 }
 
-/// Who maps a container's published ports.
+/// Which side maps a container's published ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Publisher {
@@ -130,6 +130,6 @@ pub enum Publisher {
     Spoke,
     /// The runtime does, through a network of its own (Docker's `docker_gwbridge`).
     Runtime,
-    /// Nobody: containers are reached at their own addresses.
+    /// None: containers are reached at their own addresses.
     Nobody,
 }

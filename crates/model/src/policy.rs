@@ -1,4 +1,4 @@
-//! What is done with a container's packets, and how its interface is tuned.
+//! The treatment of a container's packets, and the tuning of its interface.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub enum Backend {
 /// Hide the container's addresses behind the host's when its packets leave the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Masquerade {
-    /// Where the rules live.
+    /// The packet filter that has the rules.
     pub backend: Backend,
     /// The host's addresses that packets leave with.
     #[serde(default, skip_serializing_if = "Sources::is_empty")]
@@ -56,9 +56,9 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// What an IPv4 source is, for a message.
+    /// The description of an IPv4 source, for a message.
     pub const V4: &str = "an IPv4 address of this host that others can answer";
-    /// What an IPv6 source is, for a message.
+    /// The description of an IPv6 source, for a message.
     pub const V6: &str = "an IPv6 address of this host that others can answer";
 
     /// Whether no family has one.
@@ -74,7 +74,7 @@ impl Sources {
         }
     }
 
-    /// Reads an IPv4 source; `None` for what nobody could answer: no address, loopback, multicast,
+    /// Reads an IPv4 source; `None` for what cannot be answered: no address, loopback, multicast,
     /// broadcast, unspecified.
     pub fn read_v4(text: &str) -> Option<Ipv4Addr> {
         let is_answered = |it: &Ipv4Addr| {
@@ -96,7 +96,7 @@ impl Sources {
 /// Which packets may reach a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Firewall {
-    /// Where the rules live.
+    /// The packet filter that has the rules.
     pub backend: Backend,
     /// From where packets are let in.
     pub ingress: IngressPolicy,
@@ -107,26 +107,25 @@ pub struct Firewall {
     pub bridge: Option<IfName>,
     /// The chain for the administrator's own rules, evaluated first (iptables only).
     pub admin_chain: Option<String>,
-    /// The zone of firewalld that the container's addresses are sources of; none where nobody asked
-    /// for it.
+    /// The zone of firewalld that has the container's addresses as sources. None unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<ZoneName>,
-    /// Who reaches it by a route (nftables only).
+    /// Which clients reach it by a route (nftables only).
     #[serde(default, skip_serializing_if = "Passage::is_unjudged")]
     pub passage: Passage,
 }
 
-/// Who reaches a container by a route through this host, at its own address.
+/// Which clients reach a container by a route through this host, at its own address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Passage {
-    /// Whoever the host forwards for.
+    /// Every client for which the host forwards.
     #[default]
     Unjudged,
-    /// Whoever comes by one of these interfaces of the host, and its published ports only (Docker's
-    /// `trusted_host_interfaces`).
+    /// Clients that arrive by one of these interfaces of the host, and only at published ports
+    /// (Docker's `trusted_host_interfaces`).
     Trusted(Vec<IfName>),
-    /// Everybody, and its published ports only (Docker's gateway mode `routed`).
+    /// Every client, and only at published ports (Docker's gateway mode `routed`).
     Everybody,
     /// The same by packets of this family; nothing is decided of the other one.
     EverybodyOf(Family),
@@ -189,7 +188,7 @@ pub enum EgressPolicy {
 pub struct Sysctl {
     /// Its path below `/proc/sys`, for example `net/ipv4/conf/eth0/rp_filter`; never `..`.
     pub path: PathBuf,
-    /// What is written.
+    /// The value to write.
     pub value: String,
 }
 
@@ -215,11 +214,11 @@ pub struct Tuning {
 /// How much a container may send and receive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bandwidth {
-    /// What it receives; unlimited where none is given.
+    /// The limit for what it receives. Without one, unlimited.
     pub ingress: Option<Rate>,
-    /// What it sends; unlimited where none is given.
+    /// The limit for what it sends. Without one, unlimited.
     pub egress: Option<Rate>,
-    /// The host's device whose packets are limited, where the link is not ours.
+    /// The host's device whose packets are limited, where Spoke did not make the link.
     pub device: Option<IfName>,
 }
 

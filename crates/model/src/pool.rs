@@ -1,4 +1,4 @@
-//! Where addresses come from, and who holds them.
+//! Sources of addresses, and their holders.
 
 mod remote;
 mod source;
@@ -23,10 +23,10 @@ pub use remote::{GivenPool, RemoteIpam, RemotePool};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Space {
-    /// Everything that this host routes: one book for all networks.
+    /// Everything that this host routes: one space for all networks.
     Host,
-    /// What is agreed among the hosts of a cluster. Each of them takes the same addresses once more
-    /// from its own [`Space::Host`] when it uses them.
+    /// The address space that the hosts of a cluster share. Each host takes the same address from
+    /// its own [`Space::Host`] too when it uses it.
     Global,
     /// One network by itself: a link-layer segment that this host does not route.
     Network(NetworkName),
@@ -52,7 +52,7 @@ impl Space {
     }
 }
 
-/// A pool's name in the book: its network, and its place among the network's pools.
+/// A pool's name in the store: its network, and its place among the network's pools.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PoolId {
     /// The network that the pool serves.
@@ -70,15 +70,15 @@ pub struct Range {
     pub first: IpAddr,
     /// The last address that may be leased.
     pub last: IpAddr,
-    /// Never leased to a container, and told to those that lease from the range.
+    /// The gateway: never leased to a container, and part of the result of leases from the range.
     pub gateway: Option<IpAddr>,
 }
 
-/// In which order a pool's free addresses are handed out.
+/// In which order a pool's free addresses are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// The one after the last that was handed out, so that a freed address rests longest (CNI).
+    /// The one after the last that was allocated, so that a freed address rests longest (CNI).
     NextAfterLast,
     /// The lowest that is free (libnetwork).
     LowestFree,
@@ -87,17 +87,17 @@ pub enum Order {
 /// Ranges of one address family, from which an attachment gets one address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
-    /// The pool's name in the book.
+    /// The pool's name in the store.
     pub id: PoolId,
     /// Where its addresses must be unique.
     pub space: Space,
     /// Never empty, and all of one family.
     pub ranges: Vec<Range>,
-    /// In which order its addresses are handed out.
+    /// In which order its addresses are allocated.
     pub order: Order,
 }
 
-/// Which keeps an address, and with what it is given back.
+/// Which keeps an address, and with what it is released.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tenant {
@@ -108,8 +108,8 @@ pub enum Tenant {
         /// The record of that attachment.
         layer: Layer,
     },
-    /// A request of its own (libnetwork's RequestAddress); the address goes with a release of its
-    /// own, whatever becomes of the attachment that uses it.
+    /// A request of its own (libnetwork's RequestAddress). A release of its own frees the address,
+    /// independent of the attachment that uses it.
     Request {
         /// Where it was requested.
         subnet: SubnetId,
@@ -118,7 +118,7 @@ pub enum Tenant {
     },
 }
 
-/// The name of a subnet that was handed out, in the book.
+/// The name of a subnet that was allocated, in the store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SubnetId {
     /// Where it overlaps no other.
@@ -129,39 +129,38 @@ pub struct SubnetId {
     pub part: Option<IpNet>,
 }
 
-/// A subnet that was handed to a runtime by itself (libnetwork's RequestPool), before a network is
-/// made of it.
+/// A subnet that a runtime requested (libnetwork's RequestPool), before it has a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subnet {
     /// Its name.
     pub id: SubnetId,
-    /// The network that it is for: one that is there already, or one to be made under this name.
+    /// The network that it is for: one that exists already, or one to be made under this name.
     pub network: NetworkName,
-    /// Who asked for it.
+    /// The runtime that asked for it.
     pub runtime: Runtime,
     /// When.
     pub since: Timestamp,
     /// How often it was requested and not released.
     pub references: u32,
-    /// In which order its addresses are handed out.
+    /// In which order its addresses are allocated.
     pub order: Order,
-    /// What an address is handed to again.
+    /// The key by which a container gets the same address again.
     pub sticky: Sticky,
-    /// Whether a runtime that is asked has listed a network of it since it was last given back. One
+    /// Whether a runtime that is asked has listed a network of it since it was last released. One
     /// that never was may be that of a runtime that is not asked.
     #[serde(default)]
     pub listed: bool,
 }
 
-/// For whom a requested address is kept after its release.
+/// The key by which a requested address is kept after its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sticky {
-    /// For nobody.
+    /// It is not kept.
     No,
-    /// For whoever has the same hardware address.
+    /// The hardware address.
     Mac,
-    /// For whoever has the same name.
+    /// The name.
     Name,
 }
 
@@ -187,52 +186,53 @@ pub struct Lease {
     pub gateway: Option<IpAddr>,
 }
 
-/// The book's entry for a held address.
+/// The store's entry for a held address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
-    /// What is held.
+    /// The lease.
     pub lease: Lease,
-    /// What holds it.
+    /// The tenant of the address.
     pub tenant: Tenant,
-    /// Who asked for it.
+    /// The runtime that asked for it.
     pub runtime: Runtime,
     /// Since when it is held.
     pub since: Timestamp,
-    /// The lasting name of its owner, where the runtime tells one.
+    /// The lasting name of its owner, where the runtime gives one.
     pub owner: Option<OwnerName>,
-    /// Set while it is in doubt whether the holder still lives: since when. Never handed out.
+    /// Since when it is in doubt whether the holder still exists. The address is not allocated
+    /// meanwhile.
     pub quarantined: Option<Timestamp>,
 }
 
-/// An address kept back from [`Want::Any`], for good.
+/// An address kept back from [`Want::Any`], permanently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// Where the address is unique.
     pub space: Space,
-    /// What is reserved.
+    /// The reserved address.
     pub address: IpAddr,
-    /// Who gets it when asking for any address; nobody where none is named.
+    /// The owner that gets it when it asks for any address. Without one, none gets it.
     pub owner: Option<OwnerName>,
     /// The network in which the owner gets it.
     pub network: Option<NetworkName>,
-    /// Kept because the owner once had it, not because somebody said so: it may be forgotten where
-    /// room is needed.
+    /// Whether it is kept because the owner once had it, and not because a user reserved it. Such a
+    /// reservation may be dropped where room is needed.
     #[serde(default)]
     pub learned: bool,
 }
 
-/// Who hands out a network's addresses.
+/// The source of a network's addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ipam {
-    /// Nobody: a network without addresses.
+    /// None: a network without addresses.
     None,
-    /// The book.
+    /// The store.
     Book {
         /// An address from each.
         pools: Vec<Pool>,
     },
-    /// The book, and beside it the directory in which the reference plugin `host-local` keeps one
+    /// The store, and beside it the directory in which the reference plugin `host-local` keeps one
     /// file per address, so that either can follow the other.
     HostLocal {
         /// An address from each.
@@ -251,8 +251,8 @@ pub enum Ipam {
     Dhcp(Dhcp),
     /// A third-party Docker IPAM plugin.
     Remote(RemoteIpam),
-    /// The runtime itself, which requested each of them from us before and gives it back by
-    /// itself (libnetwork with us as its IPAM driver).
+    /// The runtime itself, which requested each of them from us before and releases it by itself
+    /// (libnetwork with us as its IPAM driver).
     Requested {
         /// Each with its subnet's prefix length and gateway.
         leases: Vec<Lease>,
@@ -264,9 +264,9 @@ pub enum Ipam {
 pub struct ForeignIpam {
     /// The executable's base name.
     pub plugin: PluginName,
-    /// Where it is looked for, in order.
+    /// The directories of the executable, in order.
     pub path: Vec<PathBuf>,
-    /// What it gets on standard input: the complete network configuration, opaque to us.
+    /// Its standard input: the complete network configuration. Spoke does not read it.
     pub config: String,
     /// `CNI_ARGS` as the runtime gave it.
     pub args: String,
@@ -306,7 +306,7 @@ impl Range {
         Self::new(subnet, first, last, gateway)
     }
 
-    /// What of the range lies in `part`, if anything does.
+    /// The part of the range inside `part`, if there is one.
     pub fn clipped(&self, part: &IpNet) -> Option<Self> {
         let (first, last) = (self.first.max(part.network()), self.last.min(part.broadcast()));
         let is_of_one_family = self.first.is_ipv4() == part.network().is_ipv4();
@@ -368,7 +368,7 @@ impl Pool {
         whole.saturating_sub(gateways.count() as u128)
     }
 
-    /// What an attachment is given when it leases `address`.
+    /// The attachment's interface address when it leases `address`.
     pub fn lease(&self, address: IpAddr) -> Result<Lease> {
         let Some(range) = self.range_of(address) else {
             let ranges: Vec<String> =
@@ -464,8 +464,14 @@ mod tests {
     fn refuses_ranges_that_lie_outside() {
         let subnet: IpNet = "10.0.0.0/24".parse().unwrap();
         let (inside, outside) = ("10.0.0.9".parse().unwrap(), "10.0.1.1".parse().unwrap());
-        assert!(Range::new(subnet, inside, outside, None).is_err());
-        assert!(Range::new(subnet, "10.0.0.10".parse().unwrap(), inside, None).is_err());
+        assert_eq!(
+            Range::new(subnet, inside, outside, None).unwrap_err().kind(),
+            crate::Kind::Invalid
+        );
+        assert_eq!(
+            Range::new(subnet, "10.0.0.10".parse().unwrap(), inside, None).unwrap_err().kind(),
+            crate::Kind::Invalid
+        );
     }
 
     #[test]

@@ -83,12 +83,12 @@ impl fmt::Display for PortMap {
 /// A container's published ports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publish {
-    /// Where the rules live.
+    /// The packet filter that has the rules.
     pub backend: Backend,
-    /// What is published.
+    /// The published ports.
     pub ports: Vec<PortMap>,
-    /// Ports of the container that are reached at its own address, from where its network says
-    /// ([`crate::Passage`]), whether ports of the host lead to them or not.
+    /// Ports of the container that clients reach at its own address, as its network allows
+    /// ([`crate::Passage`]), with or without a port of the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub served: Vec<(Protocol, NonZeroU16)>,
     /// From where the ports are reached.
@@ -110,7 +110,7 @@ impl Publish {
         self.ports.is_empty() && self.served.is_empty()
     }
 
-    /// What nobody asked anything particular of: no ports yet, for everybody.
+    /// The default: no ports yet, reachable by every client.
     pub fn new(backend: Backend) -> Self {
         Self {
             backend,
@@ -151,12 +151,12 @@ pub struct IptablesPublish {
     pub set_mark_chain: Option<String>,
 }
 
-/// The book's entry for a host port: one per address of the host that is taken.
+/// The store's entry for a host port: one per address of the host that is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// The address of the host; every one where none is given.
     pub host: Option<IpAddr>,
-    /// Who holds it.
+    /// The attachment that holds it.
     pub holder: AttachmentId,
     /// The holder's namespace, where a container may hold one port by several attachments.
     #[serde(default)]
@@ -164,7 +164,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether nobody else can hold the same port of `host` ([`hosts_clash`]).
+    /// Whether it excludes another claim of the same port of `host` ([`hosts_clash`]).
     pub fn clashes(&self, host: Option<IpAddr>) -> bool {
         hosts_clash(self.host, host)
     }

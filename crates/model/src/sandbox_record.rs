@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::{AttachmentId, ContainerId, Family, PortMap, Process};
 
-/// What leads one sandbox out is chosen among these, and nobody else's interfaces (libnetwork's
-/// sandbox with its endpoints).
+/// The attachments of one sandbox, among which its default gateway is chosen. Interfaces that
+/// others made are not considered (libnetwork's sandbox with its endpoints).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxRecord {
     /// Its attachments, from their intent to their end.
     pub members: BTreeSet<AttachmentId>,
-    /// The ports of the host that lead to it, whichever of them was named with them: whoever leads
-    /// it out publishes them all (libnetwork's port map).
+    /// The host's ports that lead to the sandbox, whichever attachment was requested with them. The
+    /// default-gateway endpoint publishes all of them (libnetwork's port map).
     #[serde(default)]
     pub ports: Vec<PortMap>,
     /// Its namespace, so that the end of that can be proved.
     #[serde(default)]
     pub namespace: Option<Namespace>,
-    /// Whether what leads it out is what was chosen.
+    /// Whether the sandbox has the default gateway that was chosen.
     #[serde(alias = "steering")]
     pub gateway_state: GatewayState,
 }
 
-/// What the kernel calls a network namespace as long as that is there.
+/// The kernel's identity of a network namespace, valid while the namespace exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
     /// [`crate::Sandbox::inode`]: another one may get it later.
@@ -35,7 +35,7 @@ pub struct Namespace {
     pub number: u32,
 }
 
-/// Whether a sandbox is led out as was chosen.
+/// Whether a sandbox has the default gateway that was chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GatewayState {
@@ -43,29 +43,29 @@ pub enum GatewayState {
     #[default]
     #[serde(alias = "settled")]
     Determined,
-    /// Being changed by this process; unsettled once that is dead.
+    /// This process changes it. After that process's death it is undetermined.
     By(Process),
-    /// Somebody failed to change it: nobody knows what leads it out.
+    /// A change failed. The default gateway is unknown.
     #[serde(alias = "unsettled")]
     Undetermined,
 }
 
-/// How a sandbox that Spoke connects to networks by itself (libnetwork's controller) may be led out
-/// through one of its interfaces.
+/// The part that one interface can take for the default route of a sandbox that Spoke itself
+/// connects to networks (libnetwork's controller).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayRole {
     /// The sandbox's default routes are those of the interface with the greatest one.
     pub priority: i32,
-    /// Of which families the default route is this one's now; of one that is being made: of which it is to
-    /// be at once, where it has a way out.
+    /// Of which families the default route is this one's now; of one that is being made: of which
+    /// it is to be at once, where it has a default route.
     pub families: Vec<Family>,
-    /// What the sandbox is called, where that is not what the attachment's container is called.
+    /// The name of the sandbox, where it differs from the attachment's container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<ContainerId>,
 }
 
 impl GatewayRole {
-    /// Of one that leads nobody yet.
+    /// The role of an interface that is not the default gateway yet.
     pub fn of(priority: i32) -> Self {
         Self { priority, ..Self::default() }
     }

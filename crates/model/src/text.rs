@@ -19,9 +19,10 @@ pub fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// Names of interfaces between colons, each once, in the order in which they are said.
+/// Names of interfaces between colons, each once, in the given order.
 ///
 /// # Errors
+///
 /// [`crate::Kind::Invalid`] on what is no name, an empty one included.
 pub fn interfaces(text: &str) -> Result<Vec<IfName>> {
     let mut names = Vec::new();

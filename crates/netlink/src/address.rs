@@ -38,10 +38,10 @@ pub struct NewAddress {
     pub address: IpNet,
     /// The subnet's IPv4 broadcast address, if the link shall know one.
     pub broadcast: Option<Ipv4Addr>,
-    /// Whether IPv6 looks for another host with the address before it is used, which takes a
-    /// second. Nothing to IPv4.
+    /// Whether IPv6 checks for another host with the address before it is used, which takes a
+    /// second. No effect in IPv4.
     pub duplicate_detection: bool,
-    /// Who adds it, for telling it from others later; 0 for nobody, 1 to 3 are the kernel's own.
+    /// The program that adds it, for later identification; 0 for none, 1 to 3 are the kernel's own.
     pub protocol: u8,
 }
 
@@ -68,11 +68,11 @@ pub struct Address {
     pub scope: u8,
     /// Its IPv4 broadcast address.
     pub broadcast: Option<IpAddr>,
-    /// Not yet usable: IPv6 still looks for another host with it.
+    /// Not yet usable: IPv6 still checks for another host with it.
     pub tentative: bool,
     /// Not usable: another host has it.
     pub duplicate: bool,
-    /// Who added it, where the kernel is new enough to tell (5.18).
+    /// The program that added it, where the kernel is new enough (5.18).
     pub protocol: u8,
 }
 

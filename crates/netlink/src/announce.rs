@@ -1,8 +1,9 @@
-//! Telling neighbours that an address has moved, again and again for some seconds.
+//! Announcements to neighbours that an address has moved, repeated for some seconds.
 //!
-//! What is told before a bridge forwards for a new port is lost, and so may be any one packet. Who
-//! attached an interface does not wait for that: a forked child or a thread does. It opens the
-//! namespace anew each time, so that nothing keeps a container's namespace alive that has ended.
+//! An announcement before a bridge forwards for a new port is lost, and so may be any one packet.
+//! The process that attached an interface does not wait for that: a forked child or a thread does.
+//! It opens the namespace again each time, so that it does not keep the namespace of a container
+//! that has ended.
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -19,17 +20,17 @@ use crate::socket::{ROUTE, Socket};
 use crate::sys::{self, Side};
 use crate::{Netns, reap};
 
-/// As often as libnetwork tells it, and as far apart.
+/// The number of announcements, and their interval, as in libnetwork.
 const ROUNDS: usize = 3;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// How long a bridge may take until it forwards for a new port. One that waits for a spanning tree
-/// takes longer than anybody remembers an address.
+/// takes longer than neighbours keep an address.
 const FORWARDING: Duration = Duration::from_secs(1);
 /// `RTMGRP_LINK`.
 const LINKS: u32 = 1;
 const STACK: usize = 64 << 10;
 
-/// Who has which addresses now.
+/// The addresses to announce.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announcement {
     /// Where the interface's namespace can be opened.
@@ -38,16 +39,16 @@ pub struct Announcement {
     pub inode: u64,
     /// The interface.
     pub link: IfName,
-    /// Its hardware address: where it has another one by then, nothing is told any more.
+    /// Its hardware address: where it has another one by then, nothing is announced any more.
     pub mac: Mac,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
 }
 
 impl Announcement {
-    /// Tells it from a child, and returns at once. Only for processes with one thread that live
-    /// shortly: the child, in a session of its own and without any file of ours, ends by itself
-    /// after two seconds. Where there are too many processes nothing is told.
+    /// Sends it from a child, and returns at once. Only for short-lived processes with one thread:
+    /// the child, in a session of its own and without open files, ends after two seconds. Where
+    /// there are too many processes nothing is sent.
     pub fn announce_from_child(&self) {
         if let Ok(Side::Child) = sys::fork() {
             let _end = reap::End;
@@ -59,16 +60,16 @@ impl Announcement {
         }
     }
 
-    /// Tells it once, as soon as a bridge forwards it, for processes that leave no child behind.
+    /// Sends it once, as soon as a bridge forwards it, for processes that leave no child behind.
     pub fn announce_once(&self) {
         if self.wait().is_ok() {
             self.rounds(1);
         }
     }
 
-    /// Tells it from a thread, and returns at once; the kernel is expected to have told it when the
+    /// Sends it from a thread, and returns at once; the kernel should have sent it when the
     /// interface came up (`arp_notify`, `ndisc_notify`). The calling thread is in the host's
-    /// namespace. Where there are too many threads nothing is told, and neither where the process
+    /// namespace. Where there are too many threads nothing is sent, and neither where the process
     /// ends within a second: it would have to wait for the kernel to close the thread's sockets.
     pub fn announce_from_thread(self) {
         let thread = thread::Builder::new().name("announce".into()).stack_size(STACK);
@@ -78,7 +79,7 @@ impl Announcement {
         });
     }
 
-    /// The interface may be gone, and its namespace: then nobody needs to be told.
+    /// The interface may be gone, and its namespace: then no announcement is needed.
     fn report(&self) {
         if self.wait().is_ok() {
             self.rounds(ROUNDS);
@@ -113,14 +114,14 @@ impl Announcement {
                     if !readable(news.as_fd(), deadline)? {
                         return Ok(());
                     }
-                    // Lost ones are as good: the port is looked at again.
+                    // Lost ones do not matter: the port is read again.
                     while let Ok(Some(_)) = news.notifications() {}
                 }
             }
         }
     }
 
-    /// Whether the interface is still there to be told of.
+    /// Sends it once; whether the interface still exists.
     fn once(&self) -> Result<bool> {
         self.within(|link| {
             let Some(link) = link else { return Ok(false) };

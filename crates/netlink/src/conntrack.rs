@@ -48,7 +48,7 @@ const UDP: u8 = 17;
 /// So many deletions, of some 100 bytes each, are sent at once.
 const AT_ONCE: usize = 200;
 
-/// What names one entry of the table to the kernel.
+/// The identity of one entry of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     family: u8,
@@ -62,16 +62,16 @@ pub(crate) struct Entry {
 pub struct Flow {
     /// Where its first packet was sent to.
     pub to: SocketAddr,
-    /// Where that packet was led instead, if its destination was translated.
+    /// The translated destination of that packet, if it was translated.
     pub led_to: Option<IpAddr>,
 }
 
-/// Forgets the tracked UDP flows in the socket's namespace whose first packet went to one of
-/// `ports` and that are `meant`, so that their next packet meets the rules of now; returns how many
-/// there were. The socket is a [`Socket::netfilter`].
+/// Deletes the tracked UDP flows in the socket's namespace whose first packet went to one of
+/// `ports` and that are `meant`, so that their next packet meets the present rules; returns how
+/// many there were. The socket is a [`Socket::netfilter`].
 ///
 /// # Errors
-/// As [`Socket::dump`] and [`Socket::send`]. A kernel that tracks nothing has nothing to forget.
+/// As [`Socket::dump`] and [`Socket::send`]. A kernel that tracks nothing has nothing to delete.
 pub fn flush_udp(
     socket: &mut Socket,
     ports: &BTreeSet<u16>,

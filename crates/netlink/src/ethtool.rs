@@ -1,4 +1,4 @@
-//! What a link's driver does for the kernel (`linux/ethtool.h`): the commands that every kernel knows.
+//! Settings of a link's driver (`linux/ethtool.h`): the commands that every kernel has.
 
 use model::{IfName, Result};
 
@@ -11,7 +11,7 @@ const GET_TRANSMIT_CHECKSUMS: u32 = 0x16;
 const SET_TRANSMIT_CHECKSUMS: u32 = 0x17;
 
 impl Socket {
-    /// Whether packets are handed to the link's driver without their checksums.
+    /// Whether packets are passed to the link's driver without their checksums.
     ///
     /// # Errors
     /// A refusal; ENODEV if there is no such link.
@@ -21,8 +21,9 @@ impl Socket {
             .map_err(|errno| refused(format!("asking who makes checksums for {name}"), errno))
     }
 
-    /// Lets the kernel hand packets to the link's driver without their checksums, or not: whoever
-    /// reads frames as they are finds none then. It stays so when the link moves to another namespace.
+    /// Sets whether the kernel passes packets to the link's driver without their checksums: a
+    /// program that reads raw frames finds none then. The setting stays when the link moves to
+    /// another namespace.
     ///
     /// # Errors
     /// As [`Socket::leaves_checksums`]; [`model::Kind::Denied`].

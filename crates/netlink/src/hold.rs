@@ -10,17 +10,17 @@ use rustix::net::{bind, sockopt};
 use crate::outcome::refused;
 use crate::probe;
 
-/// A socket on a port. Nobody else can bind the port before it is dropped.
+/// A socket on a port. No other program can bind the port before it is dropped.
 ///
-/// It is bound and does not listen: a packet that was not translated is refused, as if nobody was
-/// there.
+/// It is bound and does not listen: a packet that was not translated is refused, as without the
+/// socket.
 #[derive(Debug)]
 pub struct Held(#[expect(dead_code, reason = "it is held, not used")] OwnedFd);
 
-/// What came of the attempt.
+/// The result of the attempt.
 #[derive(Debug)]
 pub enum Hold {
-    /// The port is ours.
+    /// The port is held.
     Held(Held),
     /// Another socket has it.
     Taken,
@@ -49,7 +49,7 @@ fn bound(protocol: Protocol, target: SocketAddr) -> Result<OwnedFd, Errno> {
         SocketAddr::V6(_) => sockopt::set_ipv6_freebind(&socket, true)?,
     }
     if protocol == Protocol::Udp {
-        // Nobody reads it. The kernel makes this the least that it can be.
+        // It is not read. The kernel makes this the minimum.
         sockopt::set_socket_recv_buffer_size(&socket, 1)?;
     }
     bind(&socket, &target)?;

@@ -70,7 +70,7 @@ pub(crate) mod iff {
     pub(crate) const LOWER_UP: u32 = 0x1_0000;
 }
 
-/// `RTEXT_FILTER_SKIP_STATS`: nobody here reads counters.
+/// `RTEXT_FILTER_SKIP_STATS`: counters are not needed.
 const SKIP_STATS: u32 = 8;
 
 /// Which link.
@@ -136,7 +136,7 @@ pub struct Link {
     pub tx_queue: u32,
     /// Whether it can carry packets.
     pub state: OperState,
-    /// What it is to its bridge, if that is its master.
+    /// Its settings as a port, if its master is a bridge.
     pub port: Option<BridgePort>,
     /// How it shares its parent, if it does.
     pub sharing: Option<Sharing>,
@@ -163,7 +163,7 @@ impl Flags {
         self.0 & iff::UP != 0
     }
 
-    /// It leads back to its own namespace.
+    /// It is a loopback device.
     pub fn is_loopback(self) -> bool {
         self.0 & iff::LOOPBACK != 0
     }
@@ -173,12 +173,12 @@ impl Flags {
         self.0 & iff::BROADCAST != 0
     }
 
-    /// It was told to receive every packet.
+    /// It receives every packet.
     pub fn is_promiscuous(self) -> bool {
         self.0 & iff::PROMISC != 0
     }
 
-    /// It was told to receive every multicast packet.
+    /// It receives every multicast packet.
     pub fn is_all_multicast(self) -> bool {
         self.0 & iff::ALLMULTI != 0
     }
@@ -255,9 +255,9 @@ impl Socket {
         self.get(&mut batch, &[Errno::NODEV], read)
     }
 
-    /// The index of the link of this name; `None` if there is none. It waits for nobody who changes
-    /// links, and is for links that should be there (netdevice(7), `SIOCGIFINDEX`): for another name
-    /// the kernel looks for a driver.
+    /// The index of the link of this name; `None` if there is none. It does not wait for processes
+    /// that change links, and is for links that should exist (netdevice(7), `SIOCGIFINDEX`): for
+    /// another name the kernel searches a driver.
     ///
     /// # Errors
     /// A refusal.

@@ -1,4 +1,4 @@
-//! Hearing of changes as they happen, for a process that lives long.
+//! Notifications of changes, for a long-lived process.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,19 +21,19 @@ use crate::wire::Message;
 const NETWORK: u32 = 0x10 | 0x40 | 0x100 | 0x400;
 /// The bit of `NFNLGRP_NFTABLES`.
 const RULESET: u32 = 1 << 6;
-/// More different changes than this at once are told as [`Wake::Lost`].
+/// More different changes than this at once are reported as [`Wake::Lost`].
 const MOST: usize = 4096;
 /// `PROC_PID_INIT_INO`: the inode of the initial process namespace.
 const INITIAL_PROCESSES: u64 = 0xeffffffc;
 
-/// What changed.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event {
     /// An address of a link came or went.
     Address,
     /// A route came or went.
     Route,
-    /// Somebody other than this process changed the nftables ruleset.
+    /// Another process changed the nftables ruleset.
     Ruleset(nft::News),
 }
 
@@ -44,13 +44,13 @@ pub enum Wake {
     Stopped,
     /// The time is over and nothing has changed.
     Quiet,
-    /// This changed, each told once.
+    /// These changed, each reported once.
     News(BTreeSet<Event>),
     /// More changed than could be kept: assume that everything did.
     Lost,
 }
 
-/// Ends the waiting of every [`Monitor`] that waits with it, from any thread and for good.
+/// Ends the waiting of every [`Monitor`] that waits with it, from any thread and permanently.
 #[derive(Debug)]
 pub struct Stop(OwnedFd);
 
@@ -78,7 +78,8 @@ impl AsFd for Stop {
     }
 }
 
-/// Hears of the changes in one network namespace from its making on, whether somebody waits or not.
+/// Collects the changes in one network namespace from its creation on, whether a thread waits or
+/// not.
 #[derive(Debug)]
 pub struct Monitor {
     socket: Socket,
@@ -86,12 +87,12 @@ pub struct Monitor {
     /// Changes of a transaction whose author is not known yet.
     pending: BTreeSet<Event>,
     lost: bool,
-    /// Whether the numbers of threads that the kernel tells are those of `/proc`.
+    /// Whether the kernel's thread numbers are those of `/proc`.
     knows_threads: bool,
 }
 
 impl Monitor {
-    /// Hears of addresses and routes in the calling thread's namespace.
+    /// Reports changes of addresses and routes in the calling thread's namespace.
     ///
     /// # Errors
     /// Where the process may not open more files.
@@ -99,10 +100,10 @@ impl Monitor {
         Ok(Self::of(Socket::notified(ROUTE, NETWORK)?))
     }
 
-    /// Hears of what others change in the nftables ruleset of the calling thread's namespace.
+    /// Reports other processes' changes of the nftables ruleset of the calling thread's namespace.
     ///
     /// # Errors
-    /// Where the kernel lacks nftables, or the process may not hear of it (CAP_NET_ADMIN).
+    /// Where the kernel lacks nftables, or the process may not listen (CAP_NET_ADMIN).
     pub fn ruleset() -> Result<Self> {
         Ok(Self::of(Socket::notified(Some(NETFILTER), RULESET)?))
     }
@@ -112,11 +113,11 @@ impl Monitor {
         Self { socket, heard, pending, lost: false, knows_threads: knows_threads() }
     }
 
-    /// Waits until something has changed, for at most `limit`. What changes together mostly arrives
-    /// together; who wants a pause after it waits again.
+    /// Waits until something has changed, for at most `limit`. Related changes mostly arrive
+    /// together; a caller that wants a pause after them waits again.
     ///
     /// # Errors
-    /// [`model::Kind::Kernel`] where the kernel cannot be listened to any more.
+    /// [`model::Kind::Kernel`] where the kernel sends no notifications any more.
     pub fn wait(&mut self, stop: &Stop, limit: Duration) -> Result<Wake> {
         let deadline = Instant::now() + limit;
         loop {
@@ -173,7 +174,7 @@ fn hear(
     }
 }
 
-/// What a notification of rtnetlink says, if that is any of ours.
+/// The change in a notification of rtnetlink, if it is a reported one.
 pub(crate) fn read(message: &Message<'_>) -> Option<Event> {
     match message.kind {
         20 | 21 => Some(Event::Address),
@@ -182,8 +183,8 @@ pub(crate) fn read(message: &Message<'_>) -> Option<Event> {
     }
 }
 
-/// In a process namespace of its own, this process cannot know its threads by the numbers that the
-/// kernel tells; then its own changes are news to it too.
+/// In a process namespace of its own, this process cannot identify its threads by the kernel's
+/// numbers; then its own changes are reported too.
 fn knows_threads() -> bool {
     fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == INITIAL_PROCESSES)
 }

@@ -1,4 +1,4 @@
-//! Network namespaces of our own, which a path keeps while nobody is in them.
+//! Network namespaces of Spoke's, which a path keeps while no process is in them.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -41,8 +41,8 @@ impl Netns {
         Self::open(path)
     }
 
-    /// Ends what [`Netns::make`] made; what is gone is done. The namespace itself goes with the
-    /// last who uses it.
+    /// Ends what [`Netns::make`] made; what is gone is no error. The namespace itself ends with its
+    /// last user.
     ///
     /// # Errors
     /// Where it may not be unmounted, or the file may not be removed.

@@ -25,21 +25,21 @@ const IFINDEX: u16 = 8;
 /// `NUD_PERMANENT`.
 const PERMANENT: u16 = 0x80;
 
-/// Who has an address on a link.
+/// The hardware address for an address on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {
     /// The link's index.
     pub link: u32,
     /// The IP address.
     pub address: IpAddr,
-    /// The Ethernet address; `None` while the kernel looks for it.
+    /// The Ethernet address; `None` while the kernel searches it.
     pub mac: Option<Mac>,
     /// Whether it was set rather than learnt.
     pub permanent: bool,
 }
 
 impl Batch {
-    /// Sets who has `address` on `link`, for good; returns the message's index.
+    /// Sets a permanent entry for `address` on `link`; returns the message's index.
     pub fn set_neighbour(&mut self, link: u32, address: IpAddr, mac: Mac) -> usize {
         let about = format!("setting neighbour {address} of link {link} to {mac}");
         let mut request = self.request(NEW, CREATE | REPLACE, about);
@@ -48,8 +48,8 @@ impl Batch {
         self.count() - 1
     }
 
-    /// Forgets who has `address` on `link`; returns the message's index. ENOENT if it is not
-    /// known.
+    /// Deletes the entry of `address` on `link`; returns the message's index. ENOENT if there is
+    /// none.
     pub fn delete_neighbour(&mut self, link: u32, address: IpAddr) -> usize {
         let about = format!("deleting neighbour {address} of link {link}");
         let mut request = self.request(DELETE, 0, about);

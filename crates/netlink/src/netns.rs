@@ -1,4 +1,4 @@
-//! Network namespaces: proven to be one when opened, and never looked up by path again.
+//! Network namespaces: checked when opened, and never resolved by path again.
 
 mod id;
 
@@ -18,7 +18,7 @@ use crate::sys;
 /// The calling thread's own namespace.
 const CURRENT: &str = "/proc/thread-self/ns/net";
 
-/// An open network namespace. It lives as long as this does, whatever happens to its path.
+/// An open network namespace. It exists as long as this value, whatever happens to its path.
 #[derive(Debug)]
 pub struct Netns {
     fd: OwnedFd,
@@ -33,7 +33,7 @@ impl Netns {
     /// [`model::Kind::Invalid`] if there is nothing, or something that is not a network
     /// namespace; [`model::Kind::Denied`].
     pub fn open(path: &Path) -> Result<Self> {
-        // Opening a device or a pipe does something: what stands there is looked at before.
+        // Opening a device or a pipe has side effects: the file's type is checked before.
         let there = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .map_err(|errno| unusable(path, errno))?;
         let system = fstatfs(&there).map_err(|errno| unusable(path, errno))?;

@@ -1,8 +1,8 @@
-//! nftables over netlink, without executing anything (`linux/netfilter/nf_tables.h`).
+//! nftables over netlink, without executing a program (`linux/netfilter/nf_tables.h`).
 //!
-//! A [`Transaction`] changes tables, chains, sets, rules and elements: all of it or nothing. The
-//! functions that list ask for what is there. What is written looks to nft(8) as if it had been
-//! written by nft(8) itself, comments included.
+//! A [`Transaction`] changes tables, chains, sets, rules and elements: all of it or nothing. Other
+//! functions list them. What is written looks to nft(8) as if nft(8) itself had written it,
+//! comments included.
 
 mod abi;
 mod counter;

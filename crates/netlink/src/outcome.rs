@@ -1,4 +1,4 @@
-//! What became of a batch, message by message.
+//! The results of a batch, message by message.
 
 use std::fmt;
 use std::io;

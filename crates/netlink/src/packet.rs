@@ -19,7 +19,7 @@ use crate::outcome::refused;
 use crate::socket::{ROUTE, Socket};
 use crate::sys::{self, Instruction, LinkAddress};
 
-/// What waits to be received, in bytes: some dozens of packets.
+/// The size of the receive buffer, in bytes: some dozens of packets.
 const WAITING: usize = 64 << 10;
 /// `RTMGRP_LINK`.
 const LINKS: u32 = 1;
@@ -42,7 +42,7 @@ pub enum Kind {
 pub struct Received {
     /// Its bytes in the buffer, from the network header on; what the buffer has no room for is lost.
     pub length: usize,
-    /// Who sent it, as the link says; `None` where it has no such addresses.
+    /// The sender, by the link layer; `None` where it has no such addresses.
     pub from: Option<Mac>,
 }
 

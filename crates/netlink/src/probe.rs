@@ -9,10 +9,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_
 
 use crate::outcome::refused;
 
-/// What a process that wanted to bind a port would meet.
+/// The state of a port for a process that wants to bind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
-    /// Nobody has it.
+    /// It is free.
     Free,
     /// Another socket has it.
     Taken,

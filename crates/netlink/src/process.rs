@@ -1,4 +1,4 @@
-//! Which process is which, and whether it still lives.
+//! Identity of processes, and whether they are alive.
 
 use std::fs;
 use std::io::{self, Read};
@@ -17,11 +17,11 @@ const FIRST: u64 = 0xEFFF_FFFC;
 /// A number of a process is smaller (pid_namespaces(7), `/proc/sys/kernel/pid_max`).
 const NUMBERS: u32 = 1 << 22;
 
-/// What the kernel says of a process is shorter, in bytes, and so is read in one call.
+/// The kernel's description of a process is shorter, in bytes, and so is read in one call.
 const USUAL: usize = 1 << 10;
 
 /// In the number of a process that another namespace counts. The bits below it, down to
-/// [`NUMBERS`], are that namespace's last ones: plugin containers share the book, and each call in
+/// [`NUMBERS`], are that namespace's last ones: plugin containers share the store, and each call in
 /// one counts from the beginning.
 const ELSEWHERE: u32 = 1 << 31;
 
@@ -39,9 +39,9 @@ const REAPERS: [&str; 9] = [
     "catatonit",
 ];
 
-/// Whether a child that outlives the calling process is known to be reaped, and to harm nobody by
-/// its end: this is the host's first namespace of processes, and its first process is known. That
-/// of a pod may reap nobody, or take the first death for the signal to end.
+/// Whether a child that outlives the calling process is reaped, and its end has no effect: this is
+/// the host's first namespace of processes, and its first process is known. That of a pod may reap
+/// no orphans, or take the first death for the signal to end.
 pub fn orphans_are_reaped() -> bool {
     let space = fs::metadata("/proc/self/ns/pid").map(|space| space.ino());
     let first = || fs::read_to_string("/proc/1/comm").unwrap_or_default();
@@ -63,7 +63,7 @@ pub fn me() -> Result<Process> {
     Ok(Process { pid: std::process::id() | counted_by("self"), start })
 }
 
-/// What the number of a process carries of the namespace that counts it.
+/// The namespace part of a process's number.
 fn counted_by(process: &str) -> u32 {
     match fs::metadata(format!("/proc/{process}/ns/pid")).map(|space| space.ino()) {
         Ok(FIRST) | Err(_) => 0,
@@ -81,7 +81,7 @@ pub fn with_id(pid: u32) -> Option<Process> {
     (!matches!(state, 'Z' | 'X')).then_some(Process { pid, start })
 }
 
-/// Whether `process` still runs. A zombie does not; a process that we may not look at does.
+/// Whether `process` is alive. A zombie is not; a process that may not be inspected is.
 pub fn is_running(process: &Process) -> bool {
     number(process).is_some()
 }
@@ -129,7 +129,7 @@ pub fn wait_for_end(process: &Process, limit: Duration) -> bool {
     let Some(fd) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
         return !is_running(process);
     };
-    // Only now is the number known to stand for the process that we look at.
+    // Only now is the number known to stand for that process.
     while is_running(process) {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(state_and_start("7 (a"), None);
     }
 
-    /// A shell that tells who it is, in a namespace of processes of its own, is found from here.
+    /// A shell that prints its number, in a namespace of processes of its own, is found from here.
     #[test]
     fn a_process_that_others_count_is_found() {
         let mut shell = Command::new("unshare");

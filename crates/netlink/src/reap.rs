@@ -1,14 +1,15 @@
-//! Deleting links without waiting for the kernel to bury them.
+//! Deletes links without waiting for the kernel's cleanup.
 //!
 //! The kernel acknowledges `RTM_DELLINK` only after an RCU barrier of some 15 ms, long after the
 //! link is gone, and closing an nfnetlink socket after a deletion blocks as long. A forked child
-//! waits for both; the caller goes on when the kernel says that the links are gone. In a process
-//! that lives long, a thread waits instead ([`Reaper`]).
+//! waits for both; the caller continues when the kernel reports that the links are gone. In a
+//! long-lived process a thread waits instead ([`Reaper`]).
 //!
-//! That a link is gone the kernel says only after the driver's part, which for a bridge is a barrier
-//! too. But it first says that it closed the link, and then goes on, without letting anybody else
-//! change or look up links, until the link is gone: so that is soon enough ([`is_end_of`]). Links are
-//! deleted by their indexes: the name may be that of another link before the request is looked at.
+//! The kernel reports that a link is gone only after the driver's part, which for a bridge is a
+//! barrier too. But it first reports that it closed the link, and no other process can change or
+//! look up links from then on until the link is gone: so that report is enough ([`is_end_of`]).
+//! Links are deleted by their indexes: the name may be that of another link before the request is
+//! processed.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -40,16 +41,15 @@ const UP_AND_RUNNING: u32 = 0x41;
 /// Length of a [`Report`] on the pipe.
 const REPORT: usize = 8;
 
-/// Deletes `links` from the calling thread's namespace and returns when they are gone; a link
-/// that is not there is gone. `hold` is kept open by the child for as long as closing it blocks.
+/// Deletes `links` from the calling thread's namespace and returns when they are gone; a missing
+/// link is gone. The child keeps `hold` open for as long as closing it blocks.
 ///
-/// Only for processes with one thread that live shortly: it forks once, and the child, a process
-/// of its own session without any file of ours, ends by itself some milliseconds later. A
-/// long-lived process has a [`Reaper`].
+/// Only for short-lived processes with one thread: it forks once, and the child, in a session of
+/// its own without open files, ends some milliseconds later. A long-lived process has a [`Reaper`].
 ///
 /// # Errors
-/// [`model::Kind::TryAgain`] if a link is still there after [`TIMEOUT`]; the kernel's refusal
-/// to delete one.
+/// [`model::Kind::TryAgain`] if a link still exists after [`TIMEOUT`]; the kernel's refusal to
+/// delete one.
 pub fn reap(links: &[IfName], hold: Option<Socket>) -> Result<()> {
     if links.is_empty() {
         return match hold {
@@ -95,7 +95,7 @@ struct Doomed {
     name: IfName,
 }
 
-/// Those that are there.
+/// Those that exist.
 fn find(links: &[IfName], route: &mut Socket) -> Result<Vec<Doomed>> {
     let mut found = Vec::with_capacity(links.len());
     for name in links {
@@ -114,6 +114,7 @@ fn leave(hold: &Socket) -> Result<()> {
     match sys::fork() {
         Ok(Side::Child) => {
             let _end = End;
+            // It fails only for the leader of a session, which is one already.
             let _ = setsid();
             sys::close_all_but(&mut [hold.as_fd().as_raw_fd()]);
             linger();
@@ -131,10 +132,11 @@ fn delete(link: &Doomed) -> Result<()> {
     deleted.map_err(|error| error.context(format!("deleting {}", link.name)))
 }
 
-/// Gives the kernel the time to begin with what was deleted in nftables. Whoever closes the socket
-/// before that waits for the whole grace period with the lock that every other change of the
-/// ruleset needs; afterwards nobody waits.
+/// Gives the kernel the time to begin with the deletions in nftables. A process that closes the
+/// socket before that waits for the whole grace period, and holds the lock that every other change
+/// of the ruleset needs; afterwards no process waits.
 fn linger() {
+    // A shorter pause only costs time.
     let _ = poll(&mut [], Some(&LINGER));
 }
 
@@ -171,12 +173,12 @@ fn delete_each(links: &[Doomed], mut route: Socket, writer: &OwnedFd) {
             Ok(outcome) => outcome.failures().first().map_or(0, |f| f.errno.raw_os_error()),
             Err(_) => Errno::IO.raw_os_error(),
         };
-        // The caller may long be gone; then nobody needs to know.
+        // The caller may be gone; then the report is not needed.
         let _ = write(writer, &Report { index, code }.to_bytes());
     }
 }
 
-/// What the child says about one link. Eight bytes in a pipe arrive whole.
+/// The child's report about one link. Eight bytes in a pipe arrive whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report {
     index: u32,
@@ -279,7 +281,7 @@ impl<'a> ReapWait<'a> {
         }
     }
 
-    /// Whether the links are gone, although nobody said so.
+    /// Whether the links are gone, without a notification.
     fn ask(&self) -> Result<()> {
         let mut socket = Socket::route()?;
         for link in self.waiting.values() {
@@ -301,8 +303,8 @@ fn is_end_of(message: &Message<'_>, index: u32) -> bool {
     is_of_link && is_end
 }
 
-/// Whether the kernel closed the link because it goes (`dev_close_many`). Whoever only sets a link
-/// down changes `IFF_UP` alone, and mostly has asked for it with a number.
+/// Whether the kernel closed the link in order to delete it (`dev_close_many`). A process that only
+/// sets a link down changes `IFF_UP` alone, and mostly sent the request with a number.
 fn is_closed_to_go(message: &Message<'_>) -> bool {
     let field = |at| array(message.payload, at).map(u32::from_ne_bytes);
     let is_down = field(8).is_some_and(|flags| flags & UP == 0);

@@ -9,13 +9,13 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat, fstat, openat, unlinkat};
 use rustix::io::Errno;
 
-/// A directory on the way down.
+/// A directory on the path.
 struct Level {
-    /// What it is called in the one above.
+    /// Its name in the one above.
     name: OsString,
-    /// Where it is: what `..` must lead back to.
+    /// Its identity: `..` must lead back to it.
     place: Place,
-    /// What is left to be removed in it.
+    /// The remaining entries in it.
     names: Vec<OsString>,
 }
 

@@ -53,7 +53,7 @@ const GATEWAY_ON_LINK: u32 = 4;
 pub struct Route {
     /// Where to.
     pub dst: IpNet,
-    /// Through whom; directly if `None`.
+    /// The next hop; connected if `None`.
     pub gateway: Option<IpAddr>,
     /// Out of the link with this index; where the gateway is if `None`.
     pub link: Option<u32>,
@@ -92,7 +92,7 @@ impl Route {
     }
 }
 
-/// What happens to a route to the same destination with the same priority.
+/// The treatment of a route to the same destination with the same priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// EEXIST.
@@ -172,7 +172,7 @@ impl Socket {
             which.table.is_none_or(|table| route.table == table)
                 && which.link.is_none_or(|link| route.link == Some(link))
         };
-        // A table that nobody wrote to, or a link that is not there.
+        // An unused table, or a missing link.
         let empty = [Errno::NOENT, Errno::NODEV];
         self.dump(&mut batch, &empty, |message| read(message).filter(selected))
     }

@@ -20,10 +20,10 @@ const SOURCE: u16 = 2;
 const PRIORITY: u16 = 6;
 const TABLE: u16 = 15;
 
-/// `FR_ACT_TO_TBL`: look in a table.
+/// `FR_ACT_TO_TBL`: use a table.
 const TO_TABLE: u8 = 1;
 
-/// A rule that looks in a table.
+/// A rule that selects a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Of which packets.
@@ -76,7 +76,7 @@ impl Batch {
 }
 
 impl Socket {
-    /// Every rule of a family that looks in a table.
+    /// Every rule of a family that selects a table.
     ///
     /// # Errors
     /// As [`Socket::dump`].

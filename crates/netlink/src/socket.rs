@@ -24,18 +24,19 @@ use talk::{End, Talk, Until};
 
 /// The longest wait for an answer.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
-/// What the kernel sizes the datagrams of a dump by (`netlink_dump`), and fits everything else. Each
-/// page more is a page fault in a process that lives three milliseconds.
+/// The kernel's size for the datagrams of a dump (`netlink_dump`); everything else fits. Each
+/// further page is a page fault in a process that takes three milliseconds.
 const BUFFER: usize = 8 * 1024;
 /// Nothing longer is received.
 const LARGEST: usize = 1 << 20;
 /// Batches from this length on need a larger send buffer than `net.core.wmem_default`.
 const SENDABLE: usize = 128 * 1024;
-/// What notifications wait in, in bytes: those of a thousand links that change at once.
+/// The size of the buffer for notifications, in bytes: those of a thousand links that change at
+/// once.
 const NOTIFICATIONS: usize = 1 << 20;
 /// `NETLINK_ROUTE`, whose number is zero.
 pub(crate) const ROUTE: Option<Protocol> = None;
-/// How often a dump that changed under our hands is taken again.
+/// How often a dump that was interrupted by a change is repeated.
 const ATTEMPTS: usize = 8;
 
 /// A socket of one netlink protocol, in the namespace where it was made.

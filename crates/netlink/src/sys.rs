@@ -53,8 +53,8 @@ pub(crate) fn namespace_type(namespace: impl AsFd) -> Result<libc::c_int, Errno>
 #[allow(unsafe_code)]
 pub(crate) fn tun_set_interface(driver: impl AsFd, request: &[u8; 40]) -> Result<(), Errno> {
     let mut request = *request;
-    // SAFETY: the descriptor is borrowed for the whole call; the kernel reads and writes a
-    // `struct ifreq`, which is not longer than `request`, which is alive and ours alone.
+    // SAFETY: the descriptor is borrowed for the whole call; the kernel reads and writes a `struct
+    // ifreq`, which is not longer than `request`, which is valid and not shared.
     let result = unsafe {
         libc::ioctl(driver.as_fd().as_raw_fd(), libc::TUNSETIFF as _, request.as_mut_ptr())
     };
@@ -64,11 +64,11 @@ pub(crate) fn tun_set_interface(driver: impl AsFd, request: &[u8; 40]) -> Result
 /// A number of a device that an open `/dev/net/tun` is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TunSetting {
-    /// Who may open it.
+    /// The user that may open it.
     Owner,
     /// Which group may.
     Group,
-    /// Whether it stays when nobody has it open.
+    /// Whether it stays while no program has it open.
     Persist,
 }
 
@@ -107,7 +107,7 @@ pub(crate) fn ethtool(
     }
     // SAFETY: the descriptor is borrowed for the whole call; the kernel reads and writes a `struct
     // ifreq`, and through its pointer a `struct ethtool_value` of two numbers, both of which are
-    // alive and ours alone.
+    // valid and not shared.
     let result = unsafe {
         libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request)
     };
@@ -123,7 +123,7 @@ pub(crate) fn unshare_network() -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// What [`fork`] returned in.
+/// The side on which [`fork`] returned.
 pub(crate) enum Side {
     /// The new process. It must end with [`exit`], whatever happens.
     Child,
@@ -131,7 +131,7 @@ pub(crate) enum Side {
     Parent,
 }
 
-/// Splits the process in two (fork(2)). Of several threads only the calling one goes on in the
+/// Splits the process in two (fork(2)). Of several threads only the calling one continues in the
 /// child.
 #[allow(unsafe_code)]
 pub(crate) fn fork() -> Result<Side, Errno> {

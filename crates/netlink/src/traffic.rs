@@ -51,12 +51,12 @@ pub struct Bucket {
     pub limit: u32,
 }
 
-/// What a link does with its packets, as far as it is known here.
+/// The queueing discipline of a link, as far as it is known here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// It sends as fast as the bucket lets it.
     Bucket(Bucket),
-    /// What it receives passes filters first.
+    /// Received packets pass filters first.
     Ingress,
     /// Something else.
     Other,
@@ -141,7 +141,7 @@ impl Batch {
 }
 
 impl Socket {
-    /// What the link with this index does with its packets; nothing if there is no such link.
+    /// The disciplines of the link with this index; empty if there is no such link.
     ///
     /// # Errors
     /// As [`Socket::dump`].

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 pub struct Turn<'a>(&'a Netns);
 
 impl<'a> Turn<'a> {
-    /// Waits for the turn, for at most `limit`: whoever lives in the namespace could keep it.
+    /// Waits for the turn, for at most `limit`: a process in the namespace could keep it.
     ///
     /// # Errors
     /// [`model::Kind::TryAgain`] if it does not come.
@@ -46,7 +46,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Works while nobody else has the turn in the calling thread's namespace.
+/// Works while no other process has the turn in the calling thread's namespace.
 ///
 /// # Errors
 /// As [`Turn::take`], and those of the work.

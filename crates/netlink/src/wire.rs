@@ -29,7 +29,7 @@ pub const REPLACE: u16 = 0x100;
 pub const EXCLUSIVE: u16 = 0x200;
 /// `NLM_F_CREATE`: a missing object is made.
 pub const CREATE: u16 = 0x400;
-/// `NLM_F_APPEND`: behind what is there.
+/// `NLM_F_APPEND`: behind what exists.
 pub const APPEND: u16 = 0x800;
 /// `NLM_F_CAPPED`, in an [`ERROR`]: the request is not repeated in full.
 pub const CAPPED: u16 = 0x100;
@@ -106,7 +106,7 @@ impl Batch {
         self.starts.is_empty()
     }
 
-    /// What message `index` is about.
+    /// The subject of message `index`.
     pub fn about(&self, index: usize) -> &str {
         self.about.get(index).map_or("asking the kernel", |about| about)
     }

@@ -12,10 +12,10 @@ use model::{Mac, Ownership, ResourceId};
 use crate::Neutron;
 use crate::api::PortResource;
 
-/// So many are remembered; then those that have had a container the longest are forgotten.
+/// The limit of the list. Beyond it, those are dropped that have had a container the longest.
 const MOST: usize = 16_384;
 
-/// What was handed out.
+/// The allocated addresses and ports.
 #[derive(Debug, Default)]
 pub(crate) struct Allocated(Mutex<Book>);
 
@@ -28,19 +28,19 @@ struct Book {
 #[derive(Debug)]
 struct Entry {
     network: ResourceId,
-    /// Told to whoever makes an attachment of it, and not kept after that.
+    /// Passed to the attachment that uses it, and dropped then.
     port: Option<Box<PortResource>>,
     /// The hardware address that it was requested for.
     asked: Option<Mac>,
     ownership: Ownership,
     /// Whether the attachment that had it has ended.
     is_ended: bool,
-    /// What was answered; the port may have more.
+    /// The addresses that were returned; the port may have more.
     out: Vec<IpAddr>,
     since: Instant,
 }
 
-/// What is known of a handed out port.
+/// An allocated port.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AllocatedPort {
     pub(crate) id: ResourceId,
@@ -53,7 +53,7 @@ pub(crate) struct AllocatedPort {
 }
 
 impl Allocated {
-    /// Remembers that the port was handed out with this address.
+    /// Remembers that the port was allocated with this address.
     pub(crate) fn add(
         &self,
         port: PortResource,
@@ -81,7 +81,7 @@ impl Allocated {
         entry.port = Some(Box::new(port));
     }
 
-    /// The port that was handed out with the address.
+    /// The port that was allocated with the address.
     pub(crate) fn port(&self, network: &ResourceId, address: IpAddr) -> Option<AllocatedPort> {
         let book = self.book();
         let id = book.addresses.get(&(network.clone(), address))?;
@@ -95,8 +95,8 @@ impl Allocated {
         of.next().map(|(id, entry)| entry.reported(id))
     }
 
-    /// The only port that waits for an attachment and was handed out with no address that passes the
-    /// test. Where several wait, nobody knows whose is which.
+    /// The only port that waits for an attachment and was allocated with no address that passes the
+    /// test. Where several wait, the right one is unknown.
     pub(crate) fn only_without(
         &self,
         network: &ResourceId,
@@ -118,7 +118,7 @@ impl Allocated {
         entry.port.take().map(|port| *port)
     }
 
-    /// The ports that were handed out no longer than this ago, and wait for an attachment.
+    /// The ports that were allocated no longer than this ago, and wait for an attachment.
     pub(crate) fn recent(&self, limit: Duration) -> BTreeSet<ResourceId> {
         let book = self.book();
         let is_recent = |entry: &Entry| entry.port.is_some() && entry.since.elapsed() < limit;
@@ -126,26 +126,26 @@ impl Allocated {
         recent.map(|(id, _)| id.clone()).collect()
     }
 
-    /// The attachment that had the port has ended; its address is not given back yet.
+    /// The attachment that had the port has ended; its address is not released yet.
     pub(crate) fn end(&self, id: &ResourceId) {
         if let Some(entry) = self.book().ports.get_mut(id) {
             entry.is_ended = true;
         }
     }
 
-    /// Whether the port was handed out, and its address is not given back.
+    /// Whether the port was allocated, and its address is not released.
     pub(crate) fn has(&self, id: &ResourceId) -> bool {
         self.book().ports.contains_key(id)
     }
 
-    /// The addresses that were handed out with the port, besides these.
+    /// The addresses that were allocated with the port, besides these.
     pub(crate) fn others(&self, id: &ResourceId, these: &[IpAddr]) -> Vec<IpAddr> {
         let book = self.book();
         let out = book.ports.get(id).map(|entry| entry.out.as_slice()).unwrap_or_default();
         out.iter().filter(|address| !these.contains(address)).copied().collect()
     }
 
-    /// Forgets that these were handed out with the port, which lost them.
+    /// Drops these addresses of the port, which lost them.
     pub(crate) fn part(&self, port: &PortResource, these: &[IpAddr]) {
         let mut book = self.book();
         for address in these {
@@ -162,7 +162,7 @@ impl Allocated {
         }
     }
 
-    /// Forgets a port, with all its addresses.
+    /// Drops a port, with all its addresses.
     pub(crate) fn remove(&self, id: &ResourceId) {
         let mut book = self.book();
         book.remove(id);
@@ -221,7 +221,7 @@ impl Entry {
 }
 
 impl Neutron {
-    /// The port that was handed out with this address and that no attachment has yet: it is the
+    /// The port that was allocated with this address and that no attachment has yet: it is the
     /// caller's from now on. None where Neutron must be asked.
     pub(crate) fn allocated_port(
         &self,

@@ -52,8 +52,8 @@ pub struct Request<'a> {
     pub body: Option<Value>,
     /// Only while the resource has this revision (`If-Match`).
     pub revision: Option<u64>,
-    /// How what a POST makes is found, if there is such a thing: where the server says that it is busy,
-    /// and nobody knows what it did.
+    /// The query that finds the result of a POST, if there is one. It is used where the server says
+    /// that it is busy, and the effect of the request is unknown.
     pub find: Option<&'a [(&'a str, String)]>,
     /// By when it has to be answered.
     pub until: Option<Instant>,
@@ -66,13 +66,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Who carries requests to Neutron.
+/// The transport of requests to Neutron.
 ///
 /// # Errors
-/// A refusal has the kind that its status stands for, the status itself ([`model::Error::status`])
-/// and Neutron's request id in its sentence: 400 `Invalid`, 401 and 403 `Denied`, 404 `NotFound`, 409
-/// `Conflict` (an exhausted pool or quota: `Exhausted`), 412 and 429 and 5xx `TryAgain`. Where nobody
-/// answers, `TryAgain` with what was tried.
+/// A refusal has the kind of its status, the status itself ([`model::Error::status`]) and Neutron's
+/// request id in its sentence: 400 `Invalid`, 401 and 403 `Denied`, 404 `NotFound`, 409 `Conflict`
+/// (an exhausted pool or quota: `Exhausted`), 412 and 429 and 5xx `TryAgain`. Without an answer,
+/// `TryAgain` with the request.
 pub trait Transport: Send + Sync {
     /// Carries it there; the answer's body, `null` where it has none.
     fn carry(&self, request: &Request<'_>) -> Result<Value>;
@@ -83,7 +83,7 @@ pub trait Transport: Send + Sync {
     }
 }
 
-/// What can have tags.
+/// The resources that can have tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tagged {
     /// `networks`

@@ -1,4 +1,4 @@
-//! Who we are in the cloud: one token for all threads, and for all processes of this host.
+//! Authentication: one token for all threads, and for all processes of this host.
 
 mod cache;
 mod keystone;
@@ -17,13 +17,13 @@ use crate::deadline;
 use crate::http::Wire;
 use cache::Cache;
 
-/// What the token is called among what processes share.
+/// The name of the token among the files that processes share.
 const TOKEN: &str = "token";
 
 /// A token is renewed so long before its end, or at four fifths of its life if that is later.
 const AHEAD: Duration = Duration::from_secs(120);
 
-/// Whoever asks has had his answer by then, or will never have one.
+/// A request that waits longer than this is answered, or will never be.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// How long after a failure a token that is still good is not renewed ahead of its end.
@@ -57,7 +57,7 @@ impl Session {
         self.project.as_deref().filter(|project| !project.is_empty())
     }
 
-    /// What each request carries.
+    /// The headers of each request.
     pub(crate) fn headers(&self) -> Vec<(&'static str, &str)> {
         match (&self.token, &self.project) {
             (Some(token), _) => vec![("x-auth-token", token)],
@@ -86,11 +86,11 @@ pub(crate) struct Auth {
 #[derive(Default)]
 struct State {
     session: Option<Arc<Session>>,
-    /// Somebody asks Keystone; the others wait for what comes of it.
+    /// One thread asks Keystone; the others wait for the result.
     is_asking: bool,
-    /// How often somebody asked.
+    /// The number of requests.
     rounds: u64,
-    /// What came of the last time, where that was nothing.
+    /// The failure of the last attempt, if it failed.
     failed: Option<Failed>,
 }
 
@@ -144,7 +144,7 @@ impl Auth {
         self.renew_from((wire, until), Some(stale.as_ref()))
     }
 
-    /// One thread asks, whoever comes meanwhile waits for the outcome, good or bad.
+    /// One thread asks. Others that come meanwhile wait for the outcome, good or bad.
     fn renew_from(
         &self,
         (wire, until): (&Wire, Option<Instant>),
@@ -189,7 +189,7 @@ impl Auth {
         outcome
     }
 
-    /// What another process left, if that is another one; else what Keystone gives.
+    /// Another process's token, if it is a new one; else a token from Keystone.
     fn ask(
         &self,
         (wire, until): (&Wire, Option<Instant>),
@@ -252,7 +252,7 @@ impl Failed {
     }
 }
 
-/// Refuses what can never work, without asking anybody.
+/// Refuses settings that can never work, without a request.
 fn check(access: &Access) -> Result<()> {
     if let Some(endpoint) = &access.endpoint {
         keystone::neutron(endpoint)?;
@@ -268,8 +268,8 @@ fn check(access: &Access) -> Result<()> {
     }
 }
 
-/// Tells clouds apart, and who we are there. Each text is led by its length, so that no two settings
-/// read the same.
+/// A digest of the cloud and the account. Each text is preceded by its length, so that no two
+/// settings have the same digest.
 fn digest(access: &Access) -> String {
     let mut digest = Sha256::new();
     for text in access.identity.texts().into_iter().chain([

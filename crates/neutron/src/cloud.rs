@@ -1,11 +1,11 @@
 //! Networks, pools and addresses as a runtime asks for them (libnetwork's remote drivers), with the
 //! names and tags of kuryr-libnetwork 18.
 //!
-//! A pool that a runtime requests is a subnet pool of its own, also where its addresses are those of
-//! a subnet or of a subnet pool that was there before: so what a network is made of is its own, and
-//! goes with it. Only an operator's pool that is requested as a whole is itself the answer. What
-//! several networks, of several hosts, use bears one tag of each (`contract::use_tag`); who takes the
-//! last away deletes what we made.
+//! Each pool that a runtime requests is a subnet pool of its own, also where its addresses are
+//! those of an existing subnet or subnet pool. So a network owns what it is made of, and both are
+//! deleted together. The exception is an operator's pool that is requested as a whole: it is the
+//! answer itself. A resource that several networks, of several hosts, use has one tag of each
+//! (`contract::use_tag`); the network that removes the last tag deletes what Spoke made.
 
 mod address;
 mod begun;

@@ -1,4 +1,4 @@
-//! What must be known of the cloud and of this host, whoever says it.
+//! Settings of the cloud and of this host, from any source.
 
 mod ini;
 mod kuryr;
@@ -15,19 +15,19 @@ pub use kuryr::{KuryrConf, Plugin};
 pub use source::{Sources, SourcesRead};
 pub use web::Proxies;
 
-/// Nobody waits longer for a port to be ACTIVE, in seconds.
+/// The longest wait for a port to be ACTIVE, in seconds.
 pub const LONGEST_WAIT: u64 = 300;
 
 /// Everything that may be set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where the cloud is, and who we are there.
+    /// Where the cloud is, and the account there.
     pub access: Access,
     /// This host, as Neutron's agents know it.
     pub host: HostId,
     /// How ports are connected on this host.
     pub plugging: Plugging,
-    /// What is made of Docker's requests.
+    /// The treatment of Docker's requests.
     pub kuryr: Kuryr,
     /// Ports that are made ahead of need; none where absent.
     pub stock: Option<StockSettings>,
@@ -41,10 +41,10 @@ impl Settings {
     }
 }
 
-/// Where the cloud is, and who we are there.
+/// Where the cloud is, and the account there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
-    /// How we say who we are.
+    /// The credentials.
     pub identity: Identity,
     /// Of which region the endpoint is taken; any where none is named.
     pub region: Option<String>,
@@ -60,18 +60,18 @@ pub struct Access {
     pub concurrency: usize,
     /// How long one request may take. It is repeated, where that does no harm, only as long.
     pub timeout: Duration,
-    /// Through whom servers are reached.
+    /// The proxies for servers.
     pub proxies: Proxies,
 }
 
 impl Access {
-    /// How many requests are under way at the same time, where nobody says.
+    /// How many requests are under way at the same time, where none is given.
     pub const CONCURRENCY: usize = 8;
 
-    /// How long one request may take, where nobody says.
+    /// How long one request may take, where none is given.
     pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// As somebody, with defaults for the rest.
+    /// Settings for this identity, with defaults for the rest.
     pub fn of(identity: Identity) -> Self {
         Self {
             identity,
@@ -90,7 +90,7 @@ impl Access {
 /// One of a service's endpoints in the catalogue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Interface {
-    /// For everybody.
+    /// The public endpoint.
     #[default]
     Public,
     /// Within the cloud.
@@ -99,7 +99,7 @@ pub enum Interface {
     Admin,
 }
 
-/// How we say who we are (Keystone v3).
+/// The credentials (Keystone v3).
 #[derive(Clone, PartialEq, Eq)]
 pub enum Identity {
     /// Not at all: Neutron runs with `auth_strategy = noauth`.
@@ -111,7 +111,7 @@ pub enum Identity {
     Password {
         /// Keystone, with or without `/v3`.
         url: String,
-        /// Whose.
+        /// The user.
         user: Named,
         /// The password.
         password: String,
@@ -127,7 +127,7 @@ pub enum Identity {
         /// Its secret.
         secret: String,
     },
-    /// By a token that somebody else got.
+    /// By a token that another program got.
     Token {
         /// Keystone.
         url: String,
@@ -170,7 +170,7 @@ pub enum Credential {
     Name {
         /// The credential's name.
         name: String,
-        /// Whose it is.
+        /// The user of the credential.
         user: Named,
     },
 }
@@ -188,11 +188,11 @@ pub struct Plugging {
     pub nesting: Option<Nesting>,
     /// How long an attachment waits for its port to be ACTIVE; not at all where absent.
     pub wait: Option<Duration>,
-    /// How long Open vSwitch may take to look at a port: ten seconds at most.
+    /// How long Open vSwitch may take to configure a port: ten seconds at most.
     pub timeout: Duration,
 }
 
-/// What is made of Docker's requests (kuryr.conf's names in parentheses).
+/// The treatment of Docker's requests (kuryr.conf's names in parentheses).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kuryr {
     /// `subnetpool_name_prefix`
@@ -233,16 +233,16 @@ pub fn decode_anything(text: &str) -> [bool; 2] {
 }
 
 impl Plugging {
-    /// The bridge of Open vSwitch that Neutron's agents have, where nobody says.
+    /// The bridge of Open vSwitch that Neutron's agents have, where none is given.
     pub const BRIDGE: &str = "br-int";
 
-    /// Where Open vSwitch's database answers, where nobody says.
+    /// Where Open vSwitch's database answers, where none is given.
     pub const OVSDB: &str = "unix:/run/openvswitch/db.sock";
 
-    /// How long Open vSwitch may take to look at a port, where nobody says.
+    /// The default of how long Open vSwitch may take to configure a port.
     pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// As on most hosts; nothing is executed and nobody waits.
+    /// The settings of most hosts: no program is executed, and there is no wait.
     pub fn usual() -> Result<Self> {
         let (bridge, ovsdb) = (Self::BRIDGE.parse()?, Self::OVSDB.to_owned());
         let timeout = Self::TIMEOUT;
@@ -263,7 +263,7 @@ impl Default for Kuryr {
 }
 
 impl Identity {
-    /// All that it says, in an order of its own, to tell it from others.
+    /// All its texts, in a fixed order, to distinguish it from others.
     pub(crate) fn texts(&self) -> Vec<&str> {
         match self {
             Identity::None { project } => vec!["none", project.as_deref().unwrap_or_default()],

@@ -1,8 +1,8 @@
-//! What kuryr-libnetwork 18 calls things, and how what is ours is told from what is not.
+//! The names of kuryr-libnetwork 18, and how Spoke's resources are distinguished from others.
 //!
 //! An upgraded host must find its old resources, and the other way round: these names and tags are
-//! the contract. Ours beside them is the mark in the description, set by the request that makes
-//! something, so that there is never a thing of ours without one.
+//! the contract. Spoke adds a mark in the description, set by the request that makes a resource, so
+//! that no resource of Spoke's is ever without one.
 
 use std::fmt;
 
@@ -16,13 +16,13 @@ pub const OWNER: &str = "compute:kuryr";
 /// The name of a port that no container has yet; it keeps it.
 pub const PORT_NAME: &str = "kuryr-unbound-port";
 
-/// The tag of a port that was there before.
+/// The tag of a port that existed before.
 pub const EXISTING_PORT: &str = "kuryr.port.existing";
 
-/// The tag of a subnet pool that was there before.
+/// The tag of a subnet pool that existed before.
 pub const EXISTING_POOL: &str = "kuryr.subnetpool.existing";
 
-/// The prefix of the tag of a network that was there before; twelve digits of its Docker id follow.
+/// The prefix of the tag of a network that existed before; twelve digits of its Docker id follow.
 pub const EXISTING_NETWORK: &str = "kuryr.net.existing:";
 
 /// The prefixes of the tags that hold the first and the second half of a Docker id, of networks and
@@ -38,7 +38,7 @@ pub const DEFAULT_POOLS: [&str; 2] = ["kuryr", "kuryr6"];
 /// The default prefix of the names of pools.
 pub const POOL_PREFIX: &str = "kuryrPool";
 
-/// The prefix of the tags that count who uses something that several may use.
+/// The prefix of the tags that count the users of a shared resource.
 const USE: &str = "spoke.use:";
 
 /// The tags that a network or port has for a Docker id. A short id, such as swarm's, gives one.
@@ -64,20 +64,20 @@ pub fn is_id_tag(tag: &str) -> bool {
     HALVES.iter().any(|prefix| tag.starts_with(prefix))
 }
 
-/// What a network that we make is called: `kuryr-net-` and eight digits of its Docker id.
+/// The name of a network that Spoke makes: `kuryr-net-` and eight digits of its Docker id.
 pub fn network_name(id: &str) -> String {
     format!("kuryr-net-{}", id.get(..8).unwrap_or(id))
 }
 
-/// What a subnet that we make is called.
+/// The name of a subnet that Spoke makes.
 pub fn subnet_name(net: &IpNet) -> String {
     format!("{SUBNET}{net}")
 }
 
-/// What the names of subnets begin with that kuryr made.
+/// The prefix of the names of subnets that kuryr made.
 pub const SUBNET: &str = "kuryr-subnet-";
 
-/// What a pool that we make is called.
+/// The name of a pool that Spoke makes.
 pub fn pool_name(prefix: &str, net: &IpNet) -> String {
     format!("{prefix}-{net}")
 }
@@ -136,8 +136,8 @@ impl fmt::Display for HostId {
 pub struct Mark {
     /// Which host made it.
     pub host: String,
-    /// What it was made for: unique among what this host makes, so that whoever got no answer finds
-    /// what was made.
+    /// The purpose of the resource: unique among those that this host makes, so that a process
+    /// without an answer finds what was made.
     pub what: String,
 }
 
@@ -149,7 +149,7 @@ impl Mark {
         Self { host: host.as_str().to_owned(), what: what.into() }
     }
 
-    /// The mark in a description; none where it is not ours.
+    /// The mark in a description; `None` where it is not Spoke's.
     pub fn read(description: &str) -> Option<Self> {
         let (host, what) = description.strip_prefix(Self::PREFIX)?.rsplit_once(':')?;
         Some(Self { host: host.to_owned(), what: what.to_owned() })
@@ -172,7 +172,7 @@ pub fn use_tag(host: &HostId, nonce: u32) -> String {
     format!("{USE}{}:{nonce:08x}", host.digest())
 }
 
-/// Whether a tag says that somebody uses something.
+/// Whether a tag says that the resource is in use.
 pub fn is_use(tag: &str) -> bool {
     tag.starts_with(USE)
 }

@@ -1,5 +1,5 @@
-//! How long a piece of work may take, whatever Neutron does. Docker waits for the end of a container,
-//! and what is left of it goes by itself.
+//! Deadlines for a piece of work, however long Neutron takes. Docker waits for the end of a
+//! container, and the reconciler removes what is left of it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ const HANGING: Duration = Duration::from_secs(2);
 /// So long after it did not answer in time it counts as hanging, unless it answers.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// Who has to be done by when.
+/// The deadlines of threads.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines(Mutex<State>);
 
@@ -64,7 +64,7 @@ impl Deadlines {
         self.state().of.get(&thread::current().id()).copied()
     }
 
-    /// Learns from what came of a request that had to be done by then.
+    /// Adapts to the result of a request that had a deadline.
     pub(crate) fn learn<T>(&self, until: Option<Instant>, done: &Result<T>) {
         let is_answered = done.as_ref().map_or_else(|error| error.status().is_some(), |_| true);
         let mut state = self.state();

@@ -16,7 +16,7 @@ use crate::port::{bound_port, gone_is_done, link_of};
 /// How often a lost race is run again.
 const RACES: usize = 20;
 
-/// What Neutron calls a revision that is not the one that was read.
+/// Neutron's status for a revision that is not the one that was read.
 const STALE: u16 = 412;
 
 /// Consecutive ports of one protocol, for one family.
@@ -39,7 +39,7 @@ impl Neutron {
         let port = self.api().port(id)?.ok_or_else(|| {
             Error::not_found(format!("port {id} of {} is gone from Neutron", attachment.id))
         })?;
-        // What is not filtered is reached already.
+        // Without a filter the ports are reachable already.
         if ports.is_empty() || port.port_security_enabled == Some(false) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Files that any process may write, and what is made of those that none of ours wrote.
+//! Files that any process may write, and the treatment of those that no process of Spoke's wrote.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -13,10 +13,11 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How long a file of ours can be, in bytes.
+/// The largest file of Spoke's, in bytes.
 const LONGEST: u64 = 64 << 10;
 
-/// A directory of ours has no more files: who saw only some of them would take the others for gone.
+/// A directory of Spoke's has no more files: a process that saw only some of them would take the
+/// others for gone.
 const MOST: usize = 1 << 17;
 
 pub(crate) fn file_of(directory: &Path, id: &ResourceId) -> PathBuf {
@@ -27,7 +28,7 @@ pub(crate) fn nofollow() -> i32 {
     i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default()
 }
 
-/// The names of the directory's files, without what all of ours end with.
+/// The names of the directory's files, without their common suffix.
 pub(crate) fn names(directory: &Path) -> Result<Vec<String>> {
     let entries = entries(directory)?.into_iter();
     Ok(entries.filter_map(|name| name.strip_suffix(".json").map(str::to_owned)).collect())
@@ -51,7 +52,7 @@ pub(crate) fn entries(directory: &Path) -> Result<Vec<String>> {
     Ok(names.iter().filter_map(|name| OsStr::to_str(name)).map(str::to_owned).collect())
 }
 
-/// What a file says; none where it is not there, or is nothing that we wrote.
+/// The contents of a file; `None` where it is missing, or not Spoke's.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     let file = match OpenOptions::new().read(true).custom_flags(nofollow()).open(path) {
         Ok(file) => file,
@@ -115,7 +116,7 @@ pub(crate) fn ids(directory: &Path) -> Result<Vec<ResourceId>> {
     Ok(names(directory)?.into_iter().filter_map(|name| name.parse().ok()).collect())
 }
 
-/// The only holder of the lock of this path; none where somebody has it already.
+/// The lock of this path; `None` where another process holds it.
 pub(crate) fn only(path: &Path) -> Result<Option<fs::File>> {
     make_directory(path.parent().unwrap_or(path))?;
     let mut how = OpenOptions::new();
@@ -129,7 +130,7 @@ pub(crate) fn only(path: &Path) -> Result<Option<fs::File>> {
     }
 }
 
-/// Whether somebody holds the lock of this path.
+/// Whether a process holds the lock of this path.
 pub(crate) fn is_held(path: &Path) -> bool {
     let locked =
         fs::File::open(path).map(|file| flock(&file, FlockOperation::NonBlockingLockShared));

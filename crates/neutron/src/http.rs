@@ -30,7 +30,7 @@ pub(crate) struct Http {
     timeout: Duration,
 }
 
-/// What a server answers that is busy, or behind one that is (RFC 9110, 15.6.4).
+/// The status of a server that is busy, or behind one that is (RFC 9110, 15.6.4).
 const BUSY: u16 = 503;
 
 /// A server that asks for a longer pause is not waited for: containers wait.
@@ -83,8 +83,8 @@ impl Http {
         Self::read(&session, request, answer)
     }
 
-    /// Makes something. A server that is busy says so before or after it did it: what it made is looked
-    /// for, and only where there is nothing it is asked again.
+    /// Makes a resource. A server that is busy may answer so before or after it did it: so the
+    /// resource is searched, and the request is repeated only where there is none.
     fn post(&self, request: &Request<'_>, body: Option<&[u8]>) -> Result<Value> {
         let mut retries = Retries::new(deadline::left(request.until, self.timeout), LONGEST_PAUSE);
         loop {
@@ -105,7 +105,7 @@ impl Http {
         }
     }
 
-    /// What a POST has made, as it would have been answered.
+    /// The resource that a POST has made, as its answer would have it.
     fn made(&self, request: &Request<'_>, find: &[(&str, String)]) -> Result<Option<Value>> {
         let path = request.path;
         let look = Request { query: find, until: request.until, ..Request::of(Verb::Get, path) };

@@ -23,10 +23,10 @@ pub(crate) const SUBPORT: &str = "trunk:subport";
 /// How often a lost race is run again.
 const RACES: usize = 50;
 
-/// What Neutron calls a revision that is not the one that was read.
+/// Neutron's status for a revision that is not the one that was read.
 const STALE: u16 = 412;
 
-/// What Neutron calls something that is in use: a VLAN, or a port.
+/// Neutron's status for a resource that is in use: a VLAN, or a port.
 const IN_USE: u16 = 409;
 
 /// The VLANs of a trunk.
@@ -162,7 +162,7 @@ impl Neutron {
             match self.api().add_subports(&trunk.id, &[sub], trunk.revision_number) {
                 Ok(()) => return vif(),
                 Err(error) if error.status() == Some(STALE) => {}
-                // Somebody may have taken the VLAN.
+                // Another process may have taken the VLAN.
                 Err(error) if error.status() == Some(IN_USE) && refused != Some(vlan) => {
                     refused = Some(vlan);
                 }

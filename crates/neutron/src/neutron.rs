@@ -27,7 +27,7 @@ pub struct Neutron {
     pub(crate) known: Known,
     pub(crate) statuses: Statuses,
     pub(crate) watcher: Arc<Watcher>,
-    /// Whether something of ours stayed that nobody asks for any more.
+    /// Whether a resource of Spoke's stayed without an owner.
     left_behind: AtomicBool,
 }
 
@@ -67,23 +67,23 @@ impl Neutron {
         Api::new(self.transport.as_ref())
     }
 
-    /// Something of ours stays that nobody asks for any more: the reconciler looks for it.
+    /// Notes that a resource of Spoke's stays without an owner: the reconciler searches for it.
     pub(crate) fn leave_behind(&self) {
         self.left_behind.store(true, Ordering::Relaxed);
         self.given_up().ring();
     }
 
-    /// Whether something of ours was left behind, which nobody has looked for yet.
+    /// Whether a resource was left behind since the last search.
     pub fn is_left_behind(&self) -> bool {
         self.left_behind.load(Ordering::Relaxed)
     }
 
-    /// Whether something of ours was left behind since this was asked last.
+    /// Whether a resource was left behind since the last call.
     pub fn has_left_behind(&self) -> bool {
         self.left_behind.swap(false, Ordering::Relaxed)
     }
 
-    /// What was set.
+    /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

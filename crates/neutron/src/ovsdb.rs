@@ -19,20 +19,21 @@ use session::{Refusal, Session};
 
 pub use remote::Remote;
 
-/// What Kuryr's ports of a switch are known by (`external_ids:owner`): its own script looks for it.
+/// The owner of Kuryr's ports in a switch (`external_ids:owner`), which its own script searches
+/// for.
 const OWNER: &str = "kuryr";
 
-/// What ours are known by besides (`external_ids:made-by`).
+/// The maker of Spoke's ports (`external_ids:made-by`).
 const MADE_BY: &str = "spoke";
 
-/// How long the switch may take to look at a port, at most: a session waits a little longer for each
-/// answer.
+/// How long the switch may take to configure a port, at most. A session waits a little longer for
+/// each answer.
 const TAKING: Duration = Duration::from_secs(10);
 
-/// How long it may take to find the port's device, which is there.
+/// How long it may take to find the port's device, which exists.
 const FINDING: Duration = Duration::from_secs(2);
 
-/// How often a port is looked at again that others change.
+/// How often a port is read again that others change.
 const ATTEMPTS: usize = 3;
 
 /// What forwards a bridge's packets.
@@ -97,13 +98,13 @@ impl Ovsdb {
     /// Connects to the database at `remote`: `unix:PATH` or `tcp:HOST:PORT`.
     ///
     /// # Errors
-    /// [`Kind::TryAgain`] where nobody answers there; [`Kind::Denied`]; [`Kind::Invalid`] or
+    /// [`Kind::TryAgain`] where no server answers there; [`Kind::Denied`]; [`Kind::Invalid`] or
     /// [`Kind::Unsupported`] where it is no such address.
     pub fn connect(remote: &str) -> Result<Self> {
         Ok(Self { session: Session::open(&remote.parse()?)?, taking: TAKING })
     }
 
-    /// Where the switch may take so long to look at a port: ten seconds at most.
+    /// Sets how long the switch may take to configure a port: ten seconds at most.
     #[must_use]
     pub fn within(self, taking: Duration) -> Self {
         Self { taking: taking.min(TAKING), ..self }
@@ -202,7 +203,7 @@ impl Ovsdb {
         Ok(is_inside && is_usable && ids.get("iface-id").is_some_and(|id| id == port.as_str()))
     }
 
-    /// The containers' ports of this switch, whoever made them.
+    /// The containers' ports of this switch, from any maker.
     ///
     /// # Errors
     /// As [`Ovsdb::bridge`].
@@ -213,7 +214,7 @@ impl Ovsdb {
         Ok(value::rows(&results, 0).iter().filter_map(plugged).collect())
     }
 
-    /// Whether the port is there already as it is to be. One that is this Neutron port's, but in
+    /// Whether the port exists already as it is to be. One that is this Neutron port's, but in
     /// another bridge or of another device, is removed.
     fn is_there(&mut self, new: &NewPort<'_>) -> Result<bool> {
         let results = self.carry_out(&[
@@ -233,7 +234,8 @@ impl Ovsdb {
         match (ids, row) {
             (Some(ids), Some(row)) if ids.get("iface-id") == Some(&new.port.to_string()) => {
                 let inside = value::uuids(bridge.get("ports")).contains(&row);
-                // The device is there and is the caller's: whoever plugged another one is gone.
+                // The device exists and belongs to the caller: a program that plugged another one
+                // is gone.
                 let plugged_for = ids.get("vm-uuid").map_or(new.device, String::as_str);
                 let is_it = inside && plugged_for == new.device;
                 if !is_it {
@@ -281,7 +283,7 @@ impl Ovsdb {
     }
 }
 
-/// Makes the port, provided that there is none of its name and that there is the bridge.
+/// Makes the port, if none of its name exists and the bridge does.
 fn insertion(new: &NewPort<'_>) -> Vec<Value> {
     let here = |name: &IfName| json!([{ "name": name.as_str() }]);
     let ids = [
@@ -307,7 +309,7 @@ fn insertion(new: &NewPort<'_>) -> Vec<Value> {
     ]
 }
 
-/// Is answered once the switch has looked at the interface, and has found its device (`ofport` is
+/// Is answered once the switch has configured the interface, and has found its device (`ofport` is
 /// empty before, and -1 where it has not).
 fn taking(end: &IfName, limit: Duration) -> Vec<Value> {
     let ofport: &[&str] = &["ofport"];

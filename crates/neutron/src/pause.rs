@@ -14,7 +14,7 @@ impl Pause {
     /// The first and the longest pause where Neutron is busy or away.
     pub(crate) const BUSY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(300)];
 
-    /// The same where it has refused to make a port: somebody must do something first.
+    /// The same where Neutron has refused to make a port: an operator must change something first.
     pub(crate) const REFUSED: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 
     /// How much of it is left.

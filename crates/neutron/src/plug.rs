@@ -43,14 +43,14 @@ pub struct SwitchPort<'a> {
     pub mac: Mac,
     /// Neutron's `device_id`.
     pub device: &'a str,
-    /// The project that it belongs to, where that is known: only scripts are told, when they bind.
+    /// The project that it belongs to, where that is known: only scripts get it, when they bind.
     pub project: &'a str,
 }
 
-/// What has to be there before the link is: a virtual function has its address and VLAN.
+/// Prepares what must exist before the link: a virtual function has its address and VLAN.
 ///
 /// # Errors
-/// What the kernel refuses; [`model::Kind::NotFound`] where there is no such function.
+/// The kernel's refusal; [`model::Kind::NotFound`] where there is no such function.
 pub fn prepare(switch_port: &SwitchPort<'_>) -> Result<()> {
     match switch_port.vif {
         Vif::Function { slot, vlan } => function::give(slot, switch_port.mac, *vlan),
@@ -97,7 +97,7 @@ pub fn check(switch_port: &SwitchPort<'_>, plugging: &Plugging) -> Result<()> {
                 && holds(switch_port, &there, bridge, plugging)?
         }
         Vif::Bridge { bridge } => bridge::has(bridge, &end)?,
-        // What connects these tells nobody.
+        // The program that connects these does not report it.
         Vif::Tap
         | Vif::Script { .. }
         | Vif::Macvlan { .. }
@@ -114,8 +114,8 @@ pub fn check(switch_port: &SwitchPort<'_>, plugging: &Plugging) -> Result<()> {
     }
 }
 
-/// The opposite, while the link may still be there. What is not connected, or is somebody else's, is
-/// no error.
+/// The opposite, while the link may still exist. A port that is not connected, or that another
+/// owner connected, is no error.
 ///
 /// # Errors
 /// As [`plug`].
@@ -139,10 +139,10 @@ pub fn unplug(switch_port: &SwitchPort<'_>, plugging: &Plugging) -> Result<()> {
     }
 }
 
-/// What is left to do once the link is gone: a virtual function is in no VLAN any more.
+/// The last step, once the link is gone: a virtual function is in no VLAN any more.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's refusal.
 pub fn release(switch_port: &SwitchPort<'_>) -> Result<()> {
     match switch_port.vif {
         Vif::Function { slot, .. } => function::take_back(slot),
@@ -161,10 +161,11 @@ pub fn remove_left(left: &Plugged, plugging: &Plugging) -> Result<()> {
     unplugged.and(hybrid::remove(&left.port))
 }
 
-/// Removes the host's end of a pair of kuryr-libnetwork's, which has the name of ours and not our mark.
+/// Removes the host's end of a pair of kuryr-libnetwork's, which has the same name as Spoke's and
+/// no mark of Spoke's.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's refusal.
 pub(crate) fn drop_foreign_end(port: &ResourceId) -> Result<()> {
     let mut socket = Socket::route()?;
     match socket.link(At::Name(&end_of(port)?))? {
@@ -175,8 +176,8 @@ pub(crate) fn drop_foreign_end(port: &ResourceId) -> Result<()> {
     }
 }
 
-/// What the host's end of a port's link is called: what Neutron's agents look for, and what
-/// kuryr-libnetwork names it.
+/// The name of the host's end of a port's link: the one that Neutron's agents search for, and that
+/// kuryr-libnetwork gives.
 ///
 /// # Errors
 /// None, as ids are short enough.
@@ -205,7 +206,7 @@ fn join(
     };
     let mut database = Ovsdb::connect(&plugging.ovsdb)?.within(plugging.timeout);
     database.plug(&new)?;
-    // Whoever waits for Neutron's word has an error where the flows do not come.
+    // A caller that waits for ACTIVE gets an error if the flows are not installed.
     database.is_installed(end, INSTALLING).map(drop)
 }
 

@@ -1,8 +1,9 @@
-//! One attachment's port, from the wish to the end.
+//! The life of one attachment's port.
 //!
 //! A dataplane calls, in this order: [`Neutron::offer`], which finds or makes the port;
-//! [`Neutron::prepare`], then it makes the link of [`kernel`], then [`Neutron::plug`]. Back:
-//! [`Neutron::unplug`], then the link goes, then [`Neutron::release`]; at the end [`Neutron::end`].
+//! [`Neutron::prepare`]; then it makes the link of [`kernel`]; then [`Neutron::plug`]. To undo:
+//! [`Neutron::unplug`], then the link is deleted, then [`Neutron::release`]; at the end
+//! [`Neutron::end`].
 
 mod claim;
 mod end;
@@ -46,13 +47,13 @@ pub fn kernel(attachment: &Attachment) -> Result<Option<Attachment>> {
 }
 
 impl Neutron {
-    /// Finds or makes the attachment's port, and tells what its container is to have: addresses,
-    /// routes, resolvers, and a link that knows the port. Where the answer to a request is lost, what
-    /// it made is found; what an earlier process made and did not write down goes with
+    /// Finds or makes the attachment's port, and returns the container's part: addresses, routes,
+    /// resolvers, and a link with the port's id. Where the answer to a request is lost, the port
+    /// that it made is found. A port that an earlier process made and did not record is deleted by
     /// [`Neutron::end`], before this is repeated.
     ///
     /// # Errors
-    /// [`model::Kind::Conflict`] where an address or the port is somebody else's; what Neutron refuses.
+    /// [`model::Kind::Conflict`] where an address or the port has another owner; Neutron's refusal.
     pub fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         let link = link_of(attachment)?;
         let known = self.known_network(&link.network)?;
@@ -115,7 +116,7 @@ impl Neutron {
         self.name_own(attachment, port, None)
     }
 
-    /// It is bound already: its container need not wait until everybody can see whose it is.
+    /// It is bound already: its container need not wait until Neutron shows the port's user.
     fn name_own(
         &self,
         attachment: &Attachment,
@@ -129,7 +130,7 @@ impl Neutron {
         Ok(Claimed { port: port_update.port, ownership })
     }
 
-    /// One request; another one where nobody knows what became of the first.
+    /// One request; another one where the effect of the first is unknown.
     fn create(&self, attachment: &Attachment, new: &NewPort) -> Result<PortResource> {
         let refused = match self.api().create_port(new) {
             Ok(port) => return Ok(port),
@@ -210,10 +211,11 @@ impl Neutron {
         }
     }
 
-    /// Whether the network is there, and Neutron answers.
+    /// Whether the network exists, and Neutron answers.
     ///
     /// # Errors
-    /// [`model::Kind::NotFound`] where it is not; [`model::Kind::TryAgain`] where nobody answers.
+    /// [`model::Kind::NotFound`] where it does not exist; [`model::Kind::TryAgain`] where Neutron
+    /// does not answer.
     pub fn status(&self, network: &Network) -> Result<()> {
         let link = network.wiring.link.as_ref().map(|link| &link.kind);
         let Some(LinkKind::Neutron(link)) = link else { return Ok(()) };
@@ -221,10 +223,10 @@ impl Neutron {
         link.subnets.iter().try_for_each(|subnet| known.subnet(subnet).map(drop))
     }
 
-    /// What must be there before the link is.
+    /// Prepares what must exist before the link.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's refusal.
     pub fn prepare(&self, attachment: &Attachment) -> Result<()> {
         self.with_switch_port(attachment, plug::prepare)
     }
@@ -250,16 +252,16 @@ impl Neutron {
         })
     }
 
-    /// What is left to do on this host once the link is gone.
+    /// The last step on this host once the link is gone.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's refusal.
     pub fn release(&self, attachment: &Attachment) -> Result<()> {
         self.with_switch_port(attachment, plug::release)
     }
 
-    /// Removes the host's end of a link that another program of the same contract made for the port;
-    /// what is gone is done.
+    /// Removes the host's end of a link that another program of the same contract made for the
+    /// port; what is gone is no error.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -293,7 +295,7 @@ impl Neutron {
         work(&switch_port)
     }
 
-    /// Only scripts are told.
+    /// Only scripts get it.
     fn project_of(&self, vif: &Vif, link: &NeutronLink) -> String {
         match vif {
             Vif::Script { .. } => {

@@ -1,9 +1,10 @@
-//! Telling Neutron whose a port is, while its container runs already.
+//! Port updates: telling Neutron the user of a port, while the port's container runs already.
 //!
 //! A port that this host made is bound by the request that made it: packets pass without another
-//! word. What is left to say, whose it is (`device_id`, tags), is bookkeeping, and owed: written down
-//! before anybody gets the port, carried out by the daemon, and given up where the port goes first.
-//! Where no daemon is, whoever makes the attachment does it himself.
+//! request. What is missing is the port's user (`device_id`, tags). It is only bookkeeping, so it
+//! is a port update: recorded before any container gets the port, carried out by the daemon, and
+//! cancelled where the port is deleted first. Without a daemon the process that makes the
+//! attachment carries it out.
 
 mod book;
 #[cfg(test)]
@@ -18,14 +19,14 @@ use crate::api::{PortChange, PortResource, Tagged};
 pub(crate) use book::{Begun, Book, Forgone};
 pub use worker::{Round, Worker};
 
-/// What Neutron is still to be told of a port.
+/// A pending update of a port in Neutron.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PortUpdate {
     /// The port, as it was.
     pub(crate) port: PortResource,
-    /// Whose it is.
+    /// The port's attachment.
     pub(crate) of: AttachmentId,
-    /// What becomes of it afterwards.
+    /// How the port ends.
     #[serde(alias = "tenure")]
     pub(crate) ownership: Ownership,
     /// The `device_id` that it is to have; none where it has the right one.
@@ -34,31 +35,31 @@ pub(crate) struct PortUpdate {
     pub(crate) tags: Option<Vec<String>>,
 }
 
-/// A port that somebody else deleted although a container of this host has it.
+/// A port that was deleted in Neutron although a container of this host has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// Neutron's id of it.
     pub port: ResourceId,
-    /// Whose it was.
+    /// The attachment that had it.
     pub of: AttachmentId,
 }
 
-/// What came of it.
+/// The result of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reported {
     /// Neutron knows whose the port is.
     Named,
     /// There is no such port.
     Lost(Lost),
-    /// It was given up meanwhile, or somebody else is at it.
+    /// It was cancelled meanwhile, or another process carries it out.
     Nothing,
 }
 
 impl Neutron {
-    /// Sees to it that Neutron is told: the daemon does, or else this process, now.
+    /// Queues an update: the daemon carries it out, or else this process, now.
     ///
     /// # Errors
-    /// Without a daemon, what Neutron refuses; then it is still written down.
+    /// Without a daemon, Neutron's refusal; then the update stays queued.
     pub(crate) fn enqueue(&self, port_update: &PortUpdate) -> Result<()> {
         let book = self.port_updates();
         book.enqueue(port_update)?;
@@ -74,11 +75,11 @@ impl Neutron {
         }
     }
 
-    /// Gives up whatever is owed of a port that is to be deleted, and deletes it. Waits for a request
-    /// that is under way: none of ours ever comes after the last.
+    /// Cancels every pending update of a port that is to be deleted, and deletes the port. Waits
+    /// for a request in progress, so that no request of Spoke's follows the deletion.
     ///
     /// # Errors
-    /// What Neutron refuses.
+    /// Neutron's refusal.
     pub(crate) fn abandon(&self, port: &ResourceId) -> Result<()> {
         let book = self.port_updates();
         let forgone = book.forgo(port)?;
@@ -89,8 +90,8 @@ impl Neutron {
         }
     }
 
-    /// The ports of containers of this host that somebody else deleted, as far as that was met while
-    /// they were given their names. No request is made.
+    /// The ports of containers of this host that were deleted in Neutron, as far as updates found
+    /// that. No request is made.
     ///
     /// # Errors
     /// Where the files cannot be read.
@@ -99,15 +100,15 @@ impl Neutron {
         Ok(lost.map(|port_update| Lost { port: port_update.port.id, of: port_update.of }).collect())
     }
 
-    /// Does what is owed of one port.
+    /// Carries out the pending update of one port.
     fn settle(&self, port: &ResourceId) -> Result<Reported> {
         let book = self.port_updates();
         let Some(begun) = book.begin(port)? else { return Ok(Reported::Nothing) };
         match self.report(&book, &begun) {
             Ok(()) => {
                 if begun.is_again {
-                    // Nobody knows when Neutron is done with what was asked before: who gets the port
-                    // next could be given this name.
+                    // It is unknown when Neutron finishes the earlier request: the next container
+                    // of the port could get this name.
                     self.stock_files().drop_lent(port)?;
                 }
                 book.done(&begun).map(|()| Reported::Named)
@@ -122,7 +123,7 @@ impl Neutron {
         }
     }
 
-    /// The tags first: what has a `device_id` is somebody's, and must be found by both.
+    /// The tags first: a port with a `device_id` is in use, and must be found by both.
     fn report(&self, book: &Book, begun: &Begun) -> Result<()> {
         let port_update = &begun.port_update;
         let id = &port_update.port.id;
@@ -145,13 +146,13 @@ impl Neutron {
         port: &ResourceId,
         besides: Option<&AttachmentId>,
     ) -> bool {
-        // What cannot be read is nobody's to take.
+        // A file that cannot be read is left alone.
         self.port_updates().queued_of(port).map_or(true, |port_update| {
             port_update.is_some_and(|port_update| besides.is_none_or(|own| *own != port_update.of))
         })
     }
 
-    /// What is owed of this attachment's ports, or was until it was given up.
+    /// The pending updates of this attachment's ports, and those that were cancelled.
     ///
     /// # Errors
     /// Where the files cannot be read.

@@ -1,10 +1,10 @@
-//! What this host has in Neutron and nobody here knows any more.
+//! Finds resources of this host in Neutron that have no owner here any more.
 //!
-//! Neutron is asked first, then the book, the memory and the stock's files: all of those are written
-//! before or with what Neutron has. So what is in Neutron's answer and not in theirs was made by
-//! somebody who died, or is just being made. Hence nothing goes before it was seen twice, some time
-//! apart and unchanged between, and is still so when it goes. An answer that fails or is not complete
-//! is none.
+//! Neutron is asked first, then the store, the memory and the stock's files: all of those are
+//! written before or with Neutron's resources. So a resource that is in Neutron's answer and not in
+//! theirs was made by a process that died, or is just being made. Hence a resource is deleted only
+//! if it was seen twice, some time apart and unchanged between, and still has no owner at the
+//! deletion. An answer that fails or is incomplete does not count.
 
 mod classify;
 mod remove;
@@ -24,11 +24,11 @@ use classify::{Classifier, Verdict};
 pub use remove::Removed;
 pub use sweep::{GRACE, Sweep};
 
-/// So long an address that was handed out may wait for its container: a host that is to run it may
+/// So long an address that was allocated may wait for its container: a host that is to run it may
 /// have to fetch its image first.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What is known on this host, and where.
+/// What this host's store, memory and engines know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The ports that records speak of.
@@ -41,17 +41,17 @@ pub struct Facts {
     pub declared: Vec<ResourceRef>,
     /// The ids under which runtimes know networks.
     pub aliases: BTreeSet<String>,
-    /// The ids of the networks that the runtime's engines list, whether or not the book knows them;
-    /// none where not all of them answer, or none is asked.
+    /// The ids of the networks that the runtime's engines list, whether or not the store knows
+    /// them; none where not all of them answer, or none is asked.
     pub listed: Option<BTreeSet<String>>,
     /// The names of the interfaces in the host's namespace.
     pub links: BTreeSet<String>,
-    /// Whether this process is the one that hands out addresses, and so knows who waits for his
-    /// container.
+    /// Whether this process is the one that allocates addresses, and so knows which wait for their
+    /// containers.
     pub is_asked: bool,
 }
 
-/// What can be left behind in Neutron.
+/// The kinds of resources that can be left behind in Neutron.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Thing {
     /// A tag that says that this host uses something.
@@ -72,42 +72,42 @@ pub enum Thing {
     SwitchPort,
 }
 
-/// Something that nobody on this host knows.
+/// A resource without an owner on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
-    /// What it is.
+    /// The resource.
     pub thing: Thing,
     /// Neutron's id of it.
     pub id: ResourceId,
-    /// What people know it by: addresses, a name.
+    /// Its name for people: addresses, a name.
     pub title: String,
     /// Why it is taken for an orphan.
     pub why: String,
-    /// What is done about it.
+    /// The remedy.
     pub fate: Fate,
-    /// What would be different if anybody had touched it.
+    /// A value that any change of the resource changes.
     pub(crate) version: Version,
 }
 
-/// How much is looked at.
+/// How much is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breadth {
     /// Ports.
     Ports,
-    /// What is made for ports, too: security groups, floating IP addresses, places on the switch.
+    /// Resources beside ports, too: security groups, floating IP addresses, places on the switch.
     Everything,
 }
 
-/// What is done about an orphan.
+/// The remedy for an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is deleted.
     Delete,
     /// It comes back to the stock, or is deleted where none is kept.
     Stock,
-    /// It stays until somebody says otherwise: it may be known to a runtime that we do not see.
+    /// It stays until an operator removes it: a runtime that is not seen here may know it.
     OnlyIfForced,
-    /// It is too young to tell.
+    /// It is too young to decide.
     Wait,
 }
 
@@ -118,10 +118,10 @@ pub(crate) enum Version {
     Text(String),
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// What nobody knows.
+    /// Resources without an owner.
     pub orphans: Vec<Orphan>,
     /// Ports made ahead of need whose files went with the boot.
     pub(crate) restorable: Vec<PortResource>,
@@ -146,7 +146,7 @@ impl Thing {
 }
 
 impl Facts {
-    /// What the book says.
+    /// The facts in the store.
     pub fn of(attachments: &[Attachment], aliases: &[Alias]) -> Self {
         let mut facts = Self::default();
         for attachment in attachments {
@@ -169,7 +169,7 @@ impl Neutron {
     /// Compares Neutron's ports of this host with what is known here. Changes nothing.
     ///
     /// # Errors
-    /// Where Neutron or the book does not answer: then nothing is known.
+    /// Where Neutron or the store does not answer: then nothing is known.
     pub fn look(&self, breadth: Breadth, facts: &dyn Fn() -> Result<Facts>) -> Result<Findings> {
         let ports = self.ports_of_host()?;
         let (groups, floating) = match breadth {
@@ -224,7 +224,7 @@ impl Neutron {
             shelved.extend(stock_files.returned_ports()?);
             shelved.extend(ready()?);
         }
-        // Neutron was not told yet whose these are.
+        // Neutron does not have the users of these ports yet.
         shelved.extend(self.port_updates().owing()?);
         let allocated = self.allocated.recent(TIMEOUT);
         let host = &self.settings.host;

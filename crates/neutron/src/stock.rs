@@ -1,7 +1,7 @@
 //! The stock: ports that are made ahead of need, so that a container does not wait for Neutron.
 //!
-//! A ready port is a file, and whoever moves the file has the port: threads of the daemon as well as
-//! plugins. Only the daemon makes ports, and makes those like new that come back.
+//! A ready port is a file, and the process that moves the file has the port: threads of the daemon
+//! as well as plugins. Only the daemon makes ports, and resets those that return.
 
 mod drain;
 mod fill;
@@ -30,8 +30,8 @@ pub use show::StockKind;
 pub(crate) use stock_files::{StockFiles, Stored, Wanted};
 
 impl Neutron {
-    /// What ports of the network are like that are made without any wish. Subnets, security groups
-    /// and more may be added.
+    /// The key of the network's ports without requested properties. Subnets, security groups and
+    /// more may be added.
     pub fn stock_key(&self, place: Place, network: &ResourceId) -> StockKey {
         StockKey {
             host: self.settings.host.as_str().to_owned(),
@@ -45,8 +45,8 @@ impl Neutron {
         }
     }
 
-    /// Takes a port like that, which is nobody else's then; none where none is ready, or no stock is
-    /// kept. Either way the daemon sees to it that there is one the next time. No request is made.
+    /// Takes a port of this kind, exclusively; `None` where none is ready, or no stock is kept. In
+    /// both cases the daemon makes another one for the next call. No request is made.
     ///
     /// The port is as [`StockKey`] says, bound (see [`Place`]), has `device_owner` and mark, no
     /// `device_id` and at most the tag `compute:kuryr`.
@@ -61,7 +61,7 @@ impl Neutron {
         Ok(port)
     }
 
-    /// Takes this very port, where it is one that is ready: somebody asked for its address.
+    /// Takes this very port, if it is ready: its address was requested.
     pub fn take_port_from_stock(&self, port: &ResourceId) -> Result<Option<PortResource>> {
         match self.settings.stock {
             Some(_) => self.stock_files().claim_port(port),
@@ -69,7 +69,7 @@ impl Neutron {
         }
     }
 
-    /// Lets a port that was made because none was ready come to the stock when it is given back. It
+    /// Lets a port that was made because none was ready come to the stock when it is released. It
     /// must be what the key says, and not yet be changed in any way.
     pub fn lend_from_stock(&self, key: &StockKey, port: &PortResource) -> Result<()> {
         if self.settings.stock.is_none() {
@@ -84,25 +84,25 @@ impl Neutron {
         self.stock_files().lend(&Stored { key, port })
     }
 
-    /// Gives a port back that was taken or lent. `false` where it is not of the stock, or nobody
-    /// would look after it: then it is the caller's to delete. No request is made; what was changed
-    /// of the port the daemon undoes, or deletes it.
+    /// Returns a port that was taken or lent. `false` where it is not of the stock, or no daemon
+    /// would reset it: then the caller deletes it. No request is made; the daemon undoes the
+    /// changes of the port, or deletes it.
     pub fn return_to_stock(&self, port: &ResourceId) -> Result<bool> {
         if !self.is_for_stock(port) {
             return Ok(false);
         }
-        // What is begun is waited for by who makes the port like new.
+        // The process that resets the port waits for an update in progress.
         self.port_updates().desist(port)?;
         self.stock_files().give_back(port)
     }
 
-    /// Whether a port would come back to the stock, and somebody would look after it.
+    /// Whether a port would return to the stock, and a daemon would reset it.
     pub(crate) fn is_for_stock(&self, port: &ResourceId) -> bool {
         let stock_files = self.stock_files();
         self.settings.stock.is_some() && stock_files.is_lent(port) && stock_files.is_filled()
     }
 
-    /// How many ports of each network are ready, of those networks that somebody wants ports of.
+    /// How many ports of each network are ready, of those networks whose ports are wanted.
     pub fn stock_levels(&self) -> Result<BTreeMap<ResourceId, usize>> {
         let stock_files = self.stock_files();
         let mut levels = BTreeMap::new();

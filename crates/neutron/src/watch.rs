@@ -1,4 +1,4 @@
-//! Telling somebody of every request, for figures.
+//! Reports every request, for metrics.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -18,16 +18,16 @@ pub struct Call<'a> {
     pub verb: Verb,
     /// Of which collection: `ports`.
     pub collection: &'a str,
-    /// How it went; what became of it is unknown where an error has no status.
+    /// The failure, if there is one; the effect is unknown where an error has no status.
     pub failure: Option<&'a Error>,
     /// How long it took, with every repetition.
     pub took: Duration,
 }
 
-/// Hears of a request.
+/// The callback for a request.
 type Hear = dyn Fn(&Call<'_>) + Send + Sync;
 
-/// Who hears of requests, once there is somebody.
+/// The observer of requests, once there is one.
 #[derive(Default)]
 pub(crate) struct Watcher(OnceLock<Box<Hear>>);
 
@@ -39,8 +39,9 @@ pub(crate) struct Watched {
 }
 
 impl Neutron {
-    /// Lets somebody hear of every request from now on. Only the first one ever does.
+    /// Reports every request to `hear` from now on. Only the first call has an effect.
     pub fn watched_by(&self, hear: impl Fn(&Call<'_>) + Send + Sync + 'static) {
+        // Only the first observer counts.
         let _ = self.watcher.0.set(Box::new(hear));
     }
 }

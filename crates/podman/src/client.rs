@@ -1,4 +1,4 @@
-//! What a container is to a DHCP server.
+//! The identity of a container as a DHCP client.
 
 use model::{Dhcp, DhcpOption, Ipam, Mac, NetworkName, OwnerName, Wiring};
 use sha2::{Digest, Sha256};
@@ -7,8 +7,8 @@ use sha2::{Digest, Sha256};
 const CLIENT: u8 = 61;
 
 /// A container that returns under its name is the same client: it has the same hardware address,
-/// for servers that tell clients apart by that, and the same identifier for the others. One that was
-/// asked for stays.
+/// for servers that identify clients by that, and the same identifier for the others. A requested
+/// hardware address stays.
 pub(crate) fn be_known(
     owner: &OwnerName,
     network: &NetworkName,

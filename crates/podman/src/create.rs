@@ -14,7 +14,7 @@ use crate::verb::Context;
 use crate::wire::{NetworkConfig, SubnetConfig};
 use crate::{DRIVER, describe, join};
 
-/// The document, completed with what Podman did not say.
+/// The document, completed with what Podman omitted.
 pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value> {
     note_labels(&mut document);
     let config = &NetworkConfig::read(&document)?;
@@ -47,7 +47,7 @@ pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value
     Ok(document)
 }
 
-/// Podman tells its labels (`--label`) only here, and its options with every call.
+/// Podman sends its labels (`--label`) only here, and its options with every call.
 fn note_labels(document: &mut Value) {
     let joins = document["options"].get("network").is_some();
     let Some(labels) = document["labels"].as_object().filter(|_| !joins).cloned() else { return };
@@ -62,7 +62,8 @@ fn note_labels(document: &mut Value) {
     }
 }
 
-/// What Podman shows of the network, and what keeps it from choosing addresses by itself.
+/// The fields that Podman shows of the network, and those that keep it from choosing addresses
+/// itself.
 fn complete(document: &mut Value, config: &NetworkConfig, network: &Network) {
     if let Some(device) = device(network) {
         document["network_interface"] = json!(device);
@@ -122,8 +123,8 @@ fn subnets_of(network: &Network) -> Value {
     ranges.map(subnet).chain(of_plugin).collect()
 }
 
-/// A third party's network is joined by asking for it, and not by accident. One that Podman
-/// had under this name, and that nobody is on, is forgotten.
+/// An existing network of another front end is joined only on request, not by accident. One that
+/// Podman had under this name, and that has no attachments, is deleted.
 fn refuse_known(name: &NetworkName, context: &Context<'_>) -> Result<()> {
     let Some(known) = context.engine.named(name)? else { return Ok(()) };
     if known.runtime == Runtime::Podman && context.engine.declared(name)?.is_none() {
@@ -180,8 +181,8 @@ fn subnets(config: &NetworkConfig, spec: &NetworkSpec, context: &Context<'_>) ->
     rendered.map(Value::from)
 }
 
-/// The book does not know Podman's networks that nobody is on, and Podman does not compare subnets
-/// where a plugin has them.
+/// The store does not have Podman's networks without attachments, and Podman does not compare
+/// subnets where a plugin has them.
 fn refuse_declared(subnet: &IpNet, config: &NetworkConfig, context: &Context<'_>) -> Result<()> {
     let mut others = context.networks.iter().filter(|other| other.name != config.name);
     let clash = others.find_map(|other| {
@@ -198,7 +199,7 @@ fn refuse_declared(subnet: &IpNet, config: &NetworkConfig, context: &Context<'_>
     }
 }
 
-/// IPv4 where nothing is said, and both where IPv6 is enabled: to name a subnet of it alone does not. On a
+/// IPv4 by default, and both where IPv6 is enabled: to name a subnet of it alone does not. On a
 /// parent device nothing is added that can be left out.
 fn missing(config: &NetworkConfig, on_parent: bool) -> Vec<Family> {
     let has = |family| config.subnets().iter().any(|of| Family::of(&of.subnet) == family);
@@ -235,8 +236,8 @@ fn chosen(family: Family, all: &Occupancy, own: &[SubnetConfig]) -> Result<Subne
     Ok(SubnetConfig { subnet, gateway: None, lease_range: None })
 }
 
-/// So that Podman knows which addresses may be asked for. It names a gateway afterwards by itself,
-/// which nobody has.
+/// The subnet, so that Podman knows which addresses may be requested. Podman then adds a gateway
+/// itself, which no device has.
 fn reported(of: &SubnetConfig) -> Result<Value> {
     match of.gateway {
         None => Ok(json!({"subnet": of.subnet})),

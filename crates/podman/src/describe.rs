@@ -83,7 +83,8 @@ fn pools(config: &NetworkConfig) -> Result<Vec<Pool>> {
     (0..).zip(config.subnets()).map(pool).collect()
 }
 
-/// What is leased of a subnet. Podman names its last address too where `--ip-range` ends there.
+/// The range of a subnet that may be leased. Podman names its last address too where `--ip-range`
+/// ends there.
 fn range(of: &SubnetConfig) -> Result<Range> {
     let subnet = of.subnet.trunc();
     let (lowest, highest) = hosts_of(&subnet);
@@ -114,7 +115,7 @@ pub(crate) fn gateway_of(of: &SubnetConfig) -> Result<IpAddr> {
 fn routes(config: &NetworkConfig, spec: &NetworkSpec) -> Result<Vec<Route>> {
     let mut routes = config.routes().iter().map(route).collect::<Result<Vec<_>>>()?;
     let by_bridge = spec.kind == Some(KindSpec::Bridge) && spec.metric.is_none();
-    // A cloud's are told with the addresses.
+    // A cloud sends its routes with the addresses.
     let by_cloud = spec.source == Source::Cloud && spec.metric.is_some();
     let leads_out = spec.default_route() == DefaultRoute::Bridge;
     if leads_out && ((spec.source == Source::Book && !by_bridge) || by_cloud) {
@@ -185,7 +186,7 @@ mod tests {
                    "lease_range": {"start_ip": "10.1.2.9", "end_ip": "10.1.2.5"}}),
             json!({"subnet": "10.1.2.0/24", "lease_range": {"start_ip": "fd00::1"}}),
         ] {
-            assert!(shown(wrong.clone()).is_err(), "{wrong}");
+            assert_eq!(shown(wrong.clone()).unwrap_err().kind(), model::Kind::Invalid, "{wrong}");
         }
     }
 
@@ -194,7 +195,15 @@ mod tests {
         let of = |route: serde_json::Value| super::route(&serde_json::from_value(route).unwrap());
         let one = of(json!({"destination": "10.9.0.0/24", "gateway": "10.1.2.9", "metric": 7}));
         assert_eq!(one.unwrap().priority, Some(7));
-        assert!(of(json!({"destination": "10.9.0.0/24"})).is_err());
-        assert!(of(json!({"destination": "10.9.0.0/24", "route_type": "blackhole"})).is_err());
+        assert_eq!(
+            of(json!({"destination": "10.9.0.0/24"})).unwrap_err().kind(),
+            model::Kind::Invalid
+        );
+        assert_eq!(
+            of(json!({"destination": "10.9.0.0/24", "route_type": "blackhole"}))
+                .unwrap_err()
+                .kind(),
+            model::Kind::Unsupported
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Networks that Podman has removed: it tells nobody.
+//! Networks that Podman has removed. Podman does not report the removal.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use model::{Error, Kind, NetworkName, Result, Runtime};
 
 use crate::Declared;
 
-/// Finds the networks that Podman does not know any more and that nobody is on and, in
-/// [`Mode::Mend`], removes what their containers shared, and forgets which addresses these had.
-/// `known` are those that it knows. Returns those that are gone, or would be.
+/// Finds the networks without attachments that Podman no longer has and, in [`Mode::Mend`], removes
+/// what their containers shared, and the addresses that were kept for these. `known` are Podman's
+/// networks. Returns those that are gone, or would be.
 pub fn forgotten(engine: &Engine<'_>, known: &[Declared], mode: Mode) -> Result<Vec<NetworkName>> {
     let attachments = engine.attachments()?;
     let in_use: BTreeSet<&NetworkName> = attachments.iter().map(|it| &it.id.network).collect();
@@ -47,7 +47,7 @@ fn remove(engine: &Engine<'_>, name: &NetworkName) -> Result<()> {
     Ok(())
 }
 
-/// Somebody came meanwhile.
+/// A container was attached meanwhile.
 fn is_in_use(error: &Error) -> bool {
     matches!(error.kind(), Kind::Conflict | Kind::TryAgain)
 }

@@ -1,4 +1,4 @@
-//! Networks that somebody else made, and containers of Podman join.
+//! Existing networks of other front ends that containers of Podman join.
 
 use model::{Error, Layer, Network, NetworkName, Result, Runtime};
 

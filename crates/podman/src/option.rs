@@ -1,4 +1,4 @@
-//! What was said with `podman network create -o`, and by its other flags that say the same.
+//! The options of `podman network create -o`, and its other flags that mean the same.
 
 mod neutron;
 #[cfg(test)]
@@ -27,10 +27,10 @@ const PARENT: &str = "parent";
 const PROBE: &str = "probe";
 const SOURCES: [&[&str]; 2] = [&["host_ipv4"], &["host_ipv6"]];
 
-/// What a network's options ask for.
+/// The requested properties of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Spec {
-    /// To be one that is there already.
+    /// To be one that exists already.
     Join(NetworkName),
     /// To be a new one.
     New(Box<NetworkSpec>),

@@ -37,8 +37,8 @@ pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<
     }
 }
 
-/// Detaches the container; what is gone is done. Neither its namespace nor a network that can be
-/// described is needed.
+/// Detaches the container; what is gone is no error. Neither its namespace nor a network that can
+/// be described is needed.
 pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<()> {
     let described = match join::left(exec, context)? {
         Some(name) if name != exec.network.name => context.engine.network(&name).ok(),
@@ -64,7 +64,7 @@ fn network(exec: &Exec, context: &Context<'_>) -> Result<Network> {
     }
 }
 
-/// What is known of a network that is not understood: its name.
+/// The known part of a network that is not understood: its name.
 fn remnant(exec: &Exec, context: &Context<'_>) -> Network {
     Network {
         name: exec.network.name.clone(),
@@ -106,7 +106,7 @@ fn request(
     let mut wiring = wiring(exec, &network, context)?;
     let wanted = exec.wanted();
     let mut ipam = with_wanted(&network, &wanted)?;
-    // An address that was asked for is not kept: whoever asks for it next may have it.
+    // A requested address is not kept: the next container that asks for it may have it.
     let mut network = Network { sticky: network.sticky && wanted.is_empty(), ..network };
     if let (Ipam::Dhcp(_), true, Some(owner)) = (&ipam, network.sticky, exec.owner()) {
         let site = context.engine.occupancy()?.site;
@@ -196,7 +196,7 @@ fn widen(pool: &mut Pool, address: IpAddr) -> Result<()> {
     Ok(())
 }
 
-/// The container's namespace. Ours is the host's, which no container may have.
+/// The container's namespace. That of this process is the host's, which no container may have.
 fn sandbox(netns: &Path) -> Result<Sandbox> {
     let found = Netns::open(netns)?;
     if found.is_same(&Netns::current()?) {

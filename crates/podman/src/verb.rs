@@ -16,7 +16,7 @@ const API_VERSION: &str = "1.0.0";
 /// A larger document is refused: Podman's own are some kilobytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What is asked for.
+/// The command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Check and complete a new network.
@@ -25,7 +25,7 @@ pub enum Verb {
     Setup(PathBuf),
     /// Detach it.
     Teardown(PathBuf),
-    /// Tell the versions.
+    /// Print the versions.
     Info,
 }
 
@@ -44,7 +44,7 @@ impl Verb {
     }
 }
 
-/// What the plugin works with.
+/// The context of the plugin.
 pub struct Context<'a> {
     /// The one door.
     pub engine: &'a Engine<'a>,
@@ -56,7 +56,7 @@ pub struct Context<'a> {
     pub networks: &'a [Declared],
 }
 
-/// What a file says of a network of Podman's.
+/// A network of Podman's, by its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// The network.
@@ -65,7 +65,7 @@ pub struct Declared {
     pub subnets: Vec<IpNet>,
 }
 
-/// What the plugin leaves to its process.
+/// The output of the plugin for its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// For standard output: one JSON object, or nothing.

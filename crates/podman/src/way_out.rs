@@ -1,4 +1,4 @@
-//! Which of a container's networks leads out, where several do.
+//! Which of a container's networks has the default route, where several could.
 
 use model::{Family, Gateway, IfName, Ipam, Route, Wiring};
 
@@ -6,7 +6,8 @@ use model::{Family, Gateway, IfName, Ipam, Route, Wiring};
 const USUAL_V6: u32 = 1024;
 
 /// Gives default routes without a metric that of their interface: Podman attaches a container's
-/// networks in any order, and the one of `eth0` leads out. The others take over when that is gone.
+/// networks in any order, and the one of `eth0` has the default route. The others take over when it
+/// is gone.
 pub(crate) fn rank(ifname: &IfName, wiring: &Wiring, ipam: &mut Ipam, routes: &mut Vec<Route>) {
     let number = number_of(ifname);
     if number == 0 {

@@ -1,4 +1,4 @@
-//! What netavark says and hears (`network/types.rs` of netavark).
+//! Netavark's messages (`network/types.rs` of netavark).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -115,7 +115,7 @@ impl Exec {
             .map_err(|cause| Error::invalid("the container is not understood").because(cause))
     }
 
-    /// The container's lasting name; a name that is none of ours to keep is no error.
+    /// The container's lasting name; a name that Spoke cannot keep is no error.
     pub(crate) fn owner(&self) -> Option<OwnerName> {
         self.container_name.parse().ok()
     }
@@ -151,7 +151,7 @@ impl Exec {
         given.map(str::parse).transpose()
     }
 
-    /// What was said for this container alone (`--network NAME:KEY=VALUE`).
+    /// The options of this container alone (`--network NAME:KEY=VALUE`).
     pub(crate) fn options(&self) -> BTreeMap<String, String> {
         self.network_options.options.clone().unwrap_or_default()
     }
@@ -211,13 +211,13 @@ fn port(whose: &str, first: u16, offset: u16) -> Result<NonZeroU16> {
     })
 }
 
-/// What `setup` answers.
+/// The answer of `setup`.
 #[derive(Clone, Debug)]
 pub(crate) struct StatusBlock {
     pub(crate) attached: Attached,
-    /// What containers resolve names with.
+    /// The name servers of containers.
     pub(crate) dns_servers: Vec<IpAddr>,
-    /// Whether containers are told their gateway.
+    /// Whether containers get a gateway.
     pub(crate) has_gateway: bool,
 }
 
@@ -279,11 +279,11 @@ mod tests {
             json!({"container_port": 1, "host_port": 1, "protocol": "icmp"}),
             json!({"container_port": 1, "host_port": 1, "host_ip": "here"}),
         ] {
-            assert!(ports(wrong.clone()).is_err(), "{wrong}");
+            assert_eq!(ports(wrong.clone()).unwrap_err().kind(), model::Kind::Invalid, "{wrong}");
         }
     }
 
-    /// As `podman network reload` tells it.
+    /// As `podman network reload` sends it.
     #[test]
     fn an_address_that_is_named_twice_is_one() {
         let exec = Exec::read(&json!({

@@ -3,9 +3,9 @@
 
 use crate::{FrontEnd, NetworkOption, Value, neutron, options};
 
-/// What a generated table begins with.
+/// The beginning of a generated table.
 pub const BEGIN: &str = "<!-- options: written by `cargo xtask options` -->\n";
-/// What it ends with.
+/// Its end.
 pub const END: &str = "<!-- end of the options -->";
 
 /// The pages with such a table, and what it is of: a front end, or Neutron's options where it is none.

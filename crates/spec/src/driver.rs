@@ -1,4 +1,4 @@
-//! Who connects the containers of a network.
+//! The drivers of networks.
 
 use model::LinkKind;
 
@@ -17,7 +17,7 @@ pub enum Driver {
     Vlan,
     /// A device of the host, moved into the container.
     Device,
-    /// A device that leads nowhere.
+    /// A device without a peer.
     Dummy,
     /// A device whose packets a program reads.
     Tap,

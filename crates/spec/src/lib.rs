@@ -1,9 +1,9 @@
-//! What a network is asked to be.
+//! The requested properties of a network.
 //!
-//! [`OPTIONS`] is the table of options: what each front end calls them, which drivers have them, how
-//! a value is read, and what the manual says of them. Docker's and Podman's `-o`, the fields of CNI's
-//! type `spoke`, the flags of `spoke network create` and the tables in `docs/` come from it.
-//! [`NetworkSpec`] is what they say, and [`NetworkSpec::wiring`] the network's wiring.
+//! [`OPTIONS`] is the table of options: their names in each front end, the drivers that have them,
+//! how a value is read, and their text in the manual. Docker's and Podman's `-o`, the fields of
+//! CNI's type `spoke`, the flags of `spoke network create` and the tables in `docs/` come from it.
+//! [`NetworkSpec`] holds their values, and [`NetworkSpec::wiring`] is the network's wiring.
 
 mod docs;
 mod driver;

@@ -1,4 +1,4 @@
-//! What a network is asked to be, and the wiring that follows from it.
+//! The requested properties of a network, and the wiring that follows from them.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use model::{
 /// Where a DHCP daemon listens that keeps leases alive, Spoke's or the reference's.
 const DHCP_SOCKET: &str = "/run/cni/dhcp.sock";
 
-/// What options ask of a network. What is [`None`] was not said.
+/// The values of a network's options. [`None`] means that the option is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkSpec {
-    /// What containers are connected to.
+    /// The link kind of its containers.
     pub kind: Option<KindSpec>,
     /// Where addresses come from.
     pub source: Source,
-    /// A network that is there already, to join; for Docker also the name of a new one.
+    /// An existing network, to join; for Docker also the name of a new one.
     pub network: Option<NetworkName>,
     /// The bridge's device.
     pub bridge: Option<IfName>,
@@ -32,9 +32,9 @@ pub struct NetworkSpec {
     pub egress: EgressPolicy,
     /// From where published ports are reached.
     pub reach: Option<Reach>,
-    /// Who publishes ports.
+    /// Which side publishes ports.
     pub publisher: Option<Publisher>,
-    /// Who completes interfaces.
+    /// Which side completes interfaces.
     pub handoff: Option<Handoff>,
     /// Where containers send what is for elsewhere.
     pub route: Option<DefaultRoute>,
@@ -74,11 +74,11 @@ pub struct NetworkSpec {
     pub probe: Option<bool>,
     /// Whether a container that returns gets the same addresses.
     pub sticky: Option<bool>,
-    /// What users say of it.
+    /// The user's labels.
     pub labels: Labels,
 }
 
-/// What containers are connected to.
+/// The link kind of containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KindSpec {
     /// A bridge.
@@ -96,7 +96,7 @@ pub enum KindSpec {
 /// Where addresses come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// The address book.
+    /// Spoke's store.
     #[default]
     Book,
     /// The DHCP server of the network's segment.
@@ -120,12 +120,12 @@ pub enum DefaultRoute {
     Segment,
 }
 
-/// What a network has besides its options.
+/// The properties of a network besides its options.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// Its name.
     pub name: NetworkName,
-    /// Whose it is.
+    /// The runtime that describes it.
     pub runtime: Runtime,
     /// When it was made.
     pub since: Timestamp,
@@ -250,7 +250,7 @@ impl DefaultRoute {
         self != DefaultRoute::Segment
     }
 
-    /// What the bridge does for it.
+    /// The bridge's role as a gateway.
     pub fn gateway(self) -> Gateway {
         match self {
             DefaultRoute::Bridge => Gateway::Default,

@@ -1,5 +1,4 @@
-//! What people say of Neutron's networks and ports in options, to whichever front end: one set of
-//! words for all of them.
+//! Options of Neutron's networks and ports. Every front end uses the same keys.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -59,7 +58,7 @@ pub struct NeutronOption {
     pub cni: &'static str,
     /// Whether it is a list, between commas.
     pub is_list: bool,
-    /// What it does, in Markdown.
+    /// Its effect, in Markdown.
     pub meaning: &'static str,
 }
 
@@ -143,17 +142,17 @@ pub fn fields() -> Vec<&'static str> {
 /// A list is no longer than this.
 const LONGEST_LIST: usize = 64;
 
-/// The word for a list that is there and empty.
+/// The word for an empty list.
 const NOTHING: &str = "none";
 
-/// What options say of a Neutron network and the ports of its containers.
+/// The options of a Neutron network and of its containers' ports.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NeutronOptions {
     /// The network.
     pub network: Option<ResourceRef>,
     /// The subnets that addresses come from.
     pub subnets: Vec<ResourceRef>,
-    /// What is asked of the ports.
+    /// The requested properties of the ports.
     pub spec: PortSpec,
 }
 
@@ -164,11 +163,11 @@ struct Texts<'a> {
 }
 
 impl NeutronOptions {
-    /// Reads what is under [`NEUTRON_KEYS`]; an empty text says nothing. `flag` is how options are
-    /// given, such as `-o`.
+    /// Reads the options under [`NEUTRON_KEYS`]; an empty text counts as absent. `flag` is how
+    /// options are given, such as `-o`.
     ///
     /// # Errors
-    /// [`model::Kind::Invalid`] on the first that cannot be, or that contradicts another.
+    /// [`model::Kind::Invalid`] on the first that is not valid, or that contradicts another.
     pub fn read(flag: &str, map: &BTreeMap<String, String>) -> Result<Self> {
         let texts = Texts { flag, map };
         let said = Self {
@@ -241,7 +240,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// A resource that three keys may name; two of them only if they say the same.
+    /// A resource that three keys may name; two of them only if they name the same.
     fn resource(&self, key: &str, by_id: &str, by_name: &str) -> Result<Option<ResourceRef>> {
         let id = self.parsed::<ResourceId>(by_id)?.map(ResourceRef::Id);
         let name = self.parsed(by_name)?.map(ResourceRef::Name);

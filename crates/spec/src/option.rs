@@ -2,7 +2,7 @@
 
 use crate::{Driver, OPTIONS, Value};
 
-/// Who reads options.
+/// The front ends that read options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEnd {
     /// `docker network create -o`.
@@ -15,30 +15,30 @@ pub enum FrontEnd {
     CommandLine,
 }
 
-/// An option: its names, its value and what the manual says of it.
+/// An option: its names, its value and its text in the manual.
 #[derive(Clone, Copy, Debug)]
 pub struct NetworkOption {
-    /// What Docker's option is called: Spoke's name, then the names that Docker's bridge driver has.
+    /// The names of Docker's option: Spoke's name, then those of Docker's bridge driver.
     pub docker: &'static [&'static str],
-    /// What Podman's option is called.
+    /// The names of Podman's option.
     pub podman: &'static [&'static str],
-    /// What CNI's field is called; the first is Spoke's name.
+    /// The names of CNI's field; the first is Spoke's name.
     pub cni: &'static [&'static str],
-    /// What the command line's flag is called.
+    /// The names of the command line's flag.
     pub cli: &'static [&'static str],
     /// The drivers that have it. For any other it is an error.
     pub of: &'static [Driver],
     /// How a value is read, and where it goes.
     pub value: Value,
-    /// What holds where nothing is said, in Markdown.
+    /// The default, in Markdown.
     pub default: &'static str,
-    /// What it does, in Markdown. Empty where it is explained beside the table.
+    /// Its effect, in Markdown. Empty where it is explained beside the table.
     pub meaning: &'static str,
     /// Where a front end differs: its meaning and default.
     pub differs: &'static [(FrontEnd, &'static str, &'static str)],
-    /// What `--help` says.
+    /// Its text in `--help`.
     pub help: &'static str,
-    /// What `--help` calls the value.
+    /// The name of the value in `--help`.
     pub metavar: &'static str,
     /// The flag that contradicts it.
     pub excludes: &'static str,
@@ -61,7 +61,7 @@ impl NetworkOption {
         excludes: "",
     };
 
-    /// What a front end calls it; nothing where it does not have it.
+    /// Its names in a front end; empty where the front end does not have it.
     pub fn names(&self, front: FrontEnd) -> &'static [&'static str] {
         match front {
             FrontEnd::Docker => self.docker,

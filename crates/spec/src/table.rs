@@ -16,7 +16,7 @@ use Driver::{Bridge, Chain, Device, Dummy, Ipvlan, Macvlan, Neutron, Ptp, Tap, V
 
 const PAIRS: &[Driver] = &[Bridge, Ptp];
 const PARENTS: &[Driver] = &[Macvlan, Ipvlan, Vlan];
-/// Whose MTU and addresses are said here, and not by a cloud or a plugin.
+/// The drivers whose MTU and addresses are options here, and not a cloud's or a plugin's.
 const OWN: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap];
 const ROUTED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Neutron];
 const OWN_ROUTES: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device];

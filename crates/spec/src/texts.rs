@@ -1,5 +1,5 @@
 //! Maps of options as people write them. An unknown key is an error that names the accepted ones;
-//! so are two keys that say different things.
+//! so are two keys that contradict each other.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, foreign, options};
 pub struct Texts<'a> {
     /// The flag, such as `-o`.
     pub flag: &'static str,
-    /// Keys and values. An empty value says nothing.
+    /// Keys and values. An empty value counts as absent.
     pub map: &'a BTreeMap<String, String>,
 }
 
@@ -68,12 +68,12 @@ impl Texts<'_> {
         Ok(spec)
     }
 
-    /// The first key that says something of which `driver` knows nothing.
+    /// The first given key that `driver` does not have.
     pub fn foreign(&self, front: FrontEnd, driver: Driver) -> Option<&'static str> {
         foreign(front, driver).find(|key| self.text(key).is_some())
     }
 
-    /// What one of `keys` says, by `parse`; none if none is there.
+    /// The value of one of `keys`, by `parse`; `None` if none is given.
     ///
     /// # Errors
     /// [`model::Kind::Invalid`] on a value that is not `expected`, and on two that differ.
@@ -88,7 +88,7 @@ impl Texts<'_> {
         })
     }
 
-    /// The same for a type that says by itself what it is.
+    /// The same for a type whose error explains itself.
     ///
     /// # Errors
     /// As [`Texts::one`].
@@ -137,18 +137,18 @@ impl Texts<'_> {
         Error::invalid(format!("{} {key}={}: {why}", self.flag, shown(text)))
     }
 
-    /// The first of `keys` that is there.
+    /// The first of `keys` that is given.
     pub fn first(&self, keys: &[&'static str]) -> &'static str {
         let there = keys.iter().copied().find(|key| self.map.contains_key(*key));
         there.or(keys.first().copied()).unwrap_or("")
     }
 
-    /// The first of these keys that says something.
+    /// The first of these keys with a value.
     pub fn there(&self, keys: &[&[&'static str]]) -> Option<&'static str> {
         keys.iter().flat_map(|names| names.iter().copied()).find(|key| self.text(key).is_some())
     }
 
-    /// That two keys say different things.
+    /// The error that two keys contradict each other.
     pub fn contradiction(&self, one: &str, other: &str) -> Error {
         let value = |key: &str| shown(self.map.get(key).map_or("", String::as_str));
         let flag = self.flag;

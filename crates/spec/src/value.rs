@@ -22,7 +22,7 @@ pub enum Value {
     Own,
     /// `true` or `false`.
     Flag(Slot<bool>),
-    /// `true` says that the other is not so.
+    /// `true` means that the other is false.
     Not(Slot<bool>),
     /// A number.
     Number(Slot<u32>),
@@ -47,10 +47,10 @@ pub enum Value {
 }
 
 impl Value {
-    /// Reads `text`. False where something else was said before.
+    /// Reads `text`. False where another value was given before.
     ///
     /// # Errors
-    /// Why `text` cannot be.
+    /// Why `text` is not valid.
     pub fn put(&self, spec: &mut NetworkSpec, text: &str) -> Result<bool, String> {
         match *self {
             Value::Own => Ok(true),

@@ -59,13 +59,13 @@ pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 pub(crate) use pending::who as debtor;
 pub(crate) use summary::{clashes, figures, finding};
 
-/// Everything outside the process that commands look at or change.
+/// Everything outside the process that commands read or change.
 pub(crate) struct HostContext<'a> {
-    /// Opens the book; called only by commands that need it.
+    /// Opens the store; called only by commands that need it.
     pub(crate) engine: &'a dyn Fn() -> Result<Engine<'a>>,
-    /// What the kernel says of this host's links, routes and packet filter.
+    /// The kernel's links, routes and packet filter of this host.
     pub(crate) facts: &'a dyn Fn() -> Result<HostFacts>,
-    /// Who listens on a port of this host.
+    /// The program that listens on a port of this host.
     pub(crate) taken: &'a dyn Fn(&PortMap) -> linux::Taken,
     /// The root of the file system: `/`, or a test's directory.
     pub(crate) root: PathBuf,
@@ -92,20 +92,21 @@ pub(crate) struct HostContext<'a> {
     pub(crate) listed: &'a dyn Fn() -> Option<Listed>,
     /// The third-party Docker plugins.
     pub(crate) foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
-    /// What each Docker Engine of this host says is running; asked only where Docker maps ports.
+    /// The running containers of each Docker Engine of this host; called only where Docker maps
+    /// ports.
     pub(crate) running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
     /// Where the daemon writes what happens.
     pub(crate) events: PathBuf,
-    /// Runs the daemon until it is told to stop.
+    /// Runs the daemon until it is stopped.
     pub(crate) serve: &'a dyn Fn() -> Result<()>,
-    /// Tells the service manager of this host something; `None` where there is none.
+    /// Calls the service manager of this host; `None` where there is none.
     pub(crate) systemctl: Option<&'a Report<'a>>,
 }
 
-/// Tells another program something.
+/// Calls another program.
 pub(crate) type Report<'a> = dyn Fn(&[&str]) -> Result<()> + 'a;
 
-/// What a command has to say.
+/// The output of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Answer {
     /// For standard output.
@@ -152,7 +153,7 @@ pub(crate) fn run(
     }
 }
 
-/// What an error third party's quotes must not steer the terminal.
+/// An error that quotes a third party must not control the terminal.
 pub(crate) fn sentence(text: &impl std::fmt::Display) -> String {
     text.to_string().lines().map(table::clean).collect::<Vec<_>>().join("\n")
 }
@@ -170,7 +171,7 @@ fn explain(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 
     }
 }
 
-/// What was typed may come from anywhere: it is neither long, nor more than one line.
+/// Command-line text may come from anywhere: its quote is neither long, nor more than one line.
 fn bounded(usage: &clap::Error, text: String) -> String {
     let kinds =
         [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand];
@@ -213,7 +214,7 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
     }
 }
 
-/// What the shell sees of an error.
+/// The exit status of an error.
 pub(crate) fn exit_code(kind: Kind) -> u8 {
     match kind {
         Kind::Kernel => 1,

@@ -55,13 +55,13 @@ pub(crate) struct Config {
     pub(crate) log: LogConfig,
 }
 
-/// Where the book is kept.
+/// Where the store is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct StoreConfig {
-    /// What is void after a reboot: attachments and addresses.
+    /// The half of the store that lasts for one boot: attachments and addresses.
     pub(crate) runtime: PathBuf,
-    /// What outlives a reboot: networks and reservations.
+    /// The half that outlives a reboot: networks and reservations.
     pub(crate) state: PathBuf,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct ContextPool {
     shared: Shared,
 }
 
-/// What the threads of a process know of each other, and through each other.
+/// The state that the threads of a process share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     pub(crate) turns: Arc<Turns>,
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// What is opened, and nothing known yet.
+    /// The state for `opened`, still empty.
     pub(crate) fn with(opened: Opened) -> Self {
         Self { turns: Arc::default(), neighbours: Arc::default(), opened }
     }
@@ -58,7 +58,7 @@ impl ContextPool {
         &self.shared.neighbours
     }
 
-    /// Neutron, opened now where nobody needed it before.
+    /// Neutron, opened now if this is the first use.
     pub(crate) fn neutron(&self) -> Result<Arc<Neutron>> {
         self.shared.opened.neutron(&self.config)
     }
@@ -68,7 +68,7 @@ impl ContextPool {
         self.shared.opened.foreign(&self.config)
     }
 
-    /// Works in a world that nobody else uses meanwhile.
+    /// Works in a context that no other thread uses meanwhile.
     pub(crate) fn with<T>(&self, work: impl FnOnce(&HostContext) -> Result<T>) -> Result<T> {
         let idle = locked(&self.idle).pop();
         let host_context = match idle {
@@ -84,7 +84,7 @@ impl ContextPool {
     }
 }
 
-/// Who works on which attachment. A thread that has its turn may take it again.
+/// The threads that work on attachments. A thread that has the turn may take it again.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     taken: Mutex<BTreeMap<AttachmentId, (ThreadId, usize)>>,

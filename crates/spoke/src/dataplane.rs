@@ -1,5 +1,5 @@
-//! Who makes an attachment's parts: third-party plugins its link, where its network is theirs,
-//! Neutron its port, where its network is Neutron's, Docker plugins what they do, and the kernel's
+//! The makers of an attachment's parts: third-party CNI plugins make the link of a network of
+//! theirs, Neutron the port of a network of its own, Docker plugins their part, and the kernel's
 //! dataplane everything else. [`Dataplane::maker_of_link`] chooses, and nothing else does.
 
 mod chain;
@@ -54,13 +54,13 @@ impl Dataplane {
         }
     }
 
-    /// The kernel alone, for what is nobody's attachment.
+    /// The kernel's dataplane alone, for work without an attachment.
     pub(crate) fn linux(&self) -> &Linux {
         &self.linux
     }
 
-    /// Who makes an attachment's link. A layer beside a link of Neutron's or of a Docker plugin's has
-    /// nothing of it.
+    /// The maker of an attachment's link. A layer beside a link of Neutron's or of a Docker
+    /// plugin's has no part of it.
     fn maker(&self, attachment: &Attachment) -> &dyn LinkDriver {
         let link = attachment.wiring.link.as_ref();
         let is_beside = match link.map(|link| &link.kind) {
@@ -85,7 +85,7 @@ impl Dataplane {
     }
 }
 
-/// What a runtime that moves interfaces itself finds in the host's namespace.
+/// The name in the host's namespace of an interface that its runtime moves.
 fn waiting(id: &AttachmentId) -> Result<IfName> {
     Identity::of(id).guest_link()
 }
@@ -103,7 +103,7 @@ fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
     }
 }
 
-/// What of an attachment is not its link.
+/// The attachment without its link.
 fn rest(attachment: &Attachment) -> Attachment {
     let mut rest = attachment.clone();
     rest.wiring.link = None;

@@ -1,5 +1,5 @@
-//! What happens on this host, as the daemon tells it: one JSON object a line in a file that
-//! everybody who may read it can follow.
+//! The daemon's events on this host: one JSON object a line in a file that every permitted program
+//! can follow.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::config::Level;
 /// When the file is this long, in bytes, it is put aside and a new one begun.
 const LARGEST: u64 = 1 << 20;
 
-/// What kind of thing happened. The names are a promise to scripts.
+/// The kinds of events. The names are a promise to scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum What {
@@ -35,9 +35,9 @@ pub(crate) enum What {
     Published,
     /// They do no longer.
     Unpublished,
-    /// Something that nobody knew any more was freed.
+    /// A thing without an owner was freed.
     Freed,
-    /// Something of which nobody knows whether it lives is kept back.
+    /// A thing that may be in use is kept.
     Quarantined,
     /// Two networks have the same addresses.
     Clash,
@@ -47,17 +47,17 @@ pub(crate) enum What {
     PortTaken,
     /// It does no longer.
     PortFree,
-    /// What somebody took away from the packet filter was put back.
+    /// A removed part of the packet filter was restored.
     Healed,
-    /// Something is taken away again and again, and put back after pauses.
+    /// A part is removed again and again, and restored after pauses.
     Contested,
-    /// It is not taken away any more.
+    /// It is no longer removed.
     ContestOver,
     /// A DHCP server's address may not be used any more.
     LeaseLost,
     /// A DHCP server gave an address in place of a lost one.
     LeaseRegained,
-    /// A plugin is owed a call that did not get through.
+    /// A cleanup is pending: a call to a plugin did not get through.
     #[serde(alias = "owed")]
     CleanupPending,
     /// It was made.
@@ -65,7 +65,7 @@ pub(crate) enum What {
     CleanupDone,
     /// A plugin was started: Docker's, or one out of an image.
     PluginCame,
-    /// A plugin was taken away, or has ended.
+    /// A plugin was removed, or has ended.
     PluginGone,
     /// Something did not work.
     Failed,
@@ -118,7 +118,7 @@ impl What {
 pub(crate) struct Event {
     /// Seconds since the Unix epoch.
     pub(crate) time: u64,
-    /// What kind of thing.
+    /// The kind.
     pub(crate) event: What,
     /// On which network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,7 +177,7 @@ impl Event {
         self
     }
 
-    /// What a log line carries beside the sentence.
+    /// The fields of a log line beside the sentence.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
         let one = |key, value: &Option<String>| value.clone().map(|value| (key, value));
         let many = |key, values: &[String]| {
@@ -228,7 +228,7 @@ impl EventFile {
         Ok(())
     }
 
-    /// Somebody may have removed it, or put another one there.
+    /// The file may have been removed or replaced.
     fn is_current(&self, file: &File) -> bool {
         use std::os::unix::fs::MetadataExt;
         let (Ok(ours), Ok(there)) = (file.metadata(), fs::metadata(&self.path)) else {

@@ -77,7 +77,7 @@ impl Host for ThisHost {
 /// Where a host's lasting identity is (machine-id(5)).
 const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
 
-/// The identity is not to be told to others, so it is hashed, as machine-id(5) wants.
+/// The identity must not be shown to others, so it is hashed, as machine-id(5) demands.
 fn site_of(machine_id: &[u8]) -> [u8; 5] {
     let digest: [u8; 32] =
         Sha256::new_with_prefix(b"spoke site").chain_update(machine_id).finalize().into();

@@ -16,7 +16,7 @@ use crate::kurma;
 use crate::serve::rivals::Pass;
 use crate::sources::Sources;
 
-/// What stands behind the engine's ports.
+/// The implementations of the engine's ports.
 pub(crate) struct HostContext {
     store: Embedded,
     driver: Dataplane,
@@ -51,7 +51,7 @@ impl HostContext {
         })
     }
 
-    /// Puts back what others took from the packet filter: its rules, and each attachment's elements.
+    /// Restores what others took from the packet filter: its rules, and each attachment's elements.
     /// Whether anything was missing.
     pub(crate) fn restore(&self) -> Result<bool> {
         let mended = self.driver.linux().mend();
@@ -90,7 +90,7 @@ impl HostContext {
     }
 }
 
-/// The book of this host.
+/// The store of this host.
 pub(crate) fn open_store(config: &Config) -> Result<Embedded> {
     let roots = Roots { runtime: config.store.runtime.clone(), state: config.store.state.clone() };
     Embedded::open(roots, &store::boot_id()?)

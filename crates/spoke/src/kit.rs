@@ -1,9 +1,9 @@
-//! The conformance kit: drives a third-party plugin through its protocol, as its engines do,
-//! and says what it violates; stands between an engine and a plugin, and writes down what they say.
+//! The conformance kit: it drives a third-party plugin through its protocol, as its engines do, and
+//! reports violations; it can also stand between an engine and a plugin, and record their messages.
 //!
-//! What is checked is data: the scripts in `kit/cases`, whose words [`script`] explains. The kit
-//! writes and reads raw JSON on purpose: what is wrong with an answer must not be lost by reading
-//! it leniently, and a codec of ours is no judge of itself.
+//! The checks are data: the scripts in `kit/cases`, in the language of [`script`]. The kit writes
+//! and reads raw JSON on purpose: a lenient decoder would hide faults of an answer, and Spoke's own
+//! codec cannot check itself.
 
 mod cni;
 mod docker;

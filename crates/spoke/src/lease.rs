@@ -28,12 +28,12 @@ const LINK: u8 = 253;
 /// Leases, as the remote calls want them.
 pub(crate) struct Leases {
     pub(crate) keeper: Keeper,
-    /// What stands before the path of every namespace.
+    /// The prefix of the path of every namespace.
     pub(crate) prefix: String,
 }
 
-/// Where the leases of the daemon at `socket` are kept: whichever process listens there, it goes on
-/// with them.
+/// Where the leases of the daemon at `socket` are kept: whichever process listens there, it
+/// continues with them.
 pub(crate) fn lease_store_of(config: &Config, socket: &Path) -> PathBuf {
     let name = socket.to_string_lossy().trim_matches('/').replace('/', "-");
     config.store.runtime.join("dhcp").join(name)
@@ -102,7 +102,7 @@ fn given(terms: Terms) -> Given {
     }
 }
 
-/// Nobody moves links but the runtime, which says where they are.
+/// Only the runtime moves links, and says where they are.
 struct Nowhere;
 
 impl Places for Nowhere {
@@ -197,6 +197,7 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
+        // The next daemon replaces it.
         let _ = fs::remove_file(&self.0);
     }
 }

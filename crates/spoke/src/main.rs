@@ -69,13 +69,13 @@ fn dhcp_daemon<'a>(name: Option<&OsStr>, args: &'a [OsString]) -> Option<&'a [Os
     }
 }
 
-/// CNI's reference program, which has no book.
+/// CNI's reference program, which has no store.
 fn tool(args: &[OsString]) -> u8 {
     let variable = |name: &str| std::env::var(name).ok();
     cli::run_tool(args, &variable, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
-/// The command line. The book is opened by the commands that need it.
+/// The command line. The store is opened by the commands that need it.
 fn command(args: Vec<OsString>) -> u8 {
     // Not locked: the daemon's threads write to them too.
     let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
@@ -122,7 +122,7 @@ fn neutron_of(config: &Config) -> Result<Option<Arc<Neutron>>> {
     is_configured.then(|| Opened::new(Life::Short).neutron(config)).transpose()
 }
 
-/// How long a Docker Engine has for its answer to somebody who waits at a terminal.
+/// How long a Docker Engine may take for an answer to a person at a terminal.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {

@@ -1,12 +1,12 @@
-//! Networks that Docker made without us. Its bridges are in the kernel, under names that tell nobody
-//! anything; networks of its other drivers (macvlan, overlay) leave no trace there.
+//! Networks that Docker made without Spoke. Its bridges are in the kernel, under names without
+//! meaning; networks of its other drivers (macvlan, overlay) are not visible there.
 
 use std::sync::{Mutex, PoisonError};
 
 use docker::api::Network;
 use engine::port::Occupied;
 
-/// What Docker calls the driver whose networks are bridges of this host.
+/// Docker's name of the driver whose networks are bridges of this host.
 const BRIDGE: &str = "bridge";
 
 /// How much of a network's id people need.
@@ -17,13 +17,14 @@ const SHORT: usize = 12;
 pub(crate) struct Neighbours(Mutex<Vec<Network>>);
 
 impl Neighbours {
-    /// Forgets those before.
+    /// Replaces all networks.
     pub(crate) fn replace(&self, networks: &[Network]) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = networks.to_vec();
     }
 
-    /// Adds theirs to the subnets that the kernel knows of, in front of them, so that who is refused
-    /// reads a name. Of bridges only what the kernel confirms: it knows at once when one goes.
+    /// Adds Docker's names to the subnets that the kernel has, in front of them, so that an error
+    /// has a name. Of bridges only those that the kernel confirms: it knows at once when one is
+    /// removed.
     pub(crate) fn name(&self, known: Vec<Occupied>) -> Vec<Occupied> {
         let networks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut named = Vec::new();

@@ -20,7 +20,7 @@ const NETWORKS: [&str; 2] = ["etc/containers/networks", "var/lib/containers/stor
 /// Where Podman 4 has them, with CNI.
 const LISTS: &str = "etc/cni/net.d";
 
-/// What is asked for, if a program of this name and with these arguments is asked as a plugin.
+/// The command, if a program of this name and with these arguments is called as a plugin.
 pub(crate) fn called(name: Option<&OsStr>, args: &[OsString]) -> Option<Verb> {
     let words: Option<Vec<String>> =
         args.iter().skip(1).map(|word| word.to_str().map(str::to_owned)).collect();
@@ -58,7 +58,7 @@ fn answer(verb: &Verb) -> Result<Output> {
         Verb::Setup(_) | Verb::Teardown(_) | Verb::Info => Vec::new(),
     };
     if *verb == Verb::Create {
-        // What Podman has removed must not be in the way of what it makes. If this fails, it is.
+        // Networks that Podman has removed must not clash with the new one. If this fails, they do.
         let _ = podman::forgotten(&engine, &networks, Mode::Mend);
     }
     let context = Context {
@@ -87,7 +87,7 @@ pub(crate) fn known(root: &Path) -> Vec<Declared> {
     known.collect()
 }
 
-/// A person who tries it by hand has nothing to say on standard input.
+/// A person who tries it by hand has no standard input.
 fn input() -> Box<dyn Read> {
     let stdin = std::io::stdin();
     match stdin.is_terminal() {

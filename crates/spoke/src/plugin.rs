@@ -14,8 +14,8 @@ use crate::host_context::HostContext;
 /// Which sysctls the plugin `tuning` may set; where the reference plugin has it.
 const ALLOWLIST: &str = "/etc/cni/tuning/allowlist.conf";
 
-/// What this process is as a plugin, if its name is one's. As `spoke` it is the plugin of that
-/// type only where a CNI runtime calls.
+/// The plugin of this name, if there is one. As `spoke` it is the plugin of that type only where a
+/// CNI runtime calls.
 pub(crate) fn named(name: &str) -> Option<Plugin> {
     let called = std::env::var_os("CNI_COMMAND").is_some();
     Plugin::named(name).filter(|plugin| *plugin != Plugin::Spoke || called)
@@ -36,12 +36,12 @@ pub(crate) fn run(plugin: Plugin) -> u8 {
     }
 }
 
-/// What the plugin says to a request, whoever makes it.
+/// The plugin's answer to a request of any caller.
 pub(crate) fn call(plugin: Plugin, environment: &Environment, input: &mut dyn Read) -> Output {
     deliver(plugin, environment, input, &mut |_| true)
 }
 
-/// Gives the answer to `tell`, which says whether it arrived.
+/// Passes the answer to `report`, which returns whether it was delivered.
 fn deliver(
     plugin: Plugin,
     environment: &Environment,
@@ -94,7 +94,7 @@ fn answer(
     Ok(output)
 }
 
-/// A person who tries a plugin by hand has nothing to say on standard input.
+/// A person who tries a plugin by hand has no standard input.
 fn input() -> Box<dyn Read> {
     let stdin = std::io::stdin();
     match stdin.is_terminal() {

@@ -6,7 +6,7 @@ use docker::driver::Within;
 use model::{Error, Kind, Namespace, Result, Sandbox};
 use netlink::{Links, Netns, Socket};
 
-/// What the namespace at `path` holds; none if there is no namespace there.
+/// The interfaces in the namespace at `path`; `None` if there is no namespace there.
 ///
 /// # Errors
 /// `Invalid` where it is that of this process.
@@ -22,7 +22,7 @@ pub(crate) fn look(path: &Path) -> Result<Option<Within>> {
     Ok(Some(Within { inode: sandbox.inode(), links }))
 }
 
-/// What the kernel calls the sandbox's namespace from here; none where another is at its path.
+/// The kernel's id of the sandbox's namespace; `None` where another one is at its path.
 pub(crate) fn namespace(sandbox: &Sandbox) -> Result<Option<Namespace>> {
     let there = Netns::open(&sandbox.path)?;
     if there.inode() != sandbox.inode {
@@ -33,13 +33,13 @@ pub(crate) fn namespace(sandbox: &Sandbox) -> Result<Option<Namespace>> {
     Ok(Some(Namespace { inode: sandbox.inode, seen_from, number }))
 }
 
-/// Whether the namespace is no more: the kernel takes its number away at its end and at no other time.
+/// Whether the namespace is gone: the kernel takes its number away at its end and at no other time.
 pub(crate) fn is_ended(namespace: &Namespace) -> Result<bool> {
     let is_seen_from_here = Netns::current()?.inode() == namespace.seen_from;
     Ok(is_seen_from_here && !Socket::route()?.namespace_ids()?.contains(&namespace.number))
 }
 
-/// What is set in a container must never be set in the host.
+/// A container's parameters must never be set in the host.
 fn refuse_own(sandbox: &Netns, path: &Path) -> Result<()> {
     match sandbox.is_same(&Netns::current()?) {
         false => Ok(()),

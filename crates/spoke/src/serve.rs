@@ -1,8 +1,8 @@
-//! `spoke serve`: what needs a long life. Docker's sockets, the watch over the packet filter and the
-//! subnets of this host, the reconcilers, the telling of what happens, and figures.
+//! `spoke serve`: the work that needs a long-lived process. It serves Docker's sockets, watches the
+//! packet filter and the subnets of this host, reconciles, and reports events and metrics.
 //!
-//! Nothing of it is needed by the plugins and commands, which open the same book by themselves; and
-//! nothing is kept here that a restart would lose.
+//! Plugins and commands do not need it: they open the same store themselves. It keeps nothing that a
+//! restart would lose.
 
 mod backstage;
 mod book;
@@ -55,20 +55,20 @@ use journal::Journal;
 use sockets::{Inherited, Made, Only};
 use spec::Spec;
 
-/// What a thread of ours needs, in bytes; only what it uses is taken.
+/// The stack of a thread, in bytes; only what it uses is allocated.
 const STACK: usize = 512 << 10;
 
 /// Says, in the environment, that Docker manages this daemon, and what it calls it
 /// (packaging/plugin/config.json).
 const MANAGED: &str = "SPOKE_PLUGIN";
 
-/// What Docker has asked and was not answered, below the runtime directory.
+/// Docker's unanswered calls, below the runtime directory.
 const CALLS: &str = "calls";
 
 /// The kernel's parameters.
 const PARAMETERS: &str = "/proc/sys";
 
-/// What all threads of the daemon share.
+/// The state that all threads of the daemon share.
 pub(crate) struct Daemon {
     context_pool: ContextPool,
     journal: Arc<Journal>,
@@ -80,13 +80,13 @@ pub(crate) struct Daemon {
 
 /// Why the daemon ends.
 enum End {
-    /// It was told to.
+    /// It was asked to.
     Reported,
     /// Docker's server ended by itself.
     Server(Result<()>),
 }
 
-/// What is listened at, and what goes with the daemon's end.
+/// The sockets, and what ends with the daemon.
 struct Listeners {
     docker: Vec<Listener>,
     kuryr: Vec<Listener>,
@@ -98,16 +98,16 @@ struct Listeners {
 
 /// A plugin, and where engines reach it.
 struct Serving {
-    /// What it is called, and its thread.
+    /// The name of a thread, and the thread.
     name: &'static str,
     plugin: Arc<dyn Plugin>,
     listeners: Vec<Listener>,
-    /// What engines have asked of it and was not answered, below the runtime directory.
+    /// Engines' unanswered calls, below the runtime directory.
     calls: &'static str,
 }
 
-/// Serves until it is told to stop. Fails before anything is changed where the configuration
-/// cannot be served or somebody else serves already.
+/// Serves until it is stopped. Fails before any change where the configuration cannot be served or
+/// another daemon serves already.
 pub(crate) fn run(mut config: Config) -> Result<()> {
     if let Ok(name) = std::env::var(MANAGED) {
         config.docker.driver = Some(name);
@@ -318,6 +318,7 @@ impl Daemon {
     fn listen(self: &Arc<Self>, mut signals: Signals, ended: Sender<End>) -> Result<()> {
         let wait = move |_: &Daemon| {
             if signals.forever().next().is_some() {
+                // The daemon may be ending already.
                 let _ = ended.send(End::Reported);
             }
         };
@@ -382,7 +383,7 @@ impl Daemon {
 fn unlock_parameters() -> Result<()> {
     let unlocked = mount_remount(PARAMETERS, MountFlags::BIND, "");
     match unlocked {
-        // It is no mount of its own: nobody locked it.
+        // It is no mount of its own: no process locked it.
         Ok(()) | Err(Errno::INVAL) => Ok(()),
         Err(cause) => Err(Error::os(format!("making {PARAMETERS} writable"), cause.into())),
     }

@@ -1,4 +1,4 @@
-//! Where addresses come from that are not the book's: third-party Docker IPAM plugins, and what
+//! Where addresses come from that are not the store's: third-party Docker IPAM plugins, and what
 //! CNI knows.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Sources {
         Self { delegates: cni::Delegates::new(), plugins }
     }
 
-    /// Who is asked, where that is a plugin of Docker's.
+    /// The Docker plugin that is asked, if the source is one.
     fn foreign(&self, ipam: &model::Ipam) -> Result<Option<Arc<Foreign>>> {
         ipam.remote().map(|_| self.plugins.foreign()).transpose()
     }

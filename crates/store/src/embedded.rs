@@ -1,16 +1,16 @@
 //! A directory of small files, used by many short-lived processes and a daemon at once.
 //!
 //! One record is one file. Writers exclude each other by flock(2) on a lock file, which the kernel
-//! gives back when a process dies. A transaction prepares its files beside their places, writes
-//! down what it is about to do in one call (the moment at which it has happened), and moves the
-//! files into place. Whoever finds such a note of a dead process finishes its work first.
+//! releases when a process dies. A transaction prepares its files beside their places, writes a
+//! journal of its changes in one call (this is the commit), and moves the files into place. A
+//! process that finds the journal of a dead process finishes that work first.
 //!
-//! Readers take no lock. A file is replaced in one step, so none is ever seen half; and a reader
-//! believes what it read only if no note stood in the lock file *after* it had read. Therefore a
-//! read that saw the first of a transaction's changes returns only after the last one is visible,
-//! and no later read can see less. A listing compares the sequence number before and after. A
-//! reader that is out of luck takes the lock and reads again. What a process wrote itself it does not read
-//! before somebody else has written ([`own`]).
+//! Readers take no lock. A file is replaced in one step, so no reader sees half of it. A reader
+//! accepts what it read only if the lock file had no journal *after* the read. Therefore a read
+//! that saw the first of a transaction's changes returns only after the last one is visible, and no
+//! later read can see less. A list compares the sequence number before and after. A reader whose
+//! check fails takes the lock and reads again. A process does not read its own writes again until
+//! another process has written ([`own`]).
 
 mod file;
 mod half;
@@ -43,9 +43,10 @@ pub use self::watch::{Changed, Watch};
 /// Where the two halves of the store are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Roots {
-    /// What a reboot voids, one directory per boot: `/run/spoke`. Need not survive a power cut.
+    /// The half that lasts for one boot, one directory per boot: `/run/spoke`. It need not survive
+    /// a power cut.
     pub runtime: PathBuf,
-    /// What outlives a reboot: `/var/lib/spoke`.
+    /// The half that outlives a reboot: `/var/lib/spoke`.
     pub state: PathBuf,
 }
 
@@ -61,7 +62,7 @@ pub struct Embedded {
     turn: Mutex<()>,
 }
 
-/// What a listing found.
+/// The contents of a list.
 #[derive(Debug, Default)]
 struct Files {
     /// By their paths below the root.
@@ -77,9 +78,9 @@ type Sifted = (Vec<(Key, Versioned)>, Vec<Damaged>);
 enum Reach {
     /// Neither.
     Read,
-    /// That of this boot; the durable one is not looked at.
+    /// Only that of this boot.
     Boot,
-    /// That of this boot; the durable one is looked at.
+    /// That of this boot; the durable one is read too.
     BootReadDurable,
     /// Both.
     Both,
@@ -125,20 +126,21 @@ impl Embedded {
         Held::settled(&self.boot_id, turn, boot, durable)
     }
 
-    /// What other boots left is void. Whatever cannot be removed does no harm and is tried again
-    /// after the next boot.
+    /// The directories of other boots are obsolete. One that cannot be removed does no harm; the
+    /// next boot tries again.
     fn remove_other_boots(&self) {
         let Ok(entries) = std::fs::read_dir(&self.runtime) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
             let other = name.to_str().filter(|name| is_boot_id(name) && *name != self.boot_id);
             if other.is_some() {
+                // The next boot tries again.
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }
     }
 
-    /// What is under `key`, where this process wrote it and nobody after it.
+    /// The value under `key`, if this process was the last to write it.
     fn written(&self, key: &Key) -> Result<Option<Option<Versioned>>> {
         if key.is_durable() {
             return Ok(None);
@@ -168,7 +170,7 @@ impl Embedded {
         self.half(key.is_durable()).root().join(path::of(key))
     }
 
-    /// What is in some directories: the records, and what is none.
+    /// The contents of some directories: the records, and the files that are none.
     fn sift(&self, scan: &Scan) -> Result<Sifted> {
         let durable = scan.kind.is_durable();
         let half = self.half(durable);
@@ -353,7 +355,7 @@ impl Kind {
     }
 }
 
-/// What is no record, or no directory of records, is told and passed over.
+/// A file that is no record, or no directory of records, is reported and skipped.
 fn read_all(open: &Open, scan: &Scan) -> Result<Files> {
     let mut files = Files::default();
     let mut directories = vec![scan.directory.clone()];
@@ -401,8 +403,8 @@ fn is_hint(key: &Key) -> bool {
     matches!(key, Key::Cursor(_) | Key::Configured(_))
 }
 
-/// Whoever asks for this one record is refused: an address must not look free because nobody can read
-/// who holds it.
+/// A read of this one record is refused: an address must not look free because its holder cannot be
+/// read.
 fn damaged(path: &std::path::Path, why: impl std::fmt::Display) -> Error {
     Error::invalid(format!(
         "record {0} is damaged ({why}); if what its name says is gone, mend it with: rm -r '{0}'",

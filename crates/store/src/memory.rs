@@ -25,7 +25,7 @@ impl Memory {
         Self::default()
     }
 
-    /// Forgets what a reboot of the host voids.
+    /// Removes what a reboot of the host removes.
     pub fn reboot(&self) {
         self.book().records.retain(|key, _| key.is_durable());
     }

@@ -1,4 +1,4 @@
-//! What a template says about a value.
+//! Evaluates a template on a value.
 
 use model::{Error, Result};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::functions::apply;
 use super::parse::{Node, Pipeline, Term};
 
-/// What carries out the caller's own functions.
+/// Carries out the caller's own functions.
 pub trait Scope {
     /// One of [`Dialect::functions`](crate::Dialect::functions).
     ///
@@ -88,7 +88,7 @@ fn command(terms: &[Term], (dot, scope): Here<'_>, last: Option<Value>) -> Resul
     let mut arguments = Vec::with_capacity(rest.len() + 1);
     for argument in rest {
         arguments.push(match argument {
-            // JSON says control characters in letters.
+            // JSON escapes control characters.
             Term::Field(path) if first.is_json() => field_of(dot, path)?.clone(),
             argument => term(argument, (dot, scope))?,
         });
@@ -131,7 +131,7 @@ pub(super) fn field<'a>(within: &'a Value, name: &str) -> Result<&'a Value> {
     })
 }
 
-/// What others wrote must not steer the terminal: control characters become question marks.
+/// Text of other programs must not control the terminal: control characters become question marks.
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

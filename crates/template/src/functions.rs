@@ -84,7 +84,7 @@ fn index<'a>(within: &'a Value, at: &Value) -> Result<&'a Value> {
     }
 }
 
-/// What is not there differs from everything that is.
+/// A missing value differs from every other one.
 fn equal(one: &Value, other: &Value) -> Result<bool> {
     let is_list = |value: &Value| value.is_array() || value.is_object();
     let is_same = std::mem::discriminant(one) == std::mem::discriminant(other);

@@ -47,7 +47,7 @@ pub(super) fn pieces(source: &str) -> Result<Vec<Piece<'_>>> {
     Ok(pieces)
 }
 
-/// What follows a comment, and whether its white space is trimmed.
+/// The text behind a comment, and whether its white space is trimmed.
 fn after_comment(comment: &str) -> Result<(&str, bool)> {
     let (_, rest) = comment.split_once("*/").ok_or(Error::invalid("unclosed comment"))?;
     let trimmed = rest.trim_start_matches(SPACE);

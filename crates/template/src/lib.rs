@@ -23,12 +23,12 @@ pub struct Template {
     nodes: Vec<Node>,
 }
 
-/// What templates of one purpose may use.
+/// The features that templates of one purpose may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
     /// The caller's functions, which [`Scope::call`] carries out.
     pub functions: &'static [&'static str],
-    /// What a template without data is for: fields and `range` are refused there.
+    /// The purpose of a template without data: fields and `range` are refused there.
     pub without_data: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ impl Template {
         Ok(text)
     }
 
-    /// What stands above the columns: each field's name in upper case.
+    /// The headings of the columns: each field's name in upper case.
     pub fn headings(&self) -> String {
         let heading = |node: &Node| match node {
             Node::Text(text) => text.clone(),

@@ -71,7 +71,7 @@ functions! {
     Println "println",
 }
 
-/// What Go's templates have, and these do not.
+/// Features of Go's templates that these do not have.
 const LACKING: [&str; 14] = [
     "with", "define", "template", "block", "break", "continue", "nil", "slice", "call", "html",
     "js", "urlquery", "urlize", "try",

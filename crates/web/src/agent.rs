@@ -45,10 +45,10 @@ impl Agents {
     }
 }
 
-/// Whose certificates a server may have.
+/// The certificates that a server may have.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'a> {
-    /// Anybody's.
+    /// Any.
     Anybody,
     /// Those of the authorities in a PEM file.
     File(&'a Path),
@@ -59,8 +59,8 @@ pub enum Trust<'a> {
     },
 }
 
-/// What all agents have in common: every status is an answer, redirections too; `scheme` is `http` or
-/// `https`, `host` has no port.
+/// The common settings of all agents: every status is an answer, redirections too; `scheme` is
+/// `http` or `https`, `host` has no port.
 ///
 /// # Errors
 /// Where the proxy or the authorities cannot be used.
@@ -135,7 +135,7 @@ pub fn why(cause: &ureq::Error) -> String {
     }
 }
 
-/// What TLS complains of.
+/// The TLS error behind an error.
 pub fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }

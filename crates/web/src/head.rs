@@ -1,4 +1,4 @@
-//! What an HTTP/1.1 answer begins with (RFC 9112 §4, §5, §6.3).
+//! The head of an HTTP/1.1 answer (RFC 9112 §4, §5, §6.3).
 
 use std::io::{self, BufRead, Read};
 
@@ -8,7 +8,7 @@ use crate::Framing;
 const LONGEST_HEAD: u64 = 16 << 10;
 const MOST_HEADERS: usize = 64;
 
-/// What an answer begins with.
+/// The head of an answer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Head {
     /// The status (RFC 9110, 15).
@@ -48,7 +48,7 @@ impl Head {
         let status = answer.code.filter(|_| parsed.is_complete());
         let status = status.ok_or_else(|| invalid("the answer's head is not complete"))?;
         let framing = framing(answer.headers)?;
-        // Whoever ends it all the same is seen to have done so before the next request.
+        // A server that ends the connection without saying so has done it before the next request.
         let is_ended = value(answer.headers, "connection")
             .is_some_and(|said| said.eq_ignore_ascii_case(b"close"));
         let is_kept = answer.version == Some(1) && framing != Framing::Connection && !is_ended;

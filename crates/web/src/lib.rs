@@ -1,9 +1,9 @@
-//! What HTTP clients share (RFC 9110, RFC 9112).
+//! The common part of HTTP clients (RFC 9110, RFC 9112).
 //!
-//! For servers somewhere: `ureq` agents with proxies, trust and retries. For plugins and engines on
-//! this host: one request at a time over a socket, its answer read within bounds and until a deadline.
-//! `ureq` does not serve those, as it does not say whether a request was sent, and keeps no connection
-//! whose answer never ends.
+//! For remote servers: `ureq` agents with proxies, trust and retries. For plugins and engines on
+//! this host: one request at a time over a socket, its answer read within bounds and until a
+//! deadline. `ureq` does not serve those, as it does not report whether a request was sent, and
+//! keeps no connection whose answer never ends.
 
 mod agent;
 mod body;

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use model::{Error, Result};
 use ureq::{Proxy, ProxyProtocol};
 
-/// Through whom servers are reached.
+/// The proxies for servers.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     http: Option<String>,
@@ -14,7 +14,7 @@ pub struct Proxies {
     except: Vec<Exception>,
 }
 
-/// Who is reached directly.
+/// Hosts that are reached directly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Exception {
     Everybody,
@@ -24,7 +24,8 @@ enum Exception {
 }
 
 impl Proxies {
-    /// As the environment says, whose variables `variable` gives. Small letters come first.
+    /// The proxies in the environment, whose variables `variable` returns. Lower-case names come
+    /// first.
     pub fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let either = |name: &str| {
             variable(name)
@@ -40,7 +41,7 @@ impl Proxies {
         }
     }
 
-    /// Through whom this host is reached with this scheme.
+    /// The proxy for this scheme and host.
     fn of(&self, scheme: &str, host: &str) -> Option<&str> {
         let proxy = match scheme {
             "https" => self.https.as_deref(),

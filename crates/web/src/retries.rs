@@ -9,7 +9,7 @@ const TRIES: u32 = 5;
 /// The first pause; each is twice as long as the one before.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is left of the time for one request.
+/// The remaining time for one request.
 #[derive(Debug)]
 pub struct Retries {
     since: Instant,

@@ -1,5 +1,5 @@
-//! Where the interface of a reserved attachment is until it is joined: a namespace of ours, found
-//! again by the attachment's identity.
+//! The parking place of a reserved attachment's interface: a namespace of Spoke's, found again by
+//! the attachment's identity.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ impl<'a> Parking<'a> {
         find(&there, &self.id.ifname).ok()??.mac
     }
 
-    /// Moves the interface into this thread's namespace under `name`, unless it is there.
+    /// Moves the interface into this thread's namespace under `name`, unless it exists.
     pub(super) fn hand_over(&self, name: &IfName) -> Result<()> {
         let here = Netns::current()?;
         match self.move_to(&here, name)? {
@@ -107,7 +107,7 @@ impl<'a> Parking<'a> {
     }
 }
 
-/// What the place of `id` is called.
+/// The name of the parking place of `id`.
 pub(super) fn name(id: &AttachmentId) -> String {
     let mut hash = Sha256::new();
     for part in [id.network.as_str(), id.container.as_str(), id.ifname.as_str()] {

@@ -6,8 +6,8 @@ use netlink::{At, Links, Netns, Socket};
 
 use crate::wire::Success;
 
-/// The last interface that the plugins tell of in the host's namespace is the other end, where
-/// there is one: the kernel removes it together with the container's.
+/// The last interface that the plugins report in the host's namespace is the other end, where there
+/// is one: the kernel removes it together with the container's.
 pub(super) fn of(
     attachment: &Attachment,
     result: &Success,

@@ -18,6 +18,7 @@ pub(super) fn of(path: &[PathBuf], network: &NetworkName) -> Programs<'static> {
 }
 
 pub(super) fn complain(said: &[u8]) {
+    // Without standard error there is no reader.
     let _ = io::stderr().write_all(said);
 }
 
@@ -31,7 +32,7 @@ impl Chain {
         self.directory.join(TURNS).join(parking::name(id))
     }
 
-    /// Nobody waits for a turn any more.
+    /// No caller waits for a turn any more.
     pub(super) fn forget_turn(&self, id: &AttachmentId) -> Result<()> {
         self.forget_turn_called(&parking::name(id))
     }

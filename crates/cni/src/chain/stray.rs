@@ -15,7 +15,7 @@ use super::parking::{self, Parking};
 use super::programs::complain;
 use crate::runtime::{NetworkList, Programs, Runtime};
 
-/// Where plugins are where nobody knows any more.
+/// The usual directories of plugins, where the configured ones are unknown.
 const USUAL: [&str; 2] = ["/opt/cni/bin", "/usr/lib/cni"];
 
 impl Chain {
@@ -40,7 +40,8 @@ impl Chain {
         Ok(unknown.map(|name| (stray(name), Presence::Gone)).collect())
     }
 
-    /// Ends the namespace with what is parked there. Its plugins are told, where they are known.
+    /// Ends the namespace with what is parked there. Its plugins' DEL is called, where they are
+    /// known.
     ///
     /// # Errors
     /// Where the kernel refuses.

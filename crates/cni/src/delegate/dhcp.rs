@@ -21,7 +21,7 @@ pub(super) fn lease(dhcp: &Dhcp, attachment: &Attachment) -> Result<Offer> {
     Ok(Offer { addresses, routes, dns, link: None })
 }
 
-/// Gives the address back. Without a daemon nobody keeps it, and it goes when its time is over.
+/// Releases the address. Without a daemon the lease is not renewed, and ends with its time.
 pub(super) fn release(dhcp: &Dhcp, attachment: &Attachment) -> Result<()> {
     let daemon = Daemon::at(&dhcp.socket);
     match daemon.status() {
@@ -47,7 +47,7 @@ pub(super) fn check(dhcp: &Dhcp, attachment: &Attachment) -> Result<()> {
     }
 }
 
-/// Gives back what is not listed; without a daemon there is nothing.
+/// Releases what is not listed; without a daemon there is nothing.
 pub(super) fn gc(dhcp: &Dhcp, network: &Network, valid: &Members) -> Result<()> {
     let daemon = Daemon::at(&dhcp.socket);
     match daemon.status() {

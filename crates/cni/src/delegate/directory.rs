@@ -1,8 +1,8 @@
 //! One network's directory of the reference plugin `host-local`.
 //!
-//! A file per held address, named after it, with the owner in it: the container's id, CR LF, the
-//! interface. `last_reserved_ip.N` is where the search in range set N goes on. `lock` is locked
-//! (flock(2)) by whoever reads or writes the others.
+//! There is a file per held address, named after it, with the owner in it: the container's id, CR
+//! LF, the interface. `last_reserved_ip.N` is where the search in range set N continues. A process
+//! that reads or writes the others locks `lock` (flock(2)).
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -24,7 +24,7 @@ pub(super) struct Directory<'a> {
     pub(super) devices: &'a Path,
 }
 
-/// What became of a claim.
+/// The result of a claim.
 enum Claim {
     Made,
     AlreadyOurs,
@@ -179,11 +179,13 @@ impl Directory<'_> {
                 .to_str()
                 .is_some_and(|name| name == "lock" || name.starts_with("last_reserved_ip."));
             if ours {
+                // Another process may have removed it; one that stays is found by the next
+                // collection.
                 let _ = fs::remove_file(entry.path());
             }
         }
         drop(lock);
-        // Something else in it, or somebody who came in between, keeps it.
+        // Another file in it, or another process that came in between, keeps it.
         let _ = fs::remove_dir(self.path);
         Ok(())
     }
@@ -197,7 +199,7 @@ impl Directory<'_> {
             Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
             Err(cause) => return Err(failed(cause)),
         }
-        // As the reference: what is there is taken, whatever it is.
+        // As the reference: what exists is taken, whatever it is.
         let Some(holder) = content(&file) else {
             let by = format!("{}, which names no container", file.display());
             return Ok(Claim::Held(by));
@@ -215,18 +217,19 @@ impl Directory<'_> {
 
     fn unmake(&self, made: &[&Lease]) {
         for lease in made {
-            // What cannot be removed is ours all the same, and goes when we are detached.
+            // A file that cannot be removed is Spoke's all the same, and is removed at the detach.
             let _ = fs::remove_file(self.file(lease.address.addr()));
         }
     }
 
-    /// Where the reference plugin would go on. It starts at the first address if this is lost.
+    /// Where the reference plugin would continue. It starts at the first address if this is lost.
     fn remember(&self, lease: &Lease) {
         let Some(pool) = &lease.pool else { return };
         let file = self.path.join(format!("last_reserved_ip.{}", pool.index));
         let write =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file);
         let address = lease.address.addr().to_string();
+        // Only the order of addresses depends on it.
         let _ = write.and_then(|mut file| file.write_all(address.as_bytes()));
     }
 
@@ -294,6 +297,7 @@ fn owner(id: &AttachmentId) -> String {
 fn create(file: &Path, owner: &str) -> io::Result<()> {
     let mut opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     opened.write_all(owner.as_bytes()).inspect_err(|_| {
+        // The write's own error is returned.
         let _ = fs::remove_file(file);
     })
 }

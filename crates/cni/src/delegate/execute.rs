@@ -14,35 +14,35 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::wire::{Environment, LONGEST};
 
-/// How long a plugin may take. Runtimes give up after two minutes: what was begun has to be
-/// undone before.
+/// How long a plugin may take. Runtimes give up after two minutes: what began has to be undone
+/// before.
 pub(crate) const LIMIT: Duration = Duration::from_secs(100);
 
 /// How long to wait before the next try to execute a file that is open for writing, as it is
 /// while a new release is being copied; in ms. In all as long as the reference library tries, 5 s.
 const PAUSES_MS: [u64; 7] = [10, 40, 150, 300, 500, 1000, 3000];
 
-/// Of what a plugin complains of, so much is kept, in bytes; the rest is read and forgotten.
+/// How much of a plugin's standard error is kept, in bytes; the rest is read and dropped.
 const COMPLAINT: usize = 64 << 10;
 
-/// What becomes of a plugin's standard error.
+/// The destination of a plugin's standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Complaints {
-    /// It is ours.
+    /// That of this process.
     Passed,
     /// It is kept, as far as it is short.
     Kept,
 }
 
-/// What a plugin reads.
+/// The standard input of a plugin.
 pub(crate) enum Input {
     /// This.
     Text(String),
-    /// What is in a file from here on; the plugin has the file open for as long as it lives.
+    /// The rest of a file; the plugin has the file open for as long as it runs.
     File(File),
 }
 
-/// What became of a plugin.
+/// The end of a plugin.
 pub(crate) struct Ended {
     /// Its standard output, of which there is at most one byte more than [`LONGEST`].
     pub(crate) said: Vec<u8>,
@@ -52,8 +52,8 @@ pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
 }
 
-/// The first regular file called `plugin` in the directories, in order. A name with a `/` is no
-/// name but a path, and not looked for (CVE-2021-20206).
+/// The first regular file called `plugin` in the directories, in order. A name with a `/` is a
+/// path, and is refused (CVE-2021-20206).
 pub(crate) fn find(plugin: &str, path: &[PathBuf]) -> Result<PathBuf> {
     if plugin.is_empty() {
         return Err(Error::invalid("no plugin name provided"));
@@ -71,8 +71,8 @@ pub(crate) fn find(plugin: &str, path: &[PathBuf]) -> Result<PathBuf> {
     })
 }
 
-/// Runs `file` with `input` until it has ended; its standard error is ours. After `limit` it is
-/// killed with all that it started, which is [`model::Kind::TryAgain`].
+/// Runs `file` with `input` until it has ended; its standard error is that of this process. After
+/// `limit` it is killed with all that it started, which is [`model::Kind::TryAgain`].
 pub(super) fn execute(
     file: &Path,
     environment: &Environment,
@@ -120,7 +120,7 @@ fn run(
         let said = listen(output);
         let complained = aside.join().unwrap_or_default();
         let said = said.map(|said| (said, complained));
-        // Not reaped here: until it is, its number stands for it and nobody else.
+        // Not reaped here, so that its number cannot be another process's yet.
         let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         sender.send(said)
     });
@@ -131,6 +131,7 @@ fn run(
             Ok(Ended { said, complained, status })
         }
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            // It may have ended already.
             let _ = kill_process_group(pid, Signal::KILL);
             let _ = child.wait();
             Err(Error::new(
@@ -182,7 +183,7 @@ fn listen(output: Option<impl Read>) -> io::Result<Vec<u8>> {
     Ok(said)
 }
 
-/// To the end, so that nobody is kept from complaining.
+/// To the end, so that the plugin can always write.
 fn note(complaints: Option<impl Read>) -> Vec<u8> {
     let mut kept = Vec::new();
     let Some(mut complaints) = complaints else { return kept };

@@ -11,7 +11,7 @@ use super::execute::{Ended, LIMIT, execute, find};
 use crate::runtime::refusal as said_by;
 use crate::wire::{Command, Document, Environment, LONGEST, Object, Success, Version};
 
-/// Asks for addresses. Whoever called gives them back, also after a failure.
+/// Asks for addresses. The caller releases them, also after a failure.
 pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Offer> {
     let (mut config, version) = configuration(ipam)?;
     remove_previous(&mut config);
@@ -33,7 +33,7 @@ pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Offer> 
     Ok(Offer { addresses, routes: success.routes, dns: success.dns, link: None })
 }
 
-/// Gives back what the plugin gave.
+/// Releases what the plugin gave.
 pub(super) fn del(ipam: &ForeignIpam, attachment: &Attachment) -> Result<()> {
     let config = with_previous(ipam, attachment)?;
     let environment = environment(Command::Del, ipam, Some(attachment));
@@ -47,7 +47,7 @@ pub(super) fn check(ipam: &ForeignIpam, attachment: &Attachment) -> Result<()> {
     call(ipam, &environment, &config).map(|_| ())
 }
 
-/// Tells the plugin who is left. Before 1.1.0 there was no such command.
+/// Passes the valid attachments to the plugin. Before 1.1.0 there was no such command.
 pub(super) fn gc(ipam: &ForeignIpam, valid: &Members) -> Result<()> {
     let (mut config, version) = configuration(ipam)?;
     if version < Version::V110 {
@@ -122,7 +122,7 @@ fn environment(
     environment
 }
 
-/// What the plugin says when it succeeds.
+/// The plugin's output when it succeeds.
 fn call(ipam: &ForeignIpam, environment: &Environment, config: &Value) -> Result<Vec<u8>> {
     let found = find(ipam.plugin.as_str(), &ipam.path);
     let file = found.map_err(|error| Error::invalid(error.to_string()))?;
@@ -143,7 +143,7 @@ fn refusal(
     said: &[u8],
     status: ExitStatus,
 ) -> Error {
-    // Whatever it said goes on, also where that has no code or is no error object.
+    // Its output is passed on, also where it has no code or is no error object.
     let failure = said_by(said, &[], status);
     failure.into_error(format!("{} by the IPAM plugin {}", environment.command, ipam.plugin))
 }

@@ -11,9 +11,9 @@ use super::{Given, unreadable};
 pub(super) const ALLOCATE: &str = "DHCP.Allocate";
 /// `DHCP.Release(skel.CmdArgs) struct{}`.
 pub(super) const RELEASE: &str = "DHCP.Release";
-/// As [`ALLOCATE`], of what there is. Ours alone.
+/// As [`ALLOCATE`], for an existing lease. Only in Spoke.
 pub(super) const CHECK: &str = "Spoke.Check";
-/// As [`RELEASE`], of all that the configuration does not list. Ours alone.
+/// As [`RELEASE`], for all leases that the configuration does not list. Only in Spoke.
 pub(super) const COLLECT: &str = "Spoke.Collect";
 
 /// `net/rpc.Request`.

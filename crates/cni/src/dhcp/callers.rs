@@ -1,4 +1,5 @@
-//! Who is connected. Of more than there is place for, whoever has asked nothing for longest is cut off.
+//! The connected callers. Beyond the limit, the one that has been silent the longest is
+//! disconnected.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Everybody who is connected, in the order in which they came.
+/// All connected callers, in the order in which they came.
 #[derive(Debug)]
 pub(super) struct Callers {
     most: usize,
@@ -39,7 +40,7 @@ impl Callers {
         Self { most, held: Mutex::default() }
     }
 
-    /// A place for who calls on `stream`; none where all others have asked something.
+    /// A place for the caller on `stream`; `None` where all others have sent a request.
     pub(super) fn welcome(self: &Arc<Self>, stream: &UnixStream) -> io::Result<Option<Place>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.callers.len() >= self.most && !held.cut_off() {
@@ -55,7 +56,7 @@ impl Callers {
 }
 
 impl Held {
-    /// Whether there was anybody who has asked nothing.
+    /// Whether there was a caller without a request.
     fn cut_off(&mut self) -> bool {
         let is_silent = |caller: &Caller| !caller.has_asked.load(Ordering::Acquire);
         let mut silent = self.callers.iter().filter(|(_, caller)| is_silent(caller));

@@ -13,7 +13,7 @@ use super::gob::Value;
 use super::rpc::{CONNECT, CONNECTED, Line};
 use super::{Given, Subject, spec};
 
-/// The reference's daemon goes on asking servers for 208 s, and longer with its flags.
+/// The reference's daemon continues asking servers for 208 s, and longer with its flags.
 const TIMEOUT: Duration = Duration::from_secs(300);
 /// How long an answer may take that waits for no server.
 const PROMPT: Duration = Duration::from_secs(10);
@@ -131,7 +131,7 @@ impl<'a> Daemon<'a> {
     }
 }
 
-/// What Go's server says to a method that it does not have, as ours does.
+/// The answer of Go's server to a method that it does not have, and of Spoke's.
 pub(super) fn unknown(method: &str) -> String {
     let service = method.split('.').next().unwrap_or(method);
     match service == method {

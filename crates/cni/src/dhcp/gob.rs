@@ -1,8 +1,8 @@
 //! Gob, the encoding of Go's `encoding/gob`: as much of it as remote calls need.
 //!
-//! A stream is a sequence of messages, each with its length before it. A message defines a type by a
-//! number, or is a value of one. Types tell the names of their fields, so that what is read is a tree
-//! of [`Value`]s with names, whatever else the sender's types have.
+//! A stream is a sequence of messages, each preceded by its length. A message defines a type by a
+//! number, or is a value of one. Types have the names of their fields, so the result of reading is
+//! a tree of [`Value`]s with names, whatever else the sender's types have.
 
 mod read;
 #[cfg(test)]
@@ -17,7 +17,7 @@ pub(crate) use write::Writer;
 /// A message longer than this is refused: a configuration with its previous result is some kilobytes.
 pub(crate) const LONGEST: usize = 1 << 20;
 
-/// What a message holds.
+/// The contents of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// `bool`.

@@ -10,7 +10,7 @@ use super::gob::{self, Reader, Record, Value, Writer};
 
 /// The path that Go's package chose.
 pub(super) const CONNECT: &str = "CONNECT /_goRPC_ HTTP/1.0";
-/// What its server answers.
+/// The server's answer.
 pub(super) const CONNECTED: &str = "HTTP/1.0 200 Connected to Go RPC";
 /// The head of an HTTP message is not longer than this.
 const HEAD: usize = 8 << 10;

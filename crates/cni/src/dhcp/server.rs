@@ -21,12 +21,12 @@ use super::{Service, spec};
 pub(super) const IDLE: Duration = Duration::from_secs(30);
 /// More callers than this at once are sent away, the silent ones first.
 const CALLERS: usize = 256;
-/// How long nobody is accepted after one could not be.
+/// How long no connection is accepted after a failure.
 const PAUSE: Duration = Duration::from_millis(50);
-/// What a thread that answers needs, in bytes; only what it uses is taken.
+/// The stack of a thread that answers, in bytes; only what it uses is allocated.
 const STACK: usize = 256 << 10;
 
-/// Answers whoever connects.
+/// Answers every client.
 pub struct Server {
     service: Arc<dyn Service>,
     callers: Arc<Callers>,
@@ -58,7 +58,7 @@ impl Server {
             }
             match listener.accept() {
                 Ok((stream, _)) => self.welcome(stream),
-                // Who called has gone away, or there is no descriptor left: then it is still waiting
+                // The client has disconnected, or there is no free descriptor: then it still waits
                 // in a moment, when there may be one.
                 Err(_) => thread::sleep(PAUSE),
             }
@@ -70,7 +70,7 @@ impl Server {
         let Ok(Some(place)) = self.callers.welcome(&stream) else { return };
         let service = Arc::clone(&self.service);
         let answer = move || {
-            // Who speaks nonsense, or goes away, is not spoken to any more.
+            // A client that breaks the protocol or disconnects is dropped.
             let _ = converse(stream, &place, &*service);
         };
         // Without a thread the connection is closed, and the caller says so.

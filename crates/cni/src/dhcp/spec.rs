@@ -1,4 +1,4 @@
-//! What the daemon is to ask for, as the network configuration that the call carries.
+//! The request for the daemon, as the network configuration in the call.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub(super) fn write(subject: &Subject) -> Value {
     let kept = usual.filter(|code| !dhcp.skip.is_empty() && !dhcp.request.contains(code));
     let mut request: Vec<Value> = dhcp.request.iter().chain(kept).map(option).collect();
     if request.is_empty() && !dhcp.skip.is_empty() {
-        // A server tells it anyway.
+        // A server sends it in any case.
         request.push(option(&LEASE_TIME));
     }
     let provide: Vec<Value> = dhcp
@@ -58,7 +58,7 @@ pub(super) fn write(subject: &Subject) -> Value {
     json!({"cniVersion": "1.0.0", "name": subject.id.network.as_str(), "type": "dhcp", "ipam": ipam})
 }
 
-/// Of a call's argument: that of Go's plugin, or of ours.
+/// Reads a call's argument: that of Go's plugin, or of Spoke's.
 pub(super) fn read(arguments: &Gob) -> Result<Subject> {
     let container: ContainerId = name(arguments, "ContainerID")?;
     let ifname: IfName = name(arguments, "IfName")?;

@@ -6,7 +6,7 @@ use super::{Call, Plan};
 use crate::wire::{Command, Object, Success};
 use crate::words::reported;
 
-/// What the configuration may say, or the capability `bandwidth` where it says none of it.
+/// The fields of the configuration. Without any of them, the capability `bandwidth` counts.
 const FIELDS: [&str; 4] = ["ingressRate", "ingressBurst", "egressRate", "egressBurst"];
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {

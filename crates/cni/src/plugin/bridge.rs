@@ -75,7 +75,7 @@ pub(super) fn bridge(root: &Object<'_>, default: &str) -> Result<Bridge> {
     }
 }
 
-/// What is particular to the container's port.
+/// The settings of the container's port.
 fn port(root: &Object<'_>) -> Result<BridgePort> {
     Ok(BridgePort {
         vlans: vlans(root)?,

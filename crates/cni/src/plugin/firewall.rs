@@ -1,4 +1,4 @@
-//! `firewall`: who may reach the container, chained behind a main plugin.
+//! `firewall`: access to the container, chained behind a main plugin.
 
 use model::{Backend, Error, Firewall, IfName, IngressPolicy, Result, Wiring, ZoneName};
 

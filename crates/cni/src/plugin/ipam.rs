@@ -1,4 +1,4 @@
-//! `dhcp`, `host-local` and `static`, executed by themselves for somebody else's main plugin.
+//! `dhcp`, `host-local` and `static`, executed on their own for a third-party main plugin.
 
 use model::{Error, Result, Space};
 

@@ -43,7 +43,7 @@ pub(super) fn remnant(parent: Parent) -> Wiring {
     link::alone(LinkKind::Ipvlan(Ipvlan { parent, mode: IpvlanMode::default() }), None)
 }
 
-/// What the plugin before it made. CHECK gets its own result instead.
+/// The result of the plugin before it. CHECK gets its own result instead.
 fn before<'a>(call: &'a Call<'_>) -> Option<&'a Success> {
     call.previous.as_ref().filter(|_| call.command == Command::Add)
 }

@@ -5,7 +5,7 @@ use model::{Error, Layer, Network, NetworkName, Result};
 use super::Call;
 use crate::wire::{Command, Node, Object};
 
-/// What nothing but `"network"` says.
+/// The name of the only field `"network"`.
 const NETWORK: &str = "network";
 
 /// The network that is meant where the configuration describes none: that of `"network"`, by its

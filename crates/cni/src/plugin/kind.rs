@@ -129,7 +129,7 @@ impl Plugin {
         }
     }
 
-    /// What is wrong where the result of an earlier call is missing that `command` needs.
+    /// The error where `command` needs the result of an earlier call and does not have it.
     pub(crate) const fn misses_previous(self, command: Command) -> Option<&'static str> {
         match (self, command) {
             (Plugin::Bandwidth | Plugin::Portmap, Command::Add) => {
@@ -185,8 +185,8 @@ impl Plugin {
         }
     }
 
-    /// What DEL goes by where the configuration is not understood: the identity, that this plugin
-    /// made something for it, and whatever can be told of the address source.
+    /// The basis of DEL where the configuration is not understood: the identity, that this plugin
+    /// made something for it, and what is readable of the address source.
     pub(crate) fn remnant(self, call: &Call<'_>) -> Plan {
         let parent = || {
             let unknown = Parent { name: None, place: Place::Host, vlan: None };

@@ -1,4 +1,4 @@
-//! What the plugins that make an interface have in common.
+//! The common part of plugins that make an interface.
 
 use model::{
     Backend, Error, Fact, Gateway, Ipam, Link, LinkKind, Mac, Masquerade, Mtu, Ptp, Result, Space,

@@ -1,4 +1,4 @@
-//! What the plugins have in common whose links share the segment of a parent device.
+//! The common part of plugins whose links share the segment of a parent device.
 
 use model::{Error, IfName, Mtu, Parent, Place, Result};
 

@@ -17,7 +17,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     Ok(Plan { wiring, idle, addresses: super::own_addresses(call), ..Plan::default() })
 }
 
-/// What is published, with `backend` in the field of that name.
+/// The ports to publish, with `backend` in the field of that name.
 pub(super) fn publish(call: &Call<'_>, backend: &str) -> Result<Publish> {
     let root = call.config.root();
     let iptables = iptables_options(&root)?;

@@ -30,7 +30,7 @@ pub(super) fn remnant() -> Wiring {
     Wiring { source_routing: Some(SourceRouting::default()), ..Wiring::default() }
 }
 
-/// What the configuration asks for.
+/// The routing that the configuration requests.
 pub(super) fn routing(root: &Object<'_>) -> Result<SourceRouting> {
     let table = table(root)?;
     if table == Some(0) {

@@ -58,7 +58,7 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
     Ok(Plan { template, wiring, source, sticky, labels, ..Plan::default() })
 }
 
-/// What is done for every container of the network.
+/// What is made for every container of the network.
 fn template(
     call: &Call<'_>,
     root: &Object<'_>,
@@ -145,7 +145,7 @@ fn asks_dhcp(root: &Object<'_>) -> Result<bool> {
     }
 }
 
-/// Without a `type`, `ipam` is in the form of `host-local` and the book alone keeps it.
+/// Without a `type`, `ipam` is in the form of `host-local` and the store alone keeps it.
 fn source(call: &Call<'_>, space: Space) -> Result<Source> {
     let root = call.config.root();
     let mut source = match root.object("ipam")? {
@@ -159,7 +159,7 @@ fn source(call: &Call<'_>, space: Space) -> Result<Source> {
     Ok(source)
 }
 
-/// Names gateways, and routes everything through them where nothing else is said. A bridge that is
+/// Names gateways, and routes everything through them unless another one is given. A bridge that is
 /// the gateway knows that by itself.
 fn name_routes(
     root: &Object<'_>,

@@ -36,7 +36,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     Ok(Plan { wiring, addresses: super::own_addresses(call), ..Plan::default() })
 }
 
-/// What the interface was before, if that was kept.
+/// The previous state of the interface, if that was kept.
 pub(super) fn remnant(call: &Call<'_>) -> Wiring {
     let Some((container, ifname)) = &call.subject else { return Wiring::default() };
     let backup = backup(&call.config.root(), container, ifname).ok();

@@ -1,4 +1,4 @@
-//! What became of attachments, as libcni keeps it: `<directory>/results/<network>-<id>-<ifname>`.
+//! The results of attachments, as libcni keeps them: `<directory>/results/<network>-<id>-<ifname>`.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{ErrorKind, Read};
@@ -34,11 +34,11 @@ pub struct Cache {
 pub struct CachedAttachment {
     /// Its network.
     pub network: NetworkName,
-    /// Whose it is, with what its plugins were told.
+    /// Its identity, with its plugins' parameters.
     pub target: Target,
     /// The list that it was made with.
     pub config: Vec<u8>,
-    /// What became of it.
+    /// Its result.
     pub result: Value,
 }
 
@@ -58,7 +58,7 @@ impl Cache {
         self.results.join(format!("{network}-{}-{}", target.container, target.ifname))
     }
 
-    /// What is not in its place yet. One that a dead process left goes with the attachment.
+    /// The path of an unfinished file. One that a dead process left is removed with the attachment.
     fn draft(&self, network: &NetworkName, target: &Target) -> PathBuf {
         self.results.join(format!(".{network}-{}-{}.new", target.container, target.ifname))
     }
@@ -129,12 +129,13 @@ impl Cache {
         self.text(network, target).is_some()
     }
 
-    /// Forgets an attachment; one that is not known is forgotten.
+    /// Deletes the file of an attachment; a missing one is no error.
     ///
     /// # Errors
     /// Where the file cannot be removed.
     pub fn remove(&self, network: &NetworkName, target: &Target) -> Result<()> {
         let file = self.file(network, target);
+        // Mostly there is none.
         let _ = fs::remove_file(self.draft(network, target));
         if self.is_of_another(network, target) {
             return Ok(());
@@ -147,11 +148,11 @@ impl Cache {
         }
     }
 
-    /// What is remembered, of one container or of all, in the order of the files' names. What is
-    /// none of our format is passed over, as libcni does.
+    /// The stored attachments, of one container or of all, in the order of the files' names. Files
+    /// of another format are skipped, as in libcni.
     ///
     /// # Errors
-    /// Where the directory is there and cannot be read.
+    /// Where the directory exists and cannot be read.
     pub fn attachments(&self, container: Option<&ContainerId>) -> Result<Vec<CachedAttachment>> {
         let entries = match fs::read_dir(&self.results) {
             Ok(entries) => entries,
@@ -160,7 +161,8 @@ impl Cache {
                 return Err(Error::os(format!("reading {}", self.results.display()), error));
             }
         };
-        // Whoever died while writing left a draft, of what was never told.
+        // A process that died while writing left an unfinished file, of a result that was never
+        // returned.
         let is_draft =
             |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(DRAFT);
         let files = entries.flatten().filter(|entry| !is_draft(entry));
@@ -170,12 +172,12 @@ impl Cache {
         Ok(known.filter(|it| container.is_none_or(|id| it.target.container == *id)).collect())
     }
 
-    /// What was told when the attachment was made.
+    /// The stored result of the attachment.
     pub fn recall(&self, network: &NetworkName, target: &Target) -> Option<CachedAttachment> {
         parse(&self.text(network, target)?)
     }
 
-    /// What the attachment's file says, whatever that is.
+    /// The contents of the attachment's file, of any form.
     fn text(&self, network: &NetworkName, target: &Target) -> Option<Vec<u8>> {
         let there = read(&self.file(network, target)).ok()?;
         (!self.is_of_another(network, target)).then_some(there)
@@ -196,7 +198,7 @@ impl Cache {
         self.lock(FlockOperation::LockShared)
     }
 
-    /// A turn to collect, which nobody else has at the same time.
+    /// An exclusive turn, for a collection.
     pub(super) fn turn_alone(&self) -> Turn {
         self.lock(FlockOperation::LockExclusive)
     }
@@ -211,7 +213,7 @@ impl Cache {
 }
 
 impl CachedAttachment {
-    /// What is in a file of the kind that is written; nothing in any other.
+    /// The contents of a file of the kind that is written; `None` for any other.
     pub fn parse(text: &[u8]) -> Option<Self> {
         parse(text)
     }

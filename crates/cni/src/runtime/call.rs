@@ -29,8 +29,8 @@ pub struct Trace {
 /// and the standard input of a program, and answering as one. `None` where it is not that plugin.
 pub type Native<'a> = dyn Fn(&str, &Environment, &str) -> Option<Output> + 'a;
 
-/// The plugins of this host, as programs in directories. Each call is bounded in time and in what
-/// may be said.
+/// The plugins of this host, as programs in directories. Each call is bounded in time and in its
+/// output.
 pub struct Programs<'a> {
     /// Where they are, in order.
     pub path: Vec<PathBuf>,
@@ -41,17 +41,17 @@ pub struct Programs<'a> {
     /// The network of Spoke that they make the attachments of. Where they are Spoke's own, what
     /// they make has records beside those.
     pub chain: Option<NetworkName>,
-    /// Where they are called one at a time: a file that stays locked for as long as one lives, so
-    /// that one whose caller has died is waited for.
+    /// The lock file of plugins that are called one at a time. It stays locked for as long as the
+    /// plugin runs, so that a plugin whose caller has died is waited for.
     pub turn: Option<PathBuf>,
-    /// Plugins that need no program, before any is looked for.
+    /// Built-in plugins, tried before any program.
     pub native: Option<&'a Native<'a>>,
-    /// Hears what plugins write to their standard error.
+    /// Receives plugins' standard error.
     pub complaints: &'a dyn Fn(&[u8]),
 }
 
 impl<'a> Programs<'a> {
-    /// Those in `path`; `complaints` hears what they write to their standard error.
+    /// The plugins in `path`; `complaints` receives their standard error.
     pub fn new(path: Vec<PathBuf>, complaints: &'a dyn Fn(&[u8])) -> Self {
         let (trace, chain, turn, native) = (Trace::default(), None, None, None);
         Self { path, limit: LIMIT, trace, chain, turn, native, complaints }
@@ -136,7 +136,7 @@ impl Trace {
     }
 }
 
-/// What a runtime is told of an error that no plugin told.
+/// The failure for a runtime where no plugin reported one.
 pub(super) fn failure(error: Error) -> Failure {
     let code = match error.kind() {
         Kind::Invalid | Kind::Unsupported | Kind::NotFound => Failure::CONFIGURATION,
@@ -146,7 +146,7 @@ pub(super) fn failure(error: Error) -> Failure {
     Failure::new(code, error.to_string())
 }
 
-/// What a plugin that failed said, in the words of libcni.
+/// The error of a plugin that failed, in the words of libcni.
 pub(crate) fn refusal(said: &[u8], complained: &[u8], status: ExitStatus) -> Failure {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let plain = |msg: String| Failure::new(Failure::INTERNAL, msg);

@@ -40,11 +40,10 @@ pub fn load(directory: &Path, name: &str) -> Result<NetworkList> {
     }))
 }
 
-/// Every configuration of a directory in the order in which [`load`] looks, with the file that it
-/// is in.
+/// Every configuration of a directory in the order in which [`load`] reads them, with its file.
 ///
 /// # Errors
-/// Where the directory is there and cannot be read.
+/// Where the directory exists and cannot be read.
 pub fn configured(directory: &Path) -> Result<Vec<(PathBuf, Result<NetworkList>)>> {
     let mut files = files(directory, &["conflist"])?;
     files.extend(self::files(directory, &["conf", "json"])?);

@@ -12,7 +12,7 @@ pub struct NetworkList {
     pub name: NetworkName,
     /// The version in which its plugins are called.
     pub version: Version,
-    /// Whether CHECK is answered without asking anybody.
+    /// Whether CHECK succeeds without calling a plugin.
     pub disable_check: bool,
     /// Whether nothing is ever collected.
     pub disable_gc: bool,
@@ -138,7 +138,7 @@ impl PluginConfig {
         &self.fields
     }
 
-    /// What it calls itself, for errors.
+    /// Its name, for errors.
     pub(super) fn described(&self) -> String {
         match self.fields.get("name").and_then(Value::as_str).filter(|name| !name.is_empty()) {
             Some(name) => format!("type={:?} name={name:?}", self.kind),
@@ -193,7 +193,7 @@ fn version(fields: &Map<String, Value>) -> Result<Version> {
         let numbers = numbers(own).ok_or_else(|| wrong(&format!("invalid cniVersion {own}")))?;
         known.extend(not_above_ours(own, numbers)?);
     }
-    // Where every one is above ours, what the list says by itself is as good as any.
+    // Where every one is newer than Spoke's, the list's own version is used.
     known.into_iter().max().or_else(|| parse_version(own)).ok_or_else(|| unknown(own))
 }
 

@@ -1,4 +1,4 @@
-//! What a plugin is told: its own fields, and those that the list and the runtime add.
+//! A plugin's standard input: its own fields, and those that the list and the runtime add.
 
 use serde_json::{Map, Value, json};
 

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha512};
 
 use crate::wire::Environment;
 
-/// One interface of one container, with what its runtime tells plugins about it.
+/// One interface of one container, with the runtime's parameters for plugins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// The container.
@@ -61,11 +61,11 @@ pub fn parse_args(text: &str) -> Result<Vec<(String, String)>> {
     text.split(';').map(pair).collect()
 }
 
-/// What the reference program `cnitool` calls the container that has the namespace at this
-/// absolute path.
+/// The container id that the reference program `cnitool` gives to the namespace at this absolute
+/// path.
 ///
 /// # Errors
-/// None that can be caused: every such name is a container's.
+/// None that can be caused: every such name is a valid id.
 pub fn container_of(netns: &Path) -> Result<ContainerId> {
     let digest = Sha512::digest(netns.as_os_str().as_encoded_bytes());
     let hex: String = digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect();

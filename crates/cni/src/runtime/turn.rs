@@ -10,8 +10,8 @@ use model::{Error, Kind, Result};
 use rustix::fs::FlockOperation;
 
 /// The file at `path`, locked and at its beginning, with `text` in it. It is a plugin's standard
-/// input, so that it stays locked for as long as the plugin lives, whoever else has died. One
-/// that still lives is waited for, for at most `limit`.
+/// input, so that it stays locked for as long as the plugin runs, even if its caller has died. A
+/// plugin that still runs is waited for, for at most `limit`.
 ///
 /// # Errors
 /// [`Kind::TryAgain`] where it does not end; where the file cannot be written.

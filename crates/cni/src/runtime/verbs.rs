@@ -8,37 +8,38 @@ use super::request::{of_attachment, of_gc, of_plugin};
 use super::{Cache, NetworkList, PluginConfig, Programs, Target};
 use crate::wire::{Command, Environment, Failure, Object, Success, Version};
 
-/// Executes lists, in the order that the specification has, and remembers what became of it.
+/// Executes lists, in the order of the specification, and stores the results.
 pub struct Runtime<'a> {
     /// Where plugins are, and how they are executed.
     pub programs: &'a Programs<'a>,
-    /// What is remembered.
+    /// The stored results.
     pub cache: &'a Cache,
 }
 
 /// Which attachments of a network are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Valid<'a> {
-    /// None of those that are remembered; plugins are not told of any others.
+    /// None of the stored ones; plugins do not get any others.
     Unknown,
-    /// Exactly these, whoever made them.
+    /// Exactly these, from any front end.
     These(&'a [(ContainerId, IfName)]),
 }
 
 impl Runtime<'_> {
-    /// Attaches: the plugins in order, each with the result of the one before. After a failure
-    /// every plugin's DEL is called, unless the attachment was known before. Returns the result
-    /// in the version that the last plugin gave it.
+    /// Attaches: calls the plugins in order, each with the result of the one before. After a
+    /// failure every plugin's DEL is called, unless the attachment existed before. Returns the
+    /// result in the version that the last plugin used.
     ///
     /// # Errors
-    /// What the first plugin said that failed.
+    /// The error of the first plugin that failed.
     pub fn add(&self, list: &NetworkList, target: &Target) -> Result<Value, Failure> {
         let _turn = self.cache.turn();
         let known = self.cache.knows(&list.name, target);
         self.try_add(list, target).inspect_err(|_| {
             if !known {
-                // The first failure is the one to tell.
+                // The first failure is returned.
                 let _ = self.undo(list, target, None, Stop::AtTheEnd);
+                // A failed ADD has mostly stored none; a DEL works with or without it.
                 let _ = self.cache.remove(&list.name, target);
             }
         })
@@ -60,11 +61,11 @@ impl Runtime<'_> {
         Ok(result)
     }
 
-    /// Detaches: the plugins in reverse order, each with the remembered result. What cannot be
-    /// read of that is forgotten.
+    /// Detaches: calls the plugins in reverse order, each with the stored result. An unreadable
+    /// result is dropped.
     ///
     /// # Errors
-    /// What the first plugin said that failed; the plugins before it are not called.
+    /// The error of the first plugin that failed; the plugins before it are not called.
     pub fn del(&self, list: &NetworkList, target: &Target) -> Result<(), Failure> {
         let _turn = self.cache.turn();
         self.del_in_turn(list, target)
@@ -76,15 +77,17 @@ impl Runtime<'_> {
             false => Ok(None),
         };
         let previous = previous.unwrap_or_else(|_| {
+            // An unreadable result is of no use; one that stays is read again the next time.
             let _ = self.cache.remove(&list.name, target);
             None
         });
         self.undo(list, target, previous.as_ref(), Stop::AtFirst)?;
+        // As in libcni: the attachment is gone, and a repeated DEL succeeds.
         let _ = self.cache.remove(&list.name, target);
         Ok(())
     }
 
-    /// Calls the DEL of every plugin that is there, and forgets the attachment.
+    /// Calls the DEL of every installed plugin, and deletes the attachment.
     ///
     /// # Errors
     /// The first of them; the others are called all the same.
@@ -93,6 +96,7 @@ impl Runtime<'_> {
         let previous = self.cache.result(&list.name, target, list.version).unwrap_or_default();
         let previous = previous.filter(|_| list.version >= Version::V040);
         let undone = self.undo(list, target, previous.as_ref(), Stop::AtTheEnd);
+        // As in libcni: the attachment is gone, and a repeated DEL succeeds.
         let _ = self.cache.remove(&list.name, target);
         undone
     }
@@ -146,11 +150,11 @@ impl Runtime<'_> {
         Ok(())
     }
 
-    /// Detaches what is remembered of the network and not valid, and tells its plugins which
-    /// attachments are, from 1.1.0 on. Nothing where the list says so.
+    /// Detaches the stored attachments of the network that are not valid, and passes the valid ones
+    /// to its plugins, from 1.1.0 on. No effect where the list disables it.
     ///
     /// # Errors
-    /// All of them together; one does not keep the others from being tried.
+    /// All of them together; one failure does not stop the others.
     pub fn gc(&self, list: &NetworkList, valid: Valid<'_>) -> Result<(), Failure> {
         if list.disable_gc {
             return Ok(());
@@ -184,10 +188,10 @@ impl Runtime<'_> {
         all_of(failures)
     }
 
-    /// Whether a container could be attached now. Before 1.1.0 nobody can say.
+    /// Whether a container could be attached now. Before 1.1.0 this is unknown.
     ///
     /// # Errors
-    /// What the first plugin said that is not ready, with its code.
+    /// The error of the first plugin that is not ready, with its code.
     pub fn status(&self, list: &NetworkList) -> Result<(), Failure> {
         if list.version < Version::V110 {
             return Ok(());
@@ -308,7 +312,7 @@ fn result(said: &[u8], version: Version) -> Result<Value, Failure> {
     let success = Success::parse(&object, version).map_err(|why| wrong(&why))?;
     match success.render(own.unwrap_or(version)) {
         Ok(result) => Ok(result),
-        // Such versions cannot say that there is no address; what is said is passed on.
+        // Such versions cannot express that there is no address; the result is passed on.
         Err(_) => Ok(Value::Object(fields)),
     }
 }

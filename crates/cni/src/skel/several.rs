@@ -1,7 +1,7 @@
-//! Calls that join networks which somebody else made: one, or several at once.
+//! Calls that join existing networks of other front ends: one, or several at once.
 //!
 //! Nothing of such a call is named after its own configuration, so the records say which call made
-//! them. What that configuration says later does not count.
+//! them. Later contents of that configuration do not count.
 
 use engine::{Members, Request};
 use model::{Attachment, Dns, Error, Network, NetworkName, Origin, Phase, Result};
@@ -28,7 +28,7 @@ pub(super) fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
     let made = engine.attach_several(&origin(call)?, &requests)?;
     let result = merged(call, &made).and_then(|success| success.render(version));
     result.inspect_err(|_| {
-        // What cannot be told must not stay.
+        // An attachment whose result cannot be printed must not stay.
         let _ = origin(call).and_then(|origin| engine.detach_several(&origin, &requests));
     })
 }
@@ -51,9 +51,9 @@ pub(super) fn status(call: &Call<'_>, plan: &Plan) -> Result<()> {
     plans.try_for_each(|plan| call.context.engine.status(&network(call, plan)))
 }
 
-/// The runtime lists what it named: not the further interfaces of a call, nor those that others
-/// have on a network which this configuration only joins. What it made on networks that it does
-/// not name any more is its own too.
+/// The runtime lists what it named: neither the further interfaces of a call, nor others'
+/// interfaces on a network that this configuration only joins. What the call made on networks that
+/// it does not name any more belongs to it too.
 pub(super) fn gc(call: &Call<'_>, plan: &Plan, valid: Members) -> Result<()> {
     let engine = call.context.engine;
     let records = engine.attachments()?;
@@ -80,7 +80,7 @@ pub(super) fn gc(call: &Call<'_>, plan: &Plan, valid: Members) -> Result<()> {
     }
 }
 
-/// Who stays on a network.
+/// The attachments that stay on a network.
 fn kept(
     records: &[Attachment],
     network: &Network,

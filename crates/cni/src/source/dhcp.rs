@@ -10,7 +10,7 @@ use crate::wire::{Node, Object};
 /// Where the reference's daemon listens.
 const SOCKET: &str = "/run/cni/dhcp.sock";
 
-/// What is asked for without being told: the subnet's mask and its routers (RFC 2132 §3.3, §3.5).
+/// Requested by default: the subnet's mask and its routers (RFC 2132 §3.3, §3.5).
 pub(crate) const USUAL: [u8; 2] = [1, 3];
 
 /// The options that have names (dhcp-options(5)).
@@ -26,12 +26,12 @@ const NAMES: [(&str, u8); 6] = [
 /// A value is no longer than its length can say, in bytes (RFC 2132 §2).
 const LONGEST: usize = 255;
 
-/// What the object `ipam` says.
+/// The request that the object `ipam` describes.
 pub(super) fn of(call: &Call<'_>, ipam: &Object<'_>) -> Result<Dhcp> {
     asked(&call.environment.args, ipam)
 }
 
-/// What the object `ipam` says where `CNI_ARGS` is `args`.
+/// The request that the object `ipam` describes with `CNI_ARGS` `args`.
 pub(crate) fn asked(args: &str, ipam: &Object<'_>) -> Result<Dhcp> {
     let requests = ipam.list("request")?.iter().map(request).collect::<Result<Vec<_>>>()?;
     let mut asked: Vec<u8> = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn asked(args: &str, ipam: &Object<'_>) -> Result<Dhcp> {
     })
 }
 
-/// What can be told where the rest is not understood.
+/// What is readable where the rest is not understood.
 pub(super) fn remnant(ipam: Option<&Object<'_>>) -> Dhcp {
     let socket = ipam.and_then(|ipam| socket(ipam).ok());
     Dhcp {
@@ -79,8 +79,8 @@ fn request(node: &Node<'_>) -> Result<(u8, bool)> {
     Ok((option(&object)?, object.flag("skipDefault")?))
 }
 
-/// What is sent. What the runtime says in `CNI_ARGS` wins over `value`; an option without either is
-/// not sent.
+/// The options to send. A value in `CNI_ARGS` has precedence over `value`; an option without either
+/// is not sent.
 fn provide(args: &str, ipam: &Object<'_>) -> Result<Vec<DhcpOption>> {
     let mut provided: Vec<DhcpOption> = Vec::new();
     for node in ipam.list("provide")? {

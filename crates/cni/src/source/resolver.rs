@@ -7,7 +7,7 @@ use model::{Dns, Fact, Result};
 /// Longer files are refused, in bytes.
 const LONGEST: u64 = 1 << 16;
 
-/// What the file says.
+/// Reads the file.
 pub(super) fn read(path: &str) -> Result<Dns> {
     let doing = || format!("open {path}, the \"ipam.resolvConf\"");
     let text = file::read(Path::new(path), LONGEST).map_err(|cause| {

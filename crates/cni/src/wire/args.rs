@@ -2,8 +2,8 @@
 
 use model::{Error, OwnerName, Result, Runtime};
 
-/// What `CNI_ARGS` says. Everything in it is deprecated in favour of the configuration's `args`,
-/// which wins, but every Kubernetes runtime sends it.
+/// The contents of `CNI_ARGS`. All of it is deprecated in favour of the configuration's `args`,
+/// which has precedence, but every Kubernetes runtime sends it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Args {
     /// `IP`: the wanted address, or addresses for the IPAM plugin `static`.
@@ -59,7 +59,7 @@ impl Args {
         Ok(())
     }
 
-    /// Unknown keys are an error unless the runtime said that they are not.
+    /// Unknown keys are an error unless the runtime allowed them.
     pub fn strict(self) -> Result<Self> {
         match self.ignore_unknown || self.unknown.is_empty() {
             true => Ok(self),
@@ -71,7 +71,7 @@ impl Args {
         }
     }
 
-    /// Which runtime sent this. Podman tells the container's name as that of a pod without a
+    /// The runtime that sent this. Podman sends the container's name as that of a pod without a
     /// namespace, which no Kubernetes runtime does.
     pub fn runtime(&self) -> Runtime {
         match (&self.pod_namespace, &self.pod_name) {

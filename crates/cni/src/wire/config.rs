@@ -124,7 +124,7 @@ impl Configuration {
         Ok(self)
     }
 
-    /// The network's name in the book.
+    /// The network's name in the store.
     pub fn name(&self) -> &NetworkName {
         &self.name
     }
@@ -169,12 +169,12 @@ impl Configuration {
         }
     }
 
-    /// What is said of the network: the object `labels`.
+    /// The labels of the network: the object `labels`.
     pub fn labels(&self) -> Result<Labels, Error> {
         self.root().get("labels").map_or_else(|| Ok(Labels::default()), |node| labels_of(&node))
     }
 
-    /// What the runtime says of the container: the object `args.labels` (CNI 0.3.1), and the list
+    /// The runtime's labels of the container: the object `args.labels` (CNI 0.3.1), and the list
     /// `args.cni.labels` of keys and values (CNI's conventions).
     pub fn args_labels(&self) -> Result<Labels, Error> {
         let Some(args) = self.root().object("args")? else { return Ok(Labels::default()) };

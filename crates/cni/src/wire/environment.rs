@@ -4,7 +4,7 @@ use model::{ContainerId, IfName, Runtime};
 
 use super::Failure;
 
-/// What a runtime asks of a plugin.
+/// A runtime's command to a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Attach a container.
@@ -13,7 +13,7 @@ pub enum Command {
     Del,
     /// Is it still attached as it was?
     Check,
-    /// Detach whoever is not listed.
+    /// Detach every attachment that is not listed.
     Gc,
     /// Could a container be attached?
     Status,
@@ -67,7 +67,7 @@ pub struct Environment {
     pub netns_override: String,
     /// `SPOKE_CHAIN`: the network of Spoke whose attachment the plugin makes a part of.
     pub chain: String,
-    /// Who calls, where that is known in this process; no variable says it.
+    /// The caller, where it is known in this process; no variable has it.
     pub runtime: Option<Runtime>,
 }
 

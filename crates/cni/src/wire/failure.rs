@@ -11,7 +11,7 @@ use super::{Command, Version};
 /// A failure as it goes over the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What the runtime branches on.
+    /// The code that the runtime branches on.
     pub code: u32,
     /// One sentence.
     pub msg: String,
@@ -34,11 +34,11 @@ impl Failure {
     pub const NAMESPACE: u32 = 8;
     /// The same call may succeed later.
     pub const TRY_AGAIN: u32 = 11;
-    /// What is not told apart (as the reference library has it).
+    /// All other errors (as in the reference library).
     pub const INTERNAL: u32 = 999;
     /// STATUS: no container can be attached now.
     pub const UNAVAILABLE: u32 = 50;
-    /// ADD: something is missing that it needs; CHECK: something of the attachment. Ours.
+    /// ADD: something is missing that it needs; CHECK: something of the attachment. Only in Spoke.
     pub const MISSING: u32 = 104;
 
     /// A failure without details.
@@ -60,8 +60,8 @@ impl Failure {
         self
     }
 
-    /// The failure that tells the runtime of `error` after `command`. What a delegated plugin
-    /// said goes through as it is.
+    /// The failure for the runtime after `command`. A delegated plugin's error is passed on as it
+    /// is.
     pub fn of(error: &Error, command: Command) -> Self {
         let delegate = std::error::Error::source(error).and_then(|s| s.downcast_ref::<Failure>());
         match delegate {
@@ -70,7 +70,7 @@ impl Failure {
         }
     }
 
-    /// What a delegated plugin's failure is to the engine.
+    /// The kind of a delegated plugin's failure.
     pub fn kind(&self) -> Kind {
         match self.code {
             1 | 2 => Kind::Unsupported,
@@ -101,7 +101,7 @@ impl Failure {
         Value::Object(object)
     }
 
-    /// What another plugin printed, if it is an error object.
+    /// Reads another plugin's output, if it is an error object.
     pub fn parse(object: &Object<'_>) -> Option<Self> {
         let code = object.integer("code").ok()??;
         let text = |key| object.text(key).ok().flatten().unwrap_or_default().to_owned();
@@ -120,7 +120,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The one place where kinds become codes. 100 and above are ours.
+/// The one place where kinds become codes. 100 and above are Spoke's.
 fn code(kind: Kind, command: Command) -> u32 {
     if command == Command::Status {
         return status_code(kind);
@@ -141,8 +141,8 @@ fn code(kind: Kind, command: Command) -> u32 {
     }
 }
 
-/// Whatever keeps the next ADD from working is "not available"; only what will never work by
-/// itself is told as what it is.
+/// An error that keeps the next ADD from working is "not available"; only one that will never pass
+/// is reported as what it is.
 fn status_code(kind: Kind) -> u32 {
     match kind {
         Kind::Invalid => Failure::CONFIGURATION,

@@ -11,8 +11,8 @@ use model::{Dns, IpNet, Route};
 
 pub use read::{parse_dns, parse_routes};
 
-/// A result with everything that any version can say. Names are kept as they came, so that what
-/// another plugin said goes through unchanged.
+/// A result with every field of any version. Names are kept as they came, so that another plugin's
+/// result is passed on unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Success {
     /// Those that were made, on either side.
@@ -21,7 +21,7 @@ pub struct Success {
     pub ips: Vec<Ip>,
     /// The container's routes.
     pub routes: Vec<Route>,
-    /// What the container should resolve names with.
+    /// The resolver configuration for the container.
     pub dns: Dns,
 }
 

@@ -1,5 +1,5 @@
-//! What is wrong with a text that should be JSON (RFC 8259), in the words that programs in Go use:
-//! the first character that cannot stand where it does.
+//! Syntax errors of JSON (RFC 8259), in the words of programs in Go: the first character that is
+//! not allowed.
 
 /// Where the scanner is.
 #[derive(Clone, Copy)]
@@ -50,7 +50,7 @@ pub(super) fn complaint(bytes: &[u8]) -> Option<String> {
     if matches!(scanner.state, State::EndTop) {
         return None;
     }
-    // What ends with its text ends with a space as well.
+    // A number at the end of the text also ends before a space.
     match scanner.step(b' ') {
         Err(place) => Some(format!("invalid character ' ' {place}")),
         Ok(()) if matches!(scanner.state, State::EndTop) => None,

@@ -1,5 +1,5 @@
-//! What a container that is not privileged does not see of the kernel, or cannot change: what runc
-//! masks, and what else of `/sys` the host has mounted. The settings of networks stay as they are.
+//! The parts of the kernel that an unprivileged container cannot see or change: those that runc
+//! masks, and those of `/sys` that the host has mounted. The settings of networks stay as they are.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -75,7 +75,7 @@ pub(super) fn hide(root: &Inside) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What is at `path` as a mount of its own, if it is there.
+/// What is at `path` as a mount of its own, if it exists.
 fn clone(root: &Inside, path: &str) -> Result<Option<OwnedFd>, Fault> {
     let there = match root.find(Path::new(path)) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),

@@ -72,7 +72,7 @@ impl Filter {
         ];
         conditions.iter().for_each(|condition| conditional(&mut program, condition));
         let clone3 = u32::try_from(libc::SYS_clone3).unwrap_or(u32::MAX);
-        // The C library falls back to clone(2), whose flags can be looked at.
+        // The C library falls back to clone(2), whose flags can be tested.
         program.push(Instruction::jump(EQUAL, clone3, 0, 1));
         program.push(Instruction::refuse(libc::ENOSYS));
         for (first, last) in ranges(&numbers) {
@@ -92,7 +92,7 @@ impl Filter {
         &self.0
     }
 
-    /// What it says to a call: the error, or nothing if the call is allowed.
+    /// The filter's result for a call: the error, or `None` if the call is allowed.
     #[cfg(test)]
     pub(super) fn run(&self, number: u32, arguments: [u64; 6]) -> Option<i32> {
         let (mut at, mut held) = (0, 0_u32);

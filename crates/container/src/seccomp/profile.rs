@@ -8,7 +8,7 @@ macro_rules! calls {
     ($($name:ident),* $(,)?) => { [$(Call::new(stringify!($name), libc::$name)),*] };
 }
 
-/// Allowed to everybody.
+/// Allowed in every container.
 pub(super) const ALLOWED: &[Call] = &calls! {
     SYS_accept, SYS_accept4, SYS_adjtimex, SYS_bind, SYS_brk, SYS_capget, SYS_capset, SYS_chdir,
     SYS_chroot, SYS_clock_adjtime, SYS_clock_getres, SYS_clock_gettime, SYS_clock_nanosleep,
@@ -68,7 +68,7 @@ pub(super) const OLDER: &[Call] = &calls! {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const OLDER: &[Call] = &[];
 
-/// Allowed to who has the capability.
+/// Allowed to processes with the capability.
 pub(super) const WITH_CAPABILITY: &[(&str, &[Call])] = &[
     ("DAC_READ_SEARCH", &calls! { SYS_open_by_handle_at }),
     ("SYS_BOOT", &calls! { SYS_reboot }),

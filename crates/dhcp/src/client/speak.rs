@@ -1,4 +1,4 @@
-//! What a client says in which state (RFC 2131 §4.3.6, §4.4.1).
+//! The messages of a client in each state (RFC 2131 §4.3.6, §4.4.1).
 
 use std::net::Ipv4Addr;
 

@@ -19,7 +19,7 @@ use crate::{Client, LeaseStore, Pace, Subject, Terms, Time, link};
 /// No sleep is longer: a clock that counts sleep is not what poll(2) waits by.
 const SLEEP: Duration = Duration::from_secs(60);
 
-/// What the thread knows of its surroundings.
+/// The environment of the thread.
 pub(super) struct Surroundings {
     pub(super) places: Box<dyn Places>,
     pub(super) report: Box<dyn Fn(News) + Send>,
@@ -61,7 +61,7 @@ impl Run {
         Ok(Self { door, lease_store, pace, surroundings, tasks })
     }
 
-    /// Until it is told to stop.
+    /// Runs until it is stopped.
     pub(super) fn run(&mut self) {
         loop {
             while let Some(command) = self.door.take() {
@@ -113,7 +113,7 @@ impl Run {
                     .filter(|id| id.network == network && !keep(id))
                     .cloned()
                     .collect();
-                // One that fails does not keep the others from being given back.
+                // One that fails does not keep the others from being released.
                 let released = gone.iter().map(|id| self.release(id));
                 drop(answer.send(released.fold(Ok(()), Result::and)));
             }
@@ -130,7 +130,7 @@ impl Run {
             task.subject.netns.clone_from(&subject.netns);
             return task.wait(answer);
         }
-        // Whoever asks again for what was lost waits no longer than the first time.
+        // A repeated request for a lost lease waits no longer than the first one.
         match self.release(&id).and_then(|()| self.begin(subject)) {
             Ok(mut task) => {
                 task.wait(answer);

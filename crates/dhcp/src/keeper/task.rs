@@ -14,14 +14,15 @@ use crate::link::{self, Found, Sockets};
 use crate::packet::{Message, Terms};
 use crate::{Client, Heading, Lease, LeaseStore, Step, Subject, Time};
 
-/// How often the link is asked whether somebody has an address, and how long each answer is waited
-/// for. RFC 5227 §1.1 is made for radio; here a container waits.
+/// How often the link is probed for an address, and how long each answer is waited for. RFC 5227
+/// §1.1 is made for radio; here a container waits.
 const PROBES: u32 = 2;
 const PROBE: Duration = Duration::from_millis(100);
-/// How often a link that was just set up is looked at, and for how long before it is used as it is.
+/// The interval of checks of a link that was just set up, and for how long before it is used as it
+/// is.
 const GLANCE: Duration = Duration::from_millis(10);
 const CARRIER: Duration = Duration::from_secs(3);
-/// How many messages one lease hears before it is another's turn.
+/// How many messages one lease processes before the next lease.
 const MESSAGES: usize = 32;
 
 /// A question about an address, on its way.
@@ -38,12 +39,12 @@ pub(super) struct Task {
     client: Client,
     mac: Mac,
     mtu: u32,
-    /// Its name on the shelf.
+    /// Its name in the lease store.
     name: String,
     sockets: Option<(Sockets, Time)>,
     probe: Option<Probe>,
     waiting: Vec<Sender<Result<Terms>>>,
-    /// Until when its link may still have no carrier, and when to look again.
+    /// The deadline for its link's carrier, and the time of the next check.
     carrier: Option<(Time, Time)>,
     since: Time,
     lost_sight: bool,
@@ -58,7 +59,7 @@ impl Task {
         Self { mtu: found.mtu(), ..Self::known(subject, client, found.mac, name) }
     }
 
-    /// Of a link that is looked for later.
+    /// A task whose link is searched later.
     pub(super) fn known(subject: Subject, client: Client, mac: Mac, name: String) -> Self {
         Self {
             subject,
@@ -94,13 +95,13 @@ impl Task {
         }
     }
 
-    /// What may be used: it is on disk.
+    /// The terms that may be used: they are on disk.
     pub(super) fn reported(&self) -> Option<Terms> {
         if self.lost {
             return None;
         }
         let mut terms = self.client.terms()?.clone();
-        // What the link cannot carry anyway needs no saying.
+        // An MTU above the link's is meaningless.
         terms.mtu = terms.mtu.filter(|mtu| u32::from(*mtu) < self.mtu);
         Some(terms)
     }
@@ -125,7 +126,7 @@ impl Task {
         self.client.is_over()
     }
 
-    /// What to listen to.
+    /// The sockets to listen to.
     pub(super) fn sockets(&self) -> impl Iterator<Item = &PacketSocket> {
         let sockets = self.sockets.as_ref().map(|(sockets, _)| &sockets.packets);
         sockets.into_iter().chain(self.probe.as_ref().map(|probe| &probe.socket))
@@ -139,7 +140,7 @@ impl Task {
         own.min(deaf).min(probe)
     }
 
-    /// Does what is due, and hears what arrived.
+    /// Does the work that is due, and reads what arrived.
     pub(super) fn turn(
         &mut self,
         now: Time,
@@ -147,7 +148,7 @@ impl Task {
         surroundings: &Surroundings,
     ) {
         if let Err(error) = self.listen(now, lease_store, surroundings) {
-            // The link is down or gone; it is looked for again when something is to be sent.
+            // The link is down or gone; it is searched again before the next message.
             self.sockets = None;
             self.probe = None;
             surroundings.trouble(&self.subject, &error);
@@ -175,8 +176,8 @@ impl Task {
         lease_store: &LeaseStore,
         surroundings: &Surroundings,
     ) -> Result<()> {
-        // A neighbour that sends without pause must not keep the other leases waiting: what is left
-        // is heard in the next round.
+        // A neighbour that sends without pause must not delay the other leases: the rest is read in
+        // the next round.
         for _ in 0..MESSAGES {
             let Some((sockets, _)) = &self.sockets else { break };
             let Some((message, station)) = sockets.hear()? else { break };
@@ -232,6 +233,7 @@ impl Task {
         surroundings: &Surroundings,
     ) -> Result<()> {
         for answer in self.waiting.drain(..) {
+            // The caller may have stopped waiting.
             let _ = answer.send(Err(Error::try_again("the address was given back meanwhile")));
         }
         let steps = self.client.release();
@@ -261,7 +263,7 @@ impl Task {
                 Step::Probe(address) => {
                     let begun = self.ask_link(address, now, surroundings);
                     if begun.is_err() {
-                        // Who cannot ask goes on without.
+                        // Without a probe the address is taken.
                         let steps = self.client.probed(None, now);
                         self.perform(steps, now, lease_store, surroundings);
                     }
@@ -273,7 +275,7 @@ impl Task {
         }
     }
 
-    /// A link that cannot be used is told once, until it can.
+    /// A link that cannot be used is reported once, until it can.
     fn note(&mut self, sent: Result<()>, now: Time, surroundings: &Surroundings) {
         match sent {
             Ok(()) => self.lost_sight = false,
@@ -346,7 +348,7 @@ impl Task {
         if let Err(error) = lease_store.write(&self.name, &self.as_lease(&terms)) {
             surroundings.trouble(&self.subject, &error);
             if is_new {
-                // Nobody may use what a restart would forget.
+                // A lease that a restart would lose must not be used.
                 let steps = self.client.release();
                 self.perform(steps, now, lease_store, surroundings);
                 self.fail(&error);
@@ -358,6 +360,7 @@ impl Task {
         }
         let reported = self.reported().unwrap_or_else(|| terms.clone());
         for answer in self.waiting.drain(..) {
+            // The caller may have stopped waiting.
             let _ = answer.send(Ok(reported.clone()));
         }
         let id = self.subject.id.clone();
@@ -368,8 +371,8 @@ impl Task {
         });
     }
 
-    /// Nobody waits for what comes after a loss, so that we put it on the link. Where that does not
-    /// work it is lost still, and tried again with the next renewal.
+    /// There is no caller for an address after a loss, so the daemon puts it on the link. If that
+    /// fails it is still lost, and tried again with the next renewal.
     fn regain(&mut self, terms: Terms, lease_store: &LeaseStore, surroundings: &Surroundings) {
         let priority = self.subject.dhcp.priority;
         let dressed = self.find(surroundings).and_then(|found| found.dress(&terms, priority));
@@ -403,8 +406,8 @@ impl Task {
         }
     }
 
-    /// Ends the search for another address where the link is nowhere any more: its container went
-    /// and nobody gave the lease back.
+    /// Ends the search for another address where the link no longer exists: its container is gone
+    /// without a release.
     fn abandon(&mut self, lease_store: &LeaseStore, surroundings: &Surroundings) {
         self.client.abandon();
         self.sockets = None;
@@ -416,6 +419,7 @@ impl Task {
     fn fail(&mut self, error: &Error) {
         for answer in self.waiting.drain(..) {
             let again = Error::new(error.kind(), error.to_string());
+            // The caller may have stopped waiting.
             let _ = answer.send(Err(again.context(&self.subject.id)));
         }
         self.sockets = None;

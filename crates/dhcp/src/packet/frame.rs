@@ -9,7 +9,7 @@ pub const SERVER: u16 = 67;
 
 const IP: usize = 20;
 const UDP: usize = 8;
-/// What stands before a message.
+/// The headers before a message.
 pub(super) const HEADERS: usize = IP + UDP;
 const PROTOCOL: u8 = 17;
 

@@ -1,4 +1,4 @@
-//! What the options of a server mean (RFC 2132, RFC 3397, RFC 3442).
+//! The options of a server (RFC 2132, RFC 3397, RFC 3442).
 
 use std::net::Ipv4Addr;
 
@@ -36,7 +36,7 @@ pub mod code {
 /// The lease of a server that does not say how long it is, in seconds: an hour, as the reference
 /// assumes.
 const LEASE: u32 = 3600;
-/// Domains that a server tells: more are passed over.
+/// The limit of a server's domains; further ones are ignored.
 const DOMAINS: usize = 32;
 /// A domain name, in bytes (RFC 1035 §2.3.4).
 const NAME: usize = 253;
@@ -64,14 +64,14 @@ impl Kind {
     }
 }
 
-/// What a server gave.
+/// The terms of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Terms {
     /// The address, with its subnet's prefix length.
     pub address: Ipv4Net,
-    /// Who gave it.
+    /// The server.
     pub server: Ipv4Addr,
-    /// Who sent the answer over the link: the server or a relay.
+    /// The sender of the answer on the link: the server or a relay.
     pub station: Option<Mac>,
     /// How long it may be used without being renewed, in seconds; `u32::MAX` is for ever.
     pub lease: u32,
@@ -93,7 +93,7 @@ pub struct Terms {
     pub mtu: Option<u16>,
 }
 
-/// What an acknowledgement gives; `None` where it gives no address that a host can have.
+/// The terms in an acknowledgement; `None` where it has no address that a host can use.
 pub fn terms(message: &Message, station: Option<Mac>) -> Option<Terms> {
     let address = message.yours;
     let unusable = address.is_unspecified()
@@ -126,7 +126,7 @@ pub fn terms(message: &Message, station: Option<Mac>) -> Option<Terms> {
     })
 }
 
-/// What a server says for a person to read.
+/// A server's message for a person.
 pub(crate) fn text(message: &Message, code: u8) -> Option<String> {
     let bytes = message.options.get(&code)?;
     let text = String::from_utf8_lossy(bytes);
@@ -199,7 +199,8 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME && name.chars().all(is_part)
 }
 
-/// Domain names, compressed as in DNS (RFC 3397 §2). A pointer leads backwards, so that reading ends.
+/// Domain names, compressed as in DNS (RFC 3397 §2). A pointer leads backwards, so that reading
+/// ends.
 fn names(bytes: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     let mut at = 0;

@@ -73,7 +73,7 @@ pub(super) struct Container {
     ports: Option<Vec<Option<Port>>>,
 }
 
-/// What is exposed and not published has no port of the host.
+/// An exposed port that is not published has no port of the host.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct Port {
@@ -237,7 +237,7 @@ impl Network {
 }
 
 impl IpamConfig {
-    /// What cannot be read must not be taken for unused: it is an error.
+    /// A subnet that cannot be read must not be taken for unused: it is an error.
     fn subnet(self) -> Result<Option<Subnet>> {
         let Some(net) = given(self.subnet) else { return Ok(None) };
         let net: IpNet = parsed("subnet", &net)?;

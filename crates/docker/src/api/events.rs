@@ -1,5 +1,5 @@
-//! What happens in an engine. What exactly is mostly of no interest: whoever hears of something
-//! looks. But a network that is gone must not be in anybody's way until then.
+//! The events of an engine. An event is mostly a reason to read the lists. But a removed network
+//! must not block others until then.
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -39,7 +39,7 @@ pub struct Named {
     pub runs: bool,
 }
 
-/// What a stream of events told.
+/// An item of the stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// Nothing.
@@ -78,7 +78,7 @@ impl Events {
         }
     }
 
-    /// The networks that were removed, as far as it was read, each told once.
+    /// The networks that were removed, as far as the stream was read, each once.
     pub fn removed(&mut self) -> Vec<AliasId> {
         std::mem::take(&mut self.removed)
     }

@@ -44,7 +44,7 @@ fn differs(known: &Network, what: &str, there: String) -> Result<()> {
     )))
 }
 
-/// What connects its containers instead of what is wished.
+/// The link kind of its containers if it is not the requested one.
 fn other_kind(
     kind: &LinkKind,
     spec: &NetworkSpec,
@@ -75,8 +75,9 @@ fn named(kind: &LinkKind) -> &'static str {
     }
 }
 
-/// Only a bridge's packets can be kept inside by this host, and a plugin was told what its network
-/// is; elsewhere an internal network is one without a way out, and what it is made with says so.
+/// Only a bridge's packets can be kept inside by this host, and a plugin gets the network's
+/// options. Elsewhere an internal network is one without a default route, and the options that it
+/// is made with say so.
 fn refuse_other_reach(known: &Network, kind: &LinkKind, spec: &NetworkSpec) -> Result<()> {
     let firewall = known.wiring.firewall.as_ref();
     let is_internal = match kind {

@@ -18,7 +18,7 @@ pub(crate) struct Block {
     pub(crate) gateway: Option<IpAddr>,
     /// Addresses of devices that are no containers.
     pub(crate) auxiliary: Vec<IpAddr>,
-    /// Where it was requested from us; none where Docker's own IPAM, or somebody else's, has it.
+    /// The subnet if it was requested from Spoke; `None` where another IPAM driver has it.
     pub(crate) subnet: Option<Subnet>,
 }
 
@@ -55,7 +55,7 @@ fn refuse_overlap(blocks: &[Block]) -> Result<()> {
     Ok(())
 }
 
-/// The subnet that was requested before. Where the same one was handed out in parts, the one of a
+/// The subnet that was requested before. Where the same one was allocated in parts, the one of a
 /// network that is not made yet is meant.
 fn requested(engine: &Engine<'_>, space: &Space, net: IpNet) -> Result<Subnet> {
     let whole = SubnetId { space: space.clone(), net, part: None };
@@ -86,7 +86,8 @@ pub(crate) fn pools(network: &NetworkName, blocks: &[Block]) -> Result<Vec<Pool>
         let index = u8::from(!pools.is_empty());
         pools.push(Pool {
             id: PoolId { network: network.clone(), index },
-            // Whoever asks in the space of a cluster asks again in this host's to use an address.
+            // A request in the space of a cluster is repeated in this host's space to use an
+            // address.
             space: Space::Host,
             ranges: ranges.concat(),
             order: first.subnet.as_ref().map_or(Order::LowestFree, |subnet| subnet.order),
@@ -95,8 +96,8 @@ pub(crate) fn pools(network: &NetworkName, blocks: &[Block]) -> Result<Vec<Pool>
     Ok(pools)
 }
 
-/// What may be leased of a subnet. Docker's own IPAM takes the lowest free address and does not
-/// know ours, so where it has the subnet we begin with the upper half.
+/// The ranges of a subnet that may be leased. Docker's own IPAM takes the lowest free address and
+/// does not know Spoke's, so where it has the subnet Spoke begins with the upper half.
 fn ranges(block: &Block) -> Result<Vec<Range>> {
     let Some(subnet) = &block.subnet else {
         let whole = Range::of_hosts(block.net, None, block.gateway)?.for_containers()?;

@@ -45,7 +45,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result
     Ok(Answer::Endpoint { interface: given(&call.interface, &attachment) })
 }
 
-/// What of an endpoint the request left open.
+/// The properties of an endpoint that the request left open.
 pub(crate) fn given(asked: &wire::Interface, attachment: &Attachment) -> EndpointGiven {
     let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
     let open = |is_open: bool, family| attachment.first(family).filter(|_| is_open);
@@ -70,7 +70,7 @@ pub(crate) fn delete(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     Ok(Answer::Done {})
 }
 
-/// EndpointOperInfo: what a person who looks into a log wants to know.
+/// EndpointOperInfo: details for a person who reads a log.
 pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     let alias = alias_of(engine, &at.network)?;
     let id = identity(&alias.network, at)?;
@@ -111,7 +111,7 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     Ok(Answer::Info { value })
 }
 
-/// Who an endpoint is in the book.
+/// The identity of an endpoint in the store.
 pub(crate) fn identity(network: &model::NetworkName, at: &EndpointRef) -> Result<AttachmentId> {
     Ok(AttachmentId {
         network: network.clone(),
@@ -120,7 +120,7 @@ pub(crate) fn identity(network: &model::NetworkName, at: &EndpointRef) -> Result
     })
 }
 
-/// The same for a call that takes away: the network may be forgotten already.
+/// The same for a call that removes: the network may be gone already.
 pub(crate) fn find(engine: &Engine<'_>, at: &EndpointRef) -> Result<Option<AttachmentId>> {
     if let Some(alias) = engine.alias(&alias_id(&at.network)?)? {
         return identity(&alias.network, at).map(Some);
@@ -139,8 +139,8 @@ fn bridge_name(link: &Link) -> Option<&IfName> {
     link.kind.bridge().map(|bridge| &bridge.name)
 }
 
-/// Nothing is ours to read there yet. Keys of Docker's own are passed over: a later engine may
-/// have more of them.
+/// Spoke has no keys there yet. Keys of Docker's own are ignored: a later engine may have more of
+/// them.
 fn refuse_unknown(options: &BTreeMap<String, String>) -> Result<()> {
     match options.keys().find(|key| !key.starts_with("com.docker.")) {
         None => Ok(()),
@@ -157,7 +157,7 @@ struct Addresses {
     owner: Option<OwnerName>,
 }
 
-/// Who handed out the endpoint's addresses: we did, on request, or somebody else.
+/// The source of the endpoint's addresses: Spoke, on request, or another IPAM driver.
 fn addresses(
     engine: &Engine<'_>,
     network: &Network,
@@ -200,9 +200,9 @@ fn addresses(
     Ok(Addresses { ipam, owner })
 }
 
-/// Who is asked for addresses when the link is there, if it is so. Whoever has a hardware address of
-/// their own choosing is the same client for the server, whatever container that is: its endpoint's
-/// identity changes with every start.
+/// The source that is asked for addresses once the link exists, if there is one. A hardware address
+/// of the user's choice makes the container the same DHCP client each time; its endpoint's identity
+/// changes with every start.
 fn reported_later(network: &Network, mac: Option<Mac>) -> Option<Ipam> {
     match &network.ipam {
         Ipam::Dhcp(dhcp) => {
@@ -222,8 +222,8 @@ fn client_of(mac: Mac) -> DhcpOption {
     DhcpOption { code: CLIENT_IDENTIFIER, value: [&[ETHERNET][..], &mac.octets()].concat() }
 }
 
-/// Whoever hands out addresses hands out those of the network's subnets: a container with another
-/// one would take the host's route to it along, and one with the gateway's the whole network's.
+/// An IPAM driver must allocate addresses of the network's subnets: a container with another one
+/// would redirect the host's route to it, and one with the gateway's address the whole network's.
 pub(crate) fn refuse_strange(network: &Network, address: &IpNet) -> Result<()> {
     let pools = network.ipam.pools();
     if pools.iter().any(|pool| pool.is_gateway(address.addr())) {

@@ -17,7 +17,7 @@ use super::{Sandboxes, Within};
 use crate::remote::ON_LINK;
 use crate::wire::{self, Answer, EndpointRef, Joined, Moved, StaticRoute};
 
-/// What interfaces are called where nobody says.
+/// The prefix of interface names where none is given.
 const PREFIX: &str = "eth";
 
 /// Docker joins a sandbox to several networks at once, and each wants the lowest free name.
@@ -65,14 +65,14 @@ pub(crate) fn leave(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     Ok(Answer::Done {})
 }
 
-/// Whether the interface is ours to complete: because the network says so, or because it must have
-/// a name that Docker gives only to interfaces of its own drivers.
+/// Whether Spoke completes the interface: because the network says so, or because it must have a
+/// name that Docker gives only to interfaces of its own drivers.
 fn is_ours(alias: &Alias, reserved: &Attachment) -> bool {
     alias.handoff == Handoff::Finish || reserved.spec().name.is_some()
 }
 
-/// We make the interface in the sandbox. Where its name is ours to choose, another Join may take
-/// it before us.
+/// Makes the interface in the sandbox. Where Spoke chooses its name, another Join may take it
+/// first.
 fn finish(
     engine: &Engine<'_>,
     alias: &Alias,
@@ -138,7 +138,7 @@ fn lowest_free(prefix: Option<&IfName>, links: &BTreeSet<IfName>) -> Result<IfNa
     Err(Error::exhausted(format!("{MOST_INTERFACES} interfaces are called {prefix}…")))
 }
 
-/// What was asked for when the interface had no name yet.
+/// The kernel parameters that were requested before the interface had a name.
 fn sysctls(reserved: &Attachment, name: &IfName) -> Vec<Sysctl> {
     let named = |sysctl: &Sysctl| Sysctl {
         path: sysctl
@@ -185,7 +185,7 @@ fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joine
     })
 }
 
-/// What a third-party Docker plugin answered to Join, where the network is one's.
+/// A third-party Docker plugin's answer to Join, where the network is one's.
 fn reported_by_plugin<'a>(network: &Network, joined: &'a Attachment) -> Option<&'a Attached> {
     match &joined.phase {
         Phase::Attached(attached) if network.wiring.is_remote() => Some(attached),
@@ -193,9 +193,9 @@ fn reported_by_plugin<'a>(network: &Network, joined: &'a Attachment) -> Option<&
     }
 }
 
-/// The routes, and where Docker leads out through its own bridge, which has no IPv6, the way out for
-/// IPv6. It is two halves because engines refuse a default route among the others, and with a
-/// gateway some would not connect the sandbox to their bridge.
+/// The routes of the answer. Where Docker's own bridge is the default gateway, which has no IPv6,
+/// they include the default route for IPv6. It is two halves because engines refuse a default route
+/// among the others, and with a gateway some would not connect the sandbox to their bridge.
 fn ways(alias: &Alias, network: &Network, joined: &Attachment) -> Vec<StaticRoute> {
     let mut ways = match reported_by_plugin(network, joined) {
         Some(attached) => routes(joined, &attached.routes),
@@ -216,10 +216,10 @@ const fn half(first: u16) -> IpNet {
     IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0), 1))
 }
 
-/// Where what is for elsewhere goes: to the gateway of the subnet in which the address lies. A
-/// bridge without an address may have a router among its ports. Whoever told the addresses told
-/// the way out too: what we complete has it already, except from a Docker plugin, whose gateway is
-/// Docker's to choose.
+/// The next hop for other networks: the gateway of the subnet that has the address. A bridge
+/// without an address may have a router among its ports. The source of the addresses gave the
+/// routes too: an interface that Spoke completes has them already. A Docker plugin is the
+/// exception: Docker chooses its gateway.
 fn gateway(network: &Network, joined: &Attachment, family: Family) -> Option<IpAddr> {
     if let Some(attached) = reported_by_plugin(network, joined) {
         let mut routes = attached.routes.iter();

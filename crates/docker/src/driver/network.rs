@@ -18,7 +18,7 @@ use crate::wire::{self, Answer, NetworkId, Skip};
 /// The engine shows the first twelve digits of an id.
 const SHORT: usize = 12;
 
-/// GwAllocCheck: no gateway's address is needed where nobody would have it.
+/// GwAllocCheck: no gateway address is needed where no device would have it.
 pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
     let skip = !option::read(options)?.default_route().has_gateway();
     Ok(Answer::Skip(Skip { ipv4: skip, ipv6: skip }))
@@ -70,15 +70,15 @@ pub(super) fn create(
     }
 }
 
-/// Where Docker's own IPAM has the subnet, nobody requested them from us.
+/// Where Docker's own IPAM has the subnet, they were not requested from Spoke.
 fn reserve_auxiliary(engine: &Engine<'_>, name: &NetworkName, blocks: &[Block]) -> Result<()> {
     let of_others = blocks.iter().filter(|block| block.subnet.is_none());
     let mut auxiliary = of_others.flat_map(|block| &block.auxiliary);
     auxiliary.try_for_each(|address| engine.reserve_auxiliary(name, *address))
 }
 
-/// On a network that is shared they were requested like a container's, for nothing tells them
-/// apart until now.
+/// On a shared network they were requested like a container's address, because they could not be
+/// distinguished until now.
 fn keep_auxiliary(engine: &Engine<'_>, blocks: &[Block]) -> Result<()> {
     for block in blocks {
         let Some(subnet) = &block.subnet else { continue };
@@ -92,14 +92,14 @@ fn keep_auxiliary(engine: &Engine<'_>, blocks: &[Block]) -> Result<()> {
 pub(super) fn delete(engine: &Engine<'_>, id: &NetworkId) -> Result<Answer> {
     let id = alias_id(id)?;
     engine.withdraw(&id).inspect_err(|_| {
-        // Engines forget a network whatever is answered: then it goes with the reconciler.
+        // Engines drop a network after any answer: then the reconciler removes it.
         let _ = engine.set_known(&id);
     })?;
     Ok(Answer::Done {})
 }
 
-/// AllocateNetwork: nothing of a network is agreed among hosts, so the options are only looked at
-/// before the nodes get them.
+/// AllocateNetwork: hosts share nothing of a network, so the options are only checked before the
+/// nodes get them.
 pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
     let options = wire::NetworkOptions {
         generic: call.options.clone(),
@@ -112,12 +112,12 @@ pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
     Ok(Answer::Allocated { options })
 }
 
-/// A network's id in the book.
+/// A network's id in the store.
 pub(crate) fn alias_id(id: &NetworkId) -> Result<AliasId> {
     id.as_str().parse()
 }
 
-/// What the book knows under a network's id.
+/// The record of a network's id.
 pub(super) fn alias_of(engine: &Engine<'_>, id: &NetworkId) -> Result<Alias> {
     engine.alias(&alias_id(id)?)?.ok_or_else(|| {
         Error::not_found(format!(
@@ -148,9 +148,9 @@ fn alias(
     }
 }
 
-/// Docker's own networks do not see in a sandbox which names ours took, and fail there on the next:
-/// so the interface is Docker's to complete unless a person knows better. Engines from 28 on say
-/// whether there is IPv4, and only they have a sandbox yet when they join.
+/// Docker's own networks do not see in a sandbox which names Spoke's interfaces have, and fail
+/// there on the next: so Docker completes the interface unless an option says otherwise. Only
+/// engines from 28 on say whether there is IPv4, and only they have a sandbox when they join.
 fn handoff(spec: &NetworkSpec, call: &wire::CreateNetwork) -> Handoff {
     match call.options.ipv4 {
         Some(_) => spec.handoff.unwrap_or(Handoff::Caller),
@@ -158,7 +158,7 @@ fn handoff(spec: &NetworkSpec, call: &wire::CreateNetwork) -> Handoff {
     }
 }
 
-/// What `-o network=` or `--ipam-opt network=` says, or else what the subnet is called.
+/// The name in `-o network=` or `--ipam-opt network=`, or else the name after the subnet.
 fn name(
     engine: &Engine<'_>,
     spec: &NetworkSpec,
@@ -209,8 +209,8 @@ fn refuse_global(blocks: &[Block]) -> Result<()> {
     }
 }
 
-/// Two networks with the same subnet are one only if that was asked for, or if the subnet is ours
-/// and was handed out in parts.
+/// Two networks with the same subnet are one only on request, or if Spoke allocated the subnet in
+/// parts.
 fn refuse_uninvited(
     engine: &Engine<'_>,
     known: &Network,
@@ -247,7 +247,7 @@ fn refuse_shared_bridge(engine: &Engine<'_>, spec: &NetworkSpec, name: &NetworkN
     }
 }
 
-/// Parts of a subnet can be handed out apart, but of two bridges that both have an address in it
+/// Parts of a subnet can be allocated apart, but of two bridges that both have an address in it
 /// this host would reach only one.
 fn refuse_torn_subnet(engine: &Engine<'_>, new: &Network, blocks: &[Block]) -> Result<()> {
     if bridge_of(new).is_none_or(|bridge| bridge.gateway == Gateway::None) {

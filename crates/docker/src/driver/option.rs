@@ -1,5 +1,5 @@
-//! What was said with `docker network create -o`: our own keys, and those of Docker's bridge
-//! driver that mean the same.
+//! The options of `docker network create -o`: Spoke's own keys, and those of Docker's bridge driver
+//! that mean the same.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -75,7 +75,7 @@ pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
     })
 }
 
-/// Whether it says what only a bridge has.
+/// Whether it has an option that only a bridge has.
 pub(crate) fn is_of_bridge(spec: &NetworkSpec) -> bool {
     spec.bridge.is_some()
         || spec.ingress.is_some()
@@ -111,7 +111,7 @@ fn publisher(texts: &Texts<'_>, modes: Modes, kind: &KindOptions) -> Result<Opti
         "spoke or docker",
         choice(&[("spoke", Publisher::Spoke), ("docker", Publisher::Runtime)]),
     )?;
-    // Who is on the segment reaches containers there by themselves, and this host may not.
+    // Hosts on the segment reach containers there directly, and this host may not.
     if kind.kind.as_ref().is_some_and(KindSpec::is_lan) {
         return match said {
             Some(Publisher::Spoke) => Err(texts.contradiction(PORTS[0], kind.key)),
@@ -167,7 +167,7 @@ fn route(
     }
 }
 
-/// Where somebody else has the gateway: a router on the segment, or whom the plugins name.
+/// The gateway is elsewhere: a router on the segment, or one that the plugins name.
 fn elsewhere(
     texts: &Texts<'_>,
     said: Option<DefaultRoute>,

@@ -27,7 +27,7 @@ pub(super) fn program(
     let network = engine.network(&alias.network)?;
     if call.ports.bindings.is_empty() {
         engine.unpublish(&id)?;
-        // A third-party plugin is told also without ports that it leads the sandbox out.
+        // A third-party plugin gets its gateway role also without ports.
         if network.wiring.is_remote() {
             engine.set_gateway_of_link(&id, &[Family::V4, Family::V6])?;
         }
@@ -50,7 +50,7 @@ pub(super) fn program(
     Ok(Answer::Done {})
 }
 
-/// What others reach at the container's own address.
+/// The ports that clients reach at the container's own address.
 fn served(network: &Network, call: &wire::ProgramConnectivity) -> Vec<(Protocol, NonZeroU16)> {
     if network.wiring.passage().is_unjudged() || is_internal(network) {
         return Vec::new();

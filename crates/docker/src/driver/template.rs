@@ -14,7 +14,7 @@ use super::option::pools_of_others;
 /// Networks of Docker are apart unless they are asked not to be, as with Docker's own bridges.
 const INGRESS: IngressPolicy = IngressPolicy::SameBridge;
 
-/// What else goes into a network than what it was created with.
+/// The properties of a network that are not among its options.
 pub(crate) struct Circumstances<'a> {
     /// Which packet filter.
     pub(crate) backend: Backend,
@@ -87,13 +87,13 @@ fn bridge(name: &NetworkName, spec: &NetworkSpec, blocks: &[Block]) -> Result<Li
     Ok(spec.bridge(device, gateway))
 }
 
-/// The name of a network that nobody named: `docker-10.1.0.0-16`.
+/// The name of a network without a given name: `docker-10.1.0.0-16`.
 pub(crate) fn name_after(net: IpNet) -> Result<NetworkName> {
     engine::subnet_name(&SubnetId { space: Space::Host, net, part: None }, Runtime::Docker)
 }
 
-/// `sp-` and the network's name; where nobody named that, what is particular to its subnet
-/// (`sp-172-18`); a hash of the name where it is too long.
+/// `sp-` and the network's name; without a given name, a part of its subnet (`sp-172-18`); a hash
+/// of the name where it is too long.
 fn bridge_name(network: &NetworkName, subnet: Option<IpNet>) -> Result<IfName> {
     if let Some(IpNet::V4(net)) = subnet
         && name_after(IpNet::V4(net))? == *network
@@ -107,10 +107,10 @@ fn bridge_name(network: &NetworkName, subnet: Option<IpNet>) -> Result<IfName> {
     model::bridge_name(network)
 }
 
-/// What connects the containers of a network.
+/// The link kind of the network.
 ///
 /// # Errors
-/// Where Docker cannot be on such a network.
+/// Where Docker cannot use such a network.
 pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
     match network.wiring.link.as_ref().map(|link| &link.kind) {
         Some(

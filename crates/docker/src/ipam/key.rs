@@ -1,4 +1,4 @@
-//! What Docker calls our address spaces and subnets.
+//! Docker's names of Spoke's address spaces and subnets.
 
 use model::{Error, IpNet, Result, Space, SubnetId};
 
@@ -13,7 +13,7 @@ pub(crate) const GLOBAL: &str = "spoke-global";
 const LOCAL_KEY: &str = "local";
 const GLOBAL_KEY: &str = "global";
 
-/// The space of this name, if it is ours.
+/// The space of this name, if it is Spoke's.
 pub(crate) fn space_of(name: &SpaceName) -> Option<Space> {
     match name.as_str() {
         LOCAL => Some(Space::Host),

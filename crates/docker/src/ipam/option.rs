@@ -1,4 +1,4 @@
-//! What was said with `docker network create --ipam-opt`.
+//! The options of `docker network create --ipam-opt`.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const OVERLAP: &[&str] = &["overlap"];
 
 const KEYS: &[&[&str]] = &[NETWORK, STICKY, ORDER, SERIAL, OVERLAP];
 
-/// What a pool's options ask for.
+/// The requested properties of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PoolSpec {
     pub(crate) network: Option<NetworkName>,

@@ -52,7 +52,7 @@ fn wiring(network: &Network, call: &wire::CreateEndpoint) -> Result<Wiring> {
     Ok(wiring)
 }
 
-/// Whoever handed out the addresses, the cloud has them too; where nobody did it chooses.
+/// The cloud has the addresses of every source; without a source it chooses them.
 fn addresses(network: &Network, interface: &wire::Interface) -> Result<Ipam> {
     let mut leases = Vec::new();
     for address in [interface.ipv4, interface.ipv6].into_iter().flatten() {
@@ -64,8 +64,8 @@ fn addresses(network: &Network, interface: &wire::Interface) -> Result<Ipam> {
     Ok(if leases.is_empty() { Ipam::None } else { Ipam::Fixed { leases } })
 }
 
-/// DeleteEndpoint. One that is not known is gone. It may not have been revoked before. On a network that
-/// the book does not know it is kuryr-libnetwork's, and the cloud tells what that connected.
+/// DeleteEndpoint. One that is not known is gone. It may not have been revoked before. On a network
+/// that the store does not know it is kuryr-libnetwork's, and the cloud says what that connected.
 pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<Answer> {
     match alias_of(stage, &at.network) {
         Err(error) if error.kind() != Kind::NotFound => return Err(error),

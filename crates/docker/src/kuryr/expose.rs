@@ -1,4 +1,4 @@
-//! ProgramExternalConnectivity and its opposite: who may reach a container's ports, and where.
+//! ProgramExternalConnectivity and its opposite: access to a container's ports.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(super) fn program<B: Backstage>(
     if stage.settings.exposes && !exposed.is_empty() {
         stage.hidden.remove(&call.at.endpoint);
         let done = stage.cloud.expose(&attachment, &exposed);
-        // With 404 engines believe that the call itself is unknown, and go on.
+        // With 404 engines believe that the call itself is unknown, and continue.
         done.map_err(|error| match error.status() {
             Some(404) => error.with_status(500),
             _ => error,
@@ -57,7 +57,7 @@ pub(super) fn revoke<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Re
     unpublished.map(|()| Answer::Done {})
 }
 
-/// Lets nobody in any more by what was exposed.
+/// Ends the access to exposed ports.
 pub(super) fn conceal<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<()> {
     if stage.hidden.has(&at.endpoint) {
         return Ok(());
@@ -69,7 +69,7 @@ pub(super) fn conceal<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> R
     Ok(())
 }
 
-/// What is published is exposed, whether the image says so or not.
+/// A published port is exposed, whether the image says so or not.
 fn exposed(ports: &Ports) -> Vec<ExposedPort> {
     let offered = ports.exposed.iter().map(|port| (port.protocol, port.port));
     let published = ports.bindings.iter().map(|binding| (binding.protocol, binding.port));

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::wire::EndpointId;
 
-/// More than any host has; who is not remembered is only asked about.
+/// More than any host has; one that is not stored only costs a request.
 const MOST: usize = 65_536;
 
 /// Endpoints that were made in this life, and are not exposed.

@@ -9,8 +9,8 @@ use super::{Backstage, Stage};
 use crate::driver::join::{bring_in, moved, routes};
 use crate::wire::{self, Answer, Joined};
 
-/// Join. The gateways are told and the routes, as the subnets say; Docker's own network for reaching
-/// elsewhere is never wanted.
+/// Join. The answer has the gateways and the routes of the subnets; Docker's own gateway network is
+/// never wanted.
 pub(super) fn join<B: Backstage>(stage: &Stage<'_, B>, call: &wire::Join) -> Result<Answer> {
     let alias = alias_of(stage, &call.at.network)?;
     let joined = bring_in(stage.engine, &alias, call, stage.backstage)?;

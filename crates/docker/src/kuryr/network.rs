@@ -93,7 +93,7 @@ fn plan<B: Backstage>(
     }
     let subnets = data.iter().map(|subnet| {
         let family = Family::of(&subnet.pool);
-        // On an internal network nobody has the way out.
+        // An internal network has no default route.
         let gateway = subnet.gateway.filter(|_| !call.options.internal);
         SubnetPlan {
             net: subnet.pool.trunc(),
@@ -125,32 +125,32 @@ fn refuse_several(data: &[&wire::Subnet]) -> Result<()> {
     }
 }
 
-/// Whether Docker's own IPAM, or somebody else's, hands out the addresses.
+/// Whether another IPAM driver allocates the addresses.
 fn is_foreign<B: Backstage>(stage: &Stage<'_, B>, subnet: &wire::Subnet) -> bool {
     let spaces = &stage.settings.spaces;
     let is_ours = |space: &SpaceName| *space == spaces.local || *space == spaces.global;
     !subnet.space.as_ref().is_none_or(is_ours) && !stage.pending.has(subnet.pool.trunc())
 }
 
-/// DeleteNetwork, before or after its pools are released. One that is not known is gone; one with an
-/// endpoint in a sandbox stays as it is. The book forgets it last: what it knows is tried again.
+/// DeleteNetwork, before or after its pools are released. An unknown network is gone; one with an
+/// endpoint in a sandbox stays as it is. The store deletes it last, so that what it has is retried.
 pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Result<Answer> {
     let id = alias_id(id)?;
     let deleted = remove(stage.engine, stage.cloud, &id);
     if deleted.is_err() {
-        // Engines forget a network whatever is answered. That this one knew it is written down, so
-        // that it goes once it is on no engine's list.
+        // Engines drop a network after any answer. The store notes that this one had it, so that
+        // the reconciler removes it once it is on no engine's list.
         let _ = stage.engine.set_known(&id);
     }
     deleted.map(|()| Answer::Done {})
 }
 
-/// Removes a runtime's network: its endpoints, what was made for it in the cloud, and what the book
-/// knows of it. One that is not known is gone.
+/// Removes a runtime's network: its endpoints, what was made for it in the cloud, and its records.
+/// An unknown network is gone.
 ///
 /// # Errors
-/// [`model::Kind::Conflict`] where an endpoint is in a sandbox, or somebody else has a port of it; what
-/// the cloud refuses.
+/// [`model::Kind::Conflict`] where an endpoint is in a sandbox, or a port of it has another owner;
+/// the cloud's refusal.
 pub fn remove(engine: &Engine<'_>, cloud: &dyn Cloud, id: &AliasId) -> Result<()> {
     engine.refuse_joined(id)?;
     let members = engine.attachments()?;
@@ -162,11 +162,11 @@ pub fn remove(engine: &Engine<'_>, cloud: &dyn Cloud, id: &AliasId) -> Result<()
     engine.withdraw(id)
 }
 
-/// Removes the networks that engines have removed and that the cloud did not let go; what became of
-/// each.
+/// Removes the networks that engines have removed and that the cloud did not delete; returns the
+/// result for each.
 ///
 /// # Errors
-/// Where it cannot be read which ones these are.
+/// Where the list of them cannot be read.
 pub fn remove_given_up(
     engine: &Engine<'_>,
     cloud: &dyn Cloud,
@@ -178,7 +178,7 @@ pub fn remove_given_up(
     Ok(cloud.given_up()?.into_iter().map(remove).collect())
 }
 
-/// What the book, or else the cloud, knows under a network's id.
+/// The network of an id, by the store or else by the cloud.
 pub(super) fn alias_of<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Result<Alias> {
     let id = alias_id(id)?;
     if let Some(alias) = stage.engine.alias(&id)? {

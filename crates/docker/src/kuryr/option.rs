@@ -1,5 +1,5 @@
-//! What was said with `-o`, `--ipam-opt` and `--driver-opt`: kuryr-libnetwork's keys, and ours
-//! beside them. Each may stand in any map in which it can be of effect; one is enough.
+//! The options in `-o`, `--ipam-opt` and `--driver-opt`: kuryr-libnetwork's keys, and Spoke's. Each
+//! may be in any map in which it can have an effect; one is enough.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const POOL_V6_UUID: &[&str] = &["neutron.pool.v6.uuid"];
 const POOL_V6_NAME: &[&str] = &["neutron.pool.v6.name"];
 const PUBLISH: &[&str] = &["neutron.publish"];
 const ADDRESS_SCOPE: &[&str] = &["neutron.address_scope"];
-/// As kuryr-libnetwork calls what is there already, and as every other front end does.
+/// As kuryr-libnetwork calls what exists already, and as every other front end does.
 const PORT: &[&str] = &["neutron.port.uuid", "neutron.port"];
 
 /// Of networks, subnets and pools: kuryr-libnetwork's, and the scope.
@@ -59,7 +59,7 @@ const OF_PORTS: &[&[&str]] = &[
 /// Of one container's port.
 const OF_ONE_PORT: &[&[&str]] = &[&["neutron.dns_name"], PORT];
 
-/// What options say of a network.
+/// The options of a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KuryrNetworkOptions {
     /// An existing network.
@@ -72,7 +72,7 @@ pub(super) struct KuryrNetworkOptions {
     pools: [Option<ResourceRef>; 2],
     /// The address scope of pools that are made.
     pub(super) address_scope: Option<ResourceRef>,
-    /// What is asked of its containers' ports.
+    /// The requested properties of its containers' ports.
     pub(super) spec: PortSpec,
 }
 
@@ -120,7 +120,7 @@ impl KuryrNetworkOptions {
         self.pools[place(family)].as_ref()
     }
 
-    /// Adds what was said in the other map. Fails where the two contradict each other.
+    /// Adds the options of the other map. Fails where the two contradict each other.
     pub(super) fn with(self, other: Self) -> Result<Self> {
         let [subnet, subnet_v6] = self.subnets;
         let [other_subnet, other_subnet_v6] = other.subnets;
@@ -148,7 +148,7 @@ pub(super) fn publishes(texts: &Texts<'_>) -> Result<Option<bool>> {
     texts.one(PUBLISH, "host or none", choice(&[("host", true), ("none", false)]))
 }
 
-/// What an endpoint's `--driver-opt` ask of its port, over what its network asks of all.
+/// The requested properties of an endpoint's port: its `--driver-opt`, then those of its network.
 pub(super) fn of_endpoint(map: &BTreeMap<String, String>, network: PortSpec) -> Result<PortSpec> {
     let texts = texts("--driver-opt", map)?;
     let elsewhere = texts.there(OF_NETWORKS).or(texts.there(&[PUBLISH]));
@@ -204,7 +204,7 @@ fn spec(texts: &Texts<'_>) -> Result<PortSpec> {
     Ok(PortSpec { port: texts.parsed(PORT)?, ..said.spec })
 }
 
-/// By its id, or by its name; by both where they are the same thing nobody can tell.
+/// By its id, or by its name; by both where the text can be either.
 fn resource(
     texts: &Texts<'_>,
     id: &[&'static str],

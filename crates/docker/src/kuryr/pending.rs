@@ -1,9 +1,9 @@
-//! What RequestPool was told and CreateNetwork is not: `--ipam-opt`, and which pool it was.
+//! The part of RequestPool that CreateNetwork does not repeat: `--ipam-opt`, and the pool.
 //!
-//! Nothing in CreateNetwork names the pools that were requested for it but their subnets, so what
-//! was said of those is kept until then, in memory: seconds pass between the two. Two networks with
-//! the same subnet that are made at the same moment can be confused only where they were told
-//! different things, and that is refused.
+//! CreateNetwork names the pools that were requested for it only by their subnets. So the options
+//! of those are kept until then, in memory: seconds pass between the two. Two networks with the
+//! same subnet that are made at the same moment can be confused only where their options differ,
+//! and that is refused.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ struct Requested {
 }
 
 impl Pending {
-    /// Keeps what was said of a pool.
+    /// Keeps the options of a pool.
     pub(super) fn add(&self, pool: ResourceId, net: IpNet, said: KuryrNetworkOptions) {
         let mut all = self.all();
         if all.len() >= MOST {
@@ -38,7 +38,7 @@ impl Pending {
         all.push_back(Requested { pool, net, said, network: None });
     }
 
-    /// Forgets one request of a pool.
+    /// Drops one request of a pool.
     pub(super) fn remove(&self, pool: &ResourceId) {
         let mut all = self.all();
         // A pool that networks share was requested by each: those that came to no network go first.
@@ -54,8 +54,8 @@ impl Pending {
         self.all().iter().any(|one| one.net == net)
     }
 
-    /// What was said of the pool of this subnet that is for this network; the same when it is asked
-    /// again. Nothing where none was requested in this life.
+    /// The options of the pool of this subnet that is for this network; the same when it is called
+    /// again. Empty where none was requested from this process.
     pub(super) fn of(&self, net: IpNet, network: &AliasId) -> Result<KuryrNetworkOptions> {
         let mut all = self.all();
         if let Some(known) =

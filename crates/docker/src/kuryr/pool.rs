@@ -10,8 +10,8 @@ use super::pending::Pending;
 use super::{Backstage, Stage};
 use crate::wire::{self, Answer, PoolGiven, PoolKey, Purpose};
 
-/// RequestPool. Where a part is named (`--ip-range`), addresses that nobody names are of that; the
-/// answer is the whole, which kuryr-libnetwork forgets.
+/// RequestPool. With a part (`--ip-range`), addresses that the user does not choose are from that;
+/// the answer is the whole, which kuryr-libnetwork omits.
 pub(super) fn request(
     cloud: &dyn Cloud,
     pending: &Pending,
@@ -71,8 +71,8 @@ pub(super) fn request_address(cloud: &dyn Cloud, call: &wire::RequestAddress) ->
     Ok(Answer::Address { address, data: BTreeMap::new() })
 }
 
-/// Engines say nothing of what an auxiliary address is for, and where no hardware address is required
-/// nothing of containers' either: the cloud tells them apart by whether there is a network yet.
+/// Engines do not say the purpose of an auxiliary address, nor of a container's where no hardware
+/// address is required: the cloud distinguishes them by whether the network exists.
 fn purpose(call: &wire::RequestAddress) -> AddressUse {
     match call.purpose {
         Purpose::Gateway => AddressUse::Gateway,
@@ -80,7 +80,7 @@ fn purpose(call: &wire::RequestAddress) -> AddressUse {
     }
 }
 
-/// ReleaseAddress. One that is not handed out is released.
+/// ReleaseAddress. One that is not allocated is released.
 pub(super) fn release_address<B: Backstage>(
     stage: &Stage<'_, B>,
     call: &wire::ReleaseAddress,

@@ -16,7 +16,7 @@ use crate::driver::Backstage;
 /// No engine takes so long from a subnet's request to the next thing that depends on it.
 const IDLE: Duration = Duration::from_secs(3600);
 
-/// What the book holds for Docker.
+/// Docker's records in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) networks: Vec<HeldNetwork>,
@@ -61,21 +61,21 @@ pub(super) struct HeldLease {
     pub(super) user: Option<AttachmentId>,
 }
 
-/// What the reconciler does with the book.
+/// The reconciler's view of the store.
 pub(super) trait Book {
-    /// What it holds.
+    /// Docker's records.
     fn held(&self) -> Result<Held>;
 
     /// [`Engine::reclaim_absent`].
     fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Vec<Finding>>;
 
-    /// What people call a network.
+    /// Sets the name of a network for people.
     fn entitle(&self, network: &AliasId, title: &NetworkName) -> Result<()>;
 
     /// That an engine which is asked has a network of the subnet.
     fn enlist(&self, subnet: &SubnetId) -> Result<()>;
 
-    /// What people call an endpoint's container.
+    /// Sets the name of an endpoint's container.
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()>;
 
     /// What a container is called on a network whose names are answered for.
@@ -85,7 +85,7 @@ pub(super) trait Book {
     fn see(&self, networks: &[Network]);
 }
 
-/// The book behind an engine.
+/// The store behind an engine.
 pub(super) struct EngineBook<'a, B> {
     pub(super) backstage: &'a B,
 }
@@ -130,8 +130,8 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
 }
 
 impl<B: Backstage> EngineBook<'_, B> {
-    /// Networks of a cloud stay in the book until the cloud has let go of them: while it does not
-    /// answer, nobody else remembers them.
+    /// Networks of a cloud stay in the store until the cloud has deleted them: while it does not
+    /// answer, the store is the only place that has them.
     fn mend(&self, engine: &Engine<'_>, live: &Live, grace: Duration) -> Result<Vec<Finding>> {
         let mut known = live.clone();
         let mut clouds = Vec::new();

@@ -11,21 +11,21 @@ use super::live::may_be_judged;
 use super::snapshot::Snapshot;
 use crate::api::Reach;
 
-/// What the doubt is about.
+/// The object of the doubt.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Doubtful {
     Network(AliasId),
     Subnet(SubnetId),
 }
 
-/// What was told, and what is about to be if it stays: each once.
+/// What was reported, and what is reported if it persists: each once.
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
     since: BTreeMap<Doubtful, (Instant, bool)>,
 }
 
 impl Doubts {
-    /// What is to be told now: what has been so for the grace time.
+    /// What is reported now: doubts that persisted for the grace time.
     pub(super) fn mature(
         &mut self,
         current: Vec<(Doubtful, Notice)>,
@@ -47,7 +47,7 @@ impl Doubts {
     }
 }
 
-/// Where the book and the engines contradict each other.
+/// Where the store and the engines contradict each other.
 pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Doubtful, Notice)> {
     let mut doubts = Vec::new();
     for (id, sighting) in &snapshot.networks {
@@ -74,7 +74,8 @@ pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Dou
     doubts
 }
 
-/// Whether no engine has listed a network of the subnet; one that the book knows is told by itself.
+/// Whether no engine has listed a network of the subnet; one that is in the store is reported
+/// separately.
 fn is_unlisted(subnet: &HeldSubnet, held: &Held, snapshot: &Snapshot) -> bool {
     subnet.id.space == Space::Host
         && !may_be_judged(subnet, held)

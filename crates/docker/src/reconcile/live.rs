@@ -9,7 +9,7 @@ use super::book::{Held, HeldEndpoint, HeldLease, HeldSubnet};
 use super::snapshot::{Sighting, Snapshot};
 use crate::api::Endpoint;
 
-/// What of the book is alive.
+/// The records in the store that are in use.
 pub(super) fn live(held: &Held, snapshot: &Snapshot) -> Live {
     let mut live = Live { networks: networks(held, snapshot), ..Live::default() };
     for endpoint in snapshot.networks.values().filter_map(|s| s.endpoints.as_ref()).flatten() {
@@ -57,16 +57,16 @@ fn networks(held: &Held, snapshot: &Snapshot) -> BTreeMap<AliasId, Option<BTreeS
     networks
 }
 
-/// Whether it is known that the subnet is one of an engine that is asked; or nothing depends on it,
-/// because it was requested and came to no network. On a bridge of Docker's own nothing but its
-/// gateway may tell that an engine which is not asked has it.
+/// Whether the subnet is known to belong to an engine that is asked, or is unused because no
+/// network was made of it. On a bridge of Docker's own only its gateway shows that an engine which
+/// is not asked has it.
 pub(super) fn may_be_judged(subnet: &HeldSubnet, held: &Held) -> bool {
     let mut of_network = held.networks.iter().filter(|known| known.network == subnet.network);
     let is_titled = of_network.any(|known| known.title.is_some());
     subnet.id.space == Space::Host && (subnet.listed || is_titled || subnet.idle)
 }
 
-/// The endpoints that live, or of which nobody can say.
+/// The endpoints that are in use, or may be.
 fn alive(held: &Held, live: &Live) -> BTreeSet<AttachmentId> {
     let is_alive = |endpoint: &&HeldEndpoint| match &endpoint.network {
         None => true,
@@ -79,7 +79,7 @@ fn alive(held: &Held, live: &Live) -> BTreeSet<AttachmentId> {
     held.endpoints.iter().filter(is_alive).map(|endpoint| endpoint.id.clone()).collect()
 }
 
-/// Whether the engines have told everything about the addresses of its subnet.
+/// Whether the engines have listed all addresses of its subnet.
 fn is_reported(lease: &HeldLease, snapshot: &Snapshot, live: &Live) -> bool {
     let mut users = snapshot.users(&lease.subnet).peekable();
     match users.peek() {

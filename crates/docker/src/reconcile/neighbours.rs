@@ -10,10 +10,10 @@ use super::book::Book;
 use super::snapshot::Snapshot;
 use crate::api::{Network, Reach};
 
-/// What was listed so long ago may be gone.
+/// Entries of an older list may be gone.
 const LASTING: Duration = Duration::from_secs(600);
 
-/// What was listed last.
+/// The last list.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     listed: Vec<Network>,
@@ -21,7 +21,8 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Tells what a complete look found. Of what has its addresses from us, the book tells.
+    /// Takes over a complete snapshot. The store has the networks that got their addresses from
+    /// Spoke.
     pub(super) fn replace(&mut self, snapshot: &Snapshot, settings: &Settings, book: &dyn Book) {
         let is_foreign = |network: &&Network| {
             network.reach != Reach::Template
@@ -39,7 +40,7 @@ impl Neighbours {
         self.set(self.listed.iter().filter(stay).cloned().collect(), book);
     }
 
-    /// Leaves out everything, if the last look was long ago.
+    /// Drops everything if the last snapshot is old.
     pub(super) fn expire(&mut self, now: Instant, book: &dyn Book) {
         if self.seen.is_some_and(|seen| now.saturating_duration_since(seen) >= LASTING) {
             self.set(Vec::new(), book);

@@ -26,36 +26,36 @@ pub enum Notice {
     },
     /// Something was freed, or kept back, that no engine knows.
     Reclaimed {
-        /// What, and what became of it.
+        /// The finding, and its remedy.
         finding: Finding,
         /// For how long no engine has known it.
         missing: Duration,
     },
-    /// An engine lists a network of our driver that the book does not know: its containers cannot
+    /// An engine lists a network of our driver that the store does not know: its containers cannot
     /// start until it is created again.
     Unknown {
         /// The engine's id of it.
         network: AliasId,
-        /// What people call it.
+        /// Its name for people.
         name: Option<NetworkName>,
     },
-    /// The book knows a network of Docker's that no engine has ever listed: it belongs to an
+    /// The store knows a network of Docker's that no engine has ever listed: it belongs to an
     /// engine that is not asked, or its creation was broken off.
     Unclaimed {
         /// Docker's id of it.
         network: AliasId,
-        /// What it is called in the book.
+        /// Its name in the store.
         name: NetworkName,
     },
-    /// The book holds a subnet that a Docker Engine requested, and no engine has ever listed a
+    /// The store holds a subnet that a Docker Engine requested, and no engine has ever listed a
     /// network of it: it belongs to an engine that is not asked, or came to no network.
     Unlisted {
         /// Which.
         subnet: SubnetId,
-        /// What its network is called in the book.
+        /// The name of its network in the store.
         network: NetworkName,
     },
-    /// The book could not be read or mended.
+    /// The store could not be read or repaired.
     Failed(Error),
 }
 

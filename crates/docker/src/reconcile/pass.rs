@@ -26,7 +26,7 @@ pub(super) struct Pass<'a> {
     rest: Instant,
 }
 
-/// What became of a pass.
+/// The result of a pass.
 enum Outcome {
     /// Nothing seems to be missing.
     Clean,
@@ -59,7 +59,7 @@ impl<'a> Pass<'a> {
         wanted.max(self.rest)
     }
 
-    /// Makes a pass, and tells when the next one is due.
+    /// Makes a pass, and says when the next one is due.
     pub(super) fn make(&mut self, peers: &mut [Peer]) -> Instant {
         let begin = Instant::now();
         let outcome = self.attempt(peers).unwrap_or_else(|error| {
@@ -82,7 +82,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What was removed is in nobody's way any more, before the next look.
+    /// A removed network no longer blocks others, also before the next snapshot.
     pub(super) fn forget_removed(&mut self, peers: &mut [Peer]) {
         let removed = peers.iter_mut().flat_map(Peer::removed).collect();
         self.neighbours.forget(&removed, self.book);
@@ -129,7 +129,7 @@ impl<'a> Pass<'a> {
         Some(snapshot)
     }
 
-    /// Names are for people; what cannot be named now can be at the next look.
+    /// Names are for people; one that cannot be recorded now can be at the next snapshot.
     fn learn(&self, held: &Held, snapshot: &Snapshot) {
         for subnet in held.subnets.iter().filter(|subnet| !subnet.listed) {
             if snapshot.users(&subnet.id).any(|sighting| sighting.network.reach == Reach::Local) {

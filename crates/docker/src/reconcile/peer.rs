@@ -41,7 +41,7 @@ impl Peer {
         Self { api, events: None, longest, pause, retry, is_reported: false, removed, named }
     }
 
-    /// Hears what happens there. `false`: the engine is gone.
+    /// Reads its events. `false`: the engine is gone.
     pub(super) fn listen(&mut self) -> bool {
         let Some(events) = &mut self.events else { return true };
         let news = events.drain();
@@ -57,7 +57,7 @@ impl Peer {
         }
     }
 
-    /// The networks that were removed there, each told once.
+    /// The networks that were removed there, each once.
     pub(super) fn removed(&mut self) -> Vec<AliasId> {
         std::mem::take(&mut self.removed)
     }

@@ -7,7 +7,7 @@ use model::{AliasId, IpNet, Result, Space, SubnetId};
 use super::book::Held;
 use crate::api::{Api, Endpoint, Network, Reach, Subnet};
 
-/// What all engines together know.
+/// What all engines together list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) networks: BTreeMap<AliasId, Sighting>,
@@ -17,8 +17,8 @@ pub(super) struct Snapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sighting {
     pub(super) network: Network,
-    /// Of its running containers; `None` where nobody can say: with swarm, or if the network went
-    /// away in between.
+    /// The endpoints of its running containers; `None` where they are unknown: with swarm, or if
+    /// the network was removed in between.
     pub(super) endpoints: Option<Vec<Endpoint>>,
 }
 
@@ -35,7 +35,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Two engines with the same network: nobody can say whose its endpoints are.
+    /// Two engines with the same network: the owner of its endpoints is unknown.
     pub(super) fn add(&mut self, mut sighting: Sighting) {
         if self.networks.contains_key(&sighting.network.id) {
             sighting.endpoints = None;
@@ -49,8 +49,8 @@ impl Snapshot {
     }
 }
 
-/// Whether anything in the book is about this network. Its driver's name is no matter: there are
-/// addresses of ours on bridges of Docker's.
+/// Whether the store has records about this network. Its driver does not matter: bridges of
+/// Docker's can have addresses of Spoke's.
 fn concerns(network: &Network, held: &Held) -> bool {
     held.networks.iter().any(|known| known.id == network.id)
         || held.subnets.iter().any(|subnet| uses(network, &subnet.id))

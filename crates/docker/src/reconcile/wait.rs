@@ -30,7 +30,7 @@ pub(super) fn wait(peers: &[Peer], due: Instant, stop: BorrowedFd<'_>) -> Woken 
         Ok(0) | Err(rustix::io::Errno::INTR) => {}
         Ok(_) if fds.first().is_some_and(|stop| !stop.revents().is_empty()) => return Woken::Stop,
         Ok(_) => return Woken::Events,
-        // Without memory for the call nothing can be heard: sleep, and look all the same.
+        // Without memory for the call no event can be received: sleep, and compare.
         Err(_) => std::thread::sleep(Duration::from_secs(1)),
     }
     Woken::Due

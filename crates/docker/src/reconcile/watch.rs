@@ -4,27 +4,27 @@ use std::time::{Duration, Instant, SystemTime};
 
 use engine::Live;
 
-/// The clocks say something else than the monotonic one by more than this: somebody has set them,
-/// and ages in the book mean nothing for now.
+/// If the clocks differ from the monotonic one by more than this, they were set, and ages in the
+/// store are not valid for now.
 const JUMP: Duration = Duration::from_secs(5);
 
-/// A point in time, on a clock that nobody sets and on the one that dates the book.
+/// A point in time, on the monotonic clock and on the one that dates the store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     pub(super) at: Instant,
     pub(super) clock: SystemTime,
 }
 
-/// What was missing in every look of a span.
+/// What was missing in every snapshot of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
-    /// What was alive in at least one of them.
+    /// What was listed in at least one of them.
     pub(super) live: Live,
     /// How long the span was.
     pub(super) span: Duration,
 }
 
-/// Looks, put together until they span the grace time.
+/// Combines snapshots until they span the grace time.
 pub(super) struct Watch {
     grace: Duration,
     calm: Instant,
@@ -44,7 +44,7 @@ impl Watch {
         self.span = None;
     }
 
-    /// Adds a complete look. A verdict ends the span, and begins the next.
+    /// Adds a complete snapshot. A verdict ends the span, and begins the next.
     pub(super) fn add(&mut self, now: Moment, live: Live) -> Option<Verdict> {
         if now.at < self.calm {
             return None;
@@ -64,7 +64,7 @@ impl Watch {
         Some(Verdict { live: both, span })
     }
 
-    /// When the next look could bring a verdict.
+    /// When the next snapshot could bring a verdict.
     pub(super) fn ripe(&self) -> Instant {
         self.span.as_ref().map_or(self.calm, |(begin, _)| begin.at + self.grace)
     }
@@ -89,7 +89,7 @@ mod tests {
         /// What is alive, and whether there is a verdict: its span, and what is alive in it.
         Snapshot(u64, &'static [&'static str], Option<(u64, &'static [&'static str])>),
         Disturb(u64),
-        /// The book's clock is set forward.
+        /// The store's clock is set forward.
         Jump(u64),
     }
 

@@ -51,19 +51,19 @@ impl Activated {
     }
 }
 
-/// What a plugin said to the questions of [`Activated::ask`], word for word: whoever reads it again
-/// trusts it no more than the plugin itself.
+/// A plugin's answers to the questions of [`Activated::ask`], unchanged. A process that reads them
+/// trusts them no more than the plugin itself.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Manuscript {
-    /// Whose words they are.
+    /// The plugin that answered.
     whose: String,
-    /// When they were said ([`clock`]).
+    /// The time of the answers ([`clock`]).
     when: u64,
     said: BTreeMap<String, (u16, String)>,
 }
 
-/// Nobody notices that a plugin is another one where somebody else holds its socket, or where it is
-/// reached over TCP: that is asked for again before long.
+/// A change of the plugin goes unnoticed where another program holds its socket, or where it is
+/// reached over TCP. Such a plugin is asked again after this time.
 const LASTS: Duration = Duration::from_secs(600);
 
 impl Manuscript {
@@ -71,7 +71,7 @@ impl Manuscript {
         Self { whose: whose(installed), when: clock(), said: BTreeMap::new() }
     }
 
-    /// Takes down what was said; nothing of it counts once that was no text.
+    /// Adds an answer. The whole is discarded once one was no text.
     pub(super) fn take(&mut self, request: &Request<'_>, reply: &Reply) {
         match String::from_utf8(reply.body.clone()) {
             Ok(text) => drop(self.said.insert(request.method.name().into(), (reply.status, text))),
@@ -79,8 +79,8 @@ impl Manuscript {
         }
     }
 
-    /// Reads it as if it was said now by this plugin; `None` where somebody else said it, or where
-    /// it is not all that there is to say.
+    /// Reads it as the answers of this plugin; `None` where they are another plugin's, or
+    /// incomplete.
     pub(super) fn read(&self, name: &DriverName, installed: &Installed) -> Option<Activated> {
         let age = clock().checked_sub(self.when).map(Duration::from_millis);
         if self.whose != whose(installed) || age.is_none_or(|age| age > LASTS) {
@@ -108,7 +108,7 @@ fn unsaid() -> Failed {
 /// they say to it for this.
 const NONE: IpamCapabilities = IpamCapabilities { requires_mac: false, requires_replay: false };
 
-/// Only who wants a pool of no named space needs them: that is refused then, and not the driver.
+/// Only a pool of no named space needs them: that is refused then, and not the driver.
 fn spaces(name: &DriverName, reply: &Reply) -> Result<Option<AddressSpaces>, Failed> {
     match reported(name, Method::AddressSpaces, reply, AddressSpaces::decode) {
         Ok(spaces) => Ok(spaces),

@@ -42,7 +42,7 @@ pub struct Host {
     pub port: u16,
 }
 
-/// What a URL says, before anybody knows whom to trust.
+/// The parts of a URL, before the trusted authorities are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Url {
     /// `unix:///path`
@@ -118,7 +118,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// What stands in a request's `Host`, as Docker's engines from 23.0 on write it.
+    /// The `Host` of a request, as Docker's engines from 23.0 on write it.
     pub(super) fn host(&self) -> String {
         match self {
             Address::Unix(_) => "plugin.moby.localhost".to_owned(),
@@ -154,8 +154,7 @@ impl Host {
         Err(why)
     }
 
-    /// The system's resolver knows no deadline: a thread that nobody waits for any longer ends when that
-    /// gives up.
+    /// The system's resolver has no deadline: an abandoned thread ends when the resolver gives up.
     fn resolve(&self, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
         if let Ok(address) = self.name.parse::<IpAddr>() {
             return Ok(vec![(address, self.port).into()]);
@@ -167,14 +166,14 @@ impl Host {
     }
 }
 
-/// What `work` comes to before the deadline.
+/// The result of `work` if it comes before the deadline.
 fn within<T: Send + 'static>(
     deadline: Instant,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let (report, reported) = mpsc::sync_channel(1);
     thread::Builder::new().name("resolve".to_owned()).spawn(move || {
-        // Nobody may be there to hear it.
+        // The receiver may be gone.
         let _ = report.send(work());
     })?;
     reported.recv_timeout(left_until(deadline)?).unwrap_or_else(|_| {
@@ -187,7 +186,7 @@ fn left_until(deadline: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-/// Who accepts slowly lets its queue fill up: it is waited for, as it may be for an answer.
+/// A plugin that accepts slowly lets its queue fill up: the caller waits for it, as for an answer.
 fn connect_unix(socket: &Path, deadline: Instant) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -284,7 +283,7 @@ mod tests {
             "tcp://x:1\nHost: y",
             &long,
         ] {
-            assert!(Url::read(bad).is_err(), "{bad:?}");
+            assert_eq!(Url::read(bad).unwrap_err().kind(), model::Kind::Invalid, "{bad:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Fails at once where it is known that nobody answers. Docker tries for 15 s with each call.
+//! Fails at once where a plugin is known not to answer. Docker tries for 15 s with each call.
 
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,13 @@ const LONGEST: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Breaker {
     open: Option<Open>,
-    /// Other processes' notes were looked for.
+    /// Whether other processes' notes were read.
     was_reported: bool,
 }
 
 #[derive(Debug)]
 struct Open {
-    /// Of whom it is known; of nobody where nobody was there.
+    /// The life of the plugin; `None` where there was no plugin.
     life: Option<Life>,
     why: String,
     pause: Duration,
@@ -31,7 +31,7 @@ struct Open {
     is_hearsay: bool,
 }
 
-/// What one process tells others about a plugin that does not answer.
+/// A note for other processes about a plugin that does not answer.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Silence {
     life: String,
@@ -63,7 +63,7 @@ pub(super) struct Closed {
 }
 
 impl Breaker {
-    /// Whether a call to this life may be tried. A probe is expected to be over after `patience`.
+    /// Whether a call to this life may be tried. A probe should end within `timeout`.
     pub(super) fn admit(
         &mut self,
         life: Option<&Life>,
@@ -83,7 +83,7 @@ impl Breaker {
         Err(Closed { why: open.why.clone(), left })
     }
 
-    /// This life did not answer. What others are to be told is returned.
+    /// Records that this life did not answer. Returns the note for other processes.
     pub(super) fn failed(
         &mut self,
         life: Option<Life>,
@@ -106,7 +106,7 @@ impl Breaker {
         self.open.take().is_some()
     }
 
-    /// Hears once what others found out; what this process knows by itself counts more.
+    /// Reads once what other processes found; this process's own result has precedence.
     pub(super) fn hear(&mut self, now: Instant, reported: impl FnOnce() -> Option<Silence>) {
         if std::mem::replace(&mut self.was_reported, true) || self.open.is_some() {
             return;

@@ -7,10 +7,10 @@ use model::{DriverName, Error, Kind};
 
 use crate::wire::{Answer, Call, Profile};
 
-/// Who carries calls to remote drivers.
+/// Carries calls to remote drivers.
 ///
-/// Every method may block until the call's deadline is over, and none does so for long where a
-/// plugin is known to be dead. Callers need not repeat anything: what may be repeated was.
+/// Every method may block until the call's deadline, and none does so for long where a plugin is
+/// known to be dead. Callers need not repeat anything: repeatable calls were repeated.
 pub trait Calls: Send + Sync {
     /// Carries one call to a driver and its answer back.
     ///
@@ -21,28 +21,28 @@ pub trait Calls: Send + Sync {
     /// for RequestAddress, Done for all others.
     fn call(&self, driver: &DriverName, call: &Call) -> Result<Answer, Failed>;
 
-    /// What a driver says about itself. It is asked once in the plugin's life, as libnetwork does
-    /// when it registers a driver.
+    /// The driver's profile. It is requested once in the plugin's life, as libnetwork does when it
+    /// registers a driver.
     fn profile(&self, driver: &DriverName) -> Result<Arc<Profile>, Failed>;
 
-    /// Which life of the plugin answers: whoever remembers another one talked to a process that is
-    /// gone. A plugin whose socket somebody else holds, or that is reached over TCP, has one life.
-    /// Only looks, and calls nobody.
+    /// The life of the plugin that answers: another value than before means that the earlier
+    /// process is gone. A plugin whose socket another program holds, or that is reached over TCP,
+    /// has one life. Reads files only.
     fn life(&self, driver: &DriverName) -> Result<Life, Failed>;
 
-    /// What an administrator should know of how a driver is reached: that nobody checks who answers,
-    /// for one. Nothing of one that is not installed. Calls nobody.
+    /// Warnings for an administrator about a driver's address: for example that its certificate is
+    /// not checked. Empty for one that is not installed. Reads files only.
     fn warnings(&self, driver: &DriverName) -> Vec<String> {
         let _ = driver;
         Vec::new()
     }
 
-    /// The caller waits for another process: connections that are kept for calls to come end, since some
-    /// plugins serve nobody else meanwhile.
+    /// The caller waits for another process: idle connections are closed, since some plugins serve
+    /// only one connection.
     fn pause(&self) {}
 
-    /// Every driver that is installed on this host, by its socket or description, whether or not
-    /// it lives. Sorted. Calls nobody.
+    /// Every driver that is installed on this host, by its socket or description, whether or not it
+    /// runs. Sorted. Reads files only.
     fn installed(&self) -> Vec<DriverName>;
 }
 
@@ -62,8 +62,8 @@ pub struct Failed {
     pub error: Error,
     /// What is known about the call itself.
     pub fate: Fate,
-    /// What gives back what an answer that cannot be used named nevertheless: the pool whose id
-    /// was readable, the address without a prefix length. Only with [`Fate::Done`].
+    /// Releases what an unusable answer named: the pool whose id was readable, the address without
+    /// a prefix length. Only with [`Fate::Done`].
     pub undo: Option<Box<Call>>,
 }
 
@@ -72,7 +72,7 @@ pub struct Failed {
 pub enum Fate {
     /// It never reached the plugin: nothing is to be undone.
     Unsent,
-    /// The driver said that it did not do it.
+    /// The driver answered that it did not do it.
     Refused,
     /// It may or may not have been carried out: the answer was lost or never came.
     Unknown,
@@ -86,7 +86,7 @@ impl Failed {
         Self { error, fate, undo: None }
     }
 
-    /// What to branch on.
+    /// The kind of the error.
     pub fn kind(&self) -> Kind {
         self.error.kind()
     }

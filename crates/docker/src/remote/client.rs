@@ -30,12 +30,13 @@ pub struct Reply {
 pub(super) struct Lost {
     /// Why; [`io::ErrorKind::TimedOut`] where the deadline was over.
     pub(super) error: io::Error,
-    /// The request was sent whole: whoever got it may have carried it out.
+    /// The request was sent whole: the plugin may have carried it out.
     pub(super) was_sent: bool,
 }
 
 impl Lost {
-    /// Nobody has read the whole request: a unix socket is reset where something in it was not read.
+    /// Whether the plugin did not read the whole request: a unix socket is reset where unread data
+    /// remains.
     fn is_unread(&self) -> bool {
         !self.was_sent || self.error.kind() == io::ErrorKind::ConnectionReset
     }
@@ -53,7 +54,7 @@ impl Idle {
     }
 }
 
-/// What becomes of the connection once there is an answer.
+/// What becomes of the connection after an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// It ends.
@@ -104,7 +105,7 @@ fn converse(mut stream: Stream, request: &[u8]) -> Result<(Reply, Option<Idle>),
     let sent = stream.write_all(request).and_then(|()| stream.flush());
     sent.map_err(|error| Lost { error, was_sent: false })?;
     let mut from = BufReader::new(stream);
-    // Once an answer has begun, somebody has taken the request.
+    // Once an answer has begun, the plugin has taken the request.
     let begun = from.fill_buf().map(drop);
     begun.map_err(|error| Lost { was_sent: !is_refused(&error), error })?;
     let (reply, is_kept) = receive(&mut from).map_err(|error| Lost { was_sent: true, error })?;
@@ -129,8 +130,8 @@ fn receive(from: &mut BufReader<Stream>) -> io::Result<(Reply, bool)> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "there are only interim answers"))
 }
 
-/// TLS 1.3 tells only now that the other side does not want to talk to us. Whatever else it complains of
-/// may come from who has read the request.
+/// TLS 1.3 reports only now that the peer refuses the connection. Any other alert may come from a
+/// peer that has read the request.
 fn is_refused(error: &io::Error) -> bool {
     use AlertDescription as Alert;
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
@@ -154,7 +155,7 @@ fn is_refused(error: &io::Error) -> bool {
 /// A connection of the caller's own until `deadline`: for requests that this client would not send.
 ///
 /// # Errors
-/// Where nobody listens, or TLS cannot begin.
+/// Where no server listens, or TLS cannot begin.
 pub fn open(address: &Address, deadline: Instant) -> io::Result<impl Read + Write + Send + use<>> {
     Stream::open(address, deadline)
 }

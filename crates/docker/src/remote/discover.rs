@@ -18,7 +18,7 @@ const LONGEST: u64 = 64 << 10;
 /// More plugins are on no host.
 const MOST: usize = 4096;
 
-/// The directories in which plugins are looked for, in order.
+/// The directories in which plugins are searched, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// For `NAME.sock` and `NAME/NAME.sock`: Docker's is `/run/docker/plugins`.
@@ -35,7 +35,7 @@ pub struct Installed {
     pub place: PathBuf,
     /// Where it serves.
     pub address: Address,
-    /// What its administrator should know: that nobody checks who answers, for one.
+    /// Warnings for an administrator: for example that the certificate is not checked.
     pub warnings: Vec<String>,
     /// The files that all this was read from, as they were.
     seen: Vec<(PathBuf, Stamp)>,
@@ -66,10 +66,10 @@ impl Stamp {
 }
 
 impl Places {
-    /// Finds a plugin. [`model::Kind::NotFound`], with where it was looked for, if it is not
-    /// installed; the first file that describes it counts, even if it is of no use.
+    /// Finds a plugin. [`model::Kind::NotFound`], with the searched places, if it is not installed.
+    /// The first file that describes it counts, even if it is unusable.
     ///
-    /// What was found before is taken again where no file has changed.
+    /// The earlier result is used again where no file has changed.
     pub fn find(&self, name: &DriverName, before: Option<&Installed>) -> Result<Installed> {
         let candidates = self.candidates(name);
         for place in &candidates {
@@ -154,7 +154,7 @@ impl Installed {
         }
         let at = this.place.display().to_string();
         this.describe().map_err(|error| error.context(at))?;
-        // A socket that a description leads to is made anew with each life of the plugin.
+        // Each life of a plugin makes its socket again, also one that a description names.
         if let Address::Unix(socket) = &this.address
             && let Some(stamp) = Stamp::at(socket)
         {
@@ -196,7 +196,7 @@ impl Installed {
         Ok(())
     }
 
-    /// Docker's rule: who names no authority trusts everybody.
+    /// Docker's rule: a description without an authority trusts every server.
     fn warned(&mut self, mut files: TrustFiles) -> TrustFiles {
         if files.authorities.is_none() && !files.trusts_all {
             files.trusts_all = true;

@@ -97,7 +97,7 @@ impl Remote {
         let kept = kept(reported, attachment)?;
         log_file.record.joined = Some(kept.clone());
         log_file.save()?;
-        // The kernel withholds those that do not lead; they are ways out nevertheless.
+        // The kernel gets only those of its gateway role; they are default routes all the same.
         Ok(Joined {
             kernel: kernel(attachment, &kept, |_| true),
             keeps_in: kept.keeps_in,
@@ -106,8 +106,8 @@ impl Remote {
         })
     }
 
-    /// The kernel's part of an attachment that has joined, from the undo log; none where it has not.
-    /// Calls nobody.
+    /// The kernel's part of an attachment that has joined, from the undo log; `None` where it has
+    /// not. Makes no call.
     pub fn made(&self, attachment: &Attachment) -> Result<Option<Attachment>> {
         Ok(self.kept(attachment)?.map(|kept| kernel(attachment, &kept, |_| true)))
     }
@@ -157,7 +157,8 @@ impl Remote {
         attachment.wiring.link.as_ref().and_then(|link| link.mac)
     }
 
-    /// The attachment's log file, once nothing is owed for an earlier one of the same identity.
+    /// The attachment's log file, once no cleanup of an earlier attachment of the same identity is
+    /// pending.
     pub(super) fn begin(&self, attachment: &Attachment) -> Result<LogFile> {
         let mut log_file = self.undo_log.open(subject(attachment))?;
         self.clean(&mut log_file)?;
@@ -169,7 +170,7 @@ impl Remote {
 const DELETE_ENDPOINT: u8 = 2;
 
 impl Kept {
-    /// The families that a gateway or a static default route leads out.
+    /// The families with a gateway or a static default route.
     fn ways_out(&self) -> Vec<Family> {
         let routed =
             self.routes.iter().filter(|route| route.dst.prefix_len() == 0 && route.via.is_some());
@@ -200,7 +201,7 @@ pub(super) fn subject(attachment: &Attachment) -> Subject {
     Subject::Attachment(attachment.id.clone(), attachment.layer)
 }
 
-/// What the driver calls the endpoint.
+/// The driver's ids of the endpoint.
 pub(super) fn at(attachment: &Attachment, link: &RemoteLink) -> At {
     let endpoint = endpoint_id(&attachment.id, link.id.as_str());
     At { network: link.id.to_string(), endpoint }
@@ -260,7 +261,8 @@ fn known(attachment: &Attachment) -> Interface {
     }
 }
 
-/// What is known with what the driver added. It may not repeat what it was told, nor change it.
+/// The known properties and those that the driver added. It may neither repeat nor change those
+/// that it got.
 fn add(attachment: &Attachment, known: &Interface, given: &EndpointGiven) -> Result<Offer> {
     let again = |what: &str, reported: String| {
         Error::invalid(format!(
@@ -292,7 +294,7 @@ fn add(attachment: &Attachment, known: &Interface, given: &EndpointGiven) -> Res
     Ok(Offer { addresses, routes: Vec::new(), dns: model::Dns::default(), link })
 }
 
-/// What of Join's answer is needed later.
+/// The part of Join's answer that is needed later.
 fn kept(reported: Reported, attachment: &Attachment) -> Result<Kept> {
     let prefix = reported.interface.as_ref().map(|moved| moved.prefix.as_str());
     let prefix = prefix.filter(|prefix| !prefix.is_empty());
@@ -314,8 +316,8 @@ fn kept(reported: Reported, attachment: &Attachment) -> Result<Kept> {
     })
 }
 
-/// The kernel's part: what the record says, with what Join answered. `leads` says of which families
-/// it has the default routes now.
+/// The kernel's part: the record, with Join's answer. `leads` says of which families it has the
+/// default routes now.
 fn kernel(attachment: &Attachment, kept: &Kept, leads: impl Fn(Family) -> bool) -> Attachment {
     let mut made = attachment.clone();
     let is_led = attachment.gateway_role.is_some();
@@ -343,19 +345,19 @@ fn kernel(attachment: &Attachment, kept: &Kept, leads: impl Fn(Family) -> bool) 
     let parameters = kept.routes.iter().filter(|route| !is_taken(route));
     made.routes.extend(parameters.map(|route| match route.via {
         Some(via) => Route::new(route.dst, Some(via)),
-        // Through nobody, where none given would be through the gateway.
+        // Without a next hop: none given would mean the gateway.
         None => Route { scope: Some(ON_LINK), ..Route::new(route.dst, None) },
     }));
     made.routes.retain(|route| !route.is_default() || leads(Family::of(&route.dst)));
     made.drop_routed();
-    // Whoever names a gateway publishes; a sandbox of ours is led out by somebody else otherwise.
+    // A driver that names a gateway publishes; otherwise the sandbox has another default gateway.
     if is_led || !kept.gateways().is_empty() {
         made.wiring.publish = None;
     }
     made
 }
 
-/// The scope of routes through nobody: `RT_SCOPE_LINK` of rtnetlink(7).
+/// The scope of routes without a next hop: `RT_SCOPE_LINK` of rtnetlink(7).
 pub(crate) const ON_LINK: u8 = 253;
 
 fn refuse_pending(log_file: &LogFile) -> Result<()> {

@@ -54,7 +54,7 @@ impl Until {
             timeout,
             deadline: now + timeout,
             restart: now + RESTART.min(timeout),
-            // What the tries themselves took is not Docker's matter either.
+            // The time of the attempts themselves does not count in Docker either.
             closed: now + (CLOSED_LAST + CLOSED).min(timeout),
         }
     }
@@ -63,7 +63,7 @@ impl Until {
 /// A reply.
 pub(super) struct Replied {
     pub(super) reply: Reply,
-    /// Whose it is.
+    /// The life of the plugin.
     pub(super) life: Life,
     /// An earlier try may have been carried out already.
     pub(super) was_taken: bool,
@@ -71,7 +71,7 @@ pub(super) struct Replied {
 
 /// Why a plugin does not answer.
 struct Against {
-    /// Of nobody where nobody was there.
+    /// The life of the plugin; `None` where there was no plugin.
     life: Option<Life>,
     why: String,
     /// That took time to find out.
@@ -86,9 +86,9 @@ struct Attempt<'a> {
     until: &'a Until,
     /// How it may be tried, once that was asked.
     pass: Option<Pass>,
-    /// What speaks against the plugin, or against the place where it was.
+    /// The evidence against the plugin, or against its address.
     against: Option<Against>,
-    /// What would, if it did so again and again.
+    /// What would be evidence after repetitions.
     closed: Option<Against>,
     was_taken: bool,
 }
@@ -138,7 +138,7 @@ impl Plugins {
         }
     }
 
-    /// Whoever restarted is asked what he is before he is told to do anything.
+    /// A plugin that restarted is asked for its profile before any other call.
     fn greet(&self, attempt: &Attempt<'_>) -> Result<(), Failed> {
         if Question::of(attempt.request.method).is_some() {
             return Ok(());
@@ -152,7 +152,7 @@ impl Plugins {
             let mut breaker = lock(&attempt.plugin.breaker);
             if let Some(silence) = breaker.failed(life, Instant::now(), (why, is_slow)) {
                 self.notes.write(attempt.name, Matter::Silence, &silence);
-                // Whoever serves there next may be another one.
+                // The next plugin there may be another one.
                 self.notes.remove(attempt.name, Matter::Manifest);
             }
         }
@@ -216,7 +216,7 @@ impl<'a> Attempt<'a> {
         let may_be = match failed.fate {
             Fate::Unsent => match failed.kind() {
                 Kind::TryAgain => true,
-                // A plugin that restarts makes its socket anew.
+                // A plugin that restarts makes its socket again.
                 Kind::NotFound => was_known,
                 _ => false,
             },

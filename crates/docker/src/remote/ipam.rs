@@ -1,4 +1,4 @@
-//! Addresses of remote IPAM drivers: what attachments get, and give back.
+//! Addresses of remote IPAM drivers: what attachments get, and release.
 
 use engine::port::Offer;
 use model::{
@@ -14,14 +14,14 @@ use super::endpoint::{chosen_mac, subject};
 use super::undo_log::{Given, LogFile, Record, Undo, pool_key};
 use crate::wire::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
-/// How often an address is asked for again that is in the middle of being given back.
+/// How often an address is asked for again that is in the middle of being released.
 const RACES: usize = 16;
-/// Whoever gives it back at that moment is waited for, and not for as long as a plugin may take.
+/// How long to wait for a process that releases it at that moment: less than a plugin may take.
 const BRIEFLY: Duration = Duration::from_secs(1);
-/// After so long it is looked whether he is done.
+/// The interval at which to check whether that process is done.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Which address is wanted, and for whom.
+/// The requested address, and its user.
 #[derive(Clone)]
 pub(super) struct Spec {
     pub(super) address: Option<IpAddr>,
@@ -151,8 +151,8 @@ impl Remote {
             if !given_back.contains(&address.addr()) {
                 return Ok(address);
             }
-            // Somebody still has to give it back, so that it was given back already and the answer
-            // was lost. Once more now, and nobody does later.
+            // Its release is still pending elsewhere, so it was released already and the answer was
+            // lost. It is released once more now, and not again later.
             self.give_up(log_file, driver, pool, address)?;
         }
         Err(Error::try_again(format!(
@@ -207,8 +207,9 @@ impl Remote {
         }
     }
 
-    /// Gives an address back that others owe to give back as well, unless one of them is about to: then
-    /// it is left for later. Whoever waits for a log file holds this one.
+    /// Releases an address whose release others have pending as well, unless one of them is about
+    /// to do it: then it is left for later. The caller holds this log file while it waits for
+    /// another one.
     fn give_up(
         &self,
         log_file: &mut LogFile,
@@ -297,7 +298,7 @@ impl Remote {
         able.map_err(|error| error.context(format!("network {}", network.name)))
     }
 
-    /// What a plugin that is an IPAM driver needs.
+    /// The requirements of a plugin that is an IPAM driver.
     pub(super) fn ipam_driver(&self, driver: &DriverName) -> Result<IpamCapabilities> {
         self.calls.profile(driver)?.ipam.ok_or_else(|| {
             Error::unsupported(format!("plugin {driver} is no IPAM driver (IpamDriver)"))

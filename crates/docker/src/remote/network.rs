@@ -15,7 +15,7 @@ use crate::wire::{
 /// The address spaces of libnetwork's own IPAM driver.
 const LOCAL: &str = "LocalDefault";
 const GLOBAL: &str = "GlobalDefault";
-/// That of its driver for networks whose addresses nobody hands out.
+/// The IPAM driver of networks without addresses.
 const NULL: &str = "null";
 
 impl Remote {
@@ -35,7 +35,7 @@ impl Remote {
         let call =
             Call::CreateNetwork(CreateNetwork { id, options: options(&parameters), ipv4, ipv6 });
         let mut log_file = self.undo_log.open(Subject::Network(network.name.clone()))?;
-        // What a dead process began is no network of ours.
+        // What a dead process began is not this network.
         self.announce_on(&mut log_file, |undo| matches!(undo, Undo::DeleteNetwork(..)))?;
         let undo = Undo::DeleteNetwork(link.driver.clone(), link.id.to_string());
         log_file.hold(undo.clone());
@@ -165,7 +165,7 @@ impl Remote {
         self.announce(&subject, |undo| matches!(undo, Undo::FreeNetwork(..)))
     }
 
-    /// What a plugin that is a network driver can do.
+    /// The capabilities of a plugin that is a network driver.
     pub(super) fn network_driver(&self, driver: &DriverName) -> Result<NetworkCapabilities> {
         self.calls.profile(driver)?.network.ok_or_else(|| {
             Error::unsupported(format!("plugin {driver} is no network driver (NetworkDriver)"))
@@ -191,7 +191,7 @@ pub(super) fn remote_link(link: Option<&Link>) -> Result<&RemoteLink> {
     }
 }
 
-/// For whom a network is: as its driver says, and no less.
+/// The scope of a network: at least its driver's.
 pub(super) fn scope_of(
     parameters: &NetworkParameters,
     able: &NetworkCapabilities,
@@ -240,7 +240,7 @@ fn within(address: std::net::IpAddr, net: &IpNet) -> Result<IpNet> {
         .map_err(|_| Error::bug(format!("{address} is no address of {net}")))
 }
 
-/// What the driver calls the network.
+/// The driver's id of the network.
 pub(super) fn wire_id(link: &RemoteLink) -> Result<NetworkId> {
     let id = &link.id;
     id.as_str().parse().map_err(|why| Error::invalid(format!("network id {id} {why}")))

@@ -1,8 +1,8 @@
-//! What processes tell each other about plugins, so that one that does a single thing asks no plugin
-//! again what it is, and does not wait for one that is known to be dead.
+//! Notes of processes for each other about plugins, so that a short process neither asks a plugin
+//! again for its profile, nor waits for one that is known to be dead.
 //!
-//! A file for each plugin and matter, in a directory of our own that a reboot may empty. All of it
-//! may be missing, old, or of no use at any time: it only spares work.
+//! There is a file for each plugin and matter, in a directory of Spoke's that a reboot may empty.
+//! Each may be missing, old, or unusable at any time: it only saves work.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
@@ -28,10 +28,10 @@ pub(super) struct Notes {
     folder: Option<PathBuf>,
 }
 
-/// What a note is about.
+/// The matter of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Matter {
-    /// What the plugin said when it was activated.
+    /// The plugin's answers when it was activated.
     Manifest,
     /// That it does not answer.
     Silence,
@@ -57,7 +57,7 @@ impl Notes {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Leaves a note instead of the one that is there. Where that cannot be, there is none.
+    /// Leaves a note instead of the one that exists. Where that cannot be, there is none.
     pub(super) fn write(&self, name: &DriverName, matter: Matter, note: &impl Serialize) {
         let Some(path) = self.path(name, matter) else { return };
         match serde_json::to_vec(note) {
@@ -68,6 +68,7 @@ impl Notes {
 
     pub(super) fn remove(&self, name: &DriverName, matter: Matter) {
         if let Some(path) = self.path(name, matter) {
+            // Mostly there is none; an old note only costs a request.
             let _ = fs::remove_file(path);
         }
     }
@@ -77,7 +78,7 @@ impl Notes {
     }
 }
 
-/// Milliseconds since 1970: processes have no other clock in common that goes on in suspend. Who
+/// Milliseconds since 1970: processes have no other clock in common that continues in suspend. Who
 /// compares with it must be prepared for its being set.
 pub(super) fn clock() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -96,14 +97,14 @@ fn text(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// At once, for whoever reads it.
+/// Atomically for readers.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
     let count = DRAFTS.fetch_add(1, Ordering::Relaxed);
     let draft = path.with_extension(format!("{}.{count}.new", std::process::id()));
     match file::replace(path, &draft, text) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // What is above it is somebody else's to make.
+            // Another program makes its parent.
             let made = fs::DirBuilder::new().mode(0o700).create(draft.parent().ok_or(error)?);
             match made {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),

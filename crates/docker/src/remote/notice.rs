@@ -6,18 +6,18 @@ use super::Remote;
 use crate::wire::{Call, Discovery, Scope};
 
 impl Remote {
-    /// Every driver that is installed on this host, whether or not it lives. Calls nobody.
+    /// Every driver that is installed on this host, whether or not it runs. Makes no call.
     pub fn installed(&self) -> Vec<DriverName> {
         self.calls.installed()
     }
 
-    /// Which life of a plugin answers: another one must be told anew of every host. Calls nobody.
+    /// The life of a plugin that answers: another one needs all hosts again. Makes no call.
     pub fn life(&self, driver: &DriverName) -> Result<super::calls::Life> {
         self.calls.life(driver).map_err(Error::from)
     }
 
-    /// DiscoverNew: another host, or this one, is there. Told to a driver whose networks span hosts,
-    /// and passed over in silence for any other.
+    /// DiscoverNew: another host, or this one, is there. Sent to a driver whose networks span
+    /// hosts, and silently skipped for any other.
     pub fn discover(&self, driver: &DriverName, found: &Discovery) -> Result<()> {
         self.report(driver, &Call::DiscoverNew(found.clone()))
     }

@@ -1,5 +1,5 @@
-//! What a user said of a network and of an endpoint on it beyond what the model has words for: the
-//! texts that a [`RemoteLink`](model::RemoteLink) carries. Nobody else reads or writes them.
+//! A user's options of a network and of its endpoints for which the model has no types: the texts
+//! in a [`RemoteLink`](model::RemoteLink). Only this module reads or writes them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::Exposed;
 
-/// Texts that are longer are nobody's: 4096 options of 4 KiB would not fit into a request.
+/// A longer text is not Spoke's: 4096 options of 4 KiB would not fit into a request.
 const LONGEST: usize = 1 << 20;
 
-/// For whom a network is: one host, or all of a cluster.
+/// The scope of a network: one host, or all of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScopeParameter {
@@ -24,8 +24,8 @@ pub enum ScopeParameter {
     Global,
 }
 
-/// What a network is created with (`docker network create`). Its name and its labels are nobody's
-/// business: libnetwork never sends them.
+/// The options with which a network is created (`docker network create`). Its name and its labels
+/// are absent: libnetwork never sends them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct NetworkParameters {
@@ -40,16 +40,16 @@ pub struct NetworkParameters {
     /// Whether it is cut off from everything else (`--internal`): no ports are published.
     #[serde(default)]
     pub internal: bool,
-    /// For whom it is (`--scope`); as the driver says where nothing is said.
+    /// Its scope (`--scope`); the driver's by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ScopeParameter>,
-    /// `--aux-address NAME=ADDRESS`, where the addresses are the book's. A remote IPAM driver's are
-    /// in its pools.
+    /// `--aux-address NAME=ADDRESS`, where the addresses are the store's. A remote IPAM driver's
+    /// are in its pools.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub auxiliary: BTreeMap<String, IpAddr>,
 }
 
-/// What an endpoint is created with.
+/// The options with which an endpoint is created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct EndpointParameters {
@@ -74,7 +74,7 @@ pub struct ExposedParameter {
 }
 
 impl Default for NetworkParameters {
-    /// What `docker network create` says where nothing is said.
+    /// The defaults of `docker network create`.
     fn default() -> Self {
         Self {
             options: BTreeMap::new(),
@@ -93,8 +93,8 @@ impl NetworkParameters {
         write("network", self)
     }
 
-    /// From [`model::RemoteLink::network`]; the defaults where it is empty. Fails with
-    /// [`model::Kind::Invalid`] where somebody else wrote it.
+    /// Reads [`model::RemoteLink::network`]; the defaults where it is empty. Fails with
+    /// [`model::Kind::Invalid`] where another program wrote it.
     pub fn read(text: &str) -> Result<Self> {
         read("network", text)
     }
@@ -169,9 +169,16 @@ mod tests {
     #[test]
     fn what_somebody_else_wrote_is_refused() {
         for text in ["[]", "{", "{\"ipv4\":1}", "{\"ipv4\":true,\"else\":1}", "null"] {
-            assert!(NetworkParameters::read(text).is_err(), "{text}");
+            assert_eq!(
+                NetworkParameters::read(text).unwrap_err().kind(),
+                model::Kind::Invalid,
+                "{text}"
+            );
         }
-        assert!(EndpointParameters::read(&" ".repeat(LONGEST + 1)).is_err());
+        assert_eq!(
+            EndpointParameters::read(&" ".repeat(LONGEST + 1)).unwrap_err().kind(),
+            model::Kind::Invalid
+        );
     }
 
     proptest! {

@@ -9,7 +9,7 @@ use super::undo_log::{CleanupPending, Entry, LogFile, Place, PoolAsked, Record, 
 use super::{Remote, Urgency, sandbox};
 use crate::wire::{Answer, Call};
 
-/// A call that was refused as often as this is in nobody's way any more.
+/// A call that was refused this often no longer blocks others.
 pub(super) const PATIENT: u32 = 5;
 /// So many answers for one pool may be lost before no more are counted.
 const MOST_UNKNOWN: usize = 8;
@@ -20,33 +20,33 @@ const LONGEST_PAUSE: u64 = 300;
 #[derive(Clone, Copy)]
 struct Manner {
     urgency: Urgency,
-    /// Nobody can have tried them before.
+    /// Whether they were not tried before.
     is_first: bool,
 }
 
-/// What one pass over a log file met.
+/// The state of one pass over a log file.
 #[derive(Default)]
 struct Pass {
-    /// What is still owed and comes before what follows, with how often it was tried.
+    /// What is still pending and comes before what follows, with its number of tries.
     failed: Vec<(Undo, u32)>,
-    /// Who did not answer.
+    /// The drivers that did not answer.
     silent: BTreeSet<DriverName>,
-    /// What was sent and done.
+    /// The calls that were sent and done.
     done: Vec<Undo>,
 }
 
 /// A log file after what was due on it was carried out.
 #[derive(Default)]
 pub(super) struct After {
-    /// What is left of it.
+    /// The rest of the log file.
     pub(super) record: Option<Record>,
-    /// What was sent and done.
+    /// The calls that were sent and done.
     pub(super) done: Vec<Undo>,
 }
 
 impl Remote {
-    /// Announces the end of all that `which` says on a subject's log file, and carries it out. What fails
-    /// is owed.
+    /// Marks all of a subject's calls that `which` selects as pending, and carries them out. What
+    /// fails stays pending.
     pub(super) fn announce(&self, subject: &Subject, which: impl Fn(&Undo) -> bool) -> Result<()> {
         let Some(mut log_file) = self.undo_log.find(&subject.key())? else { return Ok(()) };
         self.announce_on(&mut log_file, which)
@@ -62,7 +62,7 @@ impl Remote {
         if !log_file.mark_pending(self.now(), &which) {
             return Ok(());
         }
-        // To release an address twice may take it from whoever got it in between.
+        // A second release of an address may take it from its next holder.
         if log_file
             .record
             .entries
@@ -81,8 +81,8 @@ impl Remote {
         self.finish(log_file)
     }
 
-    /// Carries out what is owed on a log file to whoever begins there anew; fails where something is
-    /// left.
+    /// Carries out the pending calls of a log file for a caller that begins there again; fails
+    /// where one remains.
     pub(super) fn clean(&self, log_file: &mut LogFile) -> Result<()> {
         if log_file.record.is_of_another_boot(&self.undo_log) {
             log_file.mark_pending(self.now(), |_| true);
@@ -106,7 +106,8 @@ impl Remote {
         })
     }
 
-    /// Settles what the network's attachments still owe; whether nothing is in the network's way.
+    /// Carries out the pending calls of the network's attachments. Returns whether none blocks the
+    /// network.
     fn clear(&self, network: &NetworkName) -> Result<bool> {
         let mut is_clear = true;
         for place in [Place::Held, Place::CleanupPending] {
@@ -126,8 +127,8 @@ impl Remote {
         Ok(is_clear)
     }
 
-    /// Carries out what is owed on a log file by now; what is left of it. Nothing is done where somebody
-    /// else works on it.
+    /// Carries out the pending calls of a log file that are due; returns the rest. Nothing is done
+    /// where another process works on it.
     pub(super) fn retry_log_file(&self, key: &str, urgency: Urgency) -> Result<After> {
         let mut log_file = match self.undo_log.find_idle(key) {
             Ok(Some(log_file)) => log_file,
@@ -152,7 +153,7 @@ impl Remote {
         log_file.end()
     }
 
-    /// An address that nobody can name goes with its pool.
+    /// An address that cannot be named is released with its pool.
     fn bequeath(&self, log_file: &mut LogFile) {
         let is_lost = |entry: &Entry| {
             entry.pending.is_some() && matches!(entry.undo, Undo::UnknownAddress(..))
@@ -183,8 +184,8 @@ impl Remote {
         log_file.record.entries.retain(|entry| !is_lost(entry));
     }
 
-    /// One pass over what is owed and `which` says, in Docker's order; what was done. The log file is not
-    /// saved.
+    /// One pass over the pending calls that `which` selects, in Docker's order; returns what was
+    /// done. The log file is not saved.
     fn carry_out(
         &self,
         log_file: &mut LogFile,
@@ -197,14 +198,14 @@ impl Remote {
                 log_file.record.entries.iter().find(|e| e.undo == undo && e.pending.is_some());
             let Some(pending) = found.and_then(|entry| entry.pending.clone()) else { continue };
             if !is_due(&pending, how.urgency, self.now()) {
-                // What comes after it waits as long.
+                // Later calls to it wait as well.
                 pass.silent.insert(undo.driver().clone());
             }
             if !which(&undo) || pass.is_in_the_way_of(&undo) {
                 pass.failed.push((undo, pending.refusals));
                 continue;
             }
-            // It may have been carried out before, and be somebody else's by now.
+            // It may have been carried out before, and its object may have another holder by now.
             let is_doubtful = !how.is_first || pending.tries > 0;
             if is_doubtful && self.is_somebody_elses(log_file, &undo)? {
                 strike(log_file, &undo);
@@ -227,7 +228,7 @@ impl Remote {
         Ok(pass.done)
     }
 
-    /// Whether an address or a pool that is to be given back is in use on another log file.
+    /// Whether an address or a pool that is to be released is in use on another log file.
     fn is_somebody_elses(&self, log_file: &LogFile, undo: &Undo) -> Result<bool> {
         let is_named = undo.is_of_ipam() && !matches!(undo, Undo::UnknownPool(..));
         Ok(is_named && self.undo_log.is_in_use(undo, log_file.key())?)
@@ -251,8 +252,8 @@ impl Remote {
         }
     }
 
-    /// A pool whose name was lost with an answer: who asks for the same gets the same, and has it
-    /// twice then where the driver counts.
+    /// A pool whose name was lost with an answer: the same request gets the same pool, which then
+    /// counts twice with a driver that counts.
     fn undo_unknown(
         &self,
         log_file: &mut LogFile,
@@ -325,8 +326,8 @@ impl Pass {
     }
 }
 
-/// What is owed and can be called, as Docker sends it: what leads out, the sandbox, the endpoint, its
-/// addresses or those of each pool and then the pool, the network.
+/// The pending calls that can be made, in Docker's order: the gateway role, the sandbox, the
+/// endpoint, its addresses or those of each pool and then the pool, the network.
 fn order(entries: &[Entry]) -> Vec<Undo> {
     let pending = entries.iter().filter(|entry| entry.pending.is_some() && !entry.is_lost());
     let mut order: Vec<&Undo> = pending.map(|entry| &entry.undo).collect();
@@ -373,7 +374,8 @@ fn note(log_file: &mut LogFile, undo: &Undo, failed: &Failed, now: Timestamp) ->
     pending.refusals = pending.refusals.saturating_add(u32::from(is_refusal(failed)));
     pending.tried = now;
     pending.error = failed.error.to_string();
-    // Who refuses the same request again holds what it gave before, and will not name it.
+    // A driver that refuses the same request again holds what it allocated before, and will not
+    // name it.
     pending.is_hopeless = matches!(undo, Undo::UnknownPool(..))
         && failed.fate == Fate::Refused
         && pending.tries >= PATIENT;
@@ -402,7 +404,7 @@ pub(super) fn is_in_the_way(entry: &Entry) -> bool {
 
 fn is_due(pending: &CleanupPending, urgency: Urgency, now: Timestamp) -> bool {
     let pause = 1_u64.checked_shl(pending.tries).unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE);
-    // A clock that was put back is no reason to wait for it.
+    // After a clock was set back there is no reason to wait for it.
     urgency == Urgency::Now
         || pending.tries == 0
         || now < pending.tried

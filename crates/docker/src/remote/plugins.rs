@@ -36,34 +36,34 @@ pub(super) struct Plugin {
     pub(super) breaker: Mutex<Breaker>,
     /// A connection to the plugin of this life.
     pub(super) idle: Mutex<Option<(Life, Idle)>>,
-    /// What it said. Locked while it is asked: others wait for the answer.
+    /// Its profile. Locked during the request: others wait for the answer.
     activated: Mutex<Option<Activated>>,
 }
 
 impl Plugins {
-    /// Those in these places. Each call has `patience` for all of it, from connecting to the
-    /// answer's last byte, repetitions included. Does no I/O.
+    /// The plugins in these places. Each whole call has `timeout`, from connecting to the answer's
+    /// last byte, repetitions included. Does no I/O.
     pub fn new(places: Places, timeout: Duration) -> Self {
         let (notes, known) = (Notes::default(), Mutex::default());
         Self { places, timeout, notes, after: After::Close, known }
     }
 
-    /// The same, with one connection for all calls to a plugin where it lets us: for a process that soon
-    /// ends. Some plugins serve nobody else meanwhile.
+    /// The same, with one connection for all calls to a plugin that allows it: for a short process.
+    /// Some plugins serve only one connection.
     #[must_use]
     pub fn keeping_connections(self) -> Self {
         Self { after: After::Keep, ..self }
     }
 
-    /// The same, with notes for other processes in `folder`, of our own, that a reboot may empty:
-    /// what plugins said of themselves, and who does not answer. It is made in the directory above it
+    /// The same, with notes for other processes in `folder`, which is Spoke's and which a reboot
+    /// may empty: the plugins' profiles, and which do not answer. The folder is made in its parent
     /// when it is needed.
     #[must_use]
     pub fn noting(self, folder: PathBuf) -> Self {
         Self { notes: Notes::at(folder), ..self }
     }
 
-    /// How a plugin is reached. Only looks, and calls nobody.
+    /// The address of a plugin. Reads files only.
     pub fn find(&self, name: &DriverName) -> Result<Installed> {
         let plugin = self.plugin(name);
         let mut found = lock(&plugin.found);
@@ -91,7 +91,7 @@ impl Plugins {
         }
         let noted = match (&*activated, &found) {
             (None, Some(installed)) => self.noted(name, installed),
-            // What this process knew is over: what others knew, too.
+            // This process's note has expired, and so have those of others.
             _ => None,
         };
         let fresh = match noted {
@@ -164,7 +164,7 @@ impl Calls for Plugins {
         let request = Request { method, body: &body, is_repeatable };
         let replied = self.exchange(driver, &request, &until)?;
         match verdict::answer(driver, call, &replied.reply) {
-            // Because we ourselves did that, and never heard of it.
+            // Because this process itself did that, and did not get the answer.
             Err(failed) if replied.was_taken && takes_away(method) && is_missing(&failed) => {
                 Ok(Answer::Done {})
             }
@@ -194,7 +194,7 @@ fn is_missing(failed: &Failed) -> bool {
     failed.fate == Fate::Refused && failed.kind() == Kind::NotFound
 }
 
-/// What it is about is gone when it is done.
+/// Whether the call removes its object.
 fn takes_away(method: Method) -> bool {
     matches!(
         method,
@@ -207,10 +207,10 @@ fn takes_away(method: Method) -> bool {
     )
 }
 
-/// By the contract, carrying these out again changes nothing. A pool is counted as often as it is
-/// requested or released; whoever gets an address or an endpoint again may be told that it is taken, by
-/// himself; and an address that was released may be somebody else's already: the undo log knows whose
-/// before it releases it again.
+/// By the contract, these calls can be repeated without effect. A pool is counted at each request
+/// and release. A repeated request for an address or an endpoint may be refused as taken, by the
+/// first one. And an address that was released may have another holder already: the undo log knows
+/// the holder before the address is released again.
 fn may_be_repeated(method: Method) -> bool {
     match method {
         Method::Activate

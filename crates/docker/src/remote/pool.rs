@@ -1,4 +1,4 @@
-//! Pools of remote IPAM drivers: what networks get, and give back.
+//! Pools of remote IPAM drivers: what networks get, and release.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use super::parameters::NetworkParameters;
 use super::undo_log::{Given, LogFile, Place, PoolAsked, Subject, Undo};
 use crate::wire::{Answer, Call, PoolGiven, Purpose, Scope, Skip};
 
-/// What an IPAM driver may say of a pool's gateway.
+/// The key of a pool's gateway in an IPAM driver's answer.
 const GATEWAY: &str = "com.docker.network.gateway";
 /// So many pools that a driver chooses are refused before its choice is.
 const MOST_REFUSED: usize = 64;
@@ -34,10 +34,10 @@ struct Terms<'a> {
 }
 
 impl Remote {
-    /// Gets a network's pools, with their gateways and auxiliary addresses, and tells what was given.
-    /// A pool of the driver's choice that overlaps with one of those in `busy` (the subnets that this
-    /// host is connected to; asked only if it matters) is refused. Where it fails on the way it gives
-    /// back what it got.
+    /// Requests a network's pools, with their gateways and auxiliary addresses, and returns them. A
+    /// pool of the driver's choice that overlaps with one of those in `busy` (the subnets that this
+    /// host is connected to; called only if it matters) is refused. After a failure it releases
+    /// what it got.
     pub fn request(&self, network: &Network, busy: Busy<'_>) -> Result<Ipam> {
         let doing = |error: Error| error.context(format!("network {}", network.name));
         self.request_all(network, busy).map_err(doing)
@@ -50,7 +50,7 @@ impl Remote {
         let terms = self.terms(network, ipam, busy)?;
         self.replay(&ipam.driver, able)?;
         let subject = Subject::Network(network.name.clone());
-        // What a dead process got is given back.
+        // What a dead process got is released.
         self.announce(&subject, |_| true)?;
         let mut log_file = self.undo_log.open(subject)?;
         let mut given = RemoteIpam { space: Some(terms.space.clone()), ..ipam.clone() };
@@ -118,7 +118,7 @@ impl Remote {
         let gateway = match (pool.gateway, gateway_of(&got)?) {
             _ if terms.skip.has(&net) => None,
             (None, Some(reported)) => {
-                // libnetwork gives it back with the others, though it never asked for it.
+                // libnetwork releases it with the others, though it never asked for it.
                 let undo = (terms.driver.clone(), key.clone(), Given::Surely(reported));
                 log_file.hold(Undo::ReleaseAddress(undo.0, undo.1, undo.2));
                 log_file.save()?;
@@ -222,14 +222,14 @@ impl Remote {
         Ok(got)
     }
 
-    /// Gives back what [`Remote::request`] got. What fails is owed; an error means that not even
-    /// that could be written down.
+    /// Releases what [`Remote::request`] got. What fails stays pending; an error means that even
+    /// that could not be recorded.
     pub fn remove_pools(&self, network: &Network) -> Result<()> {
         self.announce(&Subject::Network(network.name.clone()), Undo::is_of_ipam)
     }
 }
 
-/// What can be refused before anybody is asked.
+/// Checks a pool before any request.
 fn sound(pool: &RemotePool) -> Result<()> {
     let Some(net) = pool.net else {
         return match (pool.part, pool.gateway) {

@@ -1,4 +1,4 @@
-//! ProgramExternalConnectivity: who publishes a sandbox's ports.
+//! ProgramExternalConnectivity: publishing a sandbox's ports.
 
 use model::{Attachment, Error, Family, Result};
 
@@ -55,14 +55,14 @@ impl Remote {
         let call = Call::ProgramConnectivity(ProgramConnectivity {
             at: at(attachment, link).wire()?,
             ports: ports(attachment, link)?,
-            // Somebody else is the gateway that this one could be.
+            // Another endpoint is the gateway that this one could be.
             no_proxy_6to4: gateways.contains(&Family::V6) && !leads(Family::V6),
         });
         if log_file.holds(|held| *held == undo) {
-            // Drivers need not understand it twice: engines revoke what they program anew.
+            // Drivers need not understand it twice: engines revoke what they program again.
             self.announce_on(&mut log_file, |held| *held == undo)?;
         }
-        // One that is owed from before must not come after this.
+        // A pending call from before must not come after this.
         let is_pending = log_file.record.entries.iter().any(|entry| entry.undo == undo);
         log_file.strike(&undo);
         log_file.hold(undo.clone());

@@ -1,5 +1,5 @@
-//! IPAM drivers that forget (`RequiresRequestReplay`): another life of theirs is asked again for
-//! everything that is held, as libnetwork does when it starts.
+//! IPAM drivers that lose their state (`RequiresRequestReplay`): a new life of theirs gets all
+//! requests again, as libnetwork does when it starts.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,9 +12,9 @@ use super::undo_log::{LogFile, Place, Undo, pool_key};
 use crate::wire::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
 impl Remote {
-    /// Asks another life of the driver again for what is held, if it wants that; once for every life,
-    /// whichever process finds it. Nothing is given back because of an answer: a driver that
-    /// remembers says that what is asked for is taken.
+    /// Repeats the requests for all that is held to another life of the driver, if it wants that;
+    /// once for every life, in any process. Nothing is released because of an answer: a driver with
+    /// state answers that it is taken.
     pub(super) fn replay(&self, driver: &DriverName, able: IpamCapabilities) -> Result<()> {
         if !able.requires_replay {
             return Ok(());

@@ -9,7 +9,7 @@ use super::undo_log::{Entry, Place, Record, Subject};
 use super::{CleanupSubject, DeadEnd, PendingCleanup, Remote, Retried, Urgency};
 
 impl Remote {
-    /// What plugins are owed. Calls nobody.
+    /// The pending cleanups. Makes no call.
     pub fn pending(&self) -> Result<Vec<PendingCleanup>> {
         let mut debts = Vec::new();
         for place in [Place::Held, Place::CleanupPending] {
@@ -26,7 +26,7 @@ impl Remote {
         Ok(debts)
     }
 
-    /// Carries out what is owed. Safe beside other processes that do the same.
+    /// Carries out pending cleanups. Safe beside other processes that do the same.
     pub fn retry(&self, urgency: Urgency) -> Result<Retried> {
         let mut settled = Retried::default();
         let mut keys = self.undo_log.keys(Place::CleanupPending)?;
@@ -79,9 +79,9 @@ impl Remote {
         Ok(Retried { done, moot, left })
     }
 
-    /// Forgets every debt that no call will settle ([`PendingCleanup::dead_end`]), and tells which: whatever
-    /// plugins have because of these stays theirs. A log file that somebody works on, or that a later
-    /// Spoke wrote, is left as it is. Calls nobody.
+    /// Deletes every pending cleanup that no call will carry out ([`PendingCleanup::dead_end`]),
+    /// and returns them: what plugins hold because of these stays theirs. A log file that another
+    /// process works on, or that a later Spoke wrote, is left as it is. Makes no call.
     pub fn write_off(&self) -> Result<Vec<PendingCleanup>> {
         let mut given = Vec::new();
         for key in self.undo_log.keys(Place::CleanupPending)? {
@@ -98,7 +98,7 @@ impl Remote {
         Ok(given)
     }
 
-    /// Why no call will settle what is owed.
+    /// Why no call will carry out the pending cleanup.
     fn dead_end(&self, entry: &Entry) -> Option<DeadEnd> {
         let pending = entry.pending.as_ref()?;
         if entry.is_lost() {

@@ -1,4 +1,4 @@
-//! What a driver is told of a sandbox (`SandboxKey`): a path of the form of Docker's own, as drivers
+//! The sandbox of a driver's call (`SandboxKey`): a path of the form of Docker's own, as drivers
 //! refuse any other.
 
 use std::ffi::OsStr;
@@ -16,9 +16,9 @@ use super::undo_log::{LogFile, Undo};
 const DIGITS: usize = 12;
 
 impl Remote {
-    /// Names the namespace at `path` as Docker names sandboxes, and writes that on the endpoint's
-    /// log file: the link is there from [`make`] on until nothing on the log file says Leave any more. A path
-    /// that has such a name already, as Docker Engine's have, is its own.
+    /// Names the namespace at `path` as Docker names sandboxes, and writes the name to the
+    /// endpoint's log file. The link exists from [`make`] on until no Leave is in the log file any
+    /// more. A path that has such a name already, as Docker Engine's have, keeps it.
     pub(super) fn name_sandbox(
         &self,
         log_file: &mut LogFile,
@@ -48,8 +48,8 @@ pub(super) fn unname(log_file: &mut LogFile) {
     }
 }
 
-/// Makes the link that leads to the namespace. Fails with [`model::Kind::Conflict`] where something
-/// else than a link of ours is in its place.
+/// Makes the link to the namespace. Fails with [`model::Kind::Conflict`] where something else than
+/// a link of Spoke's is in its place.
 pub(super) fn make(link: &Path, path: &Path) -> Result<()> {
     if link == path {
         return Ok(());
@@ -61,7 +61,7 @@ pub(super) fn make(link: &Path, path: &Path) -> Result<()> {
     }
     match fs::read_link(link) {
         Ok(leads) if leads == path => Ok(()),
-        // Of an endpoint of the same identity that nobody took leave of.
+        // Of an endpoint of the same identity that got no Leave.
         Ok(_) => {
             remove(link);
             put(link, path).map_err(failed)
@@ -86,10 +86,11 @@ fn put(link: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Only a link that has a name of ours is removed, whatever a log file says.
+/// Only a link with a name of Spoke's is removed, whatever a log file says.
 fn remove(link: &Path) {
     let is_link = || fs::symlink_metadata(link).is_ok_and(|found| found.is_symlink());
     if is_name(link.file_name()) && is_link() {
+        // Another process may have removed it; one that stays leads to no namespace.
         let _ = fs::remove_file(link);
     }
 }

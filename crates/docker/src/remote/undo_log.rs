@@ -1,12 +1,13 @@
 //! The undo log: the calls that undo what plugins did, on disk before they are needed.
 //!
-//! A log file is a file for one subject, a network or an attachment, locked (flock(2)) by whoever works
-//! on it and replaced by renaming. Log files on which a call is owed are in `owed`, all others in `held`:
-//! whoever looks for debts reads nothing else. Log files that nobody can read are put into `odd`.
+//! A log file is a file for one subject, a network or an attachment, locked (flock(2)) by the
+//! process that works on it and replaced by renaming. Log files with a pending call are in `owed`,
+//! all others in `held`: a search for pending calls reads nothing else. Unreadable log files are
+//! moved to `odd`.
 //!
-//! An attachment's log file is void after a reboot, as its sandbox is gone: all of it is owed then. It
-//! is not synced; a network's is. It changes with every call, and a file that replaces another is
-//! written to the disk at once by some file systems, so what it says is appended: the last whole line
+//! An attachment's log file does not outlive a boot, as its sandbox is gone: all of it is pending
+//! then. It is not synced; a network's is. It changes with every call, and some file systems write
+//! a file that replaces another to the disk at once, so changes are appended: the last whole line
 //! counts.
 
 mod entry;
@@ -33,13 +34,13 @@ pub(super) use entry::{
 use file::{Why, decode, is_at, is_no_file, open};
 pub(super) use log_file::LogFile;
 
-/// Of what a log file says; a later one is left alone.
+/// The version of a log file's contents; a later one is left alone.
 const VERSION: u32 = 1;
-/// No log file of ours is longer: an endpoint has a dozen calls, a network a few for each pool.
+/// The largest log file: an endpoint has a dozen calls, a network a few for each pool.
 const LONGEST: u64 = 4 << 20;
 /// Most log files are shorter, in bytes: these are read in one call.
 const USUAL: usize = 4 << 10;
-/// What a killed writer left is not in anybody's work after this.
+/// After this time the file of a killed writer is no longer in use.
 const STALE: Duration = Duration::from_hours(1);
 /// More files than this in the place of one log file are left where they are.
 const MOST_ODD: u32 = 100;
@@ -61,7 +62,7 @@ pub(super) enum Place {
     CleanupPending,
 }
 
-/// What a log file is about.
+/// The subject of a log file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Subject {
@@ -69,16 +70,16 @@ pub(super) enum Subject {
     Attachment(AttachmentId, Layer),
 }
 
-/// What a log file says.
+/// The contents of a log file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     version: u32,
-    /// In which boot it was begun.
+    /// In which boot it began.
     boot: String,
     pub(super) subject: Subject,
     /// In the order in which they were written down.
     pub(super) entries: Vec<Entry>,
-    /// What Join answered.
+    /// Join's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) joined: Option<Kept>,
     /// The link by which the driver knows the sandbox.
@@ -121,7 +122,7 @@ impl Subject {
     }
 }
 
-/// What a driver calls an endpoint: 64 hexadecimal digits, as libnetwork's, and always the same for
+/// The driver's id of an endpoint: 64 hexadecimal digits, as libnetwork's, and always the same for
 /// one attachment to one network.
 pub(super) fn endpoint_id(id: &AttachmentId, network: &str) -> String {
     digest(&[&text_of(id), network])
@@ -153,7 +154,7 @@ impl UndoLog {
         Self { directory, boot, timeout }
     }
 
-    /// The subject's log file, ours until it is dropped; an empty one where there is none yet.
+    /// The subject's log file, locked until it is dropped; an empty one where there is none yet.
     pub(super) fn open(&self, subject: Subject) -> Result<LogFile> {
         match self.find(&subject.key())? {
             Some(log_file) => Ok(log_file),
@@ -161,19 +162,19 @@ impl UndoLog {
         }
     }
 
-    /// A log file by its name, ours until it is dropped.
+    /// A log file by its name, locked until it is dropped.
     pub(super) fn find(&self, key: &str) -> Result<Option<LogFile>> {
         self.lock(key, self.timeout)
     }
 
-    /// The same; fails with [`model::Kind::TryAgain`] at once where somebody else works on it.
+    /// The same; fails with [`model::Kind::TryAgain`] at once where another process works on it.
     pub(super) fn find_idle(&self, key: &str) -> Result<Option<LogFile>> {
         self.lock(key, Duration::ZERO)
     }
 
     fn lock(&self, key: &str, timeout: Duration) -> Result<Option<LogFile>> {
         let until = Instant::now() + timeout;
-        // A log file that is moved in between is found in the second look.
+        // A log file that is moved in between is found in the second round.
         for place in [Place::ALL, Place::ALL].concat() {
             let path = self.path(place, key);
             loop {
@@ -201,7 +202,7 @@ impl UndoLog {
         Ok(None)
     }
 
-    /// What a log file says, whoever works on it.
+    /// The contents of a log file, also of one that another process works on.
     pub(super) fn peek(&self, key: &str) -> Result<Option<Record>> {
         for place in [Place::ALL, Place::ALL].concat() {
             let path = self.path(place, key);
@@ -229,6 +230,7 @@ impl UndoLog {
     fn put_aside(&self, path: &Path) {
         let Some(name) = path.file_name() else { return };
         let odd = self.directory.join("odd");
+        // The rename below fails without it.
         let _ = make(&odd);
         let names = (1..=MOST_ODD).map(|number| match number {
             1 => name.to_owned(),
@@ -286,8 +288,8 @@ impl UndoLog {
         Ok(names)
     }
 
-    /// What every log file in a part of the undo log says, apart from those that are gone by then or that
-    /// cannot be read.
+    /// The contents of every log file in a part of the undo log, apart from those that are gone by
+    /// then or that cannot be read.
     pub(super) fn records(&self, place: Place) -> Result<Vec<(String, Record)>> {
         let mut records = Vec::new();
         for key in self.keys(place)? {
@@ -298,7 +300,7 @@ impl UndoLog {
         Ok(records)
     }
 
-    /// The addresses of a pool whose release is owed.
+    /// The addresses of a pool whose release is pending.
     pub(super) fn releasing(&self, driver: &DriverName, pool: &str) -> Result<BTreeSet<IpAddr>> {
         let records = self.records(Place::CleanupPending)?;
         let entries = records.iter().flat_map(|(_, record)| &record.entries);
@@ -306,7 +308,7 @@ impl UndoLog {
         Ok(pending.filter_map(|entry| entry.undo.address_in(driver, pool)).collect())
     }
 
-    /// Whether a log file other than `but` holds what the call would give back, and is still in use.
+    /// Whether a log file other than `but` holds what the call would release, and is still in use.
     pub(super) fn is_in_use(&self, undo: &Undo, but: &str) -> Result<bool> {
         for place in Place::ALL {
             for (key, record) in self.records(place)? {
@@ -321,7 +323,7 @@ impl UndoLog {
         Ok(false)
     }
 
-    /// Forgets what could not be read.
+    /// Deletes what could not be read.
     pub(super) fn forget_odd(&self, name: &str) -> Result<()> {
         let path = self.directory.join("odd").join(name);
         let removed = fs::remove_file(&path).or_else(|error| match is_no_file(&error) {
@@ -345,6 +347,7 @@ impl UndoLog {
                 let age = entry.metadata().and_then(|found| found.modified());
                 let age = age.ok().and_then(|since| since.elapsed().ok());
                 if is_draft && age.is_some_and(|age| age > STALE) {
+                    // Another process may have removed it; the next one tries again.
                     let _ = fs::remove_file(entry.path());
                 }
             }

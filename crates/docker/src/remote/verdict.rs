@@ -1,4 +1,4 @@
-//! What a plugin's reply means for the call: done, refused, unknown.
+//! The meaning of a plugin's reply for the call: done, refused, unknown.
 
 use model::{DriverName, Error, Kind};
 
@@ -133,7 +133,7 @@ const UNKNOWN: [&str; 14] = [
     "not allocated",
     "not in use",
 ];
-/// What the driver did not find is whom it asks itself: what it holds for us is still there.
+/// The driver did not find a server of its own: what it holds for Spoke is still there.
 const TROUBLE: [&str; 7] = [
     "no such host",
     "dial ",

@@ -8,8 +8,8 @@ use tokio::time::timeout;
 use super::Shared;
 use crate::wire::LONGEST_BODY;
 
-/// Longer bodies, and those that do not tell their length, are read a few at a time, so that
-/// many slow peers cannot fill the memory.
+/// Longer bodies, and those without a length, are read a few at a time, so that many slow peers
+/// cannot fill the memory.
 const SMALL: u64 = 64 << 10;
 /// As much of a body that is too long is still read and thrown away, so that a peer that sends
 /// before it listens comes to read why it is refused.

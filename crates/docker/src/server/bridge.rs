@@ -23,8 +23,8 @@ struct Task {
     kept: Kept,
 }
 
-/// What keeps a request until all who hold it are through with it: who works on it, and who sends
-/// the answer.
+/// Keeps a request until both its users are done with it: the thread that works on it, and the task
+/// that sends the answer.
 pub(super) type Kept = Option<Arc<Flight>>;
 
 /// Answers a request; that never fails. The request is to be kept until the answer is sent.
@@ -47,7 +47,8 @@ pub(super) async fn respond(
     (reply.into_response(&shared.plugin.manner()), kept)
 }
 
-/// Gives back what a dead life was about to give back, before anybody else can have it.
+/// Carries out the releases that an earlier process was about to do, before the addresses can get
+/// another holder.
 pub(super) fn settle(shared: &Shared) {
     let carry_out = |method, body: &[u8]| match wire::decode(method, body) {
         Ok(Request::Do(call)) => {
@@ -79,7 +80,7 @@ async fn take(
     let arriving = keep(shared, method);
     let body = body::read(shared, request.into_body()).await;
     let body = body.map_err(|unread| given_up(method, unread))?;
-    // What has no body is known already, if it is a repetition.
+    // A repetition has no body, but the body is known already.
     let arrived = arriving.filter(|_| !body.is_empty());
     let (body, kept) = match recall(shared, method, &body).await {
         Some(Recalled::Body(body, flight)) => (body, Some(flight)),
@@ -101,7 +102,7 @@ async fn take(
     }
 }
 
-/// What is repeated, if the request has lost its body.
+/// The repeated request, if it has lost its body.
 async fn recall(shared: &Shared, method: Method, body: &[u8]) -> Option<Recalled> {
     let in_flight = shared.in_flight.as_ref()?;
     if !body.is_empty() || !in_flight.may_recall(method) {
@@ -142,8 +143,8 @@ fn given_up(method: Method, unread: Unread) -> Reply {
     Reply::given_up(status, format!("{}: {why}", method.name()))
 }
 
-/// The bridge: carries the call out on a thread of its own, when it is its turn. From then on
-/// nothing that happens to the connection ends it.
+/// The bridge: carries the call out on a thread of its own, in its turn. From then on the end of
+/// the connection does not end the call.
 async fn work(shared: &Arc<Shared>, began: Instant, task: Task) -> Reply {
     let Task { method, call, kept } = task;
     let turn = Arc::clone(&shared.calls).acquire_owned();

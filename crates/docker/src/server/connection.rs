@@ -23,8 +23,8 @@ const RECOVERY: Duration = Duration::from_millis(100);
 /// For telling a peer that it cannot be served.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Accepts connections for ever. While there are too many, further ones wait where the kernel
-/// keeps them, and are refused when that has lasted too long; who has said nothing yet gives way.
+/// Accepts connections for ever. Beyond the limit further ones wait in the kernel's queue, and are
+/// refused when that lasts too long; a connection without a request is closed for them.
 pub(super) async fn accept_all(shared: Arc<Shared>, listener: Bound) {
     let mut crowded = false;
     loop {
@@ -68,7 +68,7 @@ async fn admit(shared: &Arc<Shared>, accepted: Accepted, wait: Duration) -> bool
                 Accepted::Tls(stream, tls) => converse_secretly(shared, (stream, pace), tls).await,
             }
         };
-        // What it has said by now is heard first.
+        // Data that has arrived is read first.
         tokio::select! {
             biased;
             () = conversation => {}
@@ -80,7 +80,7 @@ async fn admit(shared: &Arc<Shared>, accepted: Accepted, wait: Duration) -> bool
 
 async fn refuse(accepted: Accepted) {
     let send_refusal = async |stream: &mut (dyn AsyncWrite + Send + Unpin)| {
-        // Whether the peer hears it is up to the peer.
+        // The peer may not read it.
         let _ = timeout(REFUSAL_TIMEOUT, stream.write_all(reply::CROWDED.as_bytes())).await;
     };
     match accepted {

@@ -1,20 +1,20 @@
 //! Requests that are being carried out, kept where they outlive this process.
 //!
 //! An engine that loses the connection repeats its call, for up to 15 s, with an empty body: its own
-//! was read (moby `pkg/plugins/client.go`). The life after the one that was killed knows the body,
-//! and carries the call out. That is only done where nothing can be confused: one request was in
-//! flight when the process ended, and one is repeated. Of all others a mark stays, without a body, for as
-//! long as they are repeated: whichever life loses a call of the same method meanwhile, its repetition
-//! could be one of theirs.
+//! was read (moby `pkg/plugins/client.go`). The process after a killed one knows the body, and
+//! carries the call out. That is only done where nothing can be confused: one request was in flight
+//! when the process ended, and one is repeated. Of all others a mark stays, without a body, for as
+//! long as they are repeated: if any process loses a call of the same method meanwhile, a repetition
+//! could be that of either.
 //!
 //! Calls name their object and can be repeated, with three exceptions:
-//! - RequestPool, RequestAddress: what the dead life took and did not tell stays taken until the
-//!   reconciler finds that nobody uses it. Where the same was asked for by name the repetition is
-//!   refused, as it is taken.
-//! - ReleaseAddress: by the time it is repeated the address may be another's. It is carried out
-//!   before the first call is answered; the repetition is told of it.
-//! - ReleasePool: to count down twice would take the subnet from whoever shares it. It is not
-//!   repeated; the reconciler sees to it.
+//! - RequestPool, RequestAddress: what the dead process allocated without an answer stays allocated
+//!   until the reconciler finds that it is unused. Where the same was requested by name the
+//!   repetition is refused, as it is taken.
+//! - ReleaseAddress: by the time it is repeated the address may have another holder. It is carried
+//!   out before the first call is answered; the repetition gets that result.
+//! - ReleasePool: a second release would take the subnet from others that share it. It is not
+//!   repeated; the reconciler frees what is unused.
 
 mod slot;
 
@@ -81,7 +81,7 @@ pub(super) struct Flight {
     slot: Option<Slot>,
 }
 
-/// What a call without a body is.
+/// The meaning of a call without a body.
 pub(super) enum Recalled {
     /// A request with this body, which is in flight again.
     Body(Vec<u8>, Flight),
@@ -90,8 +90,8 @@ pub(super) enum Recalled {
 }
 
 impl InFlight {
-    /// Those in `directory`, which is made if it is missing and must be ours; `since_boot` is now.
-    /// What the process before this one had in flight may be repeated.
+    /// The slots in `directory`, which is made if it is missing and must be Spoke's; `since_boot`
+    /// is now. The requests of the previous process may be repeated.
     pub fn open(directory: &Path, since_boot: Duration) -> Result<Self> {
         let doing = || format!("opening {}", directory.display());
         DirBuilder::new()
@@ -210,8 +210,8 @@ impl InFlight {
 }
 
 impl Flight {
-    /// Keeps the body of a request that came without one so far. It stays in its slot: one call never
-    /// looks like two to the life after this one.
+    /// Keeps the body of a request that came without one so far. It stays in its slot, so that one
+    /// call never looks like two to the next process.
     pub(super) fn arrived(&mut self, method: Method, body: &[u8]) -> io::Result<()> {
         self.slot.as_mut().map_or(Ok(()), |slot| slot.write(method, body, 0))
     }
@@ -246,9 +246,9 @@ fn find(directory: &OwnedFd, owner: u32, now: u64) -> io::Result<(Vec<Slot>, Vec
     Ok((free, lost))
 }
 
-/// What may be repeated of what was found, with marks of what can be confused, and the slots of all
-/// else. Nothing may be repeated where the last life had several in flight, and nothing of a method of
-/// which several were lost, in whichever lives.
+/// The calls that may be repeated, with marks of those that can be confused, and the slots of all
+/// others. None may be repeated where the last process had several in flight, and none of a method
+/// of which several were lost, in any processes.
 fn lost(found: Vec<(Kept, Slot)>, now: u64) -> io::Result<(Vec<Lost>, Vec<Slot>)> {
     let longest = u64::try_from(REPEATED.as_millis()).unwrap_or(u64::MAX);
     let is_fresh = |kept: &Kept| kept.lost == 0;

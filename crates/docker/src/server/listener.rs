@@ -1,4 +1,4 @@
-//! Sockets that somebody else opened: the binary, or systemd.
+//! Sockets that the binary or systemd opened.
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -11,9 +11,9 @@ use super::Tls;
 /// Where engines connect to.
 #[derive(Debug)]
 pub enum Listener {
-    /// A unix socket. Who may connect is a matter of its file's mode.
+    /// A unix socket. The file's mode decides which clients may connect.
     Unix(UnixListener),
-    /// TCP without protection: whoever connects is obeyed.
+    /// TCP without protection: every client is obeyed.
     Tcp(TcpListener),
     /// TCP with certificates on both sides.
     Tls(TcpListener, Tls),

@@ -1,5 +1,5 @@
-//! Who has a place among the connections. Where there is none left, whoever has said nothing for longest
-//! gives way: engines speak at once when they have connected.
+//! The places of connections. Where none is free, the connection that has been silent the longest
+//! is closed: engines send their request at once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use super::pace::Pace;
 /// How soon another one gives way, where the one that was asked to has begun to speak.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// The places, and who has them.
+/// The places, and the connections that have them.
 pub(super) struct Places {
     free: Arc<Semaphore>,
     held: Arc<Mutex<Held>>,
@@ -45,7 +45,7 @@ impl Places {
         Self { free: Arc::new(Semaphore::new(most)), held: Arc::default() }
     }
 
-    /// A place, within `patience`; and whether somebody gave way.
+    /// A place, within `timeout`; and whether another connection was closed for it.
     pub(super) async fn take(&self, timeout: Duration) -> (Option<Place>, bool) {
         let deadline = Instant::now() + timeout;
         if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {

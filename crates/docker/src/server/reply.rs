@@ -9,14 +9,14 @@ use model::Error;
 use super::{Manner, Outcome};
 use crate::wire::{Answer, Failure};
 
-/// For connections that nobody has time for.
+/// For connections that cannot be served.
 pub(super) const CROWDED: &str = "HTTP/1.1 503 Service Unavailable\r\n\
     content-type: application/vnd.docker.plugins.v1.2+json\r\n\
     connection: close\r\n\
     content-length: 81\r\n\r\n\
     {\"Err\":\"there are too many connections\",\"Error\":\"there are too many connections\"}";
 
-/// What is sent, and what is said about it.
+/// The answer, and its description for the log.
 #[derive(Debug)]
 pub(super) struct Reply {
     pub(super) outcome: Outcome,

@@ -13,18 +13,19 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::TlsAcceptor;
 
-/// What the certificates are made of, as PEM texts.
+/// The certificates, as PEM texts.
 #[derive(Clone)]
 pub struct Pem {
-    /// Ours, and what leads from it to an authority that the engine trusts.
+    /// Spoke's certificate, and the chain to an authority that the engine trusts.
     pub certificates: Vec<u8>,
-    /// Ours (PKCS #8, PKCS #1 or SEC 1).
+    /// Its key (PKCS #8, PKCS #1 or SEC 1).
     pub key: Vec<u8>,
     /// The authorities that may certify an engine.
     pub client_authorities: Vec<u8>,
 }
 
-/// A listener's side of TLS 1.2 and 1.3. Peers without a certificate of ours are refused.
+/// A listener's side of TLS 1.2 and 1.3. Peers without a certificate of the configured authority
+/// are refused.
 #[derive(Clone)]
 pub struct Tls(Arc<ServerConfig>);
 

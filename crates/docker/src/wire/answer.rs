@@ -14,7 +14,7 @@ use super::{Method, PoolKey, SpaceName};
 pub use profile::Manifest;
 pub use read::{Rest, Unusable, failure, readable};
 
-/// What a working call answers.
+/// The answer of a successful call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Answer {
@@ -24,7 +24,7 @@ pub enum Answer {
     Skip(Skip),
     /// AllocateNetwork.
     Allocated {
-        /// Handed to CreateNetwork on every node.
+        /// Passed to CreateNetwork on every node.
         #[serde(rename = "Options")]
         options: BTreeMap<String, String>,
     },
@@ -66,7 +66,7 @@ pub struct Skip {
     pub ipv6: bool,
 }
 
-/// What CreateEndpoint adds to the request's interface.
+/// The properties that CreateEndpoint adds to the request's interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EndpointGiven {
     /// IPv4, with its prefix length.
@@ -80,10 +80,10 @@ pub struct EndpointGiven {
     pub mac: Option<Mac>,
 }
 
-/// What Join answers.
+/// The answer of Join.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Joined {
-    /// What the engine is to move into the sandbox; nothing if we put it there (28.0).
+    /// The interface that the engine moves into the sandbox; `None` if it exists already (28.0).
     #[serde(rename = "InterfaceName", skip_serializing_if = "Option::is_none")]
     pub interface: Option<Moved>,
     /// The sandbox's default route. Without one the engine connects it to `docker_gwbridge`.
@@ -104,10 +104,10 @@ pub struct Joined {
 /// An interface that the engine moves and renames.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Moved {
-    /// What it is called in the engine's namespace.
+    /// Its name in the engine's namespace.
     #[serde(rename = "SrcName")]
     pub from: IfName,
-    /// What it will be called, before a number that the engine chooses.
+    /// The prefix of its name in the sandbox, before a number that the engine chooses.
     #[serde(rename = "DstPrefix")]
     pub prefix: String,
 }
@@ -139,10 +139,10 @@ impl Serialize for StaticRoute {
     }
 }
 
-/// What RequestPool answers.
+/// The answer of RequestPool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PoolGiven {
-    /// What later calls call it.
+    /// Its id for later calls.
     #[serde(rename = "PoolID", serialize_with = "display")]
     pub key: PoolKey,
     /// Which addresses.
@@ -164,9 +164,9 @@ pub(super) const IPAM_DRIVER: &str = "IpamDriver";
 pub enum Question {
     /// Which protocols it speaks.
     Activate,
-    /// What its network driver can do.
+    /// The capabilities of its network driver.
     NetworkCapabilities,
-    /// What its IPAM driver needs.
+    /// The requirements of its IPAM driver.
     IpamCapabilities,
     /// Which address spaces its IPAM driver uses by default.
     AddressSpaces,
@@ -184,24 +184,24 @@ impl Question {
     }
 }
 
-/// What a plugin says about itself. It is the same for its whole life: engines ask once.
+/// A plugin's profile. It is the same for its whole life: engines ask once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// What its network driver can do; none if it is no network driver.
+    /// The capabilities of its network driver; `None` if it is no network driver.
     pub network: Option<NetworkCapabilities>,
-    /// What its IPAM driver needs; none if it is no IPAM driver.
+    /// The requirements of its IPAM driver; `None` if it is no IPAM driver.
     pub ipam: Option<IpamCapabilities>,
     /// Which address spaces its IPAM driver uses by default; none if it names none.
     pub spaces: Option<AddressSpaces>,
 }
 
-/// What a network driver can do.
+/// The capabilities of a network driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NetworkCapabilities {
-    /// For whom it allocates.
+    /// The scope of its allocations.
     #[serde(rename = "Scope")]
     pub scope: Scope,
-    /// Whom it connects.
+    /// The scope of its connectivity.
     #[serde(rename = "ConnectivityScope")]
     pub connectivity: Scope,
     /// It is to be asked by GwAllocCheck which gateways it needs.
@@ -219,14 +219,14 @@ pub enum Scope {
     Global,
 }
 
-/// What an IPAM driver needs.
+/// The requirements of an IPAM driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct IpamCapabilities {
     /// The interface's hardware address with every request for an endpoint.
     #[serde(rename = "RequiresMACAddress")]
     pub requires_mac: bool,
-    /// Every pool and address again when the engine starts. A trap for drivers that remember:
-    /// they cannot tell a repetition from a new request.
+    /// Every pool and address again when the engine starts. This harms drivers that store their
+    /// state: they cannot distinguish a repetition from a new request.
     #[serde(rename = "RequiresRequestReplay")]
     pub requires_replay: bool,
 }

@@ -47,12 +47,12 @@ id!(
     EndpointId, identifier
 );
 id!(
-    /// What the IPAM driver called a pool when it was requested: printable, at most 512 bytes.
+    /// The IPAM driver's id of the pool: printable, at most 512 bytes.
     PoolKey, printable
 );
 id!(
-    /// The name of an address space, as the IPAM driver told it or the user wrote it: printable,
-    /// at most 512 bytes.
+    /// The name of an address space, from the IPAM driver or the user: printable, at most 512
+    /// bytes.
     SpaceName, printable
 );
 

@@ -24,7 +24,7 @@ pub struct RequestPool {
     pub pool: Option<IpNet>,
     /// The part of them that containers get.
     pub sub: Option<IpNet>,
-    /// Everything that was said with `--ipam-opt`.
+    /// All options of `--ipam-opt`.
     pub options: BTreeMap<String, String>,
     /// The driver is to choose an IPv6 pool.
     pub v6: bool,
@@ -37,26 +37,26 @@ pub struct RequestAddress {
     pub pool: PoolKey,
     /// Which one; the driver's choice where none is given.
     pub address: Option<IpAddr>,
-    /// What for.
+    /// The purpose.
     pub purpose: Purpose,
     /// The hardware address of the interface that will have it: always there for an endpoint if
     /// the driver says that it requires it.
     pub mac: Option<Mac>,
     /// The container's name (29.0).
     pub endpoint: Option<OwnerName>,
-    /// The next after the last that was handed out is wanted, not the lowest (swarm).
+    /// The next after the last that was allocated is wanted, not the lowest (swarm).
     pub serial: bool,
 }
 
-/// What an address is requested for.
+/// The purpose of a requested address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The network's gateway.
     Gateway,
     /// An endpoint.
     Endpoint,
-    /// The engine sent no options: an auxiliary address, or one that it remembers from an earlier
-    /// life. It is not for an endpoint of ours as long as we require hardware addresses.
+    /// The engine sent no options: an auxiliary address, or one that it has from an earlier life.
+    /// It is not for an endpoint of Spoke's as long as hardware addresses are required.
     Auxiliary,
 }
 

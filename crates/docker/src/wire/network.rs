@@ -20,9 +20,9 @@ pub(super) const NODE: u64 = 1;
 /// CreateNetwork. It comes once in a network's life, not again when anything restarts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateNetwork {
-    /// Whose id.
+    /// The network's id.
     pub id: NetworkId,
-    /// What it was created with.
+    /// The options with which it was created.
     pub options: NetworkOptions,
     /// Its IPv4 subnets.
     pub ipv4: Vec<Subnet>,
@@ -46,9 +46,9 @@ pub struct Subnet {
 /// AllocateNetwork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllocateNetwork {
-    /// Whose id.
+    /// The network's id.
     pub id: NetworkId,
-    /// Everything that was said with `-o`.
+    /// All options of `-o`.
     pub options: BTreeMap<String, String>,
     /// Its IPv4 subnets.
     pub ipv4: Vec<Subnet>,
@@ -70,9 +70,9 @@ pub struct EndpointRef {
 pub struct CreateEndpoint {
     /// Which one.
     pub at: EndpointRef,
-    /// What the engine has decided; the answer may only add to it.
+    /// The engine's decisions; the answer may only add to them.
     pub interface: Interface,
-    /// What it was created with.
+    /// The options with which it was created.
     pub options: EndpointOptions,
 }
 
@@ -104,10 +104,10 @@ pub struct Join {
 pub struct ProgramConnectivity {
     /// Which endpoint.
     pub at: EndpointRef,
-    /// What is to be published.
+    /// The ports to publish.
     pub ports: Ports,
-    /// Another endpoint is the sandbox's IPv6 gateway: the host's IPv6 addresses are not to lead
-    /// to this one's IPv4 address (28.0).
+    /// Another endpoint is the sandbox's IPv6 gateway: the host's IPv6 addresses must not lead to
+    /// this one's IPv4 address (28.0).
     pub no_proxy_6to4: bool,
 }
 

@@ -16,7 +16,7 @@ const MOST_OPTIONS: usize = 4096;
 /// As much of a refused value is repeated in the error, in characters.
 const SHOWN: usize = 80;
 
-/// An object and where it stands in the body; null and absent objects are empty ones.
+/// An object and its place in the body; null and absent objects are empty ones.
 pub(crate) struct Object<'a> {
     place: String,
     fields: Option<&'a Map<String, Value>>,
@@ -182,7 +182,7 @@ pub(crate) fn text_of<'a>(place: &str, value: &'a Value) -> Result<&'a str, Refu
     }
 }
 
-/// What `text` means; the error names the place and the text.
+/// The value of `text`; the error names the place and the text.
 pub(crate) fn parse<T: FromStr<Err: Display>>(place: &str, text: &str) -> Parsed<T> {
     text.parse().map_err(|why| Error::invalid(format!("{place}: {}: {why}", quoted(text))))
 }

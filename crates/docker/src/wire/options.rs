@@ -26,10 +26,10 @@ pub(super) const SYSCTLS: &str = "com.docker.network.endpoint.sysctls";
 
 const MOST_SERVERS: usize = 256;
 
-/// What a network was created with.
+/// The options with which a network was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkOptions {
-    /// Everything that was said with `-o`, and the daemon's defaults for the driver.
+    /// All options of `-o`, and the daemon's defaults for the driver.
     pub generic: BTreeMap<String, String>,
     /// Whether it has IPv4; known since 28.0, and before that it always had.
     pub ipv4: Option<bool>,
@@ -50,7 +50,7 @@ impl NetworkOptions {
     }
 }
 
-/// What an endpoint was created with.
+/// The options with which an endpoint was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndpointOptions {
     /// Offered and published ports. Empty for internal networks; up to 28 also where another
@@ -170,8 +170,9 @@ mod tests {
         let setting = read("net.ipv4.conf.ifname.log_martians=1").unwrap();
         let expected = Sysctl { path: "net/ipv4/conf/web0/log_martians".into(), value: "1".into() };
         assert_eq!(setting.of(&"web0".parse().unwrap()), expected);
-        for other in ["net.ipv4.ip_forward=0", "kernel.IFNAME=1", "net.IFNAME", "net./IFNAME.x=1"] {
-            assert!(read(other).is_err(), "{other}");
+        for other in ["net.ipv4.ip_forward=0", "kernel.IFNAME=1", "net./IFNAME.x=1"] {
+            assert_eq!(read(other), Err("names no parameter net.….IFNAME.…"), "{other}");
         }
+        assert_eq!(read("net.IFNAME"), Err("is not name=value"));
     }
 }

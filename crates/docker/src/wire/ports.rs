@@ -1,4 +1,4 @@
-//! What a container offers, and what of it is published.
+//! The exposed and published ports of a container.
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -19,10 +19,10 @@ pub(super) const PORT_MAP: &str = "com.docker.network.portmap";
 /// The ports in the options of CreateEndpoint, Join and ProgramExternalConnectivity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
-    /// What the image or the user says that the container listens on. In CreateEndpoint 29 names
-    /// only what is published.
+    /// The ports that the image or the user exposes. In CreateEndpoint 29 has only the published
+    /// ones.
     pub exposed: Vec<Exposed>,
-    /// What is to be published.
+    /// The ports to publish.
     pub bindings: Vec<PortBinding>,
 }
 
@@ -50,7 +50,7 @@ pub struct PortBinding {
     pub host_ports: HostPorts,
 }
 
-/// Which port of the host leads to the container's.
+/// The ports of the host that lead to the container's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPorts {
     /// Any free one; our choice.

@@ -26,7 +26,7 @@ impl Engine<'_> {
                 if was_reserved(&read.value) {
                     return Ok(read);
                 }
-                // What a dead process began to make or to remove is none.
+                // One that a dead process was creating or removing does not count.
                 let _turn = self.host.turn(id);
                 self.detach_record(read, Meaning::Classified)?;
                 continue;
@@ -66,8 +66,9 @@ impl Engine<'_> {
         Ok(here.chain(kept).find(is_it).map(|record| record.id))
     }
 
-    /// What users keep apart from sandboxes, on one network or on all: as it is when it is in none. What is
-    /// damaged is told apart ([`crate::port::Store::damaged`]).
+    /// The endpoints that users keep apart from sandboxes, on one network or on all, in the state
+    /// of one that is in no sandbox. Damaged records are reported elsewhere
+    /// ([`crate::port::Store::damaged`]).
     pub fn kept_endpoints(&self, network: Option<&NetworkName>) -> Result<Vec<Attachment>> {
         let prefix = network.map_or(Prefix::Endpoints, |name| Prefix::EndpointsOf(name.clone()));
         let found = self.store.list(&prefix)?.into_iter();
@@ -79,8 +80,8 @@ impl Engine<'_> {
             .collect())
     }
 
-    /// Makes again what a reboot took of endpoints, on one network or on all. What is there stays as it is.
-    /// Goes on after an error and reports them all.
+    /// Makes again what a reboot took of endpoints, on one network or on all. What exists stays as
+    /// it is. An error does not end the work; all errors are reported.
     pub fn revive_endpoints(&self, network: Option<&NetworkName>) -> Result<()> {
         let mut failures = Vec::new();
         for kept in self.kept_endpoints(network)? {
@@ -102,7 +103,7 @@ impl Engine<'_> {
         let is_filled = is_filled(&request);
         let mut begun = kept.value.clone();
         if is_filled {
-            // What is made of it now goes without it, until it is complete.
+            // Until it is complete, the attachment is undone if this process dies.
             begun.phase = Phase::Attaching { by: self.host.me() };
             begun.kept = false;
         }
@@ -120,7 +121,7 @@ impl Engine<'_> {
                 Some(read) => Err(held(&read.value)),
                 None => Err(Error::try_again(format!("address {address} was just given back"))),
             },
-            // Somebody else made it, or removes it.
+            // Another process made it, or removes it.
             Outcome::Lost(_) => Ok(()),
         }
     }
@@ -142,7 +143,7 @@ impl Engine<'_> {
     }
 }
 
-/// What asks for an endpoint once more.
+/// The request that creates an endpoint again.
 fn again(kept: &Attachment, network: Network) -> Request {
     Request {
         network,

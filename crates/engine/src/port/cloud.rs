@@ -1,8 +1,8 @@
 //! The port to a cloud that owns networks, subnets and addresses itself.
 //!
-//! An attachment on a cloud's network goes through [`super::Driver`] as every other one does. What is
-//! here is what a runtime asks for before there is an attachment, or beside it, where the cloud and not
-//! the book answers (libnetwork's IPAM driver and networks; kuryr-libnetwork).
+//! An attachment on a cloud's network goes through [`super::Driver`] as every other one does. What
+//! is here is what a runtime asks for before there is an attachment, or beside it, where the cloud
+//! and not the store answers (libnetwork's IPAM driver and networks; kuryr-libnetwork).
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use model::{
     AliasId, Attachment, Family, IpNet, Mac, Network, Protocol, ResourceId, ResourceRef, Result,
 };
 
-/// Which addresses a runtime wants to hand out.
+/// Which addresses a runtime wants to allocate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSpec {
     /// The subnet; one of the cloud's default pool where none is named.
@@ -25,7 +25,7 @@ pub struct PoolSpec {
     pub subnet: Option<ResourceRef>,
     /// An existing subnet pool.
     pub pool: Option<ResourceRef>,
-    /// An existing network, whose subnets may be what is meant.
+    /// An existing network, one of whose subnets may be the requested one.
     pub network: Option<ResourceRef>,
     /// The address scope of a pool that is made.
     pub address_scope: Option<ResourceRef>,
@@ -33,21 +33,21 @@ pub struct PoolSpec {
     pub shared: Option<bool>,
 }
 
-/// A pool that was handed out.
+/// A pool that was allocated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudPool {
-    /// What later calls call it.
+    /// Its id for later calls.
     pub id: ResourceId,
     /// Its addresses.
     pub net: IpNet,
 }
 
-/// What an address is for.
+/// The use of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressUse {
     /// The network's gateway.
     Gateway,
-    /// A device outside of any container: never handed out.
+    /// A device outside of any container: never allocated.
     Auxiliary,
     /// A container.
     Container,
@@ -62,7 +62,7 @@ pub struct AddressSpec {
     pub address: Option<IpAddr>,
     /// The hardware address of the interface that will have it, where it is known.
     pub mac: Option<Mac>,
-    /// What it is for.
+    /// The use of the address.
     pub purpose: AddressUse,
 }
 
@@ -73,7 +73,7 @@ pub struct SubnetPlan {
     pub net: IpNet,
     /// Its gateway.
     pub gateway: Option<IpAddr>,
-    /// Addresses that nobody gets.
+    /// Addresses that are never allocated.
     pub auxiliary: Vec<IpAddr>,
     /// An existing subnet.
     pub subnet: Option<ResourceRef>,
@@ -84,7 +84,7 @@ pub struct SubnetPlan {
 /// A network that a runtime creates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudNetwork {
-    /// What the runtime calls it.
+    /// The runtime's id.
     pub id: AliasId,
     /// An existing network of the cloud.
     pub existing: Option<ResourceRef>,
@@ -92,10 +92,10 @@ pub struct CloudNetwork {
     pub shared: Option<bool>,
     /// Its subnets, at most one of a family.
     pub subnets: Vec<SubnetPlan>,
-    /// Whether addresses are handed out by the runtime's own IPAM, and not by
+    /// Whether addresses are allocated by the runtime's own IPAM, and not by
     /// [`Cloud::request_address`].
     pub foreign_addresses: bool,
-    /// What is asked of the ports of its containers.
+    /// The requested properties of its containers' ports.
     pub ports: model::PortSpec,
 }
 
@@ -112,14 +112,14 @@ pub struct ExposedPort {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus(pub String);
 
-/// What the book says of attachments, read when it is needed: whoever is in it has his port.
+/// The store's attachments, read on demand. An attachment in them has its port.
 pub type Records<'a> = dyn Fn() -> Result<Vec<Attachment>> + 'a;
 
-/// What stands behind a plugin whose networks are a cloud's. Calls come on several threads at once.
-/// Every method may be repeated after a failure, also after a failure of which nobody knows what it
-/// did; none deletes or unbinds what somebody else made.
+/// The back end of a plugin whose networks are a cloud's. Calls come on several threads at once.
+/// Every method may be repeated after a failure, also where the effect of the failed call is
+/// unknown. None deletes or unbinds what others made.
 pub trait Cloud {
-    /// Hands out a pool.
+    /// Allocates a pool.
     fn request_pool(&self, spec: &PoolSpec) -> Result<CloudPool>;
 
     /// Takes one use of a pool back; what this host made goes with its last use, on whatever host
@@ -127,13 +127,13 @@ pub trait Cloud {
     /// that is not there is no error.
     fn release_pool(&self, pool: &ResourceId, records: &Records<'_>) -> Result<()>;
 
-    /// Hands out an address, with the prefix length of its subnet. Fails with
-    /// [`model::Kind::Conflict`], naming who has it, where an exact one is taken.
+    /// Allocates an address, with the prefix length of its subnet. Fails with
+    /// [`model::Kind::Conflict`], naming the holder, where an exact one is taken.
     fn request_address(&self, spec: &AddressSpec) -> Result<IpNet>;
 
-    /// Takes an address back: the port that was made for it goes. One that is not handed out, or is
-    /// somebody else's, is no error and stays. Fails with [`model::Kind::Conflict`] where an
-    /// attachment has it.
+    /// Releases an address; the port that was made for it is deleted. An address that is not
+    /// allocated, or that has another owner, is no error and stays. Fails with
+    /// [`model::Kind::Conflict`] where an attachment has it.
     fn release_address(
         &self,
         pool: &ResourceId,
@@ -141,21 +141,22 @@ pub trait Cloud {
         records: &Records<'_>,
     ) -> Result<()>;
 
-    /// Makes a network, or joins one, and tells the template of its attachments. Repeating it is no
-    /// error.
+    /// Creates a network, or joins one, and returns the template of its attachments. Repeating it
+    /// is no error.
     fn create_network(&self, network: &CloudNetwork) -> Result<Network>;
 
-    /// The runtime is told of the network, or the book is: from now on it goes only by
-    /// [`Cloud::delete_network`]. Until then what is left of it after a failure goes by itself.
+    /// Called when the runtime or the store has the network. From now on only
+    /// [`Cloud::delete_network`] removes it. Until then what a failure leaves is removed
+    /// automatically.
     fn settle_network(&self, id: &AliasId);
 
-    /// Gives a network up: what was made for it goes, unless others use it. One that is not known
-    /// is no error. Fails with [`model::Kind::Conflict`], before anything goes, where somebody has a
-    /// port of it.
+    /// Releases a network: what was made for it is deleted, unless others use it. An unknown
+    /// network is no error. Fails with [`model::Kind::Conflict`], before anything is deleted, where
+    /// a port of it is in use.
     fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()>;
 
-    /// The networks that were given up and that the cloud did not let go, for another reason than
-    /// that somebody uses them. Whoever gave them up does not ask again.
+    /// The networks that were released and that the cloud did not delete, for another reason than
+    /// that they are in use. Their callers do not ask again.
     fn given_up(&self) -> Result<Vec<AliasId>>;
 
     /// The network that some earlier life, or another program of the same contract, made or joined

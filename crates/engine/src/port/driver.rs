@@ -21,12 +21,12 @@ pub enum Presence {
     Doubtful,
 }
 
-/// What a driver left as it is, because somebody else made it so.
+/// A thing that a driver left unchanged, because another program made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What the namespace that it is about is called.
+    /// The name of the namespace.
     pub namespace: String,
-    /// What is left, and why.
+    /// What is unchanged, and why.
     pub sentence: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Near {
     pub records: Vec<Attachment>,
 }
 
-/// Something of ours in the kernel that no record speaks of.
+/// A thing of Spoke's in the kernel that no record describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stray {
     /// A host interface that Spoke made.
@@ -52,11 +52,11 @@ pub enum Stray {
     Names(String),
 }
 
-/// What of the host belongs to no single attachment: namespaces, how they resolve names, and what is left
-/// over.
+/// The parts of the host that belong to no single attachment: namespaces, their resolver
+/// configuration, and strays.
 pub trait HostDataplane {
-    /// What the kernel calls the sandbox's namespace, where it can be told afterwards whether that is
-    /// there.
+    /// The kernel's identity of the sandbox's namespace, where that allows to check later whether
+    /// the namespace exists.
     fn namespace(&self, sandbox: &Sandbox) -> Option<Namespace> {
         let _ = sandbox;
         None
@@ -68,9 +68,10 @@ pub trait HostDataplane {
         false
     }
 
-    /// Has the namespaces of these records, which are attached, resolve names as they say, where a namespace
-    /// has a place for that; and no other one any more. `records` is asked once nobody else is at that, so
-    /// that whoever comes last knows all. Tells what stays as it is. Repeating it is no error.
+    /// Writes hosts files and resolver configuration into the namespaces of these records, which
+    /// are attached, where a namespace has files for that. Namespaces of no record lose them.
+    /// `records` is called under the driver's lock, so that the last caller has all records.
+    /// Returns what stays as it is. Repeating it is no error.
     fn name(&self, records: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<Note>> {
         let _ = records;
         Ok(Vec::new())
@@ -82,15 +83,15 @@ pub trait HostDataplane {
         Ok(Vec::new())
     }
 
-    /// What the namespace at `path` is called that has a place for how it resolves names, and what
-    /// containers were in it at last which are called otherwise; none where it has no such place.
+    /// The name of the namespace at `path` if it has files for its resolver configuration, and the
+    /// other names of containers that were in it last; `None` where it has no such files.
     fn namespace_named(&self, path: &Path) -> Option<(String, BTreeSet<ContainerId>)> {
         let _ = path;
         None
     }
 
-    /// What Spoke made in the kernel that belongs to no record, and whether the container that it
-    /// was made for is proved to be gone. `records` is asked after the kernel.
+    /// What Spoke made in the kernel that belongs to no record, and whether its container is
+    /// provably gone. `records` is called after the kernel was read.
     fn strays(
         &self,
         records: &dyn Fn() -> Result<Vec<Attachment>>,
@@ -107,10 +108,11 @@ pub trait HostDataplane {
 pub trait Driver: HostDataplane {
     /// Makes every part of the attachment's wiring. On an error the caller detaches.
     ///
-    /// Where the attachment has a [`model::GatewayRole`], its default routes are not made, nor its published
-    /// ports, until [`Driver::set_gateway`] says so. [`Attached::routes`] names those routes all the same,
-    /// each with its next hop if it has one: that is how it is known what could lead the sandbox out,
-    /// and [`Driver::check`] expects only those of [`model::GatewayRole::families`] in the kernel.
+    /// Where the attachment has a [`model::GatewayRole`], neither its default routes nor its
+    /// published ports are made until [`Driver::set_gateway`] is called. [`Attached::routes`] has
+    /// those routes all the same, each with its next hop if it has one, so that the engine knows
+    /// which attachment can be the default gateway. [`Driver::check`] expects only those of
+    /// [`model::GatewayRole::families`] in the kernel.
     fn attach(&self, attachment: &Attachment) -> Result<Attached>;
 
     /// Makes the link alone, up and without addresses, for a source that is asked over it. On an
@@ -122,9 +124,9 @@ pub trait Driver: HostDataplane {
         )))
     }
 
-    /// Makes the link where whoever makes it chooses the addresses too
-    /// ([`model::Wiring::chooses_addresses`]), and tells them: in the attachment's sandbox, or
-    /// aside where it has none yet. On an error the caller detaches.
+    /// Makes a link whose maker chooses the addresses too ([`model::Wiring::chooses_addresses`]),
+    /// and returns them. The link is made in the attachment's sandbox, or aside where there is none
+    /// yet. On an error the caller detaches.
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         Err(Error::unsupported(format!("{}: its driver chooses no addresses", attachment.id)))
     }
@@ -140,7 +142,7 @@ pub trait Driver: HostDataplane {
         self.attach(attachment)
     }
 
-    /// Which of the attachment's addresses somebody else answers for on the segment of the link that
+    /// Which of the attachment's addresses another host answers for on the segment of the link that
     /// [`Driver::connect`] made. It waits for answers, for a fraction of a second.
     fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
         let _ = attachment;
@@ -156,8 +158,8 @@ pub trait Driver: HostDataplane {
     /// Whether the container still has what the record describes.
     fn presence(&self, attachment: &Attachment) -> Presence;
 
-    /// Puts back what others may take away from a living attachment: its packet filter. What is
-    /// still there stays as it is. Whether anything was missing.
+    /// Restores what other programs may remove from an attachment: its packet filter. Parts that
+    /// are present stay as they are. Returns whether anything was missing.
     fn restore(&self, attachment: &Attachment) -> Result<bool>;
 
     /// The same of what it shares with others: that the host's own filter lets its packets pass.
@@ -169,21 +171,22 @@ pub trait Driver: HostDataplane {
     /// The hardware address that the attachment's interface will have, or has.
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac>;
 
-    /// Whether what the network's attachments are made on is there now, such as a parent device.
+    /// Whether the network's base exists now, such as a parent device.
     fn status(&self, _network: &Network) -> Result<()> {
         Ok(())
     }
 
-    /// Makes the network known to whoever makes its links, where that must be told before the first
-    /// attachment comes; its addresses are known ([`super::Ipam::request`]). Called once in the
-    /// network's life, whatever is restarted in between. On an error the caller removes.
+    /// Announces the network to the maker of its links, where that is necessary before the first
+    /// attachment. Its addresses are known ([`super::Ipam::request`]). Called once in the network's
+    /// life, independent of restarts. On an error the caller removes.
     fn create(&self, network: &Network) -> Result<()> {
         let _ = network;
         Ok(())
     }
 
-    /// Whether [`Driver::attach`] and [`Driver::complete`] do what [`Driver::set_gateway`] would do next, for those
-    /// of [`model::GatewayRole::families`] of which [`Attached::routes`] has a way out.
+    /// Whether [`Driver::attach`] and [`Driver::complete`] do what [`Driver::set_gateway`] would do
+    /// next, for those of [`model::GatewayRole::families`] for which [`Attached::routes`] has a
+    /// default route.
     fn sets_gateway_at_once(&self, attachment: &Attachment) -> bool {
         let _ = attachment;
         false
@@ -193,10 +196,11 @@ pub trait Driver: HostDataplane {
     /// may need, goes, such as the only connection that a plugin serves.
     fn pause(&self) {}
 
-    /// Leads the attachment's sandbox out through it, for these families and no others: its default
-    /// routes, which [`Attached::routes`] of its phase names, and the ports of the host that lead to
-    /// it. None: it leads nowhere any more. [`model::GatewayRole::families`] says what was so before, as far
-    /// as that is known. Repeating it is no error; [`Driver::detach`] undoes it with all the rest.
+    /// Makes the attachment the default gateway of its sandbox for these families and no others:
+    /// its default routes, which [`Attached::routes`] of its phase names, and the ports of the host
+    /// that lead to it. With no families it is none any more. [`model::GatewayRole::families`] has
+    /// the previous state, as far as it is known. Repeating it is no error; [`Driver::detach`]
+    /// undoes it too.
     fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         let _ = families;
         Err(Error::unsupported(format!(
@@ -206,7 +210,7 @@ pub trait Driver: HostDataplane {
     }
 
     /// Makes what the network's attachments share, such as its bridge with its gateway addresses,
-    /// before the first of them comes. What is there already stays.
+    /// before the first of them comes. What exists already stays.
     fn up(&self, network: &Network) -> Result<()>;
 
     /// Removes what the network's attachments share, such as its bridge.

@@ -7,12 +7,12 @@ use model::{AttachmentId, Backend, IpNet, Process, Result, Timestamp};
 /// The right to work on an attachment, until it is dropped.
 pub type Turn = Box<dyn std::any::Any>;
 
-/// A subnet that is in use on this host, by somebody whom the book does not know.
+/// A subnet that is in use on this host, by a user that the store does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupied {
     /// The subnet.
     pub net: IpNet,
-    /// Who uses it, for a person to read.
+    /// The user, for a message.
     pub by: String,
 }
 
@@ -24,18 +24,19 @@ pub trait Host {
     /// The time, for showing only.
     fn now(&self) -> Timestamp;
 
-    /// Whether the process still lives.
+    /// Whether the process is alive.
     fn is_running(&self, process: &Process) -> bool;
 
-    /// Waits until nobody else in this process works on the attachment. Threads of one process are
-    /// one to the book, so they take turns by themselves; where a process has one thread, at once.
+    /// Waits until no other thread of this process works on the attachment. To the store the
+    /// threads of one process are one, so they take turns. A process with one thread returns at
+    /// once.
     fn turn(&self, id: &AttachmentId) -> Turn {
         let _ = id;
         Box::new(())
     }
 
-    /// The subnets of this host that somebody outside the book uses: those of other runtimes'
-    /// networks, and those that its routes lead to.
+    /// The subnets of this host that are in use outside the store: those of other runtimes'
+    /// networks, and those of its routes.
     fn occupied(&self) -> Result<Vec<Occupied>>;
 
     /// From which unique local IPv6 addresses subnets of our choice are taken: the global id of RFC
@@ -44,12 +45,11 @@ pub trait Host {
         *b"spoke"
     }
 
-    /// Which packet filter has the rules of a network that nobody describes: the one that leads
-    /// sandboxes of ours out.
+    /// The packet filter for a network that no configuration describes: the gateway network.
     fn backend(&self) -> Backend {
         Backend::Nftables
     }
 
-    /// Waits until the process has ended; `false` when it still lives after `limit`.
+    /// Waits until the process has ended; `false` when it is still alive after `limit`.
     fn wait_for_end(&self, process: &Process, limit: Duration) -> bool;
 }

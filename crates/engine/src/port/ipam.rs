@@ -1,4 +1,4 @@
-//! The port to address sources other than the book.
+//! The port to address sources other than the store.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use model::{Attachment, Dns, InterfaceAddress, Link, Network, Result, Route};
 
 use crate::Members;
 
-/// What an address third party's source gives for an attachment.
+/// What a third party's address source gives for an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// The addresses.
@@ -16,20 +16,20 @@ pub struct Offer {
     pub routes: Vec<Route>,
     /// The resolver's configuration.
     pub dns: Dns,
-    /// What the link came to be, where whoever made it decides more of it than its addresses.
+    /// The link as it was made, where its maker decides more than its addresses.
     pub link: Option<Link>,
 }
 
 /// The answer to [`Ipam::lease`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Granted {
-    /// The leases that the book chose stand.
+    /// The leases that the store chose stand.
     Chosen,
-    /// One that the book chose is held by somebody whom the book does not know.
+    /// An address that the store chose has a holder that the store does not know.
     Held {
         /// The address.
         address: IpAddr,
-        /// Who holds it, for a person to read.
+        /// The holder, for a message.
         by: String,
         /// Every address that such holders have, so that none is proposed again.
         all: BTreeSet<IpAddr>,
@@ -38,30 +38,30 @@ pub enum Granted {
     Offered(Offer),
 }
 
-/// An address source beside the book: a `host-local` directory, or a foreign IPAM plugin.
-/// The attachment's [`model::Ipam`] says which.
+/// An address source beside the store: a `host-local` directory, or a foreign IPAM plugin. The
+/// attachment's [`model::Ipam`] says which.
 pub trait Ipam {
-    /// Gets what the network's addresses are handed out from, before there is a network: what the
-    /// source gave. Where it fails on the way it gives back what it got. [`Ipam::remove`] is the
-    /// opposite.
+    /// Allocates the network's pools, before the network exists; returns what the source gave.
+    /// After a failure it releases what it got. [`Ipam::remove`] is the opposite.
     fn request(&self, network: &Network) -> Result<model::Ipam> {
         Ok(network.ipam.clone())
     }
 
     /// Claims the attachment's leases, or asks for addresses. The record is already committed.
     ///
-    /// Of a [`model::Ipam::Remote`] the leases that the attachment has are wishes: these addresses it
-    /// must get, or the call fails. Their prefix is as long as the address, for only the source knows
-    /// the subnet; the answer is [`Granted::Offered`] with the right one, each address once.
+    /// For a [`model::Ipam::Remote`] the attachment's leases are requests: it must get these
+    /// addresses, or the call fails. Their prefix is as long as the address, because only the
+    /// source knows the subnet. The answer is [`Granted::Offered`] with the right one, each address
+    /// once.
     fn lease(&self, attachment: &Attachment) -> Result<Granted>;
 
-    /// Gives back everything that the attachment's owner holds; nothing held is no error.
+    /// Releases everything that the attachment's owner holds; nothing held is no error.
     fn release(&self, attachment: &Attachment) -> Result<()>;
 
     /// Whether the source still holds what the attachment has.
     fn check(&self, attachment: &Attachment) -> Result<()>;
 
-    /// Gives back what attachments outside `valid` hold of the network's addresses.
+    /// Releases what attachments outside `valid` hold of the network's addresses.
     fn gc(&self, network: &Network, valid: &Members) -> Result<()>;
 
     /// Whether the source could give an address now.

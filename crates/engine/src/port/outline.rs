@@ -5,10 +5,9 @@ use model::{IpNet, NetworkName, Result, Runtime, Space, Stage, SubnetId};
 use super::{Key, Record};
 use crate::overlap::spans;
 
-/// What a declared network, or a subnet that was handed out, takes from the others. Whoever looks for
-/// those that are in the way of one needs no more than this of the rest, however many there are.
-///
-/// Spaces are told by their [`Space::label`].
+/// The name and the subnets of a declared network or an allocated subnet. A search for overlapping
+/// networks needs no more than this, however many there are. Spaces are identified by their
+/// [`Space::label`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outline<'a> {
     /// A declared network has this bridge.
@@ -22,18 +21,18 @@ pub enum Outline<'a> {
     Net {
         /// The network's name.
         network: &'a str,
-        /// Whose it is.
+        /// The runtime that owns it.
         runtime: Runtime,
         /// Where the addresses are unique.
         space: &'a str,
         /// The subnet.
         net: IpNet,
     },
-    /// A subnet was handed out.
+    /// A subnet was allocated.
     Subnet {
         /// For a network of this name.
         network: &'a str,
-        /// To whom.
+        /// The runtime that requested it.
         runtime: Runtime,
         /// Where its addresses are unique.
         space: &'a str,
@@ -45,7 +44,7 @@ pub enum Outline<'a> {
 }
 
 impl Outline<'_> {
-    /// Tells what there is of one record; nothing where it is of another kind.
+    /// Says what there is of one record; nothing where it is of another kind.
     pub fn each_of(key: &Key, record: &Record, report: &mut dyn FnMut(&Outline<'_>)) {
         match (key, record) {
             (Key::Network(name), Record::Network(network)) => {

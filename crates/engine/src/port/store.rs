@@ -13,7 +13,8 @@ use super::Outline;
 
 /// The name of a record.
 ///
-/// Durable keys outlive a reboot; the others are void once the kernel that they speak of is gone.
+/// Durable keys outlive a reboot. The others are discarded with the kernel state that they
+/// describe.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// A network that was created by a command. Durable.
@@ -24,7 +25,7 @@ pub enum Key {
     Attachment(AttachmentId, Layer),
     /// A held address.
     Lease(Space, IpAddr),
-    /// Where a pool's search goes on.
+    /// Where a pool's search continues.
     Cursor(PoolId),
     /// The holders of a host port.
     Port(Protocol, NonZeroU16),
@@ -32,17 +33,17 @@ pub enum Key {
     Reservation(Space, IpAddr),
     /// The addresses that an owner gets again. Durable.
     Sticky(NetworkName, OwnerName),
-    /// A subnet that was handed to a runtime. Durable.
+    /// A subnet that a runtime requested. Durable.
     Subnet(SubnetId),
     /// A network under a runtime's own id. Durable.
     Alias(AliasId),
-    /// What Spoke itself connects a container to.
+    /// The attachments of a sandbox that Spoke itself connects.
     Sandbox(ContainerId),
     /// An attachment that its user keeps apart from any sandbox, as it is when it is in none. Durable.
     Endpoint(AttachmentId),
 }
 
-/// What is stored under a [`Key`] of the same name.
+/// The value under a [`Key`] of the same name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// Under [`Key::Network`] and [`Key::Configured`].
@@ -78,8 +79,8 @@ pub enum Prefix {
     Attachments,
     /// Every [`Key::Attachment`] of one network.
     AttachmentsOf(NetworkName),
-    /// Every [`Key::Attachment`] of one container. Who has them is in their names: the others' records are
-    /// not read.
+    /// Every [`Key::Attachment`] of one container. The keys name the container, so other records
+    /// are not read.
     AttachmentsOfContainer(ContainerId),
     /// Every [`Key::Lease`] of one space.
     Leases(Space),
@@ -103,9 +104,9 @@ pub enum Prefix {
     EndpointsOf(NetworkName),
 }
 
-/// Changes whenever a record is written; never the same again for the same key, not even after
-/// the record was deleted and made anew. Of two writings of durable keys, also of different ones,
-/// the later has the greater revision.
+/// Changes whenever a record is written; never the same again for the same key, not even after the
+/// record was deleted and made again. Of two writings of durable keys, also of different ones, the
+/// later has the greater revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -127,7 +128,7 @@ pub struct Damaged {
     pub why: String,
 }
 
-/// What must be true of a key for a transaction to happen.
+/// The condition on a key for a transaction to commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
     /// There is no record.
@@ -136,14 +137,15 @@ pub enum Expect {
     At(Revision),
 }
 
-/// Changes that happen all or not at all, also when the process is killed on the way.
+/// Changes that happen all or not at all, also when the process is killed in between.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Txn {
     /// Checked first, in order.
     pub expect: Vec<(Key, Expect)>,
     /// Written in order; `None` deletes, and deleting what is absent is no error.
     pub changes: Vec<(Key, Option<Record>)>,
-    /// Whether whoever asked for what is written has yet to be told ([`Store::mark_answered`]).
+    /// Whether the caller of what is written does not have its result yet
+    /// ([`Store::mark_answered`]).
     pub untold: bool,
 }
 
@@ -161,17 +163,18 @@ pub trait Store {
     /// The record under `key`.
     fn get(&self, key: &Key) -> Result<Option<Versioned>>;
 
-    /// All records under `prefix` that can be read, in the order of their keys. What is damaged is left
-    /// out, so that it stops nobody else; [`Store::damaged`] tells it, and [`Store::get`] refuses it.
+    /// All readable records under `prefix`, in the order of their keys. Damaged ones are left out,
+    /// so that they do not stop others; [`Store::damaged`] lists them, and [`Store::get`] refuses
+    /// them.
     fn list(&self, prefix: &Prefix) -> Result<Vec<(Key, Versioned)>>;
 
-    /// What is under `prefix`, or anywhere, and cannot be read as a record.
+    /// What cannot be read as a record, under `prefix` or anywhere.
     fn damaged(&self, _prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {
         Ok(Vec::new())
     }
 
-    /// Tells the [`Outline`]s of every declared network and every subnet that was handed out, in no
-    /// order, as far as their records can be read. A store can know them without reading the records.
+    /// Reports the [`Outline`]s of every declared network and every allocated subnet, in no order,
+    /// as far as their records can be read. A store may know them without reading the records.
     fn outline(&self, report: &mut dyn FnMut(&Outline<'_>)) -> Result<()> {
         for prefix in [Prefix::Networks, Prefix::Subnets] {
             for (key, held) in self.list(&prefix)? {
@@ -184,9 +187,9 @@ pub trait Store {
     /// Checks and writes in one step.
     fn commit(&self, txn: &Txn) -> Result<Outcome>;
 
-    /// Notes that whoever asked for the record under `key` was told of it. Costs next to nothing, and
-    /// changes neither record nor revision; every later transaction that writes the record says so as
-    /// well, unless it is [`Txn::untold`].
+    /// Notes that the caller that asked for the record under `key` has its result. Costs next to
+    /// nothing, and changes neither record nor revision. Every later transaction that writes the
+    /// record keeps the note, unless it is [`Txn::untold`].
     fn mark_answered(&self, _key: &Key) -> Result<()> {
         Ok(())
     }
@@ -210,7 +213,7 @@ impl Txn {
         self
     }
 
-    /// What is written is not told yet.
+    /// The caller does not have the result of what is written yet.
     #[must_use]
     pub fn untold(self) -> Self {
         Self { untold: true, ..self }

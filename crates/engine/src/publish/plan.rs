@@ -1,4 +1,4 @@
-//! What publishing ports comes to, as data: which host ports, and who gives what up for them.
+//! The plan for publishing ports, as data: which host ports, and which attachments lose them.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -43,7 +43,7 @@ impl Engine<'_> {
         Ok(Planned::Plan(plan))
     }
 
-    /// What was published before, if it goes on from there.
+    /// The previously published ports, if the call continues from them.
     fn settled(&self, link: &Attachment) -> Result<Option<Read<Box<Attachment>>>> {
         let Some(read) = self.record_of(&link.id, Layer::Publish)? else { return Ok(None) };
         let same = read.value.sandbox == link.sandbox && read.value.addresses == link.addresses;
@@ -102,7 +102,7 @@ impl Engine<'_> {
         Ok(same && self.record_of(&claim.holder, Layer::Publish)?.is_some())
     }
 
-    /// The number that it had before, or else the first that nobody has.
+    /// The number that it had before, or else the first free one.
     fn choose_port(&self, plan: &mut Plan, open: &OpenPort, refused: &Refused) -> Result<()> {
         let (protocol, container_port) = (open.protocol, open.container_port);
         let mut before = plan.before().iter().filter(|map| {
@@ -151,21 +151,21 @@ pub(super) enum Planned {
     Held(PortMap, AttachmentId),
 }
 
-/// What the book says, and what is to become of it.
+/// The state in the store, and the state to reach.
 pub(super) struct Plan {
     pub(super) link: Box<Attachment>,
     pub(super) revision: Revision,
     /// The record of what was published before.
     pub(super) old: Option<Read<Box<Attachment>>>,
-    /// What is to be published: each with an address of the host.
+    /// The ports to publish: each with an address of the host.
     pub(super) maps: Vec<PortMap>,
     pub(super) chosen: Vec<(Protocol, NonZeroU16)>,
-    /// Where the search for a number goes on, by protocol, address and where it began: a container
-    /// may want thousands.
+    /// Where the search for a number continues, by protocol, address and where it began: a
+    /// container may want thousands.
     next: BTreeMap<(Protocol, Option<IpAddr>, NonZeroU16), u16>,
     /// The siblings that give something up, and what.
     pub(super) losers: BTreeMap<AttachmentId, Vec<(Key, Option<IpAddr>)>>,
-    /// Every claim that was looked at.
+    /// Every claim that was read.
     pub(super) claims: Claims,
 }
 
@@ -211,7 +211,7 @@ impl Plan {
         };
         let behind = publish.behind.clone().or_else(behind);
         let publish = Publish { ports, behind, ..publish.clone() };
-        // A third-party Docker plugin publishes what leads to its networks.
+        // A third-party Docker plugin publishes the ports of its networks.
         let reported = link.wiring.link.as_ref().filter(|_| link.wiring.is_remote()).cloned();
         Attachment {
             layer: Layer::Publish,
@@ -246,7 +246,7 @@ impl Plan {
         self.only(publish, self.maps.clone())
     }
 
-    /// Of all that was looked at, who has what is to be published.
+    /// Of all claims that were read, those of the ports to publish.
     pub(super) fn claims_for_maps(&self) -> Claims {
         let wanted = |key: &Key| self.maps.iter().any(|map| key_of(map) == *key);
         let claims = self.claims.iter().filter(|(key, _)| wanted(key));

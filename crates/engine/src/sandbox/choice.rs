@@ -6,25 +6,25 @@ use model::{Attachment, AttachmentId, EgressPolicy, Family, GatewayRole, Phase};
 
 use super::gateway_network::GATEWAY_NETWORK;
 
-/// What is to know of an attachment to choose.
+/// The properties of an attachment that the choice depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) id: AttachmentId,
     pub(super) priority: i32,
-    /// Whether its network is there only to lead out.
+    /// Whether its network is a gateway network.
     pub(super) is_gateway_endpoint: bool,
-    /// Whether its network leads nowhere by its nature.
+    /// Whether its network is internal.
     pub(super) is_internal: bool,
-    /// Whether its driver wants no other way out because of it.
+    /// Whether its driver wants no other default route because of it.
     pub(super) keeps_in: bool,
-    /// Of which families it has a way out.
+    /// Of which families it has a default route.
     pub(super) ways: Vec<Family>,
-    /// Of which families it leads out now, as far as its record knows.
+    /// The families for which it is the default gateway now, as far as its record knows.
     pub(super) gateway_families: Vec<Family>,
 }
 
 impl Candidate {
-    /// Of an attachment of ours that is complete.
+    /// The candidate for a complete attachment.
     pub(super) fn of(attachment: &Attachment) -> Option<Self> {
         let Phase::Attached(attached) = &attachment.phase else { return None };
         let GatewayRole { priority, families, .. } = attachment.gateway_role.as_ref()?;
@@ -57,7 +57,8 @@ impl Candidate {
     }
 }
 
-/// Which families each of them is to lead out: of each family the first that has a way out.
+/// The families for which each of them becomes the default gateway: for each family the first that
+/// has a default route.
 pub(super) fn choose(candidates: &[Candidate]) -> Vec<Vec<Family>> {
     let first = |family: Family| {
         let able = candidates.iter().enumerate().filter(|(_, it)| it.ways.contains(&family));
@@ -71,9 +72,9 @@ pub(super) fn choose(candidates: &[Candidate]) -> Vec<Vec<Family>> {
     (0..candidates.len()).map(of).collect()
 }
 
-/// Whether the sandbox is to get a way out (libnetwork's `needDefaultGW`): it is on a network that
-/// could have one and has none. Networks that have none by their nature, and those whose driver
-/// wants none, do not count either way.
+/// Whether the sandbox is to get a default route (libnetwork's `needDefaultGW`): it is on a network
+/// that could have one and has none. Networks that have none by their nature, and those whose
+/// driver wants none, do not count either way.
 pub(super) fn needs_gateway_endpoint(candidates: &[Candidate]) -> bool {
     let counts = |it: &&Candidate| !it.is_gateway_endpoint && !it.is_internal && !it.keeps_in;
     let mut counting = candidates.iter().filter(counts).peekable();

@@ -1,8 +1,8 @@
 //! Carries out the choice of a sandbox's default gateway.
 //!
-//! Whoever changes that writes so into the sandbox's record first, with its process. While that lives
-//! nobody else changes it; once it is dead, or has failed, nobody knows what leads the sandbox out,
-//! and whoever comes next tells every driver again.
+//! A process that changes the default gateway first writes itself into the sandbox's record. While
+//! it is alive no other process changes it. Once it is dead, or has failed, the state is unknown,
+//! and the next process calls every driver again.
 
 use std::time::Duration;
 
@@ -31,26 +31,26 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How many names are tried for an exit.
 const NAMES: u16 = 4;
 
-/// After so long it looks whether that process is done. A daemon does not end.
+/// The interval at which to check whether that process is done. A daemon does not end.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What is to be done next for a sandbox.
+/// The next step for a sandbox.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
-    /// Nothing: it is led out as was chosen.
+    /// Nothing: its default gateway is the chosen one.
     Rest,
     /// Its exit goes.
     Leave(AttachmentId),
     /// It gets an exit.
     Enter,
-    /// Drivers are told what they lead out.
+    /// Drivers are called with their gateway role.
     GatewayRole,
 }
 
 impl Engine<'_> {
-    /// Has the sandbox of a container led out by what is chosen among its attachments, and by
-    /// nothing else, and its ports lead to that. One that is so already, or is not of ours, is no
-    /// error. The caller has no turn at any of its attachments.
+    /// Makes the chosen attachment of a container's sandbox its only default gateway, with the
+    /// sandbox's ports. A sandbox that is in that state already, or that Spoke does not connect, is
+    /// no error. The caller holds no turn at any of its attachments.
     pub(crate) fn update_gateway(&self, container: &ContainerId) -> Result<()> {
         if self.sandbox_record_of(container)?.is_none() {
             return Ok(());
@@ -59,16 +59,16 @@ impl Engine<'_> {
         self.update_gateway_in_turn(container, &[], false)
     }
 
-    /// The same for whoever has the turn, and these ports are not its own any more. `has_begun`: what the
-    /// sandbox's record says of this process is the caller's beginning, and the records of its attachments
-    /// say what came of that.
+    /// The same for the holder of the turn; `withdrawn` ports no longer belong to the sandbox.
+    /// `has_begun`: the caller itself wrote this process into the sandbox's record, and the
+    /// attachments' records have the results.
     pub(crate) fn update_gateway_in_turn(
         &self,
         container: &ContainerId,
         withdrawn: &[PortMap],
         has_begun: bool,
     ) -> Result<()> {
-        // What is known of who leads, once it is us who change that.
+        // What is known of the default gateway, once this process is the one that changes it.
         let mut knows = None;
         let mut namespace = None;
         for _ in 0..RACES {
@@ -112,7 +112,7 @@ impl Engine<'_> {
         Err(Error::try_again(format!("the networks of container {container} change all the time")))
     }
 
-    /// The same for one that somebody left: a sandbox that is gone needs no way out.
+    /// The same after an attachment left: a sandbox that is gone needs no default gateway.
     pub(crate) fn update_gateway_after_leave(&self, container: &ContainerId) -> Result<()> {
         match self.update_gateway(container) {
             Err(_) if !self.is_there(container)? => Ok(()),
@@ -120,7 +120,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The namespace of the sandbox, if it is there: it may be another one than before.
+    /// The namespace of the sandbox, if it exists: it may be another one than before.
     fn namespace_of(&self, members: &[Attachment]) -> Option<Namespace> {
         let mut sandboxes = members.iter().rev().filter_map(|member| member.sandbox.as_ref());
         sandboxes.find_map(|sandbox| self.driver.namespace(sandbox))
@@ -153,8 +153,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Others may have interfaces in the sandbox that nobody here knows of, called as the exit would
-    /// be: then it is called otherwise.
+    /// The sandbox may have an interface that Spoke does not know, with the name that the gateway
+    /// endpoint would get. Then the endpoint gets another name.
     fn enter(&self, members: &[Attachment]) -> Result<()> {
         let mut entered = Ok(());
         for place in 0..NAMES {
@@ -169,8 +169,8 @@ impl Engine<'_> {
         entered
     }
 
-    /// Tells drivers what they lead out, and which ports lead there: first those that lead less than
-    /// before, so that no two do at once. Where one of these fails, none leads more.
+    /// Calls drivers with their gateway role and ports: first those that lose families, so that no
+    /// two attachments are default gateways at once. Where one of these fails, none gains a family.
     fn set_gateway(&self, members: &[Attachment], ports: &[PortMap], is_known: bool) -> Result<()> {
         let candidates = candidates(members);
         let chosen = choose(&candidates);
@@ -189,7 +189,7 @@ impl Engine<'_> {
         all_of(failures)?;
         let mut failures = Vec::new();
         for ((member, families), now) in members.iter().zip(&chosen).zip(&now) {
-            // What leads there is in the book before it does.
+            // The store has the ports before the kernel does.
             let carrier = self.carry(member, ports)?;
             let is_grown = published(&carrier) != published(member) && !families.is_empty();
             if families != now || is_grown {
@@ -199,8 +199,8 @@ impl Engine<'_> {
         all_of(failures)
     }
 
-    /// Tells one driver, and writes down what it leads out now. One that is being detached does not
-    /// lead any more, whatever was just made of it.
+    /// Calls one driver, and records its gateway role. An attachment that is being detached has no
+    /// role any more.
     fn set_gateway_of(&self, member: &Attachment, families: &[Family]) -> Result<()> {
         let reported = self.driver.set_gateway(member, families);
         for _ in 0..RACES {
@@ -228,14 +228,14 @@ impl Engine<'_> {
         Err(Error::try_again(format!("{} changes all the time", member.id)))
     }
 
-    /// Threads of one process are one to the book: each sandbox has its turn as each attachment has
-    /// one. No interface can be called so.
+    /// Threads of one process are one to the store: each sandbox has its turn as each attachment
+    /// has one. No interface can be called so.
     pub(crate) fn turn_of(&self, container: &ContainerId) -> Result<Turn> {
         let (network, ifname) = (super::GATEWAY_NETWORK.parse()?, "*".parse()?);
         Ok(self.host.turn(&AttachmentId { network, container: container.clone(), ifname }))
     }
 
-    /// Who else changes what leads the sandbox out.
+    /// Another process that changes the sandbox's default gateway.
     fn other_changer(&self, sandbox_record: &SandboxRecord) -> Option<Process> {
         match sandbox_record.gateway_state {
             GatewayState::By(by) if by != self.host.me() && self.host.is_running(&by) => Some(by),
@@ -278,13 +278,13 @@ impl Engine<'_> {
         Ok(false)
     }
 
-    /// Waits until one that is being removed is gone: until then it may still lead out. Where that
-    /// takes too long the others do not wait for it.
+    /// Waits until an attachment that is being removed is gone: until then it may still be the
+    /// default gateway. If that takes too long the others do not wait for it.
     fn see_off(&self, id: &AttachmentId) -> Result<()> {
         let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
         let Phase::Detaching { by, .. } = &read.value.phase else { return Ok(()) };
         if *by == self.host.me() {
-            // Another thread of ours, if anybody.
+            // Waits for another thread of this process, if there is one.
             drop(self.host.turn(id));
             return Ok(());
         }
@@ -295,7 +295,7 @@ impl Engine<'_> {
         self.wait(by, REMOVAL_TIMEOUT, is_over).map(|_| ())
     }
 
-    /// `false`: somebody else has changed it.
+    /// `false`: another process has changed it.
     fn replace_sandbox_record(
         &self,
         container: &ContainerId,
@@ -317,8 +317,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Says that nobody knows what leads the sandbox out. If this fails, the end of this process
-    /// says so.
+    /// Records that the default gateway is unknown. If this fails, the end of this process implies
+    /// it.
     pub(crate) fn leave_undetermined(&self, container: &ContainerId) {
         for _ in 0..RACES {
             let Ok(Some(mut read)) = self.sandbox_record_of(container) else { return };
@@ -350,13 +350,13 @@ impl Engine<'_> {
                 Some(read) if matches!(read.value.phase, Phase::Attached(_)) => {
                     members.push(*read.value);
                 }
-                // Nobody but who has this turn works on an exit.
+                // Only the holder of this turn works on a gateway endpoint.
                 Some(_) if is_gateway_endpoint(id) => {
                     self.free_if_gone(id)?;
                 }
                 Some(read) if self.is_left_by_another(&read.value.phase) => {
-                    // If this fails the reconciler says so, and what it led out at once, if it came so far,
-                    // leads beside another until then.
+                    // If this fails the reconciler reports it. If it became default gateway at
+                    // once, there are two until then.
                     let _ = self.free_if_gone(id);
                 }
                 Some(_) => self.see_off(id)?,
@@ -364,7 +364,7 @@ impl Engine<'_> {
             }
         }
         if kept != sandbox_record.value {
-            // Where somebody else changed it, that is seen when it is written next.
+            // Where another process changed it, the next write notices that.
             self.replace_sandbox_record(container, sandbox_record, kept)?;
         }
         Ok(members)
@@ -379,7 +379,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Sandboxes that are there, are not led out as was chosen, and that nobody works on.
+    /// Existing sandboxes without the chosen default gateway, on which no process works.
     pub(crate) fn undetermined(
         &self,
         mode: Mode,
@@ -413,7 +413,7 @@ fn candidates(members: &[Attachment]) -> Vec<Candidate> {
     members.iter().filter_map(Candidate::of).collect()
 }
 
-/// What is to be done for a sandbox of these, which are complete, with these ports.
+/// The next step for a sandbox of these complete attachments with these ports.
 fn next(members: &[Attachment], ports: &[PortMap], is_known: bool) -> Next {
     let candidates = candidates(members);
     let gateway_network = members.iter().find(|member| is_gateway_endpoint(&member.id));

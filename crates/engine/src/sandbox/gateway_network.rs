@@ -10,14 +10,14 @@ use model::{
 use crate::attach::RACES;
 use crate::{Engine, Request};
 
-/// The name of the network that leads sandboxes out which nothing else leads out: a bridge whose
-/// containers do not reach one another, with IPv4 only. One that is there under this name is used as
-/// it is; otherwise it is made when it is needed first.
+/// The name of the gateway network: a bridge whose containers do not reach one another, with IPv4
+/// only, for sandboxes without another default gateway. An existing network of this name is used as
+/// it is; otherwise it is made on first use.
 pub const GATEWAY_NETWORK: &str = "gwbridge";
 
 impl Engine<'_> {
-    /// The attachment that leads the sandbox of these out, which are complete; of the names that it
-    /// may have the one at this place. It brings the ports of the sandbox, as any other does.
+    /// The gateway endpoint for the sandbox of these complete attachments, with the name at this
+    /// place among the possible ones. It brings the ports of the sandbox, as any other does.
     pub(super) fn gateway_endpoint_of(
         &self,
         members: &[Attachment],
@@ -52,7 +52,7 @@ impl Engine<'_> {
             }
             match self.create_network(&self.described(&name)?) {
                 Ok(()) => {}
-                // Somebody else made it, or took its subnet, a moment ago.
+                // Another process made it, or took its subnet, a moment ago.
                 Err(error) if error.kind() == Kind::Conflict => {}
                 Err(error) => return Err(error.context(format!("making network {name}"))),
             }
@@ -115,7 +115,7 @@ pub(crate) fn is_gateway_endpoint(id: &AttachmentId) -> bool {
     id.network.as_str() == GATEWAY_NETWORK
 }
 
-/// What somebody made under the name is used if it can lead out at all.
+/// A user's network of this name is used if it can have a default route.
 fn checked(network: Network) -> Result<Network> {
     match network.wiring.link.as_ref().map(|link| &link.kind) {
         Some(LinkKind::Bridge(Bridge { gateway: Gateway::Default, .. })) => Ok(network),

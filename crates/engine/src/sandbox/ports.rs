@@ -1,9 +1,9 @@
-//! The ports of a sandbox (libnetwork's port map): they are not those of one attachment, whoever leads
-//! the sandbox out publishes them.
+//! The ports of a sandbox (libnetwork's port map). They do not belong to one attachment: the
+//! default-gateway endpoint publishes them.
 //!
-//! Each attachment that could lead has them in its record, and holds them in the book: so they are the
-//! sandbox's while another leads, and when the one goes that was named with them. Drivers let them lead to
-//! who leads and to nobody else ([`crate::port::Driver::set_gateway`]).
+//! Each attachment that could be the default gateway has them in its record, and holds them in the
+//! store. So they stay when the attachment goes that was requested with them. Drivers serve them at
+//! the default gateway only ([`crate::port::Driver::set_gateway`]).
 
 use model::{
     Attachment, Backend, ContainerId, EgressPolicy, Error, Layer, LinkKind, Phase, PortMap,
@@ -38,8 +38,8 @@ pub(super) fn all(had: &[PortMap], members: &[Attachment]) -> Vec<PortMap> {
     ports
 }
 
-/// Which of its sandbox's ports an attachment's record is to have: all of them, where a port can lead
-/// to it.
+/// The ports of its sandbox that an attachment's record gets: all of them, where a port can lead to
+/// it.
 pub(super) fn share<'a>(attachment: &'a Attachment, ports: &'a [PortMap]) -> &'a [PortMap] {
     if is_carrier(attachment) { ports } else { published(attachment) }
 }
@@ -77,14 +77,14 @@ impl Engine<'_> {
         Ok(*with(Box::new(attachment), &ports, self.host.backend()))
     }
 
-    /// Writes into the record of a member, and into the book, that it has its share of these ports and
-    /// no others; as the record is then.
+    /// Writes into the record of a member, and into the store, that it has its share of these ports
+    /// and no others; as the record is then.
     pub(super) fn carry(&self, member: &Attachment, ports: &[PortMap]) -> Result<Attachment> {
         for _ in 0..RACES {
             let read = self.record_of(&member.id, Layer::Link)?;
             let Some(mut read) = read.filter(|it| matches!(it.value.phase, Phase::Attached(_)))
             else {
-                // It goes, and leads nowhere.
+                // It is being removed and serves no port.
                 return Ok(member.clone());
             };
             let share = share(&read.value, ports);

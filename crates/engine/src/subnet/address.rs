@@ -21,11 +21,11 @@ use crate::search::{Avoid, Found, Search};
 const RACES: usize = 200;
 
 impl Engine<'_> {
-    /// Hands out an address, with the prefix length of its whole subnet.
+    /// Allocates an address, with the prefix length of its whole subnet.
     ///
     /// Any address is one of the subnet's part; where that is full, one of another subnet that the
     /// same network has for the same family. An exact one may lie anywhere in the subnet. Fails
-    /// with `NotFound` where the subnet is not handed out, with `Conflict` where the address is
+    /// with `NotFound` where the subnet is not allocated, with `Conflict` where the address is
     /// held, reserved or the network's gateway, and with `Exhausted`.
     pub fn request_address(&self, request: &AddressRequest) -> Result<Lease> {
         let id = &request.subnet;
@@ -60,7 +60,7 @@ impl Engine<'_> {
         )))
     }
 
-    /// One that may be taken, unless somebody holds it.
+    /// An address that may be allocated, unless it has a holder.
     fn exact(&self, place: &Place, request: &AddressRequest, address: IpAddr) -> Result<Proposal> {
         place.check_inside(address)?;
         if place.pool.is_gateway(address) {
@@ -90,7 +90,8 @@ impl Engine<'_> {
         request: &AddressRequest,
         avoid: &Avoid,
     ) -> Result<Option<Proposal>> {
-        // A pool keeps up what the lowest free address is, or nobody can tell.
+        // Only a pool in the order lowest-free tracks its lowest free address, so only there the
+        // request may choose.
         let order = match place.pool.order {
             Order::NextAfterLast => Order::NextAfterLast,
             Order::LowestFree => request.order.unwrap_or(place.subnet.order),
@@ -116,7 +117,7 @@ impl Engine<'_> {
         Ok(None)
     }
 
-    /// Commits what was proposed; `None` where somebody was faster.
+    /// Commits a proposal; `None` where another process was faster.
     fn grant(
         &self,
         place: &Place,
@@ -168,7 +169,7 @@ impl Engine<'_> {
         }
     }
 
-    /// An exact address is held: by somebody who is gone, or whom the error names.
+    /// An exact address has a holder: either a container that is gone, or one that the error names.
     fn after_lost_address(&self, request: &AddressRequest) -> Result<()> {
         let Want::Exactly(address) = request.want else { return Ok(()) };
         let Some(read) = self.holder_of(&request.subnet.space, address)? else { return Ok(()) };
@@ -190,9 +191,9 @@ impl Engine<'_> {
         Ok(link.is_some_and(|link| matches!(link.value.phase, Phase::Attached(_))))
     }
 
-    /// Frees what a container held that was found to be gone. Who never left has a runtime that
-    /// could not tell us, and that will not release the address either: Docker asks for the same
-    /// one again after a crash. What somebody else has taken by now stays.
+    /// Frees the addresses of a container that is gone. Its runtime could not report that, and will
+    /// not release the address either: Docker asks for the same one again after a crash. An address
+    /// that has another holder by now stays.
     fn free_abandoned(
         &self,
         request: &AddressRequest,
@@ -241,7 +242,7 @@ impl Engine<'_> {
         })
     }
 
-    /// Frees a requested address, and removes who uses it. `false` where it changed meanwhile.
+    /// Frees a requested address, and removes its user. `false` where it changed meanwhile.
     fn free_lease(&self, id: &SubnetId, mut read: Read<Holder>) -> Result<bool> {
         let (space, address) = (&id.space, read.value.lease.address.addr());
         if let Some(user) = read.value.attachment().cloned()
@@ -254,8 +255,8 @@ impl Engine<'_> {
         self.free_unused(id, &read)
     }
 
-    /// Frees a requested address that nobody uses. `false` where it changed since it was read:
-    /// somebody may use it now.
+    /// Frees a requested address without a user. `false` where it changed since it was read and may
+    /// have a user now.
     pub(crate) fn free_unused(&self, id: &SubnetId, read: &Read<Holder>) -> Result<bool> {
         let address = read.value.lease.address.addr();
         let place = match self.subnet_of(id)? {
@@ -292,16 +293,16 @@ impl Engine<'_> {
     }
 }
 
-/// What might be handed out.
+/// An address that can be allocated.
 struct Proposal {
     lease: Lease,
-    /// What is reserved there for whoever asks.
+    /// Its reservation for any requester.
     reserved: Option<Read<Reservation>>,
     /// How it was found, where it was searched for.
     searched: Option<(Option<Read<Cursor>>, Found)>,
 }
 
-/// The gateway of a network that is there already is granted to whoever shares the network.
+/// A container that shares an existing network gets the network's gateway.
 fn given(place: &Place, request: &AddressRequest) -> Result<Option<Lease>> {
     let network = &place.subnet.network;
     match (&request.purpose, place.gateway(), request.want) {
@@ -316,7 +317,7 @@ fn given(place: &Place, request: &AddressRequest) -> Result<Option<Lease>> {
     }
 }
 
-/// For whom the subnet keeps addresses, if for anybody.
+/// The owner for which the subnet keeps addresses, if it keeps any.
 fn kept_by<'a>(place: &Place, purpose: &'a Purpose) -> Option<&'a OwnerName> {
     match (place.subnet.sticky, purpose) {
         (Sticky::Mac | Sticky::Name, Purpose::Container(owner)) => owner.as_ref(),

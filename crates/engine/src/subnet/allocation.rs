@@ -1,7 +1,7 @@
 //! Allocates and releases subnets.
 //!
-//! Two subnets that overlap have different keys, so the book itself keeps nobody from taking both
-//! at once. Therefore whoever took one looks again afterwards, and the later of two yields.
+//! Two subnets that overlap have different keys, so the store alone does not exclude them.
+//! Therefore a process that allocated one checks again afterwards, and the later of two yields.
 
 use std::collections::BTreeSet;
 
@@ -22,12 +22,12 @@ use crate::port::{Expect, Key, Occupied, Outcome, Outline, Prefix, Record, Revis
 const RACES: usize = 200;
 
 impl Engine<'_> {
-    /// Hands out a subnet.
+    /// Allocates a subnet.
     ///
-    /// Where the request names a network that is there, its subnet is shared, and counted; one that
+    /// Where the request names a network that exists, its subnet is shared, and counted; one that
     /// only a configuration described is declared from then on. Otherwise the subnet must overlap
-    /// nothing that is handed out, declared or in use: `Conflict` names the holder and proposes
-    /// others. The same subnet may be handed out in parts that do not overlap.
+    /// nothing that is allocated, declared or in use: `Conflict` names the holder and proposes
+    /// others. The same subnet may be allocated in parts that do not overlap.
     pub fn request_subnet(&self, request: &SubnetRequest) -> Result<Subnet> {
         for _ in 0..RACES {
             let tried = match self.shared(request)? {
@@ -41,7 +41,7 @@ impl Engine<'_> {
         Err(Error::try_again(format!("requesting a subnet: lost {RACES} races in a row")))
     }
 
-    /// What the request shares with others, if it does.
+    /// The subnet that the request shares with others, if there is one.
     fn shared(&self, request: &SubnetRequest) -> Result<Option<Offer>> {
         let Some(name) = &request.network else { return Ok(None) };
         if request.space == Space::Host
@@ -194,13 +194,12 @@ impl Engine<'_> {
             .any(|read| nets(&read.value).any(|net| overlap(&net, &id.net))))
     }
 
-    /// Who has which subnets of this host. Those that somebody outside of the book uses are only
-    /// avoided.
+    /// The subnets in use on this host. Those in use outside the store are only avoided.
     pub fn occupancy(&self) -> Result<Occupancy> {
         self.subnets_taken(&Space::Host, None, true)
     }
 
-    /// What keeps others out of the space: all but parts beside the wish.
+    /// The subnets that others may not have in the space: all except parts beside the request.
     fn subnets_taken(
         &self,
         space: &Space,
@@ -245,7 +244,7 @@ impl Engine<'_> {
         Ok(occupancy)
     }
 
-    /// Networks that only a configuration describes, and that somebody is on.
+    /// Networks that only a configuration describes, and that have attachments.
     fn configured_in_use(&self) -> Result<Vec<Network>> {
         let mut networks = Vec::new();
         for Read { value: network, .. } in self.networks_in(&Prefix::Configured)? {
@@ -271,8 +270,8 @@ impl Engine<'_> {
         if is_taken { name_of(id, runtime) } else { Ok(short) }
     }
 
-    /// Takes a subnet back: one share of it, and with the last one everything that was requested
-    /// from it and is nobody's any more. One that is not handed out is no error.
+    /// Releases a subnet: one reference to it, and with the last one every requested address
+    /// without a user. A subnet that is not allocated is no error.
     pub fn release_subnet(&self, id: &SubnetId) -> Result<()> {
         for _ in 0..RACES {
             let Some(read) = self.subnet_of(id)? else { return Ok(()) };
@@ -284,7 +283,7 @@ impl Engine<'_> {
                     txn.delete(key)
                 }
                 more => {
-                    // Who is left may be another one than who was asked.
+                    // The remaining user may not be the one that was asked.
                     let fewer = Subnet { references: more - 1, listed: false, ..read.value };
                     txn.put(key, Record::Subnet(fewer))
                 }
@@ -297,7 +296,7 @@ impl Engine<'_> {
     }
 }
 
-/// A subnet that is there to be shared.
+/// A subnet that exists to be shared.
 struct Offer {
     id: SubnetId,
     order: Order,
@@ -372,8 +371,8 @@ fn check_part(net: &IpNet, part: Option<&IpNet>) -> Result<()> {
     }
 }
 
-/// Whether both can be handed out: parts of one subnet that share no address (libnetwork allows
-/// it), or nothing in common at all.
+/// Whether both can be allocated: parts of one subnet that share no address (libnetwork allows it),
+/// or nothing in common at all.
 fn coexist(one: &SubnetId, other: &SubnetId) -> bool {
     if one.space != other.space || !overlap(&one.net, &other.net) {
         return true;
@@ -384,13 +383,13 @@ fn coexist(one: &SubnetId, other: &SubnetId) -> bool {
     }
 }
 
-/// Whether the network has the wished subnet because another part of it was handed out for it: the
-/// subnet's own record says then what is taken.
+/// Whether the network has the requested subnet because another part of it was allocated for it:
+/// the subnet's own record then has what is taken.
 fn speaks_for(subnet: &Subnet, spec: &SubnetId, network: &NetworkName) -> bool {
     subnet.network == *network && subnet.id.net == spec.net && subnet.id.space == spec.space
 }
 
-/// Who has a subnet, for a person to read.
+/// The holder of a subnet, for a message.
 fn holder(runtime: Runtime, network: &str) -> String {
     format!("{runtime} network {network}")
 }
@@ -402,7 +401,7 @@ fn nets(network: &Network) -> impl Iterator<Item = IpNet> {
     here.map(|(_, range)| range.subnet.trunc())
 }
 
-/// What a network of one subnet is called that nobody named: `docker-10.1.0.0-16`.
+/// The name of a network of one subnet that has no given name: `docker-10.1.0.0-16`.
 pub fn name_of(id: &SubnetId, runtime: Runtime) -> Result<NetworkName> {
     let space = match id.space {
         Space::Global => "-global",

@@ -19,9 +19,9 @@ use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 const RACES: usize = 200;
 
 impl Engine<'_> {
-    /// Keeps an address for good that was requested as if for a container: a runtime may tell only
-    /// when it makes a network which addresses are auxiliary (libnetwork). One that is kept already,
-    /// or that an attachment uses, stays as it is.
+    /// Keeps an address permanently that was requested as if for a container. A runtime may say
+    /// only when it makes a network which addresses are auxiliary (libnetwork). An address that is
+    /// kept already, or that an attachment uses, stays as it is.
     pub fn keep_auxiliary(&self, id: &SubnetId, address: IpAddr) -> Result<()> {
         for _ in 0..RACES {
             let Some(read) = self.holder_of(&id.space, address)? else { return Ok(()) };
@@ -44,8 +44,9 @@ impl Engine<'_> {
         Err(Error::try_again(format!("keeping {address}: lost {RACES} races in a row")))
     }
 
-    /// Keeps an address of this host back that somebody else's IPAM hands out, for a device on the
-    /// network, until the network goes. Repeating it is no error; `Conflict` where somebody has it.
+    /// Keeps an address of this host that a third party's IPAM allocates, for a device on the
+    /// network, until the network is removed. Repeating it is no error; `Conflict` where the
+    /// address has a holder.
     pub fn reserve_auxiliary(&self, network: &NetworkName, address: IpAddr) -> Result<()> {
         let made = self.network(network)?;
         if matches!(made.ipam, Ipam::HostLocal { .. }) {

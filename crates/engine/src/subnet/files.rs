@@ -15,8 +15,8 @@ use crate::search::Avoid;
 use crate::{Engine, Members};
 
 impl Engine<'_> {
-    /// Claims the file of an address that the book has granted; `None` where somebody whom the book
-    /// does not know has it, and the grant is taken back.
+    /// Claims the file of an address that the store has granted; `None` where a holder outside the
+    /// store has it. Then the grant is undone.
     pub(super) fn claim_file(
         &self,
         place: &Place,
@@ -40,7 +40,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Undoes a grant that nobody was told of.
+    /// Undoes a grant that was not reported.
     fn ungrant(&self, place: &Place, lease: &Lease) -> Result<()> {
         let address = lease.address.addr();
         let granted = Txn::new().delete(Key::Lease(lease.space.clone(), address));

@@ -9,12 +9,12 @@ use super::allocation::name_of;
 use crate::Engine;
 use crate::port::Key;
 
-/// Where to look for an address of a subnet.
+/// Where to search for an address of a subnet.
 pub(super) struct Place {
     pub(super) subnet: Subnet,
-    /// What its addresses are leased from.
+    /// The pool of its addresses.
     pub(super) pool: Pool,
-    /// What of the pool belongs to the subnet.
+    /// The ranges of the pool that belong to the subnet.
     pub(super) own: Vec<Range>,
     /// The other ranges of the pool: what is taken once the subnet is full.
     pub(super) siblings: Vec<Range>,
@@ -45,7 +45,7 @@ impl Engine<'_> {
 }
 
 impl Place {
-    /// What the address is as a lease, wherever in the subnet or the pool it is.
+    /// The lease of the address, wherever in the subnet or the pool it is.
     pub(super) fn lease(&self, address: IpAddr) -> Result<Lease> {
         let net = self.subnet.id.net;
         let range = self.pool.range_of(address);
@@ -79,7 +79,7 @@ impl Place {
         self.own.iter().find_map(|range| range.gateway)
     }
 
-    /// What the pool is called before its network is made.
+    /// The pool's name before its network exists.
     pub(super) fn provisional_id(&self) -> Result<PoolId> {
         Ok(provisional(&self.subnet)?.id)
     }

@@ -1,5 +1,5 @@
-//! Making room: what was only learned is forgotten, what the dead hold is freed, and what a subnet
-//! that is given back leaves behind goes with it.
+//! Making room: learned reservations are dropped, addresses of dead holders are freed, and what a
+//! released subnet leaves is removed with it.
 
 use std::net::IpAddr;
 
@@ -17,11 +17,11 @@ const NAMES: usize = 1024;
 /// Every so many addresses of a pool the names are counted: a power of two.
 const COUNTED: u8 = 64;
 
-/// One in so many is forgotten at once, so that not every request of a full network counts them.
+/// This many are dropped at once, so that not every request of a full network counts them.
 const FORGOTTEN: usize = 16;
 
 impl Engine<'_> {
-    /// Frees what is provably nobody's in the place. Whether that was anything.
+    /// Frees what provably has no owner in the place. Returns whether there was anything.
     pub(super) fn make_room(&self, place: &Place) -> Result<bool> {
         let learned = self.learned(place)?;
         let some = learned.len() / FORGOTTEN + 1;
@@ -49,8 +49,8 @@ impl Engine<'_> {
         self.forget_learned(place, learned, too_many).map(|_| ())
     }
 
-    /// Forgets some of the addresses that the request's network keeps for names that nobody has now.
-    /// Whether there were any.
+    /// Drops some of the addresses that the request's network keeps for names without a container.
+    /// Returns whether there were any.
     pub(crate) fn forget_kept(&self, request: &Request) -> Result<bool> {
         let mut learned = self.reservations_in(&Prefix::Reservations)?;
         let network = Some(&request.network.name);
@@ -77,7 +77,7 @@ impl Engine<'_> {
         Ok(forgotten.len())
     }
 
-    /// Forgets up to `count` learned addresses that nobody holds, those learned longest ago first.
+    /// Drops up to `count` learned addresses without a holder, those learned first.
     fn unreserve_oldest(
         &self,
         mut learned: Vec<Read<Reservation>>,
@@ -94,7 +94,7 @@ impl Engine<'_> {
             }
             match self.unreserve_address(&value.space, value.address) {
                 Ok(()) => forgotten.push(value.address),
-                // Somebody else is making room.
+                // Another process is making room.
                 Err(error) if error.kind() == Kind::TryAgain => {}
                 Err(error) => return Err(error),
             }
@@ -143,7 +143,7 @@ impl Engine<'_> {
             let key = Key::Lease(id.space.clone(), lease.address.addr());
             let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
             let txn = self.note_freed(&place.pool, &[lease.address.addr()], txn)?;
-            // Who changed it meanwhile has it.
+            // A process that changed it meanwhile has it.
             self.store.commit(&txn)?;
         }
         Ok(())

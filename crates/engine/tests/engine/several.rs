@@ -114,5 +114,7 @@ fn each_is_checked() {
     check(&requests).unwrap();
     world.dataplane.made.borrow_mut().remove(&requests[1].id());
     // Also where the call does not name it any more.
-    assert!(check(&requests).is_err() && check(&requests[..1]).is_err());
+    for named in [&requests[..], &requests[..1]] {
+        assert_eq!(check(named).unwrap_err().kind(), model::Kind::NotFound);
+    }
 }

@@ -1,4 +1,4 @@
-//! What an app may do ("Isolators", and Kurma's own).
+//! The rights of an app ("Isolators", and Kurma's own).
 
 use model::{Error, Result};
 use serde_json::Value;

@@ -11,7 +11,7 @@ use super::isolator;
 use crate::locator::check_identifier;
 use crate::{App, AppName, ImageId, MountPoint};
 
-/// What an image says about itself.
+/// The manifest of an image.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) name: String,

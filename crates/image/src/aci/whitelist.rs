@@ -10,8 +10,8 @@ use model::{Error, Result};
 
 use crate::unpack::clean;
 
-/// Puts the paths in `whitelist` out of `layers` (the highest first) into the empty directory `into`.
-/// Files become second names of the ones in the layers, which nobody writes to.
+/// Puts the paths in `whitelist` out of `layers` (the highest first) into the empty directory
+/// `into`. Files become second names of the ones in the layers, which are never written.
 pub(crate) fn flatten(whitelist: &[String], layers: &[PathBuf], into: &Path) -> Result<()> {
     let mut wanted = BTreeSet::new();
     for path in whitelist {
@@ -21,7 +21,7 @@ pub(crate) fn flatten(whitelist: &[String], layers: &[PathBuf], into: &Path) -> 
     }
     for path in &wanted {
         let failed = |error| Error::os(format!("assembling {}", path.display()), error);
-        // Parents come first, with what they look like in the image.
+        // Parents come first, with their attributes in the image.
         let mut parents: Vec<_> = path.ancestors().skip(1).collect();
         parents.reverse();
         for part in parents.into_iter().filter(|part| !part.as_os_str().is_empty()) {
@@ -36,7 +36,7 @@ pub(crate) fn flatten(whitelist: &[String], layers: &[PathBuf], into: &Path) -> 
 fn place(path: &Path, layers: &[PathBuf], into: &Path) -> io::Result<()> {
     let to = into.join(path);
     let Some((from, kind)) = find(path, layers) else { return Ok(()) };
-    // Below a link there is nothing: it leads to paths that are wanted under their own names.
+    // A link has nothing below it: its target's paths are wanted under their own names.
     let linked = to.ancestors().skip(1).take_while(|parent| *parent != into);
     if linked.into_iter().any(|parent| parent.is_symlink()) {
         return Ok(());
@@ -56,13 +56,13 @@ fn directory(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
     let metadata = fs::metadata(from)?;
     if rustix::process::geteuid().is_root() {
-        // Not everybody can be given something in a namespace of users.
+        // In a user namespace some owners cannot be set.
         let _ = lchown(to, Some(metadata.uid()), Some(metadata.gid()));
     }
     fs::set_permissions(to, PermissionsExt::from_mode(metadata.mode() & 0o7777))
 }
 
-/// What the highest layer that has `path` has there; no link is followed on the way.
+/// The file at `path` in the highest layer that has it; no link is followed on the way.
 fn find(path: &Path, layers: &[PathBuf]) -> Option<(PathBuf, FileType)> {
     for layer in layers {
         let mut whole = layer.clone();

@@ -1,4 +1,5 @@
-//! What `docker save` wrote before it wrote OCI layouts: `manifest.json`, and tar archives of layers.
+//! The older output of `docker save`, without an OCI layout: `manifest.json`, and tar archives of
+//! layers.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,11 +15,11 @@ use crate::{Algorithm, Digest};
 /// An image in such an archive.
 pub(super) struct Saved<'a> {
     table: &'a Table,
-    /// What it is called there.
+    /// Its name there.
     pub(super) name: Option<String>,
     /// Its configuration.
     pub(super) config: Descriptor,
-    /// What the layers hash to once they are unpacked, lowest first.
+    /// The digests of the unpacked layers, lowest first.
     layers: Vec<Descriptor>,
     paths: BTreeMap<Digest, String>,
 }
@@ -63,7 +64,7 @@ impl<'a> Saved<'a> {
         })
     }
 
-    /// As a manifest that nobody wrote.
+    /// The equivalent manifest, which is not in the archive.
     pub(super) fn manifest(&self) -> Manifest {
         Manifest {
             config: self.config.clone(),

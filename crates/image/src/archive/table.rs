@@ -28,7 +28,7 @@ pub(crate) struct Table {
 enum Place {
     /// Where it begins, and how long it is.
     Content(u64, u64),
-    /// What it stands for.
+    /// Its target.
     Link(String),
 }
 
@@ -90,7 +90,7 @@ impl Table {
     }
 }
 
-/// What a symbolic link at `path` stands for, within the archive.
+/// The target of a symbolic link at `path`, within the archive.
 fn target(path: &std::path::Path, link: &[u8]) -> Result<String> {
     let link = String::from_utf8_lossy(link);
     let mut parts: Vec<&str> =

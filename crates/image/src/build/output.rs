@@ -1,4 +1,4 @@
-//! Files that are there as a whole or not at all, and what they hash to.
+//! Files that exist as a whole or not at all, and what they hash to.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -50,7 +50,7 @@ impl Write for Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if !self.is_done {
-            // It is of no use to anybody; that something failed is being said already.
+            // The file is useless; the first failure is reported already.
             let _ = fs::remove_file(&self.temporary);
         }
     }

@@ -128,7 +128,7 @@ impl Made {
         })
     }
 
-    /// What `docker load` reads.
+    /// The file that `docker load` reads.
     fn docker(&self, recipe: &Recipe) -> Value {
         json!([{
             "Config": format!("blobs/sha256/{}", self.config.hex()),
@@ -156,7 +156,7 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        // Nobody needs it, and what failed is being said already.
+        // The directory is useless; the first failure is reported already.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -7,7 +7,7 @@ use model::{Error, Result};
 
 const BLOCK: usize = 512;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What<'a> {
     Directory,

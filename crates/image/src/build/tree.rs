@@ -11,10 +11,10 @@ use model::{Error, Result};
 use super::tar::{Tar, What};
 use super::{PROGRAM, Recipe, elf};
 
-/// So much of a program is looked at, in bytes: all of its headers.
+/// How much of a program is read, in bytes: all of its headers.
 const HEAD: u64 = 64 << 10;
 
-/// What programs and scripts begin with.
+/// The first bytes of programs and scripts.
 const ELF: &[u8] = b"\x7fELF";
 const SCRIPT: &[u8] = b"#!";
 
@@ -162,7 +162,7 @@ fn inside(path: &Path) -> Result<String> {
     }
 }
 
-/// What a link at `from` says to reach `to`, wherever the image's root is.
+/// The text of a link at `from` to `to`, wherever the image's root is.
 fn relative(from: &Path, to: &str) -> Result<String> {
     let depth = inside(from)?.matches('/').count();
     Ok(format!("{}{}", "../".repeat(depth), to.trim_start_matches('/')))

@@ -1,4 +1,4 @@
-//! The files of the cache that say what is in it.
+//! The files of the cache that describe its contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,7 +26,7 @@ pub(crate) struct Record {
     pub(crate) signers: BTreeSet<String>,
 }
 
-/// What a locator gave when it was asked last.
+/// The last result of a locator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Found {
     /// The locator.
@@ -78,7 +78,7 @@ impl Found {
     }
 }
 
-/// What cannot be understood, say since power failed, is as good as not there: it is fetched again.
+/// An unreadable record, for example after a power failure, counts as missing: it is fetched again.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     match fs::read(path) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),

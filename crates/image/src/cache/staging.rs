@@ -73,7 +73,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What stays is removed by who begins next.
+        // The next process removes what stays.
         let _ = netlink::remove_tree(&self.path);
     }
 }

@@ -1,8 +1,8 @@
-//! What is in an unpacked layer, as a digest: whether it is still what was unpacked.
+//! The contents of an unpacked layer as a digest: whether they are unchanged.
 //!
-//! A digest of everything takes reading every file. Beside it there is a digest of what stat(2) says,
-//! with the time of each file's last change, which nobody sets without setting the clock or writing to
-//! the disk itself. While that is the same, nothing is read.
+//! A digest of everything takes reading every file. Beside it there is a digest of the results of
+//! stat(2), with the time of each file's last change, which cannot be set without setting the clock
+//! or writing to the disk itself. While that is the same, nothing is read.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -20,12 +20,12 @@ use crate::digest::Hash;
 /// Deeper trees are refused when they are unpacked.
 const DEEPEST: usize = 256;
 
-/// What a layer held.
+/// The contents of a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tree {
     /// Of names, kinds, owners, modes, and what is in files.
     pub(super) content: String,
-    /// Of names and what stat(2) said.
+    /// The digest of names and stat(2) results.
     pub(super) stamp: String,
 }
 
@@ -39,7 +39,7 @@ impl Tree {
     }
 }
 
-/// What is looked at.
+/// How much is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Content,

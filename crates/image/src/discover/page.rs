@@ -1,7 +1,7 @@
 //! As much of HTML as finding `<meta name="ac-discovery" content="PREFIX TEMPLATE">` takes: tags,
 //! comments, and elements whose content is no markup (HTML Standard 13.2.5).
 
-/// More elements than that are not looked at.
+/// Further elements are ignored.
 const MOST: usize = 10_000;
 
 /// Elements whose content is text until they end.
@@ -17,7 +17,7 @@ pub(super) fn discoveries(page: &str) -> Vec<(String, String)> {
         let name = tag.name.to_ascii_lowercase();
         match name.as_str() {
             "meta" => found.extend(discovery(tag.attributes)),
-            // What users may write is below it.
+            // Users may write the parts below.
             "body" | "/head" => break,
             raw if RAW.contains(&raw) => rest = past(rest, raw),
             _ => {}
@@ -66,7 +66,7 @@ fn end(tag: &str) -> Option<usize> {
     })
 }
 
-/// What comes after the end of a raw element.
+/// The text behind the end of a raw element.
 fn past<'a>(page: &'a str, name: &str) -> &'a str {
     let is_end = |at: &usize| {
         let tag = page.as_bytes().get(at + 2..at + 2 + name.len());

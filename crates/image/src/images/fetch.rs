@@ -26,7 +26,7 @@ const DEEPEST: usize = 16;
 /// One image, and those that it needs.
 pub(super) struct Fetch<'a> {
     images: &'a Images,
-    /// The names on the way down.
+    /// The names on the path from the image.
     above: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Fetch<'a> {
         self.place(locator, &place, (staging, trust), None)
     }
 
-    /// Asks each place that the name leads to, until one has the image.
+    /// Asks each place of the name, until one has the image.
     fn discovered(
         &mut self,
         locator: &Locator,
@@ -219,8 +219,8 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// What the image consists of: its own layer over the others, or one directory with those of all
-    /// paths that are wanted.
+    /// The parts of the image: its own layer over the others, or one directory with those of all
+    /// wanted paths.
     fn assemble(
         &self,
         id: &ImageId,
@@ -245,7 +245,7 @@ impl<'a> Fetch<'a> {
     }
 }
 
-/// What an image lies on.
+/// The layers below an image.
 struct Assembled {
     /// The layer that is new.
     layer: String,

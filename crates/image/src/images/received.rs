@@ -17,14 +17,14 @@ const LONGEST_SIGNED: u64 = 256 << 20;
 /// An App Container image's file that is here now.
 pub(super) struct Received<'a> {
     pub(super) file: File,
-    /// What its manifest must say.
+    /// The name that its manifest must have.
     pub(super) name: Option<&'a AppName>,
     /// Gets its detached signature.
     pub(super) signature: &'a dyn Fn() -> Result<Vec<u8>>,
 }
 
 impl Received<'_> {
-    /// Unpacks it into `directory`, and checks that who must have signed it has; gives who has.
+    /// Unpacks it into `directory`, and checks the required signatures; returns the signers.
     pub(super) fn unpack(
         mut self,
         locator: &Locator,
@@ -51,7 +51,7 @@ impl Received<'_> {
     }
 }
 
-/// Opens an image's file, and waits for nobody to write into it.
+/// Opens an image's file, without waiting for a writer.
 pub(super) fn open(path: &Path) -> Result<File> {
     file::open(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::not_found(format!("{} is not there", path.display())),
@@ -81,7 +81,7 @@ fn signed(signature: &dyn Fn() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
     })
 }
 
-/// What was found under a name must have it ("Validation" of discovered images).
+/// An image that was found under a name must have it ("Validation" of discovered images).
 pub(super) fn check_name(wanted: Option<&AppName>, manifest: &Manifest) -> Result<()> {
     let Some(wanted) = wanted else { return Ok(()) };
     let differs = |(key, value): &(&String, &String)| {

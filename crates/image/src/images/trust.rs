@@ -1,4 +1,4 @@
-//! Whose signatures an image needs.
+//! The signatures that an image needs.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::locator::Source;
 use crate::signature::Ring;
 use crate::{KeyRule, Locator};
 
-/// What the policy demands.
+/// The demands of the policy.
 #[derive(Debug)]
 pub(super) struct Trust {
     rules: Vec<KeyRule>,
@@ -67,7 +67,7 @@ impl Trust {
         })
     }
 
-    /// What comes from registries and layouts has no detached signature: its digest must be given.
+    /// An image from a registry or layout has no detached signature: its digest must be given.
     pub(super) fn check_pinned(&self, locator: &Locator) -> Result<()> {
         if locator.pin().is_some() || !self.is_needed_for(&locator.subject()) {
             return Ok(());

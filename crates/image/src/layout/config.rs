@@ -1,4 +1,4 @@
-//! What an OCI image runs: its configuration (OCI image specification 1.1, config.md).
+//! The program of an OCI image: its configuration (OCI image specification 1.1, config.md).
 
 use std::collections::BTreeMap;
 
@@ -21,9 +21,9 @@ pub const MOUNTS: &str = "io.spoke.mounts";
 pub struct Config {
     /// For what it is.
     pub platform: Platform,
-    /// What runs.
+    /// The program.
     pub app: Option<App>,
-    /// What the layers hash to once they are unpacked, lowest first.
+    /// The digests of the unpacked layers, lowest first.
     pub layers: Vec<Digest>,
 }
 
@@ -217,8 +217,8 @@ mod tests {
             json!({"Volumes": {"x": {}}}),
             json!({"Cmd": "sh"}),
         ] {
-            assert!(read(config.clone()).is_err(), "{config}");
+            assert_eq!(read(config.clone()).unwrap_err().kind(), model::Kind::Invalid, "{config}");
         }
-        assert!(Config::read(b"{}", &BTreeMap::new()).is_err());
+        assert_eq!(Config::read(b"{}", &BTreeMap::new()).unwrap_err().kind(), model::Kind::Invalid);
     }
 }

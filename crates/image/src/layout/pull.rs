@@ -16,22 +16,22 @@ use crate::{Algorithm, Digest, ImageId, Limits};
 /// An index may hold indexes so deep.
 const DEEPEST: u32 = 3;
 
-/// What is wanted of an image, and where it is put.
+/// The requested image, and its destination.
 pub(crate) struct Pull<'a> {
     /// Where it is unpacked.
     pub(crate) staging: &'a Staging,
     /// How much is too much.
     pub(crate) limits: &'a Limits,
-    /// What its manifest, or the index that this is in, must hash to.
+    /// The digest that its manifest, or the index with it, must have.
     pub(crate) pin: Option<&'a Digest>,
 }
 
 /// Where the parts of an image are.
 pub(crate) trait Blobs {
-    /// A manifest or an index, and as what it was given, if that was said.
+    /// A manifest or an index, and its media type, if that was sent.
     fn document(&self, blob: &Descriptor) -> Result<(Vec<u8>, Option<String>)>;
 
-    /// Content, which nobody has verified.
+    /// Unverified content.
     fn open(&self, blob: &Descriptor) -> Result<Box<dyn Read + '_>>;
 
     /// Whether digests of layers are those of what they are once they are unpacked, as in Docker's
@@ -43,13 +43,13 @@ pub(crate) trait Blobs {
 
 /// An image whose parts are known.
 pub(crate) struct Parts {
-    /// What it is known by.
+    /// Its id.
     pub(crate) id: Digest,
     /// Where it is from.
     pub(crate) name: String,
     /// Which of those there it is.
     pub(crate) tag: Option<String>,
-    /// What it consists of.
+    /// Its manifest.
     pub(crate) manifest: Manifest,
 }
 
@@ -152,7 +152,7 @@ impl Pull<'_> {
         let mut hashing = Hashing::new(bounded, &[blob.digest.algorithm()]);
         let unpacked =
             inflate(Box::new(&mut hashing), self.limits).and_then(|mut plain| unpack(&mut plain));
-        // What is damaged can seldom be unpacked; that it's damaged says more.
+        // A damaged file can seldom be unpacked; that it is damaged explains more.
         match (unpacked, digest(hashing)) {
             (Err(_), Ok(digest)) if digest != blob.digest => Ok(digest),
             (Err(error), _) => Err(error),
@@ -190,7 +190,7 @@ fn verified(blobs: &dyn Blobs, blob: &Descriptor) -> Result<(Vec<u8>, Option<Str
     Ok((bytes, kind))
 }
 
-/// What all of it hashes to.
+/// The digest of the whole.
 fn digest(hashing: Hashing<impl Read>) -> Result<Digest> {
     let mut digests =
         hashing.finish().map_err(|error| Error::invalid("it cannot be read").because(error))?;

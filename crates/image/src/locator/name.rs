@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use model::{Error, Result};
 
-/// What one asks discovery for: a name, and which of the images with that name
+/// The parameters of a discovery: a name, and labels that select one of the images with that name
 /// (App Container specification 0.8, "App Container Image Discovery").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppName {

@@ -120,7 +120,11 @@ mod tests {
         for text in
             ["", "/", "A", "a/", "a//b", "a:", "a:-x", "a..b", "a___b", "-a", "h:x/a", "../a"]
         {
-            assert!(text.parse::<Reference>().is_err(), "{text}");
+            assert_eq!(
+                text.parse::<Reference>().unwrap_err().kind(),
+                model::Kind::Invalid,
+                "{text}"
+            );
         }
     }
 }

@@ -118,7 +118,7 @@ mod tests {
         for text in
             ["a.b/c", "ftp://a/", "http:///x", "http://u:p@h/", "http://a b/", "http://a:0/"]
         {
-            assert!(text.parse::<Url>().is_err(), "{text}");
+            assert_eq!(text.parse::<Url>().unwrap_err().kind(), model::Kind::Invalid, "{text}");
         }
     }
 

@@ -1,20 +1,20 @@
-//! What a registry asks a caller for: `WWW-Authenticate` (RFC 9110 11.6.1), with the parameters of
-//! the distribution project's token protocol.
+//! The authentication that a registry asks for: `WWW-Authenticate` (RFC 9110 11.6.1), with the
+//! parameters of the distribution project's token protocol.
 
 /// Longer headers are not read, in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// More schemes than that are not looked at.
+/// Further schemes are ignored.
 const MOST: usize = 16;
 
-/// What is asked for.
+/// The requested authentication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
     /// A token, which `realm` gives for a `service` and a `scope`.
     Bearer {
         /// The URL of who gives tokens.
         realm: String,
-        /// For whom the token is.
+        /// The service that the token is for.
         service: Option<String>,
         /// For what it is: `repository:library/busybox:pull`.
         scope: Option<String>,

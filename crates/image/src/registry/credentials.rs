@@ -14,10 +14,10 @@ use crate::{DOCKER_HUB, Reference};
 /// A longer file is refused, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// What the Docker Hub is called in these files.
+/// The Docker Hub's names in these files.
 const HUB_KEYS: [&str; 2] = ["index.docker.io", "registry-1.docker.io"];
 
-/// What a registry is told about who asks.
+/// A credential for a registry.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
     /// Name and password.
@@ -31,7 +31,7 @@ pub enum Credential {
     Identity(String),
 }
 
-/// What is known about who asks. Nothing is read before it's needed.
+/// The credentials of the caller. A file is read only when it is needed.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     file: Option<PathBuf>,
@@ -44,10 +44,11 @@ impl Credentials {
         Self { file }
     }
 
-    /// What the registry of `reference` is told, and about this repository rather than another.
+    /// The credential for the registry of `reference`, for this repository if there is one.
     ///
     /// # Errors
-    /// When there is a file and it cannot be read, or only says which other program knows.
+    /// Where a file exists and cannot be read, or only names another program that has the
+    /// credential.
     pub fn of(&self, reference: &Reference) -> Result<Option<Credential>> {
         let Some(path) = &self.file else { return Ok(None) };
         let doing = |error: Error| error.context(format!("reading {}", path.display()));
@@ -84,7 +85,7 @@ struct Entry {
     identitytoken: String,
 }
 
-/// What the text of such a file says about a registry.
+/// The credential for a registry in the text of such a file.
 ///
 /// # Errors
 /// As for [`Credentials::of`].

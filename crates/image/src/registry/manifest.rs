@@ -1,5 +1,4 @@
-//! What an image is of: manifests and indexes, as the OCI image specification 1.1 and Docker's
-//! schema 2 have them.
+//! Manifests and indexes, as the OCI image specification 1.1 and Docker's schema 2 have them.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,7 @@ const MOST_LAYERS: usize = 128;
 /// More images in one index are refused.
 const MOST_IMAGES: usize = 1000;
 
-/// What is understood, most wanted first, for `Accept`.
+/// The supported types, most wanted first, for `Accept`.
 pub(crate) const ACCEPTED: &str = "application/vnd.oci.image.manifest.v1+json, \
      application/vnd.oci.image.index.v1+json, \
      application/vnd.docker.distribution.manifest.v2+json, \
@@ -44,11 +43,11 @@ pub enum Document {
 /// One image: its configuration and its layers, lowest first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// What runs, and how.
+    /// The program's configuration.
     pub config: Descriptor,
     /// File systems, each over those before it.
     pub layers: Vec<Descriptor>,
-    /// Words that whoever built it adds.
+    /// The builder's annotations.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -56,10 +55,10 @@ pub struct Manifest {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// What it is.
+    /// Its type.
     #[serde(default)]
     pub media_type: String,
-    /// What it hashes to.
+    /// Its digest.
     #[serde(deserialize_with = "digest")]
     pub digest: Digest,
     /// How long it is, in bytes.
@@ -67,10 +66,10 @@ pub struct Descriptor {
     /// For what it is, in an index.
     #[serde(default)]
     pub platform: Option<Platform>,
-    /// Words that whoever built it adds.
+    /// The builder's annotations.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
-    /// Where else it is: never used, as nobody agreed to calls there.
+    /// Other sources: never used, as the operator did not allow requests there.
     #[serde(default)]
     urls: Vec<String>,
 }
@@ -187,7 +186,7 @@ impl Platform {
             "arm" => 5,
             _ => 0,
         };
-        // What says no variant runs on each of them, except on arm, where it was v7 for most.
+        // Without a variant it runs on each of them, except on arm, where it was v7 for most.
         let own = version(self.variant.as_deref()).unwrap_or(least);
         let usual = if self.architecture == "arm" { own.min(7) } else { least };
         let wanted = match other.variant.as_deref() {

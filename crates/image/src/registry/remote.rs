@@ -26,9 +26,9 @@ pub(super) struct Remote<'a> {
     pub(super) reference: &'a Reference,
     pub(super) staging: &'a Staging,
     pub(super) limits: &'a Limits,
-    /// Whether it is spoken to over TLS, once somebody answered.
+    /// Whether it uses TLS, after the first answer.
     pub(super) is_secure: OnceCell<bool>,
-    /// What it wants to be told about who asks.
+    /// The credential that it asked for.
     pub(super) authorization: RefCell<Option<String>>,
 }
 
@@ -40,7 +40,7 @@ impl Remote<'_> {
         Ok((reply.into_bytes(LONGEST)?, kind))
     }
 
-    /// Whom to ask.
+    /// The host to ask.
     fn host(&self) -> &str {
         match self.reference.registry() {
             DOCKER_HUB => HUB_INTERFACE,

@@ -1,5 +1,5 @@
-//! Who asks: `Authorization` headers, and tokens of those who give them (the distribution project's
-//! "Token Authentication Specification" and "OAuth 2 Token Authentication").
+//! Authentication: `Authorization` headers, and tokens (the distribution project's "Token
+//! Authentication Specification" and "OAuth 2 Token Authentication").
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,13 +16,13 @@ const LONGEST: u64 = 1 << 20;
 /// A longer token is refused, in bytes.
 const LONGEST_TOKEN: usize = 64 << 10;
 
-/// Who wants to know who asks.
+/// A registry's request for authentication.
 pub(super) struct Asked<'a> {
     /// Where that was.
     pub(super) url: &'a Url,
     /// Its `WWW-Authenticate` headers.
     pub(super) challenges: &'a str,
-    /// What is wanted there: no more than that is asked for, whatever the registry says.
+    /// The requested scope: no more than needed, whatever the registry asks for.
     pub(super) scope: String,
 }
 
@@ -32,10 +32,10 @@ struct Wire {
     access_token: Option<String>,
 }
 
-/// What to put into `Authorization`.
+/// The value of `Authorization`.
 ///
 /// # Errors
-/// [`Denied`](Kind::Denied) when a name is needed and there is none, or it is not taken.
+/// [`Denied`](Kind::Denied) when credentials are needed and there are none, or they are refused.
 pub(super) fn authorization(
     transport: &Transport,
     asked: &Asked<'_>,
@@ -58,8 +58,8 @@ pub(super) fn authorization(
     }
 }
 
-/// A password goes only to whom the registry names over TLS, or to the registry's own host: whoever
-/// listens to plain HTTP could name anybody.
+/// A password is sent only to a host that the registry names over TLS, or to the registry's own
+/// host: an attacker on plain HTTP could name any host.
 fn trust(registry: &Url, realm: &Url) -> Result<()> {
     let name = |url: &Url| crate::transport::name(url.host()).to_owned();
     match (registry.is_secure() && realm.is_secure()) || name(registry) == name(realm) {

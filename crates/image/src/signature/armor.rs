@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::{Error, Result};
 
-/// What `bytes` hold: themselves if they are binary, else the blocks with `title`.
+/// The packets in `bytes`: themselves if they are binary, else the blocks with `title`.
 pub(super) fn blocks(bytes: &[u8], title: &str) -> Result<Vec<Vec<u8>>> {
     // Each packet begins with a byte whose first bit is set; no text does.
     if bytes.first().is_some_and(|byte| byte & 0x80 != 0) {

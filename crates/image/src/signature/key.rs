@@ -29,7 +29,7 @@ impl Key {
         crate::digest::hex(&self.primary.fingerprint)
     }
 
-    /// Whether `said` is this key's over `message`; nothing where another one is named.
+    /// Whether `said` is this key's signature over `message`; `None` where another key is named.
     pub(super) fn check(
         &self,
         said: &SignaturePacket,
@@ -101,8 +101,9 @@ fn subkey(
     (agreed && usable && !is_expired(&subkey, &binding, now)).then_some(subkey)
 }
 
-/// Whether a revocation of a key or subkey is among them. It is not checked: who configured the key
-/// can take a wrong one out, but nobody should trust a key because its revocation is of an old format.
+/// Whether a revocation of a key or subkey is among them. It is not checked: the operator who
+/// configured the key can remove a wrong one, but a key must not be trusted because its revocation
+/// has an old format.
 fn is_revoked(signatures: &[Packet<'_>]) -> bool {
     let kinds = signatures.iter().map(|packet| packet.body.get(1));
     kinds.flatten().any(|kind| matches!(kind, 0x20 | 0x28))
@@ -125,14 +126,14 @@ fn named(packet: &Packet<'_>) -> Vec<u8> {
     [&[prefix], &length[..], packet.body].concat()
 }
 
-/// What a key signed about one of its parts.
+/// A key's signatures about one of its parts.
 struct Signatures<'a> {
     primary: &'a Public,
     all: Vec<SignaturePacket>,
 }
 
 impl<'a> Signatures<'a> {
-    /// What is not understood says nothing, and neither do others.
+    /// Unknown signatures are ignored, and so are other keys'.
     fn read(packets: &[Packet<'_>], primary: &'a Public) -> Self {
         let said = packets.iter().filter_map(|packet| SignaturePacket::parse(packet.body).ok());
         Self { primary, all: said.filter(|said| said.is_by(primary)).collect() }

@@ -2,7 +2,7 @@
 
 use model::{Error, Result};
 
-/// What a packet is, as far as it matters.
+/// The kind of a packet, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag {
     Signature,

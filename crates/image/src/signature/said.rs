@@ -5,7 +5,7 @@ use model::{Error, Result};
 use super::packet::{Reader, damaged};
 use super::public::{Hashed, Numbers, Public};
 
-/// What was signed.
+/// The kind of what was signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Type {
     /// A file.
@@ -39,7 +39,7 @@ pub(super) struct SignaturePacket {
     fingerprint: Option<[u8; 20]>,
     hashed: Hashed,
     numbers: Numbers,
-    /// What of it is signed as well.
+    /// The part of it that is signed as well.
     trailer: Vec<u8>,
 }
 
@@ -114,7 +114,7 @@ impl SignaturePacket {
         self.lasts != 0 && self.made + self.lasts <= now
     }
 
-    /// Whether `key` may have made it: it is named, or nobody is.
+    /// Whether `key` may have made it: it is named, or no key is.
     pub(super) fn is_by(&self, key: &Public) -> bool {
         let named = self.fingerprint.is_none_or(|named| named == key.fingerprint);
         named && self.issuer.is_none_or(|id| key.fingerprint.ends_with(&id))

@@ -14,7 +14,7 @@ const MOST: u32 = 10;
 #[derive(Clone, Debug)]
 pub(super) struct Hop {
     url: Url,
-    /// Whether this is still whom the caller meant: once elsewhere, it stays so.
+    /// Whether this is still the host of the caller's URL: once elsewhere, it stays false.
     is_trusted: bool,
     /// A form is not carried elsewhere: it may have secrets in it.
     has_form: bool,
@@ -55,7 +55,7 @@ impl Hop {
     }
 }
 
-/// What `location` means on the page `base`.
+/// The URL of `location` on the page `base`.
 fn join(base: &Url, location: &str) -> Result<Url> {
     let has_scheme = location.split_once(':').is_some_and(|(scheme, _)| {
         !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())

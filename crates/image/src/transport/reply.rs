@@ -1,4 +1,4 @@
-//! What a server answers.
+//! A server's answer.
 
 use std::io::{self, Read};
 use std::time::Duration;
@@ -84,7 +84,7 @@ impl Reply {
             _ => Kind::Invalid,
         };
         let mut words = Vec::new();
-        // What could be read is shown, whatever comes after it.
+        // The readable part is shown, whatever comes after it.
         let _ = self.into_reader(u64::MAX).take(SHOWN).read_to_end(&mut words);
         let words = plain(&String::from_utf8_lossy(&words));
         let words = if words.is_empty() { words } else { format!(": {words}") };
@@ -121,7 +121,7 @@ pub(super) fn is_passing(error: &ureq::Error) -> bool {
 
 /// The error of a call that got no answer. It may be the proxy that is meant.
 pub(super) fn failure(url: &Url, proxy: Option<&Proxy>, cause: &ureq::Error) -> Error {
-    // Who asks it, and by which password, is nobody's business.
+    // The user and password in it must not be shown.
     let through =
         proxy.map(|proxy| format!(" through the proxy {}:{}", proxy.host(), proxy.port()));
     Error::try_again(format!(

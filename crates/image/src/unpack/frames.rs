@@ -1,4 +1,4 @@
-//! What zstd compresses (RFC 8878).
+//! The frames of zstd (RFC 8878).
 
 use std::io::{self, BufRead, ErrorKind, Read};
 

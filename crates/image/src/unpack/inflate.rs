@@ -11,24 +11,23 @@ use model::{Error, Result};
 use super::frames::Frames;
 use crate::Limits;
 
-/// What a file's first bytes say that it is.
+/// The first bytes of a file of this type.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const XZ: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
 const BZIP2: &[u8] = b"BZh";
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// What a frame of zstd that is to be passed over begins with, but for the low half of the first byte.
+/// The first bytes of a skippable frame of zstd, but for the low half of the first byte.
 const SKIPPED: &[u8] = &[0x2a, 0x4d, 0x18];
-/// What an archive may become before its ratio is looked at.
+/// The size of an archive from which its ratio is checked.
 const HARMLESS: u64 = 64 << 20;
 /// How much memory an xz stream may ask for, in KiB: what `xz -9` needs, and a little.
 const XZ_MEMORY: u32 = 80 << 10;
 
-/// The archive in `reader`, which may be plain, or compressed with gzip, xz or zstd: its first
-/// bytes tell.
-/// Reading it fails once either side exceeds `limits`.
+/// The archive in `reader`, which may be plain, or compressed with gzip, xz or zstd, by its first
+/// bytes. Reading it fails once either side exceeds `limits`.
 ///
 /// # Errors
-/// It is compressed with something else, or cannot be read.
+/// It is compressed with another algorithm, or cannot be read.
 pub(crate) fn inflate<'a>(
     reader: Box<dyn Read + 'a>,
     limits: &Limits,

@@ -13,7 +13,7 @@ use pax::Extension;
 /// The longest extended header, in bytes.
 const LONGEST_EXTENSION: u64 = 1 << 20;
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     File,
@@ -39,7 +39,7 @@ pub(crate) struct Entry {
     pub(crate) gid: u32,
     /// Seconds since 1970.
     pub(crate) modified: i64,
-    /// What a link points to, as it is written.
+    /// The target of a link, as it is written.
     pub(crate) link: Vec<u8>,
     /// The attribute `security.capability`.
     pub(crate) capability: Option<Vec<u8>>,
@@ -48,12 +48,12 @@ pub(crate) struct Entry {
 /// An archive that is being read. As a [`Read`] it is the content of the entry that came last.
 pub(crate) struct Archive<'a> {
     reader: &'a mut dyn Read,
-    /// Bytes of the last entry's content that nobody read.
+    /// Unread bytes of the last entry's content.
     left: u64,
     /// Zeros behind it that fill its last block.
     padding: u64,
     ended: bool,
-    /// What a global pax header said.
+    /// The contents of a global pax header.
     global: Extension,
 }
 

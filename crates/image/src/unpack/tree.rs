@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::{Budget, Entry, Kind};
 
-/// What happens to a path that is there already.
+/// The treatment of a path that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Twice {
     /// It is an error: in an App Container image.
@@ -31,7 +31,7 @@ pub(crate) struct Tree<'b> {
     root: OwnedFd,
     pub(crate) budget: &'b mut Budget,
     twice: Twice,
-    /// What this archive brought.
+    /// The paths of this archive.
     made: HashSet<PathBuf>,
     /// Where nothing is left of what was there before.
     cleared: HashSet<PathBuf>,
@@ -194,7 +194,7 @@ impl<'b> Tree<'b> {
             forgive(rustix::fs::chownat(parent, name, uid, gid, flags)).map_err(failed)?;
         }
         if entry.kind != Kind::Symbolic {
-            // What its owner cannot enter, nobody but root could fill and remove.
+            // A directory that its owner cannot enter could be filled and removed by root only.
             let own = if entry.kind == Kind::Directory { 0o700 } else { 0 };
             let mode = Mode::from_raw_mode(entry.mode | own);
             rustix::fs::chmodat(parent, name, mode, AtFlags::empty()).map_err(failed)?;
@@ -279,7 +279,7 @@ impl<'b> Tree<'b> {
         self.open_directory(path)?.map_err(|errno| escape(path, errno))
     }
 
-    /// The directory that `path` is in, if it is there.
+    /// The directory that `path` is in, if it exists.
     fn existing(&mut self, path: &Path) -> Result<Option<OwnedFd>> {
         let directory = path.parent().unwrap_or(Path::new(""));
         match self.open_directory(directory)? {
@@ -302,7 +302,7 @@ impl<'b> Tree<'b> {
         let mut tries = 100;
         loop {
             match rustix::fs::openat2(&self.root, path, flags, Mode::empty(), how) {
-                // Somebody renames something somewhere, and the path has a link with `..` in it.
+                // A concurrent rename, and the path has a link with `..` in it.
                 Err(Errno::AGAIN) if tries > 0 => tries -= 1,
                 result => {
                     self.budget.follow(begun.elapsed())?;
@@ -351,7 +351,7 @@ fn times(entry: &Entry) -> Timestamps {
     Timestamps { last_access: time, last_modification: time }
 }
 
-/// Who is root in a namespace only cannot give files to everybody, nor capabilities everywhere.
+/// Root of a user namespace cannot give files to every user, nor set capabilities everywhere.
 fn forgive(result: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match result {
         Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),

@@ -1,4 +1,4 @@
-//! What an operator grants an image that asks for it.
+//! The rights that an operator grants to an image that asks for them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,16 +11,17 @@ use model::{Error, text};
 pub enum Grant {
     /// A capability, such as `CAP_SYS_MODULE`.
     Capability(Capability),
-    /// `spoke-runtime`: the part of the host's book that goes with a reboot.
+    /// `spoke-runtime`: the part of the host's store that a reboot removes.
     Runtime,
-    /// `spoke-state`: the part of the host's book that outlives it.
+    /// `spoke-state`: the part of the host's store that outlives it.
     State,
     /// `spoke-config`: the configuration of Spoke, to be read.
     Config,
 }
 
 impl Grant {
-    /// What a mount point of this name asks for; none where nothing of the host belongs there.
+    /// The right that a mount point of this name asks for; `None` where it needs nothing of the
+    /// host.
     pub(crate) fn of_mount_point(name: &str) -> Option<Self> {
         match name {
             "spoke-runtime" => Some(Self::Runtime),

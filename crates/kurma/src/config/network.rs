@@ -31,7 +31,7 @@ pub struct NetworkConfig {
     pub interface: Template,
     /// What becomes of a pod that it cannot connect (`on_error`).
     pub on_error: OnError,
-    /// What its plugin may do.
+    /// The rights of its plugin.
     pub sandboxing: Sandboxing,
     /// How long one call may take, where it says so (`limit`, in seconds).
     pub limit: Option<Duration>,
@@ -42,23 +42,24 @@ pub struct NetworkConfig {
 /// What becomes of a pod when one of its networks cannot be added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// What was done is undone: a pod has all of its networks, or is none.
+    /// Everything is undone: a pod has all of its networks, or does not start.
     #[default]
     Fail,
     /// It goes without, as in the original.
     Skip,
 }
 
-/// What a plugin container may do beyond what every one may.
+/// The rights of a plugin container beyond the common ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandboxing {
     /// All that root may (`privileged`).
     pub privileged: bool,
-    /// What its image may have of what it asks for (`grant`); all of it, where it is privileged.
+    /// The rights that its image gets of those it asks for (`grant`); all of them, where it is
+    /// privileged.
     pub grant: BTreeSet<Grant>,
     /// Parts of the host in it (`mounts`).
     pub mounts: Vec<Mount>,
-    /// What runs it (`engine`: `native`, `runc`, `crun`), where it is not to be the usual one.
+    /// The engine that runs it (`engine`: `native`, `runc`, `crun`), if it is not the usual one.
     pub engine: Option<String>,
 }
 
@@ -69,12 +70,12 @@ pub struct Mount {
     pub host: PathBuf,
     /// In the container.
     pub container: PathBuf,
-    /// Whether nobody writes there.
+    /// Whether it cannot be written.
     pub read_only: bool,
 }
 
 impl NetworkConfig {
-    /// Reads one object; `at` is where it stands.
+    /// Reads one object; `at` is its place.
     ///
     /// # Errors
     /// [`model::Kind::Invalid`] or [`model::Kind::Unsupported`] with the place, the field, its
@@ -103,7 +104,7 @@ impl NetworkConfig {
         &self.document
     }
 
-    /// What a plugin gets on its standard input.
+    /// The standard input of a plugin.
     pub fn input(&self) -> Vec<u8> {
         self.document.to_string().into_bytes()
     }
@@ -126,7 +127,7 @@ impl Sandboxing {
     }
 }
 
-/// A field of an object, and where it stands.
+/// A field of an object, and its place.
 struct Field<'a> {
     at: String,
     value: Option<&'a Value>,

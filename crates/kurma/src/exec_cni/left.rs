@@ -1,5 +1,5 @@
-//! Namespaces that are shown to plugins although the runtime that they are of never said that they go:
-//! it crashed, or the host did.
+//! Namespaces that plugins still see although their runtime has not ended the attachment: it
+//! crashed, or the host did.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,36 +11,36 @@ use crate::Directories;
 use crate::users::{Used, Users};
 use crate::volume::Volume;
 
-/// Where the kernel tells about processes.
+/// The kernel's directory of processes.
 const PROC: &str = "/proc";
 
-/// Who was shown more recently may be about to be used.
+/// A namespace that was shown more recently may be about to be used.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// A namespace that nobody was seen to use.
+/// A namespace without a known user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// What the volume has it under.
+    /// The name in the volume.
     pub name: String,
     /// Whether it is a namespace still, rather than the file that one was mounted on.
     pub is_mounted: bool,
-    /// What is to become of it.
+    /// The remedy.
     pub fate: Fate,
 }
 
-/// What is to become of what nobody was seen to use.
+/// The remedy for a namespace without a known user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is proved that nobody uses it.
+    /// It provably has no user.
     Clear,
     /// So it is, but it was shown less than a minute ago.
     Wait,
-    /// Not every process of the host can be looked at.
+    /// Some processes of the host cannot be inspected.
     Keep,
 }
 
-/// What nobody was seen to use: no process is in it or has it open, and nobody but us has mounted it.
-/// Takes a while where there is something to look at.
+/// The namespaces without a known user: no process is in one or has it open, and it has no mount
+/// but Spoke's. Takes a while where there are processes to inspect.
 ///
 /// # Errors
 /// Where the volume or the processes cannot be listed.
@@ -55,8 +55,8 @@ pub fn left(directories: &Directories) -> Result<Vec<Left>> {
     Ok(shown.into_iter().filter_map(|name| judge(&volume, name, &users)).collect())
 }
 
-/// Hides what is in `seen`, and that nobody is seen to use now either; gives what was hidden. Young
-/// ones only if that is asked for.
+/// Hides the namespaces in `seen` that still have no user; returns those that were hidden. Young
+/// ones only on request.
 ///
 /// # Errors
 /// As [`left`]; the kernel's refusal, after everything else was tried.
@@ -65,7 +65,7 @@ pub fn clear(directories: &Directories, seen: &[Left], with_young: bool) -> Resu
         return Ok(Vec::new());
     }
     let volume = Volume::new(&directories.netns);
-    // Nobody shows one meanwhile.
+    // No namespace is shown meanwhile.
     let _turn = volume.turn()?;
     let goes = |left: &Left| match left.fate {
         Fate::Clear => true,
@@ -83,12 +83,13 @@ pub fn clear(directories: &Directories, seen: &[Left], with_young: bool) -> Resu
     done.map(|()| hidden)
 }
 
-/// None where somebody uses it.
+/// `None` where it is in use.
 fn judge(volume: &Volume<'_>, name: String, users: &Users) -> Option<Left> {
     let inode = volume.inode(&name);
     let used = match inode {
         Some(inode) => users.of(inode, is_shown),
-        // Who removes the file takes it from those who have a namespace mounted on it elsewhere.
+        // The removal of the file takes the namespace from processes that have mounted it
+        // elsewhere.
         None => users.of_mounts(&name),
     };
     let fate = match (used, volume.age(&name)?) {

@@ -15,14 +15,14 @@ use crate::call::{Call, ENVIRONMENT, Verb};
 use crate::config::NetworkConfig;
 use crate::reply;
 
-/// How much of what a plugin says is wrong is told, in characters.
+/// How much of a plugin's error is reported, in characters.
 const REPORTED: usize = 2000;
 
 /// Where images keep CNI plugins, in the order of looking.
 pub(crate) const PROGRAMS: [&str; 4] =
     ["/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni", "/usr/bin"];
 
-/// A call of a program in an image by somebody who knows what that expects.
+/// A call of a program in an image, whose caller knows the program's protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct Direct<'a> {
     /// Which of the image's CNI plugins.
@@ -36,11 +36,11 @@ pub struct Direct<'a> {
 }
 
 impl NetworkingPod {
-    /// Calls `add` of a network's plugin, and gives what it printed. The outer error is that nothing
-    /// was begun.
+    /// Calls `add` of a network's plugin, and returns its output. The outer error means that
+    /// nothing began.
     ///
-    /// `turn` is the pod's lock: a plugin whose caller was killed is not to work on a pod for which
-    /// somebody does something else.
+    /// `turn` is the pod's lock: a plugin whose caller was killed must not work on a pod while
+    /// another process does.
     pub(crate) fn add(
         &self,
         network: &NetworkConfig,
@@ -149,7 +149,7 @@ pub(super) fn bounds(limit: Duration) -> Bounds {
     Bounds { limit, stdout: reply::LONGEST + 1, stderr: reply::LONGEST }
 }
 
-/// What a call that succeeded printed, or why it did not.
+/// The output of a successful call, or why it failed.
 pub(super) fn verdict(ended: &Ended, limit: Duration) -> Result<Vec<u8>> {
     let (kind, how) = match ended.status {
         Ending::Exited(0) if ended.stdout.len() > reply::LONGEST => {
@@ -169,7 +169,7 @@ pub(super) fn verdict(ended: &Ended, limit: Duration) -> Result<Vec<u8>> {
     Err(Error::new(kind, what))
 }
 
-/// What it said on either output: an error as CNI writes it, or text.
+/// The error on either output: as CNI writes it, or text.
 fn words(ended: &Ended) -> String {
     let error: Option<Value> = serde_json::from_slice(&ended.stdout).ok();
     let field = |name: &str| error.as_ref()?.get(name)?.as_str().map(str::to_owned);

@@ -14,22 +14,23 @@ use crate::config::{NetworkConfig, PodNetworks};
 use crate::disk::{self, Lock, Share};
 
 impl NetworkingPod {
-    /// Starts a network's plugin if it does not run, without a pause after what went wrong before;
+    /// Starts a network's plugin if it does not run, without a pause after earlier failures;
     /// replaces it where its image or its configuration has changed.
     ///
     /// # Errors
-    /// Why the image cannot be had or run; [`Kind::TryAgain`] where somebody else is starting it.
+    /// Why the image cannot be fetched or run; [`Kind::TryAgain`] while another process is starting
+    /// it.
     pub fn up(&self, network: &NetworkConfig) -> Result<()> {
         self.renew(&Wanted::network(network), Instant::now() + self.limits.wait)
     }
 
-    /// Ends a network's plugin, when nobody calls it any more or a call's limit has passed, and starts
-    /// it again, out of the image and with the configuration of now. The new one never runs beside the
-    /// old one, which may hold what only one can have.
+    /// Ends a network's plugin, after all calls or when a call's limit has passed, and starts it
+    /// again, with the present image and configuration. The new one never runs beside the old one,
+    /// which may hold something exclusively.
     ///
     /// # Errors
-    /// Why the image cannot be had, in which case nothing was ended; as of [`NetworkingPod::down`] and
-    /// [`NetworkingPod::up`].
+    /// Why the image cannot be fetched, in which case nothing was ended; as of
+    /// [`NetworkingPod::down`] and [`NetworkingPod::up`].
     pub fn restart(&self, network: &NetworkConfig) -> Result<()> {
         let wanted = Wanted::network(network);
         self.images.get(&wanted.image, &wanted.keys)?;
@@ -60,11 +61,11 @@ impl NetworkingPod {
         }
     }
 
-    /// Stops a plugin container, when nobody calls it any more or a call's limit has passed. It is
-    /// not started again before somebody needs it.
+    /// Stops a plugin container, after all calls or when a call's limit has passed. It is not
+    /// started again before it is needed.
     ///
     /// # Errors
-    /// [`Kind::TryAgain`] where somebody else is starting it; the kernel's refusal.
+    /// [`Kind::TryAgain`] while another process is starting it; the kernel's refusal.
     pub fn down(&self, key: &Key) -> Result<()> {
         let directory = self.plugin(key);
         if !directory.exists() {
@@ -127,8 +128,8 @@ impl NetworkingPod {
         Ok(pods.is_empty() && is_empty(&self.directories.netns)?)
     }
 
-    /// Stops and forgets the plugin containers of networks that are neither configured nor `used`
-    /// any more; what the plugins have kept stays.
+    /// Stops and removes the plugin containers of networks that are neither configured nor `used`
+    /// any more; the plugins' own files stay.
     ///
     /// # Errors
     /// Where the records cannot be read.

@@ -35,7 +35,7 @@ pub(super) enum Fit {
     Any,
 }
 
-/// What [`NetworkingPod::watch`] saw.
+/// The result of [`NetworkingPod::watch`].
 pub(crate) enum Watched {
     Runs(Running),
     /// On purpose.
@@ -44,7 +44,7 @@ pub(crate) enum Watched {
     After(Duration),
 }
 
-/// What [`NetworkingPod::start`] came to.
+/// The result of [`NetworkingPod::start`].
 enum Started {
     Runs,
     /// It ended by itself, and is not started again before that.
@@ -52,8 +52,8 @@ enum Started {
 }
 
 impl NetworkingPod {
-    /// A look at a network's plugin by somebody who has all day: started if it has ended and may be
-    /// started again; not if it was stopped on purpose.
+    /// Checks a network's plugin for a caller that need not wait: started if it has ended and may
+    /// be started again; not if it was stopped on purpose.
     pub(crate) fn watch(&self, network: &NetworkConfig) -> Result<Watched> {
         let wanted = Wanted::network(network);
         let directory = self.plugin(&wanted.key);
@@ -68,7 +68,7 @@ impl NetworkingPod {
         match self.start(&wanted, Renewal::IfEnded)? {
             Started::After(pause) => Ok(Watched::After(pause)),
             Started::Runs => {
-                // It may have ended again: then the next look says so.
+                // It may have ended again: then the next check shows that.
                 let held = self.current(&wanted, Fit::Exact)?;
                 Ok(held.map_or(Watched::After(Duration::ZERO), |held| Watched::Runs(held.running)))
             }
@@ -99,9 +99,8 @@ impl NetworkingPod {
         }
     }
 
-    /// Starts the container if it does not run, whatever happened before; where its image or its
-    /// configuration has changed, a new one is started, and the old one ended when nobody calls it
-    /// any more.
+    /// Starts the container if it does not run, whatever happened before. Where its image or its
+    /// configuration has changed, a new one is started, and the old one ended after its last call.
     pub(super) fn renew(&self, wanted: &Wanted, deadline: Instant) -> Result<()> {
         let turn = self.turn(&wanted.key, deadline)?;
         let _turn = turn.ok_or_else(|| busy(&wanted.key))?;
@@ -132,7 +131,7 @@ impl NetworkingPod {
         Ok(running.map(|running| Held { running, _turn: turn }))
     }
 
-    /// What starts this container. All engines find what any has started.
+    /// The engine that starts this container. Every engine finds what any other has started.
     fn engine_of(&self, wanted: &Wanted) -> Engine {
         match wanted.sandboxing.engine.as_deref() {
             None => self.engine.clone(),
@@ -236,7 +235,7 @@ impl NetworkingPod {
         state.write(&directory)?;
         if let Err(error) = self.begin(wanted, &plan, &state) {
             if runs.is_some() && before.generation != generation {
-                // What runs goes on serving.
+                // The running one continues serving.
                 let mut retired = before.retired.clone();
                 retired.retain(|past| *past != generation);
                 retired.push(generation);
@@ -250,7 +249,7 @@ impl NetworkingPod {
         Ok(Started::Runs)
     }
 
-    /// Ends what was replaced. What runs serves, whatever becomes of that: the record says what went wrong.
+    /// Ends what was replaced. The running container serves in any case: the record has the error.
     fn retire_former(&self, directory: &Path, mut state: State) -> Result<()> {
         let (left, failed) = self.retire(directory, state.retired);
         state.retired = left;
@@ -287,8 +286,8 @@ impl NetworkingPod {
         Ok(())
     }
 
-    /// Ends replaced containers that nobody calls any more; gives those that are left, and why one of them
-    /// could not be ended.
+    /// Ends replaced containers after their last calls; returns the remaining ones, and why one of
+    /// them could not be ended.
     pub(super) fn retire(
         &self,
         directory: &Path,
@@ -302,7 +301,7 @@ impl NetworkingPod {
             remove_tree(&directory.join(format!("{past}.root")))?;
             disk::remove(&path).map(|()| true)
         };
-        // What cannot be ended now is tried again with the next start.
+        // A failure is retried at the next start.
         let (mut left, mut failed) = (Vec::new(), None);
         for past in retired {
             match gone(&past) {
@@ -327,7 +326,7 @@ impl NetworkingPod {
     }
 }
 
-/// When a container is started anew.
+/// When a container is started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renewal {
     /// Where it has ended, after a pause, or is to be another one.

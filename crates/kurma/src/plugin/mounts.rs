@@ -1,4 +1,4 @@
-//! What of the host is in a plugin container.
+//! The parts of the host in a plugin container.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -19,8 +19,8 @@ const STATE: &str = "/var/lib/cni";
 const EMPTY: u64 = 4096;
 
 impl Book {
-    /// What is shared at a mount point, and whether only to be read. The book is there from now on:
-    /// a plugin that came first must not begin one of its own.
+    /// The directory that is shared at a mount point, and whether it is read-only. The store exists
+    /// from now on: a plugin that came first must not begin one of its own.
     fn shared(&self, point: &MountPoint) -> Option<(&PathBuf, bool)> {
         let (source, read_only) = match Grant::of_mount_point(&point.name)? {
             Grant::Runtime => (&self.runtime, point.read_only),
@@ -28,15 +28,16 @@ impl Book {
             Grant::Config => return self.config.exists().then_some((&self.config, true)),
             Grant::Capability(_) => return None,
         };
+        // It exists mostly; the mount fails without it.
         let _ = DirBuilder::new().recursive(true).mode(0o755).create(source);
         Some((source, read_only))
     }
 }
 
-/// All of them, in their order. That the image may have them was looked at before.
+/// All of them, in their order. The image's rights to them were checked before.
 ///
 /// # Errors
-/// [`Kind::Denied`] where a part of the host is asked for that no plugin sees.
+/// [`Kind::Denied`] where a part of the host is requested that no plugin may see.
 pub(super) fn mounts(
     pod: &NetworkingPod,
     wanted: &Wanted,
@@ -55,7 +56,7 @@ pub(super) fn mounts(
             continue;
         };
         share(source, &point.path, read_only)?;
-        // The configuration that is shared with it names the book's own places.
+        // The configuration that is shared with it names the store's own places.
         let is_config = Grant::of_mount_point(&point.name) == Some(Grant::Config);
         if *source != point.path && !is_config {
             share(source, source, read_only)?;
@@ -83,8 +84,8 @@ fn bind(source: &Path, target: &Path, read_only: bool) -> Mount {
     }
 }
 
-/// Directories of the host that decide what runs: images, and the records of plugin containers. Who
-/// writes there becomes any other plugin.
+/// Directories of the host that decide what runs: images, and the records of plugin containers. A
+/// plugin that writes there could become any other plugin.
 struct Hidden(Vec<PathBuf>);
 
 impl Hidden {
@@ -94,7 +95,7 @@ impl Hidden {
         Self(all.filter_map(|path| fs::canonicalize(path).ok()).collect())
     }
 
-    /// What lies over the parts of `source` that are not to be seen, where it is mounted at `target`.
+    /// The mounts over the hidden parts of `source`, where it is mounted at `target`.
     fn below(&self, source: &Path, target: &Path) -> Result<Vec<Mount>> {
         // Where there is nothing, mounting it says so.
         let Ok(whole) = fs::canonicalize(source) else { return Ok(Vec::new()) };

@@ -1,4 +1,4 @@
-//! What a plugin container may do. Its image asks; only the operator's configuration grants.
+//! The rights of a plugin container. Its image asks; only the operator's configuration grants.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use model::{Error, Kind, Result};
 
 use crate::config::{Grant, Sandboxing};
 
-/// What the processes of a container may do.
+/// The rights of a container's processes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rights {
     pub(super) is_privileged: bool,
@@ -16,14 +16,14 @@ pub(super) struct Rights {
     pub(super) no_new_privileges: bool,
 }
 
-/// What was asked for and is not granted.
+/// The rights that were asked for and not granted.
 #[derive(Debug, Default)]
 struct Refused {
     privileged: bool,
     items: BTreeSet<Grant>,
 }
 
-/// The rights of `app`. `has_book` says whether the host's book can be shared at all.
+/// The rights of `app`. `has_book` says whether the host's store can be shared at all.
 ///
 /// # Errors
 /// [`Kind::Denied`] with everything that the image asks for and was not granted.
@@ -47,7 +47,7 @@ pub(super) fn of(
     Ok(Rights { is_privileged, capabilities, no_new_privileges })
 }
 
-/// What the image asks for beyond what every plugin has.
+/// The rights that the image asks for beyond the common ones.
 fn asked(app: &App, has_book: bool) -> Result<BTreeSet<Grant>> {
     let mut asked = BTreeSet::new();
     if let Some(CapabilityChange::Retain(names)) = &app.isolators.capabilities {
@@ -74,7 +74,7 @@ fn capabilities(app: &App, sandboxing: &Sandboxing) -> Result<Capabilities> {
     Ok(Capabilities::Set(set))
 }
 
-/// What a network plugin has, and what is granted besides.
+/// The rights of a network plugin, and the granted ones.
 fn usual(granted: &BTreeSet<Grant>) -> BTreeSet<Capability> {
     let mut set = match Capabilities::of_network_plugin() {
         Capabilities::Set(set) => set,
@@ -101,7 +101,7 @@ impl Refused {
         let mut fields = Vec::new();
         if self.privileged {
             asked.insert(0, "privileged".to_owned());
-            // Whoever grants that has granted the rest.
+            // An operator who grants that has granted the rest.
             fields.push("\"privileged\": true".to_owned());
         } else {
             fields.push(format!("\"grant\": [\"{}\"]", items.join("\", \"")));

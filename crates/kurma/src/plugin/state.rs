@@ -1,4 +1,4 @@
-//! What is stored of a plugin container.
+//! The stored state of a plugin container.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::disk;
 
-/// Who lived for so long is not in trouble, in milliseconds.
+/// A container that ran this long does not count as failing, in milliseconds.
 const LONG_LIFE: u64 = 60_000;
 /// The first pause before a restart, in milliseconds. Each further one is twice as long.
 const FIRST_PAUSE: u64 = 100;
@@ -18,13 +18,13 @@ const LONGEST_PAUSE: u64 = 30_000;
 /// A container that ended by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
-    /// Its first process, by which one is told from the next.
+    /// Its first process, which identifies it.
     pub(super) pid: u32,
     /// How and why, in words.
     pub(super) why: String,
 }
 
-/// The last start, and what came of it.
+/// The last start, and its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// Digest of what was wanted.
@@ -47,7 +47,7 @@ pub(super) struct State {
     pub(super) is_ready: bool,
     /// Whether it was stopped on purpose.
     pub(super) is_stopped: bool,
-    /// What went wrong the last time.
+    /// The last error.
     pub(super) error: Option<String>,
     /// Containers that were replaced, and may run still.
     pub(super) retired: Vec<String>,
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Of the plugin in this directory; as if there had been nothing where there is no record that
-    /// can be read, because a container can always be started anew.
+    /// can be read, because a container can always be started again.
     pub(super) fn read(plugin: &Path) -> Result<Self> {
         match disk::read(&Self::path(plugin)) {
             Ok(value) => Ok(value.as_ref().map(Self::from_value).unwrap_or_default()),
@@ -128,7 +128,7 @@ impl State {
         Duration::from_millis(pause.saturating_sub(lived))
     }
 
-    /// Counts a start after an end that nobody wanted.
+    /// Counts a start after an unwanted end.
     pub(super) fn count_restart(&mut self, now: u64) {
         self.restarts = self.restarts.saturating_add(1);
         let is_well = now.saturating_sub(self.started) >= LONG_LIFE;

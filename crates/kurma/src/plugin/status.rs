@@ -11,7 +11,7 @@ use super::{Key, NetworkingPod};
 use crate::config::{PodNetworks, Refused};
 use crate::disk;
 
-/// What is said of a container that was started from other namespaces than the host's.
+/// The warning about a container that was started from other namespaces than the host's.
 const ELSEWHERE: &str =
     "it is not in the host's network and mount namespace: its next call starts it anew";
 
@@ -25,11 +25,11 @@ pub struct Status {
     pub name: String,
     /// Its image, as it was asked for.
     pub image: String,
-    /// Where it stands.
+    /// Its state.
     pub standing: Standing,
     /// How often it was started again because it had ended.
     pub restarts: u32,
-    /// What went wrong the last time.
+    /// The last error.
     pub error: Option<String>,
     /// Why it had to be started again the last time, where it had to.
     pub last_end: Option<String>,
@@ -94,7 +94,7 @@ impl Status {
         value
     }
 
-    /// What to say of an image that was fetched since this was started.
+    /// The warning about an image that was fetched since this was started.
     pub fn outdated(&self) -> Option<String> {
         let short = |id: &String| id.chars().take(SHORT).collect::<String>();
         let (running, pulled) = (short(self.id.as_ref()?), short(self.pulled.as_ref()?));

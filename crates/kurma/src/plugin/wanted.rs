@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::Name;
 use crate::config::{NetworkConfig, Sandboxing};
 
-/// Whose container it is: the name of its directory.
+/// The user of a container: the name of its directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// A network's.
@@ -21,7 +21,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// What [`Key`]'s text stands for; none where it stands for nothing.
+    /// Reads [`Key`]'s text; `None` where it is none.
     pub(crate) fn read(text: &str) -> Option<Self> {
         text.parse().ok()
     }
@@ -57,7 +57,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// What runs in a container by itself.
+/// The main process of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Main {
     /// The image's main executable, with this on its standard input.
@@ -69,15 +69,15 @@ pub enum Main {
 /// A plugin container that is to run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
-    /// Whose it is.
+    /// Its user.
     pub key: Key,
-    /// What it is made of.
+    /// Its image.
     pub image: Locator,
     /// OpenPGP keys of which one must have signed that, where there are any.
     pub keys: Vec<PathBuf>,
-    /// What it may do.
+    /// Its rights.
     pub sandboxing: Sandboxing,
-    /// What runs in it.
+    /// Its main process.
     pub main: Main,
 }
 
@@ -93,7 +93,7 @@ impl Wanted {
         }
     }
 
-    /// The container of everybody who calls programs out of this image with these rights.
+    /// The container of all callers of programs out of this image with these rights.
     pub fn image(image: Locator, keys: Vec<PathBuf>, sandboxing: Sandboxing) -> Self {
         let key = Key::Image(String::new());
         let wanted = Self { key, image, keys, sandboxing, main: Main::Nothing };

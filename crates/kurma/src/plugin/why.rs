@@ -19,7 +19,7 @@ impl NetworkingPod {
     pub(crate) fn why(&self, network: &NetworkConfig, process: Process) -> String {
         let directory = self.plugin(&Key::Network(network.name.clone()));
         let state = State::read(&directory).unwrap_or_default();
-        // Whoever needed it may have started it again by now.
+        // Another caller may have started it again by now.
         let recorded = state.last_end.filter(|end| end.pid == process.pid);
         let now = || self.end_of(&directory, &state.generation);
         let ended = recorded.or_else(|| now().filter(|end| end.pid == process.pid));
@@ -46,7 +46,7 @@ impl NetworkingPod {
         Error::try_again(format!("ended with its container{why}"))
     }
 
-    /// What went wrong the last time.
+    /// The last error.
     pub(super) fn last_words(&self, directory: &Path) -> Option<String> {
         let state = State::read(directory).ok()?;
         let ended = || self.end_of(directory, &state.generation).map(|end| end.why);

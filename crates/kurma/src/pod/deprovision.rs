@@ -1,4 +1,4 @@
-//! Undoing a pod. There is one way: from the record, in reverse order, whoever begins it.
+//! Undoes a pod. There is one way: from the record, in reverse order, for every caller.
 
 use model::{Error, Kind, Result};
 
@@ -8,32 +8,33 @@ use crate::config::NetworkConfig;
 use crate::plugin::Key;
 use crate::{Name, PodId};
 
-/// A plugin that is owed its `del`, and why.
+/// A plugin whose `del` is pending, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingDel {
     /// Which network's.
     pub network: Name,
-    /// What it said the last time.
+    /// Its last error.
     pub error: String,
 }
 
-/// What was given up with a pod: [`Pods::abandon`].
+/// What [`Pods::abandon`] gave up.
 #[derive(Debug, Default)]
 pub struct Abandoned {
-    /// What plugins did not undo, and what they said.
+    /// What plugins did not undo, and their errors.
     pub attachments: Vec<Attachment>,
-    /// Why nobody knows what they were owed, where the record could not be read.
+    /// Why the pending calls are unknown, where the record could not be read.
     pub damage: Option<Error>,
 }
 
 impl Pods<'_> {
-    /// Disconnects a pod from everything that it was connected to, in reverse order, and removes its
-    /// network namespace. A plugin that fails does not keep the others from it; its `del` stays owed,
-    /// and is called again by the next who deprovisions the pod, or [`Pods::settle`]. What is gone
-    /// is done.
+    /// Disconnects a pod from all its networks, in reverse order, and removes its network
+    /// namespace. A plugin's failure does not stop the others; its `del` stays pending, and is
+    /// called again by the next deprovision of the pod, or [`Pods::settle`]. What is gone is no
+    /// error.
     ///
     /// # Errors
-    /// [`Kind::TryAgain`] where a plugin has failed; why the record or the namespace cannot be removed.
+    /// [`Kind::TryAgain`] where a plugin has failed; why the record or the namespace cannot be
+    /// removed.
     pub fn deprovision(&self, pod: &PodId) -> Result<()> {
         let turn = self.record_store().turn(pod)?;
         let Some(record) = turn.read()? else {
@@ -48,8 +49,8 @@ impl Pods<'_> {
         Err(Error::new(Kind::TryAgain, what))
     }
 
-    /// Disconnects a pod for good: what a plugin does not undo now is not owed any more, and neither is
-    /// what nobody can read. Gives what may be left of the pod because of that.
+    /// Disconnects a pod permanently: a `del` that fails now is not pending any more, and neither
+    /// is an unreadable one. Returns what may be left of the pod because of that.
     ///
     /// # Errors
     /// Why the record or the namespace cannot be removed.
@@ -74,11 +75,11 @@ impl Pods<'_> {
         turn.forget().map(|()| abandoned)
     }
 
-    /// Undoes pods that somebody was killed with, and calls every `del` that is owed. Pods that
-    /// somebody does something for at the moment are left alone.
+    /// Undoes pods whose process was killed, and calls every pending `del`. Pods on which another
+    /// process works are left alone.
     ///
     /// # Errors
-    /// Where the records cannot be read; what fails for a pod is in the answer.
+    /// Where the records cannot be read; a pod's failure is in the answer.
     pub fn settle(&self) -> Result<Vec<(PodId, Result<()>)>> {
         let mut settled = Vec::new();
         for pod in self.record_store().pods()? {
@@ -88,7 +89,7 @@ impl Pods<'_> {
         Ok(settled)
     }
 
-    /// Pods that are half made or half undone, by somebody or by nobody any more.
+    /// Pods that are half made or half undone, with or without a process that works on them.
     pub(crate) fn unsettled(&self) -> Result<Vec<PodId>> {
         let records = self.list()?.into_iter();
         Ok(records.filter(|record| record.stage != Stage::Ready).map(|record| record.pod).collect())
@@ -108,8 +109,8 @@ impl Pods<'_> {
         }
     }
 
-    /// Settles what is owed, forgets the plugins of networks that are neither configured nor used,
-    /// and removes what is in the volume of namespaces without a pod.
+    /// Calls every pending `del`, removes the plugins of networks that are neither configured nor
+    /// used, and removes namespaces without a pod from the volume.
     ///
     /// # Errors
     /// Where the records cannot be read, or something cannot be removed.
@@ -131,7 +132,7 @@ impl Pods<'_> {
         Ok(settled)
     }
 
-    /// Undoes the pod, and forgets it where nothing is owed.
+    /// Undoes the pod, and deletes its record where nothing is pending.
     pub(super) fn undo(&self, turn: Turn, record: Record) -> Result<Vec<PendingDel>> {
         let left = self.undo_attachments(&turn, record)?;
         if left.attachments.is_empty() {
@@ -167,7 +168,7 @@ impl Pods<'_> {
     }
 }
 
-/// What a record says about the calls that failed.
+/// The failed calls in a record.
 pub(super) fn failures(record: &Record) -> Vec<PendingDel> {
     let failed = record.attachments.iter().map(|attachment| PendingDel {
         network: attachment.network.name.clone(),

@@ -17,15 +17,15 @@ use crate::{Name, PodId};
 const TRIES: usize = 16;
 
 impl Pods<'_> {
-    /// Makes a pod's network namespace, and connects it to the networks `names`, in that order, or to
-    /// those that are default; `host` alone is the host's own namespace, for which no plugin is
-    /// called. A pod that has all that already is left as it is; what is left of a
-    /// call that was killed is undone before.
+    /// Makes a pod's network namespace, and connects it to the networks `names`, in that order, or
+    /// to the default ones; `host` alone is the host's own namespace, for which no plugin is
+    /// called. A pod that is complete already stays as it is. The remains of a killed call are
+    /// undone before.
     ///
     /// # Errors
-    /// What a network says, after everything was undone (unless it is to be skipped);
-    /// [`Kind::NotFound`] for a network that is not configured; [`Kind::Conflict`] where the pod has
-    /// other networks; [`Kind::TryAgain`] where it still owes a plugin its `del`.
+    /// A network's error, after everything was undone (unless it is to be skipped);
+    /// [`Kind::NotFound`] for a network that is not configured; [`Kind::Conflict`] where the pod
+    /// has other networks; [`Kind::TryAgain`] where a `del` of it is still pending.
     pub fn provision(&self, pod: &PodId, names: &[Name]) -> Result<Record> {
         let choice = self.networks.choice(names)?;
         let new = Record::new(pod.clone(), self.plugins.directories.netns_of(pod), &choice);

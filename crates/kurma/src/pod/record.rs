@@ -1,5 +1,5 @@
-//! What is known about a pod. It is on disk before anything is done for the pod, and until all of
-//! that is undone; nothing else is needed to undo it.
+//! The record of a pod. It is on disk before the first change for the pod, and until all changes
+//! are undone; nothing else is needed to undo them.
 
 use std::path::PathBuf;
 
@@ -15,28 +15,28 @@ use crate::{Name, PodId};
 pub struct Record {
     /// Which.
     pub pod: PodId,
-    /// What keeps its network namespace.
+    /// The file that keeps its network namespace.
     pub netns: PathBuf,
     /// Whether that is the host's own.
     pub is_host: bool,
-    /// Where it stands.
+    /// Its stage.
     pub stage: Stage,
     /// The networks that it was to have, in order.
     pub wanted: Vec<Name>,
-    /// What was begun, in order.
+    /// The attachments that began, in order.
     pub attachments: Vec<Attachment>,
-    /// Networks that it goes without, where nothing was begun, and why.
+    /// Networks that it goes without, where nothing began, and why.
     pub skipped: Vec<(Name, String)>,
 }
 
-/// Where a pod stands.
+/// The stage of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Its networks are being added. Where nobody does so any more, it is to be undone.
+    /// Its networks are being added. Without a process that does so, it is to be undone.
     Coming,
     /// Complete.
     Ready,
-    /// Being undone: every attachment that it still has is owed its `del`.
+    /// It is being undone: the `del` of every remaining attachment is pending.
     Going,
 }
 
@@ -47,14 +47,14 @@ pub struct Attachment {
     pub network: NetworkConfig,
     /// Its interface in the pod.
     pub interface: Option<IfName>,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
 }
 
-/// Where an attachment stands.
+/// The state of an attachment.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// `add` was begun.
+    /// `add` began.
     Adding,
     /// `add` has answered this.
     Added(Reply),
@@ -62,7 +62,7 @@ pub enum State {
     Failed {
         /// How.
         why: String,
-        /// What `add` had answered, where that was not the call.
+        /// The answer of `add`, where that was not the call.
         had: Option<Reply>,
     },
 }
@@ -171,7 +171,7 @@ impl Stage {
 }
 
 impl Attachment {
-    /// What its plugin said of the pod, where it has said something.
+    /// Its plugin's answer for the pod, if there is one.
     pub fn reply(&self) -> Option<&Reply> {
         match &self.state {
             State::Adding => None,

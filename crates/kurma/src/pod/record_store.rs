@@ -14,7 +14,7 @@ pub(super) struct RecordStore {
     directory: PathBuf,
 }
 
-/// A pod that nobody else does something for.
+/// The exclusive right to work on a pod.
 pub(super) struct Turn {
     record: PathBuf,
     lock: PathBuf,
@@ -39,14 +39,14 @@ impl RecordStore {
         disk::read(&self.record(pod))?.as_ref().map(Record::from_value).transpose()
     }
 
-    /// Waits until nobody else does something for the pod.
+    /// Waits until no other process works on the pod.
     pub(super) fn turn(&self, pod: &PodId) -> Result<Turn> {
         disk::make_directory(&self.directory)?;
         let lock = self.directory.join(format!("{pod}.lock"));
         Ok(Turn { record: self.record(pod), held: Lock::wait(&lock)?, lock })
     }
 
-    /// The turn, where nobody does something for the pod.
+    /// The turn, where no other process works on the pod.
     pub(super) fn turn_now(&self, pod: &PodId) -> Result<Option<Turn>> {
         disk::make_directory(&self.directory)?;
         let lock = self.directory.join(format!("{pod}.lock"));
@@ -56,7 +56,7 @@ impl RecordStore {
 }
 
 impl Turn {
-    /// Who has this file open has the turn: a call that outlives its caller.
+    /// A process with this file open has the turn: a call that outlives its caller.
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.held.as_fd()
     }

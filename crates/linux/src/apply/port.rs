@@ -10,7 +10,7 @@ use super::Hands;
 use crate::identity::VLAN_GATEWAY;
 use crate::plan::{Port, VlanGateway};
 
-/// How long an interface may look for others with its addresses, as with the reference plugin.
+/// How long duplicate address detection of an interface may take, as with the reference plugin.
 const SETTLING: Duration = Duration::from_secs(5);
 
 impl Hands<'_> {
@@ -46,7 +46,7 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// Made by whoever comes first.
+    /// Made by the first process that needs it.
     pub(super) fn vlan_gateway(&mut self, gateway: &VlanGateway) -> Result<()> {
         let master = Some(self.index(&gateway.bridge)?);
         let made = self.batch.new_veth(&netlink::Veth {
@@ -75,7 +75,7 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// Waits until the interface knows that nobody else has its addresses.
+    /// Waits until duplicate address detection of the interface is over.
     pub(super) fn settle(&mut self, name: &IfName) -> Result<()> {
         self.flush()?;
         let index = self.index(name)?;

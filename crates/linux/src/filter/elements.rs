@@ -1,4 +1,4 @@
-//! A container's elements: in, out, and looked for.
+//! A container's elements: adding, removing and finding them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,7 +15,7 @@ use super::owner::Owner;
 use super::ruleset::{self, OWNED, TABLE};
 use super::shared::{self, Shared};
 
-/// Each attempt but the last one found that somebody else had changed an element in between.
+/// In each attempt but the last one another process had changed an element in between.
 const ATTEMPTS: usize = 16;
 
 /// Everything that the table knows about one owner.
@@ -44,12 +44,12 @@ impl Elements {
         Self { owner: self.owner.clone(), entries, internal, judged }
     }
 
-    /// Whose they are.
+    /// The owner of the elements.
     pub fn owner(&self) -> &Owner {
         &self.owner
     }
 
-    /// What they say.
+    /// The entries.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter()
     }
@@ -59,9 +59,9 @@ impl Elements {
         self.entries.is_empty() && self.internal.is_none() && self.judged.is_none()
     }
 
-    /// A port of the host leads to `container`. A port on an address of the other family does
-    /// not concern this address and is left out; the unspecified address stands for every one. Of a
-    /// port that is named twice the first leads, as with the reference plugin's rules.
+    /// Adds a port of the host that leads to `container`. A port on an address of the other family
+    /// does not concern this address and is left out; the unspecified address stands for every one.
+    /// Of a port that is named twice the first counts, as with the reference plugin's rules.
     pub fn publish(&mut self, port: &PortMap, container: IpAddr) -> &mut Self {
         if port.host.is_some_and(|host| host.is_ipv4() != container.is_ipv4()) {
             return self;
@@ -106,14 +106,14 @@ impl Elements {
         self
     }
 
-    /// What is behind this interface is reached by routes as far as it is served, by whom the passage
-    /// names.
+    /// Restricts routes to the addresses behind this interface to served ports, for the clients of
+    /// the passage.
     pub fn judge(&mut self, behind: &IfName, passage: &Passage) -> &mut Self {
         self.judged = (!passage.is_unjudged()).then(|| (behind.clone(), passage.clone()));
         self
     }
 
-    /// The container's port is reached at its own address by whom its network's passage names.
+    /// Opens the container's port at its own address for the clients of its network's passage.
     pub fn serve(
         &mut self,
         container: IpAddr,
@@ -137,12 +137,13 @@ impl Elements {
         self.add(Entry::Routed(container))
     }
 
-    /// What the container sends out of its network appears as sent by the host.
+    /// Translates the source of what the container sends out of its network to the host's address.
     pub fn masquerade(&mut self, container: IpAddr) -> &mut Self {
         self.add(Entry::Masquerade(container))
     }
 
-    /// What the container sends out of its network appears as sent by this address of the host.
+    /// Translates the source of what the container sends out of its network to this address of the
+    /// host.
     pub fn masquerade_as(&mut self, container: IpAddr, host: IpAddr) -> &mut Self {
         self.add(Entry::Source(container, host))
     }
@@ -212,13 +213,13 @@ impl Listed<'_> {
     }
 }
 
-/// Puts the elements in, all or none, and makes the table if it is missing. What is there already
-/// with the same owner and meaning is left; what an earlier holder of the container's address
-/// left behind is replaced, if it `is_gone`.
+/// Adds the elements, all or none, and makes the table if it is missing. An existing one with the
+/// same owner and meaning stays; one of an earlier holder of the container's address is replaced,
+/// if that holder `is_gone`.
 ///
 /// # Errors
-/// [`Kind::Conflict`] if a port leads to another container, or somebody who is not gone has the
-/// container's address, naming the element and the owner; what `is_gone` fails with.
+/// [`Kind::Conflict`] if a port leads to another container, or a holder that is not gone has the
+/// container's address, naming the element and the owner; the errors of `is_gone`.
 pub fn install(
     socket: &mut Socket,
     elements: &Elements,
@@ -243,7 +244,7 @@ pub fn install(
     Err(Error::try_again(format!("the elements of {} in {TABLE} keep changing", elements.owner)))
 }
 
-/// What has to be done where the wanted elements with these indexes are `present`.
+/// The changes where the wanted elements with these indexes are `present`.
 fn installing(
     elements: &Elements,
     wanted: &[Listed<'_>],
@@ -270,8 +271,8 @@ fn installing(
     Ok(transaction)
 }
 
-/// Whether the element that is `there` gives way: to its owner, and to who has the address now that
-/// its owner is gone. Without an owner's comment it is nobody's.
+/// Whether the element that is `there` may be replaced: by its owner, and by the holder of the
+/// address once its owner is gone. Without an owner's comment it has no owner.
 fn yields(
     listed: &Listed<'_>,
     there: &Element,
@@ -293,7 +294,7 @@ fn yields(
     Err(Error::conflict(format!("{} is taken by {by}, which has {what}", listed.entry)))
 }
 
-/// Takes the elements out that are there and have this owner. A missing table is done.
+/// Takes the elements out that exist and have this owner. A missing table is done.
 ///
 /// # Errors
 /// Where the process may not change the table; [`Kind::TryAgain`] if others keep changing it.
@@ -308,7 +309,7 @@ pub fn remove(socket: &mut Socket, elements: &Elements) -> Result<()> {
                 transaction.delete_element(TABLE, listed.set, &there, about);
             }
         }
-        // ENOENT: somebody else is removing them too.
+        // ENOENT: another process is removing them too.
         if ruleset::settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
             return Ok(());
         }
@@ -316,11 +317,11 @@ pub fn remove(socket: &mut Socket, elements: &Elements) -> Result<()> {
     Err(Error::try_again(format!("the elements of {} in {TABLE} keep changing", elements.owner)))
 }
 
-/// Whether all elements are there, with their owner, and the table as it should be.
+/// Whether all elements are present, with their owner, and the table is complete.
 ///
 /// # Errors
-/// [`Kind::NotFound`] naming the first one that is missing, [`Kind::Conflict`] one that belongs
-/// to somebody else.
+/// [`Kind::NotFound`] naming the first one that is missing, [`Kind::Conflict`] one with another
+/// owner.
 pub fn verify(socket: &mut Socket, elements: &Elements) -> Result<()> {
     let wanted = elements.listed();
     if elements.is_empty() {
@@ -341,7 +342,7 @@ pub fn verify(socket: &mut Socket, elements: &Elements) -> Result<()> {
     shared::verify(socket, &elements.shared())
 }
 
-/// As [`install`], for elements that mostly are there: looks first, and tells whether any was
+/// As [`install`], for elements that are mostly present: reads first, and returns whether any was
 /// missing.
 ///
 /// # Errors
@@ -390,7 +391,7 @@ pub fn list_owners(socket: &mut Socket) -> Result<BTreeMap<Owner, usize>> {
     Ok(owners)
 }
 
-/// Who holds a port of the host, on exactly this address or on every one.
+/// The owner of a port of the host, on exactly this address or on every one.
 ///
 /// # Errors
 /// As [`nft::find`].

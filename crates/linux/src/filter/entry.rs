@@ -11,7 +11,7 @@ use super::ruleset::{
     MASQUERADE, MASQUERADE_ALL, OWNED, ROUTED, SERVED, SOURCE, SWITCHED,
 };
 
-/// What the table knows about a container.
+/// An entry about a container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entry {
     /// A port of the host leads to the container.
@@ -31,14 +31,15 @@ pub enum Entry {
     Hairpin(IfName, IpAddr),
     /// All clients do.
     MasqueradeAll(IpAddr),
-    /// What the container sends out through this interface keeps its source.
+    /// Packets of the container through this interface keep their source.
     Home(IfName, IpAddr),
     /// The container has an interface of the host to itself: what it sends to others that have
     /// one keeps its source.
     Routed(IpAddr),
-    /// What the container sends elsewhere appears as sent by the host.
+    /// Other packets of the container get the host's source address.
     Masquerade(IpAddr),
-    /// What the first, the container, sends elsewhere appears as sent by the second, the host.
+    /// Other packets of the first address, the container's, get the second one, the host's, as
+    /// source.
     Source(IpAddr, IpAddr),
     /// Behind this interface, and not reached from other ones with a policy.
     Guarded(IfName, IpAddr),
@@ -50,7 +51,7 @@ pub enum Entry {
     LocalOnly(IpAddr),
     /// Behind this bridge, in a VLAN whose gateway is another interface.
     Switched(IfName, IpAddr),
-    /// The container's port is published, and reached at its own address by who is trusted.
+    /// The container's port is published, and trusted clients reach it at its own address.
     Served(IpAddr, Protocol, u16),
     /// Behind this interface, with a port at the host's loopback addresses.
     AtLoopback(IfName, Ipv4Addr),
@@ -169,7 +170,7 @@ impl Entry {
         }
     }
 
-    /// What an element of `set` means; `None` if nothing that this program would have written.
+    /// The meaning of an element of `set`; `None` if this program would not have written it.
     pub(super) fn read(set: &Set<'_>, element: &Element) -> Option<Self> {
         let key = element.key.fields(set.key)?;
         if *set == AT_LOOPBACK {

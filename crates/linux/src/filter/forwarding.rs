@@ -1,10 +1,10 @@
-//! A host whose iptables drops what it forwards (Docker's and ufw's policy) drops our containers'
-//! packets too. What is added there is what iptables itself would have added, so that it shows
-//! and can be removed as any other rule.
+//! Rules in iptables for a host that drops what it forwards (Docker's and ufw's policy), and so the
+//! packets of containers too. They have the form that iptables itself would give them, so that it
+//! shows them and can remove them as any other rule.
 //!
-//! One rule of `FORWARD`, behind all of Docker's, leads to a chain of our own with two rules for each
-//! of our bridges. Docker and the administrator's chain `DOCKER-USER` have judged a packet before it
-//! comes there, and Docker's own packets never do.
+//! One rule of `FORWARD`, behind all of Docker's, leads to a chain of Spoke's with two rules for
+//! each of its bridges. Docker's rules and the administrator's chain `DOCKER-USER` decide about a
+//! packet before it reaches that rule, and Docker's own packets never reach it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ const ATTEMPTS: usize = 64;
 const FORWARD: &str = "FORWARD";
 /// Our rules, two for each bridge.
 const OURS: &str = "SPOKE-FORWARD";
-/// What our containers send, once nothing of Docker's refuses it.
+/// The chain for packets from Spoke's containers that Docker's rules did not refuse.
 const SENT: &str = "SPOKE-SENT";
 /// Docker's administrators' chain, where our rules stood before they had a chain of their own.
 const DOCKER_USER: &str = "DOCKER-USER";
@@ -33,12 +33,12 @@ const DOCKER: &str = "DOCKER";
 /// Up to version 27 Docker drops here what goes to its own bridges, and keeps unpublished ports shut
 /// by nothing but the host's policy.
 const DOCKER_ISOLATION: &str = "DOCKER-ISOLATION-STAGE-2";
-/// What others do in these chains may concern our rules.
+/// Changes of other programs in these chains may concern Spoke's rules.
 pub(crate) const CHAINS: [&str; 5] = [DOCKER_USER, FORWARD, OURS, SENT, DOCKER_ISOLATION];
 /// The comment of our rules, by which they are known.
 const COMMENT: &str = "spoke";
 
-/// Who on this host drops what it forwards.
+/// The programs on this host that drop what it forwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forwarding {
     /// Families in which iptables does, and now accepts the containers' packets.
@@ -50,7 +50,7 @@ pub struct Forwarding {
     pub changed: bool,
 }
 
-/// Who reaches what is behind a bridge by routes, at its own address.
+/// Which clients reach the addresses behind a bridge by routes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Open<'a> {
     /// Everybody, by packets of these families.
@@ -114,7 +114,7 @@ fn drops(chain: &Chain) -> bool {
 pub struct Dropping {
     /// Which, as `family table chain`.
     pub chain: String,
-    /// The bridges whose packets rules of ours let pass all the same.
+    /// The bridges whose packets Spoke's rules accept.
     pub passing: BTreeSet<String>,
 }
 
@@ -138,7 +138,7 @@ pub fn dropping_chains(socket: &mut Socket) -> Result<Vec<Dropping>> {
     Ok(found)
 }
 
-/// The bridges that rules of ours let pass both ways, where packets come by them.
+/// The bridges whose packets Spoke's rules accept in both directions.
 fn passing(socket: &mut Socket, table: Table<'_>) -> Result<BTreeSet<String>> {
     let forward = nft::rules(socket, table, FORWARD)?;
     if !forward.iter().any(|rule| jumps(rule, OURS)) {
@@ -172,8 +172,8 @@ fn legacy() -> Vec<Family> {
     names.into_iter().filter(|(_, name)| has_filter(name)).map(|(family, _)| family).collect()
 }
 
-/// Changes `table` as `plan` says, if nobody changes the ruleset between the look and the change.
-/// Whether there was anything to change.
+/// Changes `table` by `plan`, if the ruleset does not change between the read and the write.
+/// Returns whether there was anything to change.
 fn edit(
     socket: &mut Socket,
     table: Table<'_>,
@@ -236,8 +236,8 @@ fn is(there: &nft::Rule, rule: &[Expression<'_>]) -> bool {
     rule.iter().map(Shape::of).eq(there.shape.iter().cloned())
 }
 
-/// Has `FORWARD` lead to our chain once, and behind Docker's rules. Where there are none it does so
-/// first, because the host may refuse everything at the end.
+/// Makes `FORWARD` jump to Spoke's chain once, and behind Docker's rules. Without Docker's rules
+/// the jump is first, because the host may refuse everything at the end.
 fn lead_to_ours(change: &mut Transaction, table: Table<'_>, forward: &[&nft::Rule]) {
     let gateway_role = rule(Vec::new(), Verdict::Jump(OURS));
     let bridges = docker_bridges(forward);

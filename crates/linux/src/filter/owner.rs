@@ -5,7 +5,7 @@ use std::str::FromStr;
 use model::{Error, Result};
 use netlink::nft::Comment;
 
-/// Whose an element is: the comment of the element, 1 to 64 printable bytes without quotes.
+/// The owner of an element: the element's comment, 1 to 64 printable bytes without quotes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(pub(super) Comment);
 

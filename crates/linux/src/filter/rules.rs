@@ -133,7 +133,7 @@ fn source(ip: Ip) -> Steps {
     ending(steps, Expression::SourceNat { family: ip.family(), address: R })
 }
 
-/// What was sent to a published port.
+/// Matches packets to a published port.
 pub(super) fn translated(then: Expression<'static>) -> Steps {
     vec![
         Expression::Conntrack(Conntrack::Status, R),
@@ -217,7 +217,7 @@ fn forward() -> Vec<Steps> {
     ]
 }
 
-/// What came in by an interface that we did not make.
+/// Matches packets that arrived by an interface of other programs.
 fn not_ours() -> [Expression<'static>; 2] {
     let ours = Expression::Unequal(R, Cow::Owned(GROUP.to_ne_bytes().to_vec()));
     [Expression::Meta(Meta::InputGroup, R), ours]

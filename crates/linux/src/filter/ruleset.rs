@@ -12,8 +12,8 @@ use super::rules::{Steps, rules};
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke" };
 const COMMENT: &str = "made by Spoke";
-/// An empty chain that tells which version of the chains is there. Whoever finds another one
-/// replaces them all; a new version has a new name here and in `ruleset.nft`. The sets stay, with
+/// An empty chain whose name is the version of the chains. A process that finds another version
+/// replaces all chains; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
 const STAMP: &str = "ruleset_6";
 /// Each attempt but the last one found that somebody else was replacing the chains.
@@ -127,10 +127,10 @@ const CHAINS: [(&str, Option<Base>); 12] = [
     ("reach", None),
 ];
 
-/// A table of ours: what is in it whatever its elements are.
+/// A table of Spoke's, without its elements.
 pub(super) struct Ruleset {
     pub(super) table: Table<'static>,
-    /// An empty chain that tells the version.
+    /// An empty chain whose name is the version.
     pub(super) stamp: &'static str,
     pub(super) sets: Vec<Set<'static>>,
     pub(super) chains: Vec<(&'static str, Option<Base>)>,
@@ -212,7 +212,7 @@ impl Ruleset {
         Ok(())
     }
 
-    /// Replaces all chains; `false` if somebody else was faster.
+    /// Replaces all chains; `false` if another process was faster.
     fn load(&self, socket: &mut Socket) -> Result<bool> {
         let mut transaction = self.emptied(socket)?;
         let stamp = transaction.next_index();
@@ -247,9 +247,8 @@ impl Ruleset {
     }
 }
 
-/// Makes the table, or replaces the chains of another version, in one transaction; does nothing
-/// where it is as it should be. However many processes do this at once, it is there once, and
-/// nobody sees it half made.
+/// Makes the table, or replaces the chains of another version, in one transaction; no effect where
+/// it is current. With many concurrent callers it is made once, and none sees it half made.
 ///
 /// # Errors
 /// Where the kernel lacks something that the table needs, or the process may not change it;
@@ -277,7 +276,7 @@ pub fn is_loaded(socket: &mut Socket) -> Result<bool> {
 }
 
 /// Makes the chains what they should be, where there is a table; the elements stay. One that is
-/// missing is made with the first elements ([`ensure`]). Tells whether any was different.
+/// missing is made with the first elements ([`ensure`]). Says whether any was different.
 ///
 /// # Errors
 /// As [`ensure`].
@@ -293,7 +292,7 @@ pub fn verify(socket: &mut Socket) -> Result<()> {
     inet().verify(socket)
 }
 
-/// Removes the table with everything in it, for good. A missing table is done.
+/// Removes the table with everything in it, permanently. A missing table is done.
 ///
 /// # Errors
 /// Where the process may not change it.
@@ -303,7 +302,7 @@ pub fn unload(socket: &mut Socket) -> Result<()> {
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
-/// Removes the table if nobody owns anything in it, and nobody changes that on the way.
+/// Removes the table if it has no owned elements, and no process adds one meanwhile.
 ///
 /// # Errors
 /// As [`unload`].
@@ -318,8 +317,9 @@ pub fn unload_unowned(socket: &mut Socket) -> Result<()> {
     outcome.except(Errno::NOENT).except(Errno::RESTART).into_result()
 }
 
-/// Whether a transaction was done; `false` where one has to look again and plan another, because
-/// what it met first was a `surprise`, or because the kernel's answers did not all arrive.
+/// Whether a transaction was done; `false` where the caller must read again and plan another one,
+/// because the first thing that it met was a `surprise`, or because some of the kernel's answers
+/// were lost.
 pub(super) fn settled(
     outcome: Result<Outcome>,
     surprise: impl Fn(&Failure) -> bool,

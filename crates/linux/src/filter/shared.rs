@@ -8,11 +8,11 @@ use netlink::{Errno, Socket};
 
 use super::ruleset::{self, CLOSED, INSIDE, INTERNAL, POLICED, SERVING, TABLE, TRUSTED, UNJUDGED};
 
-/// Where Docker publishes ports of our containers (`ports=docker`), they have this way around their
-/// network's isolation. It is policed as our bridges are, whether it is there yet or not, and no
-/// longer once none of them is.
+/// Docker's own gateway network, on which it publishes ports of Spoke's containers
+/// (`ports=docker`). They could bypass their network's isolation there, so it is policed as Spoke's
+/// bridges are, even before it exists, and as long as one of them exists.
 const DOCKERS_WAY_OUT: &str = "docker_gwbridge";
-/// Others may change the ruleset between the look and the change.
+/// Others may change the ruleset between the read and the write.
 const ATTEMPTS: usize = 16;
 
 /// An element of a set that has no owners.
@@ -43,7 +43,7 @@ impl Shared {
         ]
     }
 
-    /// The interface is that of a network that is reached by routes by whom the passage names.
+    /// The entries for the interface of a network whose passage restricts routes.
     pub(super) fn judged(bridge: &IfName, passage: &Passage) -> Vec<Self> {
         let one = || Tuple::new().interface(bridge);
         let mut all = vec![
@@ -111,8 +111,8 @@ pub fn make_internal(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     transaction.apply(socket)
 }
 
-/// Forgets what an interface was, once it is gone. Interfaces are shared, so [`super::remove`] does
-/// not.
+/// Removes an interface's entries, once it is gone. Interfaces are shared, so [`super::remove`]
+/// does not.
 ///
 /// # Errors
 /// As [`Transaction::apply`].
@@ -130,7 +130,7 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     forget_dockers_way_out(socket)
 }
 
-/// What may be known of who reaches the network of a bridge by routes.
+/// The entries about clients that reach the network of a bridge by routes.
 fn trusting(socket: &mut Socket, bridge: &IfName) -> Result<Vec<Shared>> {
     let mut trusting = Shared::judged(bridge, &Passage::Everybody);
     trusting.extend([Family::V4, Family::V6].map(|family| Shared::unjudged(bridge, family)));
@@ -159,8 +159,9 @@ pub(super) fn leads_to(element: &Element, name: &IfName) -> bool {
     })
 }
 
-/// Forgets Docker's way out where no bridge of ours is policed any more. Where others keep changing
-/// the ruleset it stays: it concerns nobody then, and goes with the next bridge.
+/// Removes the entry for Docker's own gateway network where no bridge of Spoke's is policed any
+/// more. Where others keep changing the ruleset it stays: it has no effect then, and is removed
+/// with the next bridge.
 fn forget_dockers_way_out(socket: &mut Socket) -> Result<()> {
     let Some(way) = Shared::dockers_way_out() else { return Ok(()) };
     for _ in 0..ATTEMPTS {

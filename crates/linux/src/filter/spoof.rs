@@ -1,8 +1,8 @@
-//! Ports of bridges whose containers may send from their own hardware address only, and take nobody's
-//! IP address: a table of its own, because only the family of bridges sees frames. A container is
-//! one element of the first sets, and one for each address of the others.
+//! Ports of bridges whose containers may send only from their own hardware address and IP
+//! addresses. This is a table of its own, because only the family of bridges sees frames. A
+//! container is one element of the first sets, and one for each address of the others.
 //!
-//! `spoof.nft` is what is to be read.
+//! `spoof.nft` is the readable form.
 
 mod rules;
 
@@ -64,7 +64,7 @@ fn of(sets: &[Set<'static>; 2], address: IpAddr) -> &'static str {
 }
 
 impl Sender {
-    /// What is the container's.
+    /// The container's elements.
     fn elements(&self) -> Result<Vec<(&'static str, Element)>> {
         let port = Tuple::new().interface(&self.port);
         let comment: Comment = self.owner.as_str().parse()?;
@@ -84,7 +84,7 @@ impl Sender {
         Ok(elements)
     }
 
-    /// What is everybody's on the bridge: it stays as long as the table.
+    /// The elements for all containers of the bridge: they stay as long as the table.
     fn shared(&self) -> impl Iterator<Item = (&'static str, Element)> {
         self.gateways
             .iter()
@@ -96,7 +96,7 @@ impl Sender {
     }
 }
 
-/// Drops what the port sends from another address. What is there is left.
+/// Drops what the port sends from another address. What exists is left.
 pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
     let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
     for _ in 0..ATTEMPTS {
@@ -138,7 +138,7 @@ fn missing(socket: &mut Socket, sender: &Sender) -> Result<bool> {
     Ok(nft::find(socket, TABLE, &keys)?.len() < wanted.len())
 }
 
-/// Forgets a port whose address is known, without a look at the others.
+/// Removes a port whose address is known, without reading the others.
 pub(crate) fn remove(socket: &mut Socket, sender: &Sender) -> Result<()> {
     let unwanted = sender.elements()?;
     for _ in 0..ATTEMPTS {
@@ -158,7 +158,7 @@ pub(crate) fn remove(socket: &mut Socket, sender: &Sender) -> Result<()> {
     Err(Error::try_again(sender.about("others keep changing")))
 }
 
-/// Everybody who has elements. It reads the whole table.
+/// The owners of all elements. It reads the whole table.
 pub(crate) fn owners(socket: &mut Socket) -> Result<BTreeSet<String>> {
     let mut owners = BTreeSet::new();
     for set in OWNED {
@@ -191,12 +191,12 @@ pub(crate) fn remove_owned(socket: &mut Socket, owner: &Owner) -> Result<()> {
 
 /// Makes the chains what they should be, where there is the table. Whether they were not.
 pub(crate) fn mend(socket: &mut Socket) -> Result<bool> {
-    // Most hosts check nobody.
+    // Most hosts have no such checks.
     let is_there = nft::tables(socket, TABLE.family)?.iter().any(|(name, _)| name == TABLE.name);
     if is_there { ruleset().mend(socket) } else { Ok(false) }
 }
 
-/// Removes the table, if nobody has anything in it and nobody changes that on the way.
+/// Removes the table, if it has no owned elements and no process adds one meanwhile.
 pub(crate) fn unload_unowned(socket: &mut Socket) -> Result<()> {
     let generation = nft::generation(socket)?;
     if !owners(socket)?.is_empty() {

@@ -1,7 +1,7 @@
-//! What passes through a host that forwards because of us: a table of its own, because it stays as
-//! long as the host forwards, whoever has containers.
+//! The guard of packets that pass a host which forwards because of Spoke. This is a table of its
+//! own, because it stays as long as the host forwards, with or without containers.
 //!
-//! `transit.nft` is what is to be read.
+//! `transit.nft` is the readable form.
 
 use model::{Error, Family, IfName, Result};
 use netlink::nft::{
@@ -29,7 +29,7 @@ const DIRECT_OF: Set<'static> = set("direct_of", &[Field::Interface, Field::Fami
 const TRUSTED: Set<'static> = set("trusted", &[Field::Interface, Field::Interface]);
 const ATTEMPTS: usize = 16;
 
-/// What the table knows.
+/// An entry of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// Spoke made the host forward these packets.
@@ -40,7 +40,7 @@ pub(crate) enum Entry {
     Switched(IfName),
     /// A third party's bridge is the gateway of containers.
     Bridge(IfName),
-    /// What is behind the interface is reached by routes.
+    /// The addresses behind the interface are reached by routes.
     Direct(IfName),
     /// The same by packets of this family only.
     DirectOf(IfName, Family),
@@ -100,7 +100,7 @@ pub(crate) fn has(socket: &mut Socket, entry: &Entry) -> Result<bool> {
     Ok(!nft::find(socket, TABLE, &[(set, &element)])?.is_empty())
 }
 
-/// Judges packets of this family no more.
+/// Ends the checks for packets of this family.
 pub(crate) fn forget_family(socket: &mut Socket, family: Family) -> Result<()> {
     let entry = Entry::Family(family);
     let (set, element) = entry.element();
@@ -109,7 +109,7 @@ pub(crate) fn forget_family(socket: &mut Socket, family: Family) -> Result<()> {
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
-/// Forgets what it knows of an interface that leads to containers.
+/// Removes the entries of an interface that leads to containers.
 pub(crate) fn forget(socket: &mut Socket, name: &IfName) -> Result<()> {
     let of = |family| Entry::DirectOf(name.clone(), family);
     for entry in

@@ -10,7 +10,7 @@ use super::message::{self, FIXED, Message, Method, Value};
 
 /// Where every distribution has it.
 const SOCKET: &str = "/run/dbus/system_bus_socket";
-/// How long an answer may take: firewalld answers nobody while it loads its rules anew.
+/// How long an answer may take: firewalld does not answer while it loads its rules again.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// No line of the authentication is near this long.
 const LONGEST_LINE: usize = 512;
@@ -80,7 +80,7 @@ impl Bus {
         Ok(line)
     }
 
-    /// What `method` answers.
+    /// The answer of `method`.
     pub(super) fn call(
         &mut self,
         method: &Method<'_>,

@@ -2,7 +2,7 @@
 
 use model::{Error, Result};
 
-/// What a message has before its header fields.
+/// The length of a message before its header fields.
 pub(super) const FIXED: usize = 16;
 /// No answer of firewalld's is near this long.
 const LONGEST: usize = 64 << 10;
@@ -11,7 +11,7 @@ const LITTLE_ENDIAN: u8 = b'l';
 const CALL: u8 = 1;
 const RETURN: u8 = 2;
 const ERROR: u8 = 3;
-/// The bus does not start who is called.
+/// The bus does not start the called service.
 const NO_AUTO_START: u8 = 2;
 const VERSION: u8 = 1;
 
@@ -54,7 +54,7 @@ pub(super) fn call(serial: u32, method: &Method<'_>, arguments: &[&str]) -> Vec<
     message
 }
 
-/// Texts of ours only: a few hundred bytes.
+/// Only texts of Spoke's own: a few hundred bytes.
 fn length(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
@@ -90,7 +90,7 @@ fn align(to: &mut Vec<u8>, to_multiple: usize) {
     to.resize(to.len().next_multiple_of(to_multiple), 0);
 }
 
-/// What came by the bus.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Message {
     /// The answer to a call.

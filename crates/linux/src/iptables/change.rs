@@ -159,7 +159,7 @@ impl Change {
         });
     }
 
-    /// Whether the chain holds, or is led to by, rules that are not wanted, or one twice.
+    /// Whether the chain has, or is reached by, rules that are not wanted, or one twice.
     fn has_more(&mut self, chain: &str, wanted: &Wanted) -> bool {
         let ours = |of: &str, rule: &str| of == chain || leads_to(rule, chain);
         let wanted = wanted.rules.iter().filter(|rule| ours(&rule.chain, &rule.text)).count();
@@ -167,7 +167,7 @@ impl Change {
         held.iter().filter(|(of, rule)| ours(of, rule)).count() != wanted
     }
 
-    /// Removes the rules that lead to the chain, of those that are meant.
+    /// Removes those of the selected rules that jump to the chain.
     fn unlink(&mut self, table: &'static str, chain: &str, meant: impl Fn(&str) -> bool) {
         self.drop_rules(table, |_, rule| leads_to(rule, chain) && meant(rule));
     }

@@ -66,9 +66,9 @@ impl Program {
     }
 }
 
-/// The right to change the rules of this network namespace. The program that changes them has it
-/// too, as its standard output, to which it writes nothing: if we are killed, nobody reads the
-/// rules before it has ended.
+/// The right to change the rules of this network namespace. The program that changes them holds it
+/// too, as its standard output, to which it writes nothing: if this process is killed, no other
+/// process reads the rules before the program has ended.
 pub(super) struct Turn(File);
 
 impl Turn {
@@ -121,12 +121,12 @@ fn spawn(name: &str, arguments: &[&str], output: &dyn Fn() -> Result<Stdio>) -> 
     )))
 }
 
-/// Writes and reads at once: neither side waits for the other. Tells the text of the standard
+/// Writes and reads at once: neither side waits for the other. Sends the text of the standard
 /// output (0) and error (1) when the program has closed them.
 fn converse(child: &mut Child, input: String) -> mpsc::Receiver<(usize, String)> {
     let (sender, receiver) = mpsc::channel();
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that does not read to the end tells why by itself.
+        // A program that does not read to the end reports the reason.
         std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
     }
     let listen = |which: usize, stream: Option<Box<dyn Read + Send>>| {
@@ -134,10 +134,10 @@ fn converse(child: &mut Child, input: String) -> mpsc::Receiver<(usize, String)>
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             if let Some(stream) = stream {
-                // What was read until then is what there is.
+                // The bytes up to an error count.
                 let _ = stream.take(LARGEST).read_to_end(&mut bytes);
             }
-            // Nobody listens any more after the time is over.
+            // After the timeout there is no receiver.
             let _ = sender.send((which, String::from_utf8_lossy(&bytes).into_owned()));
         });
     };

@@ -34,7 +34,7 @@ pub(super) enum Place {
     Last,
 }
 
-/// Whom a rule serves.
+/// The user of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     /// The attachment.
@@ -56,11 +56,11 @@ pub(super) struct Rule {
     pub(super) only: Vec<String>,
 }
 
-/// What there should be for an attachment in one family, in the order in which it is made.
+/// The rules for an attachment in one family, in the order in which they are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub(super) chains: Vec<(&'static str, String)>,
-    /// The chain that is the attachment's alone: emptied first, with all that leads to it.
+    /// The chain of this attachment only: emptied first, with all jumps to it.
     pub(super) renewed: Option<String>,
     pub(super) rules: Vec<Rule>,
 }
@@ -299,7 +299,7 @@ impl Wanted {
     }
 }
 
-/// What lets a container's packets through.
+/// The rules that accept a container's packets.
 pub(super) fn forward_rules(net: &IpNet) -> [String; 2] {
     let host = IpNet::from(net.addr());
     [
@@ -308,7 +308,7 @@ pub(super) fn forward_rules(net: &IpNet) -> [String; 2] {
     ]
 }
 
-/// What lets packets to a container's published ports through.
+/// The rule that accepts packets to a container's published ports.
 pub(super) fn published_rule(net: &IpNet) -> String {
     format!("-d {} -m conntrack --ctstate DNAT -j ACCEPT", IpNet::from(net.addr()))
 }
@@ -364,7 +364,7 @@ fn matching(option: &str, net: &IpNet) -> String {
     if net.prefix_len() == 0 { String::new() } else { format!("{option} {net} ") }
 }
 
-/// A comment match. All comments of ours hold a space, so they are printed in quotes.
+/// A comment match. All comments of Spoke's have a space, so they are printed in quotes.
 fn comment(text: &str) -> String {
     let mut text = text.to_owned();
     if text.len() > LONGEST_COMMENT {

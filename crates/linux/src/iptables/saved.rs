@@ -1,4 +1,4 @@
-//! What `iptables-save` says.
+//! The output of `iptables-save`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(super) struct Contents {
 }
 
 impl Saved {
-    /// Lines that are not understood are left out: they are no rules of ours.
+    /// Lines that are not understood are left out: they are no rules of Spoke's.
     pub(super) fn parse(text: &str) -> Self {
         let mut saved = Self::default();
         let mut table = String::new();

@@ -1,5 +1,6 @@
-//! Some namespaces only. Which containers are in one is told by the book by their names, and most are called
-//! as their namespace; the others are noted here, below the book's directory, whenever it is written of them.
+//! Files of some namespaces only. The store finds the containers of a namespace by their names, and
+//! most have the namespace's name. The others are noted here, below the store's directory, whenever
+//! their files are written.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,13 +12,13 @@ use model::{Attachment, ContainerId, Result};
 
 use super::{Names, PLACE, failed};
 
-/// Below the book's directory: a directory for each namespace, with a file for each container in it that is
-/// called otherwise.
+/// Below the store's directory: a directory for each namespace, with a file for each container in
+/// it that is called otherwise.
 const OTHERS: &str = "names/others";
 
 impl Names {
-    /// What the namespace at `path` is called, and the containers in it that are not called so, or may not be
-    /// in it any more.
+    /// The name of the namespace at `path`, and the containers in it that have another name, or may
+    /// have left it.
     pub fn named_with(&self, path: &Path) -> Option<(String, BTreeSet<ContainerId>)> {
         let name = self.name_of(path)?;
         let mut containers = self.others(name);
@@ -25,7 +26,7 @@ impl Names {
         Some((name.to_owned(), containers))
     }
 
-    /// As [`Names::write`], of those namespaces of which `near` tells; nothing where none has a name.
+    /// As [`Names::write`], for the namespaces of `near`; no effect where none has a name.
     ///
     /// # Errors
     /// Of the file system. Everything else is done all the same.

@@ -1,8 +1,9 @@
-//! A file that says who wrote it.
+//! A file that names its writer.
 //!
-//! Its first line names us, our book and the digest of all that follows: what somebody else changed is theirs from
-//! then on. Programs that `ip netns exec` started have the file itself in the place of the host's, so it is
-//! written in place; meanwhile the digest is zero, and who finds it so after a crash writes it again.
+//! Its first line names Spoke, the store and the digest of all that follows: a file that another
+//! program changed belongs to that program from then on. Programs that `ip netns exec` started have
+//! the file itself mounted over the host's, so it is written in place. Meanwhile the digest is
+//! zero, and a process that finds it so after a crash writes it again.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Error as Cause, ErrorKind, Read, Result as IoResult, Write};
@@ -11,31 +12,31 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// How the first line begins, before whose book the file follows from.
+/// The beginning of the first line, before the name of the store.
 const HEAD: &str =
     "# Written by `spoke network connect`, and again as long as nobody changes it, for ";
 
 /// Of a file that is being written.
 const NONE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// No file of ours is longer, in bytes.
+/// The largest file of Spoke's, in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// What became of a file.
+/// The result for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     /// It is as it should be.
     AsSaid,
-    /// It is somebody else's.
+    /// It belongs to another program.
     Theirs,
 }
 
-/// Whose the files are: those of another book are somebody else's.
+/// The owner of the files: those of another store belong to that one.
 #[derive(Clone, Debug)]
 pub(super) struct Hand(String);
 
 impl Hand {
-    /// Of the book below a directory.
+    /// Of the store below a directory.
     pub(super) fn of(book: &Path) -> Self {
         Self(format!("{HEAD}{:?} ", book.display().to_string()))
     }
@@ -62,7 +63,8 @@ pub(super) fn is_ours(path: &Path, hand: &Hand) -> IoResult<bool> {
     }
 }
 
-/// Makes a file say this, unless it is somebody else's. `fresh` is nobody else's, on the same file system.
+/// Writes a file, unless it belongs to another program. `fresh` is an unused path on the same file
+/// system.
 pub(super) fn write(path: &Path, body: &str, hand: &Hand, fresh: &Path) -> IoResult<Written> {
     let there = match read(path) {
         Ok(Some(text)) => text,
@@ -91,7 +93,7 @@ fn overwrite(file: &File, body: &str, hand: &Hand) -> IoResult<()> {
     file.write_all_at(hand.head(&digest(body)).as_bytes(), 0)
 }
 
-/// It comes into its place complete, and takes nobody's.
+/// It is put in place complete, and replaces no other file.
 fn create(path: &Path, body: &str, hand: &Hand, fresh: &Path) -> IoResult<Written> {
     match fs::remove_file(fresh) {
         Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
@@ -111,7 +113,7 @@ fn create(path: &Path, body: &str, hand: &Hand, fresh: &Path) -> IoResult<Writte
     }
 }
 
-/// What it holds; none where it is no regular file, or longer than one of ours.
+/// Its contents; `None` where it is no regular file, or longer than one of Spoke's.
 fn read(path: &Path) -> IoResult<Option<Vec<u8>>> {
     let meta = fs::symlink_metadata(path)?;
     if !meta.is_file() || meta.len() > LONGEST {

@@ -1,5 +1,5 @@
-//! What a resolv.conf says (resolv.conf(5)): what was said for the sandbox, and where nothing was, what the
-//! host's says, without what is reached in the host alone.
+//! The contents of a resolv.conf (resolv.conf(5)): the settings of the sandbox, and where these are
+//! absent the host's, without servers that are reached in the host only.
 
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -9,14 +9,14 @@ use model::{Attachment, ResolverOption, SearchDomain, name_domain};
 
 const HOST: &str = "etc/resolv.conf";
 
-/// What systemd-resolved asks itself, where the host's file leads to that.
+/// The file with the servers of systemd-resolved, where the host's file leads to its stub.
 const BEHIND: &str = "run/systemd/resolve/resolv.conf";
 const STUB: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 53));
 
 /// No such file is longer, in bytes.
 const LONGEST: u64 = 1 << 16;
 
-/// What names are resolved with.
+/// Resolver settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Resolver {
     servers: Vec<IpAddr>,
@@ -25,8 +25,8 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    /// Of a sandbox with these attachments. What names no server, domain or option is left out, whoever
-    /// said it: foreign plugins do.
+    /// The settings of a sandbox with these attachments. Texts that are no server, domain or option
+    /// are left out: third-party plugins send some.
     pub(super) fn of(members: &[&Attachment], root: &Path) -> Self {
         let mut said = Self::default();
         let mut own: Vec<SearchDomain> = Vec::new();
@@ -82,7 +82,7 @@ impl Resolver {
         read
     }
 
-    /// Whether there is nobody to ask.
+    /// Whether there is no server.
     pub(super) fn is_mute(&self) -> bool {
         self.servers.is_empty()
     }

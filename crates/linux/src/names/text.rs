@@ -1,11 +1,11 @@
-//! What a hosts file says (hosts(5)).
+//! The contents of a hosts file (hosts(5)).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use model::{Attachment, HostName};
 
-/// What libnetwork begins each hosts file with.
+/// The beginning of each hosts file of libnetwork's.
 const ITSELF: &str = "127.0.0.1\tlocalhost
 ::1\tlocalhost ip6-localhost ip6-loopback
 fe00::\tip6-localnet
@@ -14,7 +14,7 @@ ff02::1\tip6-allnodes
 ff02::2\tip6-allrouters
 ";
 
-/// Of a namespace that has these attachments: itself, and who else is on its networks.
+/// The hosts file of a namespace with these attachments: itself, and the others on its networks.
 pub(super) fn hosts(members: &[&Attachment], all: &[Attachment]) -> String {
     let networks: BTreeSet<_> = members.iter().map(|member| &member.id.network).collect();
     let own: BTreeSet<_> = members.iter().map(|member| &member.id).collect();
@@ -34,7 +34,7 @@ pub(super) fn hosts(members: &[&Attachment], all: &[Attachment]) -> String {
     text
 }
 
-/// What the container is called on the network; not every container's id is a host's name.
+/// The container's name on the network; not every container's id is a host name.
 fn names(attachment: &Attachment) -> Option<String> {
     let owner = attachment.container_name().parse::<HostName>().ok();
     let mut names: Vec<HostName> = owner.into_iter().collect();

@@ -181,8 +181,9 @@ fn with_gateways(attachment: &Attachment, bridge: &Bridge) -> Vec<InterfaceAddre
     attachment.addresses.iter().map(complete).collect()
 }
 
-/// The container's routes, with a default route through the bridge where it is asked for and the
-/// address source gave none. Docker chooses by itself which of a container's networks it leads to.
+/// The container's routes, with a default route through the bridge where that is requested and the
+/// address source gave none. Docker chooses itself which of a container's networks has the default
+/// route.
 fn with_default(
     attachment: &Attachment,
     bridge: &Bridge,
@@ -204,8 +205,8 @@ fn with_default(
     routes
 }
 
-/// Gives the bridge its gateway addresses. Another address of the same family is in the way,
-/// unless it may be replaced (or, in IPv6, lies in another subnet), or is expected there.
+/// Gives the bridge its gateway addresses. Another address of the same family is an error, unless
+/// it may be replaced (or, in IPv6, is in another subnet), or is expected there.
 fn gateway_addresses(
     attachment: &Attachment,
     bridge: &Bridge,
@@ -242,8 +243,8 @@ fn gateway_addresses(
     Ok(steps)
 }
 
-/// Whether the bridge may have that address beside the one that is wanted: the gateway of another
-/// subnet of the same network does no harm, and whoever gives Docker a bridge knows what it has.
+/// Whether the bridge may have that address beside the wanted one: the gateway of another subnet of
+/// the same network does no harm, and a user who gives Docker a bridge knows its addresses.
 fn is_expected(attachment: &Attachment, there: &IpNet) -> bool {
     attachment.runtime == Runtime::Docker || super::gateways(&attachment.ipam).contains(there)
 }

@@ -1,4 +1,4 @@
-//! An interface that somebody else made in the host, moved into the container.
+//! A third party's interface in the host, moved into the container.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -70,7 +70,7 @@ fn result(attachment: &Attachment, name: IfName, mac: Option<Mac>, place: Place)
     Plan { attached, ..Plan::default() }
 }
 
-/// What another interface of the container leads to must not become this one's as well.
+/// Another interface's destinations must not become this one's as well.
 fn refuse_conflicts(attachment: &Attachment, facts: &ExternalFacts) -> Result<()> {
     for held in &attachment.addresses {
         if let Some(route) = facts.routes.iter().find(|route| conflicts(route, &held.address)) {
@@ -93,7 +93,7 @@ fn conflicts(route: &IpNet, address: &IpNet) -> bool {
     is_meant && (route.contains(&address.addr()) || address.contains(&route.addr()))
 }
 
-/// What it is called in the container.
+/// Its name in the container.
 fn name(
     attachment: &Attachment,
     external: &ExternalInterface,
@@ -124,7 +124,7 @@ fn is_numbered(name: &IfName, prefix: &IfName) -> bool {
     })
 }
 
-/// The prefix with the lowest number, from zero, that makes a name which nobody has.
+/// The prefix with the lowest number, from zero, that makes a free name.
 ///
 /// # Errors
 /// [`model::Kind::Invalid`] where that is no name of an interface.
@@ -152,7 +152,7 @@ fn complete(attachment: &Attachment, link: &Link, device: &IfName) -> Vec<Step> 
     steps
 }
 
-/// What is reached directly comes first, because next hops may be there.
+/// Connected routes come first, because next hops may be there.
 fn routes(attachment: &Attachment, device: &IfName) -> Vec<Step> {
     let reported = route::final_routes(&attachment.routes, &attachment.addresses);
     let (direct, via): (Vec<Route>, Vec<Route>) =
@@ -175,7 +175,7 @@ fn routes(attachment: &Attachment, device: &IfName) -> Vec<Step> {
     steps
 }
 
-/// Whether the interface itself leads to `hop`, where it leads to `here`.
+/// Whether `hop` is reached directly, where the interface leads to `here`.
 pub(super) fn is_near(here: &[IpNet], hop: IpAddr) -> bool {
     let is_link_local = match hop {
         IpAddr::V4(_) => false,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use model::{IfName, IpNet, Mac, Place};
 
-/// What must be known about the host before an attachment can be planned.
+/// The facts about the host for planning an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The device that has the bridge's name, if there is one.
@@ -17,24 +17,24 @@ pub struct Facts {
     pub shim: bool,
     /// The device of the host that the container is to have.
     pub device: Option<DeviceFacts>,
-    /// The interface that somebody else made for the container.
+    /// The third party's interface for the container.
     pub external: Option<ExternalFacts>,
     /// The attachment's own link, where it was made before.
     pub connected: Option<Connected>,
 }
 
-/// An interface that somebody else made for a container, and what stands in its way there.
+/// A third party's interface for a container, and conflicts with it there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExternalFacts {
     /// The interface; `None` where it is neither in the host nor in the container.
     pub link: Option<ExternalLink>,
     /// The names of the container's other interfaces.
     pub taken: BTreeSet<IfName>,
-    /// Where the routes of these lead to.
+    /// The destinations of these interfaces' routes.
     pub routes: Vec<IpNet>,
 }
 
-/// An interface that somebody else made for a container.
+/// A third party's interface for a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalLink {
     /// Its name where it is.
@@ -43,8 +43,7 @@ pub struct ExternalLink {
     pub place: Place,
     /// Its hardware address.
     pub mac: Option<Mac>,
-    /// What it has to say about itself to be put back one day (`home.rs`), unless it
-    /// does already.
+    /// The alias that it needs to be moved back (`origin_alias.rs`), unless it has it already.
     pub mark: Option<String>,
 }
 

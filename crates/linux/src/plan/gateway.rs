@@ -16,8 +16,8 @@ pub(crate) struct GatewayRoute {
     pub(crate) via: Option<IpAddr>,
 }
 
-/// Whether the attachment leads its sandbox out in this family now. Where Spoke does not decide on
-/// that, it does.
+/// Whether the attachment is the default gateway of its sandbox in this family now. It is where
+/// Spoke does not decide on that.
 pub(crate) fn is_gateway(attachment: &Attachment, family: Family) -> bool {
     attachment
         .gateway_role
@@ -25,7 +25,7 @@ pub(crate) fn is_gateway(attachment: &Attachment, family: Family) -> bool {
         .is_none_or(|gateway_role| gateway_role.families.contains(&family))
 }
 
-/// Leaves out default routes of families in which the attachment does not lead.
+/// Leaves out default routes of families in which the attachment is not the default gateway.
 pub(super) fn withhold(attachment: &Attachment, steps: &mut Vec<Step>) {
     steps.retain(|step| match step {
         Step::Route { route, .. } | Step::RouteAnywhere(route) => {
@@ -35,8 +35,8 @@ pub(super) fn withhold(attachment: &Attachment, steps: &mut Vec<Step>) {
     });
 }
 
-/// The steps in the sandbox that make `device` lead in `families` and in no others, where these
-/// default routes are there.
+/// The steps in the sandbox that make `device` the default gateway in `families` and in no others,
+/// where these default routes exist.
 pub(crate) fn steps(
     attachment: &Attachment,
     device: &IfName,
@@ -67,7 +67,7 @@ fn through(attachment: &Attachment, device: &IfName, route: Route) -> Vec<Step> 
     hop.into_iter().chain([route]).map(add).collect()
 }
 
-/// Where the interface leads to besides.
+/// The other destinations of the interface.
 fn near(attachment: &Attachment) -> Vec<IpNet> {
     let reported = route::final_routes(&attachment.routes, &attachment.addresses);
     let direct = reported.into_iter().filter(|route| route.via.is_none()).map(|route| route.dst);
@@ -82,7 +82,7 @@ fn default_route(attachment: &Attachment, family: Family) -> Route {
         Phase::Attached(attached) => Some(attached),
         _ => None,
     };
-    // Whichever of both tells the gateway.
+    // The gateway is in either of them.
     let mut addresses = attached.map_or(Vec::new(), |attached| attached.addresses.clone());
     addresses.extend(attachment.addresses.iter().cloned());
     let reported = attached.map_or(&[][..], |attached: &Attached| &attached.routes);
@@ -98,7 +98,7 @@ fn default_route(attachment: &Attachment, family: Family) -> Route {
     route
 }
 
-/// The gateway of links whose host is the gateway, where nobody says so.
+/// The gateway of links whose host is the gateway, where none is given so.
 fn own_gateway(
     attachment: &Attachment,
     addresses: &[InterfaceAddress],

@@ -4,7 +4,7 @@ use model::{Attachment, Error, InterfaceAddress, LinkLocal, Place, Result};
 
 use super::{Plan, Step};
 
-/// Adds them to what is made in the sandbox, behind all the rest: they lead nowhere.
+/// Adds them to the plan of the sandbox, behind everything else: they have no routes.
 pub(super) fn add(attachment: &Attachment, plan: &mut Plan) -> Result<()> {
     let Some(first) = attachment.link_local.first() else { return Ok(()) };
     let inside = |it: &model::Interface| it.place == Place::Sandbox;

@@ -37,9 +37,10 @@ pub(super) fn up(network: &NetworkName, macvlan: &Macvlan, facts: &Facts) -> Res
     Ok(steps)
 }
 
-/// The host's own device on the segment. It has none of the host's IPv4 addresses: the kernel answers
-/// for them on every device, here only to those whom it would send to through it, so that the rest of
-/// the segment hears of one device only. In IPv6 it answers for a device's own alone.
+/// The host's own device on the segment. It has none of the host's IPv4 addresses: the kernel
+/// answers for them on every device, here only to hosts to which it would send through it, so that
+/// the rest of the segment sees one device only. In IPv6 it answers only for a device's own
+/// addresses.
 fn shim(
     network: &NetworkName,
     macvlan: &Macvlan,
@@ -76,7 +77,8 @@ fn shim(
     Ok(steps)
 }
 
-/// The container's addresses lead through the shim, from the host's address on the same segment.
+/// Routes to the container's addresses through the shim, from the host's address on the same
+/// segment.
 fn reached(shim: &IfName, bearing: &Bearing<'_>, there: &ParentFacts) -> Vec<Step> {
     let route = |address: IpNet| Step::Route {
         link: shim.clone(),

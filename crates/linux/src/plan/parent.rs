@@ -6,7 +6,7 @@ use netlink::DeviceKind;
 use super::{ParentFacts, Single, Step};
 use crate::identity::{GROUP, Users};
 
-/// The device of one VLAN of a parent, for all who are in it: `parent.VLAN`.
+/// The device of one VLAN of a parent, for all its users: `parent.VLAN`.
 pub(crate) fn vlan_device(parent: &IfName, vlan: VlanId) -> Result<IfName> {
     format!("{parent}.{vlan}").parse().map_err(|_: Error| {
         Error::invalid(format!(

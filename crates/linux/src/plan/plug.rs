@@ -1,4 +1,4 @@
-//! A pair whose end in the host somebody else connects: a switch, or a program.
+//! A pair whose end in the host a third party connects: a switch, or a program.
 
 use model::{Attached, Attachment, Interface, InterfaceAddress, Link, Mac, Place, Plug, Result};
 
@@ -53,17 +53,17 @@ pub(super) fn plan(
     Ok(Plan { host, sandbox, after: Vec::new(), attached })
 }
 
-/// What the container sends is for whoever has the host's end, and not for the host. A switch in the
-/// kernel takes it before the host sees it, but beside a program the host sees it too: it must
-/// neither answer nor take it in, and nothing that it sends may tell the container the end's hardware
-/// address. (Programs that route to the end may need the host to.)
+/// The container's packets are for the user of the host's end, and not for the host. A switch in
+/// the kernel takes them before the host sees them, but beside a program the host sees them too: it
+/// must neither answer nor accept them, and it may send nothing that shows the end's hardware
+/// address to the container. (Programs that route to the end may need the host to.)
 fn deaf(plug: &Plug) -> Vec<Step> {
     let end = &plug.end;
     match plug.offload {
         true => vec![super::refuse_router_advertisements(end)],
         false => vec![
             super::improve(format!("net/ipv6/conf/{end}/disable_ipv6"), "1"),
-            // No route leads there: whatever source a packet names is wrong.
+            // No route leads there, so every source address fails the check.
             super::improve(format!("net/ipv4/conf/{end}/rp_filter"), "1"),
             super::improve(format!("net/ipv4/conf/{end}/arp_ignore"), "8"),
             super::improve(format!("net/ipv4/conf/{end}/drop_unicast_in_l2_multicast"), "1"),

@@ -1,4 +1,4 @@
-//! What is particular to a port of a bridge: its VLANs, its isolation, and the interface that is the
+//! The settings of a port of a bridge: its VLANs, its isolation, and the interface that is the
 //! gateway of its VLAN.
 
 use model::{
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::{BridgeFacts, Facts, Step};
 use crate::identity::bridge_mac;
 
-/// What is set on a port that a bridge has already.
+/// The settings of a port that is on a bridge already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Its name.
@@ -58,7 +58,7 @@ pub(crate) fn vlan_of_gateway(bridge: &Bridge) -> Option<VlanId> {
     bridge.port.vlans.untagged.filter(|_| bridge.gateway != Gateway::None)
 }
 
-/// What the port of a VLAN's gateway is called: `vlan` and 44 bits of the gateway's name.
+/// The name of the port of a VLAN's gateway: `vlan` and 44 bits of the gateway's name.
 pub(crate) fn gateway_port(gateway: &IfName) -> Result<IfName> {
     let digest = Sha256::digest(gateway.as_str());
     let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -86,7 +86,7 @@ pub(super) fn gateway(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec
     Ok(made.into_iter().chain([super::refuse_router_advertisements(&name)]).collect())
 }
 
-/// What is known of the device that holds the gateway's addresses.
+/// The device that has the gateway's addresses.
 pub(super) fn holder<'a>(bridge: &Bridge, facts: &'a Facts) -> Option<&'a BridgeFacts> {
     match vlan_of_gateway(bridge) {
         Some(_) => facts.gateway.as_ref(),
@@ -94,14 +94,14 @@ pub(super) fn holder<'a>(bridge: &Bridge, facts: &'a Facts) -> Option<&'a Bridge
     }
 }
 
-/// What is set on the container's port, once there is one.
+/// The settings of the container's port, once there is one.
 pub(super) fn steps(name: &IfName, port: &BridgePort) -> Option<Step> {
     (port.isolated || !port.vlans.is_empty()).then(|| {
         Step::Port(Port { name: name.clone(), isolated: port.isolated, vlans: port.vlans.clone() })
     })
 }
 
-/// The container's steps, as far as its interface is to look for others with its IPv6 addresses.
+/// The container's steps, with duplicate address detection for its IPv6 addresses if it has that.
 pub(super) fn detected(
     steps: Vec<Step>,
     device: &IfName,

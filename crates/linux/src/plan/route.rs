@@ -25,7 +25,7 @@ pub(super) fn final_routes(routes: &[Route], addresses: &[InterfaceAddress]) -> 
         .iter()
         .map(|route| {
             let via = route.via.or_else(|| gateway(addresses, Family::of(&route.dst)));
-            // What is reached directly has no gateway: the kernel refuses that.
+            // A connected route has no gateway: the kernel refuses one.
             let is_direct = route.via.is_none() && route.scope.is_some_and(|it| it >= ON_LINK);
             Route { via: via.filter(|_| !is_direct), ..route.clone() }
         })

@@ -44,7 +44,7 @@ pub struct Single {
     pub group: u32,
     /// Whether it comes into being in the container, which is not the namespace of the step.
     pub away: bool,
-    /// Whether it is everybody's, so that one which is there already is as good.
+    /// Whether it is shared, so that an existing one will do.
     pub shared: bool,
 }
 
@@ -120,7 +120,7 @@ fn birth(
     }
 }
 
-/// What a kind must know to say how its device comes into being.
+/// The facts that a kind needs to describe its device.
 pub(super) struct Bearing<'a> {
     pub(super) attachment: &'a Attachment,
     pub(super) link: &'a Link,
@@ -137,7 +137,7 @@ impl<'a> Bearing<'a> {
         Ok((there, host))
     }
 
-    /// The hardware address, where the kind lets everybody have one of their own.
+    /// The hardware address, where the kind gives each device its own.
     pub(super) fn own_mac(&self) -> Mac {
         super::container_mac(self.attachment, self.link)
     }

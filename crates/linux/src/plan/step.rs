@@ -13,7 +13,7 @@ pub enum Step {
     Bridge {
         /// Its name.
         name: IfName,
-        /// Its hardware address, for good.
+        /// Its hardware address, permanently.
         mac: Mac,
         /// Its MTU.
         mtu: Option<Mtu>,
@@ -44,16 +44,16 @@ pub enum Step {
     },
     /// Gives a link another name.
     Rename {
-        /// What it is called.
+        /// Its name.
         from: IfName,
-        /// What it is called then.
+        /// Its new name.
         to: IfName,
     },
     /// Sets the hardware address.
     Mac(IfName, Mac),
     /// Sets the MTU.
     Mtu(IfName, Mtu),
-    /// Lets nobody but the sender make the checksums of what is sent on a link.
+    /// Makes the sender compute the checksums of what is sent on a link.
     Checksums(IfName),
     /// Writes free text about a link.
     Alias(IfName, String),
@@ -75,7 +75,7 @@ pub enum Step {
     Port(Port),
     /// Makes the gateway of a VLAN.
     VlanGateway(VlanGateway),
-    /// Adds a gateway's address to a bridge, marked as ours.
+    /// Adds a gateway's address to a bridge, marked as Spoke's.
     Gateway(IfName, IpNet),
     /// Removes an address.
     DropAddress(IfName, IpNet),
@@ -88,7 +88,7 @@ pub enum Step {
         /// The source address of packets that have none yet.
         source: Option<IpAddr>,
     },
-    /// Adds a route through whichever link leads to its next hop.
+    /// Adds a route through any link that leads to its next hop.
     RouteAnywhere(Route),
     /// Removes a route through a link.
     DropRoute(IfName, IpNet),
@@ -102,7 +102,7 @@ pub enum Step {
     Sysctl {
         /// For example `net/ipv4/ip_forward`.
         path: String,
-        /// What is written.
+        /// The value to write.
         value: &'static str,
         /// Whether it may stay as it is.
         optional: bool,
@@ -114,7 +114,7 @@ pub enum Step {
 pub struct Veth {
     /// The host's end.
     pub host: IfName,
-    /// Its hardware address; the kernel's choice, which nobody can foresee, where there is none.
+    /// Its hardware address. Without one, the kernel chooses it.
     pub host_mac: Option<Mac>,
     /// The container's end.
     pub peer: IfName,
@@ -126,7 +126,7 @@ pub struct Veth {
     pub master: Option<IfName>,
     /// Whether the port sends packets back to where they came from.
     pub hairpin: bool,
-    /// Whose the host's end is, where its name does not say.
+    /// The owner of the host's end, where its name does not say it.
     pub alias: Option<String>,
 }
 
@@ -141,6 +141,6 @@ pub struct Tap {
     pub mtu: Option<Mtu>,
     /// Its group: whose it is.
     pub group: u32,
-    /// What is particular to it.
+    /// Its settings.
     pub tap: model::Tap,
 }

@@ -1,5 +1,5 @@
-//! Tracked UDP flows to published ports. UDP has no end of a connection: the kernel would go on
-//! sending a client's packets to where the port led before.
+//! Tracked UDP flows to published ports. UDP has no end of a connection: the kernel would continue
+//! sending a client's packets to the port's previous destination.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use model::{Attachment, PortMap, Protocol, Result};
 use netlink::Socket;
 use netlink::conntrack::{self, Flow};
 
-/// The flows that an attachment's ports make wrong. What this host or a container asks others on
-/// a port of the same number is none of them.
+/// The flows that an attachment's ports make stale. Requests of this host or a container to a port
+/// of the same number are not among them.
 pub(super) struct Stale<'a> {
     maps: Vec<&'a PortMap>,
     containers: Vec<IpAddr>,
@@ -18,7 +18,7 @@ pub(super) struct Stale<'a> {
 }
 
 impl<'a> Stale<'a> {
-    /// When the ports are published: what went to them before, to whomever. `None` without UDP.
+    /// When the ports are published: earlier flows to them, to any destination. `None` without UDP.
     pub(super) fn before(attachment: &'a Attachment) -> Result<Option<Self>> {
         let Some(stale) = Self::after(attachment) else { return Ok(None) };
         let addresses = Socket::route()?.addresses(None)?.into_iter();
@@ -26,7 +26,7 @@ impl<'a> Stale<'a> {
         Ok(Some(Self { host, ..stale }))
     }
 
-    /// When they are not any more: what is led to the container. `None` without UDP.
+    /// When they are withdrawn: flows to the container. `None` without UDP.
     pub(super) fn after(attachment: &'a Attachment) -> Option<Self> {
         let ports = &attachment.wiring.publish.as_ref()?.ports;
         let maps: Vec<_> = ports.iter().filter(|map| map.protocol == Protocol::Udp).collect();
@@ -44,7 +44,7 @@ impl<'a> Stale<'a> {
         led_here || self.maps.iter().any(|map| self.takes(map, flow))
     }
 
-    /// Whether the flow would be led to the container if it began now.
+    /// Whether the flow would lead to the container if it began now.
     fn takes(&self, map: &PortMap, flow: &Flow) -> bool {
         let to = flow.to.ip();
         let is_ours = !self.host.is_empty()

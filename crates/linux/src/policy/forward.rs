@@ -1,4 +1,4 @@
-//! What attachments share: the host's own filter lets their packets pass.
+//! What attachments share: the host's own filter accepts their packets.
 
 use model::{Attachment, Backend, Firewall, IfName, Kind, Link, Passage, Result, Wiring};
 
@@ -44,8 +44,8 @@ impl Policy {
             return Ok(changed);
         }
         match Iptables::new(Variant::Legacy).install(&in_iptables(attachment)) {
-            // Someone whose programs are not here has those rules (k3s, Docker in a container).
-            // They need not drop anything; `spoke doctor` looks whether they do.
+            // A program that is not installed here made those rules (k3s, Docker in a container).
+            // They need not drop anything; `spoke doctor` checks whether they do.
             Err(error) if error.kind() == Kind::Unsupported => Ok(changed),
             installed => installed.map(|legacy| legacy || changed),
         }

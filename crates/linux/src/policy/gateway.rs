@@ -1,4 +1,4 @@
-//! Published ports of an attachment that leads its sandbox out in some families only.
+//! Published ports of an attachment that is its sandbox's default gateway in some families only.
 
 use model::{Attachment, Family, InterfaceAddress, Result};
 
@@ -8,7 +8,7 @@ use super::wanted::{self, Wanted};
 use crate::iptables::{Iptables, Part, Variant, parts_of};
 
 impl Policy {
-    /// Lets the published ports lead to the attachment in these families and in no others.
+    /// Serves the published ports at the attachment in these families and in no others.
     pub(crate) fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         if attachment.wiring.publish.is_none() {
             return Ok(());
@@ -20,7 +20,7 @@ impl Policy {
         if families.is_empty() { Ok(()) } else { self.install(&gateway_route) }
     }
 
-    /// Removes what only published ports need, in the families in which the attachment leads.
+    /// Removes what only published ports need, in the families of the gateway role.
     fn unpublish(&self, attachment: &Attachment) -> Result<()> {
         let gateway_role = attachment.gateway_role.as_ref();
         let families = gateway_role.map_or(&[][..], |gateway_role| &gateway_role.families);

@@ -1,4 +1,4 @@
-//! Which tables of nftables are ours.
+//! Spoke's tables of nftables.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub enum OwnTable {
 }
 
 impl OwnTable {
-    /// In the order in which they are mended.
+    /// In the order in which they are repaired.
     pub const ALL: [Self; 3] = [Self::Frames, Self::Transit, Self::Packets];
 }
 

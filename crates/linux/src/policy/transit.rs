@@ -1,4 +1,4 @@
-//! What the guard of a host that forwards because of us must know of an attachment.
+//! An attachment's entries in the guard of a host that forwards because of Spoke.
 
 use model::{Attachment, Gateway, LinkKind, Result};
 use netlink::{At, Socket};
@@ -8,7 +8,7 @@ use crate::filter::transit::{self, Entry};
 use crate::forwarding;
 use crate::identity::GROUP;
 
-/// Tells it. Where the host forwarded before, there is no guard.
+/// Adds the entries. Where the host forwarded before, there is no guard.
 pub(super) fn report(attachment: &Attachment) -> Result<()> {
     if !is_concerned(attachment) || !forwarding::is_ours_at_all() {
         return Ok(());

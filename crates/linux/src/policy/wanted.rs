@@ -131,7 +131,7 @@ impl Wanted {
     }
 }
 
-/// The attachment, as if it led its sandbox out in these families.
+/// The attachment as the default gateway of its sandbox in these families.
 pub(super) fn gateway_route(attachment: &Attachment, families: &[Family]) -> Attachment {
     let priority = attachment.gateway_role.as_ref().map_or(0, |gateway_role| gateway_role.priority);
     let gateway_role =
@@ -139,7 +139,7 @@ pub(super) fn gateway_route(attachment: &Attachment, families: &[Family]) -> Att
     Attachment { gateway_role, ..attachment.clone() }
 }
 
-/// Who may send through the container's port, where that is checked.
+/// The sender that may use the container's port, where that is checked.
 pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     let Some(link) = &attachment.wiring.link else { return Ok(None) };
     let Some(bridge) = link.kind.bridge().filter(|bridge| bridge.port.spoof_check) else {
@@ -185,10 +185,10 @@ pub(super) fn uses_table(attachment: &Attachment) -> bool {
     ours.contains(&Some(Backend::Nftables))
 }
 
-/// Of a link that plugins of others made we are told the rest, without a link.
+/// A link that third-party plugins made comes in the other layers' requests, without a link.
 fn mark(attachment: &Attachment) -> String {
     let identity = Identity::of(&attachment.id);
-    // Its name is found by whoever has nothing but the mark.
+    // Its name can be found by the mark alone.
     let has_end = attachment
         .wiring
         .link
@@ -210,7 +210,7 @@ fn is_bridged(link: &model::Link) -> bool {
     link.kind.bridge().is_some()
 }
 
-/// The addresses that published ports lead to: the first of each family.
+/// The addresses of published ports: the first of each family.
 fn published(attachment: &Attachment) -> impl Iterator<Item = IpAddr> {
     [Family::V4, Family::V6]
         .into_iter()
@@ -218,8 +218,8 @@ fn published(attachment: &Attachment) -> impl Iterator<Item = IpAddr> {
         .map(|net| net.addr())
 }
 
-/// The host's interface that leads to the container: its bridge, its own host end, or where the
-/// host's routes say.
+/// The host's interface that leads to the container: its bridge, its own host end, or by the host's
+/// routes.
 pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
     if let Some(link) = &attachment.wiring.link {
         return match &link.kind {

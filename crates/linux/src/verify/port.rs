@@ -1,4 +1,4 @@
-//! What is particular to a port of a bridge.
+//! The settings of a port of a bridge.
 
 use model::{Bridge, Error, Result, Vlans};
 use netlink::bridge_vlan::{PortVlan, Tagging};

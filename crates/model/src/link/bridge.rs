@@ -20,12 +20,12 @@ pub struct Bridge {
     pub hairpin: bool,
     /// Put the bridge into promiscuous mode.
     pub promiscuous: bool,
-    /// What else is particular to its ports.
+    /// The settings of its ports.
     #[serde(default)]
     pub port: BridgePort,
 }
 
-/// What is particular to a container's port of a bridge.
+/// The settings of a container's port of a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BridgePort {
     /// Which VLANs it is in.
@@ -117,7 +117,7 @@ pub struct VlanRange {
     pub last: VlanId,
 }
 
-/// What the bridge is to its containers.
+/// The bridge's role as a gateway for its containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gateway {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, IfName, Mac, Result};
 
-/// A device of the host that one container has for itself while it lives.
+/// A device of the host that one container has exclusively while it is attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// Which.
@@ -75,11 +75,11 @@ pub struct Tap {
     pub bridge: Option<IfName>,
 }
 
-/// third-party CNI plugins that make the whole attachment, executed in order.
+/// Third-party CNI plugins that make the whole attachment, executed in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginChain {
-    /// The network configuration list, opaque to everybody but the spoke that executes it.
+    /// The network configuration list. Only the crate that executes it reads it.
     pub config: String,
-    /// Where the executables are looked for, in order.
+    /// The directories of the executables, in order.
     pub path: Vec<PathBuf>,
 }

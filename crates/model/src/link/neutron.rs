@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{DeviceAddress, IpvlanMode, MacvlanMode, VlanId};
 use crate::{Error, IfName, Mac, Result};
 
-/// What a cloud calls one of its resources: a UUID, mostly.
+/// A cloud's id of one of its resources: a UUID, mostly.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ResourceId(String);
@@ -61,7 +61,7 @@ impl fmt::Display for ResourceId {
     }
 }
 
-/// What people call one of a cloud's resources: at most 255 printable characters.
+/// A resource's name: at most 255 printable characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ResourceName(String);
@@ -145,18 +145,18 @@ pub struct NeutronLink {
     /// The subnets that addresses come from, one address of each; Neutron's choice where none is
     /// named.
     pub subnets: Vec<ResourceRef>,
-    /// What is asked of the port.
+    /// The requested properties of the port.
     #[serde(alias = "wish")]
     pub spec: PortSpec,
     /// The port, once there is one.
     pub binding: Option<Binding>,
 }
 
-/// What is asked of a port; Neutron's or the host's defaults where nothing is said.
+/// The requested properties of a port. What is absent is Neutron's or the host's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PortSpec {
-    /// A port that is there already, to be used instead of a new one.
+    /// A port that exists already, to be used instead of a new one.
     pub port: Option<ResourceId>,
     /// Its security groups.
     pub security_groups: Option<Vec<ResourceRef>>,
@@ -215,7 +215,7 @@ pub enum Nesting {
 pub struct Binding {
     /// The port.
     pub port: ResourceId,
-    /// What becomes of it afterwards.
+    /// How the port ends.
     #[serde(alias = "tenure")]
     pub ownership: Ownership,
     /// How it is connected on this host.
@@ -329,11 +329,11 @@ impl From<ScriptName> for String {
     }
 }
 
-/// A pair whose end in the host is somebody else's to connect: there it has neither address nor
-/// master nor route.
+/// A pair whose end in the host a third party connects. That end has neither address nor master nor
+/// route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plug {
-    /// What the host's end is called.
+    /// The name of the host's end.
     pub end: IfName,
     /// Whether the container leaves checksums to its interface. A switch that runs as a program
     /// takes frames as they are.
@@ -350,14 +350,21 @@ mod tests {
         assert_eq!(id.parse::<ResourceRef>().unwrap(), ResourceRef::Id(id.parse().unwrap()));
         let name = "private-net-1-a-b";
         assert_eq!(name.parse::<ResourceRef>().unwrap(), ResourceRef::Name(name.parse().unwrap()));
-        assert!("".parse::<ResourceRef>().is_err() && "a\nb".parse::<ResourceRef>().is_err());
+        for bad in ["", "a\nb"] {
+            let error = bad.parse::<ResourceRef>().unwrap_err();
+            assert_eq!(error.kind(), crate::Kind::Invalid, "{bad:?}");
+        }
         assert_eq!(id.parse::<ResourceId>().unwrap().short(), "0f2c8d5e-6a");
     }
 
     #[test]
     fn scripts_are_no_paths() {
         for bad in ["", "../ovs", "OVS", "a b"] {
-            assert!(ScriptName::try_from(bad.to_owned()).is_err(), "{bad}");
+            assert_eq!(
+                ScriptName::try_from(bad.to_owned()).unwrap_err().kind(),
+                crate::Kind::Invalid,
+                "{bad}"
+            );
         }
         assert_eq!(ScriptName::try_from("midonet".to_owned()).unwrap().as_str(), "midonet");
     }

@@ -1,4 +1,4 @@
-//! What a port of Neutron's can be asked to be.
+//! The options of a port of Neutron's.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use super::{IpvlanMode, MacvlanMode};
 use crate::text::{choice, shown};
 use crate::{Error, IfName, Result, host_net};
 
-/// What every key begins with.
+/// The prefix of every key.
 pub const NEUTRON_PREFIX: &str = "neutron.";
 
 impl PortSpec {
@@ -52,10 +52,12 @@ impl FromStr for AddressPair {
 }
 
 impl Nesting {
-    /// What `macvlan`, `ipvlan` or `trunk` with a parent, a mode and a trunk is.
+    /// The kind of nesting that `macvlan`, `ipvlan` or `trunk` with a parent, a mode and a trunk
+    /// describe.
     ///
     /// # Errors
-    /// [`crate::Kind::Invalid`] where that is none.
+    ///
+    /// [`crate::Kind::Invalid`] where they describe none.
     pub fn named(
         kind: &str,
         parent: Option<IfName>,

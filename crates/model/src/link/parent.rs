@@ -12,7 +12,7 @@ pub struct Parent {
     /// Where it is.
     pub place: Place,
     /// A VLAN of it instead of itself: a device `parent.VLAN` in the host, made when its first
-    /// container comes and removed with its network. One that is there already is taken as it is.
+    /// container comes and removed with its network. One that exists already is taken as it is.
     pub vlan: Option<VlanId>,
 }
 
@@ -21,7 +21,7 @@ pub struct Parent {
 pub struct Macvlan {
     /// The device below.
     pub parent: Parent,
-    /// Whom of the same parent it reaches.
+    /// Which other macvlans of the parent it reaches.
     pub mode: MacvlanMode,
     /// How many received broadcasts may wait, in packets; the kernel's default where none is given
     /// (`IFLA_MACVLAN_BC_QUEUE_LEN`).
@@ -29,20 +29,20 @@ pub struct Macvlan {
     /// Whether the host gets a device of its own on the segment, so that it and the containers
     /// reach each other. The parent itself does not exchange packets with what is made on it.
     pub host_access: bool,
-    /// Whether an address is used only after nobody on the segment answered for it (RFC 5227).
+    /// Whether an address is used only after no host on the segment answered for it (RFC 5227).
     pub probe: bool,
 }
 
-/// Whom a macvlan reaches on its own parent.
+/// Which other macvlans of its parent a macvlan reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MacvlanMode {
     /// The others of this mode, directly.
     #[default]
     Bridge,
-    /// Nobody.
+    /// None of them.
     Private,
-    /// Whom the switch outside sends its packets back to.
+    /// Those to which the external switch sends its packets back.
     Vepa,
     /// It is alone on its parent and has all of it.
     Passthru,
@@ -69,11 +69,11 @@ impl IpvlanMode {
 pub struct Ipvlan {
     /// The device below.
     pub parent: Parent,
-    /// On which layer packets are handed over.
+    /// The layer on which packets pass.
     pub mode: IpvlanMode,
 }
 
-/// On which layer an ipvlan hands packets over.
+/// The layer on which an ipvlan passes packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IpvlanMode {

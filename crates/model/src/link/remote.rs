@@ -9,24 +9,24 @@ use crate::{AliasId, DriverName, IfName};
 pub struct RemoteLink {
     /// Which driver.
     pub driver: DriverName,
-    /// What the driver calls the network: libnetwork's network id, ours to choose.
+    /// The driver's id of the network: libnetwork's network id, which Spoke chooses.
     pub id: AliasId,
-    /// What the network was created with, opaque to everybody but the spoke that calls the driver.
+    /// The options with which the network was created. Only the crate that calls the driver reads
+    /// them.
     pub network: String,
-    /// What this endpoint is created with, opaque in the same way; the same as of every other one
-    /// where it is empty.
+    /// The options with which this endpoint is created, opaque in the same way. Empty if they equal
+    /// those of every other endpoint.
     #[serde(default)]
     pub endpoint: String,
 }
 
-/// An interface that somebody else made in the host's namespace, ready to be moved into a sandbox and
-/// to be put back afterwards. The kernel's part of [`RemoteLink`], known once its driver was asked.
+/// An interface that a third-party driver made in the host's namespace. It moves into a sandbox,
+/// and back afterwards. It is the kernel's part of [`RemoteLink`], known after the driver's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalInterface {
-    /// What it is called in the host's namespace (libnetwork's `SrcName`).
+    /// Its name in the host's namespace (libnetwork's `SrcName`).
     pub source: IfName,
-    /// What its name in the sandbox begins with, before the lowest number that is free there
-    /// (libnetwork's `DstPrefix`); exactly [`crate::Link::name`], or else what the attachment says,
-    /// where none is given.
+    /// The prefix of its name in the sandbox, before the lowest free number (libnetwork's
+    /// `DstPrefix`). Without one, exactly [`crate::Link::name`], or else the attachment's name.
     pub prefix: Option<IfName>,
 }

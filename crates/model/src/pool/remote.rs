@@ -16,7 +16,7 @@ pub struct RemoteIpam {
     pub driver: DriverName,
     /// In which of the driver's address spaces; its default one where none is given.
     pub space: Option<String>,
-    /// What the driver is told with each pool, opaque to us.
+    /// The driver's options for each pool. Spoke does not read them.
     pub options: BTreeMap<String, String>,
     /// An address of the first pool of each family that has one left.
     pub pools: Vec<RemotePool>,
@@ -35,20 +35,20 @@ pub struct RemotePool {
     pub gateway: Option<IpAddr>,
     /// Addresses that no container gets, by the user's names.
     pub auxiliary: BTreeMap<String, IpAddr>,
-    /// What the driver gave; nothing before it was asked.
+    /// The pool that the driver allocated; `None` before the request.
     pub given: Option<GivenPool>,
 }
 
-/// What a remote IPAM driver gave.
+/// A pool that a remote IPAM driver allocated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GivenPool {
-    /// What the driver calls the pool.
+    /// The driver's id of the pool.
     pub key: String,
     /// Its addresses.
     pub net: IpNet,
     /// The network's gateway, with the prefix length of the pool.
     pub gateway: Option<IpNet>,
-    /// Whatever else the driver said of the pool.
+    /// The driver's other data of the pool.
     pub data: BTreeMap<String, String>,
 }
 

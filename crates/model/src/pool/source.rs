@@ -1,9 +1,9 @@
-//! What an address source says of itself.
+//! Properties of an address source.
 
 use crate::{Family, Ipam, Lease, Pool, RemoteIpam};
 
 impl Ipam {
-    /// The pools of the book that it leases from.
+    /// The pools of the store that it leases from.
     pub fn pools(&self) -> &[Pool] {
         match self {
             Ipam::Book { pools } | Ipam::HostLocal { pools, .. } => pools,
@@ -58,7 +58,7 @@ impl Ipam {
         families
     }
 
-    /// Whether others than the book have a say in its addresses.
+    /// Whether others than the store have a say in its addresses.
     pub fn is_shared(&self) -> bool {
         match self {
             Ipam::HostLocal { .. } | Ipam::Foreign(_) | Ipam::Dhcp(_) | Ipam::Remote(_) => true,

@@ -14,7 +14,7 @@ const ADDR_GEN_MODE: u16 = 8;
 /// `IN6_ADDR_GEN_MODE_NONE`.
 const ADDR_GEN_NONE: u8 = 1;
 
-/// What becomes different about a link.
+/// A change of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Set up or down.

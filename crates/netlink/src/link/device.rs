@@ -46,12 +46,12 @@ pub struct NewDevice<'a> {
     pub netns: Option<BorrowedFd<'a>>,
 }
 
-/// What drives a [`NewDevice`].
+/// The driver of a [`NewDevice`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceKind {
     /// `macvlan`.
     Macvlan {
-        /// Whom it reaches on its parent.
+        /// Which other devices of its parent it reaches.
         mode: MacvlanMode,
         /// How many received broadcasts may wait, in packets; the driver's choice if `None`.
         broadcast_queue: Option<u32>,
@@ -65,7 +65,7 @@ pub enum DeviceKind {
 }
 
 impl DeviceKind {
-    /// What the kernel calls the driver.
+    /// The kernel's name of the driver.
     pub fn name(self) -> &'static str {
         match self {
             DeviceKind::Macvlan { .. } => "macvlan",
@@ -132,7 +132,7 @@ fn macvlan_mode(mode: MacvlanMode) -> u32 {
     }
 }
 
-/// The mode of this `MACVLAN_MODE_*`; `None` for one that nobody here makes.
+/// The mode of this `MACVLAN_MODE_*`; `None` for one that Spoke does not make.
 pub(super) fn macvlan_mode_of(number: u32) -> Option<MacvlanMode> {
     use MacvlanMode::{Bridge, Passthru, Private, Vepa};
     [Bridge, Private, Vepa, Passthru].into_iter().find(|mode| macvlan_mode(*mode) == number)

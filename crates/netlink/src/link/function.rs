@@ -1,4 +1,4 @@
-//! Virtual functions of network cards, told through the card's own function (`IFLA_VFINFO_LIST`).
+//! Virtual functions of network cards, set through the card's own function (`IFLA_VFINFO_LIST`).
 
 use model::{Mac, VlanId};
 
@@ -14,7 +14,7 @@ const VLAN: u16 = 2;
 /// `struct ifla_vf_mac` has room for any hardware address.
 const MAC_ROOM: usize = 32;
 
-/// What a card is to do for one of its virtual functions. What is `None` stays.
+/// The settings of one of a card's virtual functions. What is `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Function {
     /// Its number, from zero.
@@ -26,7 +26,7 @@ pub struct Function {
 }
 
 impl Batch {
-    /// Tells the card at `at` about one of its functions; returns the message's index. EOPNOTSUPP or
+    /// Sets one of the functions of the card at `at`; returns the message's index. EOPNOTSUPP or
     /// EINVAL if it has no such function.
     pub fn set_function(&mut self, at: At<'_>, function: &Function) -> usize {
         let about = format!("setting virtual function {} of {at}", function.number);

@@ -20,7 +20,7 @@ const NAME: usize = 16;
 pub struct NewTap<'a> {
     /// Its name.
     pub name: &'a IfName,
-    /// Whether it has several queues; whoever opens it must agree.
+    /// Whether it has several queues; a program that opens it must agree.
     pub multi_queue: bool,
     /// Which user may open it, besides root.
     pub owner: Option<u32>,
@@ -28,7 +28,7 @@ pub struct NewTap<'a> {
     pub group: Option<u32>,
 }
 
-/// A device that goes with this, unless it is told to stay.
+/// A device that is deleted with this value, unless [`Tap::stay`] is called.
 #[derive(Debug)]
 pub struct Tap {
     file: File,
@@ -68,7 +68,7 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Lets the device stay without anybody who has it open.
+    /// Lets the device stay while no program has it open.
     ///
     /// # Errors
     /// A refusal.

@@ -1,8 +1,9 @@
-//! What the kernel calls other namespaces, seen from the calling thread's (ip-netns(8), "nsid";
+//! The kernel's ids of other namespaces, seen from the calling thread's (ip-netns(8), "nsid";
 //! `linux/net_namespace.h`).
 //!
-//! Such a number is taken away at the end of its namespace, and never before: there is no message that
-//! would. So who is not in the list any more is gone, wherever it was mounted and whoever had it open.
+//! Such an id is removed at the end of its namespace, and never before: there is no message that
+//! would. So a namespace that is not in the list any more is gone, wherever it was mounted and
+//! whatever had it open.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -31,8 +32,8 @@ fn unlikely(inode: u64) -> u32 {
 }
 
 impl Socket {
-    /// What the namespace is called, seen from this socket's. It gets a number where it has none: one
-    /// that nobody is likely to get later, where the kernel would take the lowest that is free.
+    /// The id of the namespace, seen from this socket's. It gets an id where it has none: one that
+    /// no other is likely to get later, where the kernel would take the lowest free one.
     ///
     /// # Errors
     /// As [`Socket::send`], and a refusal.
@@ -44,7 +45,7 @@ impl Socket {
         let mut batch = Batch::new();
         let mut request = batch.request(NEW, 0, format!("numbering namespace {}", of.inode));
         request.bytes(&[0; HEADER]).u32(ID, unlikely(of.inode)).u32(FD, fd);
-        // Somebody else may have done it meanwhile, or another may have this number.
+        // Another process may have done it meanwhile, or another namespace may have this id.
         self.send(&mut batch)?.except(Errno::EXIST).into_result()?;
         let none = || model::Error::bug(format!("namespace {} has no number", of.inode));
         self.known_id(fd, of.inode)?.ok_or_else(none)

@@ -1,4 +1,4 @@
-//! What sets hold.
+//! The contents of sets.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -85,7 +85,7 @@ impl Field {
     }
 }
 
-/// How a set is looked up in.
+/// The kind of look-up in a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// By keys.
@@ -99,7 +99,7 @@ pub enum Lookup {
 pub struct Set<'a> {
     /// At most 255 bytes.
     pub name: &'a str,
-    /// What is looked up.
+    /// The key.
     pub key: &'a [Field],
     /// What is found; empty for a set, and where counters are.
     pub data: &'a [Field],
@@ -233,7 +233,7 @@ impl Tuple {
     }
 }
 
-/// What a table, rule or element says about itself: 1 to 127 printable bytes without quotes.
+/// The comment of a table, rule or element: 1 to 127 printable bytes without quotes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Comment(String);
 
@@ -255,7 +255,7 @@ impl Comment {
         bytes
     }
 
-    /// The comment in user data that anybody may have written.
+    /// The comment in user data of any program.
     pub(crate) fn read(userdata: &[u8]) -> Option<Self> {
         let mut rest = userdata;
         while let [kind, length, tail @ ..] = rest {
@@ -286,9 +286,9 @@ impl FromStr for Comment {
 /// An element of a set or map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Element {
-    /// What is looked up.
+    /// The key.
     pub key: Tuple,
-    /// What is found, in a map.
+    /// The value, in a map.
     pub data: Option<Tuple>,
     /// The name of the counter that is found, where counters are.
     pub counter: Option<String>,

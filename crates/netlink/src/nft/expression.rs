@@ -1,4 +1,4 @@
-//! What a rule is made of.
+//! The expressions of a rule.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ impl Register {
     }
 }
 
-/// What is known about a packet besides its bytes (`NFT_META_*`).
+/// Properties of a packet besides its bytes (`NFT_META_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meta {
     /// The interface that it came in through, 16 bytes.
@@ -69,7 +69,7 @@ impl Meta {
     }
 }
 
-/// What is known about a packet's connection (`NFT_CT_*`).
+/// Properties of a packet's connection (`NFT_CT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conntrack {
     /// A bit for the packet's place in it: 2 established, 4 related, 8 new.
@@ -78,16 +78,16 @@ pub enum Conntrack {
     Status,
 }
 
-/// What becomes of a packet.
+/// The verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
     /// This base chain has nothing against it.
     Accept,
     /// It is gone.
     Drop,
-    /// Go on behind the jump that led here.
+    /// Continue behind the jump to this chain.
     Return,
-    /// Go on in this chain, and come back.
+    /// Continue in this chain, and come back.
     Jump(&'a str),
 }
 
@@ -143,7 +143,7 @@ pub enum Expression<'a> {
     In(&'a str, Register),
     /// Matches if this set does not have the key.
     NotIn(&'a str, Register),
-    /// Matches if this map has the key, and loads what it leads to.
+    /// Matches if this map has the key, and loads its value.
     Map {
         /// The map's name.
         name: &'a str,

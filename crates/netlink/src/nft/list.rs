@@ -10,7 +10,7 @@ use super::object::{Base, Family, Table};
 use crate::wire::{Attributes, Batch, DUMP, Message, Request};
 use crate::{Errno, Socket};
 
-/// A chain that is there.
+/// A chain that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
     /// Of which family its table is.
@@ -19,22 +19,22 @@ pub struct Chain {
     pub table: String,
     /// Its name.
     pub name: String,
-    /// What makes it a base chain, if it is one.
+    /// Its hook, if it is a base chain.
     pub base: Option<Base>,
 }
 
-/// A rule that is there.
+/// A rule that exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Its number in its table.
     pub handle: u64,
-    /// What it does, as far as it is told apart here.
+    /// Its effect, as far as it is distinguished here.
     pub shape: Vec<Shape>,
-    /// What it says about itself.
+    /// The comment.
     pub comment: Option<Comment>,
 }
 
-/// One step of a rule that is there, without its registers.
+/// One step of a rule that exists, without its registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// [`Expression::Meta`] of the interface that the packet came in through.
@@ -58,7 +58,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// What `expression` will be seen as.
+    /// The shape in which `expression` is listed.
     pub fn of(expression: &Expression<'_>) -> Self {
         match expression {
             Expression::Meta(Meta::InputName, _) => Shape::InputName,
@@ -134,8 +134,8 @@ pub fn generation(socket: &mut Socket) -> Result<u32> {
     socket.get(&mut batch, &[], read)?.ok_or_else(missing)
 }
 
-/// Whether the kernel has nftables, and lets itself be asked about it; `true` where that cannot be
-/// told. For when something failed: it opens a socket of its own.
+/// Whether the kernel has nftables and allows requests; `true` where that is unknown. For use after
+/// a failure: it opens a socket of its own.
 pub fn is_supported() -> bool {
     match Socket::try_netfilter() {
         Ok(mut socket) => answers(&mut socket, kind(abi::GETGEN)),
@@ -228,8 +228,8 @@ pub fn elements(socket: &mut Socket, table: Table<'_>, set: &str) -> Result<Vec<
     Ok(lists.into_iter().flatten().collect())
 }
 
-/// Those of `keys` (a set and an element, of which only the key counts) that are there, as
-/// (index in `keys`, element). Few questions go out in one send.
+/// Those of `keys` (a set and an element, of which only the key counts) that exist, as (index in
+/// `keys`, element). Few questions go out in one send.
 ///
 /// # Errors
 /// As [`Socket::send`], and a refusal other than that there is no such element, set or table.

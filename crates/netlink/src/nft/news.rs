@@ -22,7 +22,7 @@ pub enum Object {
 /// One change of the ruleset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct News {
-    /// What was changed.
+    /// The changed object.
     pub object: Object,
     /// Whether it is gone, rather than there or different.
     pub gone: bool,
@@ -67,8 +67,8 @@ fn object(message: u16) -> Option<(Object, bool)> {
     found.map(|(_, object, gone)| (object, gone))
 }
 
-/// The thread that committed the changes told before, by its number in the initial process
-/// namespace; `None` if the message does not end a transaction.
+/// The thread that committed the preceding changes, by its number in the initial process namespace;
+/// `None` if the message does not end a transaction.
 pub(crate) fn author(message: &Message<'_>) -> Option<u32> {
     (message.kind == abi::kind(abi::NEWGEN)).then_some(())?;
     Some(message.attributes(HEADER).find_kind(abi::GEN_THREAD)?.be32().unwrap_or(0))

@@ -1,11 +1,11 @@
-//! What a ruleset is made of, besides rules and sets.
+//! The objects of a ruleset, besides rules and sets.
 
 use std::fmt;
 
 use super::abi;
 use crate::wire::{Attributes, Request};
 
-/// Whose packets a table sees (`NFPROTO_*`).
+/// The packets that a table sees (`NFPROTO_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// IPv4 and IPv6.
@@ -49,7 +49,7 @@ impl fmt::Display for Family {
 /// The name of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table<'a> {
-    /// Whose packets it sees.
+    /// The packets that it sees.
     pub family: Family,
     /// At most 255 bytes.
     pub name: &'a str,
@@ -89,7 +89,7 @@ impl Hook {
     }
 }
 
-/// What a base chain can do.
+/// The kinds of base chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainKind {
     /// Accept and drop; called for every packet.
@@ -107,7 +107,7 @@ impl ChainKind {
     }
 }
 
-/// What becomes of a packet that reaches the end of a base chain.
+/// The verdict on a packet that reaches the end of a base chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// `NF_ACCEPT`.
@@ -116,16 +116,16 @@ pub enum Policy {
     Drop,
 }
 
-/// What makes a chain a base chain.
+/// The properties of a base chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// What it can do.
+    /// Its kind.
     pub kind: ChainKind,
     /// Where it is called.
     pub hook: Hook,
     /// Lower is called earlier.
     pub priority: i32,
-    /// What becomes of what it does not decide.
+    /// The verdict on what it does not decide.
     pub policy: Policy,
 }
 

@@ -25,7 +25,7 @@ pub enum Place {
 
 /// Changes to the ruleset of a network namespace, in the order in which they are made.
 ///
-/// The kernel shows nobody a state in between. If one change is refused, none is made.
+/// No process sees a state in between. If one change is refused, none is made.
 #[derive(Clone, Debug)]
 pub struct Transaction {
     batch: Batch,
@@ -65,12 +65,12 @@ impl Transaction {
         self.batch.count() == 1
     }
 
-    /// What [`Failure::index`] of the next change will be.
+    /// The [`Failure::index`] of the next change.
     pub fn next_index(&self) -> usize {
         self.batch.count()
     }
 
-    /// Makes a table, unless it is there.
+    /// Makes a table, unless it exists.
     pub fn add_table(&mut self, table: Table<'_>, comment: Option<&Comment>) {
         let about = format!("adding {table}");
         let mut request = self.request(abi::NEWTABLE, CREATE, table.family, about);
@@ -166,7 +166,7 @@ impl Transaction {
         self.element(abi::NEWSETELEM, CREATE | EXCLUSIVE, (table, set, about), element);
     }
 
-    /// Adds an element unless it is there; one that leads elsewhere is EEXIST.
+    /// Adds an element unless it exists; one with another value is EEXIST.
     pub fn ensure_element(
         &mut self,
         table: Table<'_>,
@@ -264,6 +264,7 @@ impl Transaction {
     /// Closes the batch. The last change is acknowledged, not the end of the batch: that the kernel
     /// answers only from 6.10 on.
     fn end(&mut self) {
+        // The result is read with the batch's answers.
         let _ = self.batch.acknowledged();
         let mut end = self.batch.request(abi::BATCH_END, 0, "changing the nftables ruleset");
         end.bytes(&header(0, abi::BATCH_RESOURCE));

@@ -1,4 +1,4 @@
-//! What nft(8) writes beside a set to know by which expressions it is looked up in. The kernel only keeps
+//! The user data of a set in which nft(8) notes the expressions of its key. The kernel only stores
 //! it; without it nft(8) can neither show nor load a set of plain numbers.
 
 use super::Field;

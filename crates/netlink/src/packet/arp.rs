@@ -1,4 +1,4 @@
-//! Who has an IPv4 address on a link (RFC 826), asked before it is used (RFC 5227).
+//! Address resolution on a link (RFC 826), and the probe before an address is used (RFC 5227).
 
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -37,18 +37,18 @@ impl Default for Retries {
 pub struct Arp {
     /// Whether it is an answer.
     pub reply: bool,
-    /// Who speaks.
+    /// The sender.
     pub sender: Mac,
     /// Which address the speaker has; unspecified where it has none yet.
     pub sender_ip: Ipv4Addr,
-    /// Who is spoken to; zero in a question.
+    /// The target; zero in a request.
     pub target: Mac,
     /// Which address it is about.
     pub target_ip: Ipv4Addr,
 }
 
 impl Arp {
-    /// The question whether anybody has `address` (RFC 5227 §2.1.1).
+    /// The probe for `address` (RFC 5227 §2.1.1).
     pub fn probe(own: Mac, address: Ipv4Addr) -> Self {
         let (sender_ip, target) = (Ipv4Addr::UNSPECIFIED, Mac::new([0; 6]));
         Self { reply: false, sender: own, sender_ip, target, target_ip: address }
@@ -96,8 +96,8 @@ impl Arp {
         })
     }
 
-    /// Whether it says that somebody other than `own` has `address`, or is about to take it
-    /// (RFC 5227 §2.1.1); and who.
+    /// Whether it shows that another host than `own` has `address`, or is about to take it (RFC
+    /// 5227 §2.1.1); and which.
     pub fn claims(&self, own: Mac, address: Ipv4Addr) -> Option<Mac> {
         let has = self.sender_ip == address;
         let wants = !self.reply && self.sender_ip.is_unspecified() && self.target_ip == address;
@@ -105,15 +105,15 @@ impl Arp {
     }
 }
 
-/// Asks on the link with index `link`, whose hardware address is `own`, whether somebody has
-/// `address`; the calling thread is in the link's namespace. Who has it, or `None` after nobody
-/// answered for `patience`.
+/// Probes for `address` on the link with index `link`, whose hardware address is `own`; the calling
+/// thread is in the link's namespace. Returns the holder, or `None` after no host answered for
+/// `timeout`.
 ///
 /// # Errors
 /// As [`PacketSocket::open`] and [`PacketSocket::send`].
 pub fn probe(link: u32, own: Mac, address: Ipv4Addr, timeout: Retries) -> Result<Option<Mac>> {
     let socket = PacketSocket::open(link, Kind::Arp)?;
-    // Where there is none, nobody answers; that is found out below.
+    // Without a carrier no host answers; that is found out below.
     wait_for_carrier(link, timeout.interval.max(CARRIER))?;
     for _ in 0..timeout.probes.max(1) {
         socket.send(EVERYBODY, &Arp::probe(own, address).encode())?;
@@ -127,7 +127,7 @@ pub fn probe(link: u32, own: Mac, address: Ipv4Addr, timeout: Retries) -> Result
     Ok(None)
 }
 
-/// Who claims `address` in what `socket`, of [`Kind::Arp`], has received.
+/// The host that claims `address` in the packets that `socket`, of [`Kind::Arp`], has received.
 ///
 /// # Errors
 /// As [`PacketSocket::receive`].
@@ -142,8 +142,8 @@ pub fn claimed(socket: &PacketSocket, own: Mac, address: Ipv4Addr) -> Result<Opt
     Ok(None)
 }
 
-/// Tells everybody on the link that `own` has `address` now, so that what they remember of an
-/// earlier holder is corrected.
+/// Announces to all hosts on the link that `own` has `address` now, so that they replace an earlier
+/// holder's entry.
 ///
 /// # Errors
 /// As [`probe`].

@@ -1,4 +1,4 @@
-//! Who has an IPv6 address on a link (RFC 4861), told without being asked.
+//! Unsolicited announcements of an IPv6 address on a link (RFC 4861).
 
 use std::net::Ipv6Addr;
 
@@ -16,15 +16,15 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// The hardware address of [`ALL_NODES`] (RFC 2464 §7).
 const ALL_NODES_MAC: Mac = Mac::new([0x33, 0x33, 0, 0, 0, 1]);
 const ICMPV6: u8 = 58;
-/// What a router has lessened is not from this link (RFC 4861 §7.1.2).
+/// A packet that a router has forwarded is not from this link (RFC 4861 §7.1.2).
 const HOP_LIMIT: u8 = 255;
 const ADVERTISEMENT: u8 = 136;
-/// What others remember is to be replaced.
+/// Receivers replace their entry.
 const OVERRIDE: u8 = 0x20;
 const TARGET_LINK_LAYER: u8 = 2;
 
-/// Tells everybody on the link that `own` has `address` now (RFC 4861 §7.2.6), so that what they
-/// remember of an earlier holder is corrected; the calling thread is in the link's namespace.
+/// Announces to all hosts on the link that `own` has `address` now (RFC 4861 §7.2.6), so that they
+/// replace an earlier holder's entry; the calling thread is in the link's namespace.
 ///
 /// # Errors
 /// As [`PacketSocket::open`] and [`PacketSocket::send`].

@@ -1,4 +1,4 @@
-//! Threads that wait for the kernel, so that nobody else has to.
+//! Threads that wait for the kernel in place of their callers.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -19,8 +19,8 @@ const STACK: usize = 64 << 10;
 /// A thread without work ends after so long.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Deletes links for a process that lives long. Threads wait for the kernel, a bounded number of
-/// them, which are kept for a while; beyond that the caller waits itself.
+/// Deletes links for a long-lived process. Threads wait for the kernel, a bounded number of them,
+/// which are kept for a while; beyond that the caller waits itself.
 #[derive(Debug, Default)]
 pub struct Reaper {
     work_queue: Arc<WorkQueue>,
@@ -50,7 +50,7 @@ struct Job {
     writer: OwnedFd,
 }
 
-/// Who takes a job.
+/// The worker that takes a job.
 enum Worker {
     There,
     New,

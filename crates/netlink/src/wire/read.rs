@@ -53,7 +53,7 @@ pub struct Message<'a> {
     pub flags: u16,
     /// `nlmsg_seq`: of the request that it answers, zero for a notification.
     pub sequence: u32,
-    /// What follows the header.
+    /// The data behind the header.
     pub payload: &'a [u8],
 }
 

@@ -133,7 +133,7 @@ impl<'a> Api<'a> {
         self.send(Verb::Put, &path, Some(json!({ "tags": tags })), None).map(|_| ())
     }
 
-    /// Adds one tag; one that is there is no error.
+    /// Adds one tag; one that exists is no error.
     pub fn add_tag(&self, what: Tagged, id: Of<'_>, tag: &str) -> Result<()> {
         let path = format!("v2.0/{}/{id}/tags/{tag}", what.path());
         self.send(Verb::Put, &path, None, None).map(|_| ())

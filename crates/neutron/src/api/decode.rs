@@ -5,10 +5,10 @@ use model::{Error, Result};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What an answer has under this key.
+/// The value under this key of an answer.
 ///
 /// # Errors
-/// `TryAgain`: it is not there, or not what it should be.
+/// `TryAgain`: it is not there, or not of the right type.
 pub(super) fn field<T: DeserializeOwned>(mut answer: Value, key: &str) -> Result<T> {
     let found = answer.get_mut(key).map(Value::take).unwrap_or_default();
     serde_json::from_value(without_nulls(found)).map_err(|cause| {

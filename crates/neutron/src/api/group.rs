@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 pub struct SecurityGroup {
     /// Its id.
     pub id: ResourceId,
-    /// What people call it.
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// Free text.
     #[serde(default)]
     pub description: String,
-    /// What it lets pass.
+    /// The traffic that it allows.
     #[serde(default, rename = "security_group_rules")]
     pub rules: Vec<RuleResource>,
 }
 
-/// What a security group lets pass.
+/// A rule of a security group.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RuleResource {
     /// Its id.
@@ -45,7 +45,7 @@ pub struct RuleResource {
 /// A security group that is to be.
 #[derive(Clone, Debug, Serialize)]
 pub struct NewGroup {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Our mark.
     pub description: String,
@@ -85,7 +85,7 @@ pub struct FloatingIp {
     pub id: ResourceId,
     /// The address.
     pub floating_ip_address: IpAddr,
-    /// The port that it leads to.
+    /// The port that it belongs to.
     #[serde(default)]
     pub port_id: Option<ResourceId>,
     /// Free text.
@@ -98,7 +98,7 @@ pub struct FloatingIp {
 pub struct NewFloatingIp {
     /// The external network.
     pub floating_network_id: ResourceId,
-    /// The port that it is to lead to.
+    /// The port that it is to belong to.
     pub port_id: ResourceId,
     /// Our mark.
     pub description: String,

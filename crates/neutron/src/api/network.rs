@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct NetworkResource {
     /// Its id.
     pub id: ResourceId,
-    /// What people call it.
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// Whether other projects see it.
@@ -43,7 +43,7 @@ pub struct NetworkResource {
 /// A network that is to be.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NewNetwork {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Whether it forwards.
     pub admin_state_up: bool,
@@ -59,7 +59,7 @@ pub struct NewNetwork {
 pub struct SubnetResource {
     /// Its id.
     pub id: ResourceId,
-    /// What people call it.
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// Its network.
@@ -101,7 +101,7 @@ pub struct HostRoute {
 /// A subnet that is to be.
 #[derive(Clone, Debug, Serialize)]
 pub struct NewSubnet {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Its network.
     pub network_id: ResourceId,
@@ -138,13 +138,13 @@ pub struct AllocationPool {
 pub struct SubnetPool {
     /// Its id.
     pub id: ResourceId,
-    /// What people call it.
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// From which subnets are taken.
     #[serde(default)]
     pub prefixes: Vec<IpNet>,
-    /// How long a subnet's prefix is where nobody says.
+    /// How long a subnet's prefix is where none is given.
     #[serde(default, deserialize_with = "super::call::number")]
     pub default_prefixlen: u8,
     /// Whether other projects see it.
@@ -164,13 +164,13 @@ pub struct SubnetPool {
 /// A subnet pool that is to be.
 #[derive(Clone, Debug, Serialize)]
 pub struct NewPool {
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// From which subnets are taken.
     pub prefixes: Vec<IpNet>,
-    /// How long a subnet's prefix is where nobody says.
+    /// How long a subnet's prefix is where none is given.
     pub default_prefixlen: u8,
-    /// How short a subnet's prefix may be; 8 or 64 where nothing is said.
+    /// How short a subnet's prefix may be; 8 or 64 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_prefixlen: Option<u8>,
     /// Whether other projects see it.

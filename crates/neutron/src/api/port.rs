@@ -12,7 +12,7 @@ use serde_json::Value;
 pub struct PortResource {
     /// Its id.
     pub id: ResourceId,
-    /// What people call it.
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// Its network.
@@ -22,10 +22,10 @@ pub struct PortResource {
     /// Its addresses.
     #[serde(default)]
     pub fixed_ips: Vec<FixedIp>,
-    /// Whose it is, in that one's own words.
+    /// The id of the user, in a form that the user chooses.
     #[serde(default)]
     pub device_id: String,
-    /// What whoever has it is.
+    /// The kind of its user.
     #[serde(default)]
     pub device_owner: String,
     /// `ACTIVE`, `DOWN`, `BUILD`, …
@@ -52,16 +52,16 @@ pub struct PortResource {
     /// The host that it is bound to; empty where none.
     #[serde(default, rename = "binding:host_id")]
     pub host: Option<String>,
-    /// How it is connected there; not told to those who may not bind.
+    /// How it is connected there. Absent in answers to an account that may not bind.
     #[serde(default, rename = "binding:vif_type")]
     pub vif_type: Option<String>,
     /// More about that.
     #[serde(default, rename = "binding:vif_details")]
     pub vif_details: Option<Value>,
-    /// What kind of interface it is for: `normal`, `direct`, `macvtap`, `direct-physical`.
+    /// The kind of its interface: `normal`, `direct`, `macvtap`, `direct-physical`.
     #[serde(default, rename = "binding:vnic_type")]
     pub vnic_type: Option<String>,
-    /// What the host's side told.
+    /// The host's settings.
     #[serde(default, rename = "binding:profile")]
     pub profile: Option<Profile>,
     /// Whether senders are checked; `None` where Neutron does not say.
@@ -89,7 +89,7 @@ pub struct FixedIp {
     pub ip_address: Option<IpAddr>,
 }
 
-/// What `binding:profile` says, as far as we know it.
+/// The known part of `binding:profile`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Profile {
     /// The PCI address of a virtual function.
@@ -116,7 +116,7 @@ pub struct NewPort {
     /// Whether no other port has its description.
     #[serde(skip)]
     pub is_unique: bool,
-    /// What people call it.
+    /// Its name.
     pub name: String,
     /// Its network.
     pub network_id: Option<ResourceId>,
@@ -128,10 +128,10 @@ pub struct NewPort {
     pub mac_address: Option<Mac>,
     /// Whether it forwards.
     pub admin_state_up: bool,
-    /// Whose it is.
+    /// The id of the user.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub device_id: String,
-    /// What whoever has it is.
+    /// The kind of its user.
     pub device_owner: String,
     /// The host that it is bound to.
     #[serde(skip_serializing_if = "Option::is_none", rename = "binding:host_id")]
@@ -158,10 +158,10 @@ pub struct NewPort {
     pub allowed_address_pairs: Vec<Pair>,
 }
 
-/// What is to change of a port; what is `None` stays.
+/// The change of a port; what is `None` stays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PortChange {
-    /// What people call it.
+    /// The new name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Its addresses.
@@ -173,10 +173,10 @@ pub struct PortChange {
     /// Whether it forwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin_state_up: Option<bool>,
-    /// Whose it is; nobody's where empty.
+    /// The new id of the user; an empty one frees the port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
-    /// What whoever has it is.
+    /// The kind of its user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_owner: Option<String>,
     /// The host that it is bound to; unbound where empty.

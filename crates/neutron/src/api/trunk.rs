@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Trunk {
     /// Its id.
     pub id: ResourceId,
-    /// What people call it.
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// The port that carries the others.

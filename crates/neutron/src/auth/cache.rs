@@ -1,5 +1,5 @@
-//! What processes of this host share: a process that lives five milliseconds does not ask Keystone
-//! who it is.
+//! The files that processes of this host share: a process that lives five milliseconds does not
+//! authenticate itself again.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A larger file is none of ours, in bytes.
+/// A larger file is not Spoke's, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Files in a directory that only we may read, each for one cloud and one who we are there.
+/// Files in a directory that only we may read, each for one cloud and one the account there.
 ///
 /// Nothing here is an error: what cannot be read is asked for again, what cannot be written is asked
 /// for by the next process.
@@ -23,12 +23,12 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Below this directory, which is made where it is missing. `key` tells clouds apart.
+    /// A cache below this directory, which is made where it is missing. `key` distinguishes clouds.
     pub(super) fn new(directory: &Path, key: String) -> Self {
         Self { directory: directory.join("cache"), key }
     }
 
-    /// What was kept under this name.
+    /// The value under this name.
     pub(crate) fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits();
         let flags = i32::try_from(nofollow).ok()?;
@@ -50,6 +50,7 @@ impl Cache {
         let new = path.with_extension(std::process::id().to_string());
         let made = self.make(&new).and_then(|mut file| file.write_all(&bytes));
         if made.and_then(|()| fs::rename(&new, &path)).is_err() {
+            // The cache only saves requests.
             let _ = fs::remove_file(&new);
         }
     }

@@ -11,7 +11,7 @@ use crate::api::Verb;
 use crate::config::{Access, Credential, Domain, Identity, Interface, Named};
 use crate::http::{Answer, Exchange, Wire, base, refused};
 
-/// What a token is good for.
+/// The token and its scope.
 #[derive(Debug)]
 pub(super) struct Grant {
     /// The token.
@@ -24,7 +24,7 @@ pub(super) struct Grant {
     pub(super) endpoint: String,
 }
 
-/// Who signs on, and what is sent for that.
+/// The credentials, and the request body for them.
 struct SignOn<'a> {
     url: &'a str,
     identity: Value,
@@ -55,7 +55,7 @@ pub(super) fn grant((wire, until): (&Wire, Option<Instant>), access: &Access) ->
     read(access, &url, token, &answer)
 }
 
-/// What a token is good for that somebody else got.
+/// The scope of a token that another program got.
 fn look_up(
     (wire, until): (&Wire, Option<Instant>),
     access: &Access,
@@ -190,7 +190,7 @@ fn read(access: &Access, url: &str, token: String, answer: &Answer) -> Result<Gr
     })
 }
 
-/// From when it was issued, so that Keystone's clock and ours need not agree.
+/// The lifetime from the token's issue, so that Keystone's clock and this host's need not agree.
 fn lifetime(token: &Token, url: &str, identity: &Identity) -> Result<u64> {
     let end = time::seconds(&token.expires_at)
         .ok_or_else(|| odd(url, &format!("its token expires at {:?}", token.expires_at)))?;

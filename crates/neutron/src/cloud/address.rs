@@ -30,7 +30,7 @@ impl Neutron {
         prefixed(address, &found.net)
     }
 
-    /// An address that nobody gets.
+    /// An address that is never allocated.
     pub(super) fn auxiliary_address(&self, spec: &AddressSpec) -> Result<IpNet> {
         let found = self.find_place(&spec.pool)?;
         let Some(address) = spec.address else {
@@ -49,7 +49,7 @@ impl Neutron {
         let address = usable(net, address)?;
         match place {
             Some(place) => {
-                // Of several networks of this host nobody knows which one asks.
+                // With several networks of this host it is unknown which one asks.
                 let host = &self.settings.host;
                 let is_ours = |tag: &&String| contract::is_use_of(tag, host);
                 let mut uses = place.subnet.tags.iter().filter(is_ours);
@@ -62,8 +62,8 @@ impl Neutron {
         prefixed(address, &net)
     }
 
-    /// Makes a port that keeps an address from being handed out, for the use of the subnet that has
-    /// this tag. One that somebody has already is not handed out either.
+    /// Makes a port that keeps an address from being allocated, for the use of the subnet that has
+    /// this tag. An address that has a port already is not allocated either.
     pub(super) fn reserve(
         &self,
         (network, subnet): (&ResourceId, &ResourceId),
@@ -93,7 +93,7 @@ impl Neutron {
     /// An address for a container, with a port that has it.
     pub(super) fn container_address(&self, spec: &AddressSpec) -> Result<IpNet> {
         let found = self.find_place(&spec.pool)?;
-        // Engines do not say that an address is for nobody. Before there is a network, it must be.
+        // Engines do not say that an address is auxiliary. Before the network exists, it must be.
         if let (false, Some(address), None) = (found.is_used, spec.address, spec.mac) {
             return self.keep_back(spec, found.net, found.place.as_deref(), address);
         }
@@ -142,7 +142,7 @@ impl Neutron {
         prefixed(address, &subnet.cidr)
     }
 
-    /// A port that was handed out for the same interface a moment ago: for its other family, or in
+    /// A port that was allocated for the same interface a moment ago: for its other family, or in
     /// an answer that was lost.
     fn waiting_port(&self, spec: &AddressSpec, place: &Place) -> Option<AllocatedPort> {
         let network = &place.subnet.network_id;
@@ -168,7 +168,7 @@ impl Neutron {
             (Some(_), _) => port,
             (None, _) if allocated.ownership == Ownership::Borrowed => return Ok(None),
             (None, wanted) => match self.extend(&port, &place.subnet.id, wanted) {
-                // A port of its own then; whoever makes an attachment of both joins them.
+                // It gets a port of its own then; the attachment of both joins them.
                 Err(error) if matches!(error.status(), Some(404 | 409)) => return Ok(None),
                 extended => extended?,
             },
@@ -180,7 +180,7 @@ impl Neutron {
         Ok(address)
     }
 
-    /// Gives a port of ours an address of one more subnet.
+    /// Gives a port of Spoke's an address of one more subnet.
     pub(super) fn extend(
         &self,
         port: &PortResource,
@@ -245,7 +245,7 @@ fn fixed(subnet: &ResourceId, address: Option<IpAddr>) -> FixedIp {
     FixedIp { subnet_id: Some(subnet.clone()), ip_address: address }
 }
 
-/// The gateway of a subnet that is there. Where it has none, kuryr-libnetwork's answer.
+/// The gateway of a subnet that exists. Where it has none, kuryr-libnetwork's answer.
 fn gateway_of(place: &Place, wanted: Option<IpAddr>) -> Result<IpAddr> {
     let subnet = &place.subnet;
     match (wanted, subnet.gateway_ip) {
@@ -264,7 +264,7 @@ fn gateway_of(place: &Place, wanted: Option<IpAddr>) -> Result<IpAddr> {
 /// The address, if something in the subnet can have it.
 fn usable(net: IpNet, address: IpAddr) -> Result<IpAddr> {
     let (first, last) = model::hosts_of(&net);
-    // The address of the subnet itself is its routers' in IPv6 (RFC 4291 section 2.6.1).
+    // In IPv6 the address of the subnet itself belongs to its routers (RFC 4291 section 2.6.1).
     let first = if address.is_ipv6() { net.network() } else { first };
     match net.contains(&address) && first <= address && address <= last {
         true => Ok(address),

@@ -1,7 +1,8 @@
-//! Networks that are being made for a runtime: written down before the first request, until the
-//! runtime is told. What is left of one that it was never told of is nobody's.
+//! Networks that are being made for a runtime: recorded before the first request, until the runtime
+//! has the answer. What is left of a network without an answer has no owner.
 //!
-//! The files go with the boot. What a host was making then goes when somebody says so.
+//! The files are deleted with the boot. What a host was making then is removed on an operator's
+//! request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,9 +24,9 @@ pub(crate) struct Begun {
 /// How far a network came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Somebody may be at it.
+    /// A process may be working on it.
     Working,
-    /// It failed, or whoever was at it is gone.
+    /// It failed, or its process is gone.
     Over,
 }
 
@@ -35,7 +36,7 @@ impl Begun {
         Self { directory: directory.join("begun") }
     }
 
-    /// Somebody begins with it.
+    /// Records that this process begins with it.
     pub(crate) fn begin(&self, id: &AliasId) -> Result<()> {
         self.write(id, false)
     }
@@ -45,10 +46,10 @@ impl Begun {
         let _ = self.write(id, true);
     }
 
-    /// The runtime was told, or nothing is left of it.
+    /// Called when the runtime has the answer, or nothing is left of the network.
     pub(crate) fn settle(&self, id: &AliasId) {
         if let Some(path) = file_of(&self.directory, id.as_str()) {
-            // One that stays is of a network that the book knows, or that is not there.
+            // One that stays is of a network that the store knows, or that is not there.
             let _ = files::remove(&path);
         }
     }

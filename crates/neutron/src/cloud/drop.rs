@@ -18,7 +18,7 @@ use crate::api::{NetworkResource, PortResource, SubnetPool, SubnetResource, Tagg
 use crate::contract::{self, EXISTING_POOL, Mark};
 use crate::stock::KeyDigest;
 
-/// So often a network is looked at again that changes while it goes.
+/// How often a network is read again that changes while it is deleted.
 const ATTEMPTS: usize = 5;
 
 impl Neutron {
@@ -31,7 +31,7 @@ impl Neutron {
                 self.given_up().settle(id);
             }
             Err(error) => {
-                // One that somebody uses may be the runtime's still.
+                // A network in use may still be the runtime's.
                 if error.status() != Some(409) {
                     self.given_up().add(id);
                 }
@@ -54,7 +54,7 @@ impl Neutron {
         GivenUp::at(&self.directory)
     }
 
-    /// Neutron deletes no subnet with somebody's port; by then another one may be gone.
+    /// Neutron deletes no subnet with another user's port; by then another one may be deleted.
     fn refuse_used(&self, id: &AliasId, network: &NetworkResource, live: &Live) -> Result<()> {
         if !(is_last(id, network) && is_made(id, network)) {
             return Ok(());
@@ -86,8 +86,8 @@ impl Neutron {
         self.is_of_stock(port) && !self.stock_files().is_lent(&port.id) && !live.has(port)
     }
 
-    /// Whether a port goes with its subnet: it was requested with an address or keeps one back, and
-    /// no attachment has it. Whoever had it is gone, or there would be no end.
+    /// Whether a port is deleted with its subnet: it was requested with an address or only keeps
+    /// one, and no attachment has it. Its user is gone, or the deletion would never end.
     fn goes_with_subnet(&self, port: &PortResource, live: &Live) -> bool {
         match Mark::read(&port.description) {
             Some(mark) => {
@@ -176,6 +176,7 @@ impl Neutron {
                 && PoolMark::read(&pool.description).is_some()
                 && pool.tags.iter().any(|tag| tag == RELEASED)
             {
+                // Either way is fine: a pool in use stays.
                 let _ = self.delete_idle_pool(&id)?;
             }
         }
@@ -232,12 +233,12 @@ impl Neutron {
         let name = pool.prefixes.first().map(|net| contract::pool_name(prefix, net));
         match name.as_ref() == Some(&pool.name) {
             true => self.drop_kuryrs_pool(&pool, &Live::read(records)?),
-            // Somebody else's.
+            // It has another owner.
             false => Ok(()),
         }
     }
 
-    /// A pool of ours, with the subnet that was made for it.
+    /// A pool of Spoke's, with the subnet that was made for it.
     fn drop_pool(&self, pool: &SubnetPool, live: &Live) -> Result<()> {
         let own: BTreeSet<&String> = uses(&pool.tags).collect();
         let mut subnets = self.api().subnets(&[("tags", pool.id.to_string())])?;
@@ -263,7 +264,7 @@ impl Neutron {
         }
     }
 
-    /// Deletes the subnet, unless somebody's port is in it.
+    /// Deletes the subnet, unless another user's port is in it.
     fn is_dropped(&self, subnet: &SubnetResource, live: &Live) -> Result<bool> {
         match self.drop_subnet(subnet, live) {
             Err(error) if error.status() == Some(409) => Ok(false),
@@ -294,7 +295,7 @@ impl Neutron {
         }
     }
 
-    /// A pool of kuryr-libnetwork's. Its tags do not tell who uses it, but those of the networks do.
+    /// A pool of kuryr-libnetwork's. Its tags do not name its users, but those of the networks do.
     fn drop_kuryrs_pool(&self, pool: &SubnetPool, live: &Live) -> Result<()> {
         let mut subnets = self.api().subnets(&[("subnetpool_id", pool.id.to_string())])?;
         let tagged = self.api().subnets(&[("tags", pool.id.to_string())])?;

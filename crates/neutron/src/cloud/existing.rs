@@ -1,4 +1,4 @@
-//! What is there already where an address was asked for.
+//! Ports that exist already where an address is requested.
 
 use std::net::IpAddr;
 
@@ -11,10 +11,10 @@ use crate::Neutron;
 use crate::api::{PortResource, Tagged};
 use crate::contract::{self, EXISTING_PORT, Mark};
 
-/// Whose a port is that has what was asked for.
+/// The standing of a port that has the requested address.
 #[derive(Debug, PartialEq, Eq)]
 enum Standing {
-    /// It may be used, and is somebody's or ours then.
+    /// It may be used, and has this ownership then.
     Free(Ownership),
     /// It may not, because.
     Taken(&'static str),
@@ -24,7 +24,7 @@ impl Neutron {
     /// The port that has the address or the hardware address, if it may be used.
     ///
     /// # Errors
-    /// [`model::Kind::Conflict`] with who has it; what Neutron said where nobody has.
+    /// [`model::Kind::Conflict`] with its user; Neutron's refusal where no port has the address.
     pub(super) fn taken(
         &self,
         spec: &AddressSpec,
@@ -57,7 +57,7 @@ impl Neutron {
                 if ownership == Ownership::Borrowed && !port.is_tagged(EXISTING_PORT) {
                     self.api().add_tag(Tagged::Ports, &port.id, EXISTING_PORT)?;
                 }
-                // What the tag changed of it counts.
+                // The port as the change of its tags left it.
                 let port = self.api().port(&port.id)?.unwrap_or(port);
                 Ok((port, ownership))
             }

@@ -1,7 +1,7 @@
-//! Networks that a runtime has removed and that Neutron did not let go. No engine asks again, so the
-//! removal is carried out later.
+//! Networks that a runtime has removed and that Neutron refused to delete. No engine asks again, so
+//! the removal is carried out later.
 //!
-//! The files go with the boot. The book knows such a network still, and that it was removed.
+//! The files are deleted with the boot. The store still has such a network, marked as removed.
 
 use std::fs::{File, FileTimes};
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl GivenUp {
     /// Rings there.
     pub(crate) fn ring(&self) {
         let now = FileTimes::new().set_modified(SystemTime::now());
-        // Nobody hears where there is no such directory.
+        // Without the directory there is no worker to wake.
         let _ = File::open(&self.directory).and_then(|directory| directory.set_times(now));
     }
 }

@@ -14,8 +14,8 @@ use crate::reconcile::Facts;
 pub(crate) struct Live(Facts);
 
 impl Live {
-    /// As the book says now. One that is being removed has its port no longer: what is left of that
-    /// goes with its address.
+    /// As the store says now. One that is being removed has its port no longer: what is left of
+    /// that goes with its address.
     pub(super) fn read(records: &Records<'_>) -> Result<Self> {
         let mut all = records()?;
         all.retain(|record| !matches!(record.phase, Phase::Detaching { .. }));
@@ -44,7 +44,7 @@ impl Live {
     }
 }
 
-/// Why an address stays handed out.
+/// Why an address stays allocated.
 pub(super) fn in_use(port: &ResourceId, address: IpAddr) -> Error {
     Error::conflict(format!(
         "address {address} (port {port}) is that of an endpoint: delete the endpoint first"

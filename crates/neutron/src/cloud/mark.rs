@@ -1,4 +1,4 @@
-//! What the marks of the things say that are made for a runtime's requests.
+//! The marks of resources that are made for a runtime's requests.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,33 +9,33 @@ use sha2::{Digest, Sha256};
 
 use crate::contract::{self, HostId, Mark};
 
-/// What the marks begin with of ports that were requested with an address.
+/// The prefix of marks of ports that were requested with an address.
 const REQUEST: &str = "request-";
 
-/// What the marks begin with of ports that only keep an address from being handed out.
+/// The prefix of marks of ports that only keep an address from being allocated.
 const AUXILIARY: &str = "auxiliary-";
 
 /// In such a mark: for which use of the subnet.
 const OF: &str = ".of-";
 
-/// What such ports are called.
+/// The name of such ports.
 pub(crate) const AUXILIARY_NAME: &str = "spoke-auxiliary";
 
-/// What the marks begin with of pools.
+/// The prefix of marks of pools.
 const POOL: &str = "pool-";
 
 /// In a pool's mark: the operator's pool that its subnet is taken from.
 const FROM: &str = ".from-";
 
-/// The tag of a pool that the runtime has given back while its subnet was used.
+/// The tag of a pool that the runtime has released while its subnet was used.
 pub(crate) const RELEASED: &str = "spoke.released";
 
-/// What a port of ours was made for.
+/// The purpose of a port of Spoke's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortPurpose {
     /// It was requested with an address.
     Request,
-    /// It keeps an address from being handed out.
+    /// It keeps an address from being allocated.
     Auxiliary,
 }
 
@@ -49,7 +49,7 @@ impl PortPurpose {
         Mark::new(host, format!("{prefix}{}", nonce()))
     }
 
-    /// What a mark says that a port is for.
+    /// The purpose in a mark.
     pub(crate) fn of(mark: &Mark) -> Option<Self> {
         match mark.what.as_str() {
             what if what.starts_with(REQUEST) => Some(PortPurpose::Request),
@@ -68,7 +68,7 @@ pub(crate) fn auxiliary_mark(host: &HostId, once: Option<&str>) -> Mark {
     }
 }
 
-/// The tag of the use that such a port is for; none where its mark tells nothing.
+/// The tag of the use that such a port is for; `None` where its mark does not say.
 pub(crate) fn use_of_auxiliary(host: &HostId, mark: &Mark) -> Option<String> {
     let (_, digits) = mark.what.strip_prefix(AUXILIARY)?.rsplit_once(OF)?;
     let number = u32::from_str_radix(digits, 16).ok()?;
@@ -81,7 +81,7 @@ pub(crate) fn pool_mark(host: &HostId, source: Option<&ResourceId>) -> Mark {
     Mark::new(host, format!("{POOL}{}{source}", nonce()))
 }
 
-/// What the mark of a pool says: how old it is, and whose pool its subnet is taken from.
+/// The mark of a pool: its age, and the pool from which its subnet is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PoolMark {
     /// Sorts by age.
@@ -90,7 +90,7 @@ pub(crate) struct PoolMark {
 }
 
 impl PoolMark {
-    /// In a description; none where the pool is not ours.
+    /// The mark in a description; `None` where the pool is not Spoke's.
     pub(crate) fn read(description: &str) -> Option<Self> {
         let mark = Mark::read(description)?;
         let what = mark.what.strip_prefix(POOL)?;
@@ -124,13 +124,13 @@ pub(crate) fn nonce() -> String {
     format!("{:08x}{:016x}", now.as_secs(), u64::from_be_bytes(random))
 }
 
-/// A random number, for a tag that nobody else has.
+/// A random number, for a unique tag.
 pub(crate) fn random() -> u32 {
     let nonce = nonce();
     nonce.get(16..).and_then(|text| u32::from_str_radix(text, 16).ok()).unwrap_or_default()
 }
 
-/// Makes something; where nobody knows whether it was made, looks for it.
+/// Makes a resource; searches for it where it is unknown whether it was made.
 pub(crate) fn make<T>(
     post: impl FnOnce() -> Result<T>,
     find: impl FnOnce() -> Result<Vec<T>>,
@@ -186,8 +186,8 @@ mod tests {
     fn what_may_have_been_made_is_looked_for() {
         let lost = || Err(Error::try_again("no answer"));
         assert_eq!(make(lost, || Ok(vec![1])).unwrap(), 1);
-        assert!(make(lost, || Ok(Vec::<u8>::new())).is_err());
+        assert_eq!(make(lost, || Ok(Vec::<u8>::new())).unwrap_err().kind(), model::Kind::TryAgain);
         let refused = || Err(Error::conflict("taken").with_status(409));
-        assert!(make(refused, || Ok(vec![1])).is_err());
+        assert_eq!(make(refused, || Ok(vec![1])).unwrap_err().kind(), model::Kind::Conflict);
     }
 }

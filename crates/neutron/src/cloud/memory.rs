@@ -1,5 +1,5 @@
-//! What of a runtime's requests is in no answer of Neutron's: which pool a network will be made of,
-//! and what was said of it before there was a subnet.
+//! The part of a runtime's requests that is in no answer of Neutron's: the pool of which a network
+//! will be made, and the pool's settings before there is a subnet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -27,17 +27,17 @@ pub(crate) struct Place {
     pub(crate) siblings: BTreeSet<ResourceId>,
 }
 
-/// What was said of a pool of which no network was made yet.
+/// The settings of a pool without a network.
 #[derive(Clone, Debug)]
 pub(crate) struct Note {
     pub(crate) net: IpNet,
     /// The part of it from which any address is chosen.
     pub(crate) part: Option<IpNet>,
-    /// Addresses that nobody is to get.
+    /// Addresses that are never allocated.
     pub(crate) auxiliary: BTreeSet<IpAddr>,
     /// The operator's pool that the subnet is to be taken from.
     pub(crate) source: Option<ResourceId>,
-    /// A subnet that is there already.
+    /// A subnet that exists already.
     pub(crate) subnet: Option<ResourceId>,
     pub(crate) since: Instant,
 }
@@ -50,7 +50,7 @@ impl Note {
     }
 }
 
-/// What this process remembers.
+/// The memory of this process.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     places: Mutex<BTreeMap<ResourceId, (Instant, Arc<Place>)>>,
@@ -82,12 +82,12 @@ impl Memory {
         place
     }
 
-    /// Forgets where the pool's addresses were.
+    /// Drops where the pool's addresses were.
     pub(super) fn misplace(&self, pool: &ResourceId) {
         lock(&self.places).remove(pool);
     }
 
-    /// Keeps what was said of a pool.
+    /// Keeps the settings of a pool.
     pub(super) fn note(&self, pool: ResourceId, note: Note) {
         let mut notes = lock(&self.notes);
         if notes.len() >= MOST {
@@ -99,12 +99,12 @@ impl Memory {
         notes.insert(pool, note);
     }
 
-    /// What was said of the pool.
+    /// The settings of the pool.
     pub(super) fn noted(&self, pool: &ResourceId) -> Option<Note> {
         lock(&self.notes).get(pool).cloned()
     }
 
-    /// Keeps an address of a pool from being handed out, once there is a subnet.
+    /// Keeps an address of a pool from being allocated, once there is a subnet.
     pub(super) fn keep_back(&self, pool: &ResourceId, net: IpNet, address: IpAddr) {
         let mut notes = lock(&self.notes);
         let note = notes.entry(pool.clone()).or_insert_with(|| Note::new(net));
@@ -122,7 +122,7 @@ impl Memory {
     }
 
     /// The pool of which a network with this subnet is to be made: that whose turn it is, or the
-    /// youngest. `subnet` is the one that is there already.
+    /// youngest. `subnet` is the one that exists already.
     pub(super) fn pool_for(
         &self,
         net: &IpNet,
@@ -160,7 +160,7 @@ impl Memory {
         refused.insert((source, net));
     }
 
-    /// Forgets that the operator's pool refused anything: some of it may be free again.
+    /// Drops the refusals of the operator's pool: some of it may be free again.
     pub(super) fn forgive(&self, source: &ResourceId) {
         lock(&self.refused).retain(|(pool, _)| pool != source);
     }

@@ -12,7 +12,7 @@ use crate::Neutron;
 use crate::api::{NetworkResource, NewNetwork, SubnetResource, Tagged};
 use crate::contract::{self, Mark};
 
-/// What was done and is undone, last first, where the rest fails.
+/// The finished steps, which are undone last first if a later one fails.
 #[derive(Debug, Default)]
 pub(super) struct Undo(pub(super) Vec<Done>);
 
@@ -28,13 +28,13 @@ pub(super) enum Done {
 }
 
 impl Neutron {
-    /// Makes a network, or joins one, and tells the template of its attachments.
+    /// Makes a network, or joins one, and returns the template of its attachments.
     pub(super) fn make_network(&self, plan: &CloudNetwork) -> Result<Network> {
         self.begun().begin(&plan.id)?;
         self.given_up().settle(&plan.id);
         let mut undo = Undo::default();
         self.build(plan, &mut undo).inspect_err(|error| {
-            // What was refused was not made.
+            // A refused request made nothing.
             let is_refused = error.status().is_some_and(|status| status < 500);
             match self.undo(undo) && is_refused {
                 true => self.begun().settle(&plan.id),
@@ -123,7 +123,7 @@ impl Neutron {
         let tags = contract::id_tags(id.as_str());
         let tagged = self.api().networks(&[("tags", tags.join(","))])?;
         match tagged.is_empty() {
-            // Whoever made it may have died before it got tags.
+            // Its maker may have died before it added tags.
             true => self.api().networks(&[("description", self.network_mark(id))]),
             false => Ok(tagged),
         }
@@ -150,7 +150,7 @@ impl Neutron {
         Ok(())
     }
 
-    /// Networks that are being made, and of which the runtime was not told.
+    /// Networks that are being made, and whose runtime does not have the answer.
     pub(crate) fn begun(&self) -> Begun {
         Begun::at(&self.directory)
     }
@@ -162,7 +162,7 @@ impl Neutron {
             let undone = match &done {
                 Done::Network(id) => self.api().delete_network(id),
                 Done::Subnet(id) => {
-                    // Nobody was on it: it was made a moment ago.
+                    // It has no attachment: it was made a moment ago.
                     let live = Live::default();
                     self.drop_ports(id, &live).and_then(|()| self.api().delete_subnet(id))
                 }
@@ -174,7 +174,7 @@ impl Neutron {
     }
 }
 
-/// The tag of a network that was there before.
+/// The tag of a network that existed before.
 pub(super) fn existing_tag(id: &AliasId) -> String {
     let id = id.as_str();
     format!("{}{}", contract::EXISTING_NETWORK, id.get(..12).unwrap_or(id))

@@ -11,7 +11,7 @@ use crate::Neutron;
 use crate::api::{SubnetPool, SubnetResource};
 use crate::contract;
 
-/// What is known of a pool.
+/// The subnets and the use of a pool.
 pub(super) struct Found {
     /// Its addresses.
     pub(super) net: IpNet,
@@ -67,7 +67,7 @@ impl Neutron {
         Ok(best(subnets, pool).map(|subnet| Place { subnet, siblings }))
     }
 
-    /// Of a pool of a subnet that was there before.
+    /// Of a pool of a subnet that existed before.
     fn place_by_tag(&self, pool: &SubnetPool) -> Result<Option<Place>> {
         for id in subnets_of(pool) {
             if let Some(subnet) = self.api().subnets(&[("id", id.to_string())])?.pop() {

@@ -11,7 +11,7 @@ use crate::api::{Filter, NewPool, SubnetPool, SubnetResource, Tagged};
 use crate::contract::{self, EXISTING_POOL};
 
 impl Neutron {
-    /// Hands out a pool: a new one, but where an operator's is wanted as a whole.
+    /// Allocates a pool: a new one, but where an operator's is wanted as a whole.
     pub(super) fn hand_out_pool(&self, spec: &PoolSpec) -> Result<CloudPool> {
         let subnet = spec.subnet.as_ref().map(|which| self.one_subnet(which)).transpose()?;
         let named = spec.pool.as_ref().map(|which| self.one_pool(which)).transpose()?;
@@ -31,7 +31,7 @@ impl Neutron {
         if let Some(subnet) = &note.subnet
             && let Err(error) = self.api().add_tag(Tagged::Pools, &pool.id, subnet.as_str())
         {
-            // Nobody else knows of it yet.
+            // No other process knows it yet.
             let _ = self.api().delete_pool(&pool.id, None);
             return Err(error);
         }
@@ -40,8 +40,8 @@ impl Neutron {
         Ok(CloudPool { id: pool.id, net })
     }
 
-    /// The prefixes of what is there already and may be meant: of a subnet, a pool, or all subnets of a
-    /// network. Only where a part is named is there a choice.
+    /// The prefixes of what exists already and may be meant: of a subnet, a pool, or all subnets of
+    /// a network. Only where a part is named is there a choice.
     fn there(
         &self,
         spec: &PoolSpec,
@@ -186,7 +186,7 @@ pub(super) fn only<T>(mut found: Vec<T>, what: &str, which: &ResourceRef) -> Res
     }
 }
 
-/// Addresses of something that is there already.
+/// Addresses of something that exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum There {
     /// All of a subnet's.
@@ -205,7 +205,7 @@ impl There {
     }
 }
 
-/// What is there already may be the part alone, and then that is what is meant.
+/// An existing subnet may be just the part, and then it is the requested one.
 fn part_that_is_there(spec: &PoolSpec, there: &[There]) -> PoolSpec {
     let is_there = |net: IpNet| there.iter().any(|of| of.has(net));
     let part = spec.part.filter(|part| !spec.net.is_some_and(is_there) && is_there(*part));
@@ -238,7 +238,7 @@ fn has_room_for(pool: &SubnetPool, net: IpNet) -> Result<ResourceId> {
     )))
 }
 
-/// Whether Neutron takes a subnet for larger than any, unless it is told otherwise.
+/// Whether Neutron takes a subnet for larger than any, unless a prefix length is given.
 fn is_wide(net: &IpNet) -> bool {
     match net {
         IpNet::V4(net) => net.prefix_len() < 8,

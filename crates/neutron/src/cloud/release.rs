@@ -30,7 +30,7 @@ impl Neutron {
         let subnet = &place.subnet;
         match self.allocated.port(&subnet.network_id, address) {
             Some(port) => {
-                // Where its attachment ended in this process nobody has it.
+                // A port whose attachment ended in this process has no user.
                 if !port.is_ended && Live::read(records)?.names(&port.id) {
                     return Err(in_use(&port.id, address));
                 }
@@ -42,7 +42,7 @@ impl Neutron {
         Ok(())
     }
 
-    /// Of a port that this process handed out.
+    /// Of a port that this process allocated.
     fn end_allocated(&self, id: &ResourceId, ownership: Ownership) -> Result<()> {
         match ownership {
             Ownership::Borrowed => {
@@ -95,7 +95,7 @@ impl Neutron {
         mark.is_of(&self.settings.host) && (PortPurpose::of(mark).is_some() || is_of_stock)
     }
 
-    /// Makes a port nobody's that was there before.
+    /// Frees a port that existed before.
     fn unbind(&self, port: &PortResource) -> Result<()> {
         let tags = || port.tags.iter().map(String::as_str);
         let endpoint = contract::id_of_tags(tags());
@@ -120,7 +120,7 @@ impl Neutron {
     }
 }
 
-/// What is gone needs no change.
+/// A resource that is gone needs no change.
 pub(super) fn gone_is_done(done: Result<()>) -> Result<()> {
     match done {
         Err(error) if error.status() == Some(404) => Ok(()),

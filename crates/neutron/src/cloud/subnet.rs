@@ -62,7 +62,7 @@ impl Neutron {
             if !note.is_whole(id) {
                 let is_joined = found.is_some_and(|subnet| subnet.tags.contains(&once));
                 match is_joined {
-                    // What an earlier call did is not undone by this one.
+                    // This call does not undo an earlier one.
                     true => self.api().add_tag(Tagged::Pools, id, &once)?,
                     false => self.tag(Tagged::Pools, id, once, undo)?,
                 }
@@ -85,7 +85,7 @@ impl Neutron {
         joined.there.iter().find(|subnet| Some(subnet.cidr) == note.part)
     }
 
-    /// The pool that was requested for the subnet, with what was said of it.
+    /// The pool that was requested for the subnet, with its settings.
     fn requested(
         &self,
         plan: &CloudNetwork,
@@ -99,7 +99,7 @@ impl Neutron {
         if let Some(known) = known.filter(|_| !is_joined) {
             return Ok(Some(known));
         }
-        // Or another life of ours handed out the pool.
+        // Or an earlier process of this daemon allocated the pool.
         let name = contract::pool_name(&self.settings.kuryr.pool_prefix, &part.net);
         let pools = self.api().pools(&[("name", name)])?;
         let of_plan = |pool: &&SubnetPool| pool.tags.contains(&once);
@@ -205,7 +205,7 @@ impl Note {
     }
 }
 
-/// What another life noted of a pool, as far as the pool tells.
+/// The settings that an earlier process noted for a pool, as far as the pool has them.
 fn noted(pool: &SubnetPool, net: IpNet) -> Note {
     let mark = PoolMark::read(&pool.description);
     let source = match mark {
@@ -220,7 +220,7 @@ fn is_used(pool: &SubnetPool) -> bool {
     pool.tags.iter().any(|tag| contract::is_use(tag))
 }
 
-/// The subnet, if it is there already.
+/// The subnet, if it exists already.
 fn present<'a>(
     part: &SubnetPlan,
     network: &NetworkResource,
@@ -246,7 +246,7 @@ fn present<'a>(
     }
 }
 
-/// What is left of `part` for any address when the gateway is taken out.
+/// The parts of `part` for any address, without the gateway.
 fn pools_of(net: &IpNet, part: &IpNet, gateway: Option<IpAddr>) -> Vec<AllocationPool> {
     let (first, last) = model::hosts_of(net);
     let start = part.network().max(first);

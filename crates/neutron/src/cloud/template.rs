@@ -52,7 +52,7 @@ impl Neutron {
     }
 }
 
-/// What we call a runtime's network.
+/// Spoke's name for a runtime's network.
 fn name_of(id: &AliasId) -> Result<NetworkName> {
     format!("kuryr-{}", id.as_str().get(..12).unwrap_or(id.as_str())).parse()
 }

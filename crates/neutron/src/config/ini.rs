@@ -1,6 +1,6 @@
 //! Configuration files as oslo.config reads them: `[section]`, `key = value`, lines that begin with
-//! white space go on with the value before, `#` and `;` begin comments, `$key` stands for another
-//! value.
+//! white space continue with the value before, `#` and `;` begin comments, `$key` stands for
+//! another value.
 
 use std::collections::BTreeMap;
 
@@ -174,7 +174,7 @@ mod tests {
             let error = Ini::read(text).unwrap_err().to_string();
             assert!(error.starts_with(word), "{error}");
         }
-        assert!(Ini::read(&"#".repeat(LONGEST + 1)).is_err());
+        assert_eq!(Ini::read(&"#".repeat(LONGEST + 1)).unwrap_err().kind(), model::Kind::Invalid);
     }
 
     proptest! {

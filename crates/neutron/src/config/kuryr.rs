@@ -10,26 +10,26 @@ use super::ini::{DEFAULT, Ini};
 use super::options::{Options, flag};
 use super::{Kuryr, Plugging};
 
-/// Where kuryr listens, where nobody says.
+/// Where kuryr listens, where none is given.
 const URI: &str = "http://127.0.0.1:23750";
 
-/// The address space of either kind, where nobody says.
+/// The address space of either kind, where none is given.
 const SPACE: &str = "no_address_space";
 
-/// What kuryr.conf says, with kuryr's defaults for the rest.
+/// The contents of kuryr.conf, with kuryr's defaults for the rest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KuryrConf {
-    /// What is made of Docker's requests.
+    /// The treatment of Docker's requests.
     pub kuryr: Kuryr,
     /// How ports are connected on this host.
     pub plugging: Plugging,
     /// How Docker reaches the plugin.
     pub plugin: Plugin,
-    /// What was passed over, and why: a sentence each.
+    /// What was skipped, and why: a sentence each.
     pub notes: Vec<String>,
 }
 
-/// How Docker reaches the plugin `kuryr`, and what that tells of itself.
+/// How Docker reaches the plugin `kuryr`, and what that reports itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plugin {
     /// `kuryr_uri`: where it listens; `None` where it says 0.0.0.0 or a name that is no address.
@@ -57,7 +57,7 @@ impl Default for Plugin {
 }
 
 impl KuryrConf {
-    /// What holds where there is no such file.
+    /// The settings where there is no such file.
     pub fn usual() -> Result<Self> {
         let (kuryr, plugin, notes) = (Kuryr::default(), Plugin::default(), Vec::new());
         Ok(Self { kuryr, plugging: Plugging::usual()?, plugin, notes })
@@ -106,7 +106,7 @@ struct Reading<'a> {
     notes: Vec<String>,
 }
 
-/// Reads `kuryr.conf`; `variable` gives the environment's. Besides, who we are in the cloud.
+/// Reads `kuryr.conf`; `variable` gives the environment's. Besides, the account in the cloud.
 pub(super) fn read(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -160,7 +160,7 @@ impl Reading<'_> {
         Ok(Plugging { bindir, nesting, wait, ..Plugging::usual()? })
     }
 
-    /// `vif_plugging_timeout` 0 is for ever, which nobody waits here.
+    /// `vif_plugging_timeout` 0 means for ever. Spoke does not wait then.
     fn wait(&self) -> Result<Option<Duration>> {
         let is_fatal = self.flag("neutron", "vif_plugging_is_fatal", false)?;
         let text = self.text("neutron", "vif_plugging_timeout").unwrap_or_else(|| "0".to_owned());
@@ -267,7 +267,7 @@ impl Reading<'_> {
         options
     }
 
-    /// Tells of what is not read. oslo.log's and oslo.service's keys are many and mean nothing here.
+    /// Reports what is not read. oslo.log's and oslo.service's keys are many and mean nothing here.
     fn pass_over(&mut self) {
         let auth = self.text("neutron", "auth_section");
         let mut unknown = Vec::new();

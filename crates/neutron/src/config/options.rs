@@ -1,4 +1,4 @@
-//! What keystoneauth is told, wherever it is written: who we are, and in which cloud.
+//! The options of keystoneauth, from any source: the account, and the cloud.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ const OTHER_NAMES: [(&str, &str); 19] = [
     ("key", "keyfile"),
 ];
 
-/// Options that are read. What else is written there is somebody else's.
+/// The options that are read. Others in the same file belong to other programs.
 const KNOWN: [&str; 27] = [
     "auth_type",
     "auth_url",
@@ -64,14 +64,14 @@ const KNOWN: [&str; 27] = [
     "verify",
 ];
 
-/// Options by keystoneauth's names, each with where it was said.
+/// Options by keystoneauth's names, each with its source.
 #[derive(Clone, Default)]
 pub(super) struct Options {
     values: BTreeMap<&'static str, (String, String)>,
 }
 
 impl Options {
-    /// Takes an option, in front of what was said before. Whether it is known.
+    /// Sets an option, with precedence over earlier ones. Returns whether it is known.
     pub(super) fn set(&mut self, name: &str, value: &str, place: &str) -> bool {
         let name = name.to_ascii_lowercase().replace('-', "_");
         let other = OTHER_NAMES.iter().find(|(other, _)| *other == name);
@@ -83,7 +83,7 @@ impl Options {
         true
     }
 
-    /// Whether anything was said of who we are.
+    /// Whether any credentials were given.
     pub(super) fn is_said(&self) -> bool {
         ["auth_url", "endpoint_override"].iter().any(|name| self.values.contains_key(name))
     }
@@ -107,7 +107,7 @@ impl Options {
         self.owned(name).ok_or_else(|| self.error(name, why))
     }
 
-    /// What they come to.
+    /// The access that they describe.
     pub(super) fn access(&self) -> Result<Access> {
         self.check()?;
         let timeout = match self.get("timeout") {
@@ -131,7 +131,7 @@ impl Options {
         })
     }
 
-    /// Refuses what would be passed over to somebody's surprise.
+    /// Refuses options that would be ignored without notice.
     fn check(&self) -> Result<()> {
         let long = self.values.values().find(|(value, _)| value.len() > LONGEST);
         if let Some((_, place)) = long {

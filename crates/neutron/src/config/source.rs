@@ -1,5 +1,5 @@
-//! Where settings come from: `kuryr.conf`, `clouds.yaml`, the environment, and what is said
-//! otherwise.
+//! Sources of settings: `kuryr.conf`, `clouds.yaml`, the environment, and Spoke's own
+//! configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -65,10 +65,10 @@ pub struct Sources {
     pub instead: Vec<(&'static str, String)>,
 }
 
-/// What the sources say.
+/// The settings in the sources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourcesRead {
-    /// Where the cloud is, and who we are there.
+    /// Where the cloud is, and the account there.
     pub access: Access,
     /// The rest of `kuryr.conf`, or what holds without it.
     pub conf: KuryrConf,
@@ -172,8 +172,8 @@ fn environment(variable: &dyn Fn(&str) -> Option<String>) -> Options {
     options
 }
 
-/// The first of the usual places that has the file. Not the working directory: that is whoever's
-/// calls a plugin.
+/// The first of the usual places that has the file. Not the working directory, which belongs to the
+/// caller of a plugin.
 fn find(
     stem: &str,
     named: &str,

@@ -102,7 +102,7 @@ mod tests {
     fn ends() {
         let mut pages = Pages::default();
         pages.add(page(&[1], Some(1))).unwrap();
-        assert!(pages.add(page(&[1], Some(1))).is_err());
+        assert_eq!(pages.add(page(&[1], Some(1))).unwrap_err().kind(), model::Kind::TryAgain);
         for odd in [json!(null), json!([1]), json!({"ports": 1}), json!({"ports_links": [{}]})] {
             let mut pages = Pages::default();
             assert_eq!(pages.add(odd.clone()).unwrap(), None);

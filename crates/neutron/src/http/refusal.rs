@@ -1,4 +1,4 @@
-//! What a status means.
+//! The error that a status means.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ const LONGEST: usize = 2048;
 
 /// A server's URL, checked, without a slash at the end. `key` is where it was set.
 pub(crate) fn base(key: &str, url: &str) -> Result<String> {
-    // What stands before an @ may be a password, whatever is wrong with the rest.
+    // The text before an @ may be a password, whatever is wrong with the rest.
     if url.contains('@') {
         return Err(Error::invalid(format!("{key}: the URL has a user name in it; set it apart")));
     }
@@ -29,7 +29,7 @@ pub(crate) fn base(key: &str, url: &str) -> Result<String> {
     }
 }
 
-/// Whom a URL speaks to: `https://HOST:PORT`.
+/// The origin of a URL: `https://HOST:PORT`.
 pub(crate) fn origin(url: &str) -> &str {
     let after = url.find("://").map_or(0, |at| at + 3);
     let end = url[after..].find(['/', '?']).map_or(url.len(), |at| after + at);

@@ -18,19 +18,19 @@ use crate::deadline;
 /// Longer answers are refused, in bytes.
 const LONGEST: u64 = 16 << 20;
 
-/// How long a connection is kept that nobody uses.
+/// How long an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(55);
 
-/// What all requests go through: connections that are kept, and the limit of how many are under way.
+/// The shared state of all requests: idle connections, and the limit of concurrent requests.
 pub(crate) struct Wire {
     access: Access,
     gate: Gate,
     agents: Agents,
 }
 
-/// What is sent.
+/// A request.
 pub(crate) struct Exchange<'a> {
-    /// Who is called, for sentences: `Neutron`, `Keystone`.
+    /// The server's name in messages: `Neutron`, `Keystone`.
     pub(crate) server: &'static str,
     /// How.
     pub(crate) verb: Verb,
@@ -46,7 +46,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) until: Option<Instant>,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     /// The status.
@@ -69,7 +69,7 @@ pub(crate) struct Answer {
 enum Failure {
     /// The server cannot have done anything.
     Unsent(String),
-    /// Nobody knows.
+    /// The effect is unknown.
     Lost(String),
 }
 
@@ -86,8 +86,8 @@ impl Wire {
         Self { access: access.clone(), gate, agents: Agents::default() }
     }
 
-    /// Sends it and waits for the answer, whatever that is; again, where nobody answers or the
-    /// server is busy, and where that does no harm.
+    /// Sends the request and waits for any answer. Repeats it where there is no answer or the
+    /// server is busy, and repetition does no harm.
     pub(crate) fn carry(&self, exchange: &Exchange<'_>) -> Result<Answer> {
         let agent = self.agent(exchange.url)?;
         let mut retries =
@@ -171,7 +171,7 @@ impl Failure {
     }
 }
 
-/// What was asked, for sentences: `POST v2.0/ports`.
+/// The request in messages: `POST v2.0/ports`.
 pub(crate) fn doing(exchange: &Exchange<'_>) -> String {
     let after = &exchange.url[url::origin(exchange.url).len()..];
     let path = after.split('?').next().unwrap_or(after);
@@ -184,8 +184,8 @@ pub(crate) fn refused(exchange: &Exchange<'_>, answer: &Answer) -> Error {
     refusal::refusal(&server, &doing(exchange), answer)
 }
 
-/// Whoever is told that he asks too often was not served (RFC 6585, 4); a server that is busy, out of
-/// order or behind a broken gateway may have done it.
+/// A request that was refused as too frequent was not carried out (RFC 6585, 4). A server that is
+/// busy, out of order or behind a broken gateway may have done it.
 fn may_repeat(exchange: &Exchange<'_>, answer: &Answer) -> bool {
     match answer.status {
         429 => true,
@@ -203,8 +203,8 @@ fn method(verb: Verb) -> &'static str {
     }
 }
 
-/// A body that knows whether anybody asked for it. Nobody does before there is a connection, and no
-/// server carries out a request whose body it has not got.
+/// A body that records whether it was read. It is not read before there is a connection, and no
+/// server carries out a request without its body.
 struct Watched<'a> {
     rest: &'a [u8],
     began: bool,

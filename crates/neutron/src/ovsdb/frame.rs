@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A message is not longer than this: a thousand ports are half a megabyte.
 pub(super) const LONGEST: usize = 16 << 20;
 
-/// Bytes that came, and how far they were looked at.
+/// Received bytes, and how far they were scanned.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     bytes: Vec<u8>,
@@ -89,11 +89,11 @@ mod tests {
     #[test]
     fn what_is_no_object_is_refused() {
         for bad in [&b"[]"[..], b"7", b"}", b"\"{}\"", b"{]}", b"{\"a\"}", b"{\xff}"] {
-            assert!(all(&[bad]).is_err(), "{bad:?}");
+            assert_eq!(all(&[bad]).unwrap_err().kind(), model::Kind::Invalid, "{bad:?}");
         }
         assert_eq!(all(&[b" \n{} {\"a\":\"}\\\"{\"}"]).unwrap().len(), 2);
         let deep = "{\"a\":".repeat(100_000) + &"}".repeat(100_000);
-        assert!(all(&[deep.as_bytes()]).is_err());
+        assert_eq!(all(&[deep.as_bytes()]).unwrap_err().kind(), model::Kind::Invalid);
     }
 
     #[test]

@@ -9,19 +9,19 @@ use serde_json::json;
 use super::operation::{Table, is_named, select, wait};
 use super::{Ovsdb, value};
 
-/// What the controller writes.
+/// The key that the controller writes.
 const INSTALLED: &str = "ovn-installed";
 
-/// What a switch says that has such a controller.
+/// The key of a switch with such a controller.
 const REMOTE: &str = "ovn-remote";
 
 impl Ovsdb {
-    /// Waits until the flows of a port are there that was plugged; whether they are. Where no
-    /// controller of OVN's has the switch nobody waits.
+    /// Waits for the flows of a plugged port; returns whether they are installed. Does not wait
+    /// where no OVN controller has the switch.
     ///
     /// # Errors
-    /// [`model::Kind::TryAgain`] where the database does not answer; [`model::Kind::Kernel`] where it
-    /// refuses.
+    /// [`model::Kind::TryAgain`] where the database does not answer; [`model::Kind::Kernel`] where
+    /// it refuses.
     pub fn is_installed(&mut self, end: &IfName, limit: Duration) -> Result<bool> {
         let until = Instant::now() + limit;
         loop {

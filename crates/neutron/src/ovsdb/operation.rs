@@ -44,7 +44,8 @@ pub(super) fn mutate(table: Table, condition: Value, mutations: Value) -> Value 
     json!({ "op": "mutate", "table": table.name(), "where": condition, "mutations": mutations })
 }
 
-/// Lets the transaction go on only once the columns of the rows of this name are, or are not, those.
+/// Lets the transaction continue only once the columns of the rows of this name are, or are not,
+/// those.
 pub(super) fn wait(
     table: Table,
     name: &IfName,
@@ -63,7 +64,7 @@ pub(super) fn wait(
     })
 }
 
-/// What the database's log says of the transaction.
+/// The comment on the transaction in the database's log.
 pub(super) fn comment(text: &str) -> Value {
     json!({ "op": "comment", "comment": text })
 }

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::Remote;
 use super::frame::Frames;
 
-/// How long the database may take for one answer, besides what it was told to wait for: longer than
-/// any such wait.
+/// How long the database may take for one answer, besides the wait in a request: longer than any
+/// such wait.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How many messages of others may come before an answer.
@@ -126,8 +126,8 @@ impl Session {
     }
 }
 
-/// What the database answered. A transaction that it refused says so in the result of the operation
-/// that failed, or in one more at the end.
+/// The database's answer. The error of a refused transaction is in the result of the operation that
+/// failed, or in an additional one at the end.
 fn answer(mut message: Value) -> Result<Result<Vec<Value>, Refusal>> {
     let text = |value: &Value, key: &str| {
         value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -167,7 +167,8 @@ fn unreachable(remote: &str, error: io::Error) -> Error {
     }
 }
 
-/// With its time-out before it connects: a server that accepts nobody must not hold us.
+/// Sets its timeout before it connects: a server that accepts no connection must not block the
+/// caller.
 fn unix(path: &Path) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
@@ -242,7 +243,7 @@ mod tests {
         let word = json!({ "id": 1, "error": "canceled" });
         assert_eq!(answer(word).unwrap().unwrap_err().error, "canceled");
         for bad in [json!({ "id": 1 }), json!({ "id": 1, "result": 7 })] {
-            assert!(answer(bad).is_err());
+            assert_eq!(answer(bad).unwrap_err().kind(), model::Kind::Invalid);
         }
     }
 }

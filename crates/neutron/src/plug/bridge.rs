@@ -6,8 +6,8 @@ use netlink::{At, Change, Errno, Link, Links, NewBridge, Socket, in_turn};
 
 use super::GROUP;
 
-/// Makes `end` a port of the bridge, which is made where it is missing: the agent may come later. Who
-/// joins and who leaves last must not meet.
+/// Makes `end` a port of the bridge, which is made where it is missing: the agent may come later.
+/// The first join and the last leave exclude each other.
 pub(super) fn join(bridge: &IfName, end: &IfName) -> Result<()> {
     in_turn(|| {
         let mut socket = Socket::route()?;
@@ -66,7 +66,7 @@ pub(super) fn ensure(bridge: &IfName, mtu: Option<Mtu>, socket: &mut Socket) -> 
     Ok(found(bridge, socket)?.index)
 }
 
-/// What is there already is used as it is.
+/// An existing one is used as it is.
 fn taken(there: &Link) -> Result<u32> {
     match there.kind.as_deref() {
         Some("bridge") => Ok(there.index),

@@ -73,7 +73,7 @@ fn card(devices: &Path, slot: &DeviceAddress) -> Result<Option<Card>> {
     Ok(Some(Card { own, number, interface: interface(&device) }))
 }
 
-/// The number of the function, if `virtfnN` leads to it.
+/// The number of the function, if `virtfnN` links to it.
 fn number(card: &Path, name: &str, slot: &DeviceAddress) -> Option<u32> {
     let number = name.strip_prefix("virtfn")?.parse().ok()?;
     let leads_to: PathBuf = fs::read_link(card.join(name)).ok()?;
@@ -120,7 +120,10 @@ mod tests {
         let missing = card(root.path(), &slot("0000:05:11.0")).unwrap_err();
         assert_eq!(missing.kind(), model::Kind::NotFound);
         fs::remove_file(at("0000:05:00.0/virtfn0")).unwrap();
-        assert!(card(root.path(), &slot("0000:05:10.0")).is_err());
+        assert_eq!(
+            card(root.path(), &slot("0000:05:10.0")).unwrap_err().kind(),
+            model::Kind::NotFound
+        );
         take_back(&slot("ffff:ff:1f.7")).unwrap();
     }
 }

@@ -8,12 +8,12 @@ use netlink::{At, Change, Errno, Peer, Socket, Veth};
 use super::bridge::{attach, delete, ensure, found, has};
 use super::{GROUP, named};
 
-/// What the switch's end of the pair behind the bridge is called.
+/// The name of the switch's end of the pair behind the bridge.
 pub(super) fn switch_end(port: &ResourceId) -> Result<IfName> {
     named("qvo", port)
 }
 
-/// Makes the bridge between, with `end` as its port; what is to be the switch's port. What is there
+/// Makes the bridge between, with `end` as its port; what is to be the switch's port. What exists
 /// of it is taken.
 pub(super) fn make(port: &ResourceId, end: &IfName) -> Result<IfName> {
     let (bridge, near, far) = (named("qbr", port)?, named("qvb", port)?, switch_end(port)?);

@@ -1,4 +1,4 @@
-//! What a port's link is to the kernel.
+//! A port's link in the kernel.
 
 use model::{
     Binding, Device, DeviceChoice, IfName, Ipvlan, Link, LinkKind, Macvlan, NeutronLink, Parent,

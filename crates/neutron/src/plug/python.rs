@@ -1,5 +1,5 @@
-//! Values as Python writes them: kuryr's scripts are told `binding:vif_details` as `str()` gives it,
-//! and look for texts such as `'ovs_hybrid_plug': True` in it.
+//! Values as Python writes them: kuryr's scripts get `binding:vif_details` in the form of `str()`,
+//! and search it for texts such as `'ovs_hybrid_plug': True`.
 
 use serde_json::Value;
 

@@ -22,7 +22,7 @@ use crate::config::Plugging;
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Of what it complains of, so much is kept, in bytes; the rest is read and forgotten.
+/// How much of its standard error is kept, in bytes; the rest is read and dropped.
 const COMPLAINT: usize = 4 << 10;
 
 /// All that a program finds in its environment: where others are.
@@ -47,8 +47,8 @@ pub(super) fn bind(
     run(command, LIMIT)
 }
 
-/// The opposite: `unbind PORT IFNAME ENDPOINT MAC DETAILS NETWORK`. A program may complain that there is
-/// nothing to do any more: that is heard only as long as there is.
+/// The opposite: `unbind PORT IFNAME ENDPOINT MAC DETAILS NETWORK`. A program may fail because
+/// there is nothing to do any more: such a failure counts only while the port is connected.
 pub(super) fn unbind(
     switch_port: &SwitchPort<'_>,
     end: &IfName,
@@ -71,7 +71,7 @@ pub(super) fn unbind(
     }
 }
 
-/// Details as upstream tells them: in double quotes, and `None` where there are none.
+/// Details as upstream passes them: in double quotes, and `None` where there are none.
 fn reported(details: &str) -> String {
     match serde_json::from_str::<Value>(details) {
         Ok(Value::Object(members)) if !members.is_empty() => {
@@ -106,6 +106,7 @@ fn run(mut command: Command, limit: Duration) -> Result<()> {
     let ended = watch(&mut child, Instant::now() + limit);
     if !matches!(ended, Ok(Some(_))) {
         if let Some(pid) = pid(&child) {
+            // It may have ended already.
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = child.wait();

@@ -1,4 +1,4 @@
-//! How a port is connected, as Neutron tells.
+//! How a port is connected, by Neutron's answer.
 
 use model::{DeviceAddress, Error, IfName, Kind, Nesting, Result, ScriptName, Vif, VlanId};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use crate::api::PortResource;
 use crate::config::Plugging;
 use crate::ovsdb::{Datapath, Ovsdb};
 
-/// What we read of `binding:vif_details`.
+/// The part of `binding:vif_details` that Spoke reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Details {
@@ -19,14 +19,14 @@ struct Details {
     vlan: Option<u16>,
 }
 
-/// How the port is to be connected on this host. Where Neutron does not tell which datapath its switch
-/// has, the switch is asked.
+/// How the port is to be connected on this host. Where Neutron does not say which datapath its
+/// switch has, the switch is asked.
 ///
 /// # Errors
-/// [`Kind::Denied`] where Neutron does not tell us; [`Kind::Invalid`] where the port is bound to no
-/// host; [`Kind::TryAgain`] where Neutron could not bind it, or the switch does not answer;
-/// [`Kind::NotFound`] where the switch lacks the bridge; [`Kind::Unsupported`] where containers cannot
-/// be connected so.
+/// [`Kind::Denied`] where Neutron may not tell this account; [`Kind::Invalid`] where the port is
+/// bound to no host; [`Kind::TryAgain`] where Neutron could not bind it, or the switch does not
+/// answer; [`Kind::NotFound`] where the switch lacks the bridge; [`Kind::Unsupported`] where
+/// containers cannot be connected so.
 pub fn vif_of(port: &PortResource, plugging: &Plugging) -> Result<Vif> {
     vif(port, plugging, |bridge| {
         let found = Ovsdb::connect(&plugging.ovsdb)?.bridge(bridge)?;
@@ -140,7 +140,7 @@ fn script(port: &PortResource, vif_type: &str, plugging: &Plugging) -> Result<Vi
     }
 }
 
-/// A virtual function of a network card; which one, the port's owner or Nova said.
+/// A virtual function of a network card. The port's owner or Nova chose which one.
 fn function(port: &PortResource, details: &Details) -> Result<Vif> {
     let slot = port.profile.as_ref().and_then(|profile| profile.pci_slot.clone());
     let slot = slot.ok_or_else(|| {

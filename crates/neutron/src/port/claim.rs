@@ -1,4 +1,4 @@
-//! Ports that are there already: requested with an address, or made by somebody else before.
+//! Ports that exist already: requested with an address, or made by another program before.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::contract::{self, Mark};
 use crate::nested::SUBPORT;
 use crate::port_update::PortUpdate;
 
-/// How Neutron refuses to change what somebody else has changed.
+/// Neutron's refusal to change what another program has changed.
 const STALE: u16 = 412;
 
 /// How often a lost race is run again.
@@ -29,7 +29,7 @@ impl Neutron {
     /// The port that the attachment names.
     ///
     /// # Errors
-    /// [`model::Kind::Conflict`] where it is somebody else's.
+    /// [`model::Kind::Conflict`] where it has another owner.
     pub(crate) fn borrow(
         &self,
         attachment: &Attachment,
@@ -61,10 +61,10 @@ impl Neutron {
         self.take_over(attachment, vec![port], Ownership::Borrowed)
     }
 
-    /// The port or ports that have the attachment's addresses, as one; none where none has.
+    /// The port or ports that have the attachment's addresses, as one; `None` where none has.
     ///
     /// # Errors
-    /// [`model::Kind::Conflict`] where one is somebody else's.
+    /// [`model::Kind::Conflict`] where one has another owner.
     pub(crate) fn claim(
         &self,
         attachment: &Attachment,
@@ -83,7 +83,7 @@ impl Neutron {
         if ports.is_empty() {
             return Ok(None);
         }
-        // One that somebody else has an address of is no other's as a whole.
+        // A port of which another container has an address is not taken as a whole.
         ports.sort_by_key(|port| !self.allocated.others(&port.id, &wanted).is_empty());
         for port in &ports {
             self.refuse_foreign(attachment, port)?;
@@ -154,8 +154,8 @@ impl Neutron {
         is_made_by(&self.settings.host, port)
     }
 
-    /// Makes it the attachment's, with as few requests as it takes. Where nothing but its name is to
-    /// change of a port that this host made, nobody waits for that.
+    /// Makes it the attachment's, with as few requests as possible. Where only the name of a port
+    /// of this host is to change, the container does not wait for that.
     fn take_over(
         &self,
         attachment: &Attachment,
@@ -181,7 +181,7 @@ impl Neutron {
             }
             return Ok(Claimed { port, ownership });
         }
-        // What is owed was for somebody else, or is said now.
+        // The pending port update was for another attachment, or is sent now.
         if self.port_updates().forgo(&port.id)?.is_some() {
             self.port_updates().close(&port.id)?;
         }
@@ -200,7 +200,7 @@ impl Neutron {
         self.change(port, change, None).map(|port| Claimed { port, ownership })
     }
 
-    /// Several may want a port that was there before: the first who changes it has it.
+    /// Several may want a port that existed before: the first who changes it has it.
     fn take_borrowed(
         &self,
         attachment: &Attachment,
@@ -237,7 +237,8 @@ impl Neutron {
         is_ours && ownership != Ownership::Borrowed && *change == name
     }
 
-    /// What the attachment wishes of a port that was made before anybody knew that, once.
+    /// Applies, once, the attachment's requested properties to a port that was made before they
+    /// were known.
     fn granted(&self, attachment: &Attachment, port: &PortResource) -> Result<PortChange> {
         let link = super::spec::link_of(attachment)?;
         let device = self.device_of(attachment, link);
@@ -258,8 +259,8 @@ impl Neutron {
         })
     }
 
-    /// Takes the addresses of another port of ours: a runtime asks for those of each family alone.
-    /// Those that somebody else may have stay where they are.
+    /// Takes the addresses of another port of Spoke's: a runtime asks for those of each family
+    /// separately. Addresses that another container may have stay where they are.
     fn merge(
         &self,
         ips: &mut Vec<FixedIp>,
@@ -288,7 +289,7 @@ impl Neutron {
         Ok(())
     }
 
-    /// What differs from what the attachment's port is to be, besides what is wished.
+    /// The differences from the attachment's port, besides the requested properties.
     fn adapted(
         &self,
         attachment: &Attachment,
@@ -300,7 +301,7 @@ impl Neutron {
         let host = self.settings.host.as_str();
         let is_nested = self.nesting(link).is_some();
         let is_bound = port.host() == Some(host);
-        // Who bound it to this host for a container before knows it by its own id.
+        // A program that bound it to this host for a container before identifies it by its own id.
         let is_named = is_bound && !port.device_id.is_empty() && !self.is_made_by_us(port);
         let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
         Ok(PortChange {
@@ -333,13 +334,13 @@ impl Neutron {
             return self.api().change_port(&port.id, &change, None);
         }
         let mut changed = self.api().change_port(&port.id, &change, revision)?;
-        // What is answered has the tags of before, where it has any.
+        // The answer has the previous tags, if any.
         changed.tags = port.tags;
         Ok(changed)
     }
 }
 
-/// The tags of the attachment's port, where it has others. Those stay that are nobody's id.
+/// The tags of the attachment's port, if they differ. Tags that are no id stay.
 fn tags_for(
     attachment: &Attachment,
     port: &PortResource,

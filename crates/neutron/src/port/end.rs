@@ -1,4 +1,4 @@
-//! What becomes of a port when its attachment ends.
+//! The end of a port when its attachment ends.
 
 use model::{
     Attachment, Binding, LinkKind, Mac, Nesting, NeutronLink, Ownership, ResourceId, ResourceRef,
@@ -14,9 +14,9 @@ use crate::plug;
 use crate::port_update::{Forgone, PortUpdate};
 
 impl Neutron {
-    /// Brings the attachment's port to its end, once nothing on this host is connected to it: deletes
-    /// it, gives it back to the stock, unbinds it, or leaves it to whoever requested it. What is gone
-    /// is done. A record that does not know its port yet finds it by what the port says.
+    /// Ends the attachment's port, once nothing on this host is connected to it: deletes it,
+    /// returns it to the stock, unbinds it, or leaves it to its requester. A port that is gone is
+    /// no error. A record that does not know its port yet finds it by the port's own data.
     ///
     /// # Errors
     /// [`model::Kind::TryAgain`] where Neutron does not answer: then the record must stay.
@@ -55,7 +55,7 @@ impl Neutron {
                 self.allocated.end(&binding.port);
                 Ok(())
             }
-            // Who requested its address gives that back.
+            // The requester of its address releases it.
             Ownership::Borrowed
                 if link.spec.port.is_none() && self.allocated.has(&binding.port) =>
             {
@@ -65,8 +65,8 @@ impl Neutron {
         }
     }
 
-    /// Gives up what Neutron is still to be told of a port. One that goes with its address is waited
-    /// for by whoever brings that to its end.
+    /// Cancels the pending update of a port. For a port that ends with its address, the caller that
+    /// ends it waits.
     fn unnamed(&self, binding: &Binding) -> Result<Option<Forgone>> {
         match binding.ownership {
             Ownership::Own => self.port_updates().forgo(&binding.port),
@@ -79,7 +79,8 @@ impl Neutron {
     fn end_own(&self, id: &ResourceId, forgone: Option<Forgone>) -> Result<()> {
         let book = self.port_updates();
         if forgone != Some(Forgone::Unsure) && self.is_for_stock(id) {
-            // Who is killed now leaves it to the reconciler; later, it could be somebody else's.
+            // If this process is killed here, the reconciler finishes. Later, the port could have
+            // another owner.
             book.close(id)?;
             if self.return_to_stock(id)? {
                 return Ok(());
@@ -89,8 +90,8 @@ impl Neutron {
         self.stock_files().drop_lent(id).map(drop)
     }
 
-    /// Whether a port is the attachment's and nobody else's by now: whoever is killed after he has
-    /// given a port back to the stock, and before that is written down, gives it back once more.
+    /// Whether a port still belongs to the attachment. A process that is killed after it returned a
+    /// port to the stock, and before it recorded that, returns it once more.
     fn is_still(&self, attachment: &Attachment, port: &ResourceId) -> Result<bool> {
         if self.settings.stock.is_none() {
             return Ok(true);
@@ -100,7 +101,7 @@ impl Neutron {
         Ok(port.is_some_and(|port| tags.iter().all(|tag| port.is_tagged(tag))))
     }
 
-    /// Whoever was killed on the way may have made one.
+    /// A process that was killed may have made one.
     fn end_unknown(&self, attachment: &Attachment, link: &NeutronLink) -> Result<()> {
         let queued = self.namings_of(attachment)?;
         for port_update in &queued {
@@ -150,8 +151,8 @@ impl Neutron {
         }
     }
 
-    /// The attachment with each port that says that it is its own, where the record knows none: what
-    /// kuryr-libnetwork connected before us, or a record that is lost, is still on this host.
+    /// The attachment with each port that names it, where the record has none: kuryr-libnetwork
+    /// connected it, or the record was lost, and the port is still on this host.
     ///
     /// # Errors
     /// Where Neutron does not answer.
@@ -161,7 +162,7 @@ impl Neutron {
         for port in self.ports_of(attachment)? {
             let vif = match self.nesting(link) {
                 Some(nesting) => plug::nested(nesting),
-                // What cannot be connected was not.
+                // A port that cannot be connected was not.
                 None => plug::vif_of(&port, &self.settings.plugging).ok(),
             };
             let Some(vif) = vif else { continue };
@@ -206,7 +207,7 @@ impl Neutron {
         is_of_stock && attachment.ipam.fixed_addresses().is_empty()
     }
 
-    /// Makes a port nobody's, which was there before; one that is somebody else's by now stays.
+    /// Frees a port that existed before; one that has another owner by now stays.
     fn give_up(&self, attachment: &Attachment, id: &ResourceId) -> Result<()> {
         let Some(port) = self.api().port(id)? else { return Ok(()) };
         let device = contract::device_id(&attachment.id);
@@ -217,7 +218,7 @@ impl Neutron {
         }
         let is_here = port.host().is_none_or(|host| host == self.settings.host.as_str());
         let is_device = port.device_id == device;
-        // Whoever bound it to this host under a name of his own has it still.
+        // A program that bound it to this host under its own name still has it.
         if is_here && (is_device || port.device_id.is_empty()) {
             let change = PortChange {
                 device_id: is_device.then(String::new),

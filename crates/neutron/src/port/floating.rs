@@ -7,7 +7,7 @@ use crate::api::NewFloatingIp;
 use crate::contract::Mark;
 
 impl Neutron {
-    /// Sees to it that the port has a floating IP address of this network.
+    /// Gives the port a floating IP address of this network.
     pub(crate) fn float(&self, port: &ResourceId, network: &ResourceRef) -> Result<()> {
         let network = self.id_of(network, "networks", "networks")?;
         let there = self.api().floating_ips(&[("port_id", port.to_string())])?;

@@ -1,7 +1,7 @@
-//! What Neutron told a moment ago and hardly ever changes: networks with their subnets, and what
-//! names stand for.
+//! A cache of Neutron's answers that hardly ever change: networks with their subnets, and the ids
+//! of names.
 //!
-//! Kept in memory, and for processes that end at once in files that go with the boot.
+//! It is in memory and, for short-lived processes, in files that are deleted with the boot.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -23,10 +23,10 @@ use crate::api::{Filter, NetworkResource, SubnetResource};
 /// So long it is believed.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// So much is remembered at most; then all of it is forgotten.
+/// The limit of the cache; beyond it, everything is dropped.
 const LARGEST: usize = 4096;
 
-/// A larger file is not ours.
+/// A larger file is not Spoke's.
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// The directory of the files.
@@ -39,14 +39,14 @@ pub(crate) struct KnownNetwork {
     pub(crate) subnets: Vec<SubnetResource>,
 }
 
-/// What is remembered.
+/// The cache.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     reported: Mutex<BTreeMap<String, (Instant, Arc<Value>)>>,
 }
 
 impl Known {
-    /// What was told for the key, or what `ask` tells now.
+    /// The cached answer for the key, or the answer of `ask`.
     fn get<T: Serialize + DeserializeOwned>(
         &self,
         directory: &Path,
@@ -60,7 +60,7 @@ impl Known {
         }
         let reported = ask()?;
         if let Ok(value) = serde_json::to_value(&reported) {
-            // Who cannot write it down asks again.
+            // A process that cannot write it asks again.
             let _ = write(directory, key, &value);
             self.remember(key, Arc::new(value));
         }
@@ -90,6 +90,7 @@ impl Known {
     }
 
     fn forget(&self, directory: &Path, key: &str) {
+        // Mostly there is none; an old one expires.
         let _ = fs::remove_file(file(directory, key));
         self.reported.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
@@ -137,11 +138,11 @@ impl Neutron {
         }
     }
 
-    /// What answers to this. A name is first one of this project's: other projects may have things of
-    /// the same name that are shared, and an administrator sees everybody's.
+    /// The resource of this name or id. A name is first searched in this project: other projects
+    /// may have shared resources of the same name, and an administrator sees all projects.
     ///
     /// # Errors
-    /// What Neutron refuses.
+    /// Neutron's refusal.
     pub(crate) fn own_first<T>(
         &self,
         which: &ResourceRef,
@@ -212,7 +213,7 @@ fn file(directory: &Path, key: &str) -> PathBuf {
     directory.join(name)
 }
 
-/// What another process was told less than [`FRESH`] ago.
+/// An answer that another process had less than [`FRESH`] ago.
 fn read(directory: &Path, key: &str) -> Option<Value> {
     let mut text = String::new();
     let file = fs::File::open(file(directory, key)).ok()?;

@@ -1,4 +1,4 @@
-//! What a port is to its container: addresses, routes, resolvers, an interface.
+//! The container's part of a port: addresses, routes, resolvers, an interface.
 
 use engine::port::Offer;
 use model::{
@@ -9,7 +9,7 @@ use model::{
 use super::known::KnownNetwork;
 use crate::api::{PortResource, SubnetResource};
 
-/// What the attachment is told. `None`: the port has an address of a subnet that is not known.
+/// The attachment's offer. `None`: the port has an address of an unknown subnet.
 ///
 /// # Errors
 /// Where Neutron's answer makes no sense.
@@ -68,7 +68,7 @@ fn addresses<'a>(
     Ok(Some(held))
 }
 
-/// Each family's way out, then what the subnets say.
+/// Each family's default route, then what the subnets say.
 fn routes(subnets: &[&SubnetResource]) -> Vec<Route> {
     let mut routes: Vec<Route> = Vec::new();
     let gateways = subnets.iter().filter_map(|subnet| {
@@ -96,7 +96,7 @@ fn dns(subnets: &[&SubnetResource]) -> Dns {
     Dns { nameservers, ..Dns::default() }
 }
 
-/// The network's; less where less is asked for. What is larger would be lost on the way.
+/// The network's MTU; a smaller one on request. Larger packets would be lost.
 fn mtu(requested: Option<Mtu>, known: &KnownNetwork) -> Option<Mtu> {
     match (requested, Mtu::new(known.network.mtu)) {
         (Some(requested), Some(network)) => Some(requested.min(network)),

@@ -33,10 +33,10 @@ impl Neutron {
         Mark::new(&self.settings.host, contract::device_id(id))
     }
 
-    /// What is posted for the attachment.
+    /// The body of the POST for the attachment.
     ///
     /// # Errors
-    /// Where something that it names is not there, or an address is in no subnet of the network.
+    /// Where something that it names does not exist, or an address is in no subnet of the network.
     pub(crate) fn new_port(
         &self,
         attachment: &Attachment,
@@ -65,8 +65,8 @@ impl Neutron {
         })
     }
 
-    /// What says whose the port is. A trunk takes only ports that are nobody's: those have a mark and
-    /// tags alone.
+    /// The port's user in Neutron. A trunk takes only ports without a user: those have only a mark
+    /// and tags.
     pub(crate) fn device_of(&self, attachment: &Attachment, link: &NeutronLink) -> String {
         match self.nesting(link) {
             Some(Nesting::Trunk { .. }) => String::new(),

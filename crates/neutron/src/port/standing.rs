@@ -1,4 +1,4 @@
-//! Whether a port that is there may become an attachment's.
+//! Whether a port that exists may become an attachment's.
 
 use model::{Attachment, Error, Result};
 
@@ -9,23 +9,23 @@ use crate::contract::{self, HostId, Mark};
 use crate::nested::SUBPORT;
 use crate::stock::KeyDigest;
 
-/// What a port is to an attachment that wants its address.
+/// The standing of a port towards an attachment that wants its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// The attachment may have it.
     Free,
-    /// It was made ahead of need, or for an address that was requested, and nobody has it by name.
+    /// It is from the stock, or was made for a requested address, and has no name yet.
     Unnamed,
     /// It may not, because.
     Taken(&'static str),
 }
 
 impl Neutron {
-    /// Fails where the port is somebody else's, or may be.
+    /// Fails where the port has another owner, or may have one.
     ///
     /// # Errors
-    /// [`model::Kind::Conflict`] with who has it; [`model::Kind::TryAgain`] where it is being made
-    /// ready for somebody.
+    /// [`model::Kind::Conflict`] with its owner; [`model::Kind::TryAgain`] while it is being
+    /// prepared for another attachment.
     pub(super) fn refuse_foreign(
         &self,
         attachment: &Attachment,
@@ -44,8 +44,8 @@ impl Neutron {
         }
     }
 
-    /// What was handed out with an address is for the engine that asked for that, and waits for its
-    /// endpoint. Nobody else asked.
+    /// An address that was allocated for an engine waits for that engine's endpoint. This
+    /// attachment's runtime did not request it.
     fn refuse_unrequested(&self, attachment: &Attachment, port: &PortResource) -> Result<()> {
         let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
         let mut addresses = port.fixed_ips.iter().filter_map(|ip| ip.ip_address);
@@ -58,11 +58,11 @@ impl Neutron {
         }
     }
 
-    /// Whether the port was of the stock and is gone now, so that its address is free: it was ready
-    /// for anybody, and whoever wants this very address wants a port of its own.
+    /// Whether the port was in the stock and is deleted now, so that its address is free. An
+    /// attachment that wants this very address wants a port of its own.
     ///
     /// # Errors
-    /// [`model::Kind::TryAgain`] where it is being made ready; what Neutron refuses.
+    /// [`model::Kind::TryAgain`] while it is being prepared; Neutron's refusal.
     pub(super) fn vacate(&self, port: &PortResource) -> Result<bool> {
         let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
         let Some(digest) = mark.as_ref().and_then(KeyDigest::of_mark) else { return Ok(false) };
@@ -70,7 +70,7 @@ impl Neutron {
         if stock_files.is_lent(&port.id) || self.is_getting_a_name(&port.id, None) {
             return Ok(false);
         }
-        // Whoever makes ports of this kind has put it down afterwards.
+        // A process that was making ports of this kind has stored them afterwards.
         stock_files.made(&digest)?;
         if stock_files.claim_port(&port.id)?.is_none() {
             if stock_files.is_lent(&port.id) {
@@ -94,7 +94,7 @@ impl Neutron {
     }
 }
 
-/// As far as the port itself tells.
+/// The standing as far as the port's own data shows it.
 fn standing(host: &HostId, attachment: &Attachment, port: &PortResource) -> Standing {
     let device = contract::device_id(&attachment.id);
     let mark = Mark::read(&port.description);
@@ -146,8 +146,8 @@ pub(super) fn is_made_by(host: &HostId, port: &PortResource) -> bool {
     }
 }
 
-/// Whoever names the hardware address too knows for whom the port was bound; and what an engine
-/// requested before was looked at then.
+/// A requester that names the hardware address too knows the container of the port; and an engine's
+/// earlier request was checked then.
 fn is_meant(attachment: &Attachment, port: &PortResource) -> bool {
     let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
     let is_requested = attachment.alias.is_some() && port.is_tagged(contract::EXISTING_PORT);

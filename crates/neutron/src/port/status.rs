@@ -12,10 +12,10 @@ use super::spec::link_of;
 use crate::Neutron;
 use crate::api::PortResource;
 
-/// So long what Neutron said of a port is repeated.
+/// How long Neutron's answer about a port is reused.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// So many are remembered at most; then all are forgotten.
+/// The limit of the cache; beyond it, everything is dropped.
 const MOST: usize = 4096;
 
 /// The first and the longest pause before Neutron is asked again.
@@ -24,14 +24,14 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)
 /// Neutron's word for a port that passes traffic.
 const ACTIVE: &str = "ACTIVE";
 
-/// What Neutron said last of each port.
+/// Neutron's last answer about each port.
 #[derive(Debug, Default)]
 pub(crate) struct Statuses {
     reported: Mutex<BTreeMap<ResourceId, (Instant, String)>>,
 }
 
 impl Neutron {
-    /// What Neutron says of the attachment's port, or said less than five seconds ago.
+    /// The status of the attachment's port, at most five seconds old.
     ///
     /// # Errors
     /// [`model::Kind::NotFound`] where there is no port.
@@ -80,7 +80,7 @@ impl Neutron {
         Ok(port.status)
     }
 
-    /// Remembers what Neutron said of a port in answer to something else.
+    /// Keeps the status of a port from the answer to another request.
     pub(crate) fn note_status(&self, port: &PortResource) {
         let mut reported = self.statuses.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.len() >= MOST {

@@ -1,11 +1,12 @@
-//! What is owed, on disk. A port's file is in one place at a time, and moving it is what decides:
+//! Port updates on disk. A port's file is in one place at a time, and moving it decides:
 //!
-//! - `owed/PORT.json`: nobody has said anything to Neutron yet;
-//! - `begun/PORT.json`: somebody is at it, and holds the file's lock; or he died, or had no answer;
-//! - `void/PORT.json`: given up. Whoever holds the lock is waiting for his last answer;
+//! - `owed/PORT.json`: no request was sent to Neutron yet;
+//! - `begun/PORT.json`: a process works on it, and holds the file's lock; or that process died, or
+//!   had no answer;
+//! - `void/PORT.json`: cancelled. The holder of the lock is waiting for the last answer;
 //! - `lost/PORT.json`: there is no such port in Neutron.
 //!
-//! All of it goes with the boot, as the containers do.
+//! All of it is deleted with the boot, as the containers are.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -22,22 +23,23 @@ use super::PortUpdate;
 use crate::deadline;
 use crate::files::{self, failed, file_of, make_directory, moved, nofollow, read, remove};
 
-/// How often it is looked whether somebody is done, where there is a limit: no lock has one.
+/// The interval at which to check whether another process is done, where there is a deadline: locks
+/// have none.
 const GLANCE: Duration = Duration::from_millis(20);
 
 /// Where the files are. It costs nothing to have one.
 #[derive(Clone, Debug)]
 pub(crate) struct Book {
     directory: PathBuf,
-    /// By when whoever waits has to be done.
+    /// The deadline of a waiting caller.
     until: Option<Instant>,
 }
 
-/// What somebody is at. Nobody else is, until this is dropped.
+/// An update that this process carries out. No other process does, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) port_update: PortUpdate,
-    /// Whether somebody was at it before, of whom nobody knows what he got done.
+    /// Whether an earlier process began with it, with an unknown result.
     pub(crate) is_again: bool,
     turn: File,
 }
@@ -45,9 +47,9 @@ pub(crate) struct Begun {
 /// How far it was when it was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forgone {
-    /// Nothing was said to Neutron.
+    /// No request was sent to Neutron.
     Unsaid,
-    /// Something was, and nobody knows what comes of it, or when.
+    /// A request was sent, and its effect or its time is unknown.
     Unsure,
 }
 
@@ -57,13 +59,13 @@ impl Book {
         Self { directory: directory.join("naming"), until: None }
     }
 
-    /// For somebody who has to be done by then.
+    /// Sets a deadline.
     #[must_use]
     pub(crate) fn by(self, until: Option<Instant>) -> Self {
         Self { until, ..self }
     }
 
-    /// Writes down what is owed, instead of what was before.
+    /// Queues an update, in place of the previous one.
     pub(crate) fn enqueue(&self, port_update: &PortUpdate) -> Result<()> {
         let id = &port_update.port.id;
         if self.forgo(id)?.is_some() {
@@ -72,8 +74,8 @@ impl Book {
         files::write(&self.directory.join("draft"), &self.queued(id), port_update)
     }
 
-    /// Begins with what is owed of a port, or goes on where somebody died; none where nothing is, or
-    /// somebody is at it.
+    /// Begins with the pending update of a port, or continues where another process died; `None`
+    /// where there is none, or another process works on it.
     pub(crate) fn begin(&self, id: &ResourceId) -> Result<Option<Begun>> {
         let (queued, begun) = (self.queued(id), self.begun(id));
         if let Some(turn) = turn(&queued, FlockOperation::NonBlockingLockExclusive)?
@@ -96,12 +98,12 @@ impl Book {
             Some(port_update) if port_update.port.id == *id => {
                 Ok(Some(Begun { port_update, is_again, turn }))
             }
-            // Vanished meanwhile, or not of ours.
+            // It vanished meanwhile, or is not Spoke's.
             _ => remove(&path).map(|_| None),
         }
     }
 
-    /// Whether the port goes, or is somebody else's.
+    /// Whether the port is to be deleted, or has another owner.
     pub(crate) fn is_given_up(&self, begun: &Begun) -> bool {
         !is_of(&begun.turn, &self.begun(&begun.port_update.port.id))
     }
@@ -109,7 +111,7 @@ impl Book {
     /// Neutron knows.
     pub(crate) fn done(&self, begun: &Begun) -> Result<()> {
         let id = &begun.port_update.port.id;
-        // Whoever gave it up waits, and is told so that all answers are there.
+        // The process that cancelled it waits, and learns by this that all answers have arrived.
         match remove(&self.begun(id))? {
             true => Ok(()),
             false => remove(&self.void(id)).map(drop),
@@ -125,21 +127,23 @@ impl Book {
         }
     }
 
-    /// Gives up whatever is owed of the port, and waits for who is at it. None where nothing is owed:
-    /// Neutron knows, or was never to. Else to be closed once the port is gone.
+    /// Cancels the pending update of the port, and waits for a process that carries it out. `None`
+    /// where there is none: Neutron has the name, or was never to have it. Otherwise to be closed
+    /// once the port is gone.
     pub(crate) fn forgo(&self, id: &ResourceId) -> Result<Option<Forgone>> {
         let void = self.void(id);
         remove(&self.file("lost", id))?;
         if moved(&self.queued(id), &void)? {
             return Ok(Some(Forgone::Unsaid));
         }
+        // Moved or missing: the wait below finds out.
         let _ = moved(&self.begun(id), &void)?;
         let Some(turn) = self.wait_for(&void)? else { return Ok(None) };
-        // Who was at it has had all his answers where it is not there any more.
+        // Where the file is gone, that process has all its answers.
         Ok(is_of(&turn, &void).then_some(Forgone::Unsure))
     }
 
-    /// Waits for who is at it, as long as there is time.
+    /// Waits for a process that carries it out, until the deadline.
     fn wait_for(&self, void: &Path) -> Result<Option<File>> {
         let Some(until) = self.until else { return turn(void, FlockOperation::LockExclusive) };
         loop {
@@ -154,18 +158,18 @@ impl Book {
         }
     }
 
-    /// The same without waiting, where nobody is at it.
+    /// The same without waiting, where no process works on it.
     pub(crate) fn desist(&self, id: &ResourceId) -> Result<()> {
         remove(&self.file("lost", id))?;
         remove(&self.queued(id)).map(drop)
     }
 
-    /// What was given up is over.
+    /// Ends a cancelled update.
     pub(crate) fn close(&self, id: &ResourceId) -> Result<()> {
         remove(&self.void(id)).map(drop)
     }
 
-    /// The ports of which something is owed.
+    /// The ports with a pending update.
     pub(crate) fn owing(&self) -> Result<Vec<ResourceId>> {
         // In the order in which a file goes, so that none is missed.
         let mut all = files::ids(&self.directory.join("owed"))?;
@@ -177,7 +181,7 @@ impl Book {
         Ok(all)
     }
 
-    /// What is owed of a port.
+    /// The pending update of a port.
     pub(crate) fn queued_of(&self, id: &ResourceId) -> Result<Option<PortUpdate>> {
         match read(&self.queued(id))? {
             Some(port_update) => Ok(Some(port_update)),
@@ -185,7 +189,7 @@ impl Book {
         }
     }
 
-    /// What is owed, and what was given up and is not over.
+    /// The pending updates, and the cancelled ones that are not closed.
     pub(crate) fn all(&self) -> Result<Vec<PortUpdate>> {
         let mut all: Vec<PortUpdate> = Vec::new();
         for place in ["owed", "begun", "void", "lost"] {
@@ -198,7 +202,7 @@ impl Book {
         Ok(all)
     }
 
-    /// What cannot be carried out any more.
+    /// The updates that cannot be carried out any more.
     pub(crate) fn lost(&self) -> Result<Vec<PortUpdate>> {
         self.in_place("lost")
     }
@@ -213,12 +217,12 @@ impl Book {
         Ok(found)
     }
 
-    /// The only one who carries it out for others; none where somebody does already.
+    /// The right to carry out updates for all processes; `None` where another process has it.
     pub(crate) fn worker(&self) -> Result<Option<File>> {
         files::only(&self.directory.join("clerk"))
     }
 
-    /// Whether somebody carries out what is written down.
+    /// Whether a process carries out queued updates.
     pub(crate) fn is_kept(&self) -> bool {
         files::is_held(&self.directory.join("clerk"))
     }
@@ -251,8 +255,8 @@ impl Book {
     }
 }
 
-/// The lock of a file, wherever that is moved; none where there is no file, or somebody has it and is
-/// not to be waited for.
+/// The lock of a file, wherever the file is moved; `None` where there is no file, or another
+/// process holds it and `how` does not wait.
 fn turn(path: &Path, how: FlockOperation) -> Result<Option<File>> {
     let file = match OpenOptions::new().read(true).custom_flags(nofollow()).open(path) {
         Ok(file) => file,
@@ -269,7 +273,7 @@ fn turn(path: &Path, how: FlockOperation) -> Result<Option<File>> {
     }
 }
 
-/// Whether this is the file that is there.
+/// Whether this is the file that exists.
 fn is_of(file: &File, path: &Path) -> bool {
     let same = |there: fs::Metadata| {
         file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))

@@ -1,4 +1,4 @@
-//! Carrying out what is owed. One process of a host does it for all others.
+//! Carries out port updates. One process of a host does it for all others.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,19 +17,19 @@ use crate::stock::Notifier;
 /// How many ports are named at the same time: containers that wait for theirs come first.
 const WORKERS: usize = 4;
 
-/// What a thread needs, in bytes.
+/// The stack of a thread, in bytes.
 const STACK: usize = 512 << 10;
 
-/// When it is looked again although nobody rang.
+/// The interval of checks without a notification.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// How old a half written file is that nobody writes any more.
+/// The age of a half-written file whose writer is gone.
 const STALE: Duration = Duration::from_secs(60);
 
 /// The first and the longest pause where Neutron is away, and where it refuses one.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(30)];
 
-/// Tells Neutron whose ports are. There is one on a host.
+/// Sends port updates to Neutron. There is one worker on a host.
 pub struct Worker<'a> {
     neutron: &'a Neutron,
     /// Of all: Neutron is busy or away.
@@ -39,22 +39,22 @@ pub struct Worker<'a> {
     _only: File,
 }
 
-/// What was done in one round.
+/// The result of one round.
 #[derive(Debug, Default)]
 pub struct Round {
     /// How many ports have their names.
     pub named: usize,
-    /// Those that somebody else deleted.
+    /// Ports that were deleted in Neutron.
     pub lost: Vec<Lost>,
-    /// What did not work.
+    /// The failures.
     pub failures: Vec<Error>,
-    /// When to look again, although nobody rings.
+    /// When to run again without a notification.
     pub next: Duration,
 }
 
 impl Neutron {
-    /// The right to tell Neutron whose this host's ports are; none where somebody has it. As long as
-    /// it lives nobody else waits for that.
+    /// The right to send this host's port updates; `None` where another process has it. While it
+    /// exists no caller waits for that.
     ///
     /// # Errors
     /// Where the files cannot be written.
@@ -68,7 +68,7 @@ impl Neutron {
         Ok(Some(Worker { neutron: self, pause, pauses, _only: only }))
     }
 
-    /// Rings from now on when Neutron is to be told of a port.
+    /// Notifies from now on of new port updates.
     ///
     /// # Errors
     /// Where the files cannot be watched.
@@ -150,7 +150,7 @@ impl Worker<'_> {
         };
         thread::scope(|scope| {
             for _ in 1..workers {
-                // What cannot be started is done by the others.
+                // If a thread cannot be started, the others do its work.
                 let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
             }
             work();

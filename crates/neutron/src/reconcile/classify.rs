@@ -1,4 +1,4 @@
-//! Whose a resource of Neutron's is.
+//! Decides whether a resource of Neutron's has an owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,16 +14,16 @@ use crate::stock::KeyDigest;
 /// Neutron's `device_owner` of a trunk's subport.
 pub(super) const SUBPORT: &str = "trunk:subport";
 
-/// What marks of security groups begin with that are of a port's exposed ports.
+/// The prefix of marks of security groups for a port's exposed ports.
 const EXPOSED: &str = "exposed-";
 
-/// What marks of floating IP addresses begin with that are of a port.
+/// The prefix of marks of floating IP addresses of a port.
 const FLOATING: &str = "floating-";
 
-/// How many digits of a request's mark tell when it was made, in seconds since 1970.
+/// The number of digits of a request's mark that hold its time, in seconds since 1970.
 const SECONDS: usize = 8;
 
-/// What is known when something is judged.
+/// The facts for a decision.
 pub(super) struct Classifier<'a> {
     pub(super) host: &'a HostId,
     pub(super) facts: &'a Facts,
@@ -31,23 +31,23 @@ pub(super) struct Classifier<'a> {
     pub(super) is_kept: bool,
     /// Ports that are ready, or will be, or are being given their names.
     pub(super) shelved: BTreeSet<ResourceId>,
-    /// Ports that somebody took from the stock, and when.
+    /// Ports that were taken from the stock, and when.
     pub(super) lent: BTreeMap<ResourceId, Option<SystemTime>>,
-    /// Ports that were handed out and wait for an attachment.
+    /// Ports that were allocated and wait for an attachment.
     pub(super) allocated: BTreeSet<ResourceId>,
     pub(super) now: SystemTime,
 }
 
-/// What a port is.
+/// The class of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Not ours.
+    /// Not Spoke's.
     Foreign,
-    /// Somebody's on this host.
+    /// In use on this host.
     Known,
     /// Made ahead of need, and only its file is missing.
     Ready,
-    /// Nobody's.
+    /// Without an owner.
     Orphan(String, Fate),
 }
 
@@ -144,7 +144,7 @@ impl Classifier<'_> {
         Verdict::Orphan(why.to_owned(), Fate::Delete)
     }
 
-    /// One that is there for this port, which is somebody's (`known`) or nobody's.
+    /// A group for this port, which has an owner (`known`) or none.
     pub(super) fn group(
         &self,
         group: &SecurityGroup,
@@ -170,7 +170,7 @@ impl Classifier<'_> {
     ) -> Option<Orphan> {
         let mark = Mark::read(&ip.description).filter(|mark| mark.is_of(self.host))?;
         let made_for: ResourceId = mark.what.strip_prefix(FLOATING)?.parse().ok()?;
-        // Somebody may have led it to a port of his since.
+        // Its user may have moved it to another port since.
         let is_led_away = ip.port_id.as_ref().is_some_and(|port| *port != made_for);
         let is_held = self.facts.ports.contains(&made_for) || known.contains(&made_for);
         (!is_led_away && !is_held).then(|| Orphan {
@@ -184,13 +184,13 @@ impl Classifier<'_> {
     }
 
     fn is_young(&self, since: SystemTime) -> bool {
-        // What is younger than now is of a clock that was put back.
+        // An age below zero comes from a clock that was set back.
         let grace = if self.facts.is_asked { GRACE } else { TIMEOUT };
         self.now.duration_since(since).map_or(true, |age| age < grace)
     }
 }
 
-/// What kuryr-libnetwork made, and not what it found.
+/// Whether kuryr-libnetwork made it, and did not find it.
 fn is_kuryrs(port: &PortResource) -> bool {
     port.is_tagged(OWNER) && !port.is_tagged(EXISTING_PORT) && port.name == PORT_NAME
 }
@@ -199,7 +199,7 @@ fn is_subport(port: &PortResource) -> bool {
     port.device_owner == SUBPORT
 }
 
-/// Whether it is nobody's, and says of nobody that it was his.
+/// Whether it has no user, and does not name one.
 fn is_like_new(port: &PortResource) -> bool {
     port.device_id.is_empty()
         && port.device_owner == OWNER

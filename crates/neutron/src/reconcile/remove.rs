@@ -1,4 +1,4 @@
-//! What is done about what nobody knows.
+//! Removes resources without an owner.
 
 use model::{ResourceId, Result};
 
@@ -10,23 +10,23 @@ use crate::cloud::Live;
 /// Refusals that are not for what was asked: who we are, or how much at once.
 const GENERAL: [u16; 3] = [401, 408, 429];
 
-/// What became of an orphan.
+/// The result for an orphan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
     /// It is gone.
     Deleted,
-    /// It is made like new, for whoever wants one.
+    /// It is reset, and available in the stock.
     Restocked,
-    /// It is somebody's after all, or changed a moment ago, or Neutron does not let it go.
+    /// It has an owner after all, or changed a moment ago, or Neutron does not delete it.
     Kept,
 }
 
 impl Neutron {
-    /// Removes orphans, the inner ones first. Each is looked at again: what anybody knows now, or has
-    /// touched, stays. `facts` is asked after Neutron.
+    /// Removes orphans, the inner ones first. Each is read again: one that has an owner now, or has
+    /// changed, stays. `facts` is called after Neutron.
     ///
     /// # Errors
-    /// Where Neutron or the book does not answer: then the rest stays.
+    /// Where Neutron or the store does not answer: then the rest stays.
     pub fn remove_orphans(
         &self,
         orphans: &[Orphan],
@@ -119,7 +119,7 @@ impl Neutron {
     }
 }
 
-/// What is not found by a port of this host.
+/// Whether it is not found by a port of this host.
 fn is_wide(orphan: &Orphan) -> bool {
     matches!(orphan.thing, Thing::Use | Thing::Subnet | Thing::Network | Thing::Pool)
 }
@@ -127,7 +127,7 @@ fn is_wide(orphan: &Orphan) -> bool {
 fn unless_changed(done: Result<()>) -> Result<Removed> {
     match done {
         Ok(()) => Ok(Removed::Deleted),
-        // One that Neutron never lets go must not keep all others.
+        // One that Neutron never deletes must not keep all others.
         Err(error) if error.status().is_some_and(is_of_this_one) => Ok(Removed::Kept),
         Err(error) => Err(error),
     }
@@ -150,8 +150,10 @@ mod tests {
             assert_eq!(unless_changed(refused(status)).unwrap(), Removed::Kept, "{status}");
         }
         for status in [401, 429, 500, 503] {
-            assert!(unless_changed(refused(status)).is_err(), "{status}");
+            let error = unless_changed(refused(status)).unwrap_err();
+            assert_eq!(error.status(), Some(status));
         }
-        assert!(unless_changed(Err(Error::try_again("nobody answers"))).is_err());
+        let error = unless_changed(Err(Error::try_again("nobody answers"))).unwrap_err();
+        assert_eq!(error.kind(), Kind::TryAgain);
     }
 }

@@ -7,10 +7,10 @@ use model::ResourceId;
 
 use super::{Fate, Findings, Orphan, Thing};
 
-/// So long something is seen as nobody's before it goes.
+/// How long a resource has no owner before it is deleted.
 pub const GRACE: Duration = Duration::from_secs(60);
 
-/// What was seen before.
+/// The previous observation.
 #[derive(Debug, Default)]
 pub struct Sweep {
     seen: BTreeMap<(Thing, ResourceId), (Orphan, Instant)>,

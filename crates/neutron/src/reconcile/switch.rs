@@ -9,8 +9,8 @@ use crate::ovsdb::{Ovsdb, Plugged};
 use crate::plug;
 
 impl Neutron {
-    /// What we plugged; nothing where there is no such switch, or it does not answer: what is not seen
-    /// stays.
+    /// The ports that Spoke plugged. Empty where there is no such switch, or it does not answer:
+    /// what is not seen stays.
     pub(super) fn plugged_by_us(&self) -> Vec<Plugged> {
         let plugging = &self.settings.plugging;
         if plugging.nesting.is_some() {
@@ -20,7 +20,7 @@ impl Neutron {
         listed.unwrap_or_default().into_iter().filter(|plugged| plugged.is_ours).collect()
     }
 
-    /// Frees the place, if it still is what was seen, and neither Neutron nor anybody here has the port.
+    /// Frees the place, if it is unchanged, and neither Neutron nor this host has the port.
     pub(super) fn remove_switch_port(
         &self,
         orphan: &Orphan,

@@ -1,4 +1,4 @@
-//! What is not found by its port.
+//! Resources that are not found by their port.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
@@ -17,13 +17,13 @@ use crate::contract::{self, HostId, Mark};
 const IDLE: Duration = Duration::from_secs(3600);
 
 impl Neutron {
-    /// What was made for networks of runtimes and whose runtime has no such network on this host any
-    /// more. What was never told to a runtime, was given back by one, or is on no engine's list, goes by
-    /// itself. Where no list is complete a runtime may still know the rest, if the book was lost: that
-    /// goes only when somebody says so.
+    /// Resources for networks of runtimes whose runtime has no such network on this host any more.
+    /// Those are deleted automatically that no runtime got, that one released, or that no engine
+    /// lists. Where no list is complete a runtime may still know the rest, if the store was lost:
+    /// that is deleted only on an operator's request.
     ///
     /// # Errors
-    /// Where Neutron or the book does not answer.
+    /// Where Neutron or the store does not answer.
     pub fn look_wide(&self, facts: &dyn Fn() -> Result<Facts>) -> Result<Findings> {
         let networks = self.api().networks(&[])?;
         let subnets = self.api().subnets(&[])?;
@@ -84,7 +84,7 @@ impl Neutron {
     }
 }
 
-/// What Neutron has.
+/// The resources in Neutron.
 struct Wide<'a> {
     host: &'a HostId,
     /// Whether networks are a swarm's.
@@ -92,7 +92,7 @@ struct Wide<'a> {
     networks: Vec<NetworkResource>,
     subnets: Vec<SubnetResource>,
     pools: Vec<SubnetPool>,
-    /// How far networks came of which the runtime was not told yet.
+    /// The progress of networks whose runtime does not have the answer yet.
     begun: BTreeMap<String, Progress>,
     now: SystemTime,
 }
@@ -127,7 +127,7 @@ impl Wide<'_> {
         orphans
     }
 
-    /// Of a network that the book does not know.
+    /// Of a network that the store does not know.
     fn fate(&self, id: &str, facts: &Facts) -> Fate {
         match self.begun.get(id) {
             Some(Progress::Over) => Fate::Delete,
@@ -136,8 +136,8 @@ impl Wide<'_> {
         }
     }
 
-    /// Of what was told to a runtime that the book does not know. A swarm's node learns late of what
-    /// there is.
+    /// The remedy for what a runtime got and the store does not know. A swarm's node learns late of
+    /// existing networks.
     fn fate_of_unknown(&self, facts: &Facts) -> Fate {
         match facts.listed.is_some() && !self.is_swarm {
             true => Fate::Delete,
@@ -145,8 +145,8 @@ impl Wide<'_> {
         }
     }
 
-    /// What is done about a pool that we made; nothing where a network is made of it. One without a
-    /// subnet serves nobody: whoever requested it gave it back, or made no network of it and is gone.
+    /// The remedy for a pool of Spoke's; `None` where a network is made of it. One without a subnet
+    /// is of no use: its requester released it, or made no network of it and is gone.
     fn pool(
         &self,
         pool: &SubnetPool,
@@ -182,13 +182,13 @@ impl Wide<'_> {
             let is_idle = pool_made_at(&mark).is_some_and(|at| self.is_old(at));
             return Some(if is_idle { Fate::Delete } else { Fate::Wait });
         }
-        // One of a subnet that was there before: that bears the same tag.
+        // One of a subnet that existed before: that bears the same tag.
         let mut with_tag = uses.filter(|tag| self.subnets.iter().any(|of| of.tags.contains(tag)));
         Some(if with_tag.next().is_some() { self.fate_of_unknown(facts) } else { Fate::Delete })
     }
 
     fn is_old(&self, at: SystemTime) -> bool {
-        // What is younger than now is of a clock that was put back.
+        // An age below zero comes from a clock that was set back.
         self.now.duration_since(at).is_ok_and(|age| age >= IDLE)
     }
 

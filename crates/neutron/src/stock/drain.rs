@@ -10,16 +10,16 @@ use crate::api::PortResource;
 
 impl Neutron {
     /// Deletes every port of the network that this host keeps ready, and makes no more of them
-    /// until somebody wants one; how many there were. To be called before the network, or one of
-    /// its subnets, is deleted. Repeating it is no error.
+    /// until one is wanted; returns how many there were. Call it before the network, or one of its
+    /// subnets, is deleted. Repeating it is no error.
     pub fn drain_stock(&self, network: &ResourceId) -> Result<usize> {
         let stock_files = self.stock_files();
         let (own, others): (Vec<Wanted>, Vec<Wanted>) =
             stock_files.wanted()?.into_iter().partition(|wanted| wanted.key.network == *network);
         own.iter().try_for_each(|wanted| stock_files.forget(&wanted.digest))?;
         let others: BTreeSet<KeyDigest> = others.into_iter().map(|wanted| wanted.digest).collect();
-        // Whoever is making a port has it on the shelf afterwards, and sees that it is the last one.
-        // Those of other networks may be made without end meanwhile.
+        // A process that is making a port stores it afterwards, and sees that it is the last one.
+        // Ports of other networks may be made without end meanwhile.
         for digest in stock_files.kinds()?.iter().filter(|digest| !others.contains(*digest)) {
             stock_files.made(digest)?;
         }

@@ -17,17 +17,17 @@ use crate::reconcile::Facts;
 /// although there are containers on it.
 const FORGOTTEN: Duration = Duration::from_secs(24 * 3600);
 
-/// How old a half written file is that nobody writes any more.
+/// The age of a half-written file whose writer is gone.
 const STALE: Duration = Duration::from_secs(60);
 
 /// How many requests the stock has under way at the same time: those that containers wait for come
 /// first, and Neutron makes hardly more ports at once than one after the other.
 const WORKERS: usize = 4;
 
-/// So long after a port was wanted its container may not be in the book.
+/// So long after a port was wanted its container may not be in the store.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// When it is looked again although nobody rang, and how often who uses the networks.
+/// The interval of checks without a notification, and of checks for users of the networks.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Keeps the stock filled. There is one on a host.
@@ -38,14 +38,14 @@ pub struct Filler<'a> {
     pause: Pause,
     /// Of one kind of port.
     pauses: BTreeMap<KeyDigest, Pause>,
-    /// When it was looked last who uses the networks.
+    /// The time of the last check for users of the networks.
     checked: Option<Instant>,
-    /// Whose quota it is, once some port told.
+    /// The project whose quota applies, once a port has shown it.
     project: Option<String>,
     _only: File,
 }
 
-/// What was done in one round.
+/// The result of one round.
 #[derive(Debug, Default)]
 pub struct Round {
     /// How many ports were made.
@@ -54,16 +54,17 @@ pub struct Round {
     pub renewed: usize,
     /// How many were deleted: there were too many, or they had been changed.
     pub deleted: usize,
-    /// What did not work.
+    /// The failures.
     pub failures: Vec<Error>,
-    /// Whether something may have been made of which nobody heard: [`crate::reconcile`] finds it.
+    /// Whether a port may have been made without an answer: [`crate::reconcile`] finds it.
     pub is_unsure: bool,
-    /// When to look again, although nobody rings.
+    /// When to run again without a notification.
     pub next: Duration,
 }
 
 impl Neutron {
-    /// The right to fill this host's stock; none where no stock is kept, or somebody has it.
+    /// The right to fill this host's stock; `None` where no stock is kept, or another process has
+    /// it.
     pub fn filler(&self) -> Result<Option<Filler<'_>>> {
         let Some(settings) = self.settings.stock.clone() else { return Ok(None) };
         let Some(only) = self.stock_files().filler()? else { return Ok(None) };
@@ -77,8 +78,8 @@ impl Neutron {
 }
 
 impl Filler<'_> {
-    /// Does what is to be done now, until `is_over`. `facts` is asked where nobody wanted a port of
-    /// some network for long.
+    /// Does the present work, until `is_over`. `facts` is called where ports of a network were not
+    /// wanted for long.
     pub fn round(
         &mut self,
         is_over: &(dyn Fn() -> bool + Sync),
@@ -123,7 +124,7 @@ impl Filler<'_> {
                 missing.extend((0..self.missing(level)).map(|at| (level + at, of)));
             }
         }
-        // Who has nothing comes first.
+        // Empty kinds come first.
         missing.sort_by_key(|(level, _)| *level);
         self.afford(&mut missing, round);
         self.pauses.retain(|digest, _| wanted.iter().any(|of| of.digest == *digest));
@@ -166,14 +167,15 @@ impl Filler<'_> {
         Ok(tasks)
     }
 
-    /// What is wanted, and what is not any more: no container is on the network for some time and no
-    /// runtime has a network of it, or none was started there for very long.
+    /// The wanted kinds, and those that are no longer wanted: the network has had no container for
+    /// some time and no runtime has a network of it, or no container was started there for very
+    /// long.
     fn wanted(
         &mut self,
         facts: &dyn Fn() -> Result<Facts>,
         round: &mut Round,
     ) -> Result<(Vec<Wanted>, Vec<Wanted>)> {
-        // A time of the future is that of a clock that was put back.
+        // A time in the future comes from a clock that was set back.
         let age = |of: &Wanted| of.last.elapsed().unwrap_or_default();
         let (idle, settling) = (self.settings.idle, SETTLING.min(self.settings.idle));
         let all = self.stock_files().wanted()?;
@@ -207,13 +209,13 @@ impl Filler<'_> {
         let Some((_, first)) = missing.first() else { return };
         let digest = first.digest.clone();
         let Some(project) = &self.project else {
-            // The first port tells whose quota it is.
+            // The first port shows whose quota applies.
             if missing.len() > 1 {
                 round.next = Duration::ZERO;
             }
             return missing.truncate(1);
         };
-        // Not every Neutron tells.
+        // Some Neutrons do not say.
         let Ok(Some(room)) = self.neutron.api().port_room(project) else { return };
         missing.truncate(usize::try_from(room / 2).unwrap_or(usize::MAX));
         if missing.is_empty() {

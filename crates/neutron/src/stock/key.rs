@@ -1,4 +1,4 @@
-//! What makes one port as good as another.
+//! The properties in which ports of one kind are equal.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::api::{FixedIp, NewPort};
 use crate::contract::{self, HostId, Mark};
 
-/// What the marks of ports begin with that were made ahead of need.
+/// The prefix of marks of ports that were made ahead of need.
 const STOCK: &str = "stock-";
 
 /// Where a port can be used.
@@ -24,7 +24,8 @@ pub enum Place {
     Trunk(ResourceId),
 }
 
-/// What makes one port as good as another: whoever wants one that is like this takes any of them.
+/// The properties in which ports of one kind are equal: an attachment that wants one takes any of
+/// them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StockKey {
     /// This host, as Neutron knows it.
@@ -37,9 +38,9 @@ pub struct StockKey {
     pub network: ResourceId,
     /// The subnets, one address of each; Neutron's choice where none is named.
     pub subnets: BTreeSet<ResourceId>,
-    /// The security groups; the project's default where nothing is said.
+    /// The security groups; the project's default by default.
     pub groups: Option<BTreeSet<ResourceId>>,
-    /// Whether senders are checked; the network's choice where nothing is said.
+    /// Whether senders are checked; the network's choice by default.
     pub port_security: Option<bool>,
     /// The QoS policy.
     pub qos_policy: Option<ResourceId>,
@@ -91,7 +92,7 @@ impl KeyDigest {
         Mark::new(host, format!("{STOCK}{}", self.0))
     }
 
-    /// What a mark says of the port; none where it was not made ahead of need.
+    /// The key in a port's mark; `None` where it was not made ahead of need.
     pub(crate) fn of_mark(mark: &Mark) -> Option<Self> {
         Self::try_from(mark.what.strip_prefix(STOCK)?.to_owned()).ok()
     }

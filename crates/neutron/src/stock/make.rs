@@ -1,4 +1,4 @@
-//! What is done to a single port of the stock.
+//! Makes and resets single ports of the stock.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ pub(super) enum Task {
     Discard(Stored),
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub(super) enum Made {
     /// So many new ports, of this project.
@@ -36,7 +36,7 @@ pub(super) enum Made {
     Renewed,
     /// One is deleted.
     Deleted,
-    /// Nobody wants it any more.
+    /// It is no longer wanted.
     Nothing,
     /// It did not work.
     Failed(Error),
@@ -76,7 +76,7 @@ impl Neutron {
         };
         thread::scope(|scope| {
             for _ in 1..workers {
-                // What cannot be started is done by the others.
+                // If a thread cannot be started, the others do its work.
                 let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
             }
             work();
@@ -143,7 +143,7 @@ impl Neutron {
         match book.forgo(id)? {
             None => {}
             Some(Forgone::Unsaid) => book.close(id)?,
-            // Its name may still come, when it is somebody else's.
+            // Its name may still arrive, when it has another owner.
             Some(Forgone::Unsure) => return self.discard(id),
         }
         let now = self.api().port(id)?.filter(|now| is_as_made(now, &stored.port));
@@ -176,7 +176,7 @@ impl Neutron {
     }
 }
 
-/// What a thread needs, in bytes.
+/// The stack of a thread, in bytes.
 const STACK: usize = 512 << 10;
 
 /// Whether nothing was changed of a port that an attachment does not change of every port.

@@ -1,4 +1,4 @@
-//! Being told, by whichever process, that there is work (inotify(7)).
+//! Notifications between processes that there is work (inotify(7)).
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -17,20 +17,20 @@ pub struct Notifier {
     heard: OwnedFd,
 }
 
-/// Why somebody waits no longer.
+/// The reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// There may be work.
     Rung,
-    /// Nobody rang for so long.
+    /// The timeout without a notification.
     Late,
     /// It is to stop.
     Stopped,
 }
 
 impl Neutron {
-    /// Rings from now on when a port is taken, missed or given back, and when something stays that
-    /// nobody asks for any more.
+    /// Notifies from now on when a port is taken, missing or returned, and when a resource stays
+    /// without an owner.
     pub fn notifier(&self) -> Result<Notifier> {
         let mut notified = self.stock_files().notified()?.to_vec();
         notified.push(self.given_up().notifier()?);
@@ -72,7 +72,7 @@ impl Notifier {
         Ok(Woken::Rung)
     }
 
-    /// Whatever rang: everything is looked at.
+    /// Reads all events: after any of them everything is checked.
     fn hush(&self) -> Result<(), Errno> {
         let mut buffer = [0u8; 4096];
         loop {

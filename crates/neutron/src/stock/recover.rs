@@ -109,7 +109,7 @@ impl Neutron {
         Ok(port.security_groups.iter().all(|group| default.contains(group)))
     }
 
-    /// What is not in Neutron's answer is asked for by itself before anything is believed.
+    /// A port that is missing in Neutron's answer is requested by itself before it counts as gone.
     fn drop_stale(&self, findings: &Findings) -> Result<()> {
         let stock_files = self.stock_files();
         for id in stock_files.lent_ports()?.into_iter().filter(|id| !findings.ports.contains(id)) {

@@ -1,4 +1,4 @@
-//! What is ready, for people and for those who mend.
+//! The ready ports, for people and for repairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
@@ -9,12 +9,12 @@ use super::{KeyDigest, StockFiles};
 use crate::Neutron;
 use crate::reconcile::Facts;
 
-/// Ports of one kind: whoever wants one takes any of them.
+/// Ports of one kind: an attachment that wants one takes any of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StockKind {
     /// Their network.
     pub network: ResourceId,
-    /// Tells the kinds of a network apart.
+    /// Distinguishes the kinds of a network.
     pub kind: String,
     /// How many wait for a container.
     pub ready: usize,
@@ -22,11 +22,11 @@ pub struct StockKind {
     pub lent: usize,
     /// How many came back and are not like new yet.
     pub returned: usize,
-    /// When somebody wanted one last; none where no more are made.
+    /// When one was last wanted; `None` where no more are made.
     pub wanted: Option<SystemTime>,
 }
 
-/// Who of this host uses which of Neutron's networks.
+/// The users on this host of Neutron's networks.
 #[derive(Debug, Default)]
 pub(super) struct Users {
     /// With a container.
@@ -82,7 +82,7 @@ impl Neutron {
         self.settings.stock.is_some()
     }
 
-    /// Whether some daemon looks after them now.
+    /// Whether a daemon fills and resets them now.
     pub fn is_stock_kept(&self) -> bool {
         self.stock_files().is_filled()
     }
@@ -100,7 +100,7 @@ impl Neutron {
     }
 
     /// Empties the stocks of these networks, or all: of what Neutron has of them, too, although no
-    /// file of this host tells of it. How many ports of each network there were.
+    /// file of this host reports it. How many ports of each network there were.
     ///
     /// # Errors
     /// [`model::Kind::NotFound`] where there is no such network; what Neutron refuses.
@@ -123,11 +123,11 @@ impl Neutron {
         Ok(drained?.into_iter().filter(|(_, gone)| *gone > 0).collect())
     }
 
-    /// Empties the stock of a network that nobody on this host uses any more; how many ports there
+    /// Empties the stock of a network without a user on this host; returns how many ports there
     /// were. No request is made where this host has none.
     ///
     /// # Errors
-    /// What Neutron refuses.
+    /// Neutron's refusal.
     pub fn drain_unused(&self, which: &ResourceRef, facts: &Facts) -> Result<usize> {
         if self.stock()?.is_empty() {
             return Ok(0);
@@ -140,7 +140,7 @@ impl Neutron {
         }
     }
 
-    /// Who uses what, by what the book says.
+    /// The users of networks, by the store.
     pub(super) fn users(&self, facts: &Facts) -> Result<Users> {
         let mut declared = BTreeSet::new();
         for which in &facts.declared {
@@ -148,7 +148,7 @@ impl Neutron {
                 ResourceRef::Id(id) => drop(declared.insert(id.clone())),
                 ResourceRef::Name(_) => match self.known_network(which) {
                     Ok(known) => drop(declared.insert(known.network.id)),
-                    // Nobody is on what is not there.
+                    // A network that does not exist has no users.
                     Err(error) if error.kind() == model::Kind::NotFound => {}
                     Err(error) => return Err(error),
                 },
@@ -159,7 +159,7 @@ impl Neutron {
 
     /// Notes whether an engine could have had a port that is ready.
     pub(crate) fn note_passed_over(&self, is_passed_over: bool) {
-        // It is only told to people.
+        // It is only shown to people.
         let _ = self.stock_files().pass_over(is_passed_over);
     }
 }

@@ -1,12 +1,12 @@
-//! The files of the stock. A port's file is in exactly one place, and moving it there is what gives
-//! the port to somebody, whichever process that is:
+//! The files of the stock. A port's file is in exactly one place, and moving it decides which
+//! process has the port:
 //!
-//! - `ready/KEY/PORT.json`: anybody's who wants such a port;
-//! - `lent/PORT.json`: somebody's, until he gives it back or Neutron's port is gone;
-//! - `returned/PORT.json`: to be made like new again;
-//! - `wanted/KEY.json`: such ports are wanted; when last is the file's time.
+//! - `ready/KEY/PORT.json`: available to any process that wants such a port;
+//! - `lent/PORT.json`: in use, until it is returned or Neutron's port is gone;
+//! - `returned/PORT.json`: to be reset;
+//! - `wanted/KEY.json`: such ports are wanted; the file's time is that of the last request.
 //!
-//! All of it goes with the boot. What is lost is found again in Neutron by its mark.
+//! All of it is deleted with the boot. Lost ports are found again in Neutron by their mark.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::ErrorKind;
@@ -33,9 +33,9 @@ pub(crate) struct StockFiles {
 /// A port of the stock, as it was made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stored {
-    /// What it is like.
+    /// The key of the port.
     pub(crate) key: KeyDigest,
-    /// What Neutron said when it was made.
+    /// Neutron's answer when it was made.
     pub(crate) port: PortResource,
 }
 
@@ -44,12 +44,12 @@ pub(crate) struct Stored {
 pub(crate) struct Wanted {
     pub(crate) key: StockKey,
     pub(crate) digest: KeyDigest,
-    /// When somebody wanted one last.
+    /// When one was last wanted.
     pub(crate) last: SystemTime,
 }
 
-/// Keeps whoever takes ports of a key away altogether from a port that is being made. Ends when it
-/// is dropped.
+/// Keeps processes that take ports of a key from a port that is being made. Ends when it is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _directory: File,
@@ -61,9 +61,9 @@ impl StockFiles {
         Self { directory: directory.join("stock") }
     }
 
-    /// Takes a port like that, the oldest first as far as that is known; it is nobody else's then.
+    /// Takes a port of this kind exclusively, the oldest first as far as that is known.
     pub(crate) fn claim(&self, digest: &KeyDigest) -> Result<Option<PortResource>> {
-        // What memory's file system (tmpfs) lists last is what was made first.
+        // In a tmpfs the directory's last entry is the oldest.
         for id in ids(&self.ready(digest))?.into_iter().rev() {
             if let Some(port) = self.claim_at(&self.ready(digest), &id)? {
                 return Ok(Some(port));
@@ -89,7 +89,7 @@ impl StockFiles {
         }
         match read::<Stored>(&lent)? {
             Some(stored) if stored.port.id == *id => Ok(Some(stored.port)),
-            // Nobody can use it: what has no file is found by its mark.
+            // It cannot be used: a port without a file is found by its mark.
             _ => remove(&lent).map(|_| None),
         }
     }
@@ -135,7 +135,7 @@ impl StockFiles {
                 (Some(key), Ok(digest), Some(last)) if key.digest()? == digest => {
                     wanted.push(Wanted { key, digest, last });
                 }
-                // Vanished meanwhile, or not of ours.
+                // It vanished meanwhile, or is not Spoke's.
                 _ => drop(remove(&path)?),
             }
         }
@@ -147,12 +147,12 @@ impl StockFiles {
         remove(&self.wanted_file(digest)).map(drop)
     }
 
-    /// Puts a port where anybody may take it.
+    /// Makes a port available.
     pub(crate) fn put(&self, stored: &Stored) -> Result<()> {
         self.write(&file_of(&self.ready(&stored.key), &stored.port.id), stored)
     }
 
-    /// Remembers that a port like those of the stock is somebody's.
+    /// Records that a port like those of the stock is in use.
     pub(crate) fn lend(&self, stored: &Stored) -> Result<()> {
         self.write(&self.lent(&stored.port.id), stored)
     }
@@ -162,24 +162,24 @@ impl StockFiles {
         moved(&self.lent(id), &file_of(&self.directory.join("returned"), id))
     }
 
-    /// What was given back.
+    /// The returned ports.
     pub(crate) fn returned(&self) -> Result<Vec<Stored>> {
         self.stored(&self.directory.join("returned"))
     }
 
-    /// The ports that were given back.
+    /// The ports that were released.
     pub(crate) fn returned_ports(&self) -> Result<Vec<ResourceId>> {
         ids(&self.directory.join("returned"))
     }
 
-    /// What was given back is anybody's again.
+    /// Makes a returned port available again.
     pub(crate) fn ready_again(&self, stored: &Stored) -> Result<()> {
         let id = &stored.port.id;
         let returned = file_of(&self.directory.join("returned"), id);
         moved(&returned, &file_of(&self.ready(&stored.key), id)).map(drop)
     }
 
-    /// What was given back is no more of the stock: it is ready again, or gone.
+    /// Ends the return of a port: it is ready again, or gone.
     pub(crate) fn settle(&self, id: &ResourceId) -> Result<()> {
         remove(&file_of(&self.directory.join("returned"), id)).map(drop)
     }
@@ -199,12 +199,12 @@ impl StockFiles {
         ids(&self.ready(digest))
     }
 
-    /// What is somebody's.
+    /// The ports in use.
     pub(crate) fn lent_ports(&self) -> Result<Vec<ResourceId>> {
         ids(&self.directory.join("lent"))
     }
 
-    /// Since when a port is somebody's.
+    /// Since when a port is in use.
     pub(crate) fn lent_since(&self, id: &ResourceId) -> Option<SystemTime> {
         // A rename is a change of the file's status.
         let changed = fs::metadata(self.lent(id)).ok()?.ctime();
@@ -212,7 +212,7 @@ impl StockFiles {
         SystemTime::UNIX_EPOCH.checked_add(seconds)
     }
 
-    /// What is somebody's, as it was made.
+    /// The ports in use, as they were made.
     pub(crate) fn lent_all(&self) -> Result<Vec<Stored>> {
         let directory = self.directory.join("lent");
         let mut found = Vec::new();
@@ -223,12 +223,12 @@ impl StockFiles {
         Ok(found)
     }
 
-    /// Whether it is somebody's.
+    /// Whether it is in use.
     pub(crate) fn is_lent(&self, id: &ResourceId) -> bool {
         self.lent(id).exists()
     }
 
-    /// Nobody's any more, and not to come back.
+    /// Ends the use of a port that does not return.
     pub(crate) fn drop_lent(&self, id: &ResourceId) -> Result<bool> {
         remove(&self.lent(id))
     }
@@ -244,22 +244,23 @@ impl StockFiles {
         self.turn(digest, FlockOperation::LockShared)
     }
 
-    /// Waits for whoever is making a port of this key.
+    /// Waits for a process that is making a port of this key.
     pub(crate) fn made(&self, digest: &KeyDigest) -> Result<()> {
         self.turn(digest, FlockOperation::LockExclusive).map(drop)
     }
 
     /// Removes the place of this key's ports, if it is empty.
     pub(crate) fn tidy(&self, digest: &KeyDigest) {
+        // Ports in it keep it.
         let _ = fs::remove_dir(self.ready(digest));
     }
 
-    /// The only one who fills the stock; none where somebody does already.
+    /// The right to fill the stock; `None` where another process has it.
     pub(crate) fn filler(&self) -> Result<Option<File>> {
         files::only(&self.directory.join("filler"))
     }
 
-    /// Whether somebody fills the stock, and will look at what is given back.
+    /// Whether a process fills the stock, and resets what is returned.
     pub(crate) fn is_filled(&self) -> bool {
         files::is_held(&self.directory.join("filler"))
     }
@@ -303,7 +304,7 @@ impl StockFiles {
             };
             flock(&directory, how).map_err(|cause| failed("locking", &path, cause.into()))?;
             let data = directory.metadata().map_err(|cause| failed("reading", &path, cause))?;
-            // Somebody may have removed it before the turn came.
+            // It may have been removed before the lock was granted.
             if data.nlink() > 0 {
                 return Ok(Turn { _directory: directory });
             }

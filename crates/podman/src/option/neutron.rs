@@ -16,8 +16,7 @@ pub(super) fn is_meant(texts: &Texts<'_>) -> Result<bool> {
     Ok(said.is_some() || texts.there(&[NEUTRON_KEYS]).is_some())
 }
 
-/// The network. Its subnets are Neutron's: Podman compares what `--ip` asks for with those that it
-/// is told with `--subnet`.
+/// The network. Its subnets are Neutron's: Podman compares `--ip` with the subnets in `--subnet`.
 pub(super) fn network(
     config: &NetworkConfig,
     texts: &Texts<'_>,

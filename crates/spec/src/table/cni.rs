@@ -4,7 +4,7 @@ use super::{Bridge, Device, Dummy, Macvlan, Neutron, OWN, PAIRS, PARENTS, Ptp, R
 use super::{Tap, Vlan};
 use crate::{Driver, NetworkOption};
 
-/// Those whose containers' ports lead out of this host's.
+/// The drivers whose containers can have ports of this host.
 const PUBLISHING: &[Driver] = &[Bridge, Ptp, Neutron];
 
 const fn field(name: &'static [&'static str], of: &'static [Driver]) -> NetworkOption {

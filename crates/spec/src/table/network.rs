@@ -6,7 +6,7 @@ use crate::{Driver, NetworkOption, Value};
 
 const NONE: NetworkOption = NetworkOption::NONE;
 
-/// What has addresses of Spoke's, or a plugin's, that a container can get again.
+/// The drivers with addresses of Spoke's, or of a plugin's, that a container can get again.
 const RETURNING: &[Driver] = &[
     Driver::Bridge,
     Driver::Ptp,

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line.
 
 mod connect;
 mod create;
@@ -62,8 +62,9 @@ pub(super) enum Output {
     Yaml,
 }
 
-// What a command takes is told to the parser when it is called, as of all others: half a millisecond of each
-// process. Comments that document such an argument's type would be taken for the command's own.
+// The arguments of a command are added to the parser when the command is called; those of all
+// commands would cost half a millisecond of each process. Comments that document such an argument's
+// type would be taken for the command's own.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(super) enum Command {
@@ -113,7 +114,7 @@ Examples:
   spoke events -f -o json             one JSON object a line"
     )]
     Events(EventsArgs),
-    /// Look at the address book, check and mend it
+    /// Show, check and repair the address book
     #[command(subcommand)]
     Ipam(IpamCommand),
     /// Remove what dead containers left behind: records, addresses, links, rules
@@ -125,7 +126,7 @@ Examples:
         that no call can finish: what only the plugin knows, what it refused five times, and those \
         of plugins that are not installed any more. It says what they keep because of it.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
     Gc(GcArgs),
-    /// Say what is wrong with this host for containers, and the command that mends it
+    /// Say what is wrong with this host for containers, and the command that repairs it
     #[command(after_help = "Exits with 1 when something is a FAIL.")]
     Doctor,
     /// Be the daemon: serve Docker, watch over this host, report what happens
@@ -157,7 +158,7 @@ Examples:
     /// Serve Docker as kuryr-libnetwork does: containers on OpenStack Neutron
     #[command(subcommand)]
     Kuryr(KuryrCommand),
-    /// Look at what this host keeps in OpenStack Neutron ahead of need
+    /// Show what this host keeps in OpenStack Neutron ahead of need
     #[command(subcommand)]
     Neutron(NeutronCommand),
     /// Keep the leases of containers that get their addresses from DHCP servers
@@ -347,7 +348,7 @@ fn label_filter(text: &str) -> Result<LabelFilter, String> {
 
 #[derive(Debug, Args)]
 pub(super) struct EventsArgs {
-    /// Go on with each event as it comes
+    /// Continue with each event as it comes
     #[arg(short, long)]
     pub(super) follow: bool,
     /// Only so many of the past; with --follow none unless given
@@ -421,10 +422,10 @@ pub(super) enum DhcpCommand {
     },
 }
 
-// Where the service manager looks.
+// The service manager's directory.
 #[derive(Debug, Args)]
 pub(super) struct Units {
-    /// Where systemd looks for units
+    /// Where systemd finds units
     #[arg(long, default_value = "/etc/systemd/system", value_name = "DIRECTORY")]
     pub(super) unit_dir: PathBuf,
 }
@@ -434,16 +435,17 @@ pub(super) struct GcArgs {
     /// Only say what would be done
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// In Neutron, remove also what a runtime may know although the book does not; forget what
-    /// no call to a Docker plugin will settle; do not wait for what is younger than a minute
+    /// In Neutron, remove also what a runtime may know although the store does not; drop pending
+    /// cleanups that no call to a Docker plugin will complete; do not wait for what is younger than
+    /// a minute
     #[arg(long)]
     pub(super) force: bool,
 }
 
-// Where CNI runtimes look for plugins.
+// The directory of CNI plugins.
 #[derive(Debug, Args)]
 pub(super) struct Plugins {
-    /// Where the runtime looks for plugins
+    /// Where the runtime finds plugins
     #[arg(long, default_value = "/opt/cni/bin", value_name = "DIRECTORY")]
     pub(super) bin_dir: PathBuf,
 }

@@ -1,5 +1,5 @@
-//! Who on this host claims which subnet: Spoke's networks, and those that Docker, Podman and CNI
-//! configurations made without asking.
+//! The subnets in use on this host: those of Spoke's networks, and those of networks that Docker,
+//! Podman and CNI configurations made without Spoke.
 
 use std::fmt;
 use std::path::Path;
@@ -19,10 +19,10 @@ pub(super) struct Claimed {
     pub(super) device: Option<String>,
 }
 
-/// Whose a network is.
+/// The owner of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Owner {
-    /// In our book.
+    /// In Spoke's store.
     Spoke,
     /// Declared in `/etc/cni/net.d`.
     Cni,
@@ -58,7 +58,7 @@ impl Claimed {
         by_name || by_device
     }
 
-    /// Who claims it.
+    /// The holder, for messages.
     pub(super) fn holder(&self) -> String {
         format!("{} network {}", self.owner, self.network)
     }
@@ -145,7 +145,7 @@ fn is_docker_id(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What the configuration files of a directory declare.
+/// The networks that the configuration files of a directory declare.
 fn declared(directory: &Path, owner: Owner) -> Vec<Claimed> {
     let claims_of = |network: Declared| {
         let claim = move |subnet: &IpNet| Claimed {

@@ -1,4 +1,4 @@
-//! `spoke cni add` and its siblings: what a CNI runtime does, by hand.
+//! `spoke cni add` and its siblings: the calls of a CNI runtime, by hand.
 
 pub(super) mod args;
 mod tool;
@@ -49,8 +49,9 @@ fn with<T>(
     work(&Runtime { programs: &programs, cache: &cache }).map_err(reported)
 }
 
-/// What plugins complain of is for whoever called us.
+/// Plugins' standard error is for the caller.
 pub(super) fn complain(said: &[u8]) {
+    // Without standard error there is no reader.
     let _ = std::io::stderr().write_all(said);
 }
 
@@ -77,8 +78,8 @@ fn check(wanted: &OneArgs) -> Result<Answer> {
     Ok(Answer::default())
 }
 
-/// An attachment that was made before, with what its plugins were told then where nothing else is
-/// said. A network that is not configured any more is as it was then.
+/// An existing attachment, with its plugins' stored parameters unless others are given. A network
+/// that is not configured any more is as it was then.
 fn made(wanted: &OneArgs) -> Result<(NetworkList, Target)> {
     let mut target = target(wanted)?;
     let name = wanted.network.parse()?;
@@ -167,7 +168,7 @@ fn gc(wanted: &GcArgs) -> Result<Answer> {
     Ok(Answer::default())
 }
 
-/// One that cannot be looked at may be one.
+/// A path that cannot be checked may be a namespace.
 fn is_namespace(path: &Path) -> bool {
     match netlink::Netns::open(path) {
         Ok(_) => true,

@@ -12,7 +12,7 @@ use super::{Answer, HostContext};
 const SOCKET: &str = include_str!("../../../../packaging/systemd/spoke-dhcp.socket");
 const SERVICE: &str = include_str!("../../../../packaging/systemd/spoke-dhcp.service");
 
-/// What serves DHCP too: systemd would end it when ours begins.
+/// The other unit that serves DHCP: systemd would end it when this one begins.
 const OTHER: &str = "spoke.service";
 
 pub(super) fn run(

@@ -1,4 +1,4 @@
-//! `spoke doctor`: what is wrong with this host for containers, and the command that mends it.
+//! `spoke doctor`: what is wrong with this host for containers, and the command that repairs it.
 
 mod host;
 mod kernel;
@@ -18,7 +18,7 @@ use super::output::render;
 use super::view::FindingView;
 use super::{Answer, FOUND, HostContext, HostFacts, events, findings, install, stock};
 
-/// Where most runtimes look for plugins.
+/// The usual directories of plugins.
 const PLUGINS: [&str; 2] = ["opt/cni/bin", "usr/lib/cni"];
 
 /// How bad it is.
@@ -32,7 +32,7 @@ enum Status {
     Fail,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Check {
     status: Status,
@@ -93,7 +93,7 @@ fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFac
     checks
 }
 
-/// Subnets of this host that two networks use, a sentence each with what mends it.
+/// Subnets of this host that two networks use, a sentence each with what repairs it.
 pub(super) fn clashes(
     host_context: &HostContext,
     networks: &[Network],
@@ -107,11 +107,11 @@ pub(super) fn clashes(
     checks.filter(|check| check.status != Status::Ok).map(sentence).collect()
 }
 
-/// Ports that somebody deleted in Neutron although containers have them.
+/// Ports that were deleted in Neutron although containers have them.
 fn lost_ports(host_context: &HostContext) -> Vec<Check> {
     let lost = match (host_context.neutron)() {
         Ok(Some(neutron)) => neutron.lost_ports().unwrap_or_default(),
-        // Whoever cannot ask for the cloud has lost none that we know of.
+        // Without access to the cloud no lost port is known.
         Ok(None) | Err(_) => Vec::new(),
     };
     let reported = |lost: &neutron::port_update::Lost| {
@@ -143,7 +143,7 @@ fn stock(host_context: &HostContext) -> Vec<Check> {
     checks
 }
 
-/// Networks and attachments; what the book has left over is noted.
+/// Networks and attachments; what the store has left over is noted.
 fn book(
     host_context: &HostContext,
     checks: &mut Vec<Check>,

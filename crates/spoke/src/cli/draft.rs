@@ -32,7 +32,7 @@ pub(super) fn network(
     facts: &HostFacts,
     passed_over: usize,
 ) -> Result<Network> {
-    // What somebody left half made is taken down before it is made again.
+    // The half that a dead process left is removed before the network is made again.
     let is_taken =
         |it: &Network| it.name == wanted.name && matches!(it.stage, Stage::Made | Stage::Template);
     if known.iter().any(is_taken) {
@@ -73,7 +73,7 @@ pub(super) fn network(
     Ok(spec.network(frame, spec.wiring(kind, host_context.backend)))
 }
 
-/// What every network of the command line has.
+/// The properties of every network of the command line.
 fn frame(wanted: &CreateArgs, host_context: &HostContext, ipam: Ipam) -> Frame {
     Frame {
         name: wanted.name.clone(),
@@ -113,7 +113,7 @@ fn kind(
     Ok(spec.bridge(name, spec.default_route().gateway()))
 }
 
-/// The bridge goes with its network, so it must not be somebody else's.
+/// The bridge is removed with its network, so it must not be another network's.
 fn refuse_taken(name: &IfName, known: &[Network], facts: &HostFacts) -> Result<()> {
     let of = known.iter().find(|network| claims::device(network).as_deref() == Some(name.as_str()));
     if let Some(network) = of {
@@ -131,7 +131,7 @@ fn refuse_taken(name: &IfName, known: &[Network], facts: &HostFacts) -> Result<(
     }
 }
 
-/// Who has which subnets. What would hide a route of this host is not proposed.
+/// The subnets in use. A subnet that would hide a route of this host is not proposed.
 fn taken(host_context: &HostContext, known: &[Network], facts: &HostFacts) -> Result<Occupancy> {
     let occupied = |claim: claims::Claimed| Occupied { net: claim.subnet, by: claim.holder() };
     let mut taken = (host_context.engine)()?.occupancy()?;

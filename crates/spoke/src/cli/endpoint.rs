@@ -55,7 +55,7 @@ fn ls(wanted: &EndpointLsArgs, output: Output, host_context: &HostContext) -> Re
     Ok(Answer::text(list(output, listing, &rows, Shown { name: &name, table: &table })?))
 }
 
-/// What leads sandboxes out that nothing else does is nobody's to join.
+/// A gateway endpoint cannot be joined by users.
 fn is_endpoint(record: &Attachment) -> bool {
     (record.layer, record.runtime) == (Layer::Link, Runtime::Spoke)
         && record.id.network.as_str() != engine::GATEWAY_NETWORK
@@ -123,7 +123,7 @@ fn create(
     shown(&made, output)
 }
 
-/// What a dead process left of one is in nobody's way.
+/// What a dead process left of one does not count.
 fn is_finished(engine: &Engine<'_>, id: &AttachmentId) -> bool {
     let record = engine.attachment(id).ok().flatten();
     record.is_none_or(|record| matches!(record.phase, Phase::Reserved | Phase::Attached(_)))
@@ -160,7 +160,7 @@ fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -
             priority: wanted.joined.gw_priority,
         };
         match engine.join_endpoint(&id, &entering) {
-            // Somebody else took the name meanwhile.
+            // Another process took the name meanwhile.
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
                 let is_chosen = wanted.joined.ifname.is_none();
                 if !is_chosen || !connect::is_taken_since(&name, &within, &path)? {
@@ -217,7 +217,7 @@ fn parted(
     naming::name(engine, &Moved { container, path, network: &id.network }, &host_context.root)
 }
 
-/// The network may be gone, or called otherwise by whoever made it.
+/// The network may be gone, or have another name.
 fn find(engine: &Engine<'_>, wanted: &NamedArgs) -> Result<AttachmentId> {
     let network = engine.network(&wanted.network).map(|network| network.name);
     let network = network.unwrap_or_else(|_| wanted.network.clone());

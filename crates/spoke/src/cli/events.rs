@@ -1,4 +1,4 @@
-//! `spoke events`: what the daemon told, and what it tells from now on.
+//! `spoke events`: the daemon's events so far, and from now on.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -15,10 +15,10 @@ use super::time::rfc3339;
 use super::{Answer, HostContext};
 use crate::event::{Event, What, aside};
 
-/// A longer line is none of the daemon's.
+/// A longer line is not the daemon's.
 const LONGEST: u64 = 1 << 20;
 
-/// What was told so far.
+/// The events so far.
 pub(super) fn show(
     wanted: &EventsArgs,
     output: Output,
@@ -36,7 +36,7 @@ fn reported(path: &Path) -> Vec<Event> {
     files.into_iter().flat_map(rest).collect()
 }
 
-/// What the daemon that serves now says is removed again and again.
+/// The parts that the present daemon reports as removed again and again.
 pub(super) fn contested(host_context: &HostContext) -> Option<String> {
     let settles = |event: &Event| {
         matches!(event.event, What::Contested | What::ContestOver | What::Started | What::Stopped)
@@ -45,7 +45,7 @@ pub(super) fn contested(host_context: &HostContext) -> Option<String> {
     (last.event == What::Contested).then_some(last.message)
 }
 
-/// What was told so far, and then each event as it comes, for ever.
+/// The events so far, and then each event as it comes, for ever.
 pub(super) fn follow(
     wanted: &EventsArgs,
     output: Output,
@@ -135,6 +135,7 @@ impl Tail {
                     events.extend(serde_json::from_slice::<Event>(&line).ok());
                 }
                 Ok(_) | Err(_) => {
+                    // A failure shows at the next read.
                     let _ = self.reader.seek(SeekFrom::Start(self.read));
                     return events;
                 }
@@ -143,7 +144,7 @@ impl Tail {
     }
 }
 
-/// Hears of changes beside the file, which need not be there yet.
+/// Watches the file's directory, because the file need not exist yet.
 fn watch(path: &Path) -> Result<std::os::fd::OwnedFd> {
     let doing = |cause: rustix::io::Errno| {
         Error::os(format!("following {}; `spoke serve` writes it", path.display()), cause.into())

@@ -1,4 +1,4 @@
-//! What commands must know of this host's network.
+//! The facts about this host's network that commands need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub(crate) struct HostRoute {
     pub(crate) device: String,
 }
 
-/// What becomes of forwarded packets that no rule decides about.
+/// The treatment of forwarded packets that no rule decides about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Forward {
     /// They pass.
@@ -56,13 +56,13 @@ pub(crate) struct HostFacts {
 }
 
 impl HostFacts {
-    /// The device that the default route leads through.
+    /// The device of the default route.
     pub(super) fn uplink(&self) -> Option<&HostLink> {
         let default = self.routes.iter().find(|route| route.dst.prefix_len() == 0)?;
         self.link(&default.device)
     }
 
-    /// For whoever looks for many.
+    /// The devices by name, for several look-ups.
     pub(super) fn by_name(&self) -> BTreeMap<&str, &HostLink> {
         self.links.iter().map(|link| (link.name.as_str(), link)).collect()
     }

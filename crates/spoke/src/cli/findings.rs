@@ -1,4 +1,4 @@
-//! What has no owner any more: `spoke ipam check`, `spoke gc`, and the same for `spoke doctor`.
+//! Things without an owner: `spoke ipam check`, `spoke gc`, and the same for `spoke doctor`.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -33,10 +33,10 @@ pub(super) fn check(fix: bool, output: Output, host_context: &HostContext) -> Re
 pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
-    // The book proves by it who is gone.
+    // The store uses it to prove which containers are gone.
     let shown = kurma::left::collect(gc, host_context);
     let left = leftovers(&engine, mode, host_context);
-    // Plugins get what they are owed, whatever else fails.
+    // Pending cleanups are carried out, whatever else fails.
     let pending = pending::collect(gc, host_context);
     let (mut findings, _) = left?;
     let known = crate::netavark::known(&host_context.root);
@@ -55,7 +55,7 @@ pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -
     answer(&findings, output)
 }
 
-/// What stays wrong unless somebody does something.
+/// Whether it stays wrong unless a person acts.
 fn is_open(finding: &FindingView) -> bool {
     !finding.done && finding.remedy != "keep"
 }
@@ -83,8 +83,8 @@ fn text(findings: &[FindingView]) -> String {
     table.text()
 }
 
-/// What dead containers left: in the book, in the kernel, and in the reference plugins' files. With the
-/// networks that there are then.
+/// What dead containers left: in the store, in the kernel, and in the reference plugins' files.
+/// Returned with the present networks.
 pub(super) fn leftovers(
     engine: &Engine,
     mode: Mode,
@@ -170,7 +170,7 @@ fn of_file(file: &HeldFile, mode: Mode, host_context: &HostContext) -> Result<Op
     Ok(Some(FindingView { kind: "file", subject, why, remedy, done }))
 }
 
-/// Networks that hand out the same addresses.
+/// Networks that allocate the same addresses.
 pub(super) fn overlaps(
     networks: &[Network],
     host_context: &HostContext,
@@ -186,7 +186,8 @@ pub(super) fn overlaps(
     Ok(claims::clashes(&claims).into_iter().map(finding).collect())
 }
 
-/// The one to remove: Docker's and Podman's rather than ours, which was checked when it was made.
+/// The one to remove: Docker's and Podman's rather than Spoke's, which was checked when it was
+/// made.
 pub(super) fn newer<'a>(
     one: &'a claims::Claimed,
     other: &'a claims::Claimed,

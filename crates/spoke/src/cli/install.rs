@@ -1,8 +1,8 @@
 //! `spoke cni`: the plugins of this host become links to a copy of this program.
 //!
-//! At every moment each name is either what it was or ours, and what was replaced is kept under
-//! another name before it is replaced, so that a crash anywhere is mended by running the command
-//! again. What was replaced keeps its inode: it is put back exactly.
+//! At every moment each name is either what it was or Spoke's, and the former file is kept under
+//! another name before it is replaced, so that running the command again repairs a crash at any
+//! point. A replaced file keeps its inode: it is restored exactly.
 
 mod disk;
 
@@ -49,7 +49,7 @@ pub(super) fn run(
     }
 }
 
-/// What is remembered until the plugins are removed.
+/// The state that is kept until the plugins are removed.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
@@ -57,7 +57,7 @@ struct Manifest {
     version: String,
     /// Whether the directory was made for them.
     made_directory: bool,
-    /// Names under which something of somebody else is kept.
+    /// Names under which another program's file is kept.
     replaced: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ fn summary(directory: &Directory, manifest: &Manifest) -> String {
     text
 }
 
-/// The names that are somebody else's.
+/// The names that belong to other programs.
 fn foreign(
     directory: &Directory,
     known: Option<&Manifest>,
@@ -129,8 +129,8 @@ fn foreign(
     Ok(foreign)
 }
 
-/// Whether the program is ours: what it replaces is kept first, and is the program until then and
-/// again after it was given back.
+/// Whether the program is Spoke's: the file that it replaces is kept first, and is the program
+/// until then and again after it was restored.
 fn is_ours_now(directory: &Directory, manifest: &Manifest) -> Result<bool> {
     let replaces = manifest.replaced.iter().any(|kept| kept == PROGRAM);
     Ok(!replaces || directory.is_kept(PROGRAM)?)
@@ -168,7 +168,7 @@ fn uninstall(directory: &Directory) -> Result<Answer> {
     Ok(Answer { notes: notes.collect(), ..Answer::text(text) })
 }
 
-/// Whose a plugin is.
+/// The owner of a plugin.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct PluginState {
     pub(super) name: &'static str,

@@ -39,7 +39,7 @@ fn changed(address: IpAddr, notes: Vec<String>, output: Output) -> Result<Answer
     Ok(Answer { notes, ..Answer::text(names(output, &[address.to_string()])?) })
 }
 
-/// The book, and the files of the reference plugins that it knows nothing of.
+/// The store, and the files of the reference plugins that it knows nothing of.
 fn taken(engine: &Engine, networks: &[Network], host_context: &HostContext) -> Result<Taken> {
     let holders = engine.holders()?;
     let mut files = reference::files(host_context, networks);

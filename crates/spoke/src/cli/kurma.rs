@@ -24,7 +24,7 @@ use args::KurmaCommand;
 /// Where a host says how it resolves names.
 const RESOLVER: &str = "etc/resolv.conf";
 
-/// Where CNI runtimes look for their networks.
+/// The directory of CNI runtimes' networks.
 const CNI: &str = "etc/cni/net.d";
 
 /// A longer resolver file says nothing, in bytes.
@@ -190,7 +190,7 @@ fn named_by_cni(host_context: &HostContext) -> Vec<Locator> {
     texts.iter().filter_map(|text| text.parse().ok()).collect()
 }
 
-/// What is owed is asked for again; then images go that nobody could need.
+/// Pending calls are retried; then unused images are removed.
 fn gc(
     pods: &Pods<'_>,
     plugins: &NetworkingPod,

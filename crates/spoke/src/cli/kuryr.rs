@@ -15,7 +15,7 @@ use super::{Answer, HostContext, stock};
 const SOCKET: &[(&str, &str)] =
     &[("spoke-kuryr.socket", include_str!("../../../../packaging/systemd/spoke-kuryr.socket"))];
 
-/// Who is passed the socket, beside its own.
+/// The unit that gets the socket, beside its own.
 const SERVICE: &str = "spoke.service";
 
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,5 @@
-//! Ports that Docker maps by itself for containers on our networks (`-o ports=docker`). The book does
-//! not know them: Docker makes them on a bridge of its own, `docker_gwbridge`.
+//! Ports that Docker maps by itself for containers on our networks (`-o ports=docker`). The store
+//! does not know them: Docker makes them on a bridge of its own, `docker_gwbridge`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use model::{Alias, AliasId, ContainerId, OwnerName, PortMap, Publisher, Runtime}
 
 use super::HostContext;
 
-/// What Docker maps.
+/// The ports that Docker maps.
 #[derive(Debug, Default)]
 pub(super) struct Mapped {
     by_endpoint: BTreeMap<ContainerId, Target>,
@@ -59,7 +59,7 @@ impl Mapped {
         }
     }
 
-    /// What leads to an endpoint's container.
+    /// The ports that lead to an endpoint's container.
     pub(super) fn to(&self, endpoint: &ContainerId) -> Option<&Target> {
         self.by_endpoint.get(endpoint)
     }

@@ -14,7 +14,7 @@ use super::table::Table;
 use super::view::NetworkView;
 use super::{Answer, HostContext, claims, draft, exit_code, host};
 
-/// How often a subnet that somebody else took meanwhile is chosen anew.
+/// How often a subnet is chosen again that another process took meanwhile.
 const RACES: u32 = 100;
 
 pub(super) fn run(
@@ -103,7 +103,7 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
         let known = near(wanted, &engine)?;
         let network = draft::network(wanted, host_context, &known, &facts, spread(tries))?;
         if wanted.driver == Driver::Neutron {
-            // Whoever names what is not there learns it now, and not with the first container.
+            // The user learns now of a missing name, and not with the first container.
             engine.status(&network)?;
         }
         match engine.create_network(&network) {
@@ -133,14 +133,14 @@ fn near(wanted: &CreateArgs, engine: &Engine<'_>) -> Result<Vec<Network>> {
     engine.namesakes(&names, Some(&bridge))
 }
 
-/// How far from the first free subnet one is taken that was lost so often: many who look at the same
-/// time come apart.
+/// How far from the first free subnet the next one is chosen after so many lost races: concurrent
+/// processes choose different ones.
 fn spread(tries: u32) -> usize {
     const WIDEST: u32 = 7;
     std::process::id() as usize % (1 << tries.min(WIDEST))
 }
 
-/// What is to know of the Docker plugins that the network needs.
+/// Warnings about the Docker plugins that the network needs.
 fn warnings(network: &Network, host_context: &HostContext) -> Vec<String> {
     let mut names: Vec<_> = draft::plugins_of(network).into_iter().collect();
     names.sort();
@@ -184,7 +184,7 @@ fn rm(wanted: &RmArgs, output: Output, host_context: &HostContext) -> Result<Ans
                 removed.push(name.to_string());
                 let drained =
                     known.map_or(Ok(()), |known| cloud::drain(&engine, &known, host_context));
-                // What is left goes by itself.
+                // The daemon removes the rest.
                 answer.notes.extend(drained.err().map(|error| error.to_string()));
             }
             Err(error) if wanted.force && error.kind() == Kind::NotFound => {}

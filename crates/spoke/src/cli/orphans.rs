@@ -1,4 +1,4 @@
-//! `spoke gc` in a cloud: what this host has in Neutron and nobody on it knows any more.
+//! `spoke gc` in a cloud: resources of this host in Neutron that have no owner any more.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,8 @@ use super::args::GcArgs;
 use super::view::FindingView;
 use crate::serve::neutron::facts;
 
-/// What is found, and what was done about it. The daemon waits a minute between its two looks; here
-/// the second look follows at once, and what is younger than that is left to the daemon.
+/// The findings, and their remedies. The daemon waits a minute between its two checks; here the
+/// second one follows at once, and what is younger than that is left to the daemon.
 pub(super) fn collect(
     gc: &GcArgs,
     engine: &Engine,
@@ -41,7 +41,7 @@ pub(super) fn collect(
     Ok(views)
 }
 
-/// Networks that Docker has removed and Neutron did not let go then.
+/// Networks that Docker has removed and that Neutron refused to delete then.
 fn given_up(gc: &GcArgs, engine: &Engine, neutron: &Neutron) -> Result<Vec<FindingView>> {
     let view = |id: &AliasId, left: Option<&Error>| FindingView {
         kind: Thing::Network.name(),

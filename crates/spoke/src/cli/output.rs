@@ -22,7 +22,7 @@ pub(super) fn render(
     })
 }
 
-/// What was made, changed or removed: one name on each line.
+/// The names that were made, changed or removed: one on each line.
 pub(super) fn names(output: Output, names: &[String]) -> Result<String> {
     render(output, &names, || names.iter().map(|name| clean(name) + "\n").collect())
 }
@@ -87,8 +87,8 @@ pub(super) fn line(view: &impl Serialize) -> Result<String> {
     serde_json::to_string(view).map(|text| escaped(&text)).map_err(unwritable)
 }
 
-/// JSON leaves DEL and the control characters from U+0080 to U+009F as they are, of which some steer a
-/// terminal as an escape does. They stand in strings only.
+/// JSON does not escape DEL and the control characters from U+0080 to U+009F, some of which control
+/// a terminal as an escape does. They occur in strings only.
 fn escaped(json: &str) -> String {
     let steers = |c: char| c.is_control() && !c.is_ascii_control() || c == '\u{7f}';
     let mut text = String::with_capacity(json.len());

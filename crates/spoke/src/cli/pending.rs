@@ -7,7 +7,7 @@ use super::HostContext;
 use super::args::GcArgs;
 use super::view::FindingView;
 
-/// Settles what plugins are owed, or only shows it.
+/// Carries out pending cleanups, or only shows them.
 pub(super) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<FindingView>> {
     let foreign = (host_context.foreign)()?;
     if gc.dry_run {
@@ -31,7 +31,7 @@ pub(super) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<Fin
     Ok(done.chain(forgotten).chain(left).collect())
 }
 
-/// What is not owed any more although nobody was called: what its plugin has stays there.
+/// A cleanup that ended without a call: what its plugin holds stays there.
 fn written_off(debt: &PendingCleanup, left: &str) -> FindingView {
     let said = view(debt, true);
     let plugin = debt.driver.as_ref().map_or("a plugin", |driver| driver.as_str());
@@ -66,7 +66,7 @@ fn view(debt: &PendingCleanup, done: bool) -> FindingView {
     }
 }
 
-/// On whose behalf it is owed.
+/// The object of the cleanup.
 pub(crate) fn who(debt: &PendingCleanup) -> String {
     match &debt.who {
         CleanupSubject::Network(name) => format!("network {name}"),
@@ -77,7 +77,7 @@ pub(crate) fn who(debt: &PendingCleanup) -> String {
     }
 }
 
-/// The plugins that networks of ours need and that do not answer, with why.
+/// The plugins that networks of Spoke's need and that do not answer, with the reason.
 pub(super) fn silent(
     host_context: &HostContext,
     networks: &[model::Network],

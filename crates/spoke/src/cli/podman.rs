@@ -44,7 +44,7 @@ pub(super) enum PodmanCommand {
     },
 }
 
-// Where netavark looks.
+// The directory of netavark's plugins.
 #[derive(Debug, Args)]
 pub(super) struct PluginDirectory {
     /// The directory of netavark's plugins
@@ -94,7 +94,7 @@ fn install(directory: &Path, host_context: &HostContext) -> Result<Answer> {
     Ok(Answer { notes: notes(&place, host_context)?, ..Answer::text(text) })
 }
 
-/// What keeps Podman from finding the program all the same.
+/// Warnings about settings that keep Podman from finding the program.
 fn notes(place: &Place, host_context: &HostContext) -> Result<Vec<String>> {
     let conf = ContainersConf::read(&host_context.root)?;
     Ok(match conf.searches(place.directory()) {
@@ -183,7 +183,7 @@ fn table(parts: &[Part]) -> Table {
     table
 }
 
-/// Podman does not look in a directory that depends on where it runs.
+/// Podman ignores a directory that depends on its working directory.
 fn refuse_relative(directory: &Path) -> Result<()> {
     match directory.is_absolute() {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! `spoke ports`: every port of this host that leads to a container, whichever runtime made it.
+//! `spoke ports`: every port of this host that leads to a container, of every runtime.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::view::remote::serves;
 use super::view::{labels, of_one, reach};
 use super::{Answer, HostContext};
 
-/// A published port and who has it.
+/// A published port and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct PublishedView {
     host_port: u16,
@@ -30,9 +30,10 @@ struct PublishedView {
     container: String,
     runtime: String,
     network: String,
-    /// What the container's user says of it.
+    /// The user's labels of the container.
     labels: BTreeMap<String, String>,
-    /// Who maps: `nftables` and `iptables` are ours, `plugin` is the network's Docker plugin.
+    /// The publisher: `nftables` and `iptables` are Spoke's, `plugin` is the network's Docker
+    /// plugin.
     backend: &'static str,
 }
 
@@ -75,7 +76,7 @@ fn published(record: &Attachment, all: &[Attachment], mapped: &Mapped) -> Vec<Pu
     ours.chain(theirs.map(|map| view(map, record, (name, labels), By::Docker))).collect()
 }
 
-/// Who maps a port.
+/// The publisher of a port.
 enum By<'a> {
     Spoke(&'a Publish),
     Docker,
@@ -114,7 +115,7 @@ fn view(
     }
 }
 
-/// Where the port leads: the container's first address of the family that it is for.
+/// The destination of the port: the container's first address of the port's family.
 fn target(map: &PortMap, record: &Attachment) -> Option<String> {
     let fits = |address: &std::net::IpAddr| {
         map.host.is_none_or(|host| host.is_ipv4() == address.is_ipv4())

@@ -48,7 +48,7 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
 }
 
-/// Tells what each row's runtime calls its network.
+/// Says what each row's runtime calls its network.
 fn entitle(rows: &mut [AttachmentView], aliases: &[Alias]) {
     let mut titles = BTreeMap::new();
     for alias in aliases {

@@ -1,5 +1,5 @@
 //! The directories in which the reference plugin `host-local` keeps one file per address, and
-//! whether those who wrote the files still live.
+//! whether the containers in the files still exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use model::{Ipam, Network};
 
 use super::HostContext;
 
-/// Whether the container that a file names still lives.
+/// Whether the container that a file names still exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     /// Its namespace is there.
@@ -38,8 +38,8 @@ pub(super) fn files(host_context: &HostContext, networks: &[Network]) -> Vec<Hel
     files
 }
 
-/// Whether the container that `file` names still lives: what libcni remembers of it decides, and
-/// then on which boot the file was written.
+/// Whether the container that `file` names still exists: libcni's stored result decides, and then
+/// the boot in which the file was written.
 pub(super) fn life(file: &HeldFile, host_context: &HostContext) -> Life {
     if file.container.is_empty() {
         return Life::Gone("a crash left it without an owner");

@@ -1,4 +1,4 @@
-//! What a shell and its user need around the program itself.
+//! Files for a shell and its user: completions, manual pages.
 
 use std::path::Path;
 

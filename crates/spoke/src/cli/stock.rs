@@ -15,7 +15,7 @@ use super::time::{ago, rfc3339};
 use super::{Answer, HostContext, Output};
 use crate::serve::neutron::PASSED_OVER;
 
-/// What `spoke neutron` is asked.
+/// The commands of `spoke neutron`.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(super) enum NeutronCommand {
@@ -135,7 +135,7 @@ fn timestamp(at: SystemTime) -> Timestamp {
     Timestamp(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 
-/// What is wrong with the stock, and what mends it.
+/// The problems of the stock, and their remedies.
 pub(super) fn troubles(neutron: &Neutron, kinds: &[StockKind]) -> Vec<(String, String)> {
     let ready = ready(kinds);
     let mut found = Vec::new();
@@ -158,7 +158,7 @@ pub(super) fn troubles(neutron: &Neutron, kinds: &[StockKind]) -> Vec<(String, S
     found
 }
 
-/// What empties it.
+/// The command that empties it.
 pub(super) const DRAIN: &str = "spoke neutron stock drain";
 
 /// How many wait for a container.
@@ -173,8 +173,7 @@ pub(super) fn summary(neutron: &Neutron, kinds: &[StockKind]) -> Option<String> 
     is_shown.then(|| format!("{} of Neutron's ports are ready, {lent} are lent", ready(kinds)))
 }
 
-/// Ports of a stock that some earlier configuration kept, below the runtime directory: nobody knows
-/// any more in which cloud.
+/// Ports of an earlier configuration's stock, below the runtime directory: their cloud is unknown.
 pub(super) fn orphaned(runtime: &Path) -> usize {
     let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
     let kinds = entries(&runtime.join("neutron/stock/ready"));

@@ -1,4 +1,4 @@
-//! What the daemon tells of the same things that the commands show.
+//! The facts that both the daemon reports and the commands show.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(crate) fn clashes<'a>(
     Ok(doctor::clashes(&host_context, &networks, &(host_context.facts)()?).into_iter().collect())
 }
 
-/// What the book says now.
+/// The present state of the store.
 pub(crate) fn figures<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>) -> Result<Book> {
     let engine = engine()?;
     let networks = engine.networks()?;

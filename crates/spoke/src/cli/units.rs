@@ -1,5 +1,5 @@
-//! systemd's units, and the commands that install them: what is written says of itself that it is
-//! ours, so that only that is removed.
+//! systemd's units, and the commands that install them. Each written unit says that it is Spoke's,
+//! so that only those are removed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,17 +22,17 @@ const ADMINISTRATED: &str = "/etc/systemd/system";
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What belongs together, and the command that installs it.
+/// Units that belong together, and the command that installs them.
 pub(super) struct Set<'a> {
     /// `spoke …`, before `install` and `uninstall`.
     pub(super) command: &'static str,
     /// The units with their templates: a socket, and the service that comes with its first call too.
     pub(super) templates: &'static [(&'static str, &'static str)],
-    /// What is listened at.
+    /// The path to listen at.
     pub(super) socket: &'a Path,
     /// The service of another set that is passed the socket: systemd passes it only at its start.
     pub(super) passed_to: Option<&'static str>,
-    /// What to do where systemd does not run.
+    /// The advice where systemd does not run.
     pub(super) otherwise: String,
 }
 
@@ -44,7 +44,7 @@ struct Unit {
     text: String,
 }
 
-/// Whose the file is that has the unit's name.
+/// The owner of the file with the unit's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// There is none.
@@ -53,7 +53,7 @@ enum State {
     Ours,
     /// We wrote it, with another build or configuration.
     Older,
-    /// Somebody else wrote or changed it.
+    /// Another program or a person wrote or changed it.
     Foreign,
     /// A package brought it, and it is as we would write it.
     Packaged,
@@ -160,7 +160,7 @@ impl Set<'_> {
         Ok(Answer { notes, ..Answer::text(text) })
     }
 
-    /// What is installed, and what `answer` says of who listens at the socket.
+    /// The state of the installation, with `answer` about the program at the socket.
     pub(super) fn status(
         &self,
         directory: &Path,
@@ -171,7 +171,7 @@ impl Set<'_> {
         self.status_with(directory, host_context, output, (answer, Vec::new()))
     }
 
-    /// The same with more to tell, each by its name and whether it is as it should be.
+    /// The same with more lines, each with a name and whether it is as it should be.
     pub(super) fn status_with(
         &self,
         directory: &Path,
@@ -207,7 +207,7 @@ impl Set<'_> {
     }
 }
 
-/// More to tell: of what, whether it is as it should be, and how it is.
+/// More lines: the name, whether it is as it should be, and the state.
 pub(super) type More = Vec<(&'static str, bool, String)>;
 
 /// One thing that is needed.

@@ -8,12 +8,13 @@ use model::{Holder, Pool, Range, Reservation};
 
 use super::view::PoolView;
 
-/// Who has addresses, from the book and from the reference plugins' files; each in the order of these.
+/// The addresses in use, from the store and from the reference plugins' files; each in ascending
+/// order.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     pub(super) holders: Vec<Holder>,
     pub(super) reservations: Vec<Reservation>,
-    /// Only those that the book knows nothing of.
+    /// Only those that the store knows nothing of.
     pub(super) files: Vec<HeldFile>,
 }
 

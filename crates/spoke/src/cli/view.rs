@@ -1,4 +1,4 @@
-//! What JSON, YAML and templates show. These shapes are a promise to scripts: fields are added,
+//! The output of JSON, YAML and templates. These shapes are a promise to scripts: fields are added,
 //! never renamed, and absent values are null.
 
 mod lan;
@@ -38,11 +38,11 @@ pub(super) struct NetworkView {
     /// Whether addresses are asked for on the segment before they are used.
     pub(super) probe: bool,
     pub(super) mtu: Option<u32>,
-    /// What of Neutron it is.
+    /// Its part in Neutron.
     pub(super) neutron: Option<neutron::NeutronView>,
     /// Whether containers can be attached: `made`, or not.
     pub(super) state: &'static str,
-    /// What a third-party Docker plugin knows of it.
+    /// Its part in a third-party Docker plugin.
     pub(super) remote: Option<remote::RemoteView>,
     /// Whether others reach containers by routes though this host forwards because of Spoke.
     pub(super) direct: bool,
@@ -57,17 +57,18 @@ pub(super) struct NetworkView {
     pub(super) internal: bool,
     /// From where published ports are reached: `any`, `lan` or `local`.
     pub(super) publish: &'static str,
-    /// What runtimes call it.
+    /// The runtimes' names of it.
     pub(super) aliases: Vec<AliasView>,
-    /// What its user says of it.
+    /// Its user's labels.
     pub(super) labels: BTreeMap<String, String>,
     pub(super) sticky: bool,
     /// Or the name of the Docker IPAM plugin.
     pub(super) ipam: String,
     pub(super) subnets: Vec<SubnetView>,
-    /// Whose way out it is, of those containers whose way out Spoke chooses.
+    /// The containers whose default gateway is on it, among those whose default gateway Spoke
+    /// chooses.
     pub(super) default_gateway: Vec<remote::LedView>,
-    /// What else containers are called on it.
+    /// Other names of containers on it.
     pub(super) names: Vec<NamedView>,
     pub(super) attached: usize,
     pub(super) containers: Vec<String>,
@@ -82,7 +83,7 @@ pub(super) struct SubnetView {
     pub(super) last: String,
 }
 
-/// What a runtime calls a network.
+/// A runtime's name of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct AliasView {
     pub(super) runtime: String,
@@ -179,7 +180,7 @@ impl NetworkView {
     }
 }
 
-/// What else a container is called on a network.
+/// Other names of a container on a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct NamedView {
     pub(super) container: String,
@@ -248,18 +249,18 @@ pub(super) struct AttachmentView {
     pub(super) interface: String,
     pub(super) runtime: String,
     pub(super) network: String,
-    /// What the runtime calls the network, where it has a name of its own for it.
+    /// The runtime's name of the network, where it has one of its own.
     pub(super) title: Option<String>,
     pub(super) addresses: Vec<String>,
     pub(super) mac: Option<String>,
     pub(super) driver: Option<String>,
-    /// What it is called on the network besides.
+    /// Its other names on the network.
     pub(super) names: Vec<String>,
-    /// What its user says of it.
+    /// Its user's labels.
     pub(super) labels: BTreeMap<String, String>,
-    /// What its interface has besides `addresses`.
+    /// Link-local addresses of its interface, besides `addresses`.
     pub(super) link_local: Vec<String>,
-    /// Of which families the container's way out is this one, where Spoke chooses that.
+    /// Of which families the container's default route is this one, where Spoke chooses that.
     pub(super) default_gateway: Option<Vec<&'static str>>,
     /// Its port, where the network is Neutron's.
     pub(super) neutron: Option<neutron::NeutronPortView>,
@@ -270,7 +271,7 @@ pub(super) struct AttachmentView {
     /// `since`, to reckon with.
     #[serde(skip)]
     pub(super) at: Timestamp,
-    /// `container`, to look for.
+    /// `container`, as a key for searches.
     #[serde(skip)]
     pub(super) endpoint: ContainerId,
 }
@@ -439,14 +440,14 @@ pub(super) struct AddressView {
     pub(super) owner: Option<String>,
     pub(super) runtime: Option<String>,
     pub(super) since: Option<String>,
-    /// Where the holder is known from, if not from the book.
+    /// Where the holder is known from, if not from the store.
     pub(super) file: Option<String>,
     /// `since`, to reckon with.
     #[serde(skip)]
     pub(super) at: Option<Timestamp>,
 }
 
-/// What `ipam show` shows.
+/// The output of `ipam show`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct BookView {
     pub(super) pools: Vec<PoolView>,

@@ -1,4 +1,4 @@
-//! What only the daemon reads: `[docker]`, `[metrics]`, `[events]` and `[log]`.
+//! The sections that only the daemon reads: `[docker]`, `[metrics]`, `[events]` and `[log]`.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use model::{Error, Result};
 use serde::Deserialize;
 
-/// Docker tells of an endpoint later than it asks for it: no time at all would free the living.
+/// Docker reports an endpoint later than it asks for it: no time at all would free the living.
 const GRACE: RangeInclusive<u64> = 1..=86_400;
 
 /// How Docker Engines reach us, and we them.
@@ -19,23 +19,23 @@ pub(crate) struct DockerConfig {
     /// The plugin's socket; Docker finds it by this place, and calls the driver as the file is
     /// called.
     pub(crate) socket: PathBuf,
-    /// What Docker calls the driver, where that is not how the socket's file is called: a managed
-    /// plugin has a tag.
+    /// Docker's name of the driver, where it is not the name of the socket's file: a managed plugin
+    /// has a tag.
     pub(crate) driver: Option<String>,
     /// Whether networks belong to one host or to a swarm.
     pub(crate) scope: Scope,
-    /// Whether Docker tells the MAC address with each request for an IP address.
+    /// Whether Docker sends the MAC address with each request for an IP address.
     pub(crate) requires_mac_address: bool,
     /// The sockets of the Docker Engines that use the plugin.
     pub(crate) api: Vec<PathBuf>,
-    /// How long no engine must have known something before it is freed, in seconds; it is looked
-    /// for at least once in twice that time.
+    /// How long no engine has listed a thing before it is freed, in seconds; lists are compared at
+    /// least once in twice that time.
     pub(crate) grace_seconds: u64,
     /// Serve other hosts too.
     pub(crate) tcp: Option<TcpConfig>,
 }
 
-/// What a network of the driver is to Docker (libnetwork's capability `Scope`).
+/// The scope of the driver's networks for Docker (libnetwork's capability `Scope`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Scope {
@@ -56,7 +56,7 @@ pub(crate) struct TcpConfig {
     pub(crate) certificate: PathBuf,
     /// Its private key, PEM.
     pub(crate) key: PathBuf,
-    /// Who signs the certificates of those who may call, PEM.
+    /// The authority of client certificates, PEM.
     pub(crate) client_ca: PathBuf,
     /// A file to write by which a Docker Engine finds us.
     pub(crate) spec: Option<SpecConfig>,
@@ -69,7 +69,7 @@ pub(crate) struct SpecConfig {
     /// Where it is written, for example `/etc/docker/plugins/spoke.json`; Docker calls the driver as
     /// the file is called.
     pub(crate) path: PathBuf,
-    /// Who signs our certificate, for the engine to check.
+    /// The authority of the server's certificate, for the engine.
     pub(crate) ca: PathBuf,
     /// The certificate that the engine shows.
     pub(crate) certificate: PathBuf,
@@ -90,7 +90,7 @@ pub(crate) struct DhcpConfig {
     /// For how long a server is asked for a first address, in seconds.
     #[serde(alias = "patience_seconds")]
     pub(crate) timeout_seconds: u64,
-    /// Whether servers are asked to answer everybody on the link.
+    /// Whether servers are asked to broadcast their answers.
     pub(crate) broadcast: bool,
 }
 
@@ -143,25 +143,25 @@ pub(crate) struct EventsConfig {
     pub(crate) path: PathBuf,
 }
 
-/// What the daemon says on standard error.
+/// The daemon's messages on standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LogConfig {
-    /// What is said.
+    /// The least severe level that is written.
     pub(crate) level: Level,
     /// How.
     pub(crate) format: Format,
 }
 
-/// How much is said; each level says what those before it say too.
+/// The severity of a message; each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Level {
-    /// What did not work.
+    /// Failures.
     Error,
-    /// What somebody should look at.
+    /// Warnings for an operator.
     Warn,
-    /// What happens to networks and containers.
+    /// Changes of networks and containers.
     #[default]
     Info,
     /// Each call.
@@ -208,8 +208,7 @@ impl Default for EventsConfig {
 }
 
 impl DockerConfig {
-    /// What Docker calls the driver: unless told otherwise the name of the socket's file without
-    /// `.sock`.
+    /// Docker's name of the driver: by default the name of the socket's file without `.sock`.
     pub(crate) fn driver(&self) -> &str {
         let stem = || self.socket.file_stem().and_then(|stem| stem.to_str());
         self.driver.as_deref().or_else(stem).unwrap_or("spoke")
@@ -232,7 +231,7 @@ impl DockerConfig {
 }
 
 impl TcpConfig {
-    /// Refuses what cannot be served; `section` is where it stands.
+    /// Refuses what cannot be served; `section` is its place.
     pub(super) fn check(&self, section: &str) -> Result<()> {
         let of = |key: &str| format!("{section}.{key}");
         absolute(&of("certificate"), &self.certificate)?;
@@ -253,7 +252,7 @@ impl TcpConfig {
 }
 
 impl MetricsConfig {
-    /// Refuses to tell strangers by mistake what runs on this host.
+    /// Refuses to show by mistake to other hosts what runs on this one.
     pub(super) fn check(&self) -> Result<()> {
         match &self.listen {
             Listen::Unix(path) => absolute("metrics.listen", path),

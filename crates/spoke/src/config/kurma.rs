@@ -15,7 +15,7 @@ use super::daemon::absolute;
 /// Where Kurma has the files that keep network namespaces.
 const NETNS: &str = "/var/lib/kurma/netns";
 
-/// Nobody waits longer for a plugin, in seconds.
+/// The longest wait for a plugin, in seconds.
 const LONGEST: u64 = 3600;
 
 /// Networks whose plugins run out of images.
@@ -34,11 +34,11 @@ pub(crate) struct KurmaConfig {
     pub(crate) images: Option<PathBuf>,
     /// Hosts that images may be fetched from without TLS.
     pub(crate) insecure: Vec<String>,
-    /// Whose signatures images need.
+    /// The keys whose signatures images need.
     pub(crate) keys: Vec<KeysConfig>,
     /// Credentials for registries, a file as Docker and Podman have it.
     pub(crate) auth: Option<PathBuf>,
-    /// What runs plugin containers.
+    /// The engine of plugin containers.
     pub(crate) engine: EngineName,
     /// How long one call of a plugin may take, in seconds.
     pub(crate) call_seconds: u64,
@@ -56,7 +56,7 @@ pub(crate) struct KeysConfig {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// What runs plugin containers.
+/// The engine of plugin containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum EngineName {
@@ -111,7 +111,7 @@ impl KurmaConfig {
         self.images.clone().unwrap_or_else(|| store.state.join("images"))
     }
 
-    /// What may be fetched, and through whom: `proxies`.
+    /// The allowed sources of images, through `proxies`.
     pub(crate) fn policy(&self, proxies: Proxies) -> Policy {
         let rule =
             |keys: &KeysConfig| KeyRule { prefix: keys.prefix.clone(), files: keys.files.clone() };

@@ -22,9 +22,9 @@ pub(crate) struct KuryrConfig {
     pub(crate) enabled: bool,
     /// Its socket; Docker finds it by this place, and calls the driver as the file is called.
     pub(crate) socket: PathBuf,
-    /// What Docker calls the driver, where that is not how the socket's file is called.
+    /// Docker's name of the driver, where it is not the name of the socket's file.
     pub(crate) driver: Option<String>,
-    /// Serve TCP without protection, too (`kuryr_uri`): whoever connects is obeyed.
+    /// Serve TCP without protection, too (`kuryr_uri`): every client is obeyed.
     pub(crate) listen: Option<SocketAddr>,
     /// Whether `listen` may be an address that other hosts reach.
     pub(crate) expose: bool,
@@ -34,21 +34,21 @@ pub(crate) struct KuryrConfig {
     pub(crate) tcp: Option<TcpConfig>,
     /// Whether networks belong to one host or to a swarm.
     pub(crate) capability_scope: Option<Scope>,
-    /// Whether Docker tells the MAC address with each request for an IP address; so unless ports
-    /// are made ahead of need, whose addresses are settled.
+    /// Whether Docker sends the MAC address with each request for an IP address. By default it
+    /// does, unless ports are made ahead of need, whose addresses are fixed.
     pub(crate) requires_mac_address: Option<bool>,
     /// The address space of networks of this host.
     pub(crate) local_default_address_space: Option<String>,
     /// The address space of networks of a cluster.
     pub(crate) global_default_address_space: Option<String>,
-    /// What containers' interfaces are called, before a number; `eth` where nothing is said.
+    /// The prefix of containers' interface names, before a number; `eth` by default.
     pub(crate) veth_dst_prefix: Option<IfName>,
     /// Whether exposed ports are let in by a security group.
     pub(crate) process_external_connectivity: bool,
     /// Whether published ports are ports of this host, where a network does not say. It must have
     /// a route to the containers.
     pub(crate) publish_ports: bool,
-    /// What the names of subnet pools begin with.
+    /// The prefix of the names of subnet pools.
     pub(crate) subnetpool_name_prefix: Option<String>,
     /// The pool of networks without a subnet.
     pub(crate) default_subnetpool_v4: Option<String>,
@@ -84,14 +84,13 @@ impl Default for KuryrConfig {
 }
 
 impl KuryrConfig {
-    /// What Docker calls the driver.
+    /// Docker's name of the driver.
     pub(crate) fn driver(&self) -> &str {
         let stem = || self.socket.file_stem().and_then(|stem| stem.to_str());
         self.driver.as_deref().or_else(stem).unwrap_or("kuryr")
     }
 
-    /// For whom networks are made: what the environment says counts, then what is said here, then
-    /// what kuryr.conf says.
+    /// The scope of networks: from the environment, else from here, else from kuryr.conf.
     ///
     /// # Errors
     /// A word that is none of the two.
@@ -127,12 +126,12 @@ impl KuryrConfig {
         ])
     }
 
-    /// What containers' interfaces are called, before a number.
+    /// The prefix of containers' interface names, before a number.
     pub(crate) fn prefix(&self, said: &Plugin) -> Option<IfName> {
         self.veth_dst_prefix.clone().or_else(|| said.prefix.clone())
     }
 
-    /// What is made of Docker's requests, over what `kuryr.conf` says of it.
+    /// The treatment of Docker's requests: these settings, else those of `kuryr.conf`.
     pub(super) fn over(&self, said: Kuryr) -> Kuryr {
         let [v4, v6] = said.default_pools;
         Kuryr {
@@ -206,7 +205,7 @@ mod tests {
         let scope = |said: Option<&str>| config.scope(&usual, &|_| said.map(str::to_owned));
         assert_eq!(scope(None).unwrap(), Scope::Global);
         assert_eq!(scope(Some("local")).unwrap(), Scope::Local);
-        assert!(scope(Some("world")).is_err());
+        assert_eq!(scope(Some("world")).unwrap_err().kind(), model::Kind::Invalid);
         let said = Plugin { is_global: true, ..Plugin::default() };
         let unsaid = KuryrConfig::default();
         assert_eq!(unsaid.scope(&said, &|_| None).unwrap(), Scope::Global, "kuryr.conf says it");

@@ -1,5 +1,5 @@
-//! `[neutron]`: which cloud it is, who we are there, and how ports are connected on this host. What
-//! keystoneauth has a name for has that name here.
+//! `[neutron]`: which cloud it is, the account there, and how ports are connected on this host.
+//! What keystoneauth has a name for has that name here.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::KuryrConfig;
 use super::daemon::{Scope, absolute};
 
-/// What this host is called, unless told otherwise (proc_sys_kernel(5)).
+/// The default name of this host (proc_sys_kernel(5)).
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
 /// More at once would be held against us.
@@ -57,15 +57,15 @@ pub(crate) struct NeutronConfig {
 /// All that is known of the cloud.
 #[derive(Debug)]
 pub(crate) struct CloudSettings {
-    /// From wherever it is said.
+    /// The settings, from any source.
     pub(crate) settings: Settings,
     /// How Docker reaches the plugin, as `kuryr.conf` says.
     pub(crate) plugin: Plugin,
-    /// What of `kuryr.conf` was passed over, and why: a sentence each.
+    /// What of `kuryr.conf` was skipped, and why: a sentence each.
     pub(crate) notes: Vec<String>,
 }
 
-/// Who we are, in keystoneauth's words.
+/// The account, with keystoneauth's names.
 #[derive(Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Account {
@@ -145,17 +145,17 @@ impl std::fmt::Debug for Account {
 }
 
 impl NeutronConfig {
-    /// All that is known of the cloud, from wherever it is said; `variable` gives the environment's.
+    /// All settings of the cloud, from any source; `variable` gives the environment's.
     ///
     /// # Errors
-    /// A file that cannot be read, or what cannot be.
+    /// A file that cannot be read, or an impossible setting.
     pub(crate) fn settings(
         &self,
         kuryr: &KuryrConfig,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<CloudSettings> {
         let instead = self.account.said();
-        // Who names the cloud here does not mean another one that happens to be in the environment.
+        // A cloud that is named here excludes another one in the environment.
         let is_named = ["auth_url", "endpoint_override"]
             .iter()
             .any(|key| instead.iter().any(|(k, _)| k == key));
@@ -210,7 +210,7 @@ impl NeutronConfig {
         })
     }
 
-    /// Refuses what cannot be, without a look at any other file.
+    /// Refuses impossible settings, without reading another file.
     pub(super) fn check(&self) -> Result<()> {
         for (key, path) in [
             ("neutron.clouds_file", &self.clouds_file),
@@ -230,7 +230,7 @@ impl NeutronConfig {
 }
 
 impl Account {
-    /// What is said, by keystoneauth's names.
+    /// The given options, by keystoneauth's names.
     fn said(&self) -> Vec<(&'static str, String)> {
         let texts = [
             ("auth_type", &self.auth_type),

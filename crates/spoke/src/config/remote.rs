@@ -14,10 +14,10 @@ use super::daemon::absolute;
 /// A plugin that is slower than an hour is dead; one that has no time at all cannot answer.
 const TIMEOUT: RangeInclusive<u64> = 1..=3600;
 
-/// More hosts than this are told by something better than a file.
+/// For more hosts than this a file is not the right means.
 const MOST_HOSTS: usize = 4096;
 
-/// Where plugins are found, how long they may take, and what they are told of other hosts.
+/// Where plugins are found, how long they may take, and which other hosts are announced to them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RemoteConfig {
@@ -26,12 +26,13 @@ pub(crate) struct RemoteConfig {
     /// Where files say how to reach plugins, in order: `NAME.spec` or `NAME.json`, or the same in a
     /// directory `NAME`.
     pub(crate) descriptions: Vec<PathBuf>,
-    /// Where plugins are told that network namespaces are: links to these.
+    /// The directory in which plugins find network namespaces: links to these.
     pub(crate) sandboxes: PathBuf,
     /// How long a plugin has for an answer, in seconds.
     #[serde(alias = "patience_seconds")]
     pub(crate) timeout_seconds: u64,
-    /// The hosts that drivers whose networks span hosts are told of (libnetwork's `DiscoverNew`).
+    /// The hosts that are announced to drivers whose networks span hosts (libnetwork's
+    /// `DiscoverNew`).
     pub(crate) hosts: BTreeSet<IpAddr>,
     /// Which of them this one is.
     pub(crate) own: Option<IpAddr>,

@@ -11,8 +11,8 @@ use super::link_driver::LinkDriver;
 use super::{Opened, rest};
 use crate::config::{CloudSettings, Config};
 
-/// Neutron, opened when the first attachment on it comes: whoever never meets one does not even
-/// read who we are there.
+/// Neutron, opened when the first attachment on it comes: a process without one does not even read
+/// the credentials.
 pub(crate) struct Cloud {
     config: Arc<Config>,
     opened: Opened,
@@ -24,7 +24,7 @@ pub(super) fn open(config: &Config) -> Result<Neutron> {
             "no cloud is configured: add [neutron] to the configuration of this host",
         )
     })?;
-    // The daemon tells the notes, once.
+    // The daemon reports the notes, once.
     let CloudSettings { settings, .. } =
         said.settings(&config.kuryr, &|name| std::env::var(name).ok())?;
     Neutron::connect(settings, config.store.runtime.join("neutron"))
@@ -43,7 +43,7 @@ impl Cloud {
     fn detach_all(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         let parted = self.part(linux, attachment, |attachment| linux.detach(attachment));
         if self.config.neutron.is_none() && !is_bound(attachment) {
-            // Nobody could be asked for a port.
+            // Without Neutron there is no port.
             return parted;
         }
         let found = match is_bound(attachment) {
@@ -109,7 +109,8 @@ impl LinkDriver for Cloud {
         self.part(linux, attachment, |attachment| linux.withdraw(attachment))
     }
 
-    /// All of it is tried, whatever the first says: nothing of this host waits for the cloud for long.
+    /// All of it is tried, whatever the first result: no work on this host waits for the cloud for
+    /// long.
     fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         match self.neutron() {
             Ok(neutron) => neutron.promptly(|| self.detach_all(linux, attachment)),
@@ -155,7 +156,7 @@ impl LinkDriver for Cloud {
     }
 }
 
-/// What of the attachment the kernel knows.
+/// The kernel's part of the attachment.
 fn on_host(attachment: &Attachment) -> Result<Attachment> {
     Ok(neutron::port::kernel(attachment)?.unwrap_or_else(|| rest(attachment)))
 }

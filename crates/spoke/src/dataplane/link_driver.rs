@@ -1,4 +1,4 @@
-//! Who makes the links of a network: one implementation for each maker.
+//! The makers of networks' links: one implementation for each.
 
 use engine::port::{Driver, Offer, Presence};
 use linux::Linux;
@@ -49,7 +49,7 @@ pub(super) trait LinkDriver {
 
     fn status(&self, linux: &Linux, network: &Network) -> Result<()>;
 
-    /// Only a maker that has to know of networks is told of them.
+    /// Called for makers that need to know the network.
     fn create(&self, _network: &Network) -> Result<()> {
         Ok(())
     }

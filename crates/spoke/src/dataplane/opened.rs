@@ -1,4 +1,4 @@
-//! What all threads of a process share, opened when it is first needed.
+//! Clients that all threads of a process share, opened on first use.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::config::Config;
 /// Neutron, and the third-party Docker plugins.
 #[derive(Clone)]
 pub(crate) struct Opened {
-    /// How long the process lives.
+    /// The lifetime of the process.
     pub(crate) life: Life,
     neutron: Arc<OnceLock<Arc<Neutron>>>,
     foreign: Arc<OnceLock<Arc<Foreign>>>,
@@ -32,12 +32,12 @@ impl Opened {
         Self { life, neutron: Arc::default(), foreign: Arc::default(), turn: Arc::default() }
     }
 
-    /// The same Neutron for everybody.
+    /// The shared client of Neutron.
     pub(crate) fn neutron(&self, config: &Config) -> Result<Arc<Neutron>> {
         self.once(&self.neutron, || cloud::open(config))
     }
 
-    /// The same plugins for everybody: what one learns of a dead one, all know.
+    /// The shared client of plugins: all threads know what one found out about a dead plugin.
     pub(crate) fn foreign(&self, config: &Config) -> Result<Arc<Foreign>> {
         self.once(&self.foreign, || remote::open(config, self.life))
     }

@@ -16,9 +16,9 @@ use super::{Opened, rest};
 use crate::config::Config;
 use crate::host;
 
-/// Below the state directory: what plugins are owed must outlive a reboot.
+/// Below the state directory: pending cleanups must outlive a reboot.
 const LEDGER: &str = "remote";
-/// Below the runtime directory: what processes tell each other about plugins.
+/// Below the runtime directory: notes of processes for each other about plugins.
 const NOTES: &str = "remote";
 
 /// The plugins of this host, for one thread.
@@ -27,13 +27,13 @@ pub(crate) struct Plugins {
     opened: Opened,
 }
 
-/// third-party Docker plugins, and who carries calls to them.
+/// Third-party Docker plugins, and who carries calls to them.
 pub(crate) struct Foreign {
     pub(crate) remote: Remote,
     pub(crate) calls: Arc<dyn Calls>,
 }
 
-/// As the host is configured. Calls nobody.
+/// The client for this host's configuration. Makes no call.
 pub(crate) fn open(config: &Config, life: Life) -> Result<Foreign> {
     let said = &config.remote;
     let places = Places { sockets: said.sockets.clone(), descriptions: said.descriptions.clone() };
@@ -61,19 +61,19 @@ impl Plugins {
         Self { config, opened }
     }
 
-    /// The same for everybody in this process.
+    /// The shared client of this process.
     pub(crate) fn foreign(&self) -> Result<Arc<Foreign>> {
         self.opened.foreign(&self.config)
     }
 
-    /// Where nobody was called there is nothing to give back, and so nothing fails.
+    /// Without an earlier call there is nothing to release, and so nothing fails.
     pub(super) fn pause(&self) {
         if let Ok(foreign) = self.foreign() {
             foreign.calls.pause();
         }
     }
 
-    /// Nobody chooses among several: the plugin's own way out is the sandbox's.
+    /// Without a choice among several the plugin's own default route is the sandbox's.
     fn set_gateway_by_itself(
         remote: &Remote,
         attachment: &Attachment,
@@ -101,7 +101,7 @@ impl Plugins {
         left.and(undone)
     }
 
-    /// What of the attachment the kernel knows.
+    /// The kernel's part of the attachment.
     fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
         let made = self.foreign()?.remote.made(attachment)?;
         Ok(within(made.unwrap_or_else(|| rest(attachment))))
@@ -113,8 +113,8 @@ impl LinkDriver for Plugins {
         self.foreign()?.remote.offer(attachment)
     }
 
-    /// The plugin first, then the kernel. Whoever decides by itself what leads the sandbox out says so
-    /// before, or afterwards ([`LinkDriver::set_gateway`]).
+    /// The plugin first, then the kernel. A runtime that decides on the sandbox's default gateway
+    /// says so before, or afterwards ([`LinkDriver::set_gateway`]).
     fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         if is_ports(attachment) {
             return self.publish(linux, attachment);
@@ -124,12 +124,13 @@ impl LinkDriver for Plugins {
         let ways = ways_out(&joined.kernel);
         let mut made = linux.attach(&within(joined.kernel))?;
         if sets_gateway_by_itself(attachment) {
-            // It is told the ways out, and says with the published ports that one of them is taken.
+            // The runtime gets the default routes, and says with the published ports that it uses
+            // one of them.
             made.routes.retain(|route| !route.is_default());
             made.routes.extend(ways);
             look(remote, attachment);
         } else if let Some(gateway_role) = &attachment.gateway_role {
-            // Whoever chooses what leads the sandbox out must know that this one could.
+            // The part that chooses the default gateway must know that this one is a candidate.
             let ways = remote.with_gateway(attachment, &joined.gateways)?.into_iter();
             let ways =
                 ways.flat_map(|gateway_route| gateway_route.routes).filter(Route::is_default);
@@ -145,7 +146,7 @@ impl LinkDriver for Plugins {
         Ok(Attached { keeps_in: joined.keeps_in, prefix: joined.prefix, ..made })
     }
 
-    /// The kernel first: what published ports lead to must be the way out already.
+    /// The kernel first: the default gateway must exist before published ports lead to it.
     fn set_gateway(
         &self,
         linux: &Linux,
@@ -170,7 +171,7 @@ impl LinkDriver for Plugins {
         self.part(attachment, |made| linux.withdraw(made))
     }
 
-    /// All of it is tried, whatever the first says: nothing of this host waits for a plugin.
+    /// All of it is tried, whatever the first result: no work on this host waits for a plugin.
     fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
         if is_ports(attachment) {
             return self.unpublish(linux, attachment);
@@ -239,8 +240,8 @@ impl LinkDriver for Plugins {
     }
 }
 
-/// Ports that are published for a link which is there already: the plugin's to publish where it named a
-/// gateway, as in libnetwork, and the kernel's otherwise.
+/// Ports that are published for a link which exists already: the plugin's to publish where it named
+/// a gateway, as in libnetwork, and the kernel's otherwise.
 impl Plugins {
     fn publish(&self, linux: &Linux, ports: &Attachment) -> Result<Attached> {
         let remote = &self.foreign()?.remote;
@@ -267,14 +268,14 @@ impl Plugins {
         }
     }
 
-    /// Whoever publishes them, and whether it still knows: all of it is tried.
+    /// For either publisher, and whether it still knows them: all of it is tried.
     fn unpublish(&self, linux: &Linux, ports: &Attachment) -> Result<()> {
         let revoked = self.foreign().and_then(|foreign| foreign.remote.revoke(&link_of(ports)));
         linux.detach(&rest(ports)).and(revoked)
     }
 }
 
-/// libnetwork asks for it after each Join. Nothing depends on what it says.
+/// libnetwork asks for it after each Join. The answer has no effect.
 fn look(remote: &Remote, attachment: &Attachment) {
     let _ = remote.info(attachment);
 }
@@ -282,7 +283,7 @@ fn look(remote: &Remote, attachment: &Attachment) {
 /// The kernel's part, among the other interfaces of its container: default routes as far away as its
 /// runtime ranks the interface, and none that another interface has.
 fn within(mut made: Attachment) -> Attachment {
-    // Whether the network is internal is its plugin's to see to.
+    // The plugin keeps an internal network internal.
     made.wiring.firewall = None;
     if sets_gateway_by_itself(&made) {
         made.routes.retain(|route| !route.is_default());
@@ -305,8 +306,8 @@ fn within(mut made: Attachment) -> Attachment {
     made
 }
 
-/// Whether its runtime chooses which of a sandbox's networks leads it out, sets the default routes
-/// and names the ports: Docker's controller.
+/// Whether its runtime chooses the sandbox's default gateway, sets the default routes and names the
+/// ports: Docker's controller.
 fn sets_gateway_by_itself(attachment: &Attachment) -> bool {
     attachment.runtime == Runtime::Docker && attachment.gateway_role.is_none()
 }

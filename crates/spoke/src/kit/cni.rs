@@ -28,13 +28,13 @@ use super::script::Script;
 /// The cases, in their order.
 pub(super) const CASES: [&str; 1] = [include_str!("cases/cni.kit")];
 
-/// Whoever takes longer hangs.
+/// A plugin that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Where main plugins find those of others that they delegate to, besides beside them.
 const ELSEWHERE: &str = "/opt/cni/bin:/usr/lib/cni";
 
-/// What is to be tested, and how.
+/// The plugin to test, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct CniTestSpec {
     /// The program.
@@ -90,7 +90,7 @@ impl<'w> Plugin<'w> {
         Ok(plugin)
     }
 
-    /// What macvlan and its like hang on.
+    /// The parent device of macvlan and similar links.
     fn parent(&self) -> Result<()> {
         let (name, peer): (IfName, IfName) = ("kitm0".parse()?, "kitm1".parse()?);
         let peer = Peer { name: &peer, index: None, mac: None, netns: None };
@@ -143,12 +143,13 @@ impl<'w> Plugin<'w> {
         program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let host = Netns::open(&self.host).map_err(std::io::Error::other)?;
         let mut child = host.enter(|| program.spawn()).map_err(std::io::Error::other)??;
-        // One that does not read what it is told may still answer.
+        // A plugin that does not read its input may still answer.
         let _ = child.stdin.take().map(|mut to| to.write_all(body.as_bytes()));
         let pid = rustix::process::Pid::from_child(&child);
         let (done, ended) = mpsc::channel();
         thread::spawn(move || done.send(child.wait_with_output()));
         ended.recv_timeout(TIMEOUT).unwrap_or_else(|_| {
+            // It may have ended already.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
             Err(std::io::ErrorKind::TimedOut.into())
         })
@@ -199,7 +200,7 @@ impl<'w> Plugin<'w> {
         Ok(())
     }
 
-    /// What there is on the host that a plugin may have made.
+    /// The things on the host that a plugin may have made.
     fn traces(&self) -> Vec<String> {
         const RULES: [(&str, &[&str]); 3] =
             [("nft", &["-s", "list", "ruleset"]), ("iptables-save", &[]), ("ip6tables-save", &[])];
@@ -225,13 +226,15 @@ impl<'w> Plugin<'w> {
 
 impl Drop for Plugin<'_> {
     fn drop(&mut self) {
+        // The test is over; what stays is reported by the next one.
         let _ = Netns::unmake(&self.host);
         sandbox::leave_place();
+        // The test is over; a later one has its own directory.
         let _ = fs::remove_dir_all(&self.data);
     }
 }
 
-/// What the host's end of the kit's own links is called.
+/// The name of the host's end of the kit's own links.
 fn base_name(id: &str) -> String {
     format!("kit{}", id.get(..10).unwrap_or_default())
 }
@@ -240,7 +243,7 @@ fn is_base(name: &str) -> bool {
     name.starts_with("kit") && name.len() == base_name("0123456789").len()
 }
 
-/// The files of an address plugin, but those that tell it who was last.
+/// The files of an address plugin, without those that hold the last address.
 fn files(directory: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -22,7 +22,7 @@ use super::{report, sandbox};
 /// How long a plugin may be silent. Engines wait for ever.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What an IPAM driver says where it has no address left: engines show the text to users.
+/// The text of an IPAM driver that has no address left: engines show it to users.
 const EXHAUSTED: [&str; 6] =
     ["no available", "exhausted", "no free", "no more", "no address", "no unused"];
 
@@ -30,7 +30,7 @@ const EXHAUSTED: [&str; 6] =
 pub(super) const CASES: [&str; 2] =
     [include_str!("cases/plugin.kit"), include_str!("cases/ipam.kit")];
 
-/// What is to be tested, and how.
+/// The plugin to test, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct PluginTestSpec {
     /// Where the plugin is.
@@ -43,9 +43,9 @@ pub(crate) struct PluginTestSpec {
     pub(crate) options: Vec<(String, String)>,
     /// `--ipam-opt` of the networks.
     pub(crate) ipam_options: Vec<(String, String)>,
-    /// What restarts the plugin.
+    /// The command that restarts the plugin.
     pub(crate) restart: Option<String>,
-    /// Whether interfaces are looked for and moved.
+    /// Whether interfaces are checked and moved.
     pub(crate) sandboxes: bool,
     /// Whether networks get their addresses from the plugin's own IPAM driver, if it is one.
     pub(crate) own_ipam: bool,
@@ -61,7 +61,7 @@ struct Plugin<'w> {
 /// Tests a plugin.
 ///
 /// # Errors
-/// Where nobody answers there at all.
+/// Where the plugin does not answer at all.
 pub(crate) fn test_plugin(spec: &PluginTestSpec) -> Result<Report> {
     let plugin = Plugin { spec, next: AtomicU32::new(0), host: AtomicU32::new(0) };
     let facts = plugin.facts()?;
@@ -78,7 +78,7 @@ pub(crate) fn test_plugin(spec: &PluginTestSpec) -> Result<Report> {
 }
 
 impl Plugin<'_> {
-    /// What the plugin says that it is, as variables.
+    /// The plugin's profile, as variables.
     fn facts(&self) -> Result<Vars> {
         let nobody = Vars::new();
         let manifest = self.call("Plugin.Activate", "", &nobody);

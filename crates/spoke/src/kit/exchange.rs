@@ -1,4 +1,4 @@
-//! One question and its answer, as it is judged and shown.
+//! One request and its answer, as it is checked and shown.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Longer texts are cut where they are shown.
 const SHOWN: usize = 2000;
 
-/// What was said, and what came back.
+/// A request, and its answer.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Exchange {
     /// The method, or CNI's command.
@@ -27,7 +27,7 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// What the answer has at `path`, `Key/Key`, as text; empty where it has nothing or `null`.
+    /// The answer's value at `path`, `Key/Key`, as text; empty where it is missing or `null`.
     pub(super) fn text(&self, path: &str) -> String {
         match find(&self.value, path) {
             None | Some(Value::Null) => String::new(),
@@ -36,7 +36,7 @@ impl Exchange {
         }
     }
 
-    /// With texts that are not longer than somebody reads.
+    /// The exchange with texts of readable length.
     pub(super) fn shown(&self) -> Self {
         let cut = |text: &str| match text.char_indices().nth(SHOWN) {
             Some((at, _)) => format!("{}... ({} bytes)", &text[..at], text.len()),

@@ -1,4 +1,4 @@
-//! Raw HTTP, as the kit needs it: also requests that nobody should send.
+//! Raw HTTP for the kit: also invalid requests.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use web::{Body, Framing};
 const LONGEST_HEAD: u64 = 64 << 10;
 const LONGEST_BODY: u64 = 4 << 20;
 
-/// A connection to a plugin, which both ends have until `patience` is over.
+/// A connection to a plugin, with `timeout` for both ends.
 pub(super) fn connect(plugin: &Address, timeout: Duration) -> io::Result<Connection> {
     let stream = ::docker::remote::client::open(plugin, Instant::now() + timeout)?;
     Ok(Connection(BufReader::new(Box::new(stream))))
@@ -59,7 +59,7 @@ impl Message {
 pub(super) struct Connection(BufReader<Box<dyn Duplex>>);
 
 impl Connection {
-    /// What an engine has opened.
+    /// A connection that an engine has opened.
     pub(super) fn accepted(stream: UnixStream) -> Self {
         Self(BufReader::new(Box::new(stream)))
     }
@@ -70,7 +70,7 @@ impl Connection {
         self.0.get_mut().flush()
     }
 
-    /// Writes a request or an answer of `first` and `headers`, whose length is told.
+    /// Writes a request or an answer of `first` and `headers`, with its length.
     pub(super) fn send(&mut self, first: &str, headers: &str, body: &[u8]) -> io::Result<()> {
         let head = format!("{first}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
         self.write(&[head.as_bytes(), body].concat())
@@ -83,7 +83,7 @@ impl Connection {
         self.send(&first, &format!("{common}{headers}"), body)
     }
 
-    /// What comes next. Without a length a body ends with the connection where it `answers`, and
+    /// The next message. Without a length a body ends with the connection where it `answers`, and
     /// is empty where it does not.
     pub(super) fn receive(&mut self, answers: bool) -> io::Result<Message> {
         let mut message = self.head()?;

@@ -19,10 +19,10 @@ use signal_hook::iterator::Signals;
 
 use super::http::{Connection, Message, connect};
 
-/// Engines wait for a plugin without end; nobody waits longer than this.
+/// Engines wait for a plugin without end; the recorder waits no longer than this.
 const TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// What is said between two hosts is nobody else's: hop-by-hop, or written anew.
+/// Headers between two hosts only: hop-by-hop, or written again.
 const OURS: [&str; 4] = ["Content-Length", "Connection", "Transfer-Encoding", "Accept-Encoding"];
 
 /// One call.
@@ -110,7 +110,7 @@ impl Recorder {
         plugin.receive(true)
     }
 
-    /// A trace that nobody can read any more must not stop the engine.
+    /// A failure to write the trace must not stop the engine.
     fn write(&self, tap: &Tap) {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(line) = serde_json::to_string(tap) {
@@ -166,6 +166,7 @@ struct Bound(PathBuf);
 
 impl Drop for Bound {
     fn drop(&mut self) {
+        // The recording is over.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -15,10 +15,10 @@ use super::record::{Tap, bytes, listen, value};
 /// How long a plugin may be silent.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A larger trace is none that somebody recorded to look at.
+/// A larger file is no trace.
 const LARGEST: u64 = 256 << 20;
 
-/// What a plugin answers differently now.
+/// A different answer of a plugin.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Difference {
     /// The line of the trace.
@@ -82,8 +82,8 @@ fn say(engine: &mut Connection, answer: Option<(u16, Vec<u8>)>) -> std::io::Resu
     }
 }
 
-/// Sends the recorded engine's calls to a live plugin, one after the other, and tells what it
-/// answers differently. Ids of pools, and addresses, are those that the live plugin gives.
+/// Sends the recorded engine's calls to a live plugin, one after the other, and returns the
+/// different answers. Ids of pools, and addresses, are those that the live plugin allocates.
 ///
 /// # Errors
 /// Where the trace cannot be read, or the plugin does not answer.
@@ -121,7 +121,7 @@ fn is_error(code: u16, answer: &Value) -> bool {
     code != 200 || said("Err") || said("Error")
 }
 
-/// What is called differently now, so that later calls name it as it is called.
+/// Ids that differ now, so that later calls use the new ones.
 fn learn(renamed: &mut Vec<(String, String)>, old: &Value, new: &Value) {
     let pair = |key: &str| {
         let text = |value: &Value| value.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -129,7 +129,7 @@ fn learn(renamed: &mut Vec<(String, String)>, old: &Value, new: &Value) {
     };
     renamed.extend(pair("PoolID"));
     if let Some((old, new)) = pair("Address") {
-        // It is given back without its mask.
+        // It is released without its mask.
         let bare = |text: &str| text.split('/').next().unwrap_or_default().to_owned();
         renamed.push((bare(&old), bare(&new)));
         renamed.push((old, new));

@@ -9,7 +9,7 @@ use super::run::{Run, Stop};
 use super::script::{Case, Script};
 use super::{cni, docker};
 
-/// What a case found.
+/// The result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
@@ -32,7 +32,7 @@ pub(crate) struct Row {
     pub(crate) reasons: Vec<String>,
     /// The sentence that it checks.
     pub(crate) says: String,
-    /// What shows it: the last exchange before the verdict.
+    /// The evidence: the last exchange before the verdict.
     pub(crate) exchange: Option<Exchange>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Figure {
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
-    /// What was tested.
+    /// The subject of the test.
     pub(crate) subject: String,
     pub(crate) cases: Vec<Row>,
     /// By method.
@@ -61,7 +61,7 @@ impl Report {
         Self { subject, cases: Vec::new(), figures: BTreeMap::new(), times: BTreeMap::new() }
     }
 
-    /// Runs `case` and adds what became of it.
+    /// Runs `case` and adds its result.
     pub(super) fn add(&mut self, case: &Case<'_>, mut run: Run<'_>) {
         let lacks = |need: &&&str| run.vars.get(**need).is_none_or(String::is_empty);
         if let Some(need) = case.needs.iter().find(lacks) {
@@ -181,7 +181,7 @@ fn cause(why: &str) -> Vec<&str> {
     words
 }
 
-/// Whether a case is among those that somebody wants.
+/// Whether a case is selected.
 pub(super) fn is_wanted(only: &[String], name: &str) -> bool {
     only.is_empty() || only.iter().any(|part| name.contains(part.as_str()))
 }

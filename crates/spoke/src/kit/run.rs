@@ -1,4 +1,4 @@
-//! One case on its way: its variables, what was said, and what must be undone.
+//! A running case: its variables, its exchanges, and what must be undone.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -7,7 +7,7 @@ use super::exchange::Exchange;
 use super::script::Script;
 use super::words;
 
-/// Why a case does not go on.
+/// Why a case does not continue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// The plugin violates what the case checks.
@@ -16,7 +16,7 @@ pub(super) enum Stop {
     Skip(String),
 }
 
-/// What became of a statement.
+/// The result of a statement.
 pub(super) type Step = Result<(), Stop>;
 
 /// A failure, in words.
@@ -27,7 +27,7 @@ pub(super) fn fail<T>(what: impl Into<String>) -> Result<T, Stop> {
 /// Variables of a case.
 pub(super) type Vars = BTreeMap<String, String>;
 
-/// What is tested: a plugin of Docker's, or one of CNI's.
+/// The subject of a test: a plugin of Docker's, or one of CNI's.
 pub(super) trait Subject: Sync {
     /// Asks it.
     fn call(&self, method: &str, body: &str, vars: &Vars) -> Exchange;
@@ -53,7 +53,7 @@ pub(super) struct Run<'a> {
     pub(super) exchanges: Vec<Exchange>,
     pub(super) warnings: Vec<String>,
     pub(super) undo: Vec<Undo>,
-    /// What failed is in lines that cases share.
+    /// The failed statement is in shared lines.
     pub(super) is_shared: bool,
     /// Macros may call macros, but not themselves.
     depth: u8,
@@ -140,14 +140,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Asks the plugin; the answer is what the next words judge.
+    /// Calls the plugin; the next statements check the answer.
     pub(super) fn call(&mut self, method: &str, body: &str) -> &Exchange {
         let exchange = self.subject.call(method, body, &self.vars);
         self.exchanges.push(exchange);
         self.last()
     }
 
-    /// What came last.
+    /// The last exchange.
     pub(super) fn last(&self) -> &Exchange {
         static NOTHING: std::sync::LazyLock<Exchange> = std::sync::LazyLock::new(Exchange::default);
         self.exchanges.last().unwrap_or(&NOTHING)
@@ -184,7 +184,7 @@ impl<'a> Run<'a> {
             self.undo.extend(undo);
             self.warnings.extend(warnings);
             values.extend(vars.remove(var));
-            // What failed stands last, where it is shown.
+            // The failed exchange comes last, where it is shown.
             if all.is_ok() {
                 self.exchanges.extend(exchanges);
                 self.is_shared |= matches!(done, Err(Stop::Fail(_)));
@@ -218,6 +218,7 @@ impl<'a> Run<'a> {
                     self.exchanges.push(self.subject.call(&method, &body, &vars));
                 }
                 Undo::Sandbox(path) => {
+                    // The case is over.
                     let _ = netlink::Netns::unmake(path.as_ref());
                 }
             }

@@ -15,12 +15,12 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Where the sandboxes of a Docker Engine are; there are drivers that want them there.
 const PLACE: &str = "/var/run/docker/netns";
 
-/// What an engine calls the sandbox of something with this id.
+/// An engine's sandbox key for this id.
 pub(super) fn key(id: &str) -> PathBuf {
     Path::new(PLACE).join(id.get(id.len().saturating_sub(12)..).unwrap_or(id))
 }
 
-/// Removes what [`make`] made, if nobody else has anything there.
+/// Removes what [`make`] made, if it has no other contents.
 pub(super) fn leave_place() {
     let place = Path::new(PLACE);
     let mut directories = place.ancestors().take(2);
@@ -67,8 +67,8 @@ pub(super) fn soon(mut holds: impl FnMut() -> Result<bool>) -> Result<bool> {
     }
 }
 
-/// What libnetwork does with an interface after Join: into the sandbox, renamed, with the hardware address
-/// and the addresses that were agreed, up.
+/// The steps of libnetwork with an interface after Join: it is moved into the sandbox, renamed,
+/// with the agreed hardware address and addresses, up.
 pub(super) fn move_in(
     path: &Path,
     src: &Link,
@@ -110,7 +110,7 @@ pub(super) fn move_out(path: &Path, name: &str, src: &str) -> Result<()> {
     })?
 }
 
-/// What is wrong with an interface that a driver made, if anything is.
+/// The fault of an interface that a driver made, if it has one.
 pub(super) fn wrong_with(link: &Link) -> Option<String> {
     let mac = link.mac.map(|mac| mac.to_string()).unwrap_or_default();
     let first = link.mac.map_or(0, |mac| mac.octets()[0]);

@@ -21,7 +21,7 @@
 //!
 //! Every other word is one of the kit's own (`words.rs`, `docker.rs`, `cni.rs`).
 
-/// What is tried, and which sentence it checks.
+/// A case, and the sentence that it checks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Case<'a> {
     pub(super) name: &'a str,
@@ -39,7 +39,7 @@ pub(super) struct Script<'a> {
 }
 
 impl<'a> Script<'a> {
-    /// The lines of texts of ours; what is before the first case is passed over.
+    /// The lines of built-in texts; those before the first case are skipped.
     pub(super) fn read(texts: &[&'a str]) -> Self {
         let mut script = Self::default();
         let mut is_macro = false;

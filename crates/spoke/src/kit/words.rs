@@ -1,4 +1,4 @@
-//! The statements of the case language that judge an answer or a value.
+//! The statements of the case language that check an answer or a value.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -116,7 +116,7 @@ fn fresh_port() -> u16 {
     FIRST + (begin + NEXT.fetch_add(1, Ordering::Relaxed) % COUNT) % COUNT
 }
 
-/// 64 hexadecimal digits that nobody else has, as an engine's ids.
+/// 64 unique hexadecimal digits, as an engine's ids.
 fn identity() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();

@@ -1,8 +1,8 @@
-//! Called as one of the executables of a Kurma network plugin: `/opt/network/add`,
-//! `/opt/network/del`, or its main executable, which is also called `/opt/network/setup`.
+//! The executables of a Kurma network plugin: `/opt/network/add`, `/opt/network/del`, or its main
+//! executable, which is also called `/opt/network/setup`.
 //!
-//! Whoever calls `add` may read standard output and standard error as one text, so on success
-//! nothing is said that is no result. Errors are sentences on standard error.
+//! A caller of `add` may read standard output and standard error as one text, so after success
+//! nothing but the result is printed. Errors are sentences on standard error.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read, Write};
@@ -72,7 +72,7 @@ fn input() -> Result<Vec<u8>> {
     }
 }
 
-/// What is to be printed.
+/// The text to print.
 fn answer(verb: Verb, text: &[u8], arguments: &[OsString]) -> Result<String> {
     let wrapped = Wrapped::parse(text)?;
     match verb {
@@ -89,10 +89,11 @@ fn answer(verb: Verb, text: &[u8], arguments: &[OsString]) -> Result<String> {
     }
 }
 
-/// Until somebody wants the plugin to end.
+/// Waits until the plugin is to end.
 fn wait() -> Result<()> {
     let signals = Signals::new([SIGTERM, SIGINT]);
     let mut signals = signals.map_err(|cause| Error::os("listening to signals", cause))?;
+    // Any end of the signals ends the wait.
     let _ = signals.forever().next();
     Ok(())
 }

@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 
 use crate::config::{Config, KurmaConfig};
 
-/// Where the configuration is that plugins of ours share.
+/// The configuration that plugins of Spoke's share.
 const CONFIGURATION: &str = "/etc/spoke";
 
 /// The networking pod of this host, or of a user. Nothing is opened before it is asked for.
@@ -79,7 +79,7 @@ impl Host {
         }
     }
 
-    /// Whether plugins of ours have this host's book, rather than one of the user's own.
+    /// Whether plugins of Spoke's use this host's store, rather than one of the user's own.
     pub(crate) fn has_book(&self) -> bool {
         self.book.is_some()
     }
@@ -89,7 +89,7 @@ impl Host {
         &self.directories
     }
 
-    /// What runs plugin containers, where a network does not say.
+    /// The engine of plugin containers, where a network names none.
     pub(crate) fn engine(&self) -> Engine {
         self.config.engine.engine()
     }

@@ -27,7 +27,7 @@ pub(crate) const TYPE: &str = "spoke-image";
 /// How long the image's plugin may take. Runtimes give up after two minutes.
 const LIMIT: Duration = Duration::from_secs(100);
 
-/// What is ours in the configuration, and not the image's plugin's.
+/// The fields of the configuration that are Spoke's, and not the image's plugin's.
 const OURS: [&str; 10] = [
     "type",
     "image",
@@ -41,12 +41,12 @@ const OURS: [&str; 10] = [
     "capabilities",
 ];
 
-/// What a configuration asks for.
+/// The properties that a configuration asks for.
 struct Spec {
     wanted: Wanted,
     plugin: PluginName,
     network: String,
-    /// What the image's plugin reads.
+    /// The standard input of the image's plugin.
     input: Vec<u8>,
 }
 
@@ -131,8 +131,8 @@ fn call(document: &Document, environment: &Environment, command: Command) -> Res
     Ok(passed_on(&ended, &spec, document.version().unwrap_or(Version::LATEST)))
 }
 
-/// What the image's plugin said, as it is. One that failed without a word on standard output has an
-/// error made of what it wrote elsewhere, because that is all that runtimes show.
+/// The output of the image's plugin, unchanged. A failure without standard output gets an error
+/// made of standard error, because runtimes show nothing else.
 fn passed_on(ended: &Ended, spec: &Spec, version: Version) -> Output {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));

@@ -1,7 +1,7 @@
-//! A network of Kurma made by CNI plugins: our own in this process, any other out of the image's
-//! directories, one alone or several in a chain.
+//! A network of Kurma made by CNI plugins: Spoke's own in this process, any other out of the
+//! image's directories, one alone or several in a chain.
 //!
-//! Whatever version the plugins speak, the result is told as Kurma keeps it.
+//! Whatever version the plugins use, the result has the form that Kurma keeps.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -17,15 +17,15 @@ use serde_json::{Map, Value, json};
 
 use crate::plugin;
 
-/// Where an image has CNI's plugins. Never elsewhere: `type` is nobody's path.
+/// The directories of an image's CNI plugins. No others: `type` is never a path.
 pub(super) const PATH: [&str; 4] = ["/opt/cni/bin", "/usr/lib/cni", "/usr/libexec/cni", "/usr/bin"];
 
-/// How long one plugin may take: Kurma ends the whole call after a minute, and what was begun has
-/// to be undone before.
+/// How long one plugin may take: Kurma ends the whole call after a minute, and what began has to be
+/// undone before.
 const LIMIT: Duration = Duration::from_secs(50);
 
-/// What a chain with programs in it is called in where it does not say. Older ones have no lists,
-/// and newer ones not every program.
+/// The version of a chain with programs that names none. Older ones have no lists, and newer ones
+/// not every program.
 const CHAINED: Version = Version::V040;
 
 /// The fields that are Kurma's and its engine's. Our plugins refuse what they do not know; those
@@ -155,7 +155,7 @@ impl Wrapped {
         }
     }
 
-    /// The only plugin where it is one of ours, which needs no memory but the book.
+    /// The only plugin if it is one of Spoke's, which needs no state but the store.
     fn alone(&self) -> Option<(Plugin, String)> {
         let [config] = self.list.plugins.as_slice() else { return None };
         let plugin = Plugin::named(&config.kind)?;
@@ -205,7 +205,7 @@ impl Wrapped {
         path.join(":")
     }
 
-    /// What plugins complain of is told where one of them fails.
+    /// Plugins' standard error is reported where one of them fails.
     fn with<T>(
         &self,
         work: impl FnOnce(&Runtime<'_>) -> std::result::Result<T, Failure>,
@@ -258,7 +258,7 @@ fn native_add(plugin: Plugin, environment: &Environment, config: String) -> Resu
     }
 }
 
-/// What a plugin of ours printed when it failed.
+/// The error that a plugin of Spoke's printed.
 fn failure_in(output: &Output) -> Failure {
     let object: Map<String, Value> = serde_json::from_str(&output.stdout).unwrap_or_default();
     let failure = Failure::parse(&Object::new("", &object));

@@ -26,7 +26,7 @@ pub(super) const USAGE: &str = "Usage of daemon:
     \toptional dhcp client timeout duration (default 10s)
 ";
 
-/// What they say.
+/// The values of the flags.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Flags {
     pub(super) pidfile: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! What stands behind the plugin for Docker: worlds for its calls, and a look into sandboxes.
+//! The back end of the plugin for Docker: contexts for its calls, and the contents of sandboxes.
 
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
@@ -17,13 +17,13 @@ use super::{Daemon, trusted};
 use crate::config::{Config, Scope};
 use crate::host;
 
-/// Which ports the kernel chooses from, unless told otherwise (ip-sysctl.rst).
+/// Which ports the kernel chooses from, by default (ip-sysctl.rst).
 const EPHEMERAL: (u16, u16) = (32_768, 60_999);
 
 /// Where it says so.
 const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// Where plugins of others are: where runtimes look for them, and where Debian puts them.
+/// The directories of third-party plugins: those of runtimes, and Debian's.
 const PLUGINS: [&str; 2] = ["/opt/cni/bin", "/usr/lib/cni"];
 
 /// The daemon, as the plugin sees it.

@@ -1,5 +1,5 @@
-//! DHCP's daemon inside of ours: it keeps the leases of containers alive, for whoever speaks the
-//! reference's calls.
+//! The DHCP daemon inside `spoke serve`: it renews the leases of containers, for every caller of
+//! the reference's protocol.
 
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::event::{Event, What};
 use crate::host;
 use crate::lease::{Leases, lease_store_of};
 
-/// Where containers are now, as the book says: Docker moves a link after its lease was asked for.
+/// Where containers are now, as the store says: Docker moves a link after its lease was asked for.
 struct Book(Arc<Daemon>);
 
 impl Places for Book {
@@ -76,7 +76,7 @@ impl Daemon {
     }
 }
 
-/// A lease that ends by itself is an event; what goes on is for who listens closely.
+/// A lease that ends without a call is an event; a renewal is a debug message.
 fn report(journal: &Journal, news: News) {
     let event = |what, id: &AttachmentId, message: String| {
         journal.report(&Event::new(what, host::now(), message).to(id));
@@ -103,7 +103,7 @@ fn report(journal: &Journal, news: News) {
     }
 }
 
-/// What was recorded when the container was attached is not written anew: nobody asked for that.
+/// The record of an attachment is not changed afterwards: its runtime did not ask for that.
 fn regained(id: &AttachmentId, terms: &Terms, first: Ipv4Net) -> String {
     let again = format!("{id} has an address again, {} from {}", terms.address, terms.server);
     match terms.address == first {

@@ -1,5 +1,5 @@
-//! From the book's changes to what happened: whichever process attached a container, the daemon
-//! tells of it.
+//! From the store's changes to what happened: whichever process attached a container, the daemon
+//! reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use store::Changed;
 
 use crate::event::{Event, What};
 
-/// What was told so far.
+/// The attachments and networks that were reported.
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
     networks: BTreeMap<NetworkName, Runtime>,
     attachments: BTreeMap<AttachmentId, Reported>,
 }
 
-/// What was told of an attachment.
+/// The reported state of an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reported {
     runtime: Option<Runtime>,
@@ -29,7 +29,7 @@ struct Reported {
 }
 
 impl EventLog {
-    /// What the change means to those who follow; nothing where they know it.
+    /// The events of a change; empty where they were reported.
     pub(super) fn report(&mut self, change: &Changed, now: Timestamp) -> Vec<Event> {
         let record = change.now.as_ref().map(|versioned| &versioned.record);
         match (&change.key, record) {

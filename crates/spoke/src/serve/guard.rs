@@ -1,5 +1,5 @@
-//! Watching what others do to this host: who takes away our packet filter gets it put back, and who
-//! makes a network on the addresses of another is reported.
+//! Watches changes of this host by other programs: restores the packet filter when it is removed,
+//! and reports networks on the addresses of another.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -21,38 +21,38 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// However many changes come, this long after the first it is time to act.
 const LATEST: Duration = Duration::from_millis(300);
 
-/// How often to look at what nobody tells of, such as the old iptables.
+/// The interval of checks for changes without notifications, such as the old iptables.
 const SWEEP: Duration = Duration::from_secs(10);
 
-/// When to look again after something that is mostly a container's ordinary end.
+/// The delay of a check after a change that is mostly a container's ordinary end.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How long to wait before listening anew, when the kernel cannot be listened to.
+/// How long to wait before listening again, when the kernel cannot be listened to.
 const AGAIN: Duration = Duration::from_secs(5);
 
 const CONTEST_OVER: &str = "what was put back stays: nothing removes it any more";
 
-/// What a change of the ruleset is to us.
+/// The effect of a change of the ruleset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Loss {
     /// Nothing.
     None,
-    /// Perhaps something: elements of ours went, as they do when a container ends.
+    /// Perhaps a loss: elements of Spoke's were removed, as at the end of a container.
     Perhaps,
-    /// What lets our packets through may have changed, in our table or somebody else's.
+    /// The rules that accept Spoke's packets may have changed, in Spoke's table or another one.
     Passage,
     /// Our table, or a part of it.
     Table,
 }
 
-/// What is heard from before the first thing is made, so that nothing is missed.
+/// The notifications, subscribed before the first thing is made, so that nothing is missed.
 pub(super) struct Subscriptions {
     ruleset: Monitor,
     network: Monitor,
 }
 
 impl Subscriptions {
-    /// Hears everything from now on.
+    /// Subscribes to everything from now on.
     pub(super) fn open() -> Result<Self> {
         Ok(Self { ruleset: Monitor::ruleset()?, network: Monitor::network()? })
     }
@@ -63,7 +63,7 @@ impl Subscriptions {
     }
 }
 
-/// Puts the packet filter back whenever somebody takes it away, until the daemon stops.
+/// Restores the packet filter whenever it is removed, until the daemon stops.
 pub(super) fn filter(daemon: &Daemon, monitor: Monitor) {
     let mut rivals = Rivals::default();
     let mut heard = filter_until_lost(daemon, monitor, &mut rivals);
@@ -104,7 +104,7 @@ fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor, rivals: &mut Rivals)
         let mut healed = restore(daemon, rivals);
         let took = at_once.or_else(|| healed.map(|_| began.elapsed()));
         if healed.is_some() && heard < Loss::Table {
-            // What was put back may have gone while this began: the news of that come now.
+            // Restored parts may have been removed while this began: their notifications come now.
             let Some(news) = settle(&mut monitor, daemon)? else { return Ok(()) };
             heard = heard.max(self::loss(&news));
             healed = restore(daemon, rivals).or(healed);
@@ -112,7 +112,7 @@ fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor, rivals: &mut Rivals)
         match (took.or(healed), heard) {
             // The table goes with its last user, and comes with the next: that is no loss.
             (Some(took), Loss::Table) => report_healed(daemon, took),
-            // Its loss was heard of before the pause.
+            // The notification of its loss came before the pause.
             (Some(_), _) if rivals.is_contested() => daemon.journal.metrics.heal(),
             (_, _) => {}
         }
@@ -120,7 +120,7 @@ fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor, rivals: &mut Rivals)
     }
 }
 
-/// Hears the rest of what belongs together; nothing where the daemon stops.
+/// Reads the rest of what belongs together; `None` where the daemon stops.
 fn settle(monitor: &mut Monitor, daemon: &Daemon) -> Result<Option<BTreeSet<Change>>> {
     let began = Instant::now();
     let mut all = BTreeSet::new();
@@ -145,7 +145,7 @@ fn loss(news: &BTreeSet<Change>) -> Loss {
 
 fn loss_by(change: &Change, news: &News) -> Loss {
     match Concern::of(change) {
-        // What is added to our table is most likely our own, in another process.
+        // An addition to Spoke's table most likely comes from another process of Spoke's.
         Some(Concern::Table) if news.gone => Loss::Table,
         Some(Concern::Table) => Loss::Passage,
         Some(Concern::Elements) if news.object == Object::Elements => Loss::Perhaps,
@@ -154,13 +154,13 @@ fn loss_by(change: &Change, news: &News) -> Loss {
     }
 }
 
-/// When to look again at what nobody tells of, or at what somebody keeps taking away.
+/// The time of the next check for changes without notifications, or of contested parts.
 fn next(rivals: &Rivals) -> Instant {
     let (now, sweep) = (Instant::now(), Instant::now() + SWEEP);
     rivals.next(now).map_or(sweep, |due| due.min(sweep))
 }
 
-/// Puts back what is missing and due, and says how long that took; `None` where nothing was.
+/// Restores what is missing and due, and says how long that took; `None` where nothing was.
 fn restore(daemon: &Daemon, rivals: &mut Rivals) -> Option<Duration> {
     let began = Instant::now();
     let restored =
@@ -222,7 +222,7 @@ fn network_until_lost(daemon: &Daemon, mut monitor: Monitor, clashes: &mut Clash
 }
 
 /// Waits for a change of addresses or routes; `false` where the daemon stops. Networks that only a
-/// file declares are looked at now and then.
+/// file declares are checked now and then.
 fn is_changed(monitor: &mut Monitor, daemon: &Daemon) -> Result<bool> {
     loop {
         match monitor.wait(&daemon.stop, SWEEP)? {
@@ -237,7 +237,7 @@ fn is_changed(monitor: &mut Monitor, daemon: &Daemon) -> Result<bool> {
     }
 }
 
-/// The clashes that were told.
+/// The reported clashes.
 #[derive(Debug, Default)]
 struct Clashes {
     reported: BTreeSet<String>,

@@ -1,6 +1,6 @@
-//! Figures over HTTP, for those who may reach the socket: one request for each connection, answered and
-//! closed. A scraper comes a few times a minute, so there is nothing here to be fast for; but each has a
-//! thread, so that one that is slow delays nobody else.
+//! Metrics over HTTP, for clients that may reach the socket: one request for each connection,
+//! answered and closed. A scraper comes a few times a minute, so speed does not matter; but each
+//! has a thread, so that a slow one delays no other.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// The stack of each thread, in bytes.
 const STACK: usize = 512 << 10;
 
-/// What clients of OpenMetrics expect.
+/// The media type of OpenMetrics.
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Where scrapers connect.
@@ -42,11 +42,11 @@ trait Connection: Read + Write + Send {
     /// Bounds both directions.
     fn bound(&self, limit: Duration) -> std::io::Result<()>;
 
-    /// What ends it from elsewhere.
+    /// Ends it from another thread.
     fn ending(&self) -> std::io::Result<Ending>;
 }
 
-/// Ends a connection, whoever reads or writes it.
+/// Ends a connection for its reader and its writer.
 type Ending = Box<dyn Fn() + Send>;
 
 impl Connection for UnixStream {
@@ -114,9 +114,9 @@ impl MetricsListener {
         let is_done = Arc::new(AtomicBool::new(false));
         open.push_back(Open { end, is_done: Arc::clone(&is_done) });
         let work = move || {
-            // A scraper that went away is its own business.
+            // The scraper may have disconnected.
             drop(answer(&mut *connection, figures));
-            // What could end it has it open still.
+            // The thread that could end it still has it open.
             done();
             is_done.store(true, Ordering::Release);
         };
@@ -124,7 +124,7 @@ impl MetricsListener {
     }
 }
 
-/// What is asked for.
+/// Returns the metrics.
 type Figures<'a> = dyn Fn() -> Result<String> + Sync + 'a;
 
 fn answer(connection: &mut dyn Connection, figures: &Figures<'_>) -> std::io::Result<()> {

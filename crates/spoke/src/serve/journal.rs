@@ -1,4 +1,4 @@
-//! The one place where the daemon tells what happened: a line in the event file, a line in the log,
+//! The one place where the daemon says what happened: a line in the event file, a line in the log,
 //! and a figure.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use crate::config::{Config, Level};
 use crate::event::{Event, EventFile, What};
 use crate::host;
 
-/// Who hears of everything.
+/// The destinations of every report.
 #[derive(Debug)]
 pub(crate) struct Journal {
     /// For the operator.
@@ -19,7 +19,7 @@ pub(crate) struct Journal {
     /// For Prometheus.
     pub(crate) metrics: Metrics,
     events: EventFile,
-    /// Whether the event file could be written last time: its failure is told once.
+    /// Whether the last write of the event file succeeded: its failure is reported once.
     writable: AtomicBool,
 }
 
@@ -45,12 +45,12 @@ impl Journal {
         }
     }
 
-    /// What an operator may expect otherwise.
+    /// A limitation that an operator may not expect.
     pub(crate) fn warn(&self, what: &str) {
         self.log.say(Level::Warn, what, &[]);
     }
 
-    /// Something did not work, and the daemon goes on.
+    /// Something did not work, and the daemon continues.
     pub(crate) fn failed(&self, doing: &str, error: &Error) {
         self.report(&Event::new(What::Failed, host::now(), format!("{doing}: {error}")));
     }

@@ -1,5 +1,5 @@
-//! The networking pod, watched over: its plugins run, what ended is started again, and what pods owe
-//! is settled. The plugins outlive the daemon.
+//! Supervises the networking pod: its plugins run, those that end are started again, and pending
+//! calls of pods are retried. The plugins outlive the daemon.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -21,13 +21,13 @@ use crate::event::{Event, What};
 use crate::host;
 use crate::kurma::Host;
 
-/// How often the file of networks is looked at.
+/// The interval of checks of the file of networks.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How soon again where the networking pod cannot be run at all.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Watches until the daemon stops, and begins anew whenever the networks are other ones.
+/// Watches until the daemon stops, and begins again whenever the networks are other ones.
 pub(super) fn keep(daemon: &Daemon) {
     let pod = Host::new(daemon.context_pool.config(), &|_| None);
     while !daemon.sleep(Duration::ZERO) {
@@ -65,8 +65,8 @@ fn watch(daemon: &Daemon, pod: &Host) -> Result<()> {
     })
 }
 
-/// Hides namespaces that plugins out of images are shown and that nobody uses: who was seen at the look
-/// before, too. Gives what was seen now, for the next one.
+/// Hides namespaces that plugins out of images see and that are unused, now and at the check
+/// before. Returns the unused ones, for the next check.
 pub(super) fn sweep(daemon: &Daemon, seen: &[Left]) -> Vec<Left> {
     let pod = Host::new(daemon.context_pool.config(), &|_| None);
     if !pod.has_book() {

@@ -17,12 +17,12 @@ use super::spec::{self, Spec};
 use super::{Daemon, End, Listeners, Serving};
 use crate::config::{Config, KuryrConfig, Level, TcpConfig};
 
-/// What Docker has asked of it and was not answered, below the runtime directory.
+/// Docker's unanswered calls, below the runtime directory.
 const CALLS: &str = "calls-kuryr";
 
 impl Listeners {
     /// Listens for the plugin, if it is served: systemd passes its socket beside the other one, and
-    /// they are told apart by their places.
+    /// they are distinguished by their places.
     pub(super) fn open_kuryr(&mut self, config: &Config, inherited: &mut Inherited) -> Result<()> {
         let kuryr = &config.kuryr;
         let passed = take(inherited, kuryr);
@@ -91,7 +91,8 @@ impl Daemon {
         self.serve_plugin(Serving { name: "kuryr", plugin, listeners, calls: CALLS }, stop, ended)
     }
 
-    /// Says what of kuryr.conf holds nothing here. Whoever cannot read it yet says so elsewhere.
+    /// Reports the settings of kuryr.conf without an effect. An unreadable file is reported
+    /// elsewhere.
     pub(super) fn report_passed_over(&self) {
         let config = self.context_pool.config();
         let Some(cloud) = &config.neutron else { return };
@@ -101,8 +102,8 @@ impl Daemon {
         }
     }
 
-    /// The plugin that Docker calls kuryr. Neither the cloud nor its credentials are looked at:
-    /// engines are greeted while Neutron is down.
+    /// The plugin that Docker calls kuryr. It needs neither the cloud nor its credentials: engines
+    /// are answered while Neutron is down.
     fn kuryr(self: &Arc<Self>) -> Result<Arc<dyn Plugin>> {
         let variable = |name: &str| std::env::var(name).ok();
         let settings = settings(self.context_pool.config(), &variable)?;
@@ -112,7 +113,7 @@ impl Daemon {
 
 fn settings(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
     let kuryr = &config.kuryr;
-    // What cannot be read now is told by whoever needs the cloud.
+    // An unreadable setting is reported by the part that needs the cloud.
     let said = config.neutron.as_ref().map(|cloud| cloud.settings(kuryr, variable));
     let said = said.and_then(Result::ok).map(|said| said.plugin).unwrap_or_default();
     let [local, global] = kuryr.spaces(&said)?;

@@ -1,6 +1,6 @@
-//! What the daemon says on standard error. A line is one record: a time, a level, a sentence, and
-//! the network, container and interface that it is about. Nothing here needs spans, filters by
-//! module or subscribers, so it is these lines and no framework.
+//! The daemon's log on standard error. A line is one record: a time, a level, a sentence, and the
+//! network, container and interface of the record. It needs no spans, filters by module or
+//! subscribers, and so no framework.
 
 use std::io::Write;
 
@@ -64,7 +64,7 @@ fn json(time: &str, level: Level, message: &str, fields: &[(&'static str, String
     format!("{}\n", Value::Object(object))
 }
 
-/// What others wrote must neither steer the terminal nor begin a line of its own.
+/// Text of other programs must neither control the terminal nor begin a line.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,5 +1,5 @@
-//! Figures for Prometheus. What only the daemon sees is counted when it happens; what stands in the
-//! book is counted when somebody asks, so that it cannot be wrong.
+//! Metrics for Prometheus. What only the daemon sees is counted when it happens; what is in the
+//! store is counted at each request, so that it cannot be wrong.
 
 mod names;
 
@@ -34,7 +34,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// What is counted.
+/// The counters.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -51,7 +51,7 @@ pub(crate) struct Metrics {
     names: Arc<::names::Counters>,
 }
 
-/// What is counted of a cloud.
+/// The counters of a cloud.
 #[derive(Debug)]
 struct Neutron {
     calls: Family<Labels, Counter>,
@@ -61,7 +61,7 @@ struct Neutron {
     orphans: Gauge,
 }
 
-/// What the book says when figures are asked for.
+/// The state of the store at a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Book {
     /// Every network.
@@ -83,7 +83,7 @@ pub(crate) struct PoolUse {
     pub(crate) pool: String,
     /// How many addresses are held.
     pub(crate) used: u64,
-    /// How many can still be handed out.
+    /// How many can still be allocated.
     pub(crate) free: u64,
 }
 
@@ -174,12 +174,12 @@ impl Metrics {
         self.neutron.stocked.get_or_create(&labels).inc_by(count);
     }
 
-    /// So many of Neutron's things are nobody's, as far as is known now.
+    /// The number of Neutron's resources without an owner.
     pub(crate) fn orphans(&self, count: usize) {
         self.neutron.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// So many calls are owed to Docker plugins.
+    /// The number of pending calls to Docker plugins.
     pub(crate) fn pending(&self, count: usize) {
         self.pending.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
@@ -210,7 +210,7 @@ impl Metrics {
         self.findings.get_or_create(&labels).inc();
     }
 
-    /// The packet filter was put back.
+    /// The packet filter was restored.
     pub(crate) fn heal(&self) {
         self.heals.inc();
     }
@@ -269,7 +269,7 @@ impl Neutron {
     }
 }
 
-/// What is counted in the book.
+/// The counters from the store.
 fn registry_of(book: &Book) -> Registry {
     let mut registry = Registry::with_prefix("spoke");
     let (used, free) = (Family::default(), Family::default());

@@ -1,5 +1,5 @@
-//! What needs a long life in a cloud: ports made ahead of need, and the search for what nobody on this
-//! host knows any more. One thread does both, so that neither sees the other's work half done.
+//! The long-lived work in a cloud: ports made ahead of need, and the search for resources without
+//! an owner on this host. One thread does both, so that neither sees the other's work half done.
 
 mod port_update;
 
@@ -26,7 +26,7 @@ use crate::event::{Event, What};
 use crate::host;
 use crate::host_context::HostContext;
 
-/// How often Neutron is compared with the book. A list of a host's ports is cheap for us, and not
+/// How often Neutron is compared with the store. A list of a host's ports is cheap for us, and not
 /// for a Neutron of many hosts.
 const PERIOD: Duration = Duration::from_secs(300);
 
@@ -40,10 +40,10 @@ pub(crate) const PASSED_OVER: &str = "Neutron's ports that are ready cannot be u
 /// How long a Docker Engine has to list its networks.
 const LISTING: Duration = Duration::from_secs(10);
 
-/// Every so many looks, what is made for ports is looked at too.
+/// Resources beside ports are checked at every so many checks.
 const SELDOM: u32 = 12;
 
-/// What this thread knows.
+/// The state of this thread.
 struct Keeper<'a> {
     daemon: &'a Daemon,
     neutron: &'a Neutron,
@@ -51,14 +51,14 @@ struct Keeper<'a> {
     sweep: Sweep,
     looks: u32,
     next: Instant,
-    /// Whether it was told that Docker cannot use what is ready.
+    /// Whether it was reported that Docker cannot use the ready ports.
     is_passed_over: bool,
-    /// Whether the last look, or round, did not work: that is told once.
+    /// Whether the last check, or round, failed: that is reported once.
     is_troubled: bool,
 }
 
-/// What the book and the kernel say of Neutron's things, and `listed` of Docker's networks. `is_asked`:
-/// whether this is the process that hands out addresses.
+/// What the store and the kernel know of Neutron's resources, and `listed` of Docker's networks.
+/// `is_asked`: whether this process allocates addresses.
 pub(crate) fn facts(engine: &Engine, is_asked: bool, listed: Option<Listed>) -> Result<Facts> {
     let links = Socket::route()?.links(Links::default())?;
     let mut facts = Facts::of(&engine.attachments()?, &engine.aliases()?);
@@ -69,7 +69,7 @@ pub(crate) fn facts(engine: &Engine, is_asked: bool, listed: Option<Listed>) -> 
     Ok(facts)
 }
 
-/// Which of Neutron's networks a network is made of; none where it is none of them.
+/// The network of Neutron that a network is made of; `None` where it is not Neutron's.
 pub(crate) fn cloud_of(network: &Network) -> Option<&ResourceRef> {
     match network.wiring.link.as_ref().map(|link| &link.kind) {
         Some(LinkKind::Neutron(link)) => Some(&link.network),
@@ -177,7 +177,7 @@ impl Keeper<'_> {
     fn look(&mut self) {
         let found = self.compare();
         if found.is_err() {
-            // What was not seen this time is looked for the next time.
+            // A resource that was not seen this time is searched the next time.
             self.looks = 0;
         }
         self.next = Instant::now()
@@ -189,7 +189,7 @@ impl Keeper<'_> {
         self.reported(found.err());
     }
 
-    /// What engines have removed goes now, whatever else is found.
+    /// Networks that engines have removed are deleted now, whatever else is found.
     fn compare(&mut self) -> Result<()> {
         let removed = self.remove_given_up();
         self.compare_all().and(removed)
@@ -224,7 +224,7 @@ impl Keeper<'_> {
         };
         let mut findings = self.neutron.look(breadth, &facts)?;
         if is_broad {
-            // What needs somebody's word is for `spoke gc`.
+            // `spoke gc` removes what needs an operator's decision.
             let wide = self.neutron.look_wide(&facts)?.orphans.into_iter();
             findings.orphans.extend(wide.filter(|orphan| orphan.fate != Fate::OnlyIfForced));
         }
@@ -304,7 +304,7 @@ impl Keeper<'_> {
         self.is_passed_over = is_passed_over;
     }
 
-    /// Trouble is told when it begins and when it ends; what lies between is for who listens closely.
+    /// A failure is reported when it begins and when it ends; those in between are debug messages.
     fn reported(&mut self, trouble: Option<Error>) {
         let journal = &self.daemon.journal;
         match (&trouble, self.is_troubled) {

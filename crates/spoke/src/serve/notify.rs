@@ -4,8 +4,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Says `state`, for example `READY=1`, if the manager wants to hear it. One that does not listen
-/// any more is not ours to repair.
+/// Sends `state`, for example `READY=1`, to a service manager that asked for it. A failure is
+/// ignored: the manager does not listen any more.
 pub(super) fn notify(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let address = match path.as_bytes().strip_prefix(b"@") {

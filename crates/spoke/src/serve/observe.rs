@@ -10,7 +10,7 @@ use super::journal::Journal;
 use super::rate::Rate;
 use crate::config::Level;
 
-/// Tells the journal.
+/// Writes to the journal.
 pub(super) struct Calls {
     pub(super) journal: Arc<Journal>,
     /// Which plugin is called.
@@ -49,7 +49,7 @@ impl Observe for Calls {
 }
 
 impl Calls {
-    /// A line of what was refused without any work, which anybody at the socket can cause.
+    /// A line about a refused call, which any client at the socket can cause.
     fn refused(&self, what: &str, mut fields: Vec<(&'static str, String)>) {
         let Some(left_out) = self.rate.admits(Instant::now()) else { return };
         if left_out > 0 {
@@ -59,7 +59,7 @@ impl Calls {
     }
 }
 
-/// What the subject of a call is the id of.
+/// The kind of id of a call's subject.
 fn about(operation: &str) -> &'static str {
     match operation {
         "NetworkDriver.CreateNetwork"

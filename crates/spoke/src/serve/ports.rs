@@ -17,7 +17,7 @@ use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
 
-/// How often a port is tried again that somebody else has.
+/// The interval at which a port is tried again that another program has.
 const AGAIN: Duration = Duration::from_secs(3);
 
 /// How long a port of a CNI runtime is left alone: Podman 4 is one, and binds it itself, once its
@@ -27,17 +27,17 @@ const OWN_TURN: Duration = Duration::from_secs(30);
 /// However many files the process may open, no more sockets than this are kept.
 const MOST: u64 = 32_768;
 
-/// What a socket is bound to.
+/// The address of a socket.
 type Target = (Protocol, SocketAddr);
 
-/// Whose port it is, and as it was published.
+/// The owner of a port, as it was published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Wanted {
     id: AttachmentId,
     name: String,
     runtime: Runtime,
     map: PortMap,
-    /// When this was heard of; `None` where it was there before the daemon.
+    /// When this was published; `None` where it was published before the daemon began.
     since: Option<Instant>,
 }
 
@@ -49,7 +49,7 @@ impl Wanted {
     }
 }
 
-/// Where an attempt has led.
+/// The result of the last attempt.
 #[derive(Debug)]
 enum State {
     /// It is kept, or this host cannot have it.
@@ -58,7 +58,7 @@ enum State {
     Reserved,
     /// Its runtime may be about to.
     Early,
-    /// Somebody else has it, and this was told of.
+    /// Another program has it, and this was reported.
     Taken { reported: Option<String> },
 }
 
@@ -90,7 +90,7 @@ impl Ports {
         };
     }
 
-    /// Binds what is to be kept, and lets go of what is not.
+    /// Binds the wanted ports, and closes the others.
     pub(super) fn keep(&mut self, journal: &Journal) {
         let again = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
         let is_open = |state: &State| matches!(state, State::Taken { .. } | State::Early);
@@ -130,7 +130,7 @@ impl Ports {
         self.beyond = beyond;
     }
 
-    /// What is to be bound. A port on every address includes the same on one.
+    /// The ports to bind. A port on every address includes the same on one.
     fn wanted(&self) -> BTreeMap<Target, Wanted> {
         let all: BTreeMap<Target, &Wanted> =
             self.published.values().flatten().map(|(target, wanted)| (*target, wanted)).collect();
@@ -155,7 +155,7 @@ fn family_of(address: IpAddr) -> Family {
     Family::of(&model::host_net(address))
 }
 
-/// What a record publishes, in the families that it has addresses of.
+/// The ports that a record publishes, in the families of its addresses.
 fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, Wanted)> {
     let is_complete = matches!(record.phase, Phase::Attached(_));
     let is_ours = is_complete && !record.is_published_by_plugin();
@@ -182,7 +182,7 @@ fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, Wanted
 
 fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Journal) -> State {
     if wanted.runtime == Runtime::Podman {
-        // It binds what it publishes, after the network was made: nobody may be there before.
+        // It binds its published ports after the network was made: they must be free until then.
         return State::Reserved;
     }
     if wanted.is_early() {

@@ -1,4 +1,5 @@
-//! How many lines others can have the daemon write: whoever reaches a socket could fill the disk.
+//! Limits how many lines clients can make the daemon write: otherwise a client of a socket could
+//! fill the disk.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

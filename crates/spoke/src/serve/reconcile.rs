@@ -1,4 +1,4 @@
-//! The thread that frees what nobody uses any more.
+//! The thread that frees what is no longer used.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -14,10 +14,10 @@ use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
 
-/// How often the book is compared with the kernel.
+/// How often the store is compared with the kernel.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Compares the book with the kernel now and then, until the daemon stops.
+/// Compares the store with the kernel now and then, until the daemon stops.
 pub(super) fn book(daemon: &Daemon) {
     let mut reported = BTreeSet::new();
     let mut shown = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn book(daemon: &Daemon) {
     }
 }
 
-/// Compares the book with what Docker's engines say is alive, until the daemon stops.
+/// Compares the store with what Docker's engines say is alive, until the daemon stops.
 pub(super) fn docker(daemon: &Daemon, stage: &Stage) {
     let (config, kuryr) =
         (&daemon.context_pool.config().docker, &daemon.context_pool.config().kuryr);
@@ -72,7 +72,7 @@ fn notice_of(daemon: &Daemon, notice: &Notice) {
     }
 }
 
-/// Tells of what was freed, and once of what is kept in doubt.
+/// Reports what was freed, and once of what is kept in doubt.
 fn announce(daemon: &Daemon, found: &[Finding], reported: &mut BTreeSet<String>) {
     let mut doubtful = BTreeSet::new();
     for finding in found {

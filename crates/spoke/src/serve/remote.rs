@@ -1,5 +1,5 @@
-//! What needs a long life with third-party Docker plugins: what they are owed is settled, and
-//! whoever comes, goes or returns is seen at once.
+//! The long-lived work with third-party Docker plugins: pending cleanups are retried, and plugins
+//! that appear, end or restart are noticed at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -22,31 +22,31 @@ use crate::dataplane::Foreign;
 use crate::event::{Event, What};
 use crate::host;
 
-/// How long nothing is heard before it is looked all the same: other processes owe calls, too.
+/// The interval of checks without a notification: other processes add pending cleanups, too.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// How soon what could not be settled is tried again; the pauses between tries are the ledger's.
+/// The interval of retries; the pauses between tries of one cleanup are the undo log's.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// Which hosts plugins were told of, below the runtime directory.
+/// The hosts that were announced to plugins, below the runtime directory.
 const REPORTED: &str = "remote.hosts";
 
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What this thread knows.
+/// The state of this thread.
 struct Keeper<'a> {
     daemon: &'a Daemon,
     foreign: Arc<Foreign>,
-    /// Who is installed, and which life of theirs that is.
+    /// The installed plugins, and their lives.
     known: BTreeMap<DriverName, Life>,
-    /// What was told of debts.
+    /// The reported pending cleanups.
     pending: BTreeMap<(String, String), PendingCleanup>,
-    /// Which lives of plugins know the hosts.
+    /// The lives of plugins that know the hosts.
     informed: BTreeMap<DriverName, Life>,
-    /// The hosts that are there no longer.
+    /// The hosts that exist no longer.
     gone: BTreeSet<IpAddr>,
-    /// Whether the last look did not work: that is told once.
+    /// Whether the last check failed: that is reported once.
     is_troubled: bool,
 }
 
@@ -73,7 +73,7 @@ impl Keeper<'_> {
     fn run(mut self) {
         let mut urgency = Urgency::Now;
         loop {
-            // Watched before it is looked, so that nothing comes in between.
+            // Subscribed before the check, so that nothing is missed in between.
             let subscriptions = self.listen();
             if self.look() {
                 urgency = Urgency::Now;
@@ -96,8 +96,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// Hears of changes in the directories of plugins. Where that is not possible, it is looked from
-    /// time to time.
+    /// Subscribes to changes in the directories of plugins. Where that is not possible, they are
+    /// checked at intervals.
     fn listen(&self) -> Option<OwnedFd> {
         let subscriptions = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
         let signs = WatchFlags::CREATE
@@ -111,7 +111,7 @@ impl Keeper<'_> {
             let within = std::fs::read_dir(directory).into_iter().flatten().flatten();
             let below = within.map(|entry| entry.path()).filter(|path| path.is_dir());
             for path in std::iter::once(directory.clone()).chain(below) {
-                // What is not there is looked for from time to time.
+                // A missing directory is checked at intervals.
                 let _ = inotify::add_watch(&subscriptions, &path, signs);
             }
         }
@@ -147,7 +147,7 @@ impl Keeper<'_> {
         with_life.collect()
     }
 
-    /// Tells who came and who went. Whether anybody is new.
+    /// Reports plugins that appeared and ended. Returns whether any is new.
     fn look(&mut self) -> bool {
         let now = self.lives();
         let before = std::mem::replace(&mut self.known, now);
@@ -190,13 +190,13 @@ impl Keeper<'_> {
             }
         }
         let done: BTreeMap<_, _> = settled.done.iter().map(|debt| (key(debt), debt)).collect();
-        // Another process may have settled what is not left either.
+        // Another process may have carried out those that are not left.
         let gone = self.pending.iter().filter(|(key, _)| !done.contains_key(*key));
         let gone = gone.filter(|(key, _)| !left.contains_key(*key)).map(|(_, debt)| debt);
         for debt in done.values().copied() {
             self.report(What::CleanupDone, sentence("was given", debt));
         }
-        // Nobody was called for those by this process, and perhaps nobody ever will be.
+        // This process made no call for those, and perhaps no process ever will.
         for debt in
             gone.chain(settled.moot.iter().filter(|debt| !self.pending.contains_key(&key(debt))))
         {
@@ -243,7 +243,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// Tells drivers of networks of ours which hosts there are: each life of theirs, once.
+    /// Announces the hosts to drivers of Spoke's networks: to each life of theirs, once.
     fn inform(&mut self) {
         if self.daemon.context_pool.config().remote.hosts.is_empty() && self.gone.is_empty() {
             return;
@@ -290,7 +290,7 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Those that make networks of ours.
+    /// The drivers of Spoke's networks.
     fn used(&self) -> Result<BTreeSet<DriverName>> {
         let networks =
             self.daemon.context_pool.with(|host_context| host_context.engine().networks())?;
@@ -303,7 +303,7 @@ impl Keeper<'_> {
         Ok(drivers.collect())
     }
 
-    /// Trouble is told when it begins.
+    /// A failure is reported when it begins.
     fn reported(&mut self, trouble: Option<Error>) {
         if let (Some(error), false) = (&trouble, self.is_troubled) {
             self.daemon.journal.failed("looking after Docker plugins", error);

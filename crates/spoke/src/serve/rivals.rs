@@ -1,5 +1,5 @@
-//! Who takes away again and again what is put back: then it is put back less and less often, because
-//! nobody wins that, and it costs the host what either does.
+//! Rivals: programs that remove restored parts again and again. Such parts are restored less and
+//! less often, because neither side can win, and each attempt costs the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,7 +9,7 @@ use engine::{Backoff, Healed};
 use linux::OwnTable;
 use model::{AttachmentId, Layer};
 
-/// So many times it is put back at once.
+/// How often a part is restored at once.
 const AT_ONCE: u32 = 5;
 
 /// The first pause; each one is twice as long as the one before.
@@ -18,13 +18,13 @@ const FIRST: Duration = Duration::from_secs(1);
 /// No pause is longer.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// What stays this long is not taken away any more, unless the pauses are longer.
+/// A part that stays this long is no longer contested, unless the pauses are longer.
 const HELD: Duration = Duration::from_secs(60);
 
 /// So many are named in a sentence.
 const NAMED: usize = 3;
 
-/// What is put back as one.
+/// One unit of repair.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {
     Table(OwnTable),
@@ -51,7 +51,7 @@ impl fmt::Display for Thing {
     }
 }
 
-/// How often it was put back, and when last.
+/// How often it was restored, and when last.
 #[derive(Clone, Copy, Debug)]
 struct History {
     repairs: u32,
@@ -77,30 +77,30 @@ impl History {
     }
 }
 
-/// What was put back lately.
+/// The parts that were restored lately.
 #[derive(Debug, Default)]
 pub(super) struct Rivals {
     known: BTreeMap<Thing, History>,
-    /// What was told of.
+    /// The reported parts.
     contested: BTreeSet<Thing>,
 }
 
-/// What is to be told.
+/// A report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
-    /// Something is taken away again and again.
+    /// Parts that are removed again and again.
     Contested(String),
     /// Nothing is any more.
     Over,
 }
 
 impl Rivals {
-    /// What is looked at, and put back, at `now`.
+    /// One pass at `now`, which checks and restores.
     pub(super) fn pass(&mut self, now: Instant) -> Pass<'_> {
         Pass { rivals: self, now }
     }
 
-    /// Whether it is put back later than at once.
+    /// Whether any part is restored after a pause.
     pub(super) fn is_contested(&self) -> bool {
         !self.contested.is_empty()
     }
@@ -110,7 +110,7 @@ impl Rivals {
         self.known.values().map(|history| history.due()).filter(|due| *due > now).min()
     }
 
-    /// What is new since it was asked for last. What nobody looked at for long is gone.
+    /// The report since the last call. A part that was not checked for long is gone.
     pub(super) fn news(&mut self, now: Instant) -> Option<News> {
         let is_gone = |history: &History| {
             now.saturating_duration_since(history.last) >= HELD.max(2 * LONGEST) + LONGEST
@@ -126,7 +126,7 @@ impl Rivals {
             true if found.is_empty() && !self.contested.is_empty() => Some(News::Over),
             true => None,
         };
-        // What stays is remembered as told, also while another one is over.
+        // The remaining ones stay reported, also while another one is over.
         self.contested = found;
         reported
     }
@@ -143,7 +143,7 @@ fn sentence(things: &[&Thing]) -> String {
     )
 }
 
-/// One look at everything.
+/// One pass over everything.
 #[derive(Debug)]
 pub(crate) struct Pass<'a> {
     rivals: &'a mut Rivals,

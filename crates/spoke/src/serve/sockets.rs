@@ -1,8 +1,8 @@
-//! The sockets that the daemon listens at: systemd's, or its own.
+//! The sockets of the daemon: systemd's, or its own.
 //!
-//! A socket that systemd holds outlives the daemon, so that no call is lost while it restarts. One
-//! of our own is removed at the end, and one that a dead daemon left is replaced; one at which
-//! somebody listens is never touched.
+//! A socket that systemd holds outlives the daemon, so that no call is lost while it restarts. The
+//! daemon's own is removed at the end, and one that a dead daemon left is replaced; one on which a
+//! process listens is never touched.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -21,10 +21,10 @@ use rustix::net::sockopt::socket_peercred;
 /// How long a daemon that ends may still have the lock.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// How often to look again whether it has ended.
+/// The interval at which to check whether it has ended.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// Listening sockets that somebody else holds for us (sd_listen_fds(3)).
+/// Listening sockets that the service manager passed (sd_listen_fds(3)).
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
     pub(crate) unix: Vec<UnixListener>,
@@ -38,7 +38,7 @@ pub(crate) struct Made {
     identity: (u64, u64),
 }
 
-/// The proof that no other daemon works with the same book.
+/// The proof that no other daemon uses the same store.
 #[derive(Debug)]
 pub(super) struct Only {
     _lock: File,
@@ -117,7 +117,7 @@ fn clear(path: &Path) -> Result<()> {
     }
 }
 
-/// Who listens at the other end.
+/// The process that listens at the other end.
 fn listener_of(stream: &UnixStream) -> String {
     match socket_peercred(stream) {
         Ok(peer) => process(peer.pid.as_raw_nonzero().get()),
@@ -137,13 +137,14 @@ impl Drop for Made {
     fn drop(&mut self) {
         let there = fs::symlink_metadata(&self.path);
         if there.is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
+            // The next daemon replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
 impl Only {
-    /// Makes this process the one daemon of the book below `runtime`. Refused, with its name,
+    /// Makes this process the one daemon of the store below `runtime`. Refused, with its name,
     /// while there is another.
     pub(super) fn daemon(runtime: &Path) -> Result<Self> {
         let path = runtime.join("serve.lock");
@@ -170,6 +171,7 @@ impl Only {
 
 fn other(lock: &mut File, runtime: &Path) -> Error {
     let mut pid = String::new();
+    // Without the number the sentence names no process.
     let _ = lock.rewind().and_then(|()| lock.take(16).read_to_string(&mut pid));
     let who = pid.trim().parse().map_or_else(|_| "another process".to_owned(), process);
     Error::conflict(format!(

@@ -100,13 +100,14 @@ impl Spec {
     }
 }
 
-/// What Docker calls a plugin whose file this is.
+/// Docker's name of a plugin with this file.
 fn name(path: &Path) -> &str {
     path.file_stem().and_then(|stem| stem.to_str()).unwrap_or("spoke")
 }
 
 impl Drop for Spec {
     fn drop(&mut self) {
+        // The next daemon replaces it.
         let _ = fs::remove_file(&self.path);
     }
 }

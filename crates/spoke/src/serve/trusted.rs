@@ -1,4 +1,4 @@
-//! Files that a client of the daemon names. Who may talk to Docker need not be root, and a list of
+//! Files that a client of the daemon names. A client of Docker need not be root, and a list of
 //! plugins says what root executes: only root may have written it.
 
 use std::fs;
@@ -7,18 +7,17 @@ use std::path::{Path, PathBuf};
 
 use model::{Error, Kind, Result};
 
-/// Where lists are that the host's administrator keeps, whoever owns them.
+/// The directory of lists that the host's administrator keeps, with any owner.
 const LISTS: &str = "/etc/cni/net.d";
 
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// The file itself, without links on the way: nobody but root can make another one of it, or put
-/// one beside it.
+/// The file itself, without links on the way: only root can replace it, or put one beside it.
 ///
 /// # Errors
-/// [`model::Kind::Invalid`] where it is no regular file; [`model::Kind::Denied`] where others than
-/// root could have written it, or put it there.
+/// [`model::Kind::Invalid`] where it is no regular file; [`model::Kind::Denied`] where another user
+/// than root could have written it, or put it there.
 pub(super) fn file(named: &Path) -> Result<PathBuf> {
     let failed = |cause| Error::os(named.display().to_string(), cause);
     if !fs::metadata(named).map_err(failed)?.is_file() {
@@ -30,7 +29,7 @@ pub(super) fn file(named: &Path) -> Result<PathBuf> {
     let real = named.canonicalize().map_err(failed)?;
     for (depth, part) in real.ancestors().enumerate() {
         let there = fs::metadata(part).map_err(failed)?;
-        // What is root's in a sticky directory others cannot replace. Beside a list they could add
+        // In a sticky directory others cannot replace root's files. Beside a list they could add
         // plugins to it.
         let is_kept = depth > 1 && there.mode() & STICKY != 0;
         if there.uid() != 0 || (there.mode() & OTHERS_WRITE != 0 && !is_kept) {

@@ -1,4 +1,4 @@
-//! What is in a record's file: its key, its revision, and the record, as JSON.
+//! The contents of a record's file: its key, its revision, and the record, as JSON.
 
 use engine::port::{Key, Record, Revision, Versioned};
 use model::{Error, Result};
@@ -95,7 +95,7 @@ fn write<K: Serialize, R: Serialize>(key: K, revision: Revision, record: R) -> R
     serde_json::to_vec(&stored).map_err(|cause| Error::bug("a record is no JSON").because(cause))
 }
 
-/// What a file of that kind holds.
+/// The key, revision and record in a file of that kind.
 pub(super) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versioned)> {
     match kind {
         Kind::Network => read(bytes, Key::Network, Record::Network),

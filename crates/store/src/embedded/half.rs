@@ -43,7 +43,7 @@ pub(super) struct Locked {
     pub(super) header: Header,
 }
 
-/// What is in a directory.
+/// The names in a directory.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) whole: Vec<String>,
@@ -107,7 +107,7 @@ impl Half {
         }
     }
 
-    /// Closes a root that somebody removed; the next use opens the one that is there now.
+    /// Closes a root that was removed; the next use opens the new one.
     pub(super) fn forget(&self) {
         *self.slot() = None;
     }
@@ -164,13 +164,13 @@ impl Half {
 }
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
-/// Of a record that whoever asked for it was not told of yet.
+/// The mode of a record whose caller does not have its result yet.
 const UNTOLD: Mode = Mode::from_raw_mode(0o700);
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
 
 impl Open {
-    /// The file's contents; `None` where there is no file. Fails with `Invalid` where what is there is no
-    /// file of records.
+    /// The file's contents; `None` where there is no file. Fails with `Invalid` where what exists
+    /// is no file of records.
     pub(super) fn read(&self, path: &str) -> Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match fs::openat(&self.directory, path, flags, Mode::empty()) {
@@ -233,7 +233,7 @@ impl Open {
         }
     }
 
-    /// Keeps what is no record where nobody looks for one.
+    /// Moves a file that is no record to a directory that is not read.
     pub(super) fn set_aside(&self, path: &str) -> Result<()> {
         let cannot = |cause| failed("cannot move aside", &self.path(path), cause);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -269,7 +269,7 @@ impl Open {
         if self.durable { fs::fsync(&file).map_err(cannot) } else { Ok(()) }
     }
 
-    /// Notes that the file's record was told; nothing where it is gone.
+    /// Notes that the caller of the file's record has its result; no effect where the file is gone.
     pub(super) fn mark_answered(&self, path: &str) -> Result<()> {
         match fs::chmodat(&self.directory, path, FILE_MODE, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -319,8 +319,8 @@ impl Open {
         }
     }
 
-    /// What the lock file says: a new one's sequence starts at the time, so that it does not
-    /// repeat a number even where somebody removed the file.
+    /// The header of the lock file. The sequence of a new one starts at the time, so that no number
+    /// repeats even where the file was removed.
     pub(super) fn header(&self) -> Result<Header> {
         let mut bytes = [0; header::SIZE];
         let read = rustix::io::pread(&self.lock, &mut bytes[..], 0)
@@ -365,7 +365,7 @@ impl Open {
         if sync && self.durable { fs::fdatasync(&self.lock).map_err(cannot) } else { Ok(()) }
     }
 
-    /// Whether the lock file is still the one in its directory: not after somebody removed it.
+    /// Whether the lock file is still the one in its directory, and was not removed.
     pub(super) fn is_alive(&self) -> Result<bool> {
         let stat = fs::fstat(&self.lock)
             .map_err(|cause| failed("cannot stat", &self.path("lock"), cause))?;
@@ -450,7 +450,7 @@ fn write_all(file: &OwnedFd, bytes: &[u8], start: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What the operator needs to know where a file cannot be used.
+/// An error that tells the operator what to do where a file cannot be used.
 fn failed(doing: &str, path: &Path, cause: Errno) -> Error {
     let hint = match cause {
         Errno::NOSPC | Errno::DQUOT => "; the store is full: free space there and repeat",

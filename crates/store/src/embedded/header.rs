@@ -15,7 +15,7 @@ pub(super) const SIZE: usize = 24;
 /// No journal is longer, in bytes.
 pub(super) const LONGEST: usize = 4 << 20;
 
-/// What precedes the journal.
+/// The header before the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// The revision that was given last.
@@ -24,8 +24,8 @@ pub(super) struct Header {
     pub(super) state: State,
 }
 
-/// Whether a transaction is under way; only its own process or, once that is dead, whoever holds
-/// the lock next moves its files.
+/// Whether a transaction is in progress. Its own process moves its files or, after that process's
+/// death, the next holder of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// None.
@@ -128,7 +128,7 @@ pub(super) fn decode_steps(bytes: &[u8]) -> Option<(&str, Vec<Step>)> {
     Some((boot_id, steps))
 }
 
-/// FNV-1a, 64 bits: against writes that were cut short, not against forgers.
+/// FNV-1a, 64 bits. It detects writes that were cut short, not forgeries.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325;
     bytes.iter().fold(start, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))

@@ -30,7 +30,7 @@ pub(super) fn write(outline: &Outline<'_>, bytes: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Tells all that were written; nothing of what is after a damaged one.
+/// Reports all outlines up to the first damaged one.
 pub(super) fn each(mut bytes: &[u8], report: &mut dyn FnMut(&Outline<'_>)) {
     while !bytes.is_empty() {
         let Some(outline) = read(&mut bytes) else { return };

@@ -1,12 +1,12 @@
-//! What the records of networks and subnets say in short, in one file: whoever looks for those in the
-//! way of one reads this instead of all of them.
+//! The outlines of all networks and subnets in one file. A search for overlapping networks reads
+//! this file instead of all records.
 //!
-//! It is made of the records and never needed: where it is missing, stale or damaged, they are read, and
-//! it is written anew. It says of which moment it is: the sequence number of the durable half, which
-//! every program raises before it changes anything there, and when the directories changed last, for
-//! whoever moves files by hand. So it is true or known not to be, also after a kill at any place, after
-//! another version's work, and after a restored backup. A transaction brings it up to date before it
-//! gives the lock back.
+//! The file is derived from the records and never necessary: where it is missing, stale or damaged,
+//! the records are read, and it is written again. It says for which state it holds: the sequence
+//! number of the durable half, which every program raises before it changes anything there, and the
+//! change times of the directories, for a person who moves files. So it is current or known to be
+//! stale, also after a kill at any instruction, after another version's work, and after a restored
+//! backup. A transaction updates it before it releases the lock.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use super::outline;
 use super::transaction::Held;
 use super::{Embedded, Reach};
 
-/// In this boot's half, so that nobody syncs it and a reboot removes it.
+/// In this boot's half, so that it is not synced and a reboot removes it.
 const NAME: &str = "outlines";
 const PREPARED: &str = ".outlines.new";
 
@@ -31,7 +31,7 @@ const LEAST: usize = 32;
 /// No file is longer, in bytes: about a million networks.
 const LARGEST: u64 = 64 << 20;
 
-/// Whoever changes what is told of a record, or how it is written, changes this.
+/// A change of the outlines' contents or encoding changes this.
 const MAGIC: [u8; 8] = *b"outline1";
 
 /// Length of what precedes the outlines, in bytes: [`MAGIC`], the sequence, and of each directory its
@@ -45,7 +45,7 @@ const DIRECTORIES: [&str; 2] = ["networks", "subnets"];
 #[derive(Debug)]
 pub(super) struct Known(Vec<u8>);
 
-/// What was found in the place of the file.
+/// What is in the place of the file.
 #[derive(Debug)]
 enum Found {
     True(Vec<u8>),
@@ -53,7 +53,7 @@ enum Found {
     Nothing,
 }
 
-/// What was read from the records themselves.
+/// The result of reading the records themselves.
 struct Gathered {
     bytes: Vec<u8>,
     /// Of the records.
@@ -92,9 +92,9 @@ impl Embedded {
         Ok(())
     }
 
-    /// Reads every record, and writes down what they say where no transaction was under way or has begun
-    /// meanwhile: a lock file may name one that has moved nothing yet, so both looks at it are taken under
-    /// the lock.
+    /// Reads every record, and writes the outlines if no transaction was in progress or has begun
+    /// meanwhile. A lock file may name a transaction that has moved nothing yet, so it is read
+    /// twice under the lock.
     fn renew(&self) -> Result<Vec<u8>> {
         let moment = |held: &Held<'_>| match (held.open(true), held.sequence(true)) {
             (Some(durable), Some(sequence)) => start(durable, sequence).map(Some),
@@ -114,7 +114,7 @@ impl Embedded {
         Ok(bytes)
     }
 
-    /// What every record says, behind room for [`START`].
+    /// The outlines of every record, behind room for [`START`].
     fn gather(&self) -> Result<Gathered> {
         let mut all = Gathered { bytes: vec![0; START], count: 0, fit: true };
         for prefix in [Prefix::Networks, Prefix::Subnets] {
@@ -127,7 +127,7 @@ impl Embedded {
         Ok(all)
     }
 
-    /// What there is, if it is of this moment; no more of it than `most` bytes where that is given.
+    /// The file's contents if they are current; at most `most` bytes where that is given.
     fn look(&self, durable: &Open, sequence: u64, most: Option<usize>) -> Result<Found> {
         let Some(boot) = self.boot.existing()? else { return Ok(Found::Nothing) };
         let Some(bytes) = boot.outlines(most)? else { return Ok(Found::Nothing) };
@@ -136,8 +136,8 @@ impl Embedded {
         Ok(if is_of_now && is_whole() { Found::True(bytes) } else { Found::Stale })
     }
 
-    /// What is true before a transaction, for [`Embedded::follow`]; all of it only where the transaction
-    /// changes it.
+    /// The outlines before a transaction, for [`Embedded::follow`]; complete only where the
+    /// transaction changes them.
     pub(super) fn known_outlines(&self, held: &Held<'_>, changes: &Changes<'_>) -> Option<Known> {
         if !changes.keys().any(|key| key.is_durable()) {
             return None;
@@ -150,8 +150,8 @@ impl Embedded {
         }
     }
 
-    /// After a transaction of ours, which still has the lock. What fails leaves a file that is known to
-    /// be stale.
+    /// Updates the file after a transaction of this process, which still has the lock. A failure
+    /// leaves a file that is known to be stale.
     pub(super) fn follow(
         &self,
         held: &Held<'_>,
@@ -186,7 +186,7 @@ fn is_outlined(key: &Key) -> bool {
     matches!(key, Key::Network(_) | Key::Subnet(_))
 }
 
-/// What a file of this moment begins with.
+/// The beginning of a current file.
 fn start(durable: &Open, sequence: u64) -> Result<[u8; START]> {
     let mut start = [0; START];
     let mut fields = MAGIC.iter().copied().chain(sequence.to_le_bytes()).collect::<Vec<u8>>();
@@ -218,7 +218,7 @@ impl Open {
                 Ok(0) => break,
                 Ok(read) => at += read,
                 Err(Errno::INTR) => {}
-                // What is no file has no outlines.
+                // A directory has no outlines.
                 Err(Errno::ISDIR) => return Ok(None),
                 Err(cause) => return Err(cannot(cause)),
             }
@@ -232,7 +232,8 @@ impl Open {
         self.place(PREPARED, NAME)
     }
 
-    /// The outlines are the same at the old moment and the new one, so nobody minds a half of both.
+    /// The outlines are the same for the old state and the new one, so a mixture of both is
+    /// harmless.
     fn restamp(&self, start: &[u8; START]) -> Result<()> {
         let cannot = |cause| self.failed("cannot write", NAME, cause);
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

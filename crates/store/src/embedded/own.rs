@@ -1,4 +1,4 @@
-//! What this process wrote itself need not be read again as long as nobody wrote after it.
+//! A cache of this process's own writes, valid as long as no other process has written.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,15 +9,16 @@ use model::Result;
 use super::half::Open;
 use super::header::{Header, State};
 
-/// More are forgotten: a short-lived process writes few, and a daemon is seldom the only one.
+/// The limit of the cache. A short-lived process writes few records, and a daemon is seldom the
+/// only writer.
 const MOST: usize = 64;
 
-/// The records of one half that this process wrote, as they are since its last transaction.
+/// The records of one half that this process wrote, as of its last transaction.
 ///
-/// Every transaction that changes this half raises the sequence number of its lock file before it does (one
-/// that takes that back has changed nothing). So while that number is the one of our own last transaction,
-/// what it left is what is there. The same could not be said of what was only read: a file may have been read
-/// between another's number and change.
+/// Every transaction that changes this half first raises the sequence number of its lock file (one
+/// that restores the number has changed nothing). So while that number is the one of this process's
+/// last transaction, its records are current. The same is not true of records that were only read:
+/// a file may have been read between another process's number and its change.
 #[derive(Debug, Default)]
 pub(super) struct Own(Mutex<Last>);
 
@@ -29,7 +30,7 @@ struct Last {
 }
 
 impl Own {
-    /// What is under `key`, where that is known without reading its file.
+    /// The value under `key`, if it is known without reading its file.
     pub(super) fn get(&self, key: &Key, open: &Open) -> Result<Option<Option<Versioned>>> {
         let last = self.last();
         let Some(record) = last.records.get(key) else { return Ok(None) };
@@ -38,14 +39,15 @@ impl Own {
         Ok(is_so.then(|| record.clone()))
     }
 
-    /// Of what is under `key`, for whoever holds the lock, whose file says `sequence`.
+    /// The revision of `key`, for the holder of the lock, whose file has `sequence`.
     pub(super) fn revision(&self, key: &Key, sequence: u64) -> Option<Option<Revision>> {
         let last = self.last();
         let record = last.records.get(key).filter(|_| last.sequence == sequence)?;
         Some(record.as_ref().map(|record| record.revision))
     }
 
-    /// After a transaction of ours that changed this half, which said `before` until then.
+    /// Updates the cache after a transaction of this process that changed this half; its sequence
+    /// was `before` until then.
     pub(super) fn changed<'a>(
         &self,
         before: u64,

@@ -60,13 +60,13 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// What the half's lock file says, where there is one.
+    /// The sequence number in the half's lock file, if there is one.
     pub(super) fn sequence(&self, durable: bool) -> Option<u64> {
         let locked = if durable { &self.durable } else { &self.boot };
         locked.as_ref().map(|half| half.header.sequence)
     }
 
-    /// What the lock file of this boot's half says; zero where there is none.
+    /// The sequence number in the lock file of this boot's half; zero where there is none.
     pub(super) fn sequence_of_boot(&self) -> u64 {
         self.boot.as_ref().map_or(0, |half| half.header.sequence)
     }
@@ -224,7 +224,7 @@ impl<'a> Held<'a> {
         Ok(())
     }
 
-    /// What concerns an earlier boot is void.
+    /// Changes of an earlier boot are obsolete.
     fn replay(&self, journal: Option<Vec<u8>>) -> Result<()> {
         let Some(journal) = journal else { return Ok(()) };
         let Some((boot_id, mut steps)) = header::decode_steps(&journal) else {

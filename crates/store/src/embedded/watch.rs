@@ -1,8 +1,8 @@
-//! Being told of changes, whichever process makes them (inotify(7)).
+//! Watches for changes by any process (inotify(7)).
 //!
 //! A record's file is moved into place and unlinked, so each change of a record is one event that
-//! names its file. Events may be fewer than changes, never more late than [`Watch::wait`]; where
-//! the kernel lost some, everything is read again and compared.
+//! names its file. There may be fewer events than changes, but none arrives later than
+//! [`Watch::wait`]. Where the kernel lost some, everything is read again and compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
@@ -25,11 +25,11 @@ use super::{Embedded, Reach};
 pub struct Changed {
     /// Its name.
     pub key: Key,
-    /// What it is now; nothing where it was deleted.
+    /// The present value; `None` where it was deleted.
     pub now: Option<Versioned>,
 }
 
-/// Tells of changes below some prefixes of a store.
+/// Reports changes below some prefixes of a store.
 #[derive(Debug)]
 pub struct Watch {
     inotify: OwnedFd,
@@ -57,7 +57,7 @@ enum Seen {
 
 impl Embedded {
     /// Watches what is below `prefixes`; makes the store's directories where they are missing. The
-    /// first [`Watch::wait`] tells of every record that is there.
+    /// first [`Watch::wait`] reports every record that exists.
     pub fn watch(&self, prefixes: &[Prefix]) -> Result<Watch> {
         drop(self.lock(Reach::Both)?);
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
@@ -80,9 +80,9 @@ impl AsFd for Watch {
 }
 
 impl Watch {
-    /// What has changed since it was asked last; waits for a change for at most `limit`, and is
-    /// empty where there was none. A record that changed several times is told of at least once,
-    /// as it is now.
+    /// The changes since the last call. Waits for a change for at most `limit`, and is empty where
+    /// there was none. A record that changed several times is reported at least once, with its
+    /// present value.
     pub fn wait(&mut self, limit: Duration) -> Result<Vec<Changed>> {
         let mut changes = Vec::new();
         if !self.stale {
@@ -156,7 +156,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Everything anew; what was known and is there no more has been deleted.
+    /// Everything again; what was known and is there no more has been deleted.
     fn read_all(&mut self, changes: &mut Vec<Changed>) -> Result<()> {
         let before: BTreeSet<PathBuf> = self.known.keys().cloned().collect();
         let at = changes.len();
@@ -202,7 +202,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What cannot be read is somebody else's to report.
+    /// Other code reports files that cannot be read.
     fn read_file(&mut self, kind: Kind, path: &Path, changes: &mut Vec<Changed>) {
         let is_record =
             path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."));
@@ -218,7 +218,7 @@ impl Watch {
     }
 }
 
-/// Records are moved into place, directories are made: what is in the making wakes nobody.
+/// Records are moved into place, directories are made. Files that are being written cause no event.
 const EVENTS: WatchFlags =
     WatchFlags::MOVED_TO.union(WatchFlags::DELETE).union(WatchFlags::ONLYDIR);
 const NESTING: WatchFlags = EVENTS.union(WatchFlags::CREATE);

@@ -1,4 +1,4 @@
-//! From bytes to values. Nothing is believed: lengths are compared with what is there, and depth and
+//! From bytes to values. Nothing is believed: lengths are compared with what exists, and depth and
 //! types are bounded.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use super::{LONGEST, Value};
 const DEPTH: usize = 24;
 /// A stream does not define more types than this.
 const TYPES: usize = 128;
-/// What values may take in memory, in bytes, beside [`SHARE`] of the message: for the types of a stream,
-/// and for an answer with many routes.
+/// The limit of values in memory, in bytes, beside [`SHARE`] of the message: for the types of a
+/// stream, and for an answer with many routes.
 const ROOM: usize = 8 << 20;
 /// A small message does not get all of it: bytes of memory for each byte of the message.
 const SHARE: usize = 256;
@@ -97,7 +97,7 @@ impl Reader {
     }
 
     fn top(&self, id: i64, input: &mut Input<'_>) -> Result<Value> {
-        // What is no structure is treated as a structure's only field.
+        // A value that is no structure is treated as a structure's only field.
         if !matches!(self.types.get(&id), Some(Type::Struct(_))) && input.uint()? != 0 {
             return Err(broken("a value"));
         }

@@ -8,7 +8,7 @@ const FIRST: i64 = 65;
 /// Writes the messages of one stream, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
-    /// What has been defined, by name; its number is [`FIRST`] and its place.
+    /// The types defined so far, by name; the number is [`FIRST`] plus the place.
     known: Vec<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! What connects a container: the field `driver`, and the link that its options describe.
+//! The field `driver`, and the link that its options describe.
 
 use model::{
     Gateway, Ipam, Ipvlan, IpvlanMode, LinkKind, Macvlan, MacvlanMode, Parent, Place, Ptp, Result,
@@ -21,13 +21,13 @@ pub(super) fn named(root: &Object<'_>) -> Result<Driver> {
     })
 }
 
-/// Whether what it connects to knows a way out.
+/// Whether its link can have a default route.
 pub(super) fn leads_out(driver: Driver) -> bool {
     !matches!(driver, Driver::Dummy | Driver::Tap)
 }
 
-/// Where addresses are unique. What reaches a segment of this host's shares its book: two networks
-/// on the same parent must not hand out the same address.
+/// The address space. Networks on a segment of this host share that segment's space: two networks
+/// on the same parent must not allocate the same address.
 pub(super) fn space(driver: Driver, call: &Call<'_>, gateway: Gateway) -> Space {
     match driver {
         Driver::Bridge => crate::plugin::link::space(call, gateway),

@@ -1,4 +1,4 @@
-//! What one container asks for beside its link.
+//! The requests of one container beside its link.
 
 use model::{Bandwidth, Error, IfName, LinkKind, Mac, Result, SourceRouting, Tuning, Vrf, Wiring};
 use spec::Driver;

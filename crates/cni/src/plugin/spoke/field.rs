@@ -9,7 +9,7 @@ use crate::wire::{Node, Object};
 
 const FRONT: FrontEnd = FrontEnd::Cni;
 
-/// Those of them that are one container's, and so may be said of a network that is joined.
+/// Those of them that apply to one container, and so are allowed for a network that is joined.
 const PERSONAL: [&str; 8] =
     ["allmulti", "bandwidth", "mac", "promisc", "sourceRouting", "sysctl", "txQLen", "vrf"];
 
@@ -71,7 +71,7 @@ pub(super) fn refuse_senseless(root: &Object<'_>, driver: Driver) -> Result<()> 
     }
 }
 
-/// What is said that means the same to every front end. Fields of the reference plugins are read with
+/// The options that mean the same to every front end. Fields of the reference plugins are read with
 /// their link, as the reference reads them.
 pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
     let mut spec = NetworkSpec::default();

@@ -1,4 +1,4 @@
-//! A network that somebody else made, as it was made, with what one container asks for.
+//! An existing network of another front end, unchanged, with the requests of one container.
 
 use model::{Network, Result};
 
@@ -15,8 +15,8 @@ pub(super) fn only(call: &Call<'_>, network: Network) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Its part in the first of several. Who publishes ports and has which of the wanted addresses is
-/// decided among all of them.
+/// Its part in the first of several. Which of them publishes ports and has which requested address
+/// is decided among all of them.
 pub(super) fn first(call: &Call<'_>, network: Network) -> Result<Plan> {
     let wiring = extras::of_interface(call, &network.wiring)?;
     Ok(Plan { wiring, ..further(network) })

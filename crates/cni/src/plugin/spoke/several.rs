@@ -10,7 +10,7 @@ use crate::plugin::{Call, Plan};
 use crate::source;
 use crate::wire::{Command, Node, Object};
 
-/// What an entry may say.
+/// The fields of an entry.
 const FIELDS: [&str; 5] = ["name", "ifname", "mac", "ips", "bandwidth"];
 
 /// One entry of `networks`.
@@ -44,7 +44,7 @@ pub(super) fn plan(
     for (place, (entry, ifname)) in entries.iter().zip(names).enumerate() {
         match call.context.engine.network(&entry.name) {
             Ok(network) => plans.push(of_entry(call, network, entry, (ifname, place == 0))?),
-            // What was made on a network that is gone is in the book.
+            // The store has the attachments of a network that is gone.
             Err(_) if call.command == Command::Del => {}
             Err(error) => return Err(error),
         }
@@ -87,8 +87,8 @@ fn entry<'a>(node: &Node<'a>) -> Result<Entry<'a>> {
     })
 }
 
-/// What each interface is called: the first as the runtime says, the others as they say, or `net1`,
-/// `net2` and so on.
+/// The names of the interfaces: the first as the runtime says, the others as their entries say, or
+/// `net1`, `net2` and so on.
 fn names(call: &Call<'_>, entries: &[Entry<'_>]) -> Result<Vec<Option<IfName>>> {
     let Some((_, own)) = &call.subject else { return Ok(vec![None; entries.len()]) };
     let mut names: Vec<IfName> = Vec::with_capacity(entries.len());
@@ -157,7 +157,7 @@ fn claim_wanted(call: &Call<'_>, entries: &[Entry<'_>], plans: &mut [Plan]) -> R
                 || nets.into_iter().any(|net| net.contains(&address))
         };
         let by_pool = plans.iter().position(|plan| has(&plan));
-        // What somebody else chooses is only known there.
+        // An address that a third party chooses is known only there.
         let place = by_pool.or_else(|| plans.iter().position(|plan| is_elsewhere(&plan.template)));
         match place.and_then(|place| plans.get_mut(place)) {
             Some(plan) => plan.source.wanted.push(address),

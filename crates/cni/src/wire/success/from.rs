@@ -5,7 +5,7 @@ use model::{Attached, Attachment, Error, IfName, InterfaceAddress, Mac, Mtu, Pla
 use super::{Interface, Ip, Success};
 
 impl Success {
-    /// The result that tells of `attached`; interfaces of the container are in `netns`.
+    /// The result that reports `attached`; interfaces of the container are in `netns`.
     pub fn of(attached: &Attached, netns: &str) -> Self {
         let interface = |it: &model::Interface| Interface {
             name: it.name.to_string(),
@@ -37,8 +37,8 @@ impl Success {
         }
     }
 
-    /// What the result says, for a comparison with the kernel. An interface whose name the kernel
-    /// would not take is not one that we made.
+    /// The attachment in the result, for a comparison with the kernel. Spoke did not make an
+    /// interface whose name the kernel would refuse.
     pub fn attached(&self) -> Result<Attached> {
         let mut attached =
             Attached { routes: self.routes.clone(), dns: self.dns.clone(), ..Attached::default() };

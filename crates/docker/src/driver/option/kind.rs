@@ -1,5 +1,5 @@
-//! What a network's containers are connected to: a bridge, the segment of a parent device, a network
-//! of Neutron, or what CNI plugins make.
+//! The link kind of a network: a bridge, the segment of a parent device, a network of Neutron, or a
+//! chain of CNI plugins.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -22,7 +22,7 @@ const CNI: &[&str] = &["cni"];
 /// Where lists of plugins are that are named without a folder.
 const LISTS: &str = "/etc/cni/net.d";
 
-/// What [`MODE`] says where it is about addresses.
+/// The value of [`MODE`] that concerns addresses.
 const DHCP: &str = "dhcp";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +32,12 @@ enum Mode {
     Ipvlan(IpvlanMode),
 }
 
-/// What is said of the kind, and by which key it was decided.
+/// The options of the kind, and the key that decided it.
 pub(super) struct KindOptions {
     pub(super) kind: Option<KindSpec>,
     /// Whether the segment's DHCP server gives the addresses.
     pub(super) dhcp: bool,
-    /// The key that says so, for errors.
+    /// The key that decided, for errors.
     pub(super) key: &'static str,
 }
 
@@ -47,13 +47,13 @@ impl KindOptions {
         self.dhcp || self.kind.as_ref().is_some_and(KindSpec::is_external)
     }
 
-    /// Whether neither the host nor a bridge of it is the way out.
+    /// Whether neither the host nor a bridge of it is the default route.
     pub(super) fn is_elsewhere(&self) -> bool {
         self.dhcp || self.kind.as_ref().is_some_and(|kind| *kind != KindSpec::Bridge)
     }
 }
 
-/// Reads what is said of the kind.
+/// Reads the options of the kind.
 pub(super) fn read(texts: &Texts<'_>, spec: &NetworkSpec) -> Result<KindOptions> {
     let mode = mode(texts)?;
     let dhcp = mode == Some(Mode::Dhcp);
@@ -84,7 +84,7 @@ pub(super) fn read(texts: &Texts<'_>, spec: &NetworkSpec) -> Result<KindOptions>
     }
 }
 
-/// The first key that says something of a bridge, or of what goes through this host.
+/// The first key of a bridge, or of traffic through this host.
 fn of_bridges(texts: &Texts<'_>) -> Option<&'static str> {
     let of_bridges = |option: &&spec::NetworkOption| !option.is_of(Driver::Macvlan);
     let mut bridges = options(FRONT).filter(|option| option.is_of(Driver::Bridge));
@@ -116,7 +116,7 @@ fn driver(texts: &Texts<'_>, mode: Option<Mode>) -> Result<Option<(Driver, &'sta
     })
 }
 
-/// `mode` says how addresses come, or what `macvlan_mode` or `ipvlan_mode` say.
+/// `mode` is the source of addresses, or the same as `macvlan_mode` or `ipvlan_mode`.
 fn mode(texts: &Texts<'_>) -> Result<Option<Mode>> {
     let of = |text: &str| {
         let macvlan = choice(&MacvlanMode::WORDS)(text).map(Mode::Macvlan);
@@ -157,7 +157,8 @@ fn ipvlan(texts: &Texts<'_>, spec: &NetworkSpec, mode: Option<Mode>, key: &str) 
     let said = texts.one(IPVLAN_MODE, "l2, l3 or l3s", choice(&IpvlanMode::WORDS))?;
     let mode = match mode {
         Some(Mode::Ipvlan(mode)) => agreed(texts, said, mode, IPVLAN_MODE)?,
-        // Its containers share the parent's hardware address, by which a server tells clients apart.
+        // Its containers share the parent's hardware address, by which a server distinguishes
+        // clients.
         Some(Mode::Dhcp | Mode::Macvlan(_)) => return Err(texts.contradiction(key, MODE[0])),
         None => said.unwrap_or_default(),
     };

@@ -1,4 +1,5 @@
-//! With which addresses packets leave a bridge's network, and who comes to it by routes.
+//! Source addresses of packets that leave a bridge's network, and clients that come to it by
+//! routes.
 
 use model::{Error, Family, Passage, Publisher, Result, Sources};
 use spec::Texts;
@@ -30,7 +31,7 @@ pub(super) fn direct(
     }
 }
 
-/// Who reaches published ports at the containers' own addresses, and nothing else of them.
+/// Which clients reach published ports at the containers' own addresses, and no other ports.
 pub(super) fn passage(
     texts: &Texts<'_>,
     modes: Modes,

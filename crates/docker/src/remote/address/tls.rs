@@ -1,4 +1,5 @@
-//! Whom we trust, and who we say that we are (moby `pkg/plugins`, go-connections `tlsconfig`).
+//! The trusted authorities, and Spoke's own certificate (moby `pkg/plugins`, go-connections
+//! `tlsconfig`).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use super::Host;
 /// The longest PEM file that is read, in bytes.
 const LONGEST_PEM: u64 = 1 << 20;
 
-/// What a description says of TLS: its `TLSConfig`.
+/// The TLS part of a description: its `TLSConfig`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustFiles {
     /// Any certificate will do.
@@ -130,8 +131,8 @@ impl fmt::Debug for Trust {
     }
 }
 
-/// For descriptions that say `InsecureSkipVerify`: whoever answers has a key, and that is all that
-/// is known about him.
+/// For descriptions with `InsecureSkipVerify`: the server proves only that it has the key of its
+/// certificate.
 #[derive(Debug)]
 struct TrustsAll(Arc<CryptoProvider>);
 

@@ -20,14 +20,14 @@ pub(in super::super) struct Entry {
     pub(in super::super) pending: Option<CleanupPending>,
 }
 
-/// How it went with a call that is owed.
+/// The tries of a pending call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct CleanupPending {
     pub(in super::super) since: Timestamp,
     /// How often it failed.
     #[serde(default)]
     pub(in super::super) tries: u32,
-    /// How often of these the plugin itself said that it does not do it.
+    /// How many of these the plugin itself refused.
     #[serde(default)]
     pub(in super::super) refusals: u32,
     /// When it failed last.
@@ -47,7 +47,7 @@ pub(in super::super) struct At {
     pub(in super::super) endpoint: String,
 }
 
-/// What was asked for with RequestPool.
+/// The request of RequestPool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct PoolAsked {
     pub(in super::super) space: String,
@@ -59,17 +59,17 @@ pub(in super::super) struct PoolAsked {
 }
 
 impl PoolAsked {
-    /// The same for the pool that came of it: a driver that forgets is asked for no other one.
+    /// The same for the pool that was allocated: a replay requests no other one.
     pub(in super::super) fn known(&self, net: IpNet) -> Self {
         Self { net: Some(net), ..self.clone() }
     }
 }
 
-/// What an IPAM driver gave.
+/// What an IPAM driver allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in super::super) enum Given {
-    /// It said so.
+    /// The driver answered so.
     Surely(IpNet),
     /// It was asked for this one, and its answer was lost.
     Perhaps(IpAddr),
@@ -100,7 +100,7 @@ pub(in super::super) enum Undo {
     UnknownPool(DriverName, PoolAsked),
 }
 
-/// What Join answered.
+/// Join's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct Kept {
     pub(in super::super) source: Option<IfName>,
@@ -111,7 +111,7 @@ pub(in super::super) struct Kept {
     pub(in super::super) keeps_in: bool,
 }
 
-/// A route of the sandbox; connected where it leads through nobody.
+/// A route of the sandbox; connected where it has no next hop.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in super::super) struct KeptRoute {
     pub(in super::super) dst: IpNet,
@@ -136,7 +136,7 @@ impl Entry {
         });
     }
 
-    /// Whether it is owed and no call can settle it.
+    /// Whether it is pending and no call can carry it out.
     pub(in super::super) fn is_lost(&self) -> bool {
         self.pending
             .as_ref()
@@ -188,7 +188,7 @@ impl Undo {
         matches!(self, Undo::ReleasePool(..))
     }
 
-    /// Whether it gives an address back.
+    /// Whether it releases an address.
     pub(in super::super) fn is_address(&self) -> bool {
         matches!(self, Undo::ReleaseAddress(..))
     }
@@ -198,8 +198,8 @@ impl Undo {
         self.pool().is_some() || matches!(self, Undo::UnknownPool(..))
     }
 
-    /// Whether there is a call that could undo it: not for an answer that named what nobody else
-    /// can.
+    /// Whether there is a call that could undo it: not for an answer that named something that
+    /// cannot be named in a call.
     pub(in super::super) fn can_be_called(&self) -> bool {
         match self {
             Undo::UnknownAddress(..) => false,
@@ -208,7 +208,7 @@ impl Undo {
         }
     }
 
-    /// The address that it gives back to this pool.
+    /// The address that it releases to this pool.
     pub(in super::super) fn address_in(&self, driver: &DriverName, pool: &str) -> Option<IpAddr> {
         match self {
             Undo::ReleaseAddress(of, from, given) if of == driver && from == pool => {
@@ -218,7 +218,7 @@ impl Undo {
         }
     }
 
-    /// Whether both give back the same to the same driver.
+    /// Whether both release the same to the same driver.
     pub(in super::super) fn gives_back_same(&self, other: &Undo) -> bool {
         match (self, other) {
             (Undo::ReleaseAddress(one, from, _), Undo::ReleaseAddress(_, _, given)) => {
@@ -249,7 +249,7 @@ impl Undo {
         }))
     }
 
-    /// What the driver has as long as it was not called, for a person to read.
+    /// What the driver holds until the call, for a person to read.
     pub(in super::super) fn held(&self) -> String {
         let endpoint = |at: &At| format!("endpoint {} of network {}", at.endpoint, at.network);
         match self {
@@ -275,7 +275,7 @@ impl Undo {
         }
     }
 
-    /// Where it stands among the calls of a log file: those of a sandbox, of an endpoint, of addresses,
+    /// Its place among the calls of a log file: those of a sandbox, of an endpoint, of addresses,
     /// and of a network, as Docker sends them.
     pub(in super::super) fn class(&self) -> u8 {
         match self {

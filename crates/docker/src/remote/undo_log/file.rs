@@ -53,13 +53,14 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).append(true).custom_flags(flags.cast_signed()).open(path)
 }
 
-/// Whether somebody put a link or a directory where a log file should be.
+/// Whether a link or a directory is in the place of a log file.
 pub(super) fn is_no_file(error: &io::Error) -> bool {
     let codes = [Errno::LOOP, Errno::ISDIR].map(|code| Some(code.raw_os_error()));
     codes.contains(&error.raw_os_error())
 }
 
-/// Whether the file is still the one at `path`: whoever had the lock before may have replaced it.
+/// Whether the file is still the one at `path`: the previous holder of the lock may have replaced
+/// it.
 pub(super) fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),

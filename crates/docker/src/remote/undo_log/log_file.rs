@@ -12,14 +12,14 @@ use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 
 use super::{ENDED, Entry, Place, Record, Subject, Undo, UndoLog, VERSION, failed, make};
 
-/// Tells the drafts of one process apart.
+/// Distinguishes the drafts of one process.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
 /// A file with more lines than fit into so many bytes is replaced by a new one.
 const LONG: u64 = 64 << 10;
-/// More log files than this of networks of one name that are gone are nobody's work.
+/// The limit of log files of removed networks of one name.
 const MOST_ENDED: u32 = 10_000;
 
-/// A log file, ours until it is dropped. What is changed is on disk once it is saved.
+/// A log file, locked until it is dropped. Changes are on disk once it is saved.
 pub(in super::super) struct LogFile {
     undo_log: UndoLog,
     key: String,
@@ -61,7 +61,7 @@ impl LogFile {
         self.record.entries.is_empty()
     }
 
-    /// Whether something on it is owed.
+    /// Whether a call in it is pending.
     pub(in super::super) fn has_pending(&self) -> bool {
         self.record.entries.iter().any(|entry| entry.pending.is_some())
     }
@@ -110,8 +110,8 @@ impl LogFile {
         self.record.boot.clone_from(&self.undo_log.boot);
     }
 
-    /// Puts it on disk as it is, in the part of the undo log where it belongs; a log file with nothing on
-    /// it is no more.
+    /// Puts it on disk as it is, in the part of the undo log where it belongs; a log file with
+    /// nothing on it is gone.
     pub(in super::super) fn save(&mut self) -> Result<()> {
         if self.is_empty() {
             return self.remove();
@@ -125,6 +125,7 @@ impl LogFile {
         let (draft, lock) = self.draft(&directory)?;
         let put = self.put_into_place(&draft, place, &path);
         if put.is_err() {
+            // The first error is returned; an old draft is removed later.
             let _ = fs::remove_file(&draft);
         }
         put?;
@@ -138,7 +139,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Whether another line goes to the file that is there.
+    /// Whether another line goes to the file that exists.
     fn is_appended(&self) -> Result<bool> {
         let Some((_, file)) = &self.there else { return Ok(false) };
         let length = file.metadata().map_err(|error| {
@@ -147,7 +148,7 @@ impl LogFile {
         Ok(!self.record.subject.is_network() && length.len() < LONG)
     }
 
-    /// Moved first: nobody looks for debts elsewhere.
+    /// Moved first: pending calls are searched nowhere else.
     fn append(&mut self, place: Place, directory: &Path, path: &Path) -> Result<()> {
         let text = self.text()?;
         let Some((before, file)) = &mut self.there else { return Ok(()) };
@@ -162,7 +163,7 @@ impl LogFile {
         file.write_all(&line).map_err(|error| failed("writing", path, error))
     }
 
-    /// What the log file says, as a line.
+    /// The contents of the log file, as a line.
     fn text(&self) -> Result<Vec<u8>> {
         let text = serde_json::to_vec(&self.record);
         let mut text =
@@ -192,7 +193,7 @@ impl LogFile {
         }
     }
 
-    /// A new file with what the log file says, locked before anybody can see it.
+    /// A new file with the contents of the log file, locked before other processes can see it.
     fn draft(&self, directory: &Path) -> Result<(std::path::PathBuf, File)> {
         let text = self.text()?;
         let number = DRAFTS.fetch_add(1, Ordering::Relaxed);
@@ -218,6 +219,7 @@ impl LogFile {
         match written {
             Ok(file) => Ok((draft, file)),
             Err(error) => {
+                // The first error is returned; an old draft is removed later.
                 let _ = fs::remove_file(&draft);
                 Err(failed("writing", &draft, error))
             }
@@ -247,8 +249,8 @@ impl LogFile {
         synced.map_err(|error| failed("syncing", directory, error))
     }
 
-    /// Frees the name of a network whose end is announced: what is left owed must not be in the way
-    /// of another one of that name.
+    /// Frees the name of a network whose end is pending: the rest must not block another network of
+    /// that name.
     pub(in super::super) fn end(&mut self) -> Result<()> {
         let is_over = self.record.entries.iter().all(|entry| entry.pending.is_some());
         if self.key.contains(ENDED) || !self.record.subject.is_network() || !is_over {

@@ -30,7 +30,7 @@ pub(super) struct Slot {
     is_roomy: bool,
 }
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Kept {
     pub(super) method: Method,
@@ -40,7 +40,7 @@ pub(super) struct Kept {
 }
 
 impl Slot {
-    /// The slot that is there; none where it is not a file of our own.
+    /// The slot that exists; none where it is not a file of our own.
     pub(super) fn open(directory: &OwnedFd, name: &str, owner: u32) -> io::Result<Option<Self>> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = match openat(directory, name, flags, Mode::empty()) {
@@ -83,7 +83,7 @@ impl Slot {
         self.file.write_all_at(&bytes, 0)
     }
 
-    /// What it holds; none where that is nothing, damaged or of another version.
+    /// The contents; `None` where they are empty, damaged or of another version.
     pub(super) fn read(&self) -> io::Result<Option<Kept>> {
         let mut head = [0; HEAD];
         if !self.fill(&mut head, 0)? || head[..MAGIC.len()] != MAGIC {
@@ -132,8 +132,8 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// FNV-1a, 64 bits (draft-eastlake-fnv): against damage, not against an enemy, who would need our
-/// own directory.
+/// FNV-1a, 64 bits (draft-eastlake-fnv): against damage, not against an attacker, who would need
+/// Spoke's own directory.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

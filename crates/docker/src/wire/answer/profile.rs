@@ -1,4 +1,4 @@
-//! What third-party plugins say about themselves.
+//! The profiles of third-party plugins.
 
 use model::Error;
 use serde_json::Value;

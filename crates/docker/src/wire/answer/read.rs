@@ -17,7 +17,7 @@ use crate::wire::{LONGEST_BODY, Method, PoolKey, Refusal};
 const LONGEST_WHY: usize = 1000;
 /// More routes are no sandbox's.
 const MOST_ROUTES: usize = 4096;
-/// As much is kept of what a plugin tells about an endpoint.
+/// The limit of what is kept of a plugin's details about an endpoint.
 const MOST_SAID: usize = 256;
 /// As much of each value, in characters.
 const LONGEST_SAID: usize = 4096;
@@ -31,12 +31,12 @@ pub enum Unusable {
     Unread {
         /// Why.
         error: Error,
-        /// What the answer named nevertheless.
+        /// The usable part of the answer.
         rest: Rest,
     },
 }
 
-/// What of an answer that cannot be used is known, and is to be given back.
+/// The known part of an unusable answer, which is to be released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing.
@@ -132,7 +132,7 @@ pub(super) fn value(body: &[u8]) -> Read<Value> {
     }
 }
 
-/// An answer's object, unless it tells an error.
+/// An answer's object, unless the answer is an error.
 pub(super) fn answer(value: &Value) -> Read<Object<'_>> {
     let object = Object::root(value)?;
     for key in ["Err", "Error"] {
@@ -142,7 +142,7 @@ pub(super) fn answer(value: &Value) -> Read<Object<'_>> {
             Some(Value::String(text)) => {
                 return Err(Unusable::Refused(readable(text, LONGEST_WHY)));
             }
-            // Nobody can say what it means, but it is not that all went well.
+            // Its meaning is unknown, but it is no success.
             Some(other) => {
                 return Err(Unusable::Refused(readable(&other.to_string(), LONGEST_WHY)));
             }
@@ -234,7 +234,7 @@ fn pool(object: &Object<'_>) -> Read<PoolGiven> {
 }
 
 fn address(object: &Object<'_>) -> Read<Answer> {
-    // Go refuses it without a prefix length, and forgets it.
+    // Go refuses it without a prefix length, and drops it.
     let bare = object.parsed::<IpAddr>("Address").ok().flatten();
     let rest = |bare: Option<IpAddr>| bare.map_or(Rest::None, Rest::Address);
     let address = object.required::<IpNet>("Address").map_err(|why| keeping(why, rest(bare)))?;

@@ -43,9 +43,9 @@ fn reads_both_kinds() {
 fn refuses_what_is_neither_or_both() {
     let mut both = manifest();
     both["manifests"] = json!([image("linux", "amd64", None, 'a')]);
-    assert!(read(&both, None).is_err());
-    assert!(read(&manifest(), Some(OCI_MANIFEST)).is_err());
-    assert!(read(&manifest(), Some(DOCKER_INDEX)).is_err());
+    assert_eq!(read(&both, None).unwrap_err().kind(), model::Kind::Invalid);
+    assert_eq!(read(&manifest(), Some(OCI_MANIFEST)).unwrap_err().kind(), model::Kind::Invalid);
+    assert_eq!(read(&manifest(), Some(DOCKER_INDEX)).unwrap_err().kind(), model::Kind::Invalid);
     let index = json!({"schemaVersion": 2, "manifests": []});
     assert!(read(&index, Some(OCI_MANIFEST)).is_err());
     for bad in [json!(null), json!({}), json!({"schemaVersion": 2}), json!([])] {

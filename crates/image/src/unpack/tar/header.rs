@@ -6,7 +6,7 @@ use super::{Kind, text};
 
 pub(super) const BLOCK: usize = 512;
 
-/// What follows a header.
+/// The data behind a header.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Type {
     Entry(Kind),

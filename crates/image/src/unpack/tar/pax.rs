@@ -2,7 +2,7 @@
 
 use model::{Error, Result};
 
-/// What an extended header says about the next entry.
+/// An extended header's properties of the next entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extension {
     pub(super) path: Option<Vec<u8>>,

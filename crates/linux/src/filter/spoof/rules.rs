@@ -1,4 +1,4 @@
-//! What is checked, in the order of `spoof.nft`.
+//! The checks, in the order of `spoof.nft`.
 
 use std::borrow::Cow;
 
@@ -96,7 +96,7 @@ const ARP_SENDER: At = At::Network { offset: 8, length: 6 };
 const ARP_ADDRESS: At = At::Network { offset: 14, length: 4 };
 const V4_SOURCE: At = At::Network { offset: 12, length: 4 };
 const V6_SOURCE: At = At::Network { offset: 8, length: 16 };
-/// What a neighbour's solicitation or advertisement is about.
+/// The target of a neighbour's solicitation or advertisement.
 const TARGET: At = At::Transport { offset: 8, length: 16 };
 
 /// `ETH_P_*`.

@@ -1,4 +1,4 @@
-//! What a sandbox is connected to, and how.
+//! Arguments of a connection of a sandbox.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
@@ -25,10 +25,10 @@ pub(in crate::cli) struct ConnectArgs {
     pub(in crate::cli) made: MadeArgs,
 }
 
-// What a sandbox says with which it is joined.
+// The arguments of a join.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct JoinedArgs {
-    /// What the container is called here; the namespace's name or the process's id unless given
+    /// The container's name here; the namespace's name or the process's id unless given
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) container: Option<ContainerId>,
     /// The container's default route is that of the network with the greatest one
@@ -39,7 +39,7 @@ pub(in crate::cli) struct JoinedArgs {
     pub(in crate::cli) ifname: Option<IfName>,
 }
 
-// What an endpoint has, whatever sandbox it is in.
+// The properties of an endpoint in any sandbox.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct MadeArgs {
     /// An IPv4 address to have
@@ -51,13 +51,13 @@ pub(in crate::cli) struct MadeArgs {
     /// A link-local address to have besides, of 169.254.0.0/16 or fe80::/10
     #[arg(long = "link-local-ip", value_name = "IP", value_parser = quoted::<LinkLocal>)]
     pub(in crate::cli) link_local: Vec<LinkLocal>,
-    /// What the container is called on the network besides its own name
+    /// Names of the container on the network besides its own name
     #[arg(long = "alias", value_name = "NAME", value_parser = quoted::<HostName>)]
     pub(in crate::cli) names: Vec<HostName>,
     /// A server that resolves names for the namespace; the network's, or else this host's, unless given
     #[arg(long = "dns", value_name = "IP", value_parser = server)]
     pub(in crate::cli) dns: Vec<IpAddr>,
-    /// A domain in which it looks for names; . for none
+    /// A domain in which it searches names; . for none
     #[arg(long, value_name = "DOMAIN", value_parser = quoted::<SearchDomain>)]
     pub(in crate::cli) dns_search: Vec<SearchDomain>,
     /// An option of its resolver, as in resolv.conf(5)
@@ -66,7 +66,7 @@ pub(in crate::cli) struct MadeArgs {
     /// The interface's hardware address
     #[arg(long, value_name = "MAC")]
     pub(in crate::cli) mac_address: Option<Mac>,
-    /// An option that the network's Docker plugin is told with the endpoint
+    /// An option of the endpoint for the network's Docker plugin
     #[arg(long = "driver-opt", value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) driver_options: Vec<(String, String)>,
     /// A port of this host that leads to one of the container: `[IP:]HOST:CONTAINER[/PROTOCOL]`
@@ -75,7 +75,7 @@ pub(in crate::cli) struct MadeArgs {
     /// A port that the container serves, without one of this host: PORT[/PROTOCOL]
     #[arg(long, value_name = "PORT", value_parser = exposed)]
     pub(in crate::cli) expose: Vec<(Protocol, NonZeroU16)>,
-    /// What you say of it; `spoke ps --filter label=KEY` finds it
+    /// A label; `spoke ps --filter label=KEY` finds it
     #[arg(long = "label", value_name = "KEY[=VALUE]", value_parser = quoted::<Label>)]
     pub(in crate::cli) labels: Vec<Label>,
 }
@@ -93,12 +93,12 @@ pub(in crate::cli) struct DisconnectArgs {
     pub(in crate::cli) force: bool,
 }
 
-/// A value that says by itself what is wrong with it.
+/// Parses a value whose error explains itself.
 pub(super) fn quoted<T: std::str::FromStr<Err = model::Error>>(text: &str) -> Result<T, String> {
     text.parse().map_err(|error: model::Error| error.to_string())
 }
 
-/// What no packet leads to answers nothing.
+/// An address that no packet reaches never answers.
 fn server(text: &str) -> Result<IpAddr, String> {
     let said = model::text::shown(text);
     match text.parse::<IpAddr>() {

@@ -1,4 +1,4 @@
-//! What a network is made of.
+//! Arguments that describe a network.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -48,15 +48,15 @@ pub(in crate::cli) struct CreateArgs {
     /// The gateway in a subnet; its first address unless given
     #[arg(long = "gateway", value_name = "IP", requires = "subnets")]
     pub(in crate::cli) gateways: Vec<IpAddr>,
-    /// Hand out only addresses of this part of a subnet
+    /// Allocate only addresses of this part of a subnet
     #[arg(long = "ip-range", value_name = "CIDR", requires = "subnets")]
     pub(in crate::cli) ranges: Vec<IpNet>,
     #[command(flatten)]
     pub(in crate::cli) flags: NetworkFlags,
-    /// Containers reach only each other and this host, and nobody else reaches them
+    /// Containers reach only each other and this host, and no other host reaches them
     #[arg(long)]
     pub(in crate::cli) internal: bool,
-    /// What you say of it; `spoke network ls --filter label=KEY` finds it
+    /// A label; `spoke network ls --filter label=KEY` finds it
     #[arg(long = "label", value_name = "KEY[=VALUE]", value_parser = super::connect::quoted::<Label>)]
     pub(in crate::cli) labels: Vec<Label>,
 }
@@ -75,7 +75,7 @@ pub(in crate::cli) struct ManyArgs {
 }
 
 impl CreateArgs {
-    /// What is asked of the network.
+    /// The requested properties of the network.
     pub(in crate::cli) fn spec(&self) -> model::Result<NetworkSpec> {
         Ok(NetworkSpec {
             egress: if self.internal { EgressPolicy::Internal } else { EgressPolicy::Open },
@@ -85,7 +85,7 @@ impl CreateArgs {
     }
 }
 
-/// Who connects the containers of a network.
+/// The driver of a network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum Driver {
     Bridge,
@@ -146,13 +146,13 @@ pub(in crate::cli) fn plugin(name: &model::DriverName) -> String {
 // Options of networks that third-party Docker plugins make, or give their addresses.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct RemoteArgs {
-    /// Who hands out addresses: Spoke (default), nobody (null), or the Docker IPAM plugin of that name
+    /// Source of addresses: Spoke (default), none (null), or the Docker IPAM plugin of that name
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(in crate::cli) ipam_driver: IpamDriver,
     /// Options of the IPAM plugin, as its author says
     #[arg(long = "ipam-opt", value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) ipam_options: Vec<(String, String)>,
-    /// An address that no container gets, by a name that is told to the plugin
+    /// An address that no container gets, by a name that the plugin gets
     #[arg(long = "aux-address", value_name = "NAME=IP", value_parser = auxiliary, requires = "subnets")]
     pub(in crate::cli) auxiliary: Vec<(String, IpAddr)>,
     /// Whether containers have IPv4 addresses
@@ -173,7 +173,7 @@ pub(in crate::cli) struct RemoteArgs {
     pub(in crate::cli) config_from: Option<NetworkName>,
 }
 
-/// Who hands out the addresses of a network.
+/// The source of a network's addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum IpamDriver {
     Default,

@@ -7,7 +7,7 @@ use spec::{Driver, FrontEnd, NetworkOption, NetworkSpec, Value, options};
 
 const FRONT: FrontEnd = FrontEnd::CommandLine;
 
-/// What the flags say.
+/// The values of the flags.
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct NetworkFlags {
     pub(in crate::cli) spec: NetworkSpec,
@@ -91,7 +91,7 @@ fn checked(option: &'static NetworkOption) -> ValueParser {
     })
 }
 
-/// What is given besides the default.
+/// The value, if it is not the default.
 fn text(
     matches: &ArgMatches,
     name: &'static str,

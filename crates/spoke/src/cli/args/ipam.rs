@@ -1,4 +1,4 @@
-//! What is asked of the address book, and changed in it by hand.
+//! Arguments of commands that read and change the address book.
 
 use std::net::IpAddr;
 
@@ -40,14 +40,14 @@ pub(in crate::cli) enum IpamCommand {
         #[arg(long)]
         fix: bool,
     },
-    /// Keep an address back, for nobody or for one owner
+    /// Reserve an address, for one owner or for none
     #[command(after_help = "Examples:
   spoke ipam reserve 10.70.1.9
   spoke ipam reserve 10.70.1.9 --for db --network front")]
     Reserve {
         /// The address
         address: IpAddr,
-        /// Who gets it when asking for any address: the container's lasting name
+        /// The owner that gets it when it asks for any address: the container's lasting name
         #[arg(long = "for", value_name = "OWNER", requires = "network")]
         owner: Option<OwnerName>,
         /// The network in which the owner gets it

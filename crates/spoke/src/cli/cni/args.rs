@@ -1,11 +1,11 @@
-//! What can be typed after `spoke cni`, beside what concerns the plugins' installation.
+//! The arguments of `spoke cni`, except those of the plugins' installation.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use model::{ContainerId, IfName};
 
-/// What a CNI runtime does.
+/// The commands of a CNI runtime.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum RuntimeCommand {
@@ -94,7 +94,7 @@ pub(crate) struct OneArgs {
     /// The container's id; derived from the namespace's path unless given, as cnitool does
     #[arg(long, value_name = "ID")]
     pub(crate) container: Option<ContainerId>,
-    /// What the plugins get: KEY=VALUE pairs between semicolons
+    /// Arguments of the plugins: KEY=VALUE pairs between semicolons
     #[arg(long, env = "CNI_ARGS", default_value = "", value_name = "PAIRS")]
     pub(crate) args: String,
     /// The arguments of capabilities: a JSON object

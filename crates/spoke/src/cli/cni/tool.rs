@@ -23,7 +23,7 @@ Flags:
   -i, --ifname string   Interface name (defaults to env var CNI_IFNAME or 'eth0')
 ";
 
-/// What was typed.
+/// The arguments.
 struct Typed {
     verb: String,
     network: String,

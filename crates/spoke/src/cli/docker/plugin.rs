@@ -11,8 +11,8 @@ use super::super::{Answer, HostContext};
 
 const CONFIG: &str = include_str!("../../../../../packaging/plugin/config.json");
 
-/// What the plugin's root needs besides the program: where Docker and the configuration mount
-/// something, and where the kernel's file systems go.
+/// The directories of the plugin's root besides the program: mount points of Docker and of the
+/// configuration, and of the kernel's file systems.
 const DIRECTORIES: [&str; 9] = [
     "run",
     "run/docker/plugins",
@@ -55,7 +55,7 @@ pub(super) fn write(directory: &Path, host_context: &HostContext) -> Result<Answ
 }
 
 fn refuse_filled(directory: &Path) -> Result<()> {
-    // What cannot be read cannot be written either, which is told then.
+    // A directory that cannot be read cannot be written either; the write reports that.
     match fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some()) {
         false => Ok(()),
         true => Err(Error::conflict(format!(

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Whoever takes longer does not answer.
+/// A plugin that takes longer counts as dead.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A longer answer is none of the plugin's.
+/// A longer answer is not the plugin's.
 const LARGEST: u64 = 64 << 10;
 
 const REQUEST: &[u8] = b"POST /Plugin.Activate HTTP/1.1\r\nHost: spoke\r\nContent-Length: 0\r\n\
@@ -22,7 +22,7 @@ struct Manifest {
     implements: Vec<String>,
 }
 
-/// What the plugin at `socket` says it is, or why it does not say anything.
+/// The profile of the plugin at `socket`, or why it does not answer.
 pub(in crate::cli) fn ask(socket: &Path) -> Result<String, String> {
     let answer = converse(socket).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => "is not there; `spoke docker install`, or `spoke serve`".to_owned(),

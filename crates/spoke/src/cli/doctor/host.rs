@@ -1,4 +1,4 @@
-//! Whether the book can be written.
+//! Whether the store can be written.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -28,6 +28,7 @@ fn store(directory: &Path) -> Check {
     match tried {
         Ok(()) => Check::ok(format!("the book in {shown} can be written")),
         Err(cause) => {
+            // The check itself is over; the next one replaces the file.
             let _ = fs::remove_file(&probe);
             let fix = match cause.kind() {
                 ErrorKind::PermissionDenied => "run as root: sudo spoke doctor".to_owned(),

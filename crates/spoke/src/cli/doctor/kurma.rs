@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 use super::{Check, parameter};
 use crate::cli::HostContext;
 
-/// What says that users may have no namespaces, where it is this.
+/// The settings that forbid users to have namespaces.
 const FORBIDDEN: [(&str, &str); 3] = [
     ("user.max_user_namespaces", "0"),
     ("kernel.unprivileged_userns_clone", "0"),
@@ -37,7 +37,7 @@ pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
         .collect();
     checks.extend(engines(host_context, &networks));
     if !geteuid().is_root() {
-        // What a user has is in namespaces of that user's own.
+        // Namespaces of unprivileged users are their own.
         checks.extend(forbidden(&host_context.root));
     } else if is_used {
         checks.extend(running(host_context, &networks).unwrap_or_else(|error| {
@@ -50,7 +50,7 @@ pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
     checks
 }
 
-/// Plugins that do not run although they should, and what they are owed.
+/// Plugins that do not run although they should, and their pending calls.
 fn running(host_context: &HostContext, networks: &PodNetworks) -> Result<Vec<Check>> {
     let plugins = host_context.kurma.pod()?;
     let status = plugins.status(networks)?;
@@ -74,7 +74,7 @@ fn of_plugin(plugin: &Status) -> Option<Check> {
                 format!("the plugin of network {name} runs, but: {}", plugin.error.as_ref()?);
             return Some(Check::warn(what, format!("spoke kurma up {name}")));
         }
-        // Of a refused one, the configuration's error tells more.
+        // For a refused one, the configuration's error explains more.
         Standing::Stopped | Standing::Refused => return None,
     };
     let error = plugin.error.as_deref().unwrap_or("it has ended");

@@ -1,4 +1,4 @@
-//! third-party Docker plugins that networks of ours need.
+//! Third-party Docker plugins that networks of Spoke's need.
 
 use model::Network;
 

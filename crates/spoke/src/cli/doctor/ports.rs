@@ -1,11 +1,11 @@
-//! Whether published ports are somebody else's too.
+//! Published ports that another program has too.
 
 use model::{Attachment, Phase, PortMap};
 
 use super::super::HostContext;
 use super::Check;
 
-/// Ports that a process of this host listens on, although they lead to a container.
+/// Ports on which a process of this host listens, although they lead to a container.
 pub(super) fn checks(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check> {
     // A plugin may serve its ports with a process that listens.
     let is_ours =

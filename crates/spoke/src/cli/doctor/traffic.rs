@@ -10,7 +10,7 @@ use super::super::facts::{DroppingChain, Forward, HostFacts};
 use super::super::{HostContext, findings};
 use super::{Check, parameter};
 
-/// What Ethernet devices have unless told otherwise, in bytes.
+/// The default MTU of Ethernet devices, in bytes.
 const ETHERNET_MTU: u32 = 1500;
 
 /// Routing between interfaces. Spoke switches it on with the first container, so that it is a
@@ -49,7 +49,7 @@ fn is_ours(root: &Path) -> bool {
     FORWARDING.iter().any(|(.., path, loopback)| is(path, "1") && is(loopback, "0"))
 }
 
-/// What switches forwarding, where it is read, and where that it was Spoke.
+/// The parameter that enables forwarding, the one that is read, and the mark that Spoke enabled it.
 const FORWARDING: [(Family, &str, &str, &str); 2] = [
     (
         Family::V4,
@@ -65,7 +65,7 @@ const FORWARDING: [(Family, &str, &str, &str); 2] = [
     ),
 ];
 
-/// What happens to forwarded packets that nobody decides about.
+/// The treatment of forwarded packets that no rule decides about.
 pub(super) fn policy(forward: &Forward, bridges: &[String]) -> Check {
     match forward {
         Forward::Accepted => Check::ok("no packet filter chain drops forwarded packets by policy"),
@@ -119,8 +119,8 @@ pub(super) fn bridge_filter(root: &Path, forward: &Forward, bridges: &[String]) 
     }
 }
 
-/// The bridges that containers may be behind: those that are there; before there are any, those
-/// that will be, for which nothing can be let pass yet.
+/// The bridges that containers may be behind: those that exist; before there are any, those that
+/// will be, for which nothing can be let pass yet.
 pub(super) fn bridges(networks: &[Network], facts: &HostFacts) -> Vec<String> {
     let all: Vec<String> = networks.iter().filter_map(claims::device).collect();
     let links = facts.by_name();
@@ -168,7 +168,7 @@ pub(super) fn subnets(
     checks
 }
 
-/// Packets that are larger than what the way out takes are lost where nobody may say so.
+/// Packets that are larger than the uplink's MTU are lost where the error message is filtered.
 pub(super) fn mtu(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
     let Some(uplink) = facts.uplink() else {
         return vec![Check::ok("no default route: containers reach this host's networks only")];

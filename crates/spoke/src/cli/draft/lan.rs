@@ -6,7 +6,7 @@ use spec::NetworkSpec;
 use crate::cli::args::{CreateArgs, Driver, LanArgs, LanMode};
 use crate::cli::facts::HostFacts;
 
-/// The addresses are the segment's: nobody can choose a subnet for it.
+/// The addresses are the segment's: a subnet cannot be chosen for it.
 pub(super) fn refuse_addresses(wanted: &CreateArgs) -> Result<()> {
     if !wanted.driver.kind().is_lan() {
         return Ok(());

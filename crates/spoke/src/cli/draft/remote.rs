@@ -17,12 +17,12 @@ use super::{foreign, frame};
 use crate::cli::HostContext;
 use crate::cli::args::{CreateArgs, Driver, IpamDriver, ScopeName};
 
-/// How libnetwork calls Spoke's own address book, nobody, and what makes no links.
+/// libnetwork's names of Spoke's own address book, of no IPAM driver, and of no network driver.
 const DEFAULT: &str = "default";
 const NULL: &str = "null";
 
-/// Where driver `default` looks for a subnet: libnetwork's pools of a host (`ipamutils`), each with the
-/// prefix length of its subnets.
+/// The pools of driver `default`: libnetwork's pools of a host (`ipamutils`), each with the prefix
+/// length of its subnets.
 const POOLS: [(Ipv4Net, u8); 7] = [
     (block(172, 17, 16), 16),
     (block(172, 18, 16), 16),
@@ -37,13 +37,13 @@ const fn block(first: u8, second: u8, length: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(first, second, 0, 0), length)
 }
 
-/// What is asked of a network beside who makes it: what `--config-only` keeps.
+/// The requested properties of a network beside its driver: what `--config-only` keeps.
 struct Spec {
     said: NetworkParameters,
     ipam: RemoteIpam,
 }
 
-/// The network that is asked for, if a Docker plugin makes it, or nobody.
+/// The requested network, if a Docker plugin makes it, or no driver.
 pub(super) fn network(
     wanted: &CreateArgs,
     spec: &NetworkSpec,
@@ -82,7 +82,7 @@ pub(super) fn network(
     Ok(Some(Network { stage, ..spec.network(frame(wanted, host_context, ipam), wiring) }))
 }
 
-/// The plugin that hands out the addresses of a network that Spoke itself makes, if one does.
+/// The plugin that allocates the addresses of a network that Spoke itself makes, if one does.
 pub(super) fn source(wanted: &CreateArgs) -> Result<Option<Ipam>> {
     match wanted.remote.ipam_driver {
         IpamDriver::Default => match wanted.remote.ipam_options.first() {
@@ -98,7 +98,7 @@ pub(super) fn source(wanted: &CreateArgs) -> Result<Option<Ipam>> {
     }
 }
 
-/// What a user said.
+/// The user's options.
 fn said(wanted: &CreateArgs) -> Result<Spec> {
     let ipam = pools(wanted)?;
     let has = |family| ipam.pools.iter().any(|pool| pool.family == family);
@@ -120,7 +120,7 @@ fn said(wanted: &CreateArgs) -> Result<Spec> {
     Ok(Spec { said, ipam })
 }
 
-/// What `--config-only` kept.
+/// The options that `--config-only` kept.
 fn kept(network: Option<&Network>, name: &model::NetworkName) -> Result<Spec> {
     let network = network.ok_or_else(|| {
         Error::not_found(format!("--config-from {name}: no such network; `spoke network ls`"))
@@ -136,7 +136,7 @@ fn kept(network: Option<&Network>, name: &model::NetworkName) -> Result<Spec> {
     }
 }
 
-/// What is asked of whoever hands out addresses; of each family at least one pool that it has.
+/// The request to the source of addresses; at least one pool of each family that it has.
 fn pools(wanted: &CreateArgs) -> Result<RemoteIpam> {
     let remote = &wanted.remote;
     let mut pools: Vec<RemotePool> = Vec::new();
@@ -193,7 +193,7 @@ fn of<'a>(pools: &'a mut [RemotePool], what: &str, address: &IpAddr) -> Result<&
     within.ok_or_else(|| Error::invalid(format!("{what} {address} is in none of the subnets")))
 }
 
-/// Who really hands out addresses.
+/// The actual source of addresses.
 fn realized(
     wanted: &CreateArgs,
     ipam: RemoteIpam,
@@ -211,8 +211,8 @@ fn realized(
     }
 }
 
-/// The book as libnetwork's driver `default`: the lowest address that is free, of one pool a family
-/// with every subnet of that.
+/// The store as libnetwork's driver `default`: the lowest address that is free, of one pool a
+/// family with every subnet of that.
 fn book(wanted: &CreateArgs, specs: &[RemotePool], taken: &Occupancy) -> Result<Ipam> {
     let mut pools: Vec<Pool> = Vec::new();
     for spec in specs {
@@ -248,7 +248,7 @@ fn is_same(one: &Range, other: &Range) -> bool {
     Family::of(&one.subnet) == Family::of(&other.subnet)
 }
 
-/// The first of libnetwork's subnets that nobody uses.
+/// The first free subnet of libnetwork's pools.
 fn predefined(taken: &Occupancy) -> Result<IpNet> {
     let is_free = |net: &IpNet| {
         let mut others = taken.refused.iter().map(|other| &other.net).chain(&taken.avoided);
@@ -261,7 +261,8 @@ fn predefined(taken: &Occupancy) -> Result<IpNet> {
     })
 }
 
-/// Says, to whoever decides on ways out and ports, that there are none. The plugin sees to it.
+/// Tells the parts that decide on default routes and ports that there are none. The plugin keeps
+/// the network internal.
 fn internal(backend: Backend) -> Firewall {
     Firewall {
         backend,
@@ -274,7 +275,7 @@ fn internal(backend: Backend) -> Firewall {
     }
 }
 
-/// libnetwork's form of an id, which nobody else will have.
+/// An id in libnetwork's form, unique.
 fn id() -> Result<AliasId> {
     let mut random = [0u8; 32];
     let read = getrandom(&mut random, GetRandomFlags::empty());
@@ -282,7 +283,7 @@ fn id() -> Result<AliasId> {
     random.iter().map(|byte| format!("{byte:02x}")).collect::<String>().parse()
 }
 
-/// Options that say something of Docker plugins only.
+/// Options of Docker plugins only.
 fn refuse_remote(wanted: &CreateArgs) -> Result<()> {
     let remote = &wanted.remote;
     let plugs = matches!(remote.ipam_driver, IpamDriver::Plugin(_));
@@ -328,7 +329,7 @@ mod tests {
         taken.avoided.push("172.16.0.0/12".parse().unwrap());
         assert_eq!(predefined(&taken).unwrap().to_string(), "192.168.0.0/20");
         taken.avoided.push("192.168.0.0/16".parse().unwrap());
-        assert!(predefined(&taken).is_err());
+        assert_eq!(predefined(&taken).unwrap_err().kind(), model::Kind::Exhausted);
     }
 
     #[test]

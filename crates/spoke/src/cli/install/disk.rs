@@ -9,16 +9,16 @@ use model::{Error, Result};
 
 use super::{Manifest, PROGRAM};
 
-/// What is remembered, beside the plugins.
+/// The name of the manifest, beside the plugins.
 const MANIFEST: &str = ".spoke-manifest.json";
 
 /// Where replaced plugins are kept: in the same file system, out of the way of runtimes.
 const KEPT: &str = ".spoke-replaced";
 
-/// A larger manifest is not ours.
+/// A larger manifest is not Spoke's.
 const LARGEST: u64 = 1 << 16;
 
-/// Whose a name is.
+/// The owner of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     Missing,
@@ -27,7 +27,7 @@ pub(super) enum Entry {
     Foreign,
 }
 
-/// A directory in which runtimes look for plugins.
+/// A directory of a runtime's plugins.
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
@@ -134,7 +134,7 @@ impl Directory {
         }
     }
 
-    /// Gives what `name` is a second name, so that replacing it loses nothing. Something that was
+    /// Gives the file `name` a second name, so that replacing it loses nothing. A file that was
     /// kept earlier and restored or upgraded since is kept no more.
     pub(super) fn keep(&self, name: &str) -> Result<()> {
         let (path, kept) = (self.path.join(name), self.kept(name));
@@ -150,7 +150,7 @@ impl Directory {
         File::open(&kept_directory).and_then(|directory| directory.sync_all()).map_err(doing)
     }
 
-    /// Copies the program, unless it is there already.
+    /// Copies the program, unless it exists already.
     pub(super) fn place_program(&self, executable: &Path) -> Result<()> {
         let is_link = matches!(self.entry(PROGRAM)?, Entry::Ours);
         if !is_link && self.is_program(executable)? && !self.is_kept_file(PROGRAM)? {
@@ -184,7 +184,7 @@ impl Directory {
             .map_err(|cause| failed("linking", &self.path.join(name), cause))
     }
 
-    /// Puts back what `name` replaced, or removes it where it replaced nothing.
+    /// Restores what `name` replaced, or removes it where it replaced nothing.
     pub(super) fn give_back(&self, name: &str) -> Result<()> {
         let path = self.path.join(name);
         let done = match self.is_kept(name)? {

@@ -1,4 +1,4 @@
-//! `spoke ipam show`: who has which address, and what is free.
+//! `spoke ipam show`: addresses with their holders, and free ones.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -49,7 +49,7 @@ pub(super) fn show(
     Ok(Answer::text(render(output, &book, || text(&book, details, no_trunc, host_context))?))
 }
 
-/// What `ipam show` was asked about.
+/// The subject of `ipam show`.
 enum Wanted {
     Network(NetworkName),
     Subnet(IpNet),
@@ -223,7 +223,7 @@ fn pools(pools: &[PoolView]) -> Table {
     table
 }
 
-/// Nobody counts the digits of an IPv6 subnet's size.
+/// The digits of an IPv6 subnet's size are too many to be useful.
 fn number(count: u64) -> String {
     if count < 1_000_000_000_000 { count.to_string() } else { format!("{:.1e}", count as f64) }
 }

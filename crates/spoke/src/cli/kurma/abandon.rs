@@ -1,4 +1,4 @@
-//! `spoke kurma deprovision --force`: what plugins will never undo is given up, and said.
+//! `spoke kurma deprovision --force`: gives up what plugins will never undo, and lists it.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ pub(super) fn run(
     Ok(Answer { code, notes, ..answer })
 }
 
-/// What the host's own book has of the pod, because plugins of ours write it.
+/// The pod's records in the host's own store, which plugins of Spoke's write.
 fn of_pod(uuid: &PodId, host_context: &HostContext) -> Result<BTreeSet<AttachmentId>> {
     if !host_context.kurma.has_book() {
         return Ok(BTreeSet::new());
@@ -59,7 +59,7 @@ fn of_pod(uuid: &PodId, host_context: &HostContext) -> Result<BTreeSet<Attachmen
     Ok(records.map(|record| record.id).collect())
 }
 
-/// What stays in the hands of a plugin.
+/// What stays with a plugin.
 fn given_up(attachment: &Attachment, plugins: &NetworkingPod) -> FindingView {
     let name = &attachment.network.name;
     let reply = attachment.reply();

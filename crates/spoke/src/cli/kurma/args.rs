@@ -1,4 +1,4 @@
-//! What can be typed after `spoke kurma`.
+//! The arguments of `spoke kurma`.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub(in crate::cli) enum KurmaCommand {
     /// Show the networks and the plugins that they run in
     #[command(visible_alias = "ls")]
     Status,
-    /// Show the pods, what their networks gave them, and what is owed
+    /// Show the pods, their networks' answers, and pending calls
     Pods,
     /// Start plugins; without names, those of all networks
     Up {
@@ -89,7 +89,7 @@ pub(in crate::cli) enum KurmaCommand {
     },
     /// List the images that are here
     Images,
-    /// Ask again for what is owed, and remove images that no network names
+    /// Retry pending calls, and remove images that no network names
     Gc,
     /// Make an image of this program: a plugin for every network
     #[command(
@@ -119,7 +119,7 @@ pub(in crate::cli) struct BuildArgs {
     /// As an OCI archive
     #[arg(long, value_name = "FILE")]
     pub(super) archive: Option<PathBuf>,
-    /// What the image calls itself
+    /// The image's name
     #[arg(long, default_value = "spoke.example/kurma-plugin", value_name = "NAME")]
     pub(super) name: String,
     /// A CNI plugin to put into it, statically linked, at /opt/cni/bin; may be repeated

@@ -1,4 +1,4 @@
-//! `spoke gc` with plugins out of images: namespaces that are shown to them, and that nobody uses.
+//! `spoke gc` with plugins out of images: namespaces that they still see, and that are unused.
 
 use kurma::exec_cni::{self, Fate, Left};
 use model::Result;
@@ -7,8 +7,8 @@ use crate::cli::HostContext;
 use crate::cli::args::GcArgs;
 use crate::cli::view::FindingView;
 
-/// What is found, and what was done about it. The daemon waits a minute between its two looks; here
-/// the second one follows at once, and what is younger than a minute is left to the daemon.
+/// The findings, and their remedies. The daemon waits a minute between its two checks; here the
+/// second one follows at once, and what is younger than a minute is left to the daemon.
 pub(in crate::cli) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<FindingView>> {
     // A user's are in namespaces of that user's own.
     if !host_context.kurma.has_book() {

@@ -80,7 +80,7 @@ pub(super) fn install(
     names(output, &paths.map(|path| path.display().to_string())).map(Answer::text)
 }
 
-/// What is there and no link to this program is kept.
+/// A file that is no link to this program is kept.
 fn refuse_foreign(path: &Path, program: &Path) -> Result<()> {
     let is_ours = |target: &Path| target == program || target.file_name() == program.file_name();
     match fs::read_link(path) {

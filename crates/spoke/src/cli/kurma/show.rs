@@ -46,7 +46,7 @@ fn interface(network: &Value) -> [String; 3] {
     [text(network.get("name")), text(network.get("containerInterface")), addresses.join(",")]
 }
 
-/// Every pod with what its plugins are owed.
+/// Every pod with the pending calls of its plugins.
 pub(super) fn pods(records: &[Record], output: Output) -> Result<Answer> {
     let pod = |record: &Record| {
         let pending: Vec<&str> = record.pending().into_iter().map(kurma::Name::as_str).collect();
@@ -100,7 +100,7 @@ pub(super) fn status(plugins: &[Status], output: Output) -> Result<Answer> {
     render(output, &values, table).map(Answer::text)
 }
 
-/// What is wrong, or else what was.
+/// The present error, or else the last one.
 fn wrong_with(plugin: &Status) -> Option<String> {
     let before = || {
         let why = plugin.last_end.as_ref()?;

@@ -1,5 +1,5 @@
-//! `spoke kuryr import-config`: what kuryr.conf comes to here. Who we are in the cloud stays where it
-//! is, so that no secret is copied.
+//! `spoke kuryr import-config`: what kuryr.conf comes to here. The account in the cloud stays where
+//! it is, so that no secret is copied.
 
 use std::fmt::Write;
 use std::path::Path;

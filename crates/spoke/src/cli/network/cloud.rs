@@ -7,8 +7,8 @@ use model::{AliasId, Network, NetworkName, Result};
 use crate::cli::HostContext;
 use crate::serve::neutron::{cloud_of, facts};
 
-/// Removes a network that a Docker Engine had made; `false` where it is none, or an engine may have it
-/// still and nobody insists.
+/// Removes a network that a Docker Engine had made; `false` where it is none, or an engine may
+/// still have it and the user does not force it.
 pub(super) fn remove(
     engine: &Engine,
     name: &NetworkName,
@@ -43,7 +43,7 @@ fn id(alias: model::Alias) -> AliasId {
     alias.id
 }
 
-/// Empties the stock of what the removed network was made of, where nobody else here uses that.
+/// Empties the stock of the removed network, where no other network here uses it.
 pub(super) fn drain(engine: &Engine, removed: &Network, host_context: &HostContext) -> Result<()> {
     let Some(which) = cloud_of(removed) else { return Ok(()) };
     let Some(neutron) = (host_context.neutron)()? else { return Ok(()) };

@@ -22,7 +22,7 @@ use crate::cli::output::{names, render};
 use crate::cli::view::AttachmentView;
 use crate::cli::{Answer, HostContext};
 
-/// What interfaces are called where nobody says.
+/// The prefix of interface names where none is given.
 const PREFIX: &str = "eth";
 
 /// Several networks are connected at once, and each wants the lowest name that is free.
@@ -75,7 +75,7 @@ pub(super) fn connect(
             network: network.clone(),
         };
         match engine.connect(&request, how.clone()) {
-            // Somebody else took the name meanwhile.
+            // Another process took the name meanwhile.
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
                 let is_chosen = wanted.joined.ifname.is_none();
                 if !is_chosen || !is_taken_since(&ifname, &within, &path)? {
@@ -95,8 +95,8 @@ pub(super) fn connect(
     }
 }
 
-/// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one has come
-/// and the way out is chosen (EndpointOperInfo). Nothing depends on it.
+/// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one
+/// has come and the default route is chosen (EndpointOperInfo). Nothing depends on it.
 pub(in crate::cli) fn look(
     engine: &Engine<'_>,
     container: &ContainerId,
@@ -108,6 +108,7 @@ pub(in crate::cli) fn look(
     };
     for record in records.iter().filter(is_remote) {
         if let Ok(foreign) = (host_context.foreign)() {
+            // libnetwork asks for it too; the answer has no effect.
             let _ = foreign.remote.info(record);
         }
     }
@@ -119,7 +120,7 @@ pub(super) fn disconnect(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    // The network may be gone, or called otherwise by whoever made it.
+    // The network may be gone, or have another name.
     let named = engine.network(&wanted.network).map(|network| network.name);
     let name = named.unwrap_or_else(|_| wanted.network.clone());
     let connected = engine.connected(&wanted.container)?;
@@ -151,7 +152,7 @@ pub(in crate::cli) fn path_of<'r>(records: &[&'r Attachment]) -> Option<&'r Path
     paths.all(|path| path == Some(first)).then_some(first)
 }
 
-/// Where the namespace is, and what its container is called where nobody says.
+/// Where the namespace is, and what its container is called where none is given.
 pub(in crate::cli) fn find(sandbox: &str, root: &Path) -> (PathBuf, String) {
     let path = Path::new(sandbox);
     if !sandbox.is_empty() && sandbox.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -174,7 +175,7 @@ pub(in crate::cli) fn no_sandbox(said: &str) -> Error {
     ))
 }
 
-/// What the interface is called: as it is said, or the first name that is free.
+/// The name of the interface: the given one, or the first free one.
 pub(in crate::cli) fn interface(
     wanted: &JoinedArgs,
     known: &[Attachment],
@@ -193,13 +194,13 @@ pub(in crate::cli) fn interface(
     Err(Error::exhausted(format!("{MOST_INTERFACES} interfaces are called {PREFIX}…")))
 }
 
-/// What an attachment's interface is called in its sandbox.
+/// The name of an attachment's interface in its sandbox.
 pub(in crate::cli) fn name_of(record: &Attachment) -> &IfName {
     let said = record.wiring.link.as_ref().and_then(|link| link.name.as_ref());
     said.unwrap_or(&record.id.ifname)
 }
 
-/// Whether somebody else took the name after the sandbox was looked into.
+/// Whether another process took the name after the sandbox was read.
 pub(in crate::cli) fn is_taken_since(name: &IfName, before: &Within, path: &Path) -> Result<bool> {
     let now = crate::sandbox::look(path)?;
     let is_there = now.is_some_and(|now| now.links.contains(name));
@@ -225,7 +226,7 @@ pub(in crate::cli) fn addresses(wanted: &MadeArgs) -> Vec<IpAddr> {
     v4.into_iter().chain(wanted.ip6.map(IpAddr::V6)).collect()
 }
 
-/// The network's wiring with what is asked for.
+/// The network's wiring with the requested properties.
 pub(in crate::cli) fn wiring(
     wanted: &MadeArgs,
     network: &Network,
@@ -254,7 +255,7 @@ pub(in crate::cli) fn wiring(
     Ok(wiring)
 }
 
-/// What a Docker plugin is told with the endpoint.
+/// The endpoint's options for a Docker plugin.
 fn say(wanted: &MadeArgs, link: &mut Link) -> Result<()> {
     let LinkKind::Remote(remote) = &mut link.kind else {
         return match wanted.driver_options.first() {

@@ -1,4 +1,4 @@
-//! What can be typed after `spoke plugin`.
+//! The arguments of `spoke plugin`.
 
 use std::path::PathBuf;
 
@@ -62,7 +62,7 @@ pub(in crate::cli) struct TestArgs {
     /// Take addresses from --subnet also where the plugin is an IPAM driver
     #[arg(long)]
     pub(super) no_ipam: bool,
-    /// Do not look for interfaces, and move none: the plugin's are elsewhere
+    /// Neither check interfaces nor move one: the plugin's are elsewhere
     #[arg(long)]
     pub(super) no_interfaces: bool,
     /// A shell command that restarts the plugin
@@ -89,7 +89,7 @@ pub(in crate::cli) struct RecordArgs {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReplayArgs {
-    /// What `spoke plugin record` wrote
+    /// The output of `spoke plugin record`
     #[arg(value_name = "FILE")]
     pub(super) trace: PathBuf,
     /// Be the plugin, at this socket

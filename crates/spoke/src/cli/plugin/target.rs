@@ -1,4 +1,4 @@
-//! Where a plugin is that somebody names.
+//! The address of a plugin that the user names.
 
 use std::path::{Path, PathBuf};
 
@@ -8,11 +8,11 @@ use model::{Error, Result};
 
 use super::super::HostContext;
 
-/// Where engines look for plugins: sockets, then descriptions.
+/// The directories in which engines search plugins: sockets, then descriptions.
 const SOCKETS: &str = "run/docker/plugins";
 const DESCRIPTIONS: [&str; 2] = ["etc/docker/plugins", "usr/lib/docker/plugins"];
 
-/// The address of a URL, a socket, a `.spec` or `.json`, or a plugin's name as engines look for it.
+/// The address of a URL, a socket, a `.spec` or `.json`, or a plugin's name as engines resolve it.
 pub(super) fn find(named: &str, host_context: &HostContext) -> Result<Address> {
     if named.contains("://") {
         return Ok(match Url::read(named)? {

@@ -1,4 +1,4 @@
-//! Where Podman looks for netavark's plugins (containers.conf(5), `netavark_plugin_dirs`).
+//! The directories of netavark's plugins (containers.conf(5), `netavark_plugin_dirs`).
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use toml::Value;
 
 use super::place::Place;
 
-/// Where it looks where nobody says so.
+/// The default directories.
 const DEFAULT: [&str; 4] = [
     "/usr/local/libexec/netavark",
     "/usr/libexec/netavark",
@@ -22,7 +22,7 @@ const FILES: [&str; 2] = ["usr/share/containers/containers.conf", "etc/container
 const DIRECTORIES: [&str; 2] =
     ["usr/share/containers/containers.conf.d", "etc/containers/containers.conf.d"];
 
-/// Ours among them.
+/// Spoke's file among them.
 const NAME: &str = "50-spoke.conf";
 
 const MARK: &str = "# Written by `spoke podman install`.";
@@ -30,7 +30,7 @@ const MARK: &str = "# Written by `spoke podman install`.";
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What the files of a host say together.
+/// The combined settings of a host's files.
 #[derive(Debug)]
 pub(super) struct ContainersConf {
     directories: Vec<PathBuf>,
@@ -59,7 +59,7 @@ impl ContainersConf {
         shown.join(", ")
     }
 
-    /// What is found before this place, if something is.
+    /// The program that is found before this place, if there is one.
     pub(super) fn first_of(&self, place: &Place) -> Option<String> {
         let before = self.directories.iter().take_while(|path| *path != place.directory());
         let found = before.map(|path| Place::new(path)).find(|other| other.path().exists())?;
@@ -79,11 +79,11 @@ fn files(root: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What one file says.
+/// The settings of one file.
 #[derive(Debug, PartialEq, Eq)]
 struct FileOptions {
     directories: Vec<PathBuf>,
-    /// Whether it adds to what was said before: `["/dir", {append = true}]`.
+    /// Whether it adds to earlier settings: `["/dir", {append = true}]`.
     adds: bool,
 }
 

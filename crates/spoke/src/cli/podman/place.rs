@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use ::podman::DRIVER;
 use model::{Error, Result};
 
-/// Whose the name is.
+/// The owner of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Missing,
     /// The running program.
     Ours,
-    /// A link to another program of the same name, or to one that is no more.
+    /// A link to another program of the same name, or to one that is gone.
     Older,
     Foreign,
 }
@@ -55,7 +55,7 @@ impl Place {
         })
     }
 
-    /// Whether the link leads to a program called as this one is.
+    /// Whether the link leads to a program of the same name as this one.
     fn leads_to_a_namesake(&self, executable: &Path) -> bool {
         let target = fs::read_link(&self.path).unwrap_or_default();
         let name = target.file_name();
@@ -78,6 +78,7 @@ impl Place {
     pub(super) fn remove(&self) -> Result<()> {
         fs::remove_file(&self.path)
             .map_err(|cause| Error::os(format!("removing {}", self.path.display()), cause))?;
+        // Other files in it keep it.
         let _ = fs::remove_dir(&self.directory);
         Ok(())
     }

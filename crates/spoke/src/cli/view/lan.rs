@@ -1,4 +1,4 @@
-//! What is shown of links on a parent's segment.
+//! The output about links on a parent's segment.
 
 use model::{IpvlanMode, LinkKind, MacvlanMode};
 
@@ -52,8 +52,8 @@ impl Lan {
 }
 
 impl NetworkView {
-    /// What its containers are connected to: a bridge, a device of the host with its VLAN, or a
-    /// network of Neutron.
+    /// The device of its containers: a bridge, a device of the host with its VLAN, or a network of
+    /// Neutron.
     pub(in crate::cli) fn device(&self) -> String {
         if let Some(neutron) = &self.neutron {
             return neutron.network.clone();

@@ -1,4 +1,4 @@
-//! What is shown of networks of Neutron and of the ports on them.
+//! The output about networks of Neutron and their ports.
 
 use model::{Attachment, LinkKind, Nesting, Network, NeutronLink, ResourceRef};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What is shown of networks of Docker plugins, and of addresses of theirs.
+//! The output about networks of Docker plugins, and their addresses.
 
 use model::{Attachment, Family, Ipam, LinkKind, Network, Phase, RemotePool, Stage};
 use serde::Serialize;
@@ -10,13 +10,13 @@ use super::SubnetView;
 pub(in crate::cli) struct RemoteView {
     /// The plugin's name.
     pub(in crate::cli) plugin: String,
-    /// What the plugin calls the network.
+    /// The plugin's id of the network.
     pub(in crate::cli) id: String,
-    /// What the plugin was told with it, as it is kept.
+    /// The plugin's options for it, as they are stored.
     pub(in crate::cli) parameters: serde_json::Value,
 }
 
-/// A container whose way out is a network.
+/// A container whose default route is a network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct LedView {
     pub(in crate::cli) container: String,
@@ -39,7 +39,7 @@ impl RemoteView {
 }
 
 impl LedView {
-    /// Those of the containers on a network that it leads out.
+    /// Those of the containers on a network that have their default gateway there.
     pub(super) fn of(on_it: &[Attachment]) -> Vec<Self> {
         let led = on_it.iter().filter_map(|attachment| {
             let led = led(attachment).filter(|families| !families.is_empty())?;
@@ -54,12 +54,14 @@ impl LedView {
     }
 }
 
-/// Whether its ports lead to it: those of a container of ours lead to where its way out is.
+/// Whether its ports lead to it: those of a container that Spoke connects lead to its
+/// default-gateway endpoint.
 pub(in crate::cli) fn serves(record: &Attachment) -> bool {
     led(record).is_none_or(|families| !families.is_empty())
 }
 
-/// What it leads out, of a container of ours; of one that is not complete that is not said yet.
+/// The families of its gateway role, where Spoke connects the container; `None` for one that is not
+/// complete.
 pub(in crate::cli) fn led(record: &Attachment) -> Option<&[Family]> {
     let families =
         record.gateway_role.as_ref().map(|gateway_role| gateway_role.families.as_slice())?;
@@ -86,7 +88,7 @@ pub(super) fn families(families: &[Family]) -> Vec<&'static str> {
     families.iter().map(name).collect()
 }
 
-/// What an IPAM plugin gave: its pools, or what will be asked for.
+/// The pools of an IPAM plugin: those that it allocated, or those to request.
 pub(super) fn subnets(ipam: &Ipam) -> Vec<SubnetView> {
     let pools = ipam.remote().into_iter().flat_map(|remote| &remote.pools);
     pools.filter_map(subnet).collect()

@@ -1,4 +1,4 @@
-//! What a plugin is configured with: by its type, as far as the kit knows it.
+//! The configuration of a plugin: by its type, as far as the kit knows it.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -13,7 +13,8 @@ use super::CniTestSpec;
 /// A larger file is refused, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What is beside name, type and addresses; `true` for those that only change what another made.
+/// The fields beside name, type and addresses; `true` for plugins that only change another's
+/// interface.
 const TYPES: [(&str, bool, &str); 12] = [
     ("bridge", false, r#""bridge":"kit0","isGateway":true,"ipMasq":true,"ipam":$"#),
     ("ptp", false, r#""ipMasq":true,"ipam":$"#),
@@ -37,8 +38,8 @@ const TYPES: [(&str, bool, &str); 12] = [
     ("host-local", false, r#""ipam":$"#),
 ];
 
-/// What somebody's own file says: how the plugin is configured, and the plugins that come before it, as a
-/// runtime configures them.
+/// A user's own file: the plugin's configuration, and the plugins that come before it, as for a
+/// runtime.
 struct Given {
     rest: String,
     before: Vec<Map<String, Value>>,
@@ -95,7 +96,7 @@ pub(super) fn vars(spec: &CniTestSpec, data: &Path) -> Result<Vars> {
     Ok(vars.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// Somebody's own configuration of a plugin, or a list with it, without what the kit says.
+/// A user's own configuration of a plugin, or a list with it, without the kit's fields.
 fn given(path: &Path, kind: &str, data: &Path) -> Result<Given> {
     let failed = |cause| file::failed(format!("reading {}", path.display()), cause);
     let text = file::read(path, LARGEST).map_err(failed)?;
@@ -135,7 +136,7 @@ pub(super) fn numbered(config: &Value) -> String {
     config.to_string().replace("\"$port\"", "$port")
 }
 
-/// Addresses are handed out from a directory of the kit's own, and not from the host's.
+/// Addresses are allocated from a directory of the kit's own, and not from the host's.
 fn keep_from_host(entry: &mut Map<String, Value>, data: &Path) {
     let ipam = entry.get_mut("ipam").and_then(Value::as_object_mut);
     let ipam = ipam.filter(|ipam| ipam.get("type").and_then(Value::as_str) == Some("host-local"));
@@ -151,7 +152,7 @@ fn closing(text: &str) -> &str {
     text.get(trimmed.len() + 1..).unwrap_or_default()
 }
 
-/// An address that nobody had yet.
+/// An address that was not used yet.
 pub(super) fn address(spec: &CniTestSpec) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -159,7 +160,7 @@ pub(super) fn address(spec: &CniTestSpec) -> String {
     format!("{ip}/24")
 }
 
-/// What a version has.
+/// The properties of a version.
 pub(super) fn facts(version: &str) -> Vars {
     let parts: Vec<u32> = version.split('.').filter_map(|part| part.parse().ok()).collect();
     let holds = |least: [u32; 3]| if parts.as_slice() >= least.as_slice() { "yes" } else { "" };
@@ -173,7 +174,7 @@ pub(super) fn facts(version: &str) -> Vars {
     facts.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// What the plugin before would have answered.
+/// The answer that the plugin before would give.
 pub(super) fn previous(version: &str, host: &str, netns: &str, address: &str) -> String {
     let facts = facts(version);
     let is = |fact: &str| facts.get(fact).is_some_and(|holds| !holds.is_empty());

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::super::run::{Run, Step, Stop, Subject, Undo};
 use super::{ELSEWHERE, Plugin, config};
 
-/// What the method of a call begins with that is for another program: `DEL /opt/cni/bin/bridge`.
+/// The prefix of the method of a call to another program: `DEL /opt/cni/bin/bridge`.
 const DEL: &str = "DEL ";
 
 impl Plugin<'_> {
@@ -71,7 +71,7 @@ impl Plugin<'_> {
                 "plugin {kind} of the list is neither in {beside} nor in {ELSEWHERE}"
             ))
         };
-        // The name is a file's in one of these directories, and no way out of them.
+        // The name is a file's in one of these directories, and no default route of them.
         let is_name = !kind.is_empty() && !kind.contains('/');
         let found = places.find(|place| is_name && place.join(kind).is_file());
         found.map(|place| place.join(kind)).ok_or_else(missing)

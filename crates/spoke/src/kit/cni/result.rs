@@ -53,7 +53,7 @@ pub(super) fn schema(run: &mut Run<'_>) -> Step {
     Ok(())
 }
 
-/// Whether the interface has the addresses that the result tells.
+/// Whether the interface has the addresses in the result.
 pub(super) fn addressed(run: &mut Run<'_>, netns: &str, name: &str) -> Step {
     let value = &run.last().value;
     let reported = value.get("ips").and_then(Value::as_array).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Requests that nobody should send, and that arrive all the same.
+//! Invalid requests, which a plugin must survive.
 
 use std::io;
 use std::thread::sleep;
@@ -9,7 +9,7 @@ use ::docker::remote::address::Address;
 use super::super::http::{Connection, Message, connect};
 use super::super::run::{Run, Step, fail};
 
-/// Whoever is kept waiting longer by somebody else's half request is kept waiting.
+/// A plugin may not make a client wait longer than this because of another client's half request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Larger than any request.
@@ -38,7 +38,7 @@ fn answered(connection: &mut Connection) -> io::Result<Message> {
 fn keep_alive(at: &Address) -> io::Result<()> {
     let mut connection = connect(at, TIMEOUT)?;
     connection.write(ACTIVATE)?;
-    // Whoever says that it closes may.
+    // A connection that announces its end may end.
     if answered(&mut connection)?.ends() {
         return Ok(());
     }

@@ -38,10 +38,10 @@ pub(super) fn carry_out(run: &mut Run<'_>, word: &str, args: &[String]) -> Optio
     })
 }
 
-/// What an engine calls the first interface.
+/// An engine's name of the first interface.
 const IN_SANDBOX: &str = "eth0";
 
-/// What the host refuses is not the plugin's fault.
+/// A refusal of the host is not the plugin's fault.
 fn tried<T>(done: Result<T>) -> Result<T, Stop> {
     done.map_err(|error| Stop::Skip(error.to_string()))
 }

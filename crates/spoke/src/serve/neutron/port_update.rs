@@ -1,4 +1,4 @@
-//! Telling Neutron whose ports are. A thread of its own: containers run already, and whoever looks at
+//! Carries out port updates. It is a thread of its own: containers run already, and users of
 //! Neutron should not have to wait for ports that are being made.
 
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
 
-/// Tells Neutron whatever is written down, until the daemon stops.
+/// Sends queued port updates to Neutron, until the daemon stops.
 pub(super) fn keep(daemon: &Daemon, neutron: &Neutron) {
     let mut is_reported = false;
     loop {
@@ -53,7 +53,7 @@ fn serve(daemon: &Daemon, neutron: &Neutron) -> Result<()> {
     }
 }
 
-/// Trouble is told when it begins and when it ends.
+/// A failure is reported when it begins and when it ends.
 fn report(daemon: &Daemon, round: &Round, is_troubled: &mut bool) {
     let journal = &daemon.journal;
     for lost in &round.lost {

@@ -1,4 +1,4 @@
-//! What a sandbox is called, and what it resolves names with.
+//! Names of a sandbox, and its resolver configuration.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::cli::args::MadeArgs;
 const MOST_SERVERS: usize = 16;
 const MOST_DOMAINS: usize = 32;
 const MOST_OPTIONS: usize = 32;
-/// What nobody can remember.
+/// The limit of names.
 const MOST_NAMES: usize = 64;
 const MOST_LINK_LOCAL: usize = 16;
 
@@ -55,7 +55,7 @@ pub(in crate::cli) fn connecting(
     Ok(how)
 }
 
-/// Where nobody could read what is said of resolving names.
+/// Refuses resolver options where they would have no file.
 pub(in crate::cli) fn refuse_nameless(
     dns: &Dns,
     sandbox: &str,
@@ -83,7 +83,7 @@ fn refuse_link_local(wanted: &MadeArgs, network: &Network) -> Result<()> {
     }
 }
 
-/// What came to a network, or left it.
+/// The attachment that came to a network, or left it.
 pub(in crate::cli) struct Moved<'a> {
     pub(in crate::cli) container: &'a ContainerId,
     /// Where its sandbox is, or was.
@@ -91,13 +91,14 @@ pub(in crate::cli) struct Moved<'a> {
     pub(in crate::cli) network: &'a NetworkName,
 }
 
-/// Has the sandbox resolve names as the book says by now, and those on the network too. What comes of that is
-/// told of this one only. The networks work without it, and the collector mends what this one could not do.
+/// Writes the hosts files and resolver configuration of the sandbox and of those on its network, as
+/// the store has them by now. Returns notes about this sandbox only. The networks work without it,
+/// and the collector repairs what failed here.
 pub(in crate::cli) fn name(engine: &Engine<'_>, moved: &Moved<'_>, root: &Path) -> Vec<String> {
     let own = moved.path.and_then(|path| names(root).name_of(path).map(str::to_owned));
     let named = match moved.path {
         Some(path) => engine.name_sandbox(moved.container, path, moved.network),
-        // An earlier process died before it could do this: nobody knows where.
+        // An earlier process died before it could do this, for unknown sandboxes.
         None => engine.name_sandboxes(),
     };
     match named {
@@ -109,7 +110,7 @@ pub(in crate::cli) fn name(engine: &Engine<'_>, moved: &Moved<'_>, root: &Path) 
     }
 }
 
-/// Only to tell what namespaces are called.
+/// Only to find the names of namespaces.
 fn names(root: &Path) -> Names {
     Names::new(root, "")
 }
