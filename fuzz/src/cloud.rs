@@ -93,11 +93,11 @@ fn converse(answers: Vec<Value>) -> usize {
     let records = || Ok(Vec::new());
     call(judge(neutron.release_address(&pool, address, &records)).is_some());
     let facts = || Ok(Facts::default());
-    let found = judge(neutron.look(Breadth::Ports, &facts));
+    let found = judge(neutron.find_orphans(Breadth::Ports, &facts));
     call(found.is_some());
     let orphans = found.map(|found| found.orphans).unwrap_or_default();
     call(judge(neutron.remove_orphans(&orphans, &facts)).is_some());
-    call(judge(neutron.look_wide(&facts)).is_some());
+    call(judge(neutron.find_wide_orphans(&facts)).is_some());
     call(judge(neutron.release_pool(&pool, &records)).is_some());
     call(judge(neutron.delete_network(&plan.id, &records)).is_some());
     done

@@ -174,8 +174,8 @@ fn settings() -> Settings {
 struct Stage(Arc<Memory>);
 
 impl Sandboxes for Stage {
-    fn look(&self, path: &Path) -> Result<Option<Within>> {
-        Nothing.look(path)
+    fn inspect(&self, path: &Path) -> Result<Option<Within>> {
+        Nothing.inspect(path)
     }
 }
 

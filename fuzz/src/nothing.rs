@@ -146,13 +146,13 @@ impl Host for Nothing {
 }
 
 impl Namespaces for Nothing {
-    fn look(&self, _: &Path) -> Result<Found> {
+    fn inspect(&self, _: &Path) -> Result<Found> {
         Ok(Found::Other(2))
     }
 }
 
 impl Sandboxes for Nothing {
-    fn look(&self, _: &Path) -> Result<Option<Within>> {
+    fn inspect(&self, _: &Path) -> Result<Option<Within>> {
         Ok(Some(Within { inode: 2, links: std::iter::once(name("lo")).collect() }))
     }
 }

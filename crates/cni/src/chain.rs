@@ -170,7 +170,7 @@ impl Chain {
         // An interface that could not be taken back is in the host still: the next time it is.
         withdrawn?;
         parking.remove()?;
-        self.forget_turn(&attachment.id)
+        self.remove_lock(&attachment.id)
     }
 
     fn call_del(&self, subject: &Subject<'_>, parking: &Parking<'_>) -> Result<()> {

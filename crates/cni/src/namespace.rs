@@ -22,7 +22,7 @@ pub enum Found {
 /// Opens namespaces.
 pub trait Namespaces {
     /// Checks what is at `path`.
-    fn look(&self, path: &Path) -> Result<Found>;
+    fn inspect(&self, path: &Path) -> Result<Found>;
 }
 
 /// The kernel's own answer.
@@ -30,7 +30,7 @@ pub trait Namespaces {
 pub struct Kernel;
 
 impl Namespaces for Kernel {
-    fn look(&self, path: &Path) -> Result<Found> {
+    fn inspect(&self, path: &Path) -> Result<Found> {
         let found = match Netns::open(path) {
             Ok(found) => found,
             Err(error) if error.kind() == Kind::Invalid => {
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn tells_namespaces_from_files() {
-        let look = |path: &str| Kernel.look(Path::new(path)).unwrap();
-        assert!(matches!(look("/proc/self/ns/net"), Found::Own(_)));
+        let inspect = |path: &str| Kernel.inspect(Path::new(path)).unwrap();
+        assert!(matches!(inspect("/proc/self/ns/net"), Found::Own(_)));
         for nothing in ["/proc/self/ns/mnt", "/nonexistent", "/proc/version/x", "/proc/version"] {
-            assert!(matches!(look(nothing), Found::Nothing(_)), "{nothing}");
+            assert!(matches!(inspect(nothing), Found::Nothing(_)), "{nothing}");
         }
     }
 }

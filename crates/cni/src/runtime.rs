@@ -9,9 +9,9 @@ mod cache;
 mod call;
 mod load;
 mod network;
+mod program_lock;
 mod request;
 mod target;
-mod turn;
 mod verbs;
 
 pub(crate) use call::refusal;

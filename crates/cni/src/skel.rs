@@ -201,7 +201,7 @@ impl Run<'_> {
         if unused || self.environment.netns.is_empty() {
             return Ok((None, None));
         }
-        let found = match self.context.namespaces.look(&path) {
+        let found = match self.context.namespaces.inspect(&path) {
             Ok(found) => found,
             Err(_) if command == Command::Del => return Ok((None, None)),
             Err(error) => {

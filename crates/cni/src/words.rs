@@ -21,7 +21,7 @@ pub(crate) fn failure(call: &Call<'_>, error: &Error) -> (Failure, Option<String
     let mut failure = Failure::of(error, call.command);
     // The reference has no plugin of our type, and no STATUS.
     let is_ours = call.plugin == Plugin::Spoke || call.command == Command::Status;
-    let known = error.fact().filter(|_| !is_ours).and_then(|fact| said(call, fact));
+    let known = error.fact().filter(|_| !is_ours).and_then(|fact| worded(call, fact));
     let Some(words) = known else {
         return (failure, None);
     };
@@ -32,7 +32,7 @@ pub(crate) fn failure(call: &Call<'_>, error: &Error) -> (Failure, Option<String
     (failure, Some(ours))
 }
 
-fn said(call: &Call<'_>, fact: &Fact) -> Option<String> {
+fn worded(call: &Call<'_>, fact: &Fact) -> Option<String> {
     let plugin = call.plugin;
     match fact {
         Fact::Words(words) | Fact::Whole(words) => Some(words.clone()),

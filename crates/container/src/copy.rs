@@ -14,15 +14,15 @@ const OPAQUE: [&str; 2] = ["trusted.overlay.opaque", "user.overlay.opaque"];
 /// A directory below `upper` that holds `lowers` over each other, as its last user left it; made if
 /// these layers have none yet.
 pub(crate) fn copied(lowers: &[PathBuf], upper: &Path) -> Result<PathBuf> {
-    let (copy, said, new) = (upper.join("copy"), upper.join("copied"), upper.join("copy.new"));
+    let (copy, written, new) = (upper.join("copy"), upper.join("copied"), upper.join("copy.new"));
     let layers: Vec<_> = lowers.iter().map(|lower| lower.display().to_string()).collect();
     let layers = layers.join("\n");
-    if copy.is_dir() && fs::read_to_string(&said).is_ok_and(|said| said == layers) {
+    if copy.is_dir() && fs::read_to_string(&written).is_ok_and(|written| written == layers) {
         return Ok(copy);
     }
     let failed =
         |path: &Path, error| Error::os(format!("copying layers to {}", path.display()), error);
-    for old in [&said, &copy, &new] {
+    for old in [&written, &copy, &new] {
         remove(old).map_err(|error| failed(old, error))?;
     }
     fs::create_dir_all(&new).map_err(|error| failed(&new, error))?;
@@ -30,7 +30,7 @@ pub(crate) fn copied(lowers: &[PathBuf], upper: &Path) -> Result<PathBuf> {
         merge(lower, &new).map_err(|error| failed(lower, error))?;
     }
     rename(&new, &copy).map_err(|errno| failed(&copy, errno.into()))?;
-    fs::write(&said, &layers).map_err(|error| failed(&said, error))?;
+    fs::write(&written, &layers).map_err(|error| failed(&written, error))?;
     Ok(copy)
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn exec(
         stdout: Output::new(stdout, bounds.stdout).map_err(failed)?,
         stderr: Output::new(stderr, bounds.stderr).map_err(failed)?,
         shim,
-        has_begun: false,
+        has_started: false,
     };
     let status = call.wait(deadline);
     // A container does not end before all that was in it has been waited for.
@@ -207,7 +207,7 @@ struct Call {
     stderr: Output,
     shim: Pid,
     /// The program runs, or ran, or is about to.
-    has_begun: bool,
+    has_started: bool,
 }
 
 impl Call {
@@ -215,17 +215,17 @@ impl Call {
     /// ended with an unknown result.
     fn wait(&mut self, deadline: Instant) -> Result<Ending, Option<Fault>> {
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 self.line.hang_up();
                 return Ok(Ending::TimedOut);
             }
-            if self.turn(left) {
+            if self.read_once(remaining) {
                 match self.line.hear() {
-                    Some(Message::Started) => self.has_begun = true,
+                    Some(Message::Started) => self.has_started = true,
                     Some(Message::Ended(how)) => return Ok(how),
                     Some(Message::Failed(fault)) => return Err(Some(fault)),
-                    _ if self.has_begun => return Ok(Ending::Unseen),
+                    _ if self.has_started => return Ok(Ending::Unseen),
                     _ => return Err(None),
                 }
             }
@@ -234,18 +234,18 @@ impl Call {
 
     /// Reads what is available, and waits for it up to `limit`; returns whether the shim sent a
     /// message.
-    fn turn(&mut self, limit: Duration) -> bool {
+    fn read_once(&mut self, limit: Duration) -> bool {
         let timeout = Timespec::try_from(limit).ok();
         let mut fds = vec![PollFd::new(&self.line, PollFlags::IN)];
         for output in [&self.stdout, &self.stderr] {
             fds.extend(output.file.as_ref().map(|file| PollFd::new(file, PollFlags::IN)));
         }
         let ready = poll(&mut fds, timeout.as_ref());
-        let said = ready.is_ok() && !fds.first().is_none_or(|line| line.revents().is_empty());
+        let written = ready.is_ok() && !fds.first().is_none_or(|line| line.revents().is_empty());
         drop(fds);
         self.stdout.take();
         self.stderr.take();
-        said
+        written
     }
 
     /// Returns when the shim, and with it what it was to end, is gone.

@@ -99,7 +99,7 @@ impl Init<'_> {
         let signals = sys::signals().doing("listening to signals")?;
         let log = self.log();
         let Some(main) = self.main else {
-            return Ok(Some(Life { main: None, signals, output: None, log, said: Vec::new() }));
+            return Ok(Some(Life { main: None, signals, output: None, log, written: Vec::new() }));
         };
         let flags = PipeFlags::CLOEXEC;
         let (reader, writer) = pipe_with(flags).doing("making a pipe")?;
@@ -108,7 +108,7 @@ impl Init<'_> {
         // A pipe always accepts it.
         let _ = rustix::io::ioctl_fionbio(&reader, true);
         let (main, output) = (Some(pid), Some(reader));
-        Ok(Some(Life { main, signals, output, log, said: Vec::new() }))
+        Ok(Some(Life { main, signals, output, log, written: Vec::new() }))
     }
 
     /// An OCI runtime says by its own code that a signal ended what it ran.
@@ -132,7 +132,7 @@ struct Life {
     output: Option<OwnedFd>,
     log: Option<OwnedFd>,
     /// The end of the output.
-    said: Vec<u8>,
+    written: Vec<u8>,
 }
 
 impl Life {
@@ -171,7 +171,7 @@ impl Life {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if Some(pid) == self.main {
                 self.keep_log(init);
-                end(init, init.ending(status), last(&self.said));
+                end(init, init.ending(status), last(&self.written));
             }
         }
     }
@@ -190,9 +190,9 @@ impl Life {
     }
 
     fn append(&mut self, init: &Init<'_>, bytes: &[u8]) {
-        let much = (self.said.len() + bytes.len()).saturating_sub(2 * LAST_WORDS);
-        self.said.drain(..much.min(self.said.len()));
-        self.said
+        let much = (self.written.len() + bytes.len()).saturating_sub(2 * LAST_WORDS);
+        self.written.drain(..much.min(self.written.len()));
+        self.written
             .extend(bytes.get(bytes.len().saturating_sub(2 * LAST_WORDS)..).unwrap_or_default());
         let length = self.log.as_ref().and_then(|log| fstat(log).ok()).map(|stat| stat.st_size);
         if length.is_some_and(|length| length >= LONGEST_LOG) {
@@ -207,16 +207,16 @@ impl Life {
     }
 }
 
-fn end(init: &Init<'_>, how: Ending, said: &[u8]) -> ! {
+fn end(init: &Init<'_>, how: Ending, written: &[u8]) -> ! {
     // Without it the end counts as unknown.
-    let _ = write(init.ended, &[how.to_text().as_bytes(), said].concat());
+    let _ = write(init.ended, &[how.to_text().as_bytes(), written].concat());
     sys::exit(0)
 }
 
 /// Whole lines at the end of the output, as many as fit; of a longer one its end.
-fn last(said: &[u8]) -> &[u8] {
-    let Some(from) = said.len().checked_sub(LAST_WORDS) else { return said };
-    let reported = said.get(from..).unwrap_or_default();
+fn last(written: &[u8]) -> &[u8] {
+    let Some(from) = written.len().checked_sub(LAST_WORDS) else { return written };
+    let reported = written.get(from..).unwrap_or_default();
     let line = reported.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
     let whole = line.and_then(|at| reported.get(at..)).filter(|rest| !rest.is_empty());
     whole.unwrap_or(reported)

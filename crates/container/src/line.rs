@@ -97,8 +97,8 @@ impl AsFd for Line {
 /// Waits until `fd` is readable or at its end; `false` after `deadline`.
 pub(crate) fn ready(fd: impl AsFd, deadline: Instant) -> bool {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).ok();
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(remaining).ok();
         let mut fds = [PollFd::new(&fd, PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
             Ok(ready) => return ready > 0,

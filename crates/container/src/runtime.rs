@@ -109,10 +109,10 @@ fn is_of(pid: Pid, record: &Record) -> bool {
 
 /// Why the runtime started nothing, in its own words.
 pub(crate) fn refusal(directory: &Directory) -> Error {
-    let said = fs::read_to_string(directory.path(WORDS)).unwrap_or_default();
+    let written = fs::read_to_string(directory.path(WORDS)).unwrap_or_default();
     // runc says how much each line matters, crun says what is wrong and nothing else.
     let is_aside = |line: &&str| ASIDES.iter().any(|level| line.contains(level));
-    let Some(last) = said.lines().rev().find(|line| !line.is_empty() && !is_aside(line)) else {
+    let Some(last) = written.lines().rev().find(|line| !line.is_empty() && !is_aside(line)) else {
         return Error::try_again("the container has ended; try again when it has been started");
     };
     if last.contains("cgroups in hybrid mode") {
@@ -139,7 +139,7 @@ pub(crate) fn delete(directory: &Directory, program: &Path, name: &str) -> Resul
     if ended.status.success() || !root.join(name).exists() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&ended.stderr);
-    let what = format!("{} does not end container {name}: {}", program.display(), said.trim());
+    let written = String::from_utf8_lossy(&ended.stderr);
+    let what = format!("{} does not end container {name}: {}", program.display(), written.trim());
     Err(Error::try_again(what))
 }

@@ -125,10 +125,10 @@ pub(crate) fn plan(directory: &Directory, spec: &Spec) -> Result<Plan> {
 pub(crate) fn input(bytes: &[u8]) -> Result<OwnedFd> {
     const NAME: &CStr = c"stdin";
     let made = memfd_create(NAME, MemfdFlags::CLOEXEC).and_then(|file| {
-        let mut left = bytes;
-        while !left.is_empty() {
-            let written = write(&file, left)?;
-            left = left.get(written..).unwrap_or_default();
+        let mut remaining = bytes;
+        while !remaining.is_empty() {
+            let written = write(&file, remaining)?;
+            remaining = remaining.get(written..).unwrap_or_default();
         }
         seek(&file, SeekFrom::Start(0))?;
         Ok(file)

@@ -104,7 +104,7 @@ pub struct Client {
     state: State,
     held: Option<Held>,
     exchange: u32,
-    begun: Time,
+    started: Time,
     tries: u32,
     declines: u32,
     /// Whether it had an address and lost it: then it asks for as long as it takes.
@@ -131,7 +131,7 @@ impl Client {
             state: State::Selecting,
             held: None,
             exchange: 0,
-            begun: now,
+            started: now,
             tries: 0,
             declines: 0,
             lost: false,
@@ -267,7 +267,7 @@ impl Client {
     }
 
     fn select(&mut self, now: Time) -> Vec<Step> {
-        if !self.lost && now.since(self.begun) >= self.pace.give_up {
+        if !self.lost && now.since(self.started) >= self.pace.give_up {
             self.end();
             return vec![Step::Fail(self.silence())];
         }
@@ -318,15 +318,15 @@ impl Client {
             return self.refused(ack, now);
         };
         let address = terms.address.addr();
-        self.begun = self.begun.min(now);
+        self.started = self.started.min(now);
         self.state = State::Probing(Box::new(terms));
         self.deadline = Time::NEVER;
         vec![Step::Probe(address)]
     }
 
     fn refused(&mut self, message: &Message, now: Time) -> Vec<Step> {
-        let said = crate::packet::text(message, code::MESSAGE).unwrap_or_default();
-        self.refusal = Some(format!("the server took its offer back: {said:?}"));
+        let reason = crate::packet::text(message, code::MESSAGE).unwrap_or_default();
+        self.refusal = Some(format!("the server took its offer back: {reason:?}"));
         self.start_over(now, FIRST);
         Vec::new()
     }
@@ -406,7 +406,7 @@ impl Client {
         let rebinding = held.since.after_seconds(held.terms.rebinding);
         let expiry = held.since.after_seconds(held.terms.lease);
         if !matches!(self.state, State::Renewing | State::Rebinding) {
-            self.begun = now;
+            self.started = now;
             self.renew_exchange();
         }
         let (state, end) = match now < rebinding {
@@ -428,7 +428,7 @@ impl Client {
     fn lose(&mut self, why: &'static str, now: Time) -> Vec<Step> {
         let held = self.held.take();
         self.lost = true;
-        self.begun = now;
+        self.started = now;
         self.declines = 0;
         self.start_over(now, Duration::ZERO);
         held.map(|held| Step::Lose(Box::new(held.terms), why)).into_iter().collect()
@@ -441,7 +441,7 @@ impl Client {
         self.tries += 1;
         let tenth = delay / 10;
         let late = tenth.mul_f64(f64::from(self.next_random() as u16) / f64::from(u16::MAX) * 2.0);
-        let end = self.begun.after(self.pace.give_up);
+        let end = self.started.after(self.pace.give_up);
         self.deadline = now.after(delay - tenth + late);
         if self.held.is_none() && !self.lost {
             self.cap(end);

@@ -44,7 +44,7 @@ pub(crate) fn find(
     let mut tried = None;
     for path in [named, places.sandbox(&subject.id)].into_iter().flatten() {
         match Netns::open(&path) {
-            Ok(netns) => match look(netns, &subject.id.ifname, known)? {
+            Ok(netns) => match inspect(netns, &subject.id.ifname, known)? {
                 Some(found) => return Ok(Some(found)),
                 None => tried = tried.or(Some(Error::invalid(absent(subject, &path)))),
             },
@@ -55,7 +55,7 @@ pub(crate) fn find(
     let own = Netns::open(Path::new("/proc/self/ns/net"))?;
     match (known, tried) {
         (None, Some(error)) => Err(error),
-        _ => look(own, &subject.id.ifname, known),
+        _ => inspect(own, &subject.id.ifname, known),
     }
 }
 
@@ -63,7 +63,7 @@ fn absent(subject: &Subject, path: &Path) -> String {
     format!("there is no interface {} in {}", subject.id.ifname, path.display())
 }
 
-fn look(netns: Netns, name: &IfName, known: Option<Mac>) -> Result<Option<Found>> {
+fn inspect(netns: Netns, name: &IfName, known: Option<Mac>) -> Result<Option<Found>> {
     let link = netns.enter(|| {
         let mut socket = Socket::route()?;
         let is_it = |link: &Link| known.is_none_or(|mac| link.mac == Some(mac));

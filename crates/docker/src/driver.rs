@@ -88,7 +88,7 @@ pub struct Within {
 /// Reads the namespaces of containers.
 pub trait Sandboxes {
     /// The interfaces in the namespace at `path`; `None` if there is no namespace there.
-    fn look(&self, path: &Path) -> Result<Option<Within>>;
+    fn inspect(&self, path: &Path) -> Result<Option<Within>>;
 }
 
 /// The back end of this front end, which the binary wires.

@@ -158,7 +158,7 @@ pub struct Retried {
     /// carried them out or holds their object now.
     pub moot: Vec<PendingCleanup>,
     /// Cleanups that are still pending.
-    pub left: Vec<PendingCleanup>,
+    pub remaining: Vec<PendingCleanup>,
 }
 
 impl Remote {

@@ -7,7 +7,7 @@ use model::{
     Route, Space,
 };
 
-use crate::begin::{Begun, Role, address_of, wanted_of};
+use crate::begin::{Role, Started, address_of, wanted_of};
 use crate::book::Read;
 use crate::choose::Avoid;
 use crate::detach::Meaning;
@@ -42,34 +42,34 @@ impl Engine<'_> {
 
     /// The same for one that has a part in something larger.
     pub(crate) fn attach_as(&self, request: &Request, role: Role<'_>) -> Result<Attachment> {
-        let mut begun = self.begin(request, role)?;
-        match self.make(request, &mut begun) {
-            Ok(()) => Ok(*begun.read.value),
+        let mut started = self.begin(request, role)?;
+        match self.make(request, &mut started) {
+            Ok(()) => Ok(*started.read.value),
             Err(error) => {
                 // Detaching is the only way to undo. If it fails the record stays, and the next
                 // detach, attach or reconcile finds it. If the record has another owner now, that
                 // process undoes it.
-                let _ = self.detach_record(begun.read, Meaning::Classified);
+                let _ = self.detach_record(started.read, Meaning::Classified);
                 self.let_go(&request.id(), request.layer);
                 Err(error)
             }
         }
     }
 
-    fn make(&self, request: &Request, begun: &mut Begun) -> Result<()> {
-        if let Some(old) = begun.inherited.take() {
+    fn make(&self, request: &Request, started: &mut Started) -> Result<()> {
+        if let Some(old) = started.inherited.take() {
             if old.ipam.asks_over_link() {
                 self.ipam.release(&old)?;
             }
             self.driver.detach(&old)?;
         }
-        let read = &mut begun.read;
+        let read = &mut started.read;
         self.reach(request, read)?;
-        let is_begun = self.probe(request, read)?
+        let is_started = self.probe(request, read)?
             || read.value.ipam.asks_over_link()
             || read.value.wiring.chooses_addresses();
         let serving = self.serving(&read.value)?;
-        let attached = match is_begun {
+        let attached = match is_started {
             true => self.driver.complete(&serving)?,
             false => self.driver.attach(&serving)?,
         };
@@ -93,32 +93,36 @@ impl Engine<'_> {
 
     /// Gets the addresses that the store does not decide alone, over the link where that is the
     /// way.
-    pub(crate) fn reach(&self, request: &Request, begun: &mut Read<Box<Attachment>>) -> Result<()> {
-        if begun.value.wiring.chooses_addresses() {
+    pub(crate) fn reach(
+        &self,
+        request: &Request,
+        started: &mut Read<Box<Attachment>>,
+    ) -> Result<()> {
+        if started.value.wiring.chooses_addresses() {
             // The maker of such a link needs the addresses (libnetwork's CreateEndpoint).
-            if begun.value.ipam.remote().is_some() {
-                self.obtain(request, begun)?;
+            if started.value.ipam.remote().is_some() {
+                self.obtain(request, started)?;
             }
-            let offer = self.driver.offer(&begun.value)?;
-            return self.accept(begun, offer, Giver::Driver);
+            let offer = self.driver.offer(&started.value)?;
+            return self.accept(started, offer, Giver::Driver);
         }
-        if begun.value.ipam.asks_over_link() {
-            self.driver.connect(&begun.value)?;
+        if started.value.ipam.asks_over_link() {
+            self.driver.connect(&started.value)?;
         }
-        self.obtain(request, begun)
+        self.obtain(request, started)
     }
 
     pub(crate) fn obtain(
         &self,
         request: &Request,
-        begun: &mut Read<Box<Attachment>>,
+        started: &mut Read<Box<Attachment>>,
     ) -> Result<()> {
-        if !begun.value.ipam.is_shared() {
+        if !started.value.ipam.is_shared() {
             return Ok(());
         }
         let mut avoid = Avoid::new();
         loop {
-            match self.ipam.lease(&begun.value)? {
+            match self.ipam.lease(&started.value)? {
                 Granted::Chosen => return Ok(()),
                 Granted::Held { address, by, all } => {
                     if request.wanted.contains(&address) || !avoid.insert(address) {
@@ -126,10 +130,10 @@ impl Engine<'_> {
                         return Err(Error::conflict(what).about(wanted_of(request, address)));
                     }
                     avoid.extend(all);
-                    self.choose_again(request, begun, &mut avoid)?;
+                    self.choose_again(request, started, &mut avoid)?;
                 }
                 Granted::Offered(offer) => {
-                    return self.accept(begun, offer, Giver::Source);
+                    return self.accept(started, offer, Giver::Source);
                 }
             }
         }
@@ -137,8 +141,13 @@ impl Engine<'_> {
 
     /// Records what a source chose. The address of a server or of another program is unique on this
     /// host too, so the store has it.
-    fn accept(&self, begun: &mut Read<Box<Attachment>>, offer: Offer, giver: Giver) -> Result<()> {
-        let mut reported = begun.value.clone();
+    fn accept(
+        &self,
+        started: &mut Read<Box<Attachment>>,
+        offer: Offer,
+        giver: Giver,
+    ) -> Result<()> {
+        let mut reported = started.value.clone();
         let mut txn = Txn::new();
         let is_remote = reported.ipam.remote().is_some();
         if matches!(reported.ipam, Ipam::Dhcp(_))
@@ -158,12 +167,12 @@ impl Engine<'_> {
             }
         }
         reported.addresses = offer.addresses;
-        let said = std::mem::replace(&mut reported.routes, offer.routes);
+        let more = std::mem::replace(&mut reported.routes, offer.routes);
         if is_remote && giver == Giver::Source {
             // Such a source knows of no routes: what the network says holds.
-            reported.routes = [said, std::mem::take(&mut reported.routes)].concat();
+            reported.routes = [more, std::mem::take(&mut reported.routes)].concat();
         } else if reported.wiring.chooses_addresses() {
-            add_routes(&mut reported.routes, said);
+            add_routes(&mut reported.routes, more);
         }
         reported.wiring.link = offer.link.or(reported.wiring.link);
         reported.drop_routed();
@@ -171,16 +180,16 @@ impl Engine<'_> {
             reported.dns = offer.dns;
         }
         // Nothing was chosen but what is written down already.
-        if reported == begun.value {
+        if reported == started.value {
             return Ok(());
         }
-        match self.try_replace(begun, reported, txn)? {
+        match self.try_replace(started, reported, txn)? {
             None => Ok(()),
             Some(Key::Lease(space, address)) => match self.holder_of(&space, address)? {
                 Some(read) => Err(held(&read.value)),
                 None => Err(Error::try_again(format!("address {address} was just given back"))),
             },
-            Some(_) => Err(overtaken(&begun.value.id)),
+            Some(_) => Err(overtaken(&started.value.id)),
         }
     }
 
@@ -222,12 +231,12 @@ impl Engine<'_> {
     pub(crate) fn choose_again(
         &self,
         request: &Request,
-        begun: &mut Read<Box<Attachment>>,
+        started: &mut Read<Box<Attachment>>,
         avoid: &mut Avoid,
     ) -> Result<()> {
         for _ in 0..RACES {
             let choice = self.choose(request, avoid)?;
-            let mut again = begun.value.clone();
+            let mut again = started.value.clone();
             let old = std::mem::replace(&mut again.leases, choice.leases.clone());
             again.addresses = choice.leases.iter().map(address_of).collect();
             let mut txn = Txn::new();
@@ -240,43 +249,43 @@ impl Engine<'_> {
             }
             txn = self.keep_instead(request, &lost, &choice.leases, txn)?;
             txn = choice.advance(self.take(&again, &fresh, txn));
-            match self.try_replace(begun, again, txn)? {
+            match self.try_replace(started, again, txn)? {
                 None => return Ok(()),
                 Some(Key::Lease(_, lost) | Key::Reservation(_, lost)) => {
                     avoid.insert(lost);
                 }
                 Some(Key::Sticky(..)) => {}
-                Some(_) => return Err(overtaken(&begun.value.id)),
+                Some(_) => return Err(overtaken(&started.value.id)),
             }
         }
-        Err(lost(&begun.value))
+        Err(lost(&started.value))
     }
 
     /// Writes the record again if this process still owns it. Otherwise another process detached
     /// it.
     pub(crate) fn replace(
         &self,
-        begun: &mut Read<Box<Attachment>>,
+        started: &mut Read<Box<Attachment>>,
         with: Box<Attachment>,
         txn: Txn,
     ) -> Result<()> {
-        match self.try_replace(begun, with, txn)? {
+        match self.try_replace(started, with, txn)? {
             None => Ok(()),
-            Some(_) => Err(overtaken(&begun.value.id)),
+            Some(_) => Err(overtaken(&started.value.id)),
         }
     }
 
     pub(crate) fn try_replace(
         &self,
-        begun: &mut Read<Box<Attachment>>,
+        started: &mut Read<Box<Attachment>>,
         with: Box<Attachment>,
         mut txn: Txn,
     ) -> Result<Option<Key>> {
         let key = Key::Attachment(with.id.clone(), with.layer);
-        txn.expect.insert(0, (key.clone(), Expect::At(begun.revision)));
+        txn.expect.insert(0, (key.clone(), Expect::At(started.revision)));
         match self.store.commit(&txn.put(key, Record::Attachment(with.clone())))? {
             Outcome::Done(revision) => {
-                *begun = Read { value: with, revision };
+                *started = Read { value: with, revision };
                 Ok(None)
             }
             Outcome::Lost(key) => Ok(Some(key)),
@@ -294,8 +303,8 @@ enum Giver {
 }
 
 /// The settings of an offered default route hold for that route; other routes are added.
-fn add_routes(offered: &mut Vec<Route>, said: Vec<Route>) {
-    for route in said {
+fn add_routes(offered: &mut Vec<Route>, more: Vec<Route>) {
+    for route in more {
         match offered.iter_mut().find(|offered| offered.dst == route.dst) {
             Some(same) => same.priority = route.priority.or(same.priority),
             None if route.is_default() => {}

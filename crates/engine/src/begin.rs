@@ -12,12 +12,12 @@ use crate::book::{Read, unchanged};
 use crate::choose::{Avoid, Choice};
 use crate::detach::Meaning;
 use crate::kept::standing;
-use crate::port::{Expect, Key, Outcome, Prefix, Presence, Record, Turn, Txn};
+use crate::port::{AttachmentLock, Expect, Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::{Connecting, Engine, Request};
 
 impl Engine<'_> {
     /// Commits the intent: the record, its leases and its ports, all or none.
-    pub(crate) fn begin(&self, request: &Request, role: Role<'_>) -> Result<Begun> {
+    pub(crate) fn begin(&self, request: &Request, role: Role<'_>) -> Result<Started> {
         let mut draft = Draft::of(request, self.blank(request));
         match role {
             Role::Alone => {}
@@ -32,12 +32,12 @@ impl Engine<'_> {
         }
         let mut race = Race::default();
         for _ in 0..RACES {
-            let turn = self.host.turn(&draft.blank.id);
+            let lock = self.host.lock_attachment(&draft.blank.id);
             let inherited = self.inherit(request);
             match inherited.and_then(|it| self.try_begin(&draft, it, &race.avoid)) {
-                Ok(Tried::Done(begun)) => return Ok(Begun { turn: Some(turn), ..begun }),
+                Ok(Tried::Done(started)) => return Ok(Started { lock: Some(lock), ..started }),
                 tried => {
-                    drop(turn);
+                    drop(lock);
                     self.recover(&draft, tried, &mut race)?;
                 }
             }
@@ -123,7 +123,7 @@ impl Engine<'_> {
         Ok(match self.store.commit(&txn)? {
             Outcome::Done(revision) => {
                 let read = Read { value: attachment, revision };
-                Tried::Done(Begun { read, inherited: inherited.record, turn: None })
+                Tried::Done(Started { read, inherited: inherited.record, lock: None })
             }
             Outcome::Lost(key) => Tried::Lost(key),
         })
@@ -257,7 +257,7 @@ impl Engine<'_> {
     /// a network: the runtime has not deleted it.
     fn free_forgotten(&self, id: &AttachmentId, draft: &Draft<'_>) -> Result<bool> {
         let Some(alias) = &draft.under else { return Ok(false) };
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         match self.record_of(id, Layer::Link)? {
             Some(read)
                 if read.value.phase == Phase::Reserved
@@ -363,17 +363,17 @@ pub(crate) struct Race {
 }
 
 /// A committed intent.
-pub(crate) struct Begun {
+pub(crate) struct Started {
     pub(crate) read: Read<Box<Attachment>>,
     /// The unfinished record of a dead process for the same attachment. It is undone first.
     pub(crate) inherited: Option<Box<Attachment>>,
     /// Held until the attachment is complete.
     #[expect(dead_code, reason = "it is held, not looked at")]
-    turn: Option<Turn>,
+    lock: Option<AttachmentLock>,
 }
 
 pub(crate) enum Tried {
-    Done(Begun),
+    Done(Started),
     Lost(Key),
 }
 

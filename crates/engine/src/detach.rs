@@ -40,7 +40,7 @@ impl Engine<'_> {
     /// is no error. Without a record, what the identity names is removed all the same, and what
     /// the reference plugins would have left for it.
     pub fn detach(&self, request: &Request) -> Result<()> {
-        let _turn = self.host.turn(&request.id());
+        let _lock = self.host.lock_attachment(&request.id());
         match self.record_of(&request.id(), request.layer) {
             Ok(Some(read)) => self.detach_record(read, Meaning::Whatever).map(|_| ()),
             Ok(None) => match self.renamed(request) {
@@ -54,7 +54,7 @@ impl Engine<'_> {
 
     /// Detaches a record and deletes it. On an error it stays, in phase [`Phase::Detaching`].
     /// `false`: it is not the classified record any more, or another process deleted it. The caller
-    /// holds the turn ([`crate::port::Host::turn`]).
+    /// holds the turn ([`crate::port::Host::lock`]).
     pub(crate) fn detach_record(
         &self,
         read: Read<Box<Attachment>>,
@@ -198,10 +198,10 @@ impl Engine<'_> {
             return;
         }
         let expect = unchanged(Some(&read));
-        let mut left = read.value;
-        left.phase = Phase::Detaching { by, attacher: None };
+        let mut released = read.value;
+        released.phase = Phase::Detaching { by, attacher: None };
         let key = Key::Attachment(id.clone(), layer);
-        let txn = Txn::new().expect(key.clone(), expect).put(key, Record::Attachment(left));
+        let txn = Txn::new().expect(key.clone(), expect).put(key, Record::Attachment(released));
         // Otherwise a waiting process notices the end of this one.
         let _ = self.store.commit(&txn);
     }
@@ -262,7 +262,7 @@ impl Engine<'_> {
     /// Detaches every layer of an attachment whose container is provably gone. The caller holds no
     /// turn at any attachment, because two that check each other would wait for each other.
     pub(crate) fn free_if_gone(&self, id: &AttachmentId) -> Result<bool> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         let mut freed = false;
         for layer in Layer::ALL {
             let Some(read) = self.record_of(id, layer)? else { continue };

@@ -43,17 +43,17 @@ impl Engine<'_> {
         let mut draft = self.draft(request, alias)?;
         let mut race = Race::default();
         for _ in 0..RACES {
-            let turn = self.host.turn(&draft.blank.id);
+            let lock = self.host.lock_attachment(&draft.blank.id);
             if let Some(there) = self.standing(&draft)? {
                 return Ok(*there);
             }
             let nothing = Inherited { expect: Expect::Absent, record: None };
             match self.try_begin(&draft, nothing, &race.avoid) {
-                Ok(Tried::Done(begun)) => {
-                    return self.fill(request, begun.read, |_| Txn::new());
+                Ok(Tried::Done(started)) => {
+                    return self.fill(request, started.read, |_| Txn::new());
                 }
                 tried => {
-                    drop(turn);
+                    drop(lock);
                     self.recover(&draft, tried, &mut race)?;
                     // The lost record may be that of the id: the runtime's name for it was added.
                     draft = self.draft(request, alias)?;
@@ -164,7 +164,7 @@ impl Engine<'_> {
     /// the attachment is reserved as before. Fails with [`model::Kind::Conflict`] where it is
     /// joined to another sandbox that still exists.
     pub fn join(&self, id: &AttachmentId, joining: &Joining) -> Result<Attachment> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         let mut read = self.reserved(id)?;
         if self.is_joined(&read.value, joining)? {
             return Ok(*read.value);
@@ -173,8 +173,8 @@ impl Engine<'_> {
             let Some(rewound) = self.rewind(read)? else { return Err(not_reserved(id)) };
             read = rewound;
         }
-        let begun = self.joined(&read.value, joining);
-        self.replace(&mut read, begun, Txn::new())?;
+        let started = self.joined(&read.value, joining);
+        self.replace(&mut read, started, Txn::new())?;
         let made = self.make_link(&read.value).and_then(|attached| {
             let mut complete = read.value.clone();
             complete.phase = Phase::Attached(attached);
@@ -219,13 +219,13 @@ impl Engine<'_> {
     }
 
     pub(crate) fn joined(&self, reserved: &Attachment, joining: &Joining) -> Box<Attachment> {
-        let mut begun = Box::new(reserved.clone());
-        begun.phase = Phase::Attaching { by: self.host.me() };
-        begun.sandbox = Some(joining.sandbox.clone());
-        begun.handoff = joining.handoff;
-        begun.spec = Some(reserved.spec());
-        begun.decide(joining.name.clone(), joining.sysctls.clone());
-        begun
+        let mut started = Box::new(reserved.clone());
+        started.phase = Phase::Attaching { by: self.host.me() };
+        started.sandbox = Some(joining.sandbox.clone());
+        started.handoff = joining.handoff;
+        started.spec = Some(reserved.spec());
+        started.decide(joining.name.clone(), joining.sysctls.clone());
+        started
     }
 
     /// Undoes in the kernel what was made of a reserved attachment; its record and its addresses
@@ -267,13 +267,13 @@ impl Engine<'_> {
     /// Waits for a process that makes it at this moment. One that is not joined, or not known, is no
     /// error.
     pub fn leave(&self, id: &AttachmentId) -> Result<()> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         let unpublished = self.withdraw_ports(id);
-        let left = match self.let_finish(id)? {
+        let after = match self.let_finish(id)? {
             Some(read) => self.part(read),
             None => Ok(()),
         };
-        unpublished.and(left)
+        unpublished.and(after)
     }
 
     pub(crate) fn part(&self, mut read: Read<Box<Attachment>>) -> Result<()> {
@@ -282,10 +282,10 @@ impl Engine<'_> {
             (Phase::Reserved, _) => Ok(()),
             (Phase::Detaching { .. }, _) => self.detach_record(read, Meaning::Whatever).map(|_| ()),
             (Phase::Attached(_), Handoff::Caller) => {
-                let mut left = read.value.clone();
-                left.phase = Phase::Reserved;
-                left.sandbox = None;
-                self.replace(&mut read, left, Txn::new())
+                let mut after = read.value.clone();
+                after.phase = Phase::Reserved;
+                after.sandbox = None;
+                self.replace(&mut read, after, Txn::new())
             }
             (Phase::Attached(_) | Phase::Attaching { .. }, _) => {
                 let rewound = self.rewind(read);
@@ -300,7 +300,7 @@ impl Engine<'_> {
     ///
     /// Without a record, what the identity names is removed all the same.
     pub fn remove(&self, id: &AttachmentId) -> Result<()> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         match self.has_record(id)? {
             true => self.detach_layers(id),
             false => self.detach_unknown(id),

@@ -84,7 +84,7 @@ impl Engine<'_> {
             if is_listed_elsewhere || self.is_being_attached(&read.value) {
                 kept.insert(member);
             } else if !valid.contains(&member) {
-                let _turn = self.host.turn(&read.value.id);
+                let _lock = self.host.lock_attachment(&read.value.id);
                 failures.extend(self.detach_record(read, Meaning::Classified).err());
             }
         }
@@ -112,7 +112,7 @@ impl Engine<'_> {
         records.sort_by_key(|read| read.value.layer == Layer::Link);
         for listed in records {
             let (id, layer) = (&listed.value.id, listed.value.layer);
-            let _turn = self.host.turn(id);
+            let _lock = self.host.lock_attachment(id);
             // The previous holder of the turn may have deleted it.
             let Some(read) = self.record_of(id, layer)? else { continue };
             let Some((finding, since)) = self.classify(&read.value) else {

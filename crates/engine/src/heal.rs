@@ -76,7 +76,7 @@ impl Engine<'_> {
             if !is_due && !shares {
                 continue;
             }
-            let _turn = self.host.turn(id);
+            let _lock = self.host.lock_attachment(id);
             let Some(living) = self.living(id, layer)? else { continue };
             let made = match self.serving(&living) {
                 Ok(made) => made,

@@ -65,17 +65,17 @@ impl Engine<'_> {
         let draft = Draft { apart: true, ..Draft::of(request, blank) };
         let mut race = Race::default();
         for _ in 0..RACES {
-            let turn = self.host.turn(&draft.blank.id);
+            let lock = self.host.lock_attachment(&draft.blank.id);
             self.clear_unfinished(&draft.blank.id)?;
             let nothing = Inherited { expect: Expect::Absent, record: None };
             match self.try_begin(&draft, nothing, &race.avoid) {
-                Ok(Tried::Done(begun)) => {
-                    return self.fill(request, begun.read, |complete| {
+                Ok(Tried::Done(started)) => {
+                    return self.fill(request, started.read, |complete| {
                         self.keep_if_reserved(complete, Txn::new())
                     });
                 }
                 tried => {
-                    drop(turn);
+                    drop(lock);
                     self.recover(&draft, tried, &mut race)?;
                 }
             }
@@ -106,7 +106,7 @@ impl Engine<'_> {
         // Before anything else names it, with a number that others may get after it.
         let _ = self.driver.namespace(&entering.sandbox);
         let container = &entering.container;
-        let _turn = self.turn_of(container)?;
+        let _lock = self.lock_of(container)?;
         let is_first = self.sandbox_record_of(container)?.is_none();
         let mut joined = self.step_in(id, entering);
         if let Err(error) = &joined
@@ -116,7 +116,7 @@ impl Engine<'_> {
             joined = self.step_in(id, entering);
         }
         joined.inspect_err(|_| self.leave_undetermined(container))?;
-        match self.update_gateway_in_turn(container, &[], is_first) {
+        match self.update_gateway_locked(container, &[], is_first) {
             Ok(()) => match self.record_of(id, Layer::Link)? {
                 Some(read) => Ok(*read.value),
                 None => Err(overtaken(id)),
@@ -124,7 +124,7 @@ impl Engine<'_> {
             Err(error) => {
                 // What stays is found by the next call for this sandbox, as after a crash.
                 let _ = self.take_out(id);
-                let _ = self.update_gateway_in_turn(container, &[], false);
+                let _ = self.update_gateway_locked(container, &[], false);
                 Err(error)
             }
         }
@@ -132,7 +132,7 @@ impl Engine<'_> {
 
     /// Makes the interface, not yet as default gateway.
     fn step_in(&self, id: &AttachmentId, entering: &Entering) -> Result<()> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         let mut read = self.endpoint_of(id)?;
         self.refuse_if_busy(&read.value)?;
         let joining = joining(entering, &read.value);
@@ -167,10 +167,10 @@ impl Engine<'_> {
     ) -> Result<()> {
         let key = Key::Attachment(read.value.id.clone(), Layer::Link);
         for _ in 0..RACES {
-            let mut begun = self.entering(&read.value, entering, joining)?;
-            let txn = self.claim_ports(&begun, Txn::new())?;
-            let txn = self.enlist(&mut begun, txn)?;
-            match self.try_replace(read, begun, txn)? {
+            let mut started = self.entering(&read.value, entering, joining)?;
+            let txn = self.claim_ports(&started, Txn::new())?;
+            let txn = self.enlist(&mut started, txn)?;
+            match self.try_replace(read, started, txn)? {
                 None => return Ok(()),
                 Some(lost) if lost == key => return Err(overtaken(&read.value.id)),
                 // Another attachment of the sandbox came or went, or a port was taken.
@@ -186,11 +186,11 @@ impl Engine<'_> {
         entering: &Entering,
         joining: &Joining,
     ) -> Result<Box<Attachment>> {
-        let mut begun = self.joined(reserved, joining);
+        let mut started = self.joined(reserved, joining);
         let sandbox = Some(&entering.container).filter(|name| **name != reserved.id.container);
-        begun.gateway_role =
+        started.gateway_role =
             Some(GatewayRole { sandbox: sandbox.cloned(), ..GatewayRole::of(entering.priority) });
-        Ok(Box::new(self.bring_ports(*begun)?))
+        Ok(Box::new(self.bring_ports(*started)?))
     }
 
     /// Frees what a dead container has of the ports. The caller has no turn at any attachment.
@@ -216,13 +216,13 @@ impl Engine<'_> {
     pub fn leave_endpoint(&self, id: &AttachmentId) -> Result<()> {
         let read = self.endpoint_of(id)?;
         let sandbox = read.value.gateway_role.as_ref().map(|_| read.value.sandbox_name().clone());
-        let left = self.take_out(id);
+        let taken_out = self.take_out(id);
         let settled = sandbox.map_or(Ok(()), |sandbox| self.update_gateway_after_leave(&sandbox));
-        left.and(settled)
+        taken_out.and(settled)
     }
 
     fn take_out(&self, id: &AttachmentId) -> Result<()> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         let Some(mut read) = self.let_finish(id)? else { return Ok(()) };
         if !read.value.kept && matches!(read.value.phase, Phase::Attached(_)) {
             refuse_inseparable_link(&read.value)?;

@@ -5,7 +5,6 @@
 //! does no I/O itself: the dataplane, third-party address sources and the store are behind the
 //! ports in [`port`], which the binary wires.
 
-mod absent;
 mod alias;
 mod attach;
 mod begin;
@@ -38,9 +37,9 @@ mod search;
 mod serving;
 mod several;
 mod subnet;
+mod unlisted;
 mod view;
 
-pub use absent::Live;
 pub use endpoint::Joining;
 pub use engine::Engine;
 pub use free::{Occupancy, check_subnet};
@@ -54,3 +53,4 @@ pub use sandbox::GATEWAY_NETWORK;
 pub use subnet::{
     AUXILIARY, AddressRequest, GATEWAY, Purpose, SubnetRequest, SubnetSpec, name_of as subnet_name,
 };
+pub use unlisted::Live;

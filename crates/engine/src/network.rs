@@ -120,20 +120,20 @@ impl Engine<'_> {
     /// end the work; all errors are reported.
     pub(crate) fn detach_all(&self, records: Vec<Read<Box<Attachment>>>) -> Result<()> {
         let mut failures = Vec::new();
-        let mut left = BTreeSet::new();
+        let mut sandboxes = BTreeSet::new();
         for read in records {
             if read.value.gateway_role.is_some() {
-                left.insert(read.value.sandbox_name().clone());
+                sandboxes.insert(read.value.sandbox_name().clone());
             }
-            let _turn = self.host.turn(&read.value.id);
+            let _lock = self.host.lock_attachment(&read.value.id);
             failures.extend(self.detach_record(read, Meaning::Whatever).err());
         }
-        let is_steered = !left.is_empty();
-        for container in left {
+        let has_sandboxes = !sandboxes.is_empty();
+        for container in sandboxes {
             // Where this fails the sandbox's record says so, and it is tried again.
             let _ = self.update_gateway(&container);
         }
-        if is_steered {
+        if has_sandboxes {
             // If this fails, the reconciler does it.
             let _ = self.name_sandboxes();
         }

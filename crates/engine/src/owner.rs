@@ -15,7 +15,7 @@ impl Engine<'_> {
         owner: Option<&OwnerName>,
         names: &[HostName],
     ) -> Result<()> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
         let owner = owner.or(read.value.owner.as_ref());
         let is_complete = matches!(read.value.phase, Phase::Attached(_)) && read.value.wiring.names;
@@ -35,7 +35,7 @@ impl Engine<'_> {
     /// Remembers the name of the container whose attachment this is, for people to read. One that is
     /// not complete, or not known, stays as it is, and so does one that changes at this moment.
     pub fn set_owner(&self, id: &AttachmentId, owner: &OwnerName) -> Result<()> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
         let is_complete = matches!(read.value.phase, Phase::Attached(_));
         if !is_complete || read.value.owner.as_ref() == Some(owner) {

@@ -12,7 +12,7 @@ pub use cloud::{
     Records, SubnetPlan,
 };
 pub use driver::{Driver, HostDataplane, Near, Note, Presence, Stray};
-pub use host::{Host, Occupied, Turn};
+pub use host::{AttachmentLock, Host, Occupied};
 pub use ipam::{Granted, Ipam, Offer};
 pub use outline::Outline;
 pub use store::{Damaged, Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};

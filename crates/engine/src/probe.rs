@@ -18,33 +18,33 @@ impl Engine<'_> {
     pub(crate) fn probe(
         &self,
         request: &Request,
-        begun: &mut Read<Box<Attachment>>,
+        started: &mut Read<Box<Attachment>>,
     ) -> Result<bool> {
-        if !is_probed(&begun.value) {
+        if !is_probed(&started.value) {
             return Ok(false);
         }
-        self.driver.connect(&begun.value)?;
+        self.driver.connect(&started.value)?;
         let mut avoid = Avoid::new();
         for _ in 0..TRIES {
-            let taken = self.driver.answers(&begun.value)?;
+            let taken = self.driver.answers(&started.value)?;
             let Some(first) = taken.first() else { return Ok(true) };
             let is_exact = |address: &IpAddr| request.wanted.contains(address);
             if let Some(address) = taken.iter().find(|address| is_exact(address)) {
-                return Err(answered(&begun.value, *address));
+                return Err(answered(&started.value, *address));
             }
-            if !is_chosen(&begun.value.ipam) {
-                return Err(answered(&begun.value, *first));
+            if !is_chosen(&started.value.ipam) {
+                return Err(answered(&started.value, *first));
             }
-            if begun.value.ipam.is_shared() {
-                self.ipam.release(&begun.value)?;
+            if started.value.ipam.is_shared() {
+                self.ipam.release(&started.value)?;
             }
             avoid.extend(taken);
-            self.choose_again(request, begun, &mut avoid)?;
-            self.obtain(request, begun)?;
+            self.choose_again(request, started, &mut avoid)?;
+            self.obtain(request, started)?;
         }
         Err(Error::exhausted(format!(
             "{}: {TRIES} addresses in a row answer on the segment, and the book knows of none of them; give the network a range that nobody else uses",
-            begun.value.id
+            started.value.id
         )))
     }
 

@@ -173,9 +173,9 @@ impl Engine<'_> {
         failures: &mut Vec<Error>,
     ) -> Result<Vec<Read<Box<Network>>>> {
         let networks = self.networks_in(&Prefix::Networks)?.into_iter();
-        let (left, whole): (Vec<_>, Vec<_>) =
+        let (halves, whole): (Vec<_>, Vec<_>) =
             networks.partition(|read| self.is_failed(&read.value));
-        for read in left {
+        for read in halves {
             let what = Garbage::Network(read.value.name.clone());
             if mode == Mode::Mend {
                 match self.take_down(read) {

@@ -26,7 +26,7 @@ use crate::attach::RACES;
 use crate::book::{Read, unchanged};
 use crate::claim::key_of;
 use crate::detach::Meaning;
-use crate::port::{Expect, Key, Outcome, Record, Turn, Txn};
+use crate::port::{AttachmentLock, Expect, Key, Outcome, Record, Txn};
 
 /// The parameters of [`Engine::publish`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Engine<'_> {
     /// Ends the publishing of the attachment's ports. What its siblings gave up for it stays
     /// unpublished: their runtime publishes it again.
     pub fn unpublish(&self, id: &AttachmentId) -> Result<()> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         self.withdraw_ports(id)
     }
 
@@ -108,7 +108,7 @@ impl Engine<'_> {
     /// these families and in no others, where its runtime decides on that. A link that is not
     /// joined is none.
     pub fn set_gateway_of_link(&self, id: &AttachmentId, families: &[Family]) -> Result<()> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         match self.record_of(id, Layer::Link)? {
             Some(read) if matches!(read.value.phase, Phase::Attached(_)) => {
                 self.driver.set_gateway(&read.value, families)
@@ -139,13 +139,13 @@ impl Engine<'_> {
         wanted: &Publishing,
         refused: &Refused,
     ) -> Result<Tried> {
-        let turn = self.host.turn(id);
+        let lock = self.host.lock_attachment(id);
         match self.plan(id, wanted, refused)? {
             Planned::Held(map, holder) => Ok(Tried::Held(map, holder)),
             Planned::Plan(plan) if plan.losers.is_empty() => self.perform(plan, wanted),
             Planned::Plan(plan) => {
-                drop(turn);
-                let _turns = self.turns(id, &plan);
+                drop(lock);
+                let _locks = self.locks(id, &plan);
                 match self.plan(id, wanted, refused)? {
                     Planned::Held(map, holder) => Ok(Tried::Held(map, holder)),
                     Planned::Plan(again) if again.losers.keys().eq(plan.losers.keys()) => {
@@ -158,10 +158,10 @@ impl Engine<'_> {
     }
 
     /// One after the other in the order of the identities, so that no two wait for each other.
-    fn turns(&self, id: &AttachmentId, plan: &Plan) -> Vec<Turn> {
+    fn locks(&self, id: &AttachmentId, plan: &Plan) -> Vec<AttachmentLock> {
         let mut ids: Vec<&AttachmentId> = plan.losers.keys().chain([id]).collect();
         ids.sort();
-        ids.into_iter().map(|id| self.host.turn(id)).collect()
+        ids.into_iter().map(|id| self.host.lock_attachment(id)).collect()
     }
 
     fn perform(&self, plan: Plan, wanted: &Publishing) -> Result<Tried> {

@@ -41,11 +41,11 @@ impl Engine<'_> {
         // Before anything else names it, with a number that others may get after it.
         let _ = request.sandbox.as_ref().and_then(|sandbox| self.driver.namespace(sandbox));
         // From here on the default gateway may change. The turn excludes other threads.
-        let _turn = self.turn_of(&request.container)?;
+        let _lock = self.lock_of(&request.container)?;
         let before = self.sandbox_record_of(&request.container)?.map(|read| read.value);
         let attached = self.attach_as(request, Role::GatewayRoute(&how));
         let id = attached.inspect_err(|_| self.leave_undetermined(&request.container))?.id;
-        match self.update_gateway_in_turn(&id.container, &[], before.is_none()) {
+        match self.update_gateway_locked(&id.container, &[], before.is_none()) {
             Ok(()) => match self.record_of(&id, Layer::Link)? {
                 Some(read) => Ok(*read.value),
                 None => Err(overtaken(&id)),
@@ -57,7 +57,7 @@ impl Engine<'_> {
                 let ports = request.wiring.publish.iter().flat_map(|publish| &publish.ports);
                 let named: Vec<_> = ports.filter(|map| !had.contains(map)).cloned().collect();
                 // If this fails, the record says so, and the reconciler repairs it.
-                let _ = self.update_gateway_in_turn(&id.container, &named, false);
+                let _ = self.update_gateway_locked(&id.container, &named, false);
                 Err(error)
             }
         }

@@ -67,8 +67,10 @@ impl Engine<'_> {
         if !own.iter().any(|family| taken.contains(family)) {
             return Ok(vec![map.clone()]);
         }
-        let left = own.into_iter().filter(|family| !taken.contains(family));
-        Ok(left.map(|family| PortMap { host: Some(family.unspecified()), ..map.clone() }).collect())
+        let remaining = own.into_iter().filter(|family| !taken.contains(family));
+        Ok(remaining
+            .map(|family| PortMap { host: Some(family.unspecified()), ..map.clone() })
+            .collect())
     }
 
     /// The address families in which a claim's holder serves the port.

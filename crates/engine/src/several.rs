@@ -43,7 +43,7 @@ impl Engine<'_> {
     /// call may say something else by now. An error does not end the work; all errors are reported.
     pub fn detach_several(&self, origin: &Origin, requests: &[Request]) -> Result<()> {
         if let [only] = requests {
-            let _turn = self.host.turn(&only.id());
+            let _lock = self.host.lock_attachment(&only.id());
             if let Some(read) = self.record_of(&only.id(), only.layer).ok().flatten()
                 && read.value.origin.is_none()
             {
@@ -64,7 +64,7 @@ impl Engine<'_> {
             }
         }
         for read in made {
-            let _turn = self.host.turn(&read.value.id);
+            let _lock = self.host.lock_attachment(&read.value.id);
             // Named by a request, it is gone.
             match self.record_of(&read.value.id, read.value.layer) {
                 Ok(Some(read)) => {

@@ -130,7 +130,7 @@ impl Engine<'_> {
     /// Takes an address away from its holder by detaching that, every layer of it.
     pub fn evict(&self, holder: &Holder) -> Result<()> {
         if let Some(id) = holder.attachment() {
-            let turn = self.host.turn(id);
+            let lock = self.host.lock_attachment(id);
             let mut steered = None;
             for read in self.records(&Prefix::AttachmentsOf(id.network.clone()))? {
                 if read.value.id == *id {
@@ -139,7 +139,7 @@ impl Engine<'_> {
                     self.detach_record(read, Meaning::Classified)?;
                 }
             }
-            drop(turn);
+            drop(lock);
             if let Some(sandbox) = steered {
                 self.update_gateway(&sandbox)?;
                 // If this fails, the reconciler does it.

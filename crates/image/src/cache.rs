@@ -241,12 +241,12 @@ impl Cache {
     /// Removes what dead processes left, unless another process is busy: the next one does it then.
     fn sweep(&self) {
         let directory = self.staging();
-        let Ok(left) = names(&directory) else { return };
-        if left.is_empty() {
+        let Ok(remaining) = names(&directory) else { return };
+        if remaining.is_empty() {
             return;
         }
         let Ok(_lock) = self.lock(FlockOperation::NonBlockingLockExclusive) else { return };
-        for name in left {
+        for name in remaining {
             let path = directory.join(name);
             let free = File::open(&path).is_ok_and(|file| {
                 rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()

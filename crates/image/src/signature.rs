@@ -9,7 +9,7 @@ mod armor;
 mod key;
 mod packet;
 mod public;
-mod said;
+mod statement;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use model::{Error, Kind, Result};
 
 use key::Key;
 use packet::{Packet, Tag};
-use said::{SignaturePacket, Type};
+use statement::{SignaturePacket, Type};
 
 /// The longest file of keys, and the longest signature, in bytes.
 const LONGEST: u64 = 4 << 20;
@@ -99,7 +99,8 @@ impl Ring {
         for block in armor::blocks(signatures, "PGP SIGNATURE")? {
             for packet in packet::packets(&block) {
                 let Packet { tag: Tag::Signature, body } = packet? else { continue };
-                match SignaturePacket::parse(body).and_then(|said| self.check(&said, message, now))
+                match SignaturePacket::parse(body)
+                    .and_then(|statement| self.check(&statement, message, now))
                 {
                     Ok(fingerprint) => return Ok(fingerprint),
                     Err(error) => why = Some(error),
@@ -109,26 +110,31 @@ impl Ring {
         Err(why.unwrap_or_else(|| denied("its signature file holds no signature")))
     }
 
-    fn check(&self, said: &SignaturePacket, message: &mut Vec<u8>, now: u64) -> Result<String> {
-        if said.kind != Type::Binary {
+    fn check(
+        &self,
+        statement: &SignaturePacket,
+        message: &mut Vec<u8>,
+        now: u64,
+    ) -> Result<String> {
+        if statement.kind != Type::Binary {
             return Err(denied("its signature is not one of a binary file"));
         }
-        if said.made > now.saturating_add(3600) {
+        if statement.made > now.saturating_add(3600) {
             return Err(denied("its signature is from the future: are the clocks right?"));
         }
-        if said.is_over(now) {
+        if statement.is_over(now) {
             return Err(denied("its signature has expired"));
         }
         let mut why = None;
         for key in &self.keys {
-            match key.check(said, message) {
+            match key.check(statement, message) {
                 Some(Ok(())) => return Ok(key.fingerprint()),
                 Some(Err(error)) => why = Some(error),
                 None => {}
             }
         }
         Err(why.unwrap_or_else(|| {
-            let by = said.issuer().unwrap_or_else(|| "a key without a name".to_owned());
+            let by = statement.issuer().unwrap_or_else(|| "a key without a name".to_owned());
             denied(&format!("it is signed by {by}, which is not among the configured keys"))
         }))
     }

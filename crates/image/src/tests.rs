@@ -292,10 +292,10 @@ fn what_nobody_keeps_goes() {
 fn what_a_dead_process_left_goes() {
     let place = Place::new();
     let images = place.images(Policy::default());
-    let left = place.directory.path().join("cache/staging/1-1");
-    fs::create_dir_all(left.join("2/rootfs")).unwrap();
+    let remaining = place.directory.path().join("cache/staging/1-1");
+    fs::create_dir_all(remaining.join("2/rootfs")).unwrap();
     images.get(&place.write("a.aci", &aci("krm.test/a", ""))).unwrap();
-    assert!(!left.exists());
+    assert!(!remaining.exists());
 }
 
 #[test]

@@ -64,8 +64,8 @@ impl Budget {
 
     /// Takes a directory off that only a path names.
     pub(crate) fn imply(&mut self) -> Result<()> {
-        let left = self.implied.checked_sub(1);
-        self.implied = left.ok_or_else(|| too_much("directories that only paths name"))?;
+        let remaining = self.implied.checked_sub(1);
+        self.implied = remaining.ok_or_else(|| too_much("directories that only paths name"))?;
         self.entry()
     }
 
@@ -95,8 +95,8 @@ impl Budget {
 
     /// Takes the time off that following a path took.
     pub(crate) fn follow(&mut self, took: Duration) -> Result<()> {
-        let left = self.following.checked_sub(took);
-        self.following = left.ok_or_else(|| too_much("links and directories to follow"))?;
+        let remaining = self.following.checked_sub(took);
+        self.following = remaining.ok_or_else(|| too_much("links and directories to follow"))?;
         Ok(())
     }
 }

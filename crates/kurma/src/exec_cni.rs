@@ -3,7 +3,7 @@
 //! affair; here only the path of the network namespace is translated, because a container has its
 //! own mounts.
 
-mod left;
+mod unused;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use netlink::Netns;
 use crate::plugin::{Direct, NetworkingPod, Wanted};
 use crate::volume::{INSIDE, Volume};
 
-pub use left::{Fate, Left, clear, left};
+pub use unused::{Fate, Unused, clear, unused};
 
 /// The name of the environment variable with the namespace's path (CNI 1.1.0 §2).
 const NETNS: &str = "CNI_NETNS";
@@ -123,7 +123,7 @@ fn show(volume: Volume<'_>, shown: &Shown, tenancy: Tenancy) -> Result<bool> {
         ("", _) => Ok(false),
         (path, tenancy) => match Netns::open(shown.opened.as_deref().unwrap_or(Path::new(path))) {
             Ok(netns) => {
-                let _turn = volume.turn()?;
+                let _lock = volume.lock()?;
                 volume.show(&shown.name, &netns).map(|()| true)
             }
             Err(_) if tenancy == Tenancy::Ends => Ok(false),

@@ -40,11 +40,11 @@ pub fn pod(record: &Record) -> Value {
 /// The text of the pod's resolv.conf(5): what the first of its networks says that says something
 /// about it, or else `host`, the host's own.
 pub fn resolv(record: &Record, host: &str) -> String {
-    let mut said = record.attachments.iter().filter_map(|attachment| match &attachment.state {
+    let mut answer = record.attachments.iter().filter_map(|attachment| match &attachment.state {
         State::Added(reply) => reply.dns.as_ref(),
         _ => None,
     });
-    said.next().map_or_else(|| host.to_owned(), text)
+    answer.next().map_or_else(|| host.to_owned(), text)
 }
 
 fn text(dns: &Dns) -> String {

@@ -44,8 +44,8 @@ impl Reply {
             return Err(Error::invalid("the plugin answered nothing: it should print a Result"));
         }
         let value: Value = serde_json::from_slice(output).map_err(|cause| {
-            let said = text::shown(&String::from_utf8_lossy(output));
-            Error::invalid(format!("the plugin's answer \"{said}\" is no JSON")).because(cause)
+            let answer = text::shown(&String::from_utf8_lossy(output));
+            Error::invalid(format!("the plugin's answer \"{answer}\" is no JSON")).because(cause)
         })?;
         Self::from_value(&value).map_err(|error| error.context("the plugin's answer"))
     }
@@ -243,10 +243,10 @@ mod tests {
 
     #[test]
     fn a2_an_address_with_its_gateway() {
-        let said = r#"{"ip4":{"ip":"10.1.2.3/24","gateway":"10.1.2.1"}}"#;
+        let answer = r#"{"ip4":{"ip":"10.1.2.3/24","gateway":"10.1.2.1"}}"#;
         assert_eq!(
-            read(said).to_string(),
-            said.replace(
+            read(answer).to_string(),
+            answer.replace(
                 r#""ip":"10.1.2.3/24","gateway":"10.1.2.1""#,
                 r#""gateway":"10.1.2.1","ip":"10.1.2.3/24""#,
             )
@@ -258,8 +258,8 @@ mod tests {
 
     #[test]
     fn a3_names_in_the_answer_do_not_count() {
-        let said = r#"{"name":"x","containerInterface":"y","ip4":{"ip":"10.1.2.3/24"}}"#;
-        assert_eq!(read(said), json!({"ip4": {"ip": "10.1.2.3/24"}}));
+        let answer = r#"{"name":"x","containerInterface":"y","ip4":{"ip":"10.1.2.3/24"}}"#;
+        assert_eq!(read(answer), json!({"ip4": {"ip": "10.1.2.3/24"}}));
     }
 
     #[test]
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a9_newer_results_are_converted() {
-        let said = json!({"cniVersion": "0.3.1",
+        let answer = json!({"cniVersion": "0.3.1",
             "interfaces": [{"name": "br0"}, {"name": "eth0", "sandbox": "/n"}],
             "ips": [{"version": "4", "address": "10.0.0.1/24", "interface": 0},
                 {"version": "4", "address": "10.0.0.5/24", "gateway": "10.0.0.1", "interface": 1},
@@ -304,7 +304,7 @@ mod tests {
                 {"version": "6", "address": "fd00::5/64"}],
             "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0", "gw": "fd00::1"}], "dns": {}});
         assert_eq!(
-            read(&said.to_string()),
+            read(&answer.to_string()),
             json!({
             "ip4": {"ip": "10.0.0.5/24", "gateway": "10.0.0.1", "routes": [{"dst": "0.0.0.0/0"}]},
             "ip6": {"ip": "fd00::5/64", "routes": [{"dst": "::/0", "gw": "fd00::1"}]}})

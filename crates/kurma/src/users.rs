@@ -45,7 +45,7 @@ impl Users {
     ///
     /// # Errors
     /// Where that cannot be listed.
-    pub(crate) fn look(proc: &Path) -> Result<Self> {
+    pub(crate) fn gather(proc: &Path) -> Result<Self> {
         let own = link(&proc.join("self/ns/pid"))?.and_then(|text| inode(&text, "pid"));
         let is_partial = own != Some(ALL_PROCESSES) || hides(proc)?;
         let device = identity(&proc.join("self/ns/net"))?.map(|(device, _)| device);
@@ -53,14 +53,14 @@ impl Users {
         let mut seen = BTreeSet::new();
         for process in numbered(proc)? {
             for task in numbered(&process.join("task"))? {
-                users.look_at(&task, &mut seen)?;
+                users.gather_task(&task, &mut seen)?;
             }
         }
         Ok(users)
     }
 
     /// One thread. `seen` are the mount namespaces that were inspected, each from some root.
-    fn look_at(&mut self, task: &Path, seen: &mut BTreeSet<[String; 2]>) -> Result<()> {
+    fn gather_task(&mut self, task: &Path, seen: &mut BTreeSet<[String; 2]>) -> Result<()> {
         let net = self.visible(link(&task.join("ns/net")))?;
         self.held.extend(net.and_then(|text| inode(&text, "net")));
         let mounts = self.visible(link(&task.join("ns/mnt")))?;
@@ -236,7 +236,7 @@ mod tests {
             ("7", "net:[12]", "/proc/self/ns/net", &other),
         ]);
         let own = fs::metadata("/proc/self/ns/net").unwrap().ino();
-        let users = Users::look(proc.path()).unwrap();
+        let users = Users::gather(proc.path()).unwrap();
         let uses = [10, 11, 12, own, 99].map(|inode| users.of(inode, is_ours));
         assert_eq!(uses, [Used::No, Used::Yes, Used::Yes, Used::Yes, Used::No]);
         assert_eq!(users.of(11, is_ours), Used::Yes, "it is mounted elsewhere, too");
@@ -246,19 +246,19 @@ mod tests {
     #[test]
     fn who_does_not_see_all_processes_knows_nothing() {
         let proc = proc(&[]);
-        assert_eq!(Users::look(proc.path()).unwrap().of(1, is_ours), Used::No);
+        assert_eq!(Users::gather(proc.path()).unwrap().of(1, is_ours), Used::No);
         let mounts = proc.path().join("self/mountinfo");
         let line = |option: &str| {
             format!("22 1 0:20 / {} rw - proc proc rw,{option}\n", proc.path().display())
         };
         for (option, used) in [("gid=7", Used::No), ("hidepid=invisible", Used::Unknown)] {
             fs::write(&mounts, line(option)).unwrap();
-            assert_eq!(Users::look(proc.path()).unwrap().of(1, is_ours), used, "{option}");
+            assert_eq!(Users::gather(proc.path()).unwrap().of(1, is_ours), used, "{option}");
         }
         fs::write(&mounts, "").unwrap();
         let own = proc.path().join("self/ns/pid");
         fs::remove_file(&own).unwrap();
         symlink("pid:[4026532000]", &own).unwrap();
-        assert_eq!(Users::look(proc.path()).unwrap().of(1, is_ours), Used::Unknown);
+        assert_eq!(Users::gather(proc.path()).unwrap().of(1, is_ours), Used::Unknown);
     }
 }

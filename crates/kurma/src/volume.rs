@@ -47,7 +47,7 @@ impl<'a> Volume<'a> {
         };
         let mut directory = DirBuilder::new();
         directory.recursive(true).mode(0o770).create(path).map_err(failed)?;
-        let _turn = self.turn()?;
+        let _lock = self.lock()?;
         if self.is_mounted()? {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl<'a> Volume<'a> {
     }
 
     /// The turn to change what is in the volume without a pod's turn.
-    pub(crate) fn turn(&self) -> Result<Lock> {
+    pub(crate) fn lock(&self) -> Result<Lock> {
         Lock::wait(&self.directory.with_extension("lock"))
     }
 

@@ -163,7 +163,7 @@ fn former(link: &Link, attachment: &Attachment) -> Option<IfName> {
 pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     let Some(sandbox) = sandbox else { return rename_returned(attachment) };
     let origin_alias = Netns::current()?;
-    let left = sandbox.enter(|| {
+    let outcome = sandbox.enter(|| {
         let mut socket = Socket::route()?;
         let there = socket.link(At::Name(plan::device(attachment)))?;
         let known = there.and_then(|link| Some((link.index, former(&link, attachment)?)));
@@ -176,7 +176,7 @@ pub(crate) fn take_back(attachment: &Attachment, sandbox: Option<&Netns>) -> Res
         }
         Ok::<_, Error>(known.map(|(_, former)| former))
     })??;
-    match left {
+    match outcome {
         Some(former) => forget_alias(&former),
         None => rename_returned(attachment),
     }

@@ -113,7 +113,7 @@ impl Driver for Linux {
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
         let filtered = self.policy.remove(attachment);
-        let sandbox = left(attachment);
+        let sandbox = remaining_sandbox(attachment);
         let attachment = &external::as_inside(attachment, sandbox.as_ref());
         let tuned = match &attachment.wiring.tuning {
             Some(tuning) => tuning::untune(tuning, plan::device(attachment), sandbox.as_ref()),
@@ -191,13 +191,13 @@ impl Driver for Linux {
             )));
         };
         // A port must not lead to the container while its answers have no route.
-        gateway::turn(attachment, families, &sandbox)?;
+        gateway::set_default_routes(attachment, families, &sandbox)?;
         self.policy.set_gateway(attachment, families)
     }
 
     fn up(&self, network: &Network) -> Result<()> {
         let Some(link) = &network.wiring.link else { return Ok(()) };
-        shared::in_turn(&link.kind, || raise(network, &link.kind))?;
+        shared::with_lock(&link.kind, || raise(network, &link.kind))?;
         let firewall = network.wiring.firewall.as_ref();
         match (&link.kind, firewall.map(|firewall| firewall.egress)) {
             (LinkKind::Bridge(bridge), Some(EgressPolicy::Internal)) => {
@@ -254,7 +254,7 @@ impl HostDataplane for Linux {
         &self,
         records: &dyn Fn() -> Result<Vec<Attachment>>,
     ) -> Result<Vec<(Stray, Presence)>> {
-        let made = Made::look(self.policy.marks()?)?;
+        let made = Made::gather(self.policy.marks()?)?;
         Ok(made.strays(&records()?))
     }
 
@@ -413,7 +413,7 @@ fn entered(attachment: &Attachment) -> Result<Option<Netns>> {
 
 /// The container's namespace, where it still exists and something is to be undone in it. A pair is
 /// deleted by its host's end.
-fn left(attachment: &Attachment) -> Option<Netns> {
+fn remaining_sandbox(attachment: &Attachment) -> Option<Netns> {
     let is_single = |link: &model::Link| !link.kind.is_pair();
     let inside = attachment.wiring.tuning.is_some()
         || attachment.runtime == Runtime::Reference

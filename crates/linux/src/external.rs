@@ -15,7 +15,7 @@ use model::{
 };
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
-use netlink::{Announcement, At, Change, Link, Links, Netns, Socket, Turn};
+use netlink::{Announcement, At, Change, Link, Links, NamespaceLock, Netns, Socket};
 
 use crate::apply::Hands;
 use crate::identity::{Identity, is_guest_link, is_ours_by};
@@ -25,7 +25,7 @@ use crate::{link, parts};
 
 /// How long to wait for other processes that move an interface. A process that was stopped while it
 /// moves one blocks others no longer than this.
-const TURN: Duration = Duration::from_secs(2);
+const LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// How often another name is tried where another process was faster.
 const ATTEMPTS: usize = 64;
@@ -49,11 +49,11 @@ pub(crate) fn make(
     let elsewhere = sandbox.filter(|sandbox| !sandbox.is_same(&origin_alias));
     // With the container's turn as well the thread can read the container while it waits: no other
     // process of Spoke moves anything there.
-    let inside = elsewhere.and_then(|sandbox| Turn::take(sandbox, TURN).ok());
+    let inside = elsewhere.and_then(|sandbox| NamespaceLock::take(sandbox, LOCK_WAIT).ok());
     let mut found = inside.as_ref().map(|_| within(attachment, sandbox)).transpose()?;
     // Each message waits for the kernel's lock again, which a move holds for long: of many at once
     // none would be done before all had moved.
-    let _turn = Turn::take(&origin_alias, TURN);
+    let _lock = NamespaceLock::take(&origin_alias, LOCK_WAIT);
     let mut refused = BTreeSet::new();
     loop {
         let mut facts = found.take().map_or_else(|| within(attachment, sandbox), Ok)?;
@@ -158,8 +158,8 @@ fn refuse_others(attachment: &Attachment, identity: &Identity, link: &Link) -> R
 
 /// Whether the interface is the attachment's for now.
 pub(crate) fn is_of(link: &Link, identity: &Identity) -> bool {
-    let is_said = |alias: &String| OriginAlias::read(alias, identity).is_some();
-    link.group == identity.group() || link.alias.as_ref().is_some_and(is_said)
+    let is_given = |alias: &String| OriginAlias::read(alias, identity).is_some();
+    link.group == identity.group() || link.alias.as_ref().is_some_and(is_given)
 }
 
 /// Moves the interface back into the host: down, with its old name, hardware address, MTU, group
@@ -233,8 +233,8 @@ fn move_to_host(
 }
 
 fn origin_of(link: &Link, external: &ExternalInterface, identity: &Identity) -> OriginAlias {
-    let said = link.alias.as_deref().and_then(|alias| OriginAlias::read(alias, identity));
-    said.unwrap_or_else(|| OriginAlias::unknown(&external.source))
+    let given = link.alias.as_deref().and_then(|alias| OriginAlias::read(alias, identity));
+    given.unwrap_or_else(|| OriginAlias::unknown(&external.source))
 }
 
 /// Makes an interface that is in the host what it was: one that was never moved, one that came back

@@ -10,7 +10,7 @@
 //! device ([`Memory`]).
 
 use model::{Family, IfName, Result};
-use netlink::{Link, Links, Socket, in_turn, nft, sysctl};
+use netlink::{Link, Links, Socket, nft, sysctl, with_lock};
 
 use crate::filter::transit::{self, Entry};
 use crate::identity::is_ours_by;
@@ -20,7 +20,7 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// Makes the host forward packets of this family.
 pub(crate) fn turn_on(family: Family, route: &mut Socket) -> Result<()> {
     if sysctl::read(of_all(family))? != "1" {
-        return in_turn(|| turn_on_first(family, route));
+        return with_lock(|| turn_on_first(family, route));
     }
     let memory = Memory::read();
     if memory == Memory::default() {
@@ -28,7 +28,7 @@ pub(crate) fn turn_on(family: Family, route: &mut Socket) -> Result<()> {
     }
     let mut filter = Socket::netfilter()?;
     if !is_marked(family) && transit::has(&mut filter, &Entry::Family(family))? {
-        in_turn(|| settle(&mut filter))?;
+        with_lock(|| settle(&mut filter))?;
     }
     match !is_ours(family, memory) || transit::is_there(&mut filter)? {
         true => Ok(()),
@@ -41,9 +41,9 @@ fn turn_on_first(family: Family, route: &mut Socket) -> Result<()> {
     if !guard(family, route)? {
         return sysctl::write(of_all(family), "1");
     }
-    let begun = Memory::read().with(family, true);
+    let started = Memory::read().with(family, true);
     // Where that cannot be written, forwarding cannot be turned on either, and that error says more.
-    drop(begun.write());
+    drop(started.write());
     if let Err(error) = sysctl::write(of_all(family), "1") {
         settle(&mut Socket::netfilter()?)?;
         return Err(error);
@@ -112,7 +112,7 @@ pub(crate) fn turn_off(leaving: Option<&IfName>, filter: &mut Socket) -> Result<
     if Memory::read() == Memory::default() {
         return Ok(());
     }
-    in_turn(|| turn_off_unneeded(leaving, filter))
+    with_lock(|| turn_off_unneeded(leaving, filter))
 }
 
 fn turn_off_unneeded(leaving: Option<&IfName>, filter: &mut Socket) -> Result<()> {
@@ -158,7 +158,7 @@ pub(crate) fn mend(filter: &mut Socket) -> Result<bool> {
     if Memory::read() == Memory::default() {
         return Ok(false);
     }
-    in_turn(|| settle(filter))?;
+    with_lock(|| settle(filter))?;
     match (is_ours_at_all(), transit::is_there(filter)?) {
         (false, _) => Ok(false),
         (true, true) => transit::mend(filter),
@@ -198,7 +198,7 @@ struct Memory {
     /// higher ones.
     last: u32,
     /// The families, a bit for each, that are being turned on.
-    begun: u32,
+    started: u32,
 }
 
 impl Memory {
@@ -210,22 +210,22 @@ impl Memory {
         let reported =
             sysctl::read(Self::PARAMETER).ok().and_then(|reported| reported.parse::<u32>().ok());
         let number = reported.unwrap_or_default();
-        Self { last: number >> Self::BITS, begun: number & ((1 << Self::BITS) - 1) }
+        Self { last: number >> Self::BITS, started: number & ((1 << Self::BITS) - 1) }
     }
 
     fn write(self) -> Result<()> {
-        let number = self.last << Self::BITS | self.begun;
+        let number = self.last << Self::BITS | self.started;
         sysctl::write(Self::PARAMETER, &number.to_string())
     }
 
-    fn with(self, family: Family, begun: bool) -> Self {
-        let others = self.begun & !Self::bit(family);
-        let own = if begun { Self::bit(family) } else { 0 };
-        Self { begun: others | own, ..self }
+    fn with(self, family: Family, started: bool) -> Self {
+        let others = self.started & !Self::bit(family);
+        let own = if started { Self::bit(family) } else { 0 };
+        Self { started: others | own, ..self }
     }
 
-    fn has_begun(self, family: Family) -> bool {
-        self.begun & Self::bit(family) != 0
+    fn has_started(self, family: Family) -> bool {
+        self.started & Self::bit(family) != 0
     }
 
     fn bit(family: Family) -> u32 {
@@ -244,7 +244,7 @@ pub(crate) fn is_ours_at_all() -> bool {
 
 fn is_ours(family: Family, memory: Memory) -> bool {
     let is_on = || sysctl::read(of_all(family)).is_ok_and(|on| on == "1");
-    memory != Memory::default() && (is_marked(family) || memory.has_begun(family)) && is_on()
+    memory != Memory::default() && (is_marked(family) || memory.has_started(family)) && is_on()
 }
 
 fn is_marked(family: Family) -> bool {

@@ -13,7 +13,11 @@ use crate::plan::gateway::{GatewayRoute, steps};
 ///
 /// # Errors
 /// [`model::Kind::NotFound`] where the interface is gone; the kernel's refusal.
-pub(crate) fn turn(attachment: &Attachment, families: &[Family], sandbox: &Netns) -> Result<()> {
+pub(crate) fn set_default_routes(
+    attachment: &Attachment,
+    families: &[Family],
+    sandbox: &Netns,
+) -> Result<()> {
     sandbox.enter(|| {
         let mut socket = Socket::route()?;
         let device = external::name_inside(attachment, &mut socket)?;

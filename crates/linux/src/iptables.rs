@@ -18,7 +18,7 @@ use model::{
 };
 
 use self::change::Change;
-use self::execute::{Program, Turn};
+use self::execute::{Program, RulesLock};
 use self::rules::Wanted;
 use self::saved::Saved;
 
@@ -173,7 +173,7 @@ impl Iptables {
     /// whether there was anything to change.
     fn edit(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<bool> {
         let program = self.program(family);
-        let turn = Turn::wait()?;
+        let lock = RulesLock::wait()?;
         let mut refused: Option<(String, Error)> = None;
         let mut changed = false;
         for _ in 0..ATTEMPTS {
@@ -183,7 +183,7 @@ impl Iptables {
                 return Ok(changed);
             }
             changed = true;
-            match program.restore(&text, &turn) {
+            match program.restore(&text, &lock) {
                 Ok(()) if !change.is_contended() => return Ok(true),
                 Ok(()) => refused = None,
                 Err(error) if error.kind() != model::Kind::Kernel => return Err(error),

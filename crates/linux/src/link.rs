@@ -59,7 +59,7 @@ fn carry_out(
     let Some(link) = &attachment.wiring.link else {
         return Err(model::Error::bug(format!("{} has no link to make", attachment.id)));
     };
-    shared::in_turn(&link.kind, || alone(attachment, link, sandbox, before, planning))
+    shared::with_lock(&link.kind, || alone(attachment, link, sandbox, before, planning))
 }
 
 fn alone(

@@ -85,7 +85,7 @@ impl Names {
         if self.there()?.is_empty() && records()?.is_empty() {
             return Ok(Vec::new());
         }
-        let _turn = self.turn()?;
+        let _lock = self.lock_directory()?;
         let records = records()?;
         let mut notes = Vec::new();
         let mut failure = Ok(());
@@ -126,7 +126,7 @@ impl Names {
 
     /// Removes those of one namespace.
     pub fn forget(&self, name: &str) -> Result<()> {
-        let _turn = self.turn()?;
+        let _lock = self.lock_directory()?;
         self.remove(name)?;
         self.leave_place();
         Ok(())
@@ -184,7 +184,7 @@ impl Names {
         for (file, body) in files {
             let path = directory.join(file);
             match page::write(&path, &body, &self.hand(), &self.fresh()) {
-                Ok(Written::AsSaid) => {}
+                Ok(Written::AsWanted) => {}
                 Ok(Written::Theirs) => note(format!(
                     "{} is not ours, or was changed since: it stays as it is",
                     path.display()
@@ -264,7 +264,7 @@ impl Names {
     }
 
     /// No two write at once: the one that comes last knows what the others did.
-    fn turn(&self) -> Result<File> {
+    fn lock_directory(&self) -> Result<File> {
         let path = self.book.join(LOCK);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(|cause| failed("making", parent, cause))?;

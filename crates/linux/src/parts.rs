@@ -55,12 +55,12 @@ pub(crate) fn check(
 /// Undoes what may stay after the link is gone. Everything is tried; the first failure is returned.
 pub(crate) fn undo(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     let unrouted = source_routing::remove(attachment, sandbox);
-    let left = match &attachment.wiring.vrf {
+    let unbound = match &attachment.wiring.vrf {
         Some(wanted) => vrf::leave(wanted, plan::device(attachment), sandbox),
         None => Ok(()),
     };
     let lifted = rate::lift(attachment, sandbox);
-    unrouted.and(left).and(lifted)
+    unrouted.and(unbound).and(lifted)
 }
 
 /// The devices in the host that go with the attachment, besides its link.

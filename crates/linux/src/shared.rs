@@ -9,11 +9,11 @@ use crate::identity::{GROUP, Users, shim_link};
 
 /// Works on a link, or on what its network shares, while no other process of Spoke works on one
 /// that shares a VLAN's device: its users are read and written in two steps.
-pub(crate) fn in_turn<T>(kind: &LinkKind, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn with_lock<T>(kind: &LinkKind, work: impl FnOnce() -> Result<T>) -> Result<T> {
     if shared_vlan(kind).is_none() {
         return work();
     }
-    netlink::in_turn(work)
+    netlink::with_lock(work)
 }
 
 /// The parent, and the VLAN of it that has a device of its own in the host.
@@ -28,7 +28,7 @@ pub(crate) fn remove(
     kind: &LinkKind,
     delete: &dyn Fn(&[IfName]) -> Result<()>,
 ) -> Result<()> {
-    in_turn(kind, || remove_alone(network, kind, delete))
+    with_lock(kind, || remove_alone(network, kind, delete))
 }
 
 fn remove_alone(
@@ -43,15 +43,15 @@ fn remove_alone(
         doomed.extend(shim.filter(|link| link.group == GROUP).map(|link| link.name));
     }
     if shared_vlan(kind).is_some() {
-        doomed.extend(left_vlans(network, &mut socket)?);
+        doomed.extend(unused_vlans(network, &mut socket)?);
     }
     if doomed.is_empty() { Ok(()) } else { delete(&doomed) }
 }
 
 /// The devices of VLANs that only this network still used. They are found by their users: the
 /// default parent may be another one by now.
-fn left_vlans(network: &NetworkName, socket: &mut Socket) -> Result<Vec<IfName>> {
-    let mut left = Vec::new();
+fn unused_vlans(network: &NetworkName, socket: &mut Socket) -> Result<Vec<IfName>> {
+    let mut unused = Vec::new();
     let mut batch = Batch::new();
     for link in socket.links(Links { kind: Some("vlan"), master: None })? {
         let users = Users::read(link.alias.as_deref());
@@ -59,7 +59,7 @@ fn left_vlans(network: &NetworkName, socket: &mut Socket) -> Result<Vec<IfName>>
             continue;
         }
         match users.without(network) {
-            None => left.push(link.name),
+            None => unused.push(link.name),
             Some(others) => {
                 let others = Change::Alias(others.to_string());
                 batch.change_link(At::Index(link.index), &[others]);
@@ -67,5 +67,5 @@ fn left_vlans(network: &NetworkName, socket: &mut Socket) -> Result<Vec<IfName>>
         }
     }
     socket.send(&mut batch)?.except(Errno::NODEV).into_result()?;
-    Ok(left)
+    Ok(unused)
 }

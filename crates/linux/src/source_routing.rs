@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use model::{Attachment, Error, Family, IfName, InterfaceAddress, IpNet, Result, SourceRouting};
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
-use netlink::{At, Errno, Existing, Netns, Route, Rule, Socket, TIMEOUT, Turn};
+use netlink::{At, Errno, Existing, NamespaceLock, Netns, Route, Rule, Socket, TIMEOUT};
 
 use crate::plan;
 
@@ -29,10 +29,10 @@ pub(crate) fn install(
 ) -> Result<()> {
     let Some(wanted) = &attachment.wiring.source_routing else { return Ok(()) };
     let device = plan::device(attachment);
-    let _turn = Turn::take(sandbox, TIMEOUT)?;
+    let _lock = NamespaceLock::take(sandbox, TIMEOUT)?;
     sandbox.enter(|| {
         let mut socket = Socket::route()?;
-        let there = View::look(&mut socket, device, addresses)?;
+        let there = View::gather(&mut socket, device, addresses)?;
         there.plan(wanted).carry_out(&mut socket)
     })?
 }
@@ -46,7 +46,7 @@ pub(crate) fn check(
     let Some(wanted) = &attachment.wiring.source_routing else { return Ok(()) };
     let device = plan::device(attachment);
     sandbox.enter(|| {
-        let there = View::look(&mut Socket::route()?, device, addresses)?;
+        let there = View::gather(&mut Socket::route()?, device, addresses)?;
         there.verify(wanted, device)
     })?
 }
@@ -101,7 +101,11 @@ struct Plan {
 }
 
 impl View {
-    fn look(socket: &mut Socket, device: &IfName, addresses: &[InterfaceAddress]) -> Result<Self> {
+    fn gather(
+        socket: &mut Socket,
+        device: &IfName,
+        addresses: &[InterfaceAddress],
+    ) -> Result<Self> {
         let Some(link) = socket.link(At::Name(device))? else {
             return Err(Error::not_found(format!("Cannot find network interface {device}")));
         };

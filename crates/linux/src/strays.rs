@@ -15,7 +15,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    pub(crate) fn look(marks: Vec<String>) -> Result<Self> {
+    pub(crate) fn gather(marks: Vec<String>) -> Result<Self> {
         let links = Socket::route()?.links(Links::default())?;
         Ok(Self { links: links.into_iter().filter(is_of_container).collect(), marks })
     }

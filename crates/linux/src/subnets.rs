@@ -16,7 +16,7 @@ const SHORTEST: [u8; 2] = [8, 32];
 /// The subnets that the host is directly connected to, its containers' included; those of its
 /// loopback device and link-local ones are none.
 pub(crate) fn connected(socket: &mut Socket) -> Result<Vec<IpNet>> {
-    let host = Host::look(socket)?;
+    let host = Host::gather(socket)?;
     let addresses = host.addresses.iter().map(|(_, net)| *net);
     let routes = host.routes.iter().filter(|route| route.gateway.is_none()).map(|route| route.dst);
     let nets: BTreeSet<IpNet> = addresses.chain(routes.filter(is_subnet)).collect();
@@ -29,7 +29,7 @@ pub(crate) fn connected(socket: &mut Socket) -> Result<Vec<IpNet>> {
 /// # Errors
 /// As [`Socket::dump`].
 pub fn occupied() -> Result<Vec<Occupied>> {
-    let host = Host::look(&mut Socket::route()?)?;
+    let host = Host::gather(&mut Socket::route()?)?;
     let mut found: BTreeMap<IpNet, String> = BTreeMap::new();
     for (link, net) in &host.addresses {
         if let Some(link) = host.links.get(link).filter(|link| link.group != GROUP) {
@@ -56,7 +56,7 @@ struct Host {
 }
 
 impl Host {
-    fn look(socket: &mut Socket) -> Result<Self> {
+    fn gather(socket: &mut Socket) -> Result<Self> {
         let links = socket.links(Links::default())?.into_iter();
         let links: BTreeMap<u32, Link> =
             links.filter(|link| !link.flags.is_loopback()).map(|link| (link.index, link)).collect();

@@ -7,7 +7,9 @@ use model::{Error, Family, IfName, IpNet, Kind, Result, Vrf};
 use netlink::address::Address;
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
-use netlink::{At, Errno, Existing, Link, Links, Netns, NewAddress, Route, Socket, TIMEOUT, Turn};
+use netlink::{
+    At, Errno, Existing, Link, Links, NamespaceLock, Netns, NewAddress, Route, Socket, TIMEOUT,
+};
 
 /// `RT_TABLE_DEFAULT`, `_MAIN` and `_LOCAL`: reserved.
 const RESERVED: std::ops::RangeInclusive<u32> = 253..=255;
@@ -16,7 +18,7 @@ const ATTEMPTS: usize = 8;
 
 /// Puts the interface into the VRF, which is made if it is missing, with its addresses and routes.
 pub(crate) fn join(wanted: &Vrf, device: &IfName, sandbox: &Netns) -> Result<()> {
-    let _turn = Turn::take(sandbox, TIMEOUT)?;
+    let _lock = NamespaceLock::take(sandbox, TIMEOUT)?;
     sandbox.enter(|| {
         let mut socket = Socket::route()?;
         let link = existing(&mut socket, device)?;

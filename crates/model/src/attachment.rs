@@ -424,9 +424,9 @@ impl Attachment {
     /// The name of its sandbox. The sandbox of several endpoints has the name that the joining call
     /// gave.
     pub fn sandbox_name(&self) -> &ContainerId {
-        let said =
+        let given =
             self.gateway_role.as_ref().and_then(|gateway_role| gateway_role.sandbox.as_ref());
-        said.unwrap_or(&self.id.container)
+        given.unwrap_or(&self.id.container)
     }
 
     /// Puts into the wiring what a join decided.

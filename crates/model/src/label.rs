@@ -56,8 +56,8 @@ impl Label {
 
 impl FromStr for Label {
     type Err = Error;
-    fn from_str(said: &str) -> Result<Self> {
-        let (key, value) = said.split_once('=').unwrap_or((said, ""));
+    fn from_str(source: &str) -> Result<Self> {
+        let (key, value) = source.split_once('=').unwrap_or((source, ""));
         Self::new(key, value)
     }
 }
@@ -130,9 +130,9 @@ impl LabelFilter {
 
 impl FromStr for LabelFilter {
     type Err = Error;
-    fn from_str(said: &str) -> Result<Self> {
-        let Label { key, value } = said.parse()?;
-        Ok(Self { key, value: said.contains('=').then_some(value) })
+    fn from_str(source: &str) -> Result<Self> {
+        let Label { key, value } = source.parse()?;
+        Ok(Self { key, value: source.contains('=').then_some(value) })
     }
 }
 
@@ -151,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    fn labels(said: &[&str]) -> Result<Labels> {
-        Labels::of(said.iter().map(|said| said.parse()).collect::<Result<Vec<_>>>()?)
+    fn labels(source: &[&str]) -> Result<Labels> {
+        Labels::of(source.iter().map(|source| source.parse()).collect::<Result<Vec<_>>>()?)
     }
 
     #[test]
@@ -199,9 +199,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_panics(said in ".*") {
-            let _ = said.parse::<Label>();
-            let _ = said.parse::<LabelFilter>();
+        fn never_panics(source in ".*") {
+            let _ = source.parse::<Label>();
+            let _ = source.parse::<LabelFilter>();
         }
     }
 }

@@ -57,10 +57,10 @@ impl HostName {
 
 impl FromStr for HostName {
     type Err = Error;
-    fn from_str(said: &str) -> Result<Self> {
-        let name = || text::shown(said);
-        labels(said).map_err(|why| Error::invalid(format!("host name '{}' {why}", name())))?;
-        let lower = said.to_ascii_lowercase();
+    fn from_str(source: &str) -> Result<Self> {
+        let name = || text::shown(source);
+        labels(source).map_err(|why| Error::invalid(format!("host name '{}' {why}", name())))?;
+        let lower = source.to_ascii_lowercase();
         let last = lower.rsplit('.').next().unwrap_or_default();
         if last.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(Error::invalid(format!(
@@ -74,51 +74,53 @@ impl FromStr for HostName {
                 name()
             )));
         }
-        Ok(Self(said.to_owned()))
+        Ok(Self(source.to_owned()))
     }
 }
 
 impl FromStr for SearchDomain {
     type Err = Error;
-    fn from_str(said: &str) -> Result<Self> {
-        let relative = said.strip_suffix('.').unwrap_or(said);
-        if said != "." {
+    fn from_str(source: &str) -> Result<Self> {
+        let relative = source.strip_suffix('.').unwrap_or(source);
+        if source != "." {
             labels(relative).map_err(|why| {
-                Error::invalid(format!("search domain '{}' {why}", text::shown(said)))
+                Error::invalid(format!("search domain '{}' {why}", text::shown(source)))
             })?;
         }
-        Ok(Self(said.to_owned()))
+        Ok(Self(source.to_owned()))
     }
 }
 
 impl FromStr for ResolverOption {
     type Err = Error;
-    fn from_str(said: &str) -> Result<Self> {
+    fn from_str(source: &str) -> Result<Self> {
         let fits = |byte: u8| {
             byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b':')
         };
-        let why = match said {
+        let why = match source {
             "" => "is empty",
-            _ if said.len() > LONGEST_OPTION => "is longer than 64 bytes",
-            _ if !said.bytes().all(fits) => "may hold only small letters, digits, '-', '_' and ':'",
-            _ => return Ok(Self(said.to_owned())),
+            _ if source.len() > LONGEST_OPTION => "is longer than 64 bytes",
+            _ if !source.bytes().all(fits) => {
+                "may hold only small letters, digits, '-', '_' and ':'"
+            }
+            _ => return Ok(Self(source.to_owned())),
         };
-        Err(Error::invalid(format!("resolver option '{}' {why}", text::shown(said))))
+        Err(Error::invalid(format!("resolver option '{}' {why}", text::shown(source))))
     }
 }
 
-fn labels(said: &str) -> Result<(), &'static str> {
-    if said.is_empty() {
+fn labels(source: &str) -> Result<(), &'static str> {
+    if source.is_empty() {
         return Err("is empty");
     }
-    if said.len() > LONGEST_NAME {
+    if source.len() > LONGEST_NAME {
         return Err("is longer than 253 bytes");
     }
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    if !said.bytes().all(fits) {
+    if !source.bytes().all(fits) {
         return Err("may hold only letters, digits, '-', '_' and '.'");
     }
-    for label in said.split('.') {
+    for label in source.split('.') {
         if label.is_empty() || label.len() > LONGEST_LABEL {
             return Err("has a part between dots that is empty or longer than 63 bytes");
         }
@@ -159,9 +161,9 @@ impl TryFrom<IpAddr> for LinkLocal {
 
 impl FromStr for LinkLocal {
     type Err = Error;
-    fn from_str(said: &str) -> Result<Self> {
-        let address: IpAddr = said.parse().map_err(|_| {
-            Error::invalid(format!("link-local address '{}' is no address", text::shown(said)))
+    fn from_str(source: &str) -> Result<Self> {
+        let address: IpAddr = source.parse().map_err(|_| {
+            Error::invalid(format!("link-local address '{}' is no address", text::shown(source)))
         })?;
         address.try_into()
     }
@@ -239,8 +241,8 @@ mod tests {
                 "{bad:?}"
             );
         }
-        let said = "a\nb".parse::<HostName>().unwrap_err().to_string();
-        assert_eq!(said, "host name 'a\\nb' may hold only letters, digits, '-', '_' and '.'");
+        let source = "a\nb".parse::<HostName>().unwrap_err().to_string();
+        assert_eq!(source, "host name 'a\\nb' may hold only letters, digits, '-', '_' and '.'");
     }
 
     #[test]
@@ -267,7 +269,7 @@ mod tests {
 
     #[test]
     fn link_local_is_what_it_says() {
-        let net = |said: &str| said.parse::<LinkLocal>().unwrap().net().to_string();
+        let net = |source: &str| source.parse::<LinkLocal>().unwrap().net().to_string();
         assert_eq!(net("169.254.7.1"), "169.254.7.1/16");
         assert_eq!(net("fe80::7"), "fe80::7/64");
         for bad in [
@@ -294,19 +296,19 @@ mod tests {
             search: text(&["lan"]),
             options: text(&["rotate"]),
         };
-        let said = Dns { search: text(&["dev"]), ..Dns::default() };
-        let both = said.or(&network);
+        let source = Dns { search: text(&["dev"]), ..Dns::default() };
+        let both = source.or(&network);
         assert_eq!((both.domain, both.search), (None, text(&["dev"])));
         assert_eq!((both.nameservers, both.options), (network.nameservers, network.options));
     }
 
     proptest! {
         #[test]
-        fn never_panics(said in ".*") {
-            let _ = said.parse::<HostName>();
-            let _ = said.parse::<SearchDomain>();
-            let _ = said.parse::<ResolverOption>();
-            let _ = said.parse::<LinkLocal>();
+        fn never_panics(source in ".*") {
+            let _ = source.parse::<HostName>();
+            let _ = source.parse::<SearchDomain>();
+            let _ = source.parse::<ResolverOption>();
+            let _ = source.parse::<LinkLocal>();
         }
     }
 }

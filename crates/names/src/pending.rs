@@ -104,8 +104,8 @@ impl Pending {
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
                 Err(cause) => return Err(cause),
             };
-            let said = buffer.get(..length).unwrap_or_default();
-            if let Some(answer) = restored(said, &self.asked, &self.query) {
+            let given = buffer.get(..length).unwrap_or_default();
+            if let Some(answer) = restored(given, &self.asked, &self.query) {
                 return Ok(Some(answer));
             }
         }
@@ -119,12 +119,12 @@ impl Pending {
 }
 
 /// The answer with the number of the query that came; `None` where it is none.
-pub(crate) fn restored(said: &[u8], asked: &[u8], query: &[u8]) -> Option<Vec<u8>> {
-    let (answer, to) = (Message::from_octets(said).ok()?, Message::from_octets(asked).ok()?);
+pub(crate) fn restored(given: &[u8], asked: &[u8], query: &[u8]) -> Option<Vec<u8>> {
+    let (answer, to) = (Message::from_octets(given).ok()?, Message::from_octets(asked).ok()?);
     if !answer.is_answer(&to) {
         return None;
     }
-    let mut answer = said.to_vec();
+    let mut answer = given.to_vec();
     answer.get_mut(..2)?.copy_from_slice(query.get(..2)?);
     Some(answer)
 }

@@ -269,18 +269,18 @@ impl<'a> Server<'a> {
                 Decision::Answer(answer) | Decision::Refuse(answer) => {
                     let _ = socket.send_to(&answer, peer);
                 }
-                Decision::Forward(said) => {
-                    let servers = self.host.or(said, Instant::now());
-                    let begun = self.asked.begin(message, servers, (peer, number));
-                    self.begun(begun);
+                Decision::Forward(given) => {
+                    let servers = self.host.or(given, Instant::now());
+                    let started = self.asked.begin(message, servers, (peer, number));
+                    self.started(started);
                 }
                 Decision::Drop => {}
             }
         }
     }
 
-    fn begun(&mut self, begun: std::result::Result<u64, Done>) {
-        match begun {
+    fn started(&mut self, started: std::result::Result<u64, Done>) {
+        match started {
             Err(done) => self.answer(&done),
             Ok(number) => self.follow(number),
         }

@@ -169,11 +169,11 @@ impl Table {
             return None;
         }
         let own = members.iter().find(|entry| !entry.servers.is_empty());
-        let said = own.map(|entry| &entry.servers).or(network.map(|served| &served.servers));
+        let given = own.map(|entry| &entry.servers).or(network.map(|served| &served.servers));
         // Nobody is sent back to where the query came from.
         let ours: BTreeSet<IpAddr> = self.places().iter().map(Place::address).collect();
-        let said = said.into_iter().flatten().filter(|server| !ours.contains(server));
-        Some(said.copied().collect())
+        let given = given.into_iter().flatten().filter(|server| !ours.contains(server));
+        Some(given.copied().collect())
     }
 
     /// The addresses of a name, without its domain, on some networks.

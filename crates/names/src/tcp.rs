@@ -79,7 +79,7 @@ impl Shared {
             self.counters.count(&decision);
             let answer = match decision {
                 Decision::Answer(answer) | Decision::Refuse(answer) => answer,
-                Decision::Forward(said) => self.ask(&query, &host.or(said, Instant::now())),
+                Decision::Forward(given) => self.ask(&query, &host.or(given, Instant::now())),
                 Decision::Drop => return Ok(()),
             };
             write(&mut stream, &answer)?;
@@ -103,8 +103,8 @@ fn ask(query: &[u8], server: IpAddr) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&(server, PORT).into(), TIMEOUT)?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     write(&mut stream, query)?;
-    let said = read(&mut stream, deadline)?;
-    restored(&said, query, query).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let given = read(&mut stream, deadline)?;
+    restored(&given, query, query).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// A message behind its length; all of it has to be there in time.
@@ -118,11 +118,11 @@ fn read(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
 
 fn fill(stream: &mut TcpStream, mut room: &mut [u8], deadline: Instant) -> io::Result<()> {
     while !room.is_empty() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        stream.set_read_timeout(Some(left))?;
+        stream.set_read_timeout(Some(remaining))?;
         match stream.read(room) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => room = room.get_mut(read..).unwrap_or_default(),

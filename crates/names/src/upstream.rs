@@ -37,10 +37,10 @@ impl Host {
         Self { path: path.to_owned(), read: None }
     }
 
-    /// Those that are to be asked: `said`, or else what the file names.
-    pub(crate) fn or(&mut self, said: Vec<IpAddr>, now: Instant) -> Vec<IpAddr> {
-        if !said.is_empty() {
-            return said;
+    /// Those that are to be asked: `given`, or else what the file names.
+    pub(crate) fn or(&mut self, given: Vec<IpAddr>, now: Instant) -> Vec<IpAddr> {
+        if !given.is_empty() {
+            return given;
         }
         match &self.read {
             Some((at, servers)) if now.saturating_duration_since(*at) < FRESH => servers.clone(),

@@ -17,8 +17,8 @@ const TTL: u32 = 0;
 
 /// How long an answer may be, in bytes: what the query says, within reason.
 pub(crate) fn room(query: &Message<&[u8]>) -> usize {
-    let said = query.opt().map_or(0, |opt| usize::from(opt.udp_payload_size()));
-    said.clamp(PLAIN, usize::from(PAYLOAD))
+    let given = query.opt().map_or(0, |opt| usize::from(opt.udp_payload_size()));
+    given.clamp(PLAIN, usize::from(PAYLOAD))
 }
 
 /// The addresses of a name; of a name that has none of the wanted kind, nothing.

@@ -11,6 +11,7 @@ pub mod hold;
 pub mod link;
 pub mod monitor;
 mod named;
+mod namespace_lock;
 pub mod neighbour;
 mod netns;
 pub mod nft;
@@ -26,7 +27,6 @@ mod socket;
 mod sys;
 pub mod sysctl;
 pub mod traffic;
-mod turn;
 pub mod vrf;
 pub mod wire;
 
@@ -38,6 +38,7 @@ pub use link::{
     Sharing, Tap, Veth,
 };
 pub use monitor::{Event, Monitor, Stop, Wake};
+pub use namespace_lock::{NamespaceLock, with_lock};
 pub use neighbour::Neighbour;
 pub use netns::Netns;
 pub use outcome::{Failure, Outcome, reason};
@@ -48,5 +49,4 @@ pub use rule::Rule;
 pub use rustix::io::Errno;
 pub use socket::{Socket, TIMEOUT};
 pub use sys::close_all_but;
-pub use turn::{Turn, in_turn};
 pub use vrf::Vrf;

@@ -201,8 +201,8 @@ enum Readable {
 
 fn readable(socket: &Socket, stop: &Stop, deadline: Instant) -> Result<Readable> {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).ok();
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(remaining).ok();
         let mut fds = [PollFd::new(stop, PollFlags::IN), PollFd::new(socket, PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
             Ok(0) => return Ok(Readable::Nothing),

@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn the_kernels_sentence_is_in_the_error() {
         let repeated = [&20u32.to_ne_bytes()[..], &[0; 16]].concat();
-        let said = [&[8, 0, 1, 0][..], b"no!\0"].concat();
-        let failure = read(&error(-17, ACK_ATTRIBUTES, &[repeated, said].concat())).unwrap();
+        let given = [&[8, 0, 1, 0][..], b"no!\0"].concat();
+        let failure = read(&error(-17, ACK_ATTRIBUTES, &[repeated, given].concat())).unwrap();
         assert_eq!(failure.errno, Errno::EXIST);
         let error = failure.into_error();
         assert_eq!(error.kind(), Kind::Conflict);

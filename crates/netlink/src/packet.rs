@@ -165,8 +165,8 @@ pub fn discard(socket: impl AsFd) {
 
 pub(crate) fn readable(fd: BorrowedFd<'_>, deadline: Instant) -> Result<bool> {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).ok();
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(remaining).ok();
         match poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], timeout.as_ref()) {
             Ok(ready) => return Ok(ready > 0),
             Err(Errno::INTR) => {}

@@ -131,11 +131,11 @@ pub fn wait_for_end(process: &Process, limit: Duration) -> bool {
     };
     // Only now is the number known to stand for that process.
     while is_running(process) {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return false;
         }
-        let timeout = Timespec::try_from(left).ok();
+        let timeout = Timespec::try_from(remaining).ok();
         let mut fds = [PollFd::new(&fd, PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
             Ok(ready) => return ready > 0,
@@ -176,9 +176,9 @@ mod tests {
         let script = "read -r stat </proc/self/stat; echo \"$stat\"; stat -Lc %i /proc/self/ns/pid; read end";
         let shell = shell.args(["sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = shell.spawn().unwrap();
-        let mut said = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
-        let stat = said.next().unwrap().unwrap();
-        let space: u64 = said.next().unwrap().unwrap().parse().unwrap();
+        let mut given = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        let stat = given.next().unwrap().unwrap();
+        let space: u64 = given.next().unwrap().unwrap().parse().unwrap();
         let (_, start) = state_and_start(&stat).unwrap();
         let pid = ELSEWHERE | ((space % 512) as u32 * NUMBERS) | 1;
         let process = Process { pid, start };

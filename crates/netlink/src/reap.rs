@@ -231,8 +231,8 @@ impl<'a> ReapWait<'a> {
 
     /// Which of monitor and pipe have something; `None` after `deadline`.
     fn wait(&self, deadline: Instant) -> Result<Option<(bool, bool)>> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let timeout = Timespec::try_from(left).ok();
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(remaining).ok();
         let both = [&self.reader as &dyn AsFd, &self.monitor];
         let heard = if self.deaf { &both[..1] } else { &both[..] };
         let mut fds: Vec<_> =

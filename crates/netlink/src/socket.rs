@@ -275,8 +275,8 @@ impl Socket {
     /// Waits until there is something to receive; `false` after `deadline`.
     fn readable(&self, deadline: Instant) -> Result<bool> {
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).ok();
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(remaining).ok();
             let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
             match poll(&mut fds, timeout.as_ref()) {
                 Ok(ready) => return Ok(ready > 0),

@@ -163,7 +163,7 @@ impl Auth {
                 break;
             }
             let round = state.rounds;
-            let limit = deadline::left(until, LONGEST);
+            let limit = deadline::remaining(until, LONGEST);
             let is_same = |state: &mut State| state.rounds == round;
             let waiting = self.changed.wait_timeout_while(state, limit, is_same);
             state = waiting.unwrap_or_else(PoisonError::into_inner).0;
@@ -201,12 +201,12 @@ impl Auth {
             let project = project.clone();
             return Ok(Arc::new(Session { endpoint, token: None, project, life: None }));
         }
-        let left = self.cache.read::<Session>(TOKEN).filter(|session| {
+        let cached = self.cache.read::<Session>(TOKEN).filter(|session| {
             session.token.is_some()
                 && session.is_fresh(SystemTime::now())
                 && stale.is_none_or(|stale| stale.token != session.token)
         });
-        if let Some(session) = left {
+        if let Some(session) = cached {
             return Ok(Arc::new(session));
         }
         let now = SystemTime::now();

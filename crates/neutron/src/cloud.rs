@@ -8,7 +8,6 @@
 //! (`contract::use_tag`); the network that removes the last tag deletes what Spoke made.
 
 mod address;
-mod begun;
 mod carve;
 mod drop;
 mod existing;
@@ -22,6 +21,7 @@ mod pool;
 mod release;
 mod subnet;
 mod template;
+mod unfinished;
 
 use std::net::IpAddr;
 
@@ -32,7 +32,6 @@ use engine::port::{
 use model::{AliasId, Attachment, IpNet, Network, ResourceId, Result};
 
 use crate::Neutron;
-pub(crate) use begun::Progress;
 pub(crate) use existing::is_kuryrs;
 pub(crate) use given_up::GivenUp;
 pub(crate) use live::Live;
@@ -40,6 +39,7 @@ pub(crate) use live::Live;
 pub(crate) use mark::auxiliary_mark;
 pub(crate) use mark::{PortPurpose, network_use, pool_made_at, use_of_auxiliary};
 pub(crate) use memory::Memory;
+pub(crate) use unfinished::Progress;
 
 impl Cloud for Neutron {
     fn request_pool(&self, spec: &PoolSpec) -> Result<CloudPool> {
@@ -72,7 +72,7 @@ impl Cloud for Neutron {
     }
 
     fn settle_network(&self, id: &AliasId) {
-        self.begun().settle(id);
+        self.unfinished().settle(id);
     }
 
     fn delete_network(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {

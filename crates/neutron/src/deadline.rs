@@ -87,7 +87,7 @@ impl Drop for Deadline<'_> {
 }
 
 /// How much time is left; all of it where there is no deadline.
-pub(crate) fn left(until: Option<Instant>, limit: Duration) -> Duration {
+pub(crate) fn remaining(until: Option<Instant>, limit: Duration) -> Duration {
     until.map_or(limit, |until| limit.min(until.saturating_duration_since(Instant::now())))
 }
 
@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn what_is_left_is_never_more_than_the_limit() {
         let limit = Duration::from_secs(5);
-        assert_eq!(left(None, limit), limit);
-        assert_eq!(left(Some(Instant::now()), limit), Duration::ZERO);
-        assert!(left(Some(Instant::now() + limit * 2), limit) == limit);
+        assert_eq!(remaining(None, limit), limit);
+        assert_eq!(remaining(Some(Instant::now()), limit), Duration::ZERO);
+        assert!(remaining(Some(Instant::now() + limit * 2), limit) == limit);
     }
 }

@@ -71,9 +71,9 @@ impl Neutron {
         let ids: Vec<&ResourceId> = groups.iter().map(|group| &group.id).collect();
         if let Some(port) = self.api().port(&binding.port)? {
             self.change_groups(port, |there| {
-                let left: Vec<ResourceId> =
+                let remaining: Vec<ResourceId> =
                     there.iter().filter(|id| !ids.contains(id)).cloned().collect();
-                (left.len() < there.len()).then_some(left)
+                (remaining.len() < there.len()).then_some(remaining)
             })?;
         }
         ids.into_iter().try_for_each(|id| self.api().delete_group(id))

@@ -86,7 +86,8 @@ impl Http {
     /// Makes a resource. A server that is busy may answer so before or after it did it: so the
     /// resource is searched, and the request is repeated only where there is none.
     fn post(&self, request: &Request<'_>, body: Option<&[u8]>) -> Result<Value> {
-        let mut retries = Retries::new(deadline::left(request.until, self.timeout), LONGEST_PAUSE);
+        let mut retries =
+            Retries::new(deadline::remaining(request.until, self.timeout), LONGEST_PAUSE);
         loop {
             let (session, answer) = self.ask(request, body, "")?;
             if answer.status != BUSY {
@@ -108,8 +109,8 @@ impl Http {
     /// The resource that a POST has made, as its answer would have it.
     fn made(&self, request: &Request<'_>, find: &[(&str, String)]) -> Result<Option<Value>> {
         let path = request.path;
-        let look = Request { query: find, until: request.until, ..Request::of(Verb::Get, path) };
-        let mut found = self.carry(&look)?;
+        let search = Request { query: find, until: request.until, ..Request::of(Verb::Get, path) };
+        let mut found = self.carry(&search)?;
         let collection = path.rsplit('/').next().unwrap_or(path).replace('-', "_");
         let first = found.get_mut(&collection).and_then(|all| all.get_mut(0)).map(Value::take);
         let singular = collection.trim_end_matches('s').to_owned();

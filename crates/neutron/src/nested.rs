@@ -83,8 +83,9 @@ impl Neutron {
         let done = self.change_pairs(parent, |pairs, own| {
             let is_ours =
                 |there: &&Pair| ours.iter().any(|pair| is_same(there, pair, own.mac_address));
-            let left: Vec<Pair> = pairs.iter().filter(|pair| !is_ours(pair)).cloned().collect();
-            (left.len() < pairs.len()).then_some(left)
+            let remaining: Vec<Pair> =
+                pairs.iter().filter(|pair| !is_ours(pair)).cloned().collect();
+            (remaining.len() < pairs.len()).then_some(remaining)
         });
         match done {
             // With the instance's port its pairs are gone.

@@ -28,7 +28,7 @@ pub struct Neutron {
     pub(crate) statuses: Statuses,
     pub(crate) watcher: Arc<Watcher>,
     /// Whether a resource of Spoke's stayed without an owner.
-    left_behind: AtomicBool,
+    has_orphans: AtomicBool,
 }
 
 impl Neutron {
@@ -58,7 +58,7 @@ impl Neutron {
             known: Known::default(),
             statuses: Statuses::default(),
             watcher,
-            left_behind: AtomicBool::new(false),
+            has_orphans: AtomicBool::new(false),
         }
     }
 
@@ -69,18 +69,18 @@ impl Neutron {
 
     /// Notes that a resource of Spoke's stays without an owner: the reconciler searches for it.
     pub(crate) fn leave_behind(&self) {
-        self.left_behind.store(true, Ordering::Relaxed);
+        self.has_orphans.store(true, Ordering::Relaxed);
         self.given_up().ring();
     }
 
     /// Whether a resource was left behind since the last search.
     pub fn is_left_behind(&self) -> bool {
-        self.left_behind.load(Ordering::Relaxed)
+        self.has_orphans.load(Ordering::Relaxed)
     }
 
     /// Whether a resource was left behind since the last call.
     pub fn has_left_behind(&self) -> bool {
-        self.left_behind.swap(false, Ordering::Relaxed)
+        self.has_orphans.swap(false, Ordering::Relaxed)
     }
 
     /// The settings.

@@ -18,14 +18,14 @@ impl Pause {
     pub(crate) const REFUSED: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 
     /// How much of it is left.
-    pub(crate) fn left(&self, now: Instant) -> Option<Duration> {
-        let left = self.until?.saturating_duration_since(now);
-        Some(left).filter(|left| !left.is_zero())
+    pub(crate) fn remaining(&self, now: Instant) -> Option<Duration> {
+        let remaining = self.until?.saturating_duration_since(now);
+        Some(remaining).filter(|remaining| !remaining.is_zero())
     }
 
     /// Begins, if none is on: of several failures at the same time one counts.
     pub(crate) fn begin(&mut self, now: Instant, [first, longest]: [Duration; 2]) {
-        if self.left(now).is_some() {
+        if self.remaining(now).is_some() {
             return;
         }
         self.length = (self.length * 2).clamp(first, longest);
@@ -47,16 +47,19 @@ mod tests {
     fn pauses_grow_and_are_bounded() {
         let mut pause = Pause::default();
         let mut now = Instant::now();
-        assert_eq!(pause.left(now), None);
+        assert_eq!(pause.remaining(now), None);
         for expected in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300] {
             pause.begin(now, Pause::BUSY);
-            let left = pause.left(now).unwrap();
+            let remaining = pause.remaining(now).unwrap();
             let longest = Duration::from_secs(expected);
-            assert!(left >= longest / 2 && left <= longest, "{left:?} of {longest:?}");
+            assert!(
+                remaining >= longest / 2 && remaining <= longest,
+                "{remaining:?} of {longest:?}"
+            );
             pause.begin(now, Pause::BUSY);
-            assert_eq!(pause.left(now), Some(left), "one failure more at the same time");
+            assert_eq!(pause.remaining(now), Some(remaining), "one failure more at the same time");
             now += longest;
-            assert_eq!(pause.left(now), None);
+            assert_eq!(pause.remaining(now), None);
         }
     }
 }

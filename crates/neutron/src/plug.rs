@@ -124,8 +124,8 @@ pub fn unplug(switch_port: &SwitchPort<'_>, plugging: &Plugging) -> Result<()> {
     match switch_port.vif {
         Vif::Ovs { .. } => leave(switch_port, &end, plugging),
         Vif::OvsHybrid { .. } => {
-            let left = leave(switch_port, &hybrid::switch_end(switch_port.port)?, plugging);
-            left.and(hybrid::remove(switch_port.port))
+            let stray = leave(switch_port, &hybrid::switch_end(switch_port.port)?, plugging);
+            stray.and(hybrid::remove(switch_port.port))
         }
         Vif::Bridge { bridge } => bridge::leave(bridge, &end),
         Vif::Script { name, details } => {
@@ -155,10 +155,10 @@ pub fn release(switch_port: &SwitchPort<'_>) -> Result<()> {
 ///
 /// # Errors
 /// As [`unplug`].
-pub fn remove_left(left: &Plugged, plugging: &Plugging) -> Result<()> {
+pub fn remove_stray(stray: &Plugged, plugging: &Plugging) -> Result<()> {
     let unplugged =
-        Ovsdb::connect(&plugging.ovsdb)?.unplug(&left.end, &left.port, &left.device).map(drop);
-    unplugged.and(hybrid::remove(&left.port))
+        Ovsdb::connect(&plugging.ovsdb)?.unplug(&stray.end, &stray.port, &stray.device).map(drop);
+    unplugged.and(hybrid::remove(&stray.port))
 }
 
 /// Removes the host's end of a pair of kuryr-libnetwork's, which has the same name as Spoke's and

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Neutron;
 use crate::api::{PortChange, PortResource, Tagged};
-pub(crate) use book::{Begun, Book, Forgone};
+pub(crate) use book::{Book, Cancelled, Started};
 pub use worker::{Round, Worker};
 
 /// A pending update of a port in Neutron.
@@ -82,9 +82,9 @@ impl Neutron {
     /// Neutron's refusal.
     pub(crate) fn abandon(&self, port: &ResourceId) -> Result<()> {
         let book = self.port_updates();
-        let forgone = book.forgo(port)?;
+        let cancelled = book.cancel(port)?;
         self.api().delete_port(port)?;
-        match forgone {
+        match cancelled {
             Some(_) => book.close(port),
             None => Ok(()),
         }
@@ -103,34 +103,34 @@ impl Neutron {
     /// Carries out the pending update of one port.
     fn settle(&self, port: &ResourceId) -> Result<Reported> {
         let book = self.port_updates();
-        let Some(begun) = book.begin(port)? else { return Ok(Reported::Nothing) };
-        match self.report(&book, &begun) {
+        let Some(started) = book.begin(port)? else { return Ok(Reported::Nothing) };
+        match self.report(&book, &started) {
             Ok(()) => {
-                if begun.is_again {
+                if started.is_again {
                     // It is unknown when Neutron finishes the earlier request: the next container
                     // of the port could get this name.
                     self.stock_files().drop_lent(port)?;
                 }
-                book.done(&begun).map(|()| Reported::Named)
+                book.done(&started).map(|()| Reported::Named)
             }
             Err(error) if error.status() == Some(404) => {
-                let lost = Lost { port: port.clone(), of: begun.port_update.of.clone() };
-                Ok(if book.lose(&begun)? { Reported::Lost(lost) } else { Reported::Nothing })
+                let lost = Lost { port: port.clone(), of: started.port_update.of.clone() };
+                Ok(if book.lose(&started)? { Reported::Lost(lost) } else { Reported::Nothing })
             }
             Err(error) => {
-                Err(error.context(format!("naming port {port} of {}", begun.port_update.of)))
+                Err(error.context(format!("naming port {port} of {}", started.port_update.of)))
             }
         }
     }
 
     /// The tags first: a port with a `device_id` is in use, and must be found by both.
-    fn report(&self, book: &Book, begun: &Begun) -> Result<()> {
-        let port_update = &begun.port_update;
+    fn report(&self, book: &Book, started: &Started) -> Result<()> {
+        let port_update = &started.port_update;
         let id = &port_update.port.id;
         if let Some(tags) = &port_update.tags {
             self.api().set_tags(Tagged::Ports, id, tags)?;
         }
-        let Some(device) = port_update.device_id.clone().filter(|_| !book.is_given_up(begun))
+        let Some(device) = port_update.device_id.clone().filter(|_| !book.is_given_up(started))
         else {
             return Ok(());
         };

@@ -170,7 +170,11 @@ impl Neutron {
     ///
     /// # Errors
     /// Where Neutron or the store does not answer: then nothing is known.
-    pub fn look(&self, breadth: Breadth, facts: &dyn Fn() -> Result<Facts>) -> Result<Findings> {
+    pub fn find_orphans(
+        &self,
+        breadth: Breadth,
+        facts: &dyn Fn() -> Result<Facts>,
+    ) -> Result<Findings> {
         let ports = self.ports_of_host()?;
         let (groups, floating) = match breadth {
             Breadth::Ports => (Vec::new(), Vec::new()),
@@ -197,8 +201,8 @@ impl Neutron {
         }
         findings.orphans.extend(groups.iter().filter_map(|group| classify.group(group, &known)));
         findings.orphans.extend(floating.iter().filter_map(|ip| classify.floating_ip(ip, &known)));
-        let left = plugged.iter().filter(|of| !ports.contains_key(&of.port));
-        findings.orphans.extend(left.filter_map(|of| switch::orphan(of, &facts)));
+        let strays = plugged.iter().filter(|of| !ports.contains_key(&of.port));
+        findings.orphans.extend(strays.filter_map(|of| switch::orphan(of, &facts)));
         Ok(findings)
     }
 
@@ -225,7 +229,7 @@ impl Neutron {
             shelved.extend(ready()?);
         }
         // Neutron does not have the users of these ports yet.
-        shelved.extend(self.port_updates().owing()?);
+        shelved.extend(self.port_updates().pending_ports()?);
         let allocated = self.allocated.recent(TIMEOUT);
         let host = &self.settings.host;
         Ok(Classifier { host, facts, is_kept, shelved, lent, allocated, now: SystemTime::now() })

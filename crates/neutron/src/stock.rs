@@ -92,7 +92,7 @@ impl Neutron {
             return Ok(false);
         }
         // The process that resets the port waits for an update in progress.
-        self.port_updates().desist(port)?;
+        self.port_updates().cancel_idle(port)?;
         self.stock_files().give_back(port)
     }
 

@@ -70,10 +70,10 @@ impl Watched {
 impl Transport for Watched {
     fn carry(&self, request: &Request<'_>) -> Result<Value> {
         let Some(hear) = self.watcher.0.get() else { return self.carry_in_time(request) };
-        let begun = Instant::now();
+        let started = Instant::now();
         let done = self.carry_in_time(request);
         let collection = request.path.split('/').nth(1).unwrap_or_default();
-        let (failure, took) = (done.as_ref().err(), begun.elapsed());
+        let (failure, took) = (done.as_ref().err(), started.elapsed());
         hear(&Call { verb: request.verb, collection, failure, took });
         done
     }

@@ -17,7 +17,7 @@ pub(crate) fn network(
 }
 
 /// Which network a container is on by this interface, whatever is called so by now.
-pub(crate) fn left(exec: &Exec, context: &Context<'_>) -> Result<Option<NetworkName>> {
+pub(crate) fn joined_before(exec: &Exec, context: &Context<'_>) -> Result<Option<NetworkName>> {
     let mut records = context.engine.attachments_of(&exec.container_id)?.into_iter();
     let record = records.find(|record| {
         record.layer == Layer::Link

@@ -64,14 +64,14 @@ impl Spec {
         let options = config.options.as_ref().unwrap_or(&none);
         let (labels, options) = &Labels::split(options)?;
         let texts = Texts { flag: "-o", map: options };
-        let said = NetworkSpec { labels: labels.clone(), ..texts.network(FRONT)? };
-        if let Some(network) = said.network {
+        let given = NetworkSpec { labels: labels.clone(), ..texts.network(FRONT)? };
+        if let Some(network) = given.network {
             refuse_others(&texts, &network, labels)?;
             return Ok(Spec::Join(network));
         }
         let network = match neutron::is_meant(&texts)? {
-            true => neutron::network(config, &texts, said)?,
-            false => new_network(config, &texts, said)?,
+            true => neutron::network(config, &texts, given)?,
+            false => new_network(config, &texts, given)?,
         };
         Ok(Spec::New(Box::new(network)))
     }
@@ -93,7 +93,7 @@ fn refuse_others(texts: &Texts<'_>, network: &NetworkName, labels: &Labels) -> R
 fn new_network(
     config: &NetworkConfig,
     texts: &Texts<'_>,
-    mut said: NetworkSpec,
+    mut given: NetworkSpec,
 ) -> Result<NetworkSpec> {
     let mode = texts.one(
         &[MODE],
@@ -101,16 +101,16 @@ fn new_network(
          or l3s (of an ipvlan)",
         choice(&MODES),
     )?;
-    let kind = kind(config, texts, &mut said, mode)?;
-    let no_default_route = said.default_route == Some(false);
-    let source = source(config, mode, &kind, said.probe == Some(true))?;
+    let kind = kind(config, texts, &mut given, mode)?;
+    let no_default_route = given.default_route == Some(false);
+    let source = source(config, mode, &kind, given.probe == Some(true))?;
     if source == Source::Dhcp && (no_default_route || config.internal) {
         let key = if config.internal { "--internal" } else { "-o no_default_route" };
         return Err(Error::unsupported(format!(
             "{key}: the routes of this network are those that the DHCP server tells; leave it out"
         )));
     }
-    check_sources(texts, &said)?;
+    check_sources(texts, &given)?;
     Ok(NetworkSpec {
         kind: Some(kind),
         source,
@@ -120,15 +120,15 @@ fn new_network(
             _ if config.internal || no_default_route => DefaultRoute::Nowhere,
             _ => DefaultRoute::Bridge,
         }),
-        sticky: Some(said.sticky.unwrap_or(true)),
-        ..said
+        sticky: Some(given.sticky.unwrap_or(true)),
+        ..given
     })
 }
 
 /// Only masqueraded packets leave with other addresses than their own.
-fn check_sources(texts: &Texts<'_>, said: &NetworkSpec) -> Result<()> {
+fn check_sources(texts: &Texts<'_>, given: &NetworkSpec) -> Result<()> {
     match texts.there(&SOURCES) {
-        Some(key) if said.masquerade == Some(false) => Err(Error::invalid(format!(
+        Some(key) if given.masquerade == Some(false) => Err(Error::invalid(format!(
             "-o {key} and -o {MASQUERADE}=false contradict each other; leave one out"
         ))),
         Some(_) | None => Ok(()),
@@ -138,7 +138,7 @@ fn check_sources(texts: &Texts<'_>, said: &NetworkSpec) -> Result<()> {
 fn kind(
     config: &NetworkConfig,
     texts: &Texts<'_>,
-    said: &mut NetworkSpec,
+    given: &mut NetworkSpec,
     mode: Option<Mode>,
 ) -> Result<KindSpec> {
     let driver = match mode {
@@ -151,14 +151,14 @@ fn kind(
         return Err(foreign(key, driver));
     }
     if driver == Driver::Bridge {
-        said.bridge = device(config, BRIDGE, said.bridge.take())?;
+        given.bridge = device(config, BRIDGE, given.bridge.take())?;
         return Ok(KindSpec::Bridge);
     }
-    said.parent = device(config, PARENT, said.parent.take())?;
+    given.parent = device(config, PARENT, given.parent.take())?;
     match mode {
-        Some(Mode::Ipvlan(mode)) => Ok(KindSpec::Ipvlan(said.ipvlan(mode))),
-        Some(Mode::Macvlan(mode)) => macvlan(said, mode),
-        Some(Mode::Dhcp | Mode::Unmanaged) | None => macvlan(said, MacvlanMode::default()),
+        Some(Mode::Ipvlan(mode)) => Ok(KindSpec::Ipvlan(given.ipvlan(mode))),
+        Some(Mode::Macvlan(mode)) => macvlan(given, mode),
+        Some(Mode::Dhcp | Mode::Unmanaged) | None => macvlan(given, MacvlanMode::default()),
     }
 }
 
@@ -178,8 +178,8 @@ fn foreign(key: &str, driver: Driver) -> Error {
     })
 }
 
-fn macvlan(said: &NetworkSpec, mode: MacvlanMode) -> Result<KindSpec> {
-    let macvlan = said.macvlan(mode);
+fn macvlan(given: &NetworkSpec, mode: MacvlanMode) -> Result<KindSpec> {
+    let macvlan = given.macvlan(mode);
     match macvlan.host_access && mode != MacvlanMode::Bridge {
         false => Ok(KindSpec::Macvlan(macvlan)),
         true => Err(Error::invalid(format!(

@@ -40,7 +40,7 @@ pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<
 /// Detaches the container; what is gone is no error. Neither its namespace nor a network that can
 /// be described is needed.
 pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<()> {
-    let described = match join::left(exec, context)? {
+    let described = match join::joined_before(exec, context)? {
         Some(name) if name != exec.network.name => context.engine.network(&name).ok(),
         Some(_) | None => network(exec, context).ok(),
     };

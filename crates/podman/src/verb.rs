@@ -151,16 +151,16 @@ mod tests {
 
     #[test]
     fn tells_its_versions() {
-        let said = introduce(&Verb::Info).unwrap();
-        assert!(said.code == 0 && said.stdout.contains("\"api_version\":\"1.0.0\""), "{said:?}");
+        let shown = introduce(&Verb::Info).unwrap();
+        assert!(shown.code == 0 && shown.stdout.contains("\"api_version\":\"1.0.0\""), "{shown:?}");
         assert_eq!(introduce(&Verb::Create), None);
     }
 
     #[test]
     fn an_error_is_as_netavark_reads_it() {
-        let said = Output::error(&Error::invalid("a \"quoted\" reason"));
-        assert_eq!(said.stdout, r#"{"error":"a \"quoted\" reason"}"#);
-        assert_eq!(said.code, 1);
+        let shown = Output::error(&Error::invalid("a \"quoted\" reason"));
+        assert_eq!(shown.stdout, r#"{"error":"a \"quoted\" reason"}"#);
+        assert_eq!(shown.code, 1);
     }
 
     #[test]

@@ -122,8 +122,8 @@ impl Exec {
 
     /// What it is called on the network besides (`--network-alias`); what cannot be a name is none.
     pub(crate) fn aliases(&self) -> Vec<HostName> {
-        let said = self.network_options.aliases.iter().flatten().take(MOST_ALIASES);
-        let mut aliases: Vec<HostName> = said.filter_map(|alias| alias.parse().ok()).collect();
+        let given = self.network_options.aliases.iter().flatten().take(MOST_ALIASES);
+        let mut aliases: Vec<HostName> = given.filter_map(|alias| alias.parse().ok()).collect();
         aliases.sort();
         aliases.dedup();
         aliases

@@ -170,7 +170,7 @@ impl NeutronOptions {
     /// [`model::Kind::Invalid`] on the first that is not valid, or that contradicts another.
     pub fn read(flag: &str, map: &BTreeMap<String, String>) -> Result<Self> {
         let texts = Texts { flag, map };
-        let said = Self {
+        let given = Self {
             network: texts.resource(NETWORK, NET_UUID, NET_NAME)?,
             subnets: texts.subnets()?,
             spec: PortSpec {
@@ -184,10 +184,11 @@ impl NeutronOptions {
                 floating_ip: texts.parsed(FLOATING_IP)?,
             },
         };
-        said.spec
+        given
+            .spec
             .agrees()
             .map_err(|why| Error::invalid(format!("{flag} {PORT_SECURITY}: {why}")))?;
-        Ok(said)
+        Ok(given)
     }
 
     /// The link of containers on the network.
@@ -206,28 +207,28 @@ impl NeutronOptions {
 }
 
 impl<'a> Texts<'a> {
-    fn said(&self, key: &str) -> Option<&'a str> {
+    fn given(&self, key: &str) -> Option<&'a str> {
         self.map.get(key).map(String::as_str).filter(|text| !text.is_empty())
     }
 
     fn wrong(&self, key: &str, why: impl std::fmt::Display) -> Error {
-        let text = shown(self.said(key).unwrap_or_default());
+        let text = shown(self.given(key).unwrap_or_default());
         Error::invalid(format!("{} {key}={text}: {why}", self.flag))
     }
 
     fn parsed<T: FromStr<Err = Error>>(&self, key: &str) -> Result<Option<T>> {
-        let Some(text) = self.said(key) else { return Ok(None) };
+        let Some(text) = self.given(key) else { return Ok(None) };
         text.parse().map(Some).map_err(|why| self.wrong(key, why))
     }
 
     fn flag(&self, key: &str) -> Result<Option<bool>> {
-        let Some(text) = self.said(key) else { return Ok(None) };
+        let Some(text) = self.given(key) else { return Ok(None) };
         truth(text).map(Some).ok_or_else(|| self.wrong(key, "that is neither true nor false"))
     }
 
     /// Between commas; `none` is an empty list.
     fn list<T: FromStr<Err = Error>>(&self, key: &str) -> Result<Option<Vec<T>>> {
-        match self.said(key) {
+        match self.given(key) {
             None => Ok(None),
             Some(NOTHING) => Ok(Some(Vec::new())),
             Some(text) if text.split(',').count() > LONGEST_LIST => {
@@ -244,10 +245,10 @@ impl<'a> Texts<'a> {
     fn resource(&self, key: &str, by_id: &str, by_name: &str) -> Result<Option<ResourceRef>> {
         let id = self.parsed::<ResourceId>(by_id)?.map(ResourceRef::Id);
         let name = self.parsed(by_name)?.map(ResourceRef::Name);
-        let said = [(key, self.parsed(key)?), (by_id, id), (by_name, name)];
-        let mut said = said.into_iter().filter_map(|(key, resource)| Some((key, resource?)));
-        let Some((first, resource)) = said.next() else { return Ok(None) };
-        match said.find(|(_, other)| *other != resource) {
+        let given = [(key, self.parsed(key)?), (by_id, id), (by_name, name)];
+        let mut given = given.into_iter().filter_map(|(key, resource)| Some((key, resource?)));
+        let Some((first, resource)) = given.next() else { return Ok(None) };
+        match given.find(|(_, other)| *other != resource) {
             None => Ok(Some(resource)),
             Some((other, _)) => {
                 Err(self
@@ -267,8 +268,8 @@ impl<'a> Texts<'a> {
     }
 
     fn nesting(&self) -> Result<Option<Nesting>> {
-        let Some(kind) = self.said(NESTING) else {
-            let alone = [PARENT, MODE, TRUNK].into_iter().find(|key| self.said(key).is_some());
+        let Some(kind) = self.given(NESTING) else {
+            let alone = [PARENT, MODE, TRUNK].into_iter().find(|key| self.given(key).is_some());
             return match alone {
                 None => Ok(None),
                 Some(key) => Err(self.wrong(
@@ -278,7 +279,7 @@ impl<'a> Texts<'a> {
             };
         };
         let (parent, trunk) = (self.parsed(PARENT)?, self.parsed(TRUNK)?);
-        let nesting = Nesting::named(kind, parent, self.said(MODE), trunk);
+        let nesting = Nesting::named(kind, parent, self.given(MODE), trunk);
         nesting.map(Some).map_err(|why| self.wrong(NESTING, why))
     }
 }
@@ -292,14 +293,14 @@ mod tests {
 
     const ID: &str = "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f";
 
-    fn read(said: &[(&str, &str)]) -> Result<NeutronOptions> {
-        let said = said.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
-        NeutronOptions::read("-o", &said.collect())
+    fn read(given: &[(&str, &str)]) -> Result<NeutronOptions> {
+        let given = given.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
+        NeutronOptions::read("-o", &given.collect())
     }
 
     #[test]
     fn each_option_is_understood() {
-        let said = read(&[
+        let given = read(&[
             ("neutron.network", "front"),
             ("neutron.subnet", &format!("{ID}, v6")),
             ("neutron.security_groups", "web,ssh"),
@@ -316,13 +317,13 @@ mod tests {
         .unwrap();
         let by_id = ResourceRef::Id(ID.parse().unwrap());
         let name = |text: &str| ResourceRef::Name(text.parse().unwrap());
-        assert_eq!(said.subnets, [by_id, name("v6")]);
-        assert_eq!(said.spec.security_groups, Some(vec![name("web"), name("ssh")]));
-        assert_eq!(said.spec.allowed_address_pairs[1].net, "10.1.0.5/32".parse().unwrap());
-        assert!(said.spec.allowed_address_pairs[1].mac.is_some());
+        assert_eq!(given.subnets, [by_id, name("v6")]);
+        assert_eq!(given.spec.security_groups, Some(vec![name("web"), name("ssh")]));
+        assert_eq!(given.spec.allowed_address_pairs[1].net, "10.1.0.5/32".parse().unwrap());
+        assert!(given.spec.allowed_address_pairs[1].mac.is_some());
         let (parent, mode) = ("eth0".parse().unwrap(), MacvlanMode::Private);
-        assert_eq!(said.spec.nesting, Some(Nesting::Macvlan { parent, mode }));
-        assert_eq!(said.link("-o").unwrap().network, name("front"));
+        assert_eq!(given.spec.nesting, Some(Nesting::Macvlan { parent, mode }));
+        assert_eq!(given.link("-o").unwrap().network, name("front"));
     }
 
     #[test]
@@ -356,7 +357,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_named() {
         let long = ["a"; LONGEST_LIST + 1].join(",");
-        for (said, word) in [
+        for (given, word) in [
             (&[("neutron.network", "a"), ("neutron.net.name", "b")][..], "neutron.net.name names"),
             (&[("neutron.net.uuid", "a b")], "-o neutron.net.uuid=a b"),
             (&[("neutron.subnet", "a,,b")], "neutron.subnet"),
@@ -381,8 +382,8 @@ mod tests {
                 "of no trunk",
             ),
         ] {
-            let error = read(said).unwrap_err().to_string();
-            assert!(error.contains(word), "{said:?}: {error}");
+            let error = read(given).unwrap_err().to_string();
+            assert!(error.contains(word), "{given:?}: {error}");
         }
         let nameless = read(&[]).unwrap().link("-o").unwrap_err().to_string();
         assert!(nameless.contains("-o neutron.network="), "{nameless}");

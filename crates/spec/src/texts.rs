@@ -114,19 +114,19 @@ impl Texts<'_> {
         keys: &[&'static str],
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Result<Option<T>> {
-        let mut said: Option<(&'static str, T)> = None;
+        let mut given: Option<(&'static str, T)> = None;
         for key in keys.iter().copied() {
             let Some(text) = self.text(key) else { continue };
             let value = parse(text).map_err(|why| self.wrong(key, text, &why))?;
-            match &said {
+            match &given {
                 Some((other, before)) if *before != value => {
                     return Err(self.contradiction(other, key));
                 }
                 Some(_) => {}
-                None => said = Some((key, value)),
+                None => given = Some((key, value)),
             }
         }
-        Ok(said.map(|(_, value)| value))
+        Ok(given.map(|(_, value)| value))
     }
 
     fn text(&self, key: &str) -> Option<&str> {

@@ -175,10 +175,10 @@ fn explain(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 
 fn bounded(usage: &clap::Error, text: String) -> String {
     let kinds =
         [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand];
-    kinds.iter().filter_map(|kind| usage.get(*kind)).fold(text, |text, said| match said {
-        ContextValue::String(said) => match model::text::shown(said) {
-            shown if shown == *said => text,
-            shown => text.replace(said.as_str(), &shown),
+    kinds.iter().filter_map(|kind| usage.get(*kind)).fold(text, |text, given| match given {
+        ContextValue::String(given) => match model::text::shown(given) {
+            shown if shown == *given => text,
+            shown => text.replace(given.as_str(), &shown),
         },
         _ => text,
     })

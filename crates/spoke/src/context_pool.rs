@@ -29,7 +29,7 @@ pub(crate) struct ContextPool {
 /// The state that the threads of a process share.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
-    pub(crate) turns: Arc<Turns>,
+    pub(crate) locks: Arc<AttachmentLocks>,
     pub(crate) neighbours: Arc<Neighbours>,
     pub(crate) opened: Opened,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// The state for `opened`, still empty.
     pub(crate) fn with(opened: Opened) -> Self {
-        Self { turns: Arc::default(), neighbours: Arc::default(), opened }
+        Self { locks: Arc::default(), neighbours: Arc::default(), opened }
     }
 }
 
@@ -86,18 +86,18 @@ impl ContextPool {
 
 /// The threads that work on attachments. A thread that has the turn may take it again.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct AttachmentLocks {
     taken: Mutex<BTreeMap<AttachmentId, (ThreadId, usize)>>,
     freed: Condvar,
 }
 
 /// The right to work on an attachment, until it is dropped.
 struct Held {
-    turns: Arc<Turns>,
+    locks: Arc<AttachmentLocks>,
     id: AttachmentId,
 }
 
-impl Turns {
+impl AttachmentLocks {
     /// Waits until no other thread works on the attachment.
     pub(crate) fn take(self: &Arc<Self>, id: &AttachmentId) -> Box<dyn Any> {
         let me = thread::current().id();
@@ -106,13 +106,13 @@ impl Turns {
             taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
         }
         taken.entry(id.clone()).or_insert((me, 0)).1 += 1;
-        Box::new(Held { turns: Arc::clone(self), id: id.clone() })
+        Box::new(Held { locks: Arc::clone(self), id: id.clone() })
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut taken = locked(&self.turns.taken);
+        let mut taken = locked(&self.locks.taken);
         let last = match taken.get_mut(&self.id) {
             Some((_, depth)) if *depth > 1 => {
                 *depth -= 1;
@@ -122,7 +122,7 @@ impl Drop for Held {
         };
         if last {
             taken.remove(&self.id);
-            self.turns.freed.notify_all();
+            self.locks.freed.notify_all();
         }
     }
 }
@@ -147,14 +147,14 @@ mod tests {
 
     #[test]
     fn one_thread_at_a_time_for_each_attachment() {
-        let turns = Arc::new(Turns::default());
+        let locks = Arc::new(AttachmentLocks::default());
         let inside = AtomicUsize::new(0);
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let _outer = turns.take(&id("a"));
-                        let _again = turns.take(&id("a"));
+                        let _outer = locks.take(&id("a"));
+                        let _again = locks.take(&id("a"));
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                         thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -162,15 +162,15 @@ mod tests {
                 });
             }
         });
-        assert!(locked(&turns.taken).is_empty());
+        assert!(locked(&locks.taken).is_empty());
     }
 
     #[test]
     fn others_are_not_kept_waiting() {
-        let turns = Arc::new(Turns::default());
-        let _mine = turns.take(&id("a"));
+        let locks = Arc::new(AttachmentLocks::default());
+        let _mine = locks.take(&id("a"));
         thread::scope(|scope| {
-            scope.spawn(|| drop(turns.take(&id("b"))));
+            scope.spawn(|| drop(locks.take(&id("b"))));
         });
     }
 }

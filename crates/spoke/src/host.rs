@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use engine::port::{Host, Occupied, Turn};
+use engine::port::{AttachmentLock, Host, Occupied};
 use model::{AttachmentId, Backend, Process, Result, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
@@ -50,8 +50,8 @@ impl Host for ThisHost {
         netlink::process::is_running(process)
     }
 
-    fn turn(&self, id: &AttachmentId) -> Turn {
-        self.shared.turns.take(id)
+    fn lock_attachment(&self, id: &AttachmentId) -> AttachmentLock {
+        self.shared.locks.take(id)
     }
 
     fn backend(&self) -> Backend {

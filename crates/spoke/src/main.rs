@@ -140,8 +140,8 @@ fn systemctl(arguments: &[&str]) -> Result<()> {
     match output.status.success() {
         true => Ok(()),
         false => {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(Error::new(Kind::Kernel, said).context(doing()))
+            let given = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(Error::new(Kind::Kernel, given).context(doing()))
         }
     }
 }

@@ -10,7 +10,7 @@ use netlink::{Links, Netns, Socket};
 ///
 /// # Errors
 /// `Invalid` where it is that of this process.
-pub(crate) fn look(path: &Path) -> Result<Option<Within>> {
+pub(crate) fn inspect(path: &Path) -> Result<Option<Within>> {
     let sandbox = match Netns::open(path) {
         Ok(sandbox) => sandbox,
         Err(error) if error.kind() == Kind::Invalid => return Ok(None),

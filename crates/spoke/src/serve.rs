@@ -354,11 +354,11 @@ impl Daemon {
         let deadline = Instant::now() + limit;
         let mut stopped = self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner);
         while !*stopped {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 break;
             }
-            let waited = self.stopped.1.wait_timeout(stopped, left);
+            let waited = self.stopped.1.wait_timeout(stopped, remaining);
             stopped = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         *stopped

@@ -59,7 +59,7 @@ pub struct Embedded {
     durable: Half,
     /// Of this boot's half: the durable one changes too seldom.
     own: Own,
-    turn: Mutex<()>,
+    guard: Mutex<()>,
 }
 
 /// The contents of a list.
@@ -99,7 +99,7 @@ impl Embedded {
             durable: Half::new(roots.state, true),
             runtime: roots.runtime,
             own: Own::default(),
-            turn: Mutex::new(()),
+            guard: Mutex::new(()),
         })
     }
 
@@ -109,7 +109,7 @@ impl Embedded {
 
     /// Takes the locks, in one order everywhere, and finishes what a dead process left.
     fn lock(&self, reach: Reach) -> Result<Held<'_>> {
-        let turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
         let make_boot = reach != Reach::Read;
         let boot = match self.boot.lock(make_boot)? {
             Some((boot, true)) => {
@@ -123,7 +123,7 @@ impl Embedded {
             Reach::Boot if !elsewhere => None,
             reach => self.durable.lock(reach == Reach::Both)?.map(|(durable, _)| durable),
         };
-        Held::settled(&self.boot_id, turn, boot, durable)
+        Held::settled(&self.boot_id, guard, boot, durable)
     }
 
     /// The directories of other boots are obsolete. One that cannot be removed does no harm; the

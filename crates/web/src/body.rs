@@ -15,7 +15,7 @@ pub enum Framing {
     /// After a chunk of no size.
     Chunked {
         /// Bytes of the current chunk that are still to come; none before the first chunk.
-        left: Option<u64>,
+        remaining: Option<u64>,
     },
     /// With the connection.
     Connection,
@@ -36,8 +36,8 @@ impl<R: BufRead> Body<R> {
         Self { from, framing, longest, allowed: longest }
     }
 
-    fn take(&mut self, out: &mut [u8], left: u64) -> io::Result<u64> {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).min(out.len());
+    fn take(&mut self, out: &mut [u8], remaining: u64) -> io::Result<u64> {
+        let most = usize::try_from(remaining).unwrap_or(usize::MAX).min(out.len());
         let read = self.from.read(&mut out[..most])?;
         if read == 0 && most > 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -76,22 +76,23 @@ impl<R: BufRead> Read for Body<R> {
         }
         let read = match self.framing {
             Framing::Length(0) => 0,
-            Framing::Length(left) => {
-                let read = self.take(out, left)?;
-                self.framing = Framing::Length(left - read);
+            Framing::Length(remaining) => {
+                let read = self.take(out, remaining)?;
+                self.framing = Framing::Length(remaining - read);
                 read
             }
-            Framing::Chunked { left: None | Some(0) } => {
-                let size = self.enter_chunk(self.framing == Framing::Chunked { left: None })?;
+            Framing::Chunked { remaining: None | Some(0) } => {
+                let size =
+                    self.enter_chunk(self.framing == Framing::Chunked { remaining: None })?;
                 self.framing = match size {
                     0 => Framing::Length(0),
-                    size => Framing::Chunked { left: Some(size) },
+                    size => Framing::Chunked { remaining: Some(size) },
                 };
                 return self.read(out);
             }
-            Framing::Chunked { left: Some(left) } => {
-                let read = self.take(out, left)?;
-                self.framing = Framing::Chunked { left: Some(left - read) };
+            Framing::Chunked { remaining: Some(remaining) } => {
+                let read = self.take(out, remaining)?;
+                self.framing = Framing::Chunked { remaining: Some(remaining - read) };
                 read
             }
             Framing::Connection => self.from.read(out)? as u64,
@@ -142,7 +143,7 @@ mod tests {
     }
 
     fn chunked(raw: &[u8]) -> io::Result<Vec<u8>> {
-        read(raw, Framing::Chunked { left: None })
+        read(raw, Framing::Chunked { remaining: None })
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Head {
         let framing = framing(answer.headers)?;
         // A server that ends the connection without saying so has done it before the next request.
         let is_ended = value(answer.headers, "connection")
-            .is_some_and(|said| said.eq_ignore_ascii_case(b"close"));
+            .is_some_and(|given| given.eq_ignore_ascii_case(b"close"));
         let is_kept = answer.version == Some(1) && framing != Framing::Connection && !is_ended;
         Ok(Self { status, framing, is_kept })
     }
@@ -60,7 +60,7 @@ impl Head {
 fn framing(headers: &[httparse::Header<'_>]) -> io::Result<Framing> {
     match (value(headers, "transfer-encoding"), value(headers, "content-length")) {
         (Some(coding), _) if coding.eq_ignore_ascii_case(b"chunked") => {
-            Ok(Framing::Chunked { left: None })
+            Ok(Framing::Chunked { remaining: None })
         }
         (Some(_), _) => Err(invalid("the answer's transfer encoding is not chunked")),
         (None, Some(length)) => {
@@ -95,7 +95,7 @@ mod tests {
             ("Content-Length: 12\r\n", Framing::Length(12)),
             (
                 "transfer-encoding: Chunked\r\ncontent-length: 3\r\n",
-                Framing::Chunked { left: None },
+                Framing::Chunked { remaining: None },
             ),
             ("", Framing::Connection),
         ];
@@ -113,9 +113,10 @@ mod tests {
         assert!(is_kept("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"));
         assert!(!is_kept("HTTP/1.1 200 OK\r\n\r\n{}"));
         assert!(!is_kept("HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}"));
-        for said in ["close", "Close"] {
-            let raw = format!("HTTP/1.1 200 OK\r\nConnection: {said}\r\nContent-Length: 0\r\n\r\n");
-            assert!(!is_kept(&raw), "{said}");
+        for given in ["close", "Close"] {
+            let raw =
+                format!("HTTP/1.1 200 OK\r\nConnection: {given}\r\nContent-Length: 0\r\n\r\n");
+            assert!(!is_kept(&raw), "{given}");
         }
     }
 

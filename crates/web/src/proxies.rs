@@ -55,8 +55,8 @@ impl Proxies {
     /// # Errors
     /// `Invalid` where it is no URL; `Unsupported` where the proxy is not one of HTTP.
     pub(crate) fn way(&self, scheme: &str, host: &str) -> Result<Option<Proxy>> {
-        let Some(said) = self.of(scheme, host) else { return Ok(None) };
-        let proxy = Proxy::new(said).map_err(|cause| {
+        let Some(given) = self.of(scheme, host) else { return Ok(None) };
+        let proxy = Proxy::new(given).map_err(|cause| {
             Error::invalid(format!("the environment's {scheme}_proxy is no URL: {cause}"))
         })?;
         match proxy.protocol() {

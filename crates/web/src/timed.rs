@@ -29,11 +29,11 @@ impl Timed {
     /// Lets the next operation wait no longer than until the deadline.
     fn limit(&self, of: Timeout) -> io::Result<()> {
         // The kernel counts microseconds, and takes none for no limit.
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left < Duration::from_micros(1) {
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        if remaining < Duration::from_micros(1) {
             return Err(ErrorKind::TimedOut.into());
         }
-        Ok(set_socket_timeout(&self.socket, of, Some(left))?)
+        Ok(set_socket_timeout(&self.socket, of, Some(remaining))?)
     }
 }
 

@@ -128,9 +128,9 @@ fn accepted(url: &Url, path: &str, mut answer: Response<Body>) -> Result<Respons
     if status == 200 {
         return Ok(answer);
     }
-    let said = answer.body_mut().with_config().limit(LONGEST_REFUSAL).read_to_vec();
+    let given = answer.body_mut().with_config().limit(LONGEST_REFUSAL).read_to_vec();
     let refusal: Refusal =
-        said.ok().and_then(|said| serde_json::from_slice(&said).ok()).unwrap_or_default();
+        given.ok().and_then(|given| serde_json::from_slice(&given).ok()).unwrap_or_default();
     let words = if refusal.message.is_empty() { refusal.error } else { refusal.message };
     let kind = match status {
         401 | 403 => Kind::Denied,

@@ -59,10 +59,10 @@ fn is_timeout(cause: &std::io::Error) -> bool {
 }
 
 fn hear(line: &[u8], listener: &mut Listener<'_>) -> Result<Option<WatchEnd>> {
-    let said: Streamed<Watched> = serde_json::from_slice(line)
+    let given: Streamed<Watched> = serde_json::from_slice(line)
         .map_err(|cause| Error::try_again("etcd's watch is not as it should be").because(cause))?;
-    let Some(watched) = said.result else {
-        let words = said.error.map(|error| error.message).unwrap_or_default();
+    let Some(watched) = given.result else {
+        let words = given.error.map(|error| error.message).unwrap_or_default();
         return Err(Error::try_again(format!("etcd's watch: {}", model::text::shown(&words))));
     };
     if watched.compact_revision > 0 {

@@ -61,7 +61,7 @@ fn is_here(name: &IfName) -> bool {
 
 /// Its runtime may have given it any name.
 fn has(netns: &Netns, mac: Option<Mac>) -> bool {
-    let look = || Socket::route()?.links(Links { kind: None, master: None });
-    let links = netns.enter(look).and_then(|links| links).unwrap_or_default();
+    let inspect = || Socket::route()?.links(Links { kind: None, master: None });
+    let links = netns.enter(inspect).and_then(|links| links).unwrap_or_default();
     mac.is_some() && links.iter().any(|link| link.mac == mac)
 }

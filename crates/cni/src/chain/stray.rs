@@ -60,7 +60,7 @@ impl Chain {
             }
         }
         Netns::unmake(&path)?;
-        self.forget_turn_called(name)
+        self.remove_lock_called(name)
     }
 
     fn parked(&self) -> Result<Vec<OsString>> {

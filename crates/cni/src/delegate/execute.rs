@@ -45,7 +45,7 @@ pub(crate) enum Input {
 /// The end of a plugin.
 pub(crate) struct Ended {
     /// Its standard output, of which there is at most one byte more than [`LONGEST`].
-    pub(crate) said: Vec<u8>,
+    pub(crate) answer: Vec<u8>,
     /// Its standard error, where that is kept.
     pub(crate) complained: Vec<u8>,
     /// How it ended.
@@ -117,18 +117,18 @@ fn run(
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let aside = thread::spawn(move || note(complaints));
-        let said = listen(output);
+        let answer = listen(output);
         let complained = aside.join().unwrap_or_default();
-        let said = said.map(|said| (said, complained));
+        let answer = answer.map(|answer| (answer, complained));
         // Not reaped here, so that its number cannot be another process's yet.
         let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-        sender.send(said)
+        sender.send(answer)
     });
     match receiver.recv_timeout(limit) {
-        Ok(said) => {
+        Ok(answer) => {
             let status = child.wait().map_err(failed)?;
-            let (said, complained) = said.map_err(failed)?;
-            Ok(Ended { said, complained, status })
+            let (answer, complained) = answer.map_err(failed)?;
+            Ok(Ended { answer, complained, status })
         }
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
             // It may have ended already.
@@ -176,11 +176,11 @@ fn start(
 }
 
 fn listen(output: Option<impl Read>) -> io::Result<Vec<u8>> {
-    let mut said = Vec::new();
+    let mut answer = Vec::new();
     if let Some(output) = output {
-        output.take(LONGEST + 1).read_to_end(&mut said)?;
+        output.take(LONGEST + 1).read_to_end(&mut answer)?;
     }
-    Ok(said)
+    Ok(answer)
 }
 
 /// To the end, so that the plugin can always write.
@@ -242,7 +242,7 @@ mod tests {
             drop(writing);
         });
         let ended = execute(&file, &Environment::default(), String::new(), LIMIT).unwrap();
-        assert!(ended.status.success() && ended.said.is_empty());
+        assert!(ended.status.success() && ended.answer.is_empty());
         closed.join().unwrap();
     }
 
@@ -251,7 +251,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let file = plugin(root.path(), "yes");
         let ended = execute(&file, &Environment::default(), "x".repeat(1 << 20), LIMIT).unwrap();
-        assert_eq!(ended.said.len() as u64, LONGEST + 1);
+        assert_eq!(ended.answer.len() as u64, LONGEST + 1);
         assert!(!ended.status.success());
     }
 }

@@ -8,7 +8,7 @@ use model::{Attachment, Error, ForeignIpam, Gateway, InterfaceAddress, LinkKind,
 use serde_json::{Value, json};
 
 use super::execute::{Ended, LIMIT, execute, find};
-use crate::runtime::refusal as said_by;
+use crate::runtime::refusal as failure_of;
 use crate::wire::{Command, Document, Environment, LONGEST, Object, Success, Version};
 
 /// Asks for addresses. The caller releases them, also after a failure.
@@ -126,25 +126,25 @@ fn environment(
 fn call(ipam: &ForeignIpam, environment: &Environment, config: &Value) -> Result<Vec<u8>> {
     let found = find(ipam.plugin.as_str(), &ipam.path);
     let file = found.map_err(|error| Error::invalid(error.to_string()))?;
-    let Ended { said, status, .. } = execute(&file, environment, config.to_string(), LIMIT)?;
-    if said.len() as u64 > LONGEST {
+    let Ended { answer, status, .. } = execute(&file, environment, config.to_string(), LIMIT)?;
+    if answer.len() as u64 > LONGEST {
         let msg = format!("the IPAM plugin {} printed more than {LONGEST} bytes", ipam.plugin);
         return Err(Error::invalid(msg));
     }
     match status.success() {
-        true => Ok(said),
-        false => Err(refusal(ipam, environment, &said, status)),
+        true => Ok(answer),
+        false => Err(refusal(ipam, environment, &answer, status)),
     }
 }
 
 fn refusal(
     ipam: &ForeignIpam,
     environment: &Environment,
-    said: &[u8],
+    answer: &[u8],
     status: ExitStatus,
 ) -> Error {
     // Its output is passed on, also where it has no code or is no error object.
-    let failure = said_by(said, &[], status);
+    let failure = failure_of(answer, &[], status);
     failure.into_error(format!("{} by the IPAM plugin {}", environment.command, ipam.plugin))
 }
 

@@ -242,9 +242,9 @@ fn says_what_a_foreign_plugin_said() {
         let ipam = model::Ipam::Foreign(foreign(root.path(), "0.4.0", body));
         delegates.lease(&attachment("c1", ipam, &[])).unwrap_err()
     };
-    let said = fails(r#"echo '{"code":11,"msg":"try later","details":"no server"}'; exit 1"#);
-    assert_eq!(said.kind(), model::Kind::TryAgain);
-    assert!(said.to_string().ends_with("try later; no server"), "{said}");
+    let answer = fails(r#"echo '{"code":11,"msg":"try later","details":"no server"}'; exit 1"#);
+    assert_eq!(answer.kind(), model::Kind::TryAgain);
+    assert!(answer.to_string().ends_with("try later; no server"), "{answer}");
     let silent = fails("exit 3");
     assert!(silent.to_string().contains("failed with no error message"), "{silent}");
     let uncoded = fails(r#"echo '{"msg":"the pool is full"}'; exit 1"#);

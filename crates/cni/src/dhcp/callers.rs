@@ -125,10 +125,10 @@ mod tests {
         let mut silent = Vec::new();
         for crowd in [256, 1000] {
             silent.extend((silent.len()..crowd).map(|_| UnixStream::connect(&path).unwrap()));
-            let begun = Instant::now();
+            let started = Instant::now();
             Daemon::at(&path).status().unwrap();
             // Each of them would be waited for as long.
-            assert!(begun.elapsed() < super::super::server::IDLE, "{:?}", begun.elapsed());
+            assert!(started.elapsed() < super::super::server::IDLE, "{:?}", started.elapsed());
         }
         stop.stop();
         running.join().unwrap();

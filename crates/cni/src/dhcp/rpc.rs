@@ -80,11 +80,11 @@ impl Line {
 
     /// Whether there was more.
     fn more(&mut self, deadline: Instant) -> Result<bool> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Err(Error::try_again("the other end of the DHCP daemon's socket is silent"));
         }
-        self.stream.set_read_timeout(Some(left)).map_err(lost)?;
+        self.stream.set_read_timeout(Some(remaining)).map_err(lost)?;
         let mut buffer = [0; 8 << 10];
         match self.stream.read(&mut buffer) {
             Ok(0) => Ok(false),

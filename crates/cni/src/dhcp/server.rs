@@ -116,7 +116,7 @@ fn answer(
     arguments: &Value,
     service: &dyn Service,
 ) -> (&'static Record, std::result::Result<Value, String>) {
-    let said = |error: Error| error.to_string();
+    let shown = |error: Error| error.to_string();
     let nothing = |()| structure([]);
     match method {
         ALLOCATE | CHECK => {
@@ -124,16 +124,16 @@ fn answer(
                 CHECK => service.check(&subject),
                 _ => service.allocate(&subject),
             });
-            (&RESULT, given.map(|given| result(&given)).map_err(said))
+            (&RESULT, given.map(|given| result(&given)).map_err(shown))
         }
         RELEASE => {
             let done = spec::read(arguments).and_then(|subject| service.release(&subject));
-            (&NOTHING, done.map(nothing).map_err(said))
+            (&NOTHING, done.map(nothing).map_err(shown))
         }
         COLLECT => {
             let done = spec::read_members(arguments)
                 .and_then(|(network, valid)| service.collect(&network, &valid));
-            (&NOTHING, done.map(nothing).map_err(said))
+            (&NOTHING, done.map(nothing).map_err(shown))
         }
         _ => (&NOTHING, Err(unknown(method))),
     }

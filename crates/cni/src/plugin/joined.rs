@@ -43,11 +43,11 @@ fn named(call: &Call<'_>, name: &NetworkName) -> Result<Network> {
             "network {name} is made by this list of plugins, which cannot join it"
         )));
     }
-    let left = match call.command {
+    let former = match call.command {
         Command::Check | Command::Del => network_of_container(call)?,
         Command::Add | Command::Gc | Command::Status | Command::Version => None,
     };
-    engine.network(left.as_ref().unwrap_or(name))
+    engine.network(former.as_ref().unwrap_or(name))
 }
 
 fn network_of_container(call: &Call<'_>) -> Result<Option<NetworkName>> {

@@ -39,8 +39,8 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
 fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
     let driver = driver::named(root)?;
     field::refuse_senseless(root, driver)?;
-    let said = field::spec(root)?;
-    let mut kind = driver::kind(driver, call, root, &said)?;
+    let answer = field::spec(root)?;
+    let mut kind = driver::kind(driver, call, root, &answer)?;
     let gateway = gateway(root, driver)?;
     if let LinkKind::Bridge(bridge) = &mut kind {
         bridge.gateway = gateway;
@@ -51,8 +51,8 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
     }
     driver::refuse_source(root, &kind, &source.ipam)?;
     name_routes(root, &kind, gateway, &mut source)?;
-    let sticky = said.sticky.unwrap_or(false);
-    let template = template(call, root, said, kind, gateway)?;
+    let sticky = answer.sticky.unwrap_or(false);
+    let template = template(call, root, answer, kind, gateway)?;
     let wiring = extras::of_container(call, &template)?;
     let labels = call.config.labels()?;
     Ok(Plan { template, wiring, source, sticky, labels, ..Plan::default() })
@@ -62,14 +62,14 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
 fn template(
     call: &Call<'_>,
     root: &Object<'_>,
-    said: NetworkSpec,
+    answer: NetworkSpec,
     kind: LinkKind,
     gateway: Gateway,
 ) -> Result<Wiring> {
     let backend = backend(call, root)?;
-    let masquerade = said.masquerade.unwrap_or(kind.is_pair() && gateway == Gateway::Default);
+    let masquerade = answer.masquerade.unwrap_or(kind.is_pair() && gateway == Gateway::Default);
     if let (Some(IngressPolicy::SameBridge | IngressPolicy::Isolated), None, Some(node)) =
-        (said.ingress, kind.bridge(), root.get("ingressPolicy"))
+        (answer.ingress, kind.bridge(), root.get("ingressPolicy"))
     {
         return Err(node.wrong("but that is said of bridges, and there is none"));
     }
@@ -78,7 +78,7 @@ fn template(
         return Err(node.wrong("but nothing is masqueraded: \"ipMasq\" is off"));
     }
     let (mtu, tuning) = mtu(root, &kind)?;
-    let spec = NetworkSpec { masquerade: Some(masquerade), mtu, ..said };
+    let spec = NetworkSpec { masquerade: Some(masquerade), mtu, ..answer };
     Ok(Wiring { tuning, ..spec.wiring(kind, backend) })
 }
 

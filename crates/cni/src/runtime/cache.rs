@@ -43,7 +43,7 @@ pub struct CachedAttachment {
 }
 
 /// Keeps others from collecting, or from working meanwhile, until it is dropped.
-pub(super) struct Turn {
+pub(super) struct CacheLock {
     #[expect(dead_code, reason = "closing it gives the turn back")]
     held: Option<File>,
 }
@@ -194,21 +194,21 @@ impl Cache {
     }
 
     /// A turn to attach or detach, as others may at the same time.
-    pub(super) fn turn(&self) -> Turn {
+    pub(super) fn lock_shared(&self) -> CacheLock {
         self.lock(FlockOperation::LockShared)
     }
 
     /// An exclusive turn, for a collection.
-    pub(super) fn turn_alone(&self) -> Turn {
+    pub(super) fn lock_exclusive(&self) -> CacheLock {
         self.lock(FlockOperation::LockExclusive)
     }
 
     /// Where there is nothing to lock there is nothing to collect. libcni takes no lock: it is for
     /// ourselves.
-    fn lock(&self, operation: FlockOperation) -> Turn {
+    fn lock(&self, operation: FlockOperation) -> CacheLock {
         let held = File::open(&self.results).ok();
         let locked = held.filter(|directory| flock(directory, operation).is_ok());
-        Turn { held: locked }
+        CacheLock { held: locked }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use model::{Error, Kind, NetworkName, Result};
 use serde_json::{Map, Value};
 
-use super::turn;
+use super::program_lock;
 use crate::Output;
 use crate::delegate::execute::{Ended, Input, LIMIT, execute_keeping, find};
 use crate::wire::{Environment, Failure, LONGEST, Object};
@@ -43,7 +43,7 @@ pub struct Programs<'a> {
     pub chain: Option<NetworkName>,
     /// The lock file of plugins that are called one at a time. It stays locked for as long as the
     /// plugin runs, so that a plugin whose caller has died is waited for.
-    pub turn: Option<PathBuf>,
+    pub lock: Option<PathBuf>,
     /// Built-in plugins, tried before any program.
     pub native: Option<&'a Native<'a>>,
     /// Receives plugins' standard error.
@@ -53,8 +53,8 @@ pub struct Programs<'a> {
 impl<'a> Programs<'a> {
     /// The plugins in `path`; `complaints` receives their standard error.
     pub fn new(path: Vec<PathBuf>, complaints: &'a dyn Fn(&[u8])) -> Self {
-        let (trace, chain, turn, native) = (Trace::default(), None, None, None);
-        Self { path, limit: LIMIT, trace, chain, turn, native, complaints }
+        let (trace, chain, lock, native) = (Trace::default(), None, None, None);
+        Self { path, limit: LIMIT, trace, chain, lock, native, complaints }
     }
 
     /// The executable of the plugin, found by its base name only.
@@ -90,8 +90,8 @@ impl<'a> Programs<'a> {
         match output.code {
             0 => Ok(output.stdout.into_bytes()),
             code => {
-                let (said, complained) = (output.stdout.as_bytes(), output.stderr.as_bytes());
-                Err(refusal(said, complained, ExitStatus::from_raw(code << 8)))
+                let (answer, complained) = (output.stdout.as_bytes(), output.stderr.as_bytes());
+                Err(refusal(answer, complained, ExitStatus::from_raw(code << 8)))
             }
         }
     }
@@ -104,22 +104,24 @@ impl<'a> Programs<'a> {
         input: String,
     ) -> Result<Vec<u8>, Failure> {
         let more = self.trace.variables();
-        let input = match &self.turn {
-            Some(turn) => Input::File(turn::take(turn, &input, self.limit).map_err(failure)?),
+        let input = match &self.lock {
+            Some(lock) => {
+                Input::File(program_lock::take(lock, &input, self.limit).map_err(failure)?)
+            }
             None => Input::Text(input),
         };
-        let Ended { said, complained, status } =
+        let Ended { answer, complained, status } =
             execute_keeping(file, environment, &more, input, self.limit).map_err(failure)?;
         if !complained.is_empty() {
             (self.complaints)(&complained);
         }
-        if said.len() as u64 > LONGEST {
+        if answer.len() as u64 > LONGEST {
             let what = format!("{} printed more than {LONGEST} bytes", file.display());
             return Err(Failure::new(Failure::DECODE, what));
         }
         match status.success() {
-            true => Ok(said),
-            false => Err(refusal(&said, &complained, status)),
+            true => Ok(answer),
+            false => Err(refusal(&answer, &complained, status)),
         }
     }
 }
@@ -147,20 +149,20 @@ pub(super) fn failure(error: Error) -> Failure {
 }
 
 /// The error of a plugin that failed, in the words of libcni.
-pub(crate) fn refusal(said: &[u8], complained: &[u8], status: ExitStatus) -> Failure {
+pub(crate) fn refusal(answer: &[u8], complained: &[u8], status: ExitStatus) -> Failure {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     let plain = |msg: String| Failure::new(Failure::INTERNAL, msg);
-    if said.is_empty() {
+    if answer.is_empty() {
         return plain(match complained.is_empty() {
             true => format!("netplugin failed with no error message: {status}"),
             false => format!("netplugin failed: {:?}", text(complained)),
         });
     }
-    let parsed: serde_json::Result<Map<String, Value>> = serde_json::from_slice(said);
+    let parsed: serde_json::Result<Map<String, Value>> = serde_json::from_slice(answer);
     match parsed {
         Err(why) => plain(format!(
             "netplugin failed but error parsing its diagnostic message {:?}: {why}",
-            text(said)
+            text(answer)
         )),
         Ok(object) => {
             let object = Object::new("", &object);
@@ -176,18 +178,18 @@ mod tests {
 
     #[test]
     fn says_what_the_reference_library_says() {
-        let said = |out: &str, err: &str| {
+        let answer = |out: &str, err: &str| {
             refusal(out.as_bytes(), err.as_bytes(), ExitStatus::from_raw(1 << 8)).to_string()
         };
-        assert_eq!(said("", ""), "netplugin failed with no error message: exit status: 1");
-        assert_eq!(said("", "oh\n"), "netplugin failed: \"oh\\n\"");
-        assert_eq!(said(r#"{"code":7,"msg":"no","details":"d"}"#, "x"), "no; d");
-        let text = said("oops", "");
+        assert_eq!(answer("", ""), "netplugin failed with no error message: exit status: 1");
+        assert_eq!(answer("", "oh\n"), "netplugin failed: \"oh\\n\"");
+        assert_eq!(answer(r#"{"code":7,"msg":"no","details":"d"}"#, "x"), "no; d");
+        let text = answer("oops", "");
         assert!(
             text.starts_with(
                 "netplugin failed but error parsing its diagnostic message \"oops\": "
             )
         );
-        assert_eq!(said(r#"{"msg":"no"}"#, ""), "no");
+        assert_eq!(answer(r#"{"msg":"no"}"#, ""), "no");
     }
 }

@@ -142,10 +142,10 @@ mod tests {
         ]);
         assert_eq!(kinds(&load(root.path(), "a").unwrap()), ["first"]);
         assert_eq!(kinds(&load(root.path(), "b").unwrap()), ["json"]);
-        let said = load(root.path(), "c").unwrap_err().to_string();
-        assert!(said.starts_with("no net configuration with name \"c\" in "), "{said}");
-        let said = load(&root.path().join("x"), "c").unwrap_err().to_string();
-        assert!(said.starts_with("no net configurations found in "), "{said}");
+        let sentence = load(root.path(), "c").unwrap_err().to_string();
+        assert!(sentence.starts_with("no net configuration with name \"c\" in "), "{sentence}");
+        let sentence = load(&root.path().join("x"), "c").unwrap_err().to_string();
+        assert!(sentence.starts_with("no net configurations found in "), "{sentence}");
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
         assert_eq!(kinds(&list), ["inlined", "one", "two"]);
         let again = NetworkList::parse(list.whole().as_bytes()).unwrap();
         assert_eq!(kinds(&again), ["inlined", "one", "two"]);
-        let said = load(root.path(), "b").unwrap_err().to_string();
-        assert!(said.starts_with("no plugin configs found"), "{said}");
+        let sentence = load(root.path(), "b").unwrap_err().to_string();
+        assert!(sentence.starts_with("no plugin configs found"), "{sentence}");
         fs::remove_file(root.path().join("b.conflist")).unwrap();
         assert_eq!(kinds(&load(root.path(), "c").unwrap()), ["x"]);
     }

@@ -261,12 +261,12 @@ mod tests {
         assert_eq!(version(r#","cniVersion":"0.4.0","cniVersions":["1.0.0","0.3.1"]"#), "1.0.0");
         assert_eq!(version(r#","cniVersion":"1.0.0","cniVersions":["1.2.0","7.0"]"#), "1.0.0");
         assert_eq!(version(r#","cniVersions":["1.1.0","9.9.9"]"#), "1.1.0");
-        let said = |fields: &str| parse(fields).unwrap_err().to_string();
-        assert!(said(r#","cniVersions":["x"]"#).contains("cniVersions entry x at index 0"));
-        assert!(said(r#","cniVersions":5"#).contains("invalid type for cniVersions"));
-        assert!(said(r#","cniVersions":[5]"#).contains("cniVersions index 0"));
-        assert!(said(r#","cniVersion":5"#).contains("invalid cniVersion type"));
-        assert!(said(r#","cniVersion":"0.9.0""#).contains("is none of 0.1.0"));
+        let shown = |fields: &str| parse(fields).unwrap_err().to_string();
+        assert!(shown(r#","cniVersions":["x"]"#).contains("cniVersions entry x at index 0"));
+        assert!(shown(r#","cniVersions":5"#).contains("invalid type for cniVersions"));
+        assert!(shown(r#","cniVersions":[5]"#).contains("cniVersions index 0"));
+        assert!(shown(r#","cniVersion":5"#).contains("invalid cniVersion type"));
+        assert!(shown(r#","cniVersion":"0.9.0""#).contains("is none of 0.1.0"));
     }
 
     #[test]
@@ -274,14 +274,14 @@ mod tests {
         assert!(parse(r#","disableCheck":"TRUE""#).unwrap().disable_check);
         assert!(!parse(r#","disableGC":"False""#).unwrap().disable_gc);
         assert!(parse(r#","loadOnlyInlinedPlugins":true"#).unwrap().only_inlined);
-        let said = parse(r#","disableGC":"yes""#).unwrap_err().to_string();
-        assert!(said.ends_with("invalid value \"yes\" for disableGC"), "{said}");
+        let shown = parse(r#","disableGC":"yes""#).unwrap_err().to_string();
+        assert!(shown.ends_with("invalid value \"yes\" for disableGC"), "{shown}");
         assert!(parse(r#","disableCheck":1"#).is_err());
     }
 
     #[test]
     fn refuses_what_is_no_list() {
-        let said = |text: &str| NetworkList::parse(text.as_bytes()).unwrap_err().to_string();
+        let shown = |text: &str| NetworkList::parse(text.as_bytes()).unwrap_err().to_string();
         for (text, end) in [
             (r#"{"plugins":[{"type":"x"}]}"#, "no name"),
             (r#"{"name":5,"plugins":[{"type":"x"}]}"#, "invalid name type"),
@@ -296,7 +296,7 @@ mod tests {
                 "failed to parse plugin config 1: error parsing configuration: missing 'type'",
             ),
         ] {
-            assert!(said(text).ends_with(end), "{text}: {}", said(text));
+            assert!(shown(text).ends_with(end), "{text}: {}", shown(text));
         }
         assert!(NetworkList::parse(br#"{"name":"../n","plugins":[{"type":"x"}]}"#).is_err());
         assert!(NetworkList::parse(br#"{"name":"n"}"#).unwrap().plugins.is_empty());

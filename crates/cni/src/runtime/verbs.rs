@@ -33,7 +33,7 @@ impl Runtime<'_> {
     /// # Errors
     /// The error of the first plugin that failed.
     pub fn add(&self, list: &NetworkList, target: &Target) -> Result<Value, Failure> {
-        let _turn = self.cache.turn();
+        let _lock = self.cache.lock_shared();
         let known = self.cache.knows(&list.name, target);
         self.try_add(list, target).inspect_err(|_| {
             if !known {
@@ -49,8 +49,8 @@ impl Runtime<'_> {
         let mut previous = None;
         for plugin in &list.plugins {
             let config = of_attachment(list, plugin, target, previous.as_ref());
-            let said = self.call(plugin, Command::Add, &target.environment(), &config);
-            let result = said.and_then(|said| result(&said, list.version));
+            let answer = self.call(plugin, Command::Add, &target.environment(), &config);
+            let result = answer.and_then(|answer| result(&answer, list.version));
             let doing = || format!("plugin {} failed (add)", plugin.described());
             previous = Some(result.map_err(|failure| failure.context(doing()))?);
         }
@@ -67,11 +67,11 @@ impl Runtime<'_> {
     /// # Errors
     /// The error of the first plugin that failed; the plugins before it are not called.
     pub fn del(&self, list: &NetworkList, target: &Target) -> Result<(), Failure> {
-        let _turn = self.cache.turn();
-        self.del_in_turn(list, target)
+        let _lock = self.cache.lock_shared();
+        self.del_locked(list, target)
     }
 
-    fn del_in_turn(&self, list: &NetworkList, target: &Target) -> Result<(), Failure> {
+    fn del_locked(&self, list: &NetworkList, target: &Target) -> Result<(), Failure> {
         let previous = match list.version >= Version::V040 {
             true => self.cache.result(&list.name, target, list.version),
             false => Ok(None),
@@ -92,7 +92,7 @@ impl Runtime<'_> {
     /// # Errors
     /// The first of them; the others are called all the same.
     pub fn abandon(&self, list: &NetworkList, target: &Target) -> Result<(), Failure> {
-        let _turn = self.cache.turn();
+        let _lock = self.cache.lock_shared();
         let previous = self.cache.result(&list.name, target, list.version).unwrap_or_default();
         let previous = previous.filter(|_| list.version >= Version::V040);
         let undone = self.undo(list, target, previous.as_ref(), Stop::AtTheEnd);
@@ -138,7 +138,7 @@ impl Runtime<'_> {
         if list.disable_check {
             return Ok(());
         }
-        let _turn = self.cache.turn();
+        let _lock = self.cache.lock_shared();
         let previous = self.cache.result(&list.name, target, list.version).map_err(|error| {
             let name = list.name.as_str();
             failure(error.context(format!("failed to get network {name:?} cached result")))
@@ -159,7 +159,7 @@ impl Runtime<'_> {
         if list.disable_gc {
             return Ok(());
         }
-        let _turn = self.cache.turn_alone();
+        let _lock = self.cache.lock_exclusive();
         let mut failures = Vec::new();
         let members = match valid {
             Valid::Unknown => None,
@@ -174,7 +174,7 @@ impl Runtime<'_> {
         for target in stale.map(|it| &it.target) {
             let Target { container, ifname, .. } = target;
             let doing = || format!("failed to delete stale attachment {container} {ifname}");
-            let done = self.del_in_turn(list, target);
+            let done = self.del_locked(list, target);
             failures.extend(done.err().map(|failure| failure.context(doing())));
         }
         if list.version >= Version::V110 {
@@ -245,11 +245,11 @@ impl Runtime<'_> {
         };
         let input = json!({"cniVersion": Version::LATEST.as_str()}).to_string();
         let old = |versions: &[Version]| versions.iter().map(ToString::to_string).collect();
-        let said = match self.programs.execute(&file, &environment, input) {
+        let answer = match self.programs.execute(&file, &environment, input) {
             Err(failure) if failure.msg == "unknown CNI_COMMAND: VERSION" => {
                 return Ok(old(&[Version::V010]));
             }
-            said => said?,
+            answer => answer?,
         };
         let wrong = |why: &str| {
             Failure::new(
@@ -257,7 +257,7 @@ impl Runtime<'_> {
                 format!("decoding version info of {}: {why}", plugin.kind),
             )
         };
-        let parsed: serde_json::Result<Map<String, Value>> = serde_json::from_slice(&said);
+        let parsed: serde_json::Result<Map<String, Value>> = serde_json::from_slice(&answer);
         let fields = parsed.map_err(|why| wrong(&why.to_string()))?;
         let object = Object::new("", &fields);
         let version = object.text("cniVersion").ok().flatten();
@@ -297,11 +297,11 @@ enum Stop {
 }
 
 /// The result that a plugin printed, in the version that it names or else in `version`.
-fn result(said: &[u8], version: Version) -> Result<Value, Failure> {
+fn result(answer: &[u8], version: Version) -> Result<Value, Failure> {
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::new(Failure::DECODE, format!("failed to unmarshal raw result: {why}"))
     };
-    let parsed: Value = serde_json::from_slice(said).map_err(|why| wrong(&why))?;
+    let parsed: Value = serde_json::from_slice(answer).map_err(|why| wrong(&why))?;
     let fields = match parsed {
         Value::Null => Map::new(),
         Value::Object(fields) => fields,

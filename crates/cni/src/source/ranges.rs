@@ -164,10 +164,12 @@ pub(crate) fn wanted(call: &Call<'_>) -> Result<Vec<IpAddr>> {
 
 /// Refuses wanted addresses that are a gateway, or that no pool is left for: each gives one.
 pub(super) fn refuse_unattainable(pools: &[Pool], wanted: &[IpAddr]) -> Result<()> {
-    let mut left = wanted.to_vec();
+    let mut remaining = wanted.to_vec();
     for pool in pools {
-        let Some(place) = left.iter().position(|it| pool.range_of(*it).is_some()) else { continue };
-        let address = left.remove(place);
+        let Some(place) = remaining.iter().position(|it| pool.range_of(*it).is_some()) else {
+            continue;
+        };
+        let address = remaining.remove(place);
         if pool.range_of(address).is_some_and(|range| range.gateway == Some(address)) {
             return Err(Error::invalid(format!(
                 "failed to allocate for range {}: requested ip {address} is subnet's gateway",
@@ -175,12 +177,13 @@ pub(super) fn refuse_unattainable(pools: &[Pool], wanted: &[IpAddr]) -> Result<(
             )));
         }
     }
-    let left: Vec<String> = left.iter().map(ToString::to_string).collect();
-    match left.is_empty() {
+    let remaining: Vec<String> = remaining.iter().map(ToString::to_string).collect();
+    match remaining.is_empty() {
         true => Ok(()),
-        false => {
-            Err(Error::invalid(format!("failed to allocate all requested IPs: {}", left.join(" "))))
-        }
+        false => Err(Error::invalid(format!(
+            "failed to allocate all requested IPs: {}",
+            remaining.join(" ")
+        ))),
     }
 }
 

@@ -178,10 +178,10 @@ impl Configuration {
     /// `args.cni.labels` of keys and values (CNI's conventions).
     pub fn args_labels(&self) -> Result<Labels, Error> {
         let Some(args) = self.root().object("args")? else { return Ok(Labels::default()) };
-        let said = args.get("labels");
+        let given = args.get("labels");
         let listed = args.object("cni")?.and_then(|cni| cni.get("labels"));
-        let said = [said, listed].into_iter().flatten().map(|node| each_label(&node));
-        Labels::of(said.collect::<Result<Vec<_>, _>>()?.into_iter().flatten())
+        let given = [given, listed].into_iter().flatten().map(|node| each_label(&node));
+        Labels::of(given.collect::<Result<Vec<_>, _>>()?.into_iter().flatten())
     }
 
     /// The attachments that GC must keep; `None` where the runtime does not say, which is not the
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn refuses_in_the_order_and_words_of_the_reference() {
-        let said = |text: &str| Configuration::parse(text.as_bytes()).unwrap_err();
+        let given = |text: &str| Configuration::parse(text.as_bytes()).unwrap_err();
         for (text, code, msg) in [
             ("x", 6, "error unmarshall network config:"),
             ("", 6, "error unmarshall network config:"),
@@ -240,12 +240,12 @@ mod tests {
             (r#"{"name":"n","cniVersion":"1.0"}"#, 1, "incompatible CNI versions"),
             (r#"{"name":"n","cniVersion":5}"#, 6, "decoding version from network config:"),
         ] {
-            let failure = said(text);
+            let failure = given(text);
             assert_eq!(failure.code, code, "{text}");
             assert!(failure.msg.starts_with(msg), "{text}: {}", failure.msg);
         }
         assert_eq!(
-            said(r#"{"name":"n","cniVersion":"1.0"}"#).details,
+            given(r#"{"name":"n","cniVersion":"1.0"}"#).details,
             "config is \"1.0\", plugin supports [\"0.1.0\" \"0.2.0\" \"0.3.0\" \"0.3.1\" \
              \"0.4.0\" \"1.0.0\" \"1.1.0\"]"
         );

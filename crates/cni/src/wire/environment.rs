@@ -194,11 +194,11 @@ mod tests {
         let of = |container, ifname| {
             environment(&[("CNI_CONTAINERID", container), ("CNI_IFNAME", ifname)]).subject()
         };
-        let said = |container, ifname| of(container, ifname).unwrap_err().msg;
-        assert_eq!(said("-c", "eth0"), "invalid characters in containerID");
-        assert_eq!(said("c", ".."), "interface name is . or ..");
-        assert_eq!(said("c", "sixteen-bytes-xx"), "interface name is too long");
-        assert_eq!(said("c", "e/0"), "interface name contains / or : or whitespace characters");
+        let given = |container, ifname| of(container, ifname).unwrap_err().msg;
+        assert_eq!(given("-c", "eth0"), "invalid characters in containerID");
+        assert_eq!(given("c", ".."), "interface name is . or ..");
+        assert_eq!(given("c", "sixteen-bytes-xx"), "interface name is too long");
+        assert_eq!(given("c", "e/0"), "interface name contains / or : or whitespace characters");
         assert!(of("c", "eth0").unwrap().is_some() && of("", "").unwrap().is_none());
     }
 }

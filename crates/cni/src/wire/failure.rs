@@ -185,9 +185,9 @@ mod tests {
 
     #[test]
     fn what_a_delegate_said_goes_through() {
-        let said = Failure::new(123, "dhcp: no lease");
-        let error = said.clone().into_error("executing dhcp");
+        let given = Failure::new(123, "dhcp: no lease");
+        let error = given.clone().into_error("executing dhcp");
         assert_eq!(error.kind(), Kind::Kernel);
-        assert_eq!(Failure::of(&error, Command::Add), said);
+        assert_eq!(Failure::of(&error, Command::Add), given);
     }
 }

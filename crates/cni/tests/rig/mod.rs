@@ -148,7 +148,7 @@ impl Host for Me {
 pub struct Spaces;
 
 impl Namespaces for Spaces {
-    fn look(&self, path: &Path) -> Result<Found> {
+    fn inspect(&self, path: &Path) -> Result<Found> {
         Ok(match path {
             _ if path == Path::new("/ns/own") => Found::Own(1),
             _ if path.starts_with("/ns") => Found::Other(2),

@@ -61,7 +61,7 @@ impl Client {
     fn asking(&mut self, kind: Kind, now: Time) -> Message {
         let mut message = self.telling(kind);
         message.broadcast = self.pace.broadcast;
-        message.seconds = u16::try_from(now.since(self.begun).as_secs()).unwrap_or(u16::MAX);
+        message.seconds = u16::try_from(now.since(self.started).as_secs()).unwrap_or(u16::MAX);
         let parameters = self.subject.parameters();
         if !parameters.is_empty() {
             message.options.insert(code::PARAMETERS, parameters);

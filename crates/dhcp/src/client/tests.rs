@@ -52,7 +52,7 @@ fn answer(question: &Message, kind: Kind, lease: u32) -> Message {
 fn bound(lease: u32, now: Time) -> Client {
     let mut client = client();
     client.deadline = now;
-    client.begun = now;
+    client.started = now;
     let steps = client.wake(now);
     let offer = answer(sent(&steps).0, Kind::Offer, lease);
     assert_eq!(sent(&steps).0.kind(), Some(Kind::Discover));

@@ -73,7 +73,7 @@ impl Run {
             let (lease_store, surroundings) = (&self.lease_store, &self.surroundings);
             self.tasks.values_mut().for_each(|task| {
                 if now >= task.due() || task.sockets().next().is_some() {
-                    task.turn(now, lease_store, surroundings);
+                    task.run_once(now, lease_store, surroundings);
                 }
             });
             self.tasks.retain(|_, task| !task.is_over());
@@ -83,8 +83,8 @@ impl Run {
 
     fn sleep(&self) {
         let due = self.tasks.values().map(Task::due).min().unwrap_or(Time::NEVER);
-        let left = due.since(Time::now()).min(SLEEP);
-        let timeout = Timespec::try_from(left).ok();
+        let remaining = due.since(Time::now()).min(SLEEP);
+        let timeout = Timespec::try_from(remaining).ok();
         let sockets = self.tasks.values().flat_map(Task::sockets).map(AsFd::as_fd);
         let mut fds: Vec<PollFd<'_>> = std::iter::once(self.door.wake.as_fd())
             .chain(sockets)

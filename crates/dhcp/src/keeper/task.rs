@@ -29,7 +29,7 @@ const MESSAGES: usize = 32;
 struct Probe {
     socket: PacketSocket,
     address: Ipv4Addr,
-    left: u32,
+    remaining: u32,
     until: Time,
 }
 
@@ -141,7 +141,7 @@ impl Task {
     }
 
     /// Does the work that is due, and reads what arrived.
-    pub(super) fn turn(
+    pub(super) fn run_once(
         &mut self,
         now: Time,
         lease_store: &LeaseStore,
@@ -192,8 +192,8 @@ impl Task {
         if holder.is_none() && now < probe.until {
             return Ok(());
         }
-        if holder.is_none() && probe.left > 0 {
-            probe.left -= 1;
+        if holder.is_none() && probe.remaining > 0 {
+            probe.remaining -= 1;
             probe.until = now.after(PROBE);
             return probe.ask(self.mac);
         }
@@ -261,8 +261,8 @@ impl Task {
                     self.note(sent, now, surroundings);
                 }
                 Step::Probe(address) => {
-                    let begun = self.ask_link(address, now, surroundings);
-                    if begun.is_err() {
+                    let started = self.ask_link(address, now, surroundings);
+                    if started.is_err() {
                         // Without a probe the address is taken.
                         let steps = self.client.probed(None, now);
                         self.perform(steps, now, lease_store, surroundings);
@@ -328,7 +328,7 @@ impl Task {
         surroundings: &Surroundings,
     ) -> Result<()> {
         let socket = self.find(surroundings)?.listen_to_arp()?;
-        let probe = Probe { socket, address, left: PROBES - 1, until: now.after(PROBE) };
+        let probe = Probe { socket, address, remaining: PROBES - 1, until: now.after(PROBE) };
         probe.ask(self.mac)?;
         self.probe = Some(probe);
         Ok(())

@@ -48,7 +48,7 @@ pub(crate) fn bring_in(
     let id = identity(&alias.network, &call.at)?;
     let reserved = engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
     let within = match is_ours(alias, &reserved) {
-        true => sandboxes.look(&call.sandbox)?,
+        true => sandboxes.inspect(&call.sandbox)?,
         false => None,
     };
     match within {
@@ -94,7 +94,7 @@ fn finish(
         };
         match engine.join(&reserved.id, &joining) {
             Err(error) if error.kind() == Kind::Conflict && fixed.is_none() => {
-                within = sandboxes.look(&call.sandbox)?.unwrap_or(within);
+                within = sandboxes.inspect(&call.sandbox)?.unwrap_or(within);
                 if !within.links.contains(&name) {
                     return Err(error);
                 }

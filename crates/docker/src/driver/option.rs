@@ -42,20 +42,20 @@ pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
         true => EgressPolicy::Internal,
         false => EgressPolicy::Open,
     };
-    let said = kind::read(&texts, &spec)?;
+    let given = kind::read(&texts, &spec)?;
     let modes = Modes::read(&texts, options)?;
     let (direct, direct_only) = passage::direct(&texts, modes.of(Mode::Unprotected), spec.direct)?;
     let masquerade = passage::masquerade(&texts, modes, spec.masquerade)?;
     passage::check_sources(&texts, masquerade, modes, &spec.sources)?;
-    let (publisher, handoff) = (publisher(&texts, modes, &said)?, handoff(&texts)?);
+    let (publisher, handoff) = (publisher(&texts, modes, &given)?, handoff(&texts)?);
     if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
         // Docker would call its own interface in the container as we call ours.
         return Err(texts.contradiction(PORTS[0], INTERFACES[0]));
     }
     Ok(NetworkSpec {
-        route: route(&texts, modes, egress, &said)?,
-        source: if said.dhcp { Source::Dhcp } else { Source::Book },
-        kind: said.kind,
+        route: route(&texts, modes, egress, &given)?,
+        source: if given.dhcp { Source::Dhcp } else { Source::Book },
+        kind: given.kind,
         ingress: ingress(&texts, spec.ingress)?,
         egress,
         publisher,
@@ -106,24 +106,24 @@ fn ingress(texts: &Texts<'_>, isolation: Option<IngressPolicy>) -> Result<Option
 }
 
 fn publisher(texts: &Texts<'_>, modes: Modes, kind: &KindOptions) -> Result<Option<Publisher>> {
-    let said = texts.one(
+    let given = texts.one(
         PORTS,
         "spoke or docker",
         choice(&[("spoke", Publisher::Spoke), ("docker", Publisher::Runtime)]),
     )?;
     // Hosts on the segment reach containers there directly, and this host may not.
     if kind.kind.as_ref().is_some_and(KindSpec::is_lan) {
-        return match said {
+        return match given {
             Some(Publisher::Spoke) => Err(texts.contradiction(PORTS[0], kind.key)),
-            said => Ok(Some(said.unwrap_or(Publisher::Nobody))),
+            given => Ok(Some(given.unwrap_or(Publisher::Nobody))),
         };
     }
-    match (modes.of(Mode::Routed), said) {
+    match (modes.of(Mode::Routed), given) {
         (Which::All, None) => Ok(Some(Publisher::Nobody)),
         (Which::All, Some(_)) | (Which::Only(_), Some(Publisher::Runtime)) => {
             Err(texts.contradiction(PORTS[0], mode_key(texts)))
         }
-        (Which::Neither | Which::Only(_), said) => Ok(said),
+        (Which::Neither | Which::Only(_), given) => Ok(given),
     }
 }
 
@@ -138,7 +138,7 @@ fn route(
     egress: EgressPolicy,
     kind: &KindOptions,
 ) -> Result<Option<DefaultRoute>> {
-    let said = texts.one(
+    let given = texts.one(
         GATEWAY,
         "default, address or none",
         choice(&[
@@ -148,10 +148,10 @@ fn route(
         ]),
     )?;
     if kind.is_elsewhere() {
-        return elsewhere(texts, said, egress, kind).map(Some);
+        return elsewhere(texts, given, egress, kind).map(Some);
     }
     let inhibited = texts.one(INHIBIT, "true or false", truth)?.unwrap_or(false);
-    match (modes.is_isolated(), inhibited, said) {
+    match (modes.is_isolated(), inhibited, given) {
         (_, true, Some(_)) => Err(texts.contradiction(INHIBIT[0], GATEWAY[0])),
         (true, true, None) => Err(texts.contradiction(INHIBIT[0], mode_key(texts))),
         (true, false, Some(other)) if other != DefaultRoute::Segment => {
@@ -163,14 +163,14 @@ fn route(
         (false, false, Some(DefaultRoute::Bridge)) if egress == EgressPolicy::Internal => {
             Err(no_way_out())
         }
-        (false, false, said) => Ok(said),
+        (false, false, given) => Ok(given),
     }
 }
 
 /// The gateway is elsewhere: a router on the segment, or one that the plugins name.
 fn elsewhere(
     texts: &Texts<'_>,
-    said: Option<DefaultRoute>,
+    given: Option<DefaultRoute>,
     egress: EgressPolicy,
     kind: &KindOptions,
 ) -> Result<DefaultRoute> {
@@ -181,7 +181,7 @@ fn elsewhere(
             texts.flag, kind.key
         )));
     }
-    match said {
+    match given {
         Some(DefaultRoute::Segment) if !kind.is_external() => Ok(DefaultRoute::Segment),
         None if is_internal => Ok(DefaultRoute::Segment),
         Some(DefaultRoute::Bridge) if is_internal => Err(no_way_out()),
@@ -200,8 +200,9 @@ fn no_way_out() -> Error {
 }
 
 fn binding(texts: &Texts<'_>) -> Result<Option<IpAddr>> {
-    let said: Option<Ipv4Addr> = texts.one(BINDING, "an IPv4 address", |text| text.parse().ok())?;
-    Ok(said.filter(|address| !address.is_unspecified()).map(IpAddr::V4))
+    let given: Option<Ipv4Addr> =
+        texts.one(BINDING, "an IPv4 address", |text| text.parse().ok())?;
+    Ok(given.filter(|address| !address.is_unspecified()).map(IpAddr::V4))
 }
 
 fn mode_key(texts: &Texts<'_>) -> &'static str {

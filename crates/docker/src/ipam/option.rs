@@ -46,14 +46,14 @@ impl PoolSpec {
 
 fn order(texts: &Texts<'_>) -> Result<Order> {
     let words = [("lowest", Order::LowestFree), ("serial", Order::NextAfterLast)];
-    let said = texts.one(ORDER, "lowest or serial", choice(&words))?;
+    let given = texts.one(ORDER, "lowest or serial", choice(&words))?;
     let serial = texts.one(SERIAL, "true or false", truth)?;
     let docker = serial.filter(|serial| *serial).map(|_| Order::NextAfterLast);
-    match (said, docker) {
-        (Some(said), Some(docker)) if said != docker => {
+    match (given, docker) {
+        (Some(given), Some(docker)) if given != docker => {
             Err(texts.contradiction(ORDER[0], SERIAL[0]))
         }
-        (said, docker) => Ok(said.or(docker).unwrap_or(Order::LowestFree)),
+        (given, docker) => Ok(given.or(docker).unwrap_or(Order::LowestFree)),
     }
 }
 

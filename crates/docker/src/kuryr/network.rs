@@ -77,19 +77,19 @@ fn plan<B: Backstage>(
     call: &wire::CreateNetwork,
     id: &AliasId,
 ) -> Result<CloudNetwork> {
-    let mut said = KuryrNetworkOptions::of_network(&call.options.generic)?;
+    let mut given = KuryrNetworkOptions::of_network(&call.options.generic)?;
     // The IPAM driver `null` gives `0.0.0.0/0`, which is none.
     let data = call.ipv4.iter().chain(&call.ipv6).filter(|subnet| subnet.pool.prefix_len() > 0);
     let data: Vec<&wire::Subnet> = data.collect();
     refuse_several(&data)?;
-    if data.is_empty() && said.existing.is_none() {
+    if data.is_empty() && given.existing.is_none() {
         return Err(Error::invalid(
             "a network of Neutron's needs a subnet: give it --ipam-driver kuryr or --subnet, or \
              name a network that is there (neutron.net.uuid, neutron.net.name)",
         ));
     }
     for subnet in &data {
-        said = said.with(stage.pending.of(subnet.pool.trunc(), id)?)?;
+        given = given.with(stage.pending.of(subnet.pool.trunc(), id)?)?;
     }
     let subnets = data.iter().map(|subnet| {
         let family = Family::of(&subnet.pool);
@@ -99,17 +99,17 @@ fn plan<B: Backstage>(
             net: subnet.pool.trunc(),
             gateway: gateway.map(|gateway| gateway.addr()),
             auxiliary: subnet.aux.values().copied().collect::<Vec<IpAddr>>(),
-            subnet: said.subnet(family).cloned(),
-            pool: said.pool(family).cloned(),
+            subnet: given.subnet(family).cloned(),
+            pool: given.pool(family).cloned(),
         }
     });
     Ok(CloudNetwork {
         id: id.clone(),
         subnets: subnets.collect(),
         foreign_addresses: data.iter().any(|subnet| is_foreign(stage, subnet)),
-        existing: said.existing.clone(),
-        shared: said.shared,
-        ports: said.spec,
+        existing: given.existing.clone(),
+        shared: given.shared,
+        ports: given.spec,
     })
 }
 

@@ -153,20 +153,20 @@ pub(super) fn of_endpoint(map: &BTreeMap<String, String>, network: PortSpec) -> 
     let texts = texts("--driver-opt", map)?;
     let elsewhere = texts.there(OF_NETWORKS).or(texts.there(&[PUBLISH]));
     refuse_elsewhere(&texts, elsewhere, "a network's; say it with docker network create -o")?;
-    let said = spec(&texts)?;
+    let given = spec(&texts)?;
     let pairs = texts.there(&[&["neutron.allowed_address_pairs"]]).is_some();
     let spec = PortSpec {
-        port: said.port.or(network.port),
-        security_groups: said.security_groups.or(network.security_groups),
-        port_security: said.port_security.or(network.port_security),
-        qos_policy: said.qos_policy.or(network.qos_policy),
-        dns_name: said.dns_name.or(network.dns_name),
+        port: given.port.or(network.port),
+        security_groups: given.security_groups.or(network.security_groups),
+        port_security: given.port_security.or(network.port_security),
+        qos_policy: given.qos_policy.or(network.qos_policy),
+        dns_name: given.dns_name.or(network.dns_name),
         allowed_address_pairs: match pairs {
-            true => said.allowed_address_pairs,
+            true => given.allowed_address_pairs,
             false => network.allowed_address_pairs,
         },
-        nesting: said.nesting.or(network.nesting),
-        floating_ip: said.floating_ip.or(network.floating_ip),
+        nesting: given.nesting.or(network.nesting),
+        floating_ip: given.floating_ip.or(network.floating_ip),
     };
     spec.agrees().map_err(|why| Error::invalid(format!("--driver-opt neutron.…: {why}")))?;
     Ok(spec)
@@ -200,8 +200,8 @@ fn spec(texts: &Texts<'_>) -> Result<PortSpec> {
     };
     let of_port = texts.map.iter().filter(|(key, _)| is_of_port(key) && !PORT.contains(&&key[..]));
     let of_port = of_port.map(|(key, text)| (key.clone(), text.clone())).collect();
-    let said = NeutronOptions::read(texts.flag, &of_port)?;
-    Ok(PortSpec { port: texts.parsed(PORT)?, ..said.spec })
+    let given = NeutronOptions::read(texts.flag, &of_port)?;
+    Ok(PortSpec { port: texts.parsed(PORT)?, ..given.spec })
 }
 
 /// By its id, or by its name; by both where the text can be either.
@@ -252,8 +252,8 @@ mod tests {
 
     const ID: &str = "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f";
 
-    fn map(said: &[(&str, &str)]) -> BTreeMap<String, String> {
-        said.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
+    fn map(given: &[(&str, &str)]) -> BTreeMap<String, String> {
+        given.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect()
     }
 
     fn name(text: &str) -> ResourceRef {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn networks_are_described_as_kuryr_does() {
-        let said = KuryrNetworkOptions::of_network(&map(&[
+        let given = KuryrNetworkOptions::of_network(&map(&[
             ("neutron.net.uuid", ID),
             ("neutron.net.shared", "True"),
             ("neutron.subnet.name", "four"),
@@ -275,13 +275,13 @@ mod tests {
         ]))
         .unwrap();
         let id = ResourceRef::Id(ID.parse().unwrap());
-        assert_eq!((said.existing.as_ref(), said.shared), (Some(&id), Some(true)));
+        assert_eq!((given.existing.as_ref(), given.shared), (Some(&id), Some(true)));
         assert_eq!(
-            (said.subnet(Family::V4), said.subnet(Family::V6)),
+            (given.subnet(Family::V4), given.subnet(Family::V6)),
             (Some(&name("four")), Some(&id))
         );
-        assert_eq!(said.pool(Family::V6), Some(&name("kuryr6")));
-        assert_eq!(said.spec.security_groups, Some(vec![name("web")]));
+        assert_eq!(given.pool(Family::V6), Some(&name("kuryr6")));
+        assert_eq!(given.spec.security_groups, Some(vec![name("web")]));
     }
 
     #[test]
@@ -298,8 +298,8 @@ mod tests {
     #[test]
     fn an_endpoint_asks_for_more() {
         let network = PortSpec { security_groups: Some(vec![name("a")]), ..PortSpec::default() };
-        let said = map(&[("neutron.port.uuid", ID), ("neutron.dns_name", "web")]);
-        let spec = of_endpoint(&said, network.clone()).unwrap();
+        let given = map(&[("neutron.port.uuid", ID), ("neutron.dns_name", "web")]);
+        let spec = of_endpoint(&given, network.clone()).unwrap();
         assert_eq!((spec.port, spec.dns_name), (ID.parse().ok(), "web".parse().ok()));
         assert_eq!(spec.security_groups, network.security_groups);
         let own = of_endpoint(&map(&[("neutron.security_groups", "b")]), network).unwrap();
@@ -308,9 +308,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let network = |said| KuryrNetworkOptions::of_network(&map(said)).unwrap_err().to_string();
-        let pool = |said| KuryrNetworkOptions::of_pool(&map(said)).unwrap_err().to_string();
-        let endpoint = |said| of_endpoint(&map(said), PortSpec::default()).unwrap_err().to_string();
+        let network = |given| KuryrNetworkOptions::of_network(&map(given)).unwrap_err().to_string();
+        let pool = |given| KuryrNetworkOptions::of_pool(&map(given)).unwrap_err().to_string();
+        let endpoint =
+            |given| of_endpoint(&map(given), PortSpec::default()).unwrap_err().to_string();
         for (error, words) in [
             (network(&[("neutron.net.id", "x")]), ["-o neutron.net.id", "neutron.net.uuid"]),
             (network(&[("neutron.net.uuid", "a b")]), ["neutron.net.uuid=a b", "id"]),

@@ -23,19 +23,19 @@ pub(super) struct Pending(Mutex<VecDeque<Requested>>);
 struct Requested {
     pool: ResourceId,
     net: IpNet,
-    said: KuryrNetworkOptions,
+    given: KuryrNetworkOptions,
     /// The network that was made of it.
     network: Option<AliasId>,
 }
 
 impl Pending {
     /// Keeps the options of a pool.
-    pub(super) fn add(&self, pool: ResourceId, net: IpNet, said: KuryrNetworkOptions) {
+    pub(super) fn add(&self, pool: ResourceId, net: IpNet, given: KuryrNetworkOptions) {
         let mut all = self.all();
         if all.len() >= MOST {
             all.pop_front();
         }
-        all.push_back(Requested { pool, net, said, network: None });
+        all.push_back(Requested { pool, net, given, network: None });
     }
 
     /// Drops one request of a pool.
@@ -61,18 +61,18 @@ impl Pending {
         if let Some(known) =
             all.iter().find(|one| one.net == net && one.network.as_ref() == Some(network))
         {
-            return Ok(known.said.clone());
+            return Ok(known.given.clone());
         }
         let mut free = all.iter_mut().filter(|one| one.net == net && one.network.is_none());
         let Some(first) = free.next() else { return Ok(KuryrNetworkOptions::default()) };
-        if free.any(|other| other.said != first.said) {
+        if free.any(|other| other.given != first.given) {
             return Err(Error::try_again(format!(
                 "several networks with subnet {net} are being made, with different --ipam-opt; \
                  make one after the other, or say the same with -o"
             )));
         }
         first.network = Some(network.clone());
-        Ok(first.said.clone())
+        Ok(first.given.clone())
     }
 
     fn all(&self) -> MutexGuard<'_, VecDeque<Requested>> {
@@ -94,7 +94,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn said(name: &str) -> KuryrNetworkOptions {
+    fn given(name: &str) -> KuryrNetworkOptions {
         let map = BTreeMap::from([("neutron.net.name".to_owned(), name.to_owned())]);
         KuryrNetworkOptions::of_pool(&map).unwrap()
     }
@@ -103,12 +103,12 @@ mod tests {
     fn each_network_gets_what_was_said_of_its_pool() {
         let (pending, net) = (Pending::default(), "10.1.0.0/24".parse().unwrap());
         assert_eq!(pending.of(net, &network("n")).unwrap(), KuryrNetworkOptions::default());
-        pending.add(id("a"), net, said("x"));
+        pending.add(id("a"), net, given("x"));
         for _ in 0..2 {
-            assert_eq!(pending.of(net, &network("n")).unwrap(), said("x"), "a repeated call");
+            assert_eq!(pending.of(net, &network("n")).unwrap(), given("x"), "a repeated call");
         }
-        pending.add(id("b"), net, said("y"));
-        assert_eq!(pending.of(net, &network("m")).unwrap(), said("y"));
+        pending.add(id("b"), net, given("y"));
+        assert_eq!(pending.of(net, &network("m")).unwrap(), given("y"));
         pending.remove(&id("a"));
         assert!(pending.has(net));
         pending.remove(&id("b"));
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn what_could_be_confused_is_refused() {
         let (pending, net) = (Pending::default(), "10.1.0.0/24".parse().unwrap());
-        pending.add(id("a"), net, said("x"));
-        pending.add(id("b"), net, said("y"));
+        pending.add(id("a"), net, given("x"));
+        pending.add(id("b"), net, given("y"));
         assert!(pending.of(net, &network("n")).is_err());
         pending.remove(&id("b"));
-        assert_eq!(pending.of(net, &network("n")).unwrap(), said("x"));
+        assert_eq!(pending.of(net, &network("n")).unwrap(), given("x"));
     }
 }

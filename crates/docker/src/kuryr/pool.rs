@@ -17,7 +17,7 @@ pub(super) fn request(
     pending: &Pending,
     call: &wire::RequestPool,
 ) -> Result<Answer> {
-    let said = KuryrNetworkOptions::of_pool(&call.options)?;
+    let given = KuryrNetworkOptions::of_pool(&call.options)?;
     let whole = call.pool.filter(|net| !net.addr().is_unspecified());
     [whole, call.sub].into_iter().flatten().try_for_each(refuse_host_bits)?;
     let net = whole.or(call.sub);
@@ -30,15 +30,15 @@ pub(super) fn request(
         net,
         part: call.sub.filter(|part| Some(*part) != net),
         family,
-        subnet: said.subnet(family).cloned(),
-        pool: said.pool(family).cloned(),
-        network: said.existing.clone(),
-        address_scope: said.address_scope.clone(),
-        shared: said.shared,
+        subnet: given.subnet(family).cloned(),
+        pool: given.pool(family).cloned(),
+        network: given.existing.clone(),
+        address_scope: given.address_scope.clone(),
+        shared: given.shared,
     })?;
     let key: PoolKey =
         pool.id.as_str().parse().map_err(|why| Error::bug(format!("pool {} {why}", pool.id)))?;
-    pending.add(pool.id, pool.net, said);
+    pending.add(pool.id, pool.net, given);
     Ok(Answer::Pool(PoolGiven { key, pool: pool.net, data: BTreeMap::new() }))
 }
 

@@ -66,7 +66,7 @@ pub(super) trait Book {
     /// Docker's records.
     fn held(&self) -> Result<Held>;
 
-    /// [`Engine::reclaim_absent`].
+    /// [`Engine::reclaim_unlisted`].
     fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Vec<Finding>>;
 
     /// Sets the name of a network for people.
@@ -97,7 +97,7 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
 
     fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Vec<Finding>> {
         self.backstage.with_engine(|engine| match mode {
-            Mode::DryRun => engine.reclaim_absent(Runtime::Docker, live, grace, mode),
+            Mode::DryRun => engine.reclaim_unlisted(Runtime::Docker, live, grace, mode),
             Mode::Mend => self.mend(engine, live, grace),
         })
     }
@@ -135,14 +135,14 @@ impl<B: Backstage> EngineBook<'_, B> {
     fn mend(&self, engine: &Engine<'_>, live: &Live, grace: Duration) -> Result<Vec<Finding>> {
         let mut known = live.clone();
         let mut clouds = Vec::new();
-        for found in engine.reclaim_absent(Runtime::Docker, live, grace, Mode::DryRun)? {
+        for found in engine.reclaim_unlisted(Runtime::Docker, live, grace, Mode::DryRun)? {
             let Garbage::Alias(id) = &found.what else { continue };
             if is_of_cloud(engine, id)? {
                 known.networks.insert(id.clone(), Some(BTreeSet::new()));
                 clouds.push(found);
             }
         }
-        let mut mended = engine.reclaim_absent(Runtime::Docker, &known, grace, Mode::Mend)?;
+        let mut mended = engine.reclaim_unlisted(Runtime::Docker, &known, grace, Mode::Mend)?;
         for found in clouds {
             if let Garbage::Alias(id) = &found.what {
                 self.backstage.abandon(id)?;

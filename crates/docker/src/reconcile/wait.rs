@@ -25,8 +25,8 @@ pub(super) fn wait(peers: &[Peer], due: Instant, stop: BorrowedFd<'_>) -> Woken 
         .chain(events.map(AsFd::as_fd))
         .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
         .collect();
-    let left = timespec(due.saturating_duration_since(Instant::now()));
-    match poll(&mut fds, Some(&left)) {
+    let remaining = timespec(due.saturating_duration_since(Instant::now()));
+    match poll(&mut fds, Some(&remaining)) {
         Ok(0) | Err(rustix::io::Errno::INTR) => {}
         Ok(_) if fds.first().is_some_and(|stop| !stop.revents().is_empty()) => return Woken::Stop,
         Ok(_) => return Woken::Events,
@@ -37,10 +37,10 @@ pub(super) fn wait(peers: &[Peer], due: Instant, stop: BorrowedFd<'_>) -> Woken 
 }
 
 /// A millisecond more, so that what is due is due.
-fn timespec(left: Duration) -> Timespec {
-    let left = left + Duration::from_millis(1);
+fn timespec(remaining: Duration) -> Timespec {
+    let remaining = remaining + Duration::from_millis(1);
     Timespec {
-        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(left.subsec_nanos()),
+        tv_sec: i64::try_from(remaining.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(remaining.subsec_nanos()),
     }
 }

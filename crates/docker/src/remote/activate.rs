@@ -59,7 +59,8 @@ pub(super) struct Manuscript {
     whose: String,
     /// The time of the answers ([`clock`]).
     when: u64,
-    said: BTreeMap<String, (u16, String)>,
+    #[serde(alias = "said")]
+    answers: BTreeMap<String, (u16, String)>,
 }
 
 /// A change of the plugin goes unnoticed where another program holds its socket, or where it is
@@ -68,13 +69,15 @@ const LASTS: Duration = Duration::from_secs(600);
 
 impl Manuscript {
     pub(super) fn new(installed: &Installed) -> Self {
-        Self { whose: whose(installed), when: clock(), said: BTreeMap::new() }
+        Self { whose: whose(installed), when: clock(), answers: BTreeMap::new() }
     }
 
     /// Adds an answer. The whole is discarded once one was no text.
     pub(super) fn take(&mut self, request: &Request<'_>, reply: &Reply) {
         match String::from_utf8(reply.body.clone()) {
-            Ok(text) => drop(self.said.insert(request.method.name().into(), (reply.status, text))),
+            Ok(text) => {
+                drop(self.answers.insert(request.method.name().into(), (reply.status, text)))
+            }
             Err(_) => self.whose.clear(),
         }
     }
@@ -87,12 +90,12 @@ impl Manuscript {
             return None;
         }
         let life = installed.life();
-        let said = |request: &Request<'_>| {
-            let (status, text) = self.said.get(request.method.name()).ok_or_else(unsaid)?;
+        let answers = |request: &Request<'_>| {
+            let (status, text) = self.answers.get(request.method.name()).ok_or_else(unanswered)?;
             let reply = Reply { status: *status, body: text.clone().into_bytes() };
             Ok(Replied { reply, life: life.clone(), was_taken: false })
         };
-        Activated::ask(name, said).ok()
+        Activated::ask(name, answers).ok()
     }
 }
 
@@ -100,7 +103,7 @@ fn whose(installed: &Installed) -> String {
     format!("{} {}", installed.life().0, installed.address)
 }
 
-fn unsaid() -> Failed {
+fn unanswered() -> Failed {
     Failed::new(Error::not_found("that was not asked"), Fate::Unsent)
 }
 

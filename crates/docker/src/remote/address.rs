@@ -142,8 +142,8 @@ impl Host {
         for (tried, address) in addresses.iter().enumerate() {
             // The others need time as well.
             let others = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
-            let left = left_until(deadline)?.min(CONNECTING) / others;
-            match TcpStream::connect_timeout(address, left) {
+            let remaining = left_until(deadline)?.min(CONNECTING) / others;
+            match TcpStream::connect_timeout(address, remaining) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
                     return Ok(stream.into());
@@ -182,8 +182,8 @@ fn within<T: Send + 'static>(
 }
 
 fn left_until(deadline: Instant) -> io::Result<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+    let remaining = deadline.saturating_duration_since(Instant::now());
+    if remaining.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(remaining) }
 }
 
 /// A plugin that accepts slowly lets its queue fill up: the caller waits for it, as for an answer.
@@ -193,8 +193,8 @@ fn connect_unix(socket: &Path, deadline: Instant) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(socket)?;
     loop {
         // The kernel counts microseconds, and takes none for no limit.
-        let left = left_until(deadline)?.max(Duration::from_micros(1));
-        set_socket_timeout(&fd, Timeout::Send, Some(left))?;
+        let remaining = left_until(deadline)?.max(Duration::from_micros(1));
+        set_socket_timeout(&fd, Timeout::Send, Some(remaining))?;
         match rustix::net::connect(&fd, &address) {
             // As unix(7) says that its time is over; or a signal came.
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}

@@ -59,7 +59,7 @@ pub(super) struct Closed {
     /// Why the last one failed.
     pub why: String,
     /// When the next one will be tried.
-    pub left: Duration,
+    pub remaining: Duration,
 }
 
 impl Breaker {
@@ -75,12 +75,12 @@ impl Breaker {
             self.open = None;
             return Ok(Pass::Patient);
         }
-        let left = open.until.saturating_duration_since(now);
-        if left.is_zero() || std::mem::take(&mut open.is_hearsay) {
+        let remaining = open.until.saturating_duration_since(now);
+        if remaining.is_zero() || std::mem::take(&mut open.is_hearsay) {
             open.until = now + timeout;
             return Ok(Pass::Probe);
         }
-        Err(Closed { why: open.why.clone(), left })
+        Err(Closed { why: open.why.clone(), remaining })
     }
 
     /// Records that this life did not answer. Returns the note for other processes.
@@ -113,9 +113,9 @@ impl Breaker {
         }
         self.open = reported().map(|Silence { life, why, pause, until, is_slow }| {
             let pause = Duration::from_millis(pause).clamp(SHORTEST, LONGEST);
-            let left = Duration::from_millis(until.saturating_sub(clock())).min(pause);
+            let remaining = Duration::from_millis(until.saturating_sub(clock())).min(pause);
             let life = Some(Life(life));
-            Open { life, why, pause, until: now + left, is_hearsay: !is_slow }
+            Open { life, why, pause, until: now + remaining, is_hearsay: !is_slow }
         });
     }
 }
@@ -138,9 +138,9 @@ mod tests {
         for pause in [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000] {
             breaker.failed(a.clone(), now, ("refused".to_owned(), false));
             let closed = breaker.admit(a.as_ref(), now, TIMEOUT).unwrap_err();
-            assert_eq!(closed.left, Duration::from_millis(pause));
+            assert_eq!(closed.remaining, Duration::from_millis(pause));
             assert_eq!(closed.why, "refused");
-            now += closed.left;
+            now += closed.remaining;
             assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT), Ok(Pass::Probe));
             assert!(breaker.admit(a.as_ref(), now, TIMEOUT).is_err());
         }
@@ -163,7 +163,7 @@ mod tests {
                 other.failed(a.clone(), now, ("still".to_owned(), false));
             }
             let closed = other.admit(a.as_ref(), now, TIMEOUT).unwrap_err();
-            assert!(closed.left <= Duration::from_millis(400), "{closed:?}");
+            assert!(closed.remaining <= Duration::from_millis(400), "{closed:?}");
             assert_eq!(other.admit(life("b").as_ref(), now, TIMEOUT), Ok(Pass::Patient));
             other.hear(now, || unreachable!());
         }
@@ -176,7 +176,7 @@ mod tests {
         let (life, why) = ("a".to_owned(), "hangs".to_owned());
         let forged = Silence { life, why, pause: u64::MAX, until: u64::MAX, is_slow: true };
         breaker.hear(now, || Some(forged));
-        assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT).unwrap_err().left, LONGEST);
+        assert_eq!(breaker.admit(a.as_ref(), now, TIMEOUT).unwrap_err().remaining, LONGEST);
         assert!(breaker.answered());
         assert!(!breaker.answered());
     }

@@ -106,8 +106,8 @@ fn converse(mut stream: Stream, request: &[u8]) -> Result<(Reply, Option<Idle>),
     sent.map_err(|error| Lost { error, was_sent: false })?;
     let mut from = BufReader::new(stream);
     // Once an answer has begun, the plugin has taken the request.
-    let begun = from.fill_buf().map(drop);
-    begun.map_err(|error| Lost { was_sent: !is_refused(&error), error })?;
+    let started = from.fill_buf().map(drop);
+    started.map_err(|error| Lost { was_sent: !is_refused(&error), error })?;
     let (reply, is_kept) = receive(&mut from).map_err(|error| Lost { was_sent: true, error })?;
     let is_quiet = is_kept && from.buffer().is_empty();
     Ok(match from.into_inner() {

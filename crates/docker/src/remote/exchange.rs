@@ -230,13 +230,13 @@ impl<'a> Attempt<'a> {
 
 /// A call that is not tried.
 fn shut(name: &DriverName, found: &Result<Installed>, closed: &Closed) -> Failed {
-    let Closed { why, left } = closed;
+    let Closed { why, remaining } = closed;
     let what = match found {
         Ok(installed) => format!(
             "plugin {name} does not answer at {}: {why}; it is tried again in {:.1} s, or when its \
              socket or description changes",
             installed.address,
-            left.as_secs_f32()
+            remaining.as_secs_f32()
         ),
         Err(error) => {
             return Failed::new(Error::new(error.kind(), error.to_string()), Fate::Unsent);

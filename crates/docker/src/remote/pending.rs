@@ -94,9 +94,9 @@ impl Remote {
         }
         self.carry_out(log_file, Manner { urgency: Urgency::Now, is_first: false }, |_| true)?;
         self.finish(log_file)?;
-        let mut left = log_file.record.entries.iter().filter(|entry| !entry.is_lost());
-        let left = left.find_map(|entry| Some((&entry.undo, entry.pending.as_ref()?)));
-        left.map_or(Ok(()), |(undo, pending)| {
+        let mut remaining = log_file.record.entries.iter().filter(|entry| !entry.is_lost());
+        let remaining = remaining.find_map(|entry| Some((&entry.undo, entry.pending.as_ref()?)));
+        remaining.map_or(Ok(()), |(undo, pending)| {
             Err(model::Error::try_again(format!(
                 "{}: plugin {} is still owed {undo}: {}",
                 name(&log_file.record.subject),
@@ -117,10 +117,10 @@ impl Remote {
                 if is_its
                     && (place == Place::CleanupPending || record.is_of_another_boot(&self.undo_log))
                 {
-                    is_clear &= self
-                        .retry_log_file(&key, Urgency::Now)?
-                        .record
-                        .is_none_or(|left| left.entries.iter().all(|entry| !is_in_the_way(entry)));
+                    is_clear &=
+                        self.retry_log_file(&key, Urgency::Now)?.record.is_none_or(|remaining| {
+                            remaining.entries.iter().all(|entry| !is_in_the_way(entry))
+                        });
                 }
             }
         }

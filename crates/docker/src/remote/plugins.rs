@@ -104,8 +104,8 @@ impl Plugins {
     }
 
     fn noted(&self, name: &DriverName, installed: &Installed) -> Option<Activated> {
-        let said: Manuscript = self.notes.read(name, Matter::Manifest)?;
-        said.read(name, installed)
+        let manuscript: Manuscript = self.notes.read(name, Matter::Manifest)?;
+        manuscript.read(name, installed)
     }
 
     fn ask(
@@ -114,18 +114,19 @@ impl Plugins {
         found: Option<&Installed>,
         until: &Until,
     ) -> Result<Activated, Failed> {
-        let mut said = found.map(Manuscript::new);
+        let mut manuscript = found.map(Manuscript::new);
         let fresh = Activated::ask(name, |request| {
             let replied = self.exchange(name, request, until)?;
             // Another one may have answered by now.
-            said = said.take().filter(|_| found.is_some_and(|it| it.life() == replied.life));
-            if let Some(said) = &mut said {
-                said.take(request, &replied.reply);
+            manuscript =
+                manuscript.take().filter(|_| found.is_some_and(|it| it.life() == replied.life));
+            if let Some(manuscript) = &mut manuscript {
+                manuscript.take(request, &replied.reply);
             }
             Ok(replied)
         })?;
-        if let Some(said) = said {
-            self.notes.write(name, Matter::Manifest, &said);
+        if let Some(manuscript) = manuscript {
+            self.notes.write(name, Matter::Manifest, &manuscript);
         }
         Ok(fresh)
     }

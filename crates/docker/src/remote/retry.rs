@@ -44,9 +44,9 @@ impl Remote {
                 Ok(one) => {
                     settled.done.extend(one.done);
                     settled.moot.extend(one.moot);
-                    settled.left.extend(one.left);
+                    settled.remaining.extend(one.remaining);
                 }
-                Err(error) => settled.left.push(unreadable(&key, error.to_string())),
+                Err(error) => settled.remaining.push(unreadable(&key, error.to_string())),
             }
         }
         Ok(settled)
@@ -61,10 +61,10 @@ impl Remote {
         let Some(before) = self.undo_log.peek(key)? else { return Ok(Retried::default()) };
         let pending = self.debts(key, &before);
         if matches!(&before.subject, Subject::Network(network) if waiting.contains(network)) {
-            return Ok(Retried { left: pending, ..Retried::default() });
+            return Ok(Retried { remaining: pending, ..Retried::default() });
         }
         let after = self.retry_log_file(key, urgency)?;
-        let left: Vec<PendingCleanup> =
+        let remaining: Vec<PendingCleanup> =
             after.record.iter().flat_map(|record| self.debts(key, record)).collect();
         if let Some(Record { subject: Subject::Attachment(id, _), entries, .. }) = &after.record
             && entries.iter().any(is_in_the_way)
@@ -73,10 +73,11 @@ impl Remote {
         }
         let was_sent =
             |debt: &PendingCleanup| after.done.iter().any(|undo| undo.to_string() == debt.what);
-        let gone =
-            pending.into_iter().filter(|debt| left.iter().all(|left| left.what != debt.what));
+        let gone = pending
+            .into_iter()
+            .filter(|debt| remaining.iter().all(|remaining| remaining.what != debt.what));
         let (done, moot) = gone.partition(was_sent);
-        Ok(Retried { done, moot, left })
+        Ok(Retried { done, moot, remaining })
     }
 
     /// Deletes every pending cleanup that no call will carry out ([`PendingCleanup::dead_end`]),

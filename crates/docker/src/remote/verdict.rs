@@ -59,22 +59,22 @@ fn unusable(name: &DriverName, method: Method, why: Unusable, call: Option<&Call
 /// A status other than 200. Where the plugin itself says why, it has not done it.
 fn refused(name: &DriverName, method: Method, reply: &Reply) -> Failed {
     let status = reply.status;
-    let said = wire::failure(&reply.body);
-    let fate = match &said {
+    let sentence = wire::failure(&reply.body);
+    let fate = match &sentence {
         None if !(400..500).contains(&status) => Fate::Unknown,
         _ => Fate::Refused,
     };
-    let kind = match (&said, status) {
+    let kind = match (&sentence, status) {
         (Some(text), _) => meaning(method, text),
         (None, _) => None,
     };
     let kind = kind.unwrap_or(match status {
-        404 | 501 if said.is_none() => Kind::Unsupported,
+        404 | 501 if sentence.is_none() => Kind::Unsupported,
         401 | 403 => Kind::Denied,
         400 | 405..=428 => Kind::Invalid,
         _ => Kind::TryAgain,
     });
-    let text = said.unwrap_or_else(|| plain(&reply.body));
+    let text = sentence.unwrap_or_else(|| plain(&reply.body));
     let what = format!("plugin {name}: {}: {text} (status {status})", method.name());
     Failed::new(Error::new(kind, what).with_status(status), fate)
 }

@@ -105,7 +105,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
 ) {
     let paced = Paced::new(stream, Arc::clone(&pace), shared.limits.reading);
     let mut stop = shared.stop.clone();
-    let (begun, first_request) = (Arc::clone(&pace), shared.limits.first_request);
+    let (started, first_request) = (Arc::clone(&pace), shared.limits.first_request);
     let service = service_fn(move |request| {
         let (shared, pace) = (Arc::clone(&shared), Arc::clone(&pace));
         async move {
@@ -129,7 +129,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         () = stop.requested() => {}
     }
     // A graceful shutdown closes a connection that nothing was read from, and loses what is written to it.
-    if !begun.has_begun() {
+    if !started.has_started() {
         tokio::select! {
             biased;
             _ = connection.as_mut() => return,

@@ -177,8 +177,8 @@ impl InFlight {
         }
     }
 
-    fn forget(&self, whom: impl Fn(&Lost) -> bool) {
-        let gone: Vec<_> = lock(&self.lost).extract_if(.., |lost| whom(lost)).collect();
+    fn forget(&self, which: impl Fn(&Lost) -> bool) {
+        let gone: Vec<_> = lock(&self.lost).extract_if(.., |lost| which(lost)).collect();
         gone.into_iter().for_each(|lost| self.give_back(lost.slot));
     }
 

@@ -35,7 +35,7 @@ impl Pace {
     }
 
     /// Whether there has been any request.
-    pub(super) fn has_begun(&self) -> bool {
+    pub(super) fn has_started(&self) -> bool {
         self.count() > 0
     }
 

@@ -84,7 +84,7 @@ impl Places {
     fn shed(&self) -> bool {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some((_, silent)) = held.silent.pop_first() {
-            if !silent.pace.has_begun() {
+            if !silent.pace.has_started() {
                 silent.leave.notify_one();
                 return true;
             }
@@ -102,7 +102,7 @@ impl Place {
     /// Ends when the connection is to give way, and has still not spoken.
     pub(super) async fn wanted(&self) {
         self.silent.leave.notified().await;
-        if self.silent.pace.has_begun() {
+        if self.silent.pace.has_started() {
             std::future::pending::<()>().await;
         }
     }

@@ -195,7 +195,7 @@ impl Host for Machine {
 pub(crate) struct Stage(Arc<World>);
 
 impl Sandboxes for Stage {
-    fn look(&self, path: &Path) -> Result<Option<Within>> {
+    fn inspect(&self, path: &Path) -> Result<Option<Within>> {
         let kernel = self.0.kernel.lock().unwrap();
         let there = kernel.sandboxes.get(&path.display().to_string());
         Ok(there.map(|links| Within { inode: 7, links: links.clone() }))

@@ -71,7 +71,7 @@ impl Ipam for Nobody {
 }
 
 impl Sandboxes for Later {
-    fn look(&self, _: &Path) -> Result<Option<Within>> {
+    fn inspect(&self, _: &Path) -> Result<Option<Within>> {
         Ok(None)
     }
 }

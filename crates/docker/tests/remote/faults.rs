@@ -238,7 +238,7 @@ fn a_dead_plugin_keeps_nobody_from_detaching() {
     rig.plugin.work();
     rig.plugin.log();
     let settled = rig.remote.retry(docker::remote::Urgency::Now).unwrap();
-    assert_eq!((settled.done.len(), settled.left.len()), (6, 0), "{settled:?}");
+    assert_eq!((settled.done.len(), settled.remaining.len()), (6, 0), "{settled:?}");
     let expected = [
         "Leave",
         "DeleteEndpoint",

@@ -89,7 +89,7 @@ impl Rig {
     /// Until nothing more can be done.
     pub(crate) fn retry(&self) {
         for _ in 0..20 {
-            let left = self.remote.retry(Urgency::Now).unwrap().left;
+            let left = self.remote.retry(Urgency::Now).unwrap().remaining;
             if left.iter().all(|debt| debt.dead_end == Some(DeadEnd::Lost)) {
                 return;
             }

@@ -34,7 +34,7 @@ fn after_a_reboot_endpoints_are_owed_and_networks_live_on() {
     assert_eq!(pending.len(), 4, "{pending:?}");
     assert!(pending.iter().all(|debt| debt.who == CleanupSubject::Attachment(one.id.clone())));
     let settled = rig.remote.retry(Urgency::Due).unwrap();
-    assert_eq!((settled.done.len(), settled.moot.len(), settled.left.len()), (4, 0, 0));
+    assert_eq!((settled.done.len(), settled.moot.len(), settled.remaining.len()), (4, 0, 0));
     let expected = ["Revoke", "Leave", "DeleteEndpoint", "ReleaseAddress 10.1.0.2"];
     assert_eq!(rig.plugin.log(), expected);
     rig.attach(&mut one).unwrap();
@@ -184,9 +184,9 @@ fn pauses_between_tries_grow() {
     rig.plugin.log();
     // The clock of these tests stands still.
     let settled = rig.remote.retry(Urgency::Due).unwrap();
-    assert!(settled.done.is_empty() && !settled.left.is_empty());
+    assert!(settled.done.is_empty() && !settled.remaining.is_empty());
     assert_eq!(rig.plugin.log(), Vec::<String>::new());
-    assert!(settled.left.iter().any(|debt| debt.tries > 0 && debt.error.contains("refused")));
+    assert!(settled.remaining.iter().any(|debt| debt.tries > 0 && debt.error.contains("refused")));
     rig.plugin.work();
     rig.retry();
     rig.delete(&network);

@@ -27,7 +27,7 @@ impl Engine<'_> {
                     return Ok(read);
                 }
                 // One that a dead process was creating or removing does not count.
-                let _turn = self.host.turn(id);
+                let _lock = self.host.lock_attachment(id);
                 self.detach_record(read, Meaning::Classified)?;
                 continue;
             }
@@ -96,25 +96,25 @@ impl Engine<'_> {
     }
 
     fn revive(&self, id: &AttachmentId) -> Result<()> {
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         let Some(kept) = self.kept_of(id)? else { return Ok(()) };
         let network = self.network(&id.network)?;
         let request = again(&kept.value, network);
         let is_filled = is_filled(&request);
-        let mut begun = kept.value.clone();
+        let mut started = kept.value.clone();
         if is_filled {
             // Until it is complete, the attachment is undone if this process dies.
-            begun.phase = Phase::Attaching { by: self.host.me() };
-            begun.kept = false;
+            started.phase = Phase::Attaching { by: self.host.me() };
+            started.kept = false;
         }
         let key = Key::Attachment(id.clone(), Layer::Link);
         let txn = Txn::new().expect(key.clone(), Expect::Absent);
         let txn = txn.expect(Key::Endpoint(id.clone()), Expect::At(kept.revision));
-        let txn = self.take(&begun, &begun.leases, txn);
-        let txn = txn.put(key.clone(), Record::Attachment(begun.clone()));
+        let txn = self.take(&started, &started.leases, txn);
+        let txn = txn.put(key.clone(), Record::Attachment(started.clone()));
         match self.store.commit(&txn)? {
             Outcome::Done(revision) if is_filled => {
-                self.fill_again(&request, Read { value: begun, revision })
+                self.fill_again(&request, Read { value: started, revision })
             }
             Outcome::Done(_) => Ok(()),
             Outcome::Lost(Key::Lease(space, address)) => match self.holder_of(&space, address)? {

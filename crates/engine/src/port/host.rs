@@ -5,7 +5,7 @@ use std::time::Duration;
 use model::{AttachmentId, Backend, IpNet, Process, Result, Timestamp};
 
 /// The right to work on an attachment, until it is dropped.
-pub type Turn = Box<dyn std::any::Any>;
+pub type AttachmentLock = Box<dyn std::any::Any>;
 
 /// A subnet that is in use on this host, by a user that the store does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub trait Host {
     /// Waits until no other thread of this process works on the attachment. To the store the
     /// threads of one process are one, so they take turns. A process with one thread returns at
     /// once.
-    fn turn(&self, id: &AttachmentId) -> Turn {
+    fn lock_attachment(&self, id: &AttachmentId) -> AttachmentLock {
         let _ = id;
         Box::new(())
     }

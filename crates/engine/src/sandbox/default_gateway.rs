@@ -18,7 +18,7 @@ use crate::attach::RACES;
 use crate::begin::Role;
 use crate::book::{Read, passable, unchanged};
 use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
-use crate::port::{Key, Outcome, Prefix, Presence, Record, Turn, Txn};
+use crate::port::{AttachmentLock, Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::{Connecting, Engine};
 
 /// How long one waits for another process that changes the same sandbox, in all: it may wait for some
@@ -55,18 +55,18 @@ impl Engine<'_> {
         if self.sandbox_record_of(container)?.is_none() {
             return Ok(());
         }
-        let _turn = self.turn_of(container)?;
-        self.update_gateway_in_turn(container, &[], false)
+        let _lock = self.lock_of(container)?;
+        self.update_gateway_locked(container, &[], false)
     }
 
     /// The same for the holder of the turn; `withdrawn` ports no longer belong to the sandbox.
-    /// `has_begun`: the caller itself wrote this process into the sandbox's record, and the
+    /// `has_started`: the caller itself wrote this process into the sandbox's record, and the
     /// attachments' records have the results.
-    pub(crate) fn update_gateway_in_turn(
+    pub(crate) fn update_gateway_locked(
         &self,
         container: &ContainerId,
         withdrawn: &[PortMap],
-        has_begun: bool,
+        has_started: bool,
     ) -> Result<()> {
         // What is known of the default gateway, once this process is the one that changes it.
         let mut knows = None;
@@ -78,9 +78,9 @@ impl Engine<'_> {
                 continue;
             }
             let is_determined = read.value.gateway_state == GatewayState::Determined;
-            let is_begun =
-                has_begun && read.value.gateway_state == GatewayState::By(self.host.me());
-            let is_known = knows.unwrap_or(is_determined || is_begun);
+            let is_started =
+                has_started && read.value.gateway_state == GatewayState::By(self.host.me());
+            let is_known = knows.unwrap_or(is_determined || is_started);
             let members = self.members(container, &mut read)?;
             let mut ports = all(&read.value.ports, &members);
             ports.retain(|map| !withdrawn.contains(map));
@@ -230,9 +230,13 @@ impl Engine<'_> {
 
     /// Threads of one process are one to the store: each sandbox has its turn as each attachment
     /// has one. No interface can be called so.
-    pub(crate) fn turn_of(&self, container: &ContainerId) -> Result<Turn> {
+    pub(crate) fn lock_of(&self, container: &ContainerId) -> Result<AttachmentLock> {
         let (network, ifname) = (super::GATEWAY_NETWORK.parse()?, "*".parse()?);
-        Ok(self.host.turn(&AttachmentId { network, container: container.clone(), ifname }))
+        Ok(self.host.lock_attachment(&AttachmentId {
+            network,
+            container: container.clone(),
+            ifname,
+        }))
     }
 
     /// Another process that changes the sandbox's default gateway.
@@ -285,7 +289,7 @@ impl Engine<'_> {
         let Phase::Detaching { by, .. } = &read.value.phase else { return Ok(()) };
         if *by == self.host.me() {
             // Waits for another thread of this process, if there is one.
-            drop(self.host.turn(id));
+            drop(self.host.lock_attachment(id));
             return Ok(());
         }
         let is_over = || {

@@ -88,7 +88,7 @@ impl Place {
         let name = &self.subnet.network;
         Error::exhausted(format!(
             "no address is free in network {name}: all {} of {} are taken; \
-             `spoke ipam show {name}` says by whom",
+             `spoke ipam show {name}` lists the holders",
             self.pool.capacity(),
             self.pool
                 .ranges

@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use engine::port::{
-    Driver, Host, HostDataplane, Key, Occupied, Outcome, Prefix, Presence, Store, Stray, Turn, Txn,
-    Versioned,
+    AttachmentLock, Driver, Host, HostDataplane, Key, Occupied, Outcome, Prefix, Presence, Store,
+    Stray, Txn, Versioned,
 };
 use engine::{Engine, Joining, OpenPort, Publishing, Request, Siblings};
 use model::*;
@@ -304,7 +304,7 @@ impl Host for Rig {
         process.pid >= *self.pid.lock().unwrap()
     }
 
-    fn turn(&self, id: &AttachmentId) -> Turn {
+    fn lock_attachment(&self, id: &AttachmentId) -> AttachmentLock {
         let before = self.before_turn.lock().unwrap().take();
         if let Some(before) = before {
             before(self);

@@ -56,7 +56,7 @@ fn live(networks: &[(&str, Option<&[&str]>)]) -> Live {
 }
 
 fn absent(engine: &Engine<'_>, live: &Live, mode: Mode) -> Vec<Garbage> {
-    let found = engine.reclaim_absent(Runtime::Docker, live, GRACE, mode).unwrap();
+    let found = engine.reclaim_unlisted(Runtime::Docker, live, GRACE, mode).unwrap();
     found.into_iter().map(|Finding { what, .. }| what).collect()
 }
 

@@ -73,8 +73,8 @@ impl Table {
 
     /// A file's content.
     pub(crate) fn open(&self, path: &str) -> Result<impl Read + use<>> {
-        let (at, left) = self.place(path)?;
-        Ok(Section { file: Arc::clone(&self.file), at, left })
+        let (at, remaining) = self.place(path)?;
+        Ok(Section { file: Arc::clone(&self.file), at, remaining })
     }
 
     fn place(&self, path: &str) -> Result<(u64, u64)> {
@@ -127,15 +127,15 @@ impl<R: Read> Read for Counting<R> {
 struct Section {
     file: Arc<File>,
     at: u64,
-    left: u64,
+    remaining: u64,
 }
 
 impl Read for Section {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let most = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(buffer.len());
         let count = self.file.read_at(&mut buffer[..most], self.at)?;
         self.at += count as u64;
-        self.left -= count as u64;
+        self.remaining -= count as u64;
         Ok(count)
     }
 }

@@ -58,8 +58,8 @@ impl<W: Write> Tar<W> {
         if copied != size {
             return Err(Error::try_again(format!("{path} changes while it is packed")));
         }
-        let left = usize::try_from(size.next_multiple_of(BLOCK as u64) - size).unwrap_or(0);
-        self.to.write_all(&[0; BLOCK][..left]).map_err(writing)
+        let remaining = usize::try_from(size.next_multiple_of(BLOCK as u64) - size).unwrap_or(0);
+        self.to.write_all(&[0; BLOCK][..remaining]).map_err(writing)
     }
 
     pub(super) fn finish(mut self) -> Result<W> {

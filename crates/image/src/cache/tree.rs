@@ -65,8 +65,12 @@ fn digest(directory: &Path, depth: Depth) -> Result<String> {
     Ok(hash.finish().hex().to_owned())
 }
 
-fn children(hash: &mut Hash, directory: &Path, (depth, left): (Depth, usize)) -> io::Result<()> {
-    if left == 0 {
+fn children(
+    hash: &mut Hash,
+    directory: &Path,
+    (depth, remaining): (Depth, usize),
+) -> io::Result<()> {
+    if remaining == 0 {
         return Err(io::Error::other("it is too deep"));
     }
     let mut entries = fs::read_dir(directory)?.collect::<io::Result<Vec<_>>>()?;
@@ -76,7 +80,7 @@ fn children(hash: &mut Hash, directory: &Path, (depth, left): (Depth, usize)) ->
         let (path, name, metadata) = (found.path(), found.file_name(), found.metadata()?);
         entry(hash, (&path, name.as_bytes()), &metadata, depth)?;
         if metadata.is_dir() {
-            children(hash, &path, (depth, left - 1))?;
+            children(hash, &path, (depth, remaining - 1))?;
         }
     }
     Ok(())

@@ -85,7 +85,7 @@ fn signed(signature: &dyn Fn() -> Result<Vec<u8>>) -> Result<Vec<u8>> {
 pub(super) fn check_name(wanted: Option<&AppName>, manifest: &Manifest) -> Result<()> {
     let Some(wanted) = wanted else { return Ok(()) };
     let differs = |(key, value): &(&String, &String)| {
-        manifest.labels.get(*key).is_some_and(|said| said != *value)
+        manifest.labels.get(*key).is_some_and(|given| given != *value)
     };
     if wanted.name() != manifest.name {
         let (wanted, found) = (wanted.name(), &manifest.name);

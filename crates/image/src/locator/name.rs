@@ -41,7 +41,7 @@ impl AppName {
 
     /// Whether an image with `labels` is one that is asked for: what it says does not differ.
     pub(crate) fn fits(&self, labels: &BTreeMap<String, String>) -> bool {
-        let differs = |(key, value)| labels.get(key).is_some_and(|said| said != value);
+        let differs = |(key, value)| labels.get(key).is_some_and(|given| given != value);
         !self.labels.iter().any(differs)
     }
 }

@@ -4,7 +4,7 @@ use model::Result;
 
 use super::packet::{Packet, Tag, packets};
 use super::public::{Public, framed};
-use super::said::{SignaturePacket, Type};
+use super::statement::{SignaturePacket, Type};
 
 /// A key that is valid now, and the keys that sign for it.
 #[derive(Debug)]
@@ -29,17 +29,17 @@ impl Key {
         crate::digest::hex(&self.primary.fingerprint)
     }
 
-    /// Whether `said` is this key's signature over `message`; `None` where another key is named.
+    /// Whether `statement` is this key's signature over `message`; `None` where another key is named.
     pub(super) fn check(
         &self,
-        said: &SignaturePacket,
+        statement: &SignaturePacket,
         message: &mut Vec<u8>,
     ) -> Option<Result<()>> {
-        let mut tried = self.signing.iter().filter(|key| said.is_by(key));
+        let mut tried = self.signing.iter().filter(|key| statement.is_by(key));
         let first = tried.next()?.clone();
-        let mut result = said.check(&first, message);
+        let mut result = statement.check(&first, message);
         for key in tried {
-            result = result.or_else(|_| said.check(key, message));
+            result = result.or_else(|_| statement.check(key, message));
         }
         Some(result)
     }
@@ -109,13 +109,13 @@ fn is_revoked(signatures: &[Packet<'_>]) -> bool {
     kinds.flatten().any(|kind| matches!(kind, 0x20 | 0x28))
 }
 
-fn is_expired(key: &Public, said: &SignaturePacket, now: u64) -> bool {
-    said.key_lasts != 0 && u64::from(key.made) + said.key_lasts <= now
+fn is_expired(key: &Public, statement: &SignaturePacket, now: u64) -> bool {
+    statement.key_lasts != 0 && u64::from(key.made) + statement.key_lasts <= now
 }
 
-fn newest(own: &mut Option<SignaturePacket>, said: Option<SignaturePacket>) {
-    if said.as_ref().map(|said| said.made) > own.as_ref().map(|own| own.made) {
-        *own = said;
+fn newest(own: &mut Option<SignaturePacket>, statement: Option<SignaturePacket>) {
+    if statement.as_ref().map(|statement| statement.made) > own.as_ref().map(|own| own.made) {
+        *own = statement;
     }
 }
 
@@ -135,15 +135,16 @@ struct Signatures<'a> {
 impl<'a> Signatures<'a> {
     /// Unknown signatures are ignored, and so are other keys'.
     fn read(packets: &[Packet<'_>], primary: &'a Public) -> Self {
-        let said = packets.iter().filter_map(|packet| SignaturePacket::parse(packet.body).ok());
-        Self { primary, all: said.filter(|said| said.is_by(primary)).collect() }
+        let statement =
+            packets.iter().filter_map(|packet| SignaturePacket::parse(packet.body).ok());
+        Self { primary, all: statement.filter(|statement| statement.is_by(primary)).collect() }
     }
 
     /// The newest valid one.
     fn best(&self, kind: Type, message: &[u8]) -> Option<SignaturePacket> {
         let mut message = message.to_vec();
-        let of_kind = self.all.iter().filter(|said| said.kind == kind);
-        let valid = of_kind.filter(|said| said.check(self.primary, &mut message).is_ok());
-        valid.max_by_key(|said| said.made).cloned()
+        let of_kind = self.all.iter().filter(|statement| statement.kind == kind);
+        let valid = of_kind.filter(|statement| statement.check(self.primary, &mut message).is_ok());
+        valid.max_by_key(|statement| statement.made).cloned()
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct Entry {
 pub(crate) struct Archive<'a> {
     reader: &'a mut dyn Read,
     /// Unread bytes of the last entry's content.
-    left: u64,
+    remaining: u64,
     /// Zeros behind it that fill its last block.
     padding: u64,
     ended: bool,
@@ -59,7 +59,7 @@ pub(crate) struct Archive<'a> {
 
 impl<'a> Archive<'a> {
     pub(crate) fn new(reader: &'a mut dyn Read) -> Self {
-        Self { reader, left: 0, padding: 0, ended: false, global: Extension::default() }
+        Self { reader, remaining: 0, padding: 0, ended: false, global: Extension::default() }
     }
 
     /// The next entry; nothing behind the last one.
@@ -94,27 +94,27 @@ impl<'a> Archive<'a> {
         io::copy(self.reader, &mut io::sink()).map(drop).map_err(broken)
     }
 
-    fn entry(&mut self, header: &Header, kind: Kind, said: Extension) -> Result<Entry> {
-        if said.is_sparse {
+    fn entry(&mut self, header: &Header, kind: Kind, extended: Extension) -> Result<Entry> {
+        if extended.is_sparse {
             return Err(Error::unsupported("it holds sparse files: pack it without --sparse"));
         }
-        let path = said.path.unwrap_or_else(|| header.path());
-        let size = said.size.unwrap_or(header.size);
+        let path = extended.path.unwrap_or_else(|| header.path());
+        let size = extended.size.unwrap_or(header.size);
         // The oldest format knows directories by their name only.
         let directory = kind == Kind::File && path.ends_with(b"/");
         let kind = if directory { Kind::Directory } else { kind };
         let size = if kind == Kind::File { size } else { 0 };
-        (self.left, self.padding) = (size, padding(size));
+        (self.remaining, self.padding) = (size, padding(size));
         Ok(Entry {
             path,
             kind,
             size,
             mode: header.mode & 0o7777,
-            uid: said.uid.unwrap_or(header.uid),
-            gid: said.gid.unwrap_or(header.gid),
-            modified: said.modified.unwrap_or(header.modified),
-            link: said.link.unwrap_or_else(|| header.link()),
-            capability: said.capability,
+            uid: extended.uid.unwrap_or(header.uid),
+            gid: extended.gid.unwrap_or(header.gid),
+            modified: extended.modified.unwrap_or(header.modified),
+            link: extended.link.unwrap_or_else(|| header.link()),
+            capability: extended.capability,
         })
     }
 
@@ -133,14 +133,14 @@ impl<'a> Archive<'a> {
         if count as u64 != header.size {
             return Err(broken(io::ErrorKind::UnexpectedEof.into()));
         }
-        (self.left, self.padding) = (0, padding(header.size));
+        (self.remaining, self.padding) = (0, padding(header.size));
         Ok(bytes)
     }
 
     fn skip(&mut self) -> Result<()> {
-        let skipped = self.left + self.padding;
+        let skipped = self.remaining + self.padding;
         let count = io::copy(&mut self.reader.take(skipped), &mut io::sink()).map_err(broken)?;
-        (self.left, self.padding) = (0, 0);
+        (self.remaining, self.padding) = (0, 0);
         match count == skipped {
             true => Ok(()),
             false => Err(broken(io::ErrorKind::UnexpectedEof.into())),
@@ -150,13 +150,13 @@ impl<'a> Archive<'a> {
 
 impl Read for Archive<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let most = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(buffer.len());
         // A decompressor takes a read of nothing for its end.
         if most == 0 {
             return Ok(0);
         }
         let count = self.reader.read(&mut buffer[..most])?;
-        self.left -= count as u64;
+        self.remaining -= count as u64;
         match count == 0 {
             true => Err(io::ErrorKind::UnexpectedEof.into()),
             false => Ok(count),

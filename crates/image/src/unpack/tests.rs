@@ -141,8 +141,8 @@ fn directories_that_only_paths_name_are_counted() {
     let mut budget = Budget::new(&limits(made));
     let directory = TempDir::new().unwrap();
     layer(&mut tar(&items).as_slice(), directory.path(), &mut budget).unwrap();
-    let said = refusal(&items, limits(made - 1));
-    assert!(said.contains("entries"), "{said}");
+    let shown = refusal(&items, limits(made - 1));
+    assert!(shown.contains("entries"), "{shown}");
 }
 
 /// Of 1.5 kB, compressed, 101,600 directories and files would come.
@@ -167,10 +167,10 @@ fn paths_do_not_become_many_times_as_many_directories() {
 #[test]
 fn what_is_remembered_and_followed_is_bounded() {
     let items: [Item<'_>; 2] = [("a/b/c", b'0', b"", ""), ("a/.wh..wh..opq", b'0', b"", "")];
-    let said = refusal(&items, Limits { paths: 8, ..Limits::default() });
-    assert!(said.contains("paths"), "{said}");
-    let said = refusal(&items, Limits { following: Duration::ZERO, ..Limits::default() });
-    assert!(said.contains("follow"), "{said}");
+    let shown = refusal(&items, Limits { paths: 8, ..Limits::default() });
+    assert!(shown.contains("paths"), "{shown}");
+    let shown = refusal(&items, Limits { following: Duration::ZERO, ..Limits::default() });
+    assert!(shown.contains("follow"), "{shown}");
 }
 
 #[test]

@@ -165,10 +165,10 @@ impl<'b> Tree<'b> {
     }
 
     fn copy(&mut self, content: &mut dyn Read, file: &mut File) -> io::Result<()> {
-        let mut left = entry_end(content, &mut self.buffer)?;
-        while left > 0 {
-            file.write_all(&self.buffer[..left])?;
-            left = entry_end(content, &mut self.buffer)?;
+        let mut remaining = entry_end(content, &mut self.buffer)?;
+        while remaining > 0 {
+            file.write_all(&self.buffer[..remaining])?;
+            remaining = entry_end(content, &mut self.buffer)?;
         }
         Ok(())
     }
@@ -236,11 +236,11 @@ impl<'b> Tree<'b> {
 
     /// As deep as an archive may be, no more.
     fn clear_open(&mut self, directory: &OwnedFd, path: &Path) -> Result<()> {
-        let mut begun = Instant::now();
+        let mut started = Instant::now();
         for name in names(directory).map_err(|errno| os("reading", path, errno))? {
-            self.budget.follow(begun.elapsed())?;
+            self.budget.follow(started.elapsed())?;
             self.remove_below(directory, &name, &path.join(&name))?;
-            begun = Instant::now();
+            started = Instant::now();
         }
         Ok(())
     }
@@ -295,7 +295,7 @@ impl<'b> Tree<'b> {
 
     /// Opens `path`; an error of its own if following paths has taken too long by now.
     fn resolve(&mut self, path: &Path, flags: OFlags) -> Result<rustix::io::Result<OwnedFd>> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let flags = flags | OFlags::CLOEXEC;
@@ -305,7 +305,7 @@ impl<'b> Tree<'b> {
                 // A concurrent rename, and the path has a link with `..` in it.
                 Err(Errno::AGAIN) if tries > 0 => tries -= 1,
                 result => {
-                    self.budget.follow(begun.elapsed())?;
+                    self.budget.follow(started.elapsed())?;
                     return Ok(result);
                 }
             }

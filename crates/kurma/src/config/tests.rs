@@ -64,7 +64,7 @@ fn nothing_is_no_network() {
 
 #[test]
 fn what_is_wrong_with_a_file_is_told() {
-    for (text, said) in [
+    for (text, answer) in [
         ("{", "k.json: it is no JSON"),
         ("- a", "k.json: it should be an object"),
         (r#"{"pod_networks": 7}"#, "k.json: pod_networks is 7: it should be a list"),
@@ -72,7 +72,7 @@ fn what_is_wrong_with_a_file_is_told() {
         ("a: &x 1", "k.json: line 1"),
     ] {
         let error = PodNetworks::read(text, "k.json").unwrap_err().to_string();
-        assert!(error.contains(said), "{text}: {error}");
+        assert!(error.contains(answer), "{text}: {error}");
     }
 }
 
@@ -102,7 +102,7 @@ fn i12_one_bad_network_blocks_no_other() {
 
 #[test]
 fn each_field_is_checked() {
-    for (changes, said) in [
+    for (changes, answer) in [
         (
             json!({"default": "yes"}),
             "pod_networks[2].default is \\\"yes\\\": it should be true or false",
@@ -131,7 +131,7 @@ fn each_field_is_checked() {
     ] {
         let error = one(&changes).unwrap_err().to_string();
         assert!(error.starts_with("k.json: pod_networks[2]"), "{error}");
-        assert!(error.contains(said), "{changes}: {error}");
+        assert!(error.contains(answer), "{changes}: {error}");
     }
 }
 

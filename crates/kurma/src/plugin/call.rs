@@ -39,15 +39,15 @@ impl NetworkingPod {
     /// Calls `add` of a network's plugin, and returns its output. The outer error means that
     /// nothing began.
     ///
-    /// `turn` is the pod's lock: a plugin whose caller was killed must not work on a pod while
+    /// `lock` is the pod's lock: a plugin whose caller was killed must not work on a pod while
     /// another process does.
     pub(crate) fn add(
         &self,
         network: &NetworkConfig,
         call: &Call,
-        turn: BorrowedFd<'_>,
+        lock: BorrowedFd<'_>,
     ) -> Result<Result<Vec<u8>>> {
-        self.call(&Wanted::network(network), network, (Verb::Add, call, turn))
+        self.call(&Wanted::network(network), network, (Verb::Add, call, lock))
     }
 
     /// Calls `del` of a network's plugin as it runs now. `now` is how it is configured now, and
@@ -57,21 +57,21 @@ impl NetworkingPod {
         now: &NetworkConfig,
         network: &NetworkConfig,
         call: &Call,
-        turn: BorrowedFd<'_>,
+        lock: BorrowedFd<'_>,
     ) -> Result<()> {
-        self.call(&Wanted::network(now), network, (Verb::Del, call, turn))?.map(drop)
+        self.call(&Wanted::network(now), network, (Verb::Del, call, lock))?.map(drop)
     }
 
     fn call(
         &self,
         wanted: &Wanted,
         network: &NetworkConfig,
-        (verb, call, turn): (Verb, &Call, BorrowedFd<'_>),
+        (verb, call, lock): (Verb, &Call, BorrowedFd<'_>),
     ) -> Result<Result<Vec<u8>>> {
         let fit = if verb == Verb::Del { Fit::Any } else { Fit::Exact };
         let limit = network.limit.unwrap_or(self.limits.call);
         let process = process(call.command(verb));
-        match self.exec(wanted, fit, &process, (&network.input(), limit, Some(turn)))? {
+        match self.exec(wanted, fit, &process, (&network.input(), limit, Some(lock)))? {
             Err(error) if error.kind() == Kind::NotFound => {
                 let what = format!("the image has no {}", verb.path().display());
                 Err(Error::invalid(what))
@@ -124,8 +124,8 @@ impl NetworkingPod {
             match running.exec_holding(process, input, &bounds(limit), held) {
                 // It was not begun: the container has ended, or is about to.
                 Err(error) if error.kind() == Kind::TryAgain => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    netlink::process::wait_for_end(&running.process(), left);
+                    let remaining = deadline.saturating_duration_since(Instant::now());
+                    netlink::process::wait_for_end(&running.process(), remaining);
                     if Instant::now() >= deadline {
                         return Err(self.why_down(wanted));
                     }
@@ -173,13 +173,13 @@ pub(super) fn verdict(ended: &Ended, limit: Duration) -> Result<Vec<u8>> {
 fn words(ended: &Ended) -> String {
     let error: Option<Value> = serde_json::from_slice(&ended.stdout).ok();
     let field = |name: &str| error.as_ref()?.get(name)?.as_str().map(str::to_owned);
-    let said = match (field("msg"), field("details")) {
+    let answer = match (field("msg"), field("details")) {
         (Some(message), Some(details)) if !details.is_empty() => format!("{message}; {details}"),
         (Some(message), _) => message,
         (None, _) => String::from_utf8_lossy(&ended.stdout).trim().to_owned(),
     };
     let complained = String::from_utf8_lossy(&ended.stderr);
-    let both = [said.as_str(), complained.trim()];
+    let both = [answer.as_str(), complained.trim()];
     let both: Vec<&str> = both.into_iter().filter(|text| !text.is_empty()).collect();
     printable(&both.join("; "))
 }
@@ -206,7 +206,7 @@ mod tests {
         Ended { status, stdout: stdout.into(), stderr: stderr.into(), truncated: false }
     }
 
-    fn said(status: Ending, stdout: &str, stderr: &str) -> String {
+    fn answer(status: Ending, stdout: &str, stderr: &str) -> String {
         verdict(&ended(status, stdout, stderr), Duration::from_secs(60)).unwrap_err().to_string()
     }
 
@@ -214,23 +214,23 @@ mod tests {
     fn a7_a8_how_a_call_ended() {
         let fine = ended(Ending::Exited(0), "{}", "chatter");
         assert_eq!(verdict(&fine, Duration::ZERO).unwrap(), b"{}");
-        assert_eq!(said(Ending::Exited(3), "out text\n", ""), "exited 3: out text");
+        assert_eq!(answer(Ending::Exited(3), "out text\n", ""), "exited 3: out text");
         assert_eq!(
-            said(Ending::Exited(3), "out", "it's \"err\"\nmore\n"),
+            answer(Ending::Exited(3), "out", "it's \"err\"\nmore\n"),
             "exited 3: out; it's \"err\" more"
         );
-        assert_eq!(said(Ending::Exited(1), "", ""), "exited 1");
+        assert_eq!(answer(Ending::Exited(1), "", ""), "exited 1");
         let cni = r#"{"cniVersion":"0.2.0","code":100,"msg":"no","details":"way"}"#;
-        assert_eq!(said(Ending::Exited(1), cni, ""), "exited 1: no; way");
-        assert_eq!(said(Ending::Signaled(9), "", ""), "ended by signal 9");
-        assert_eq!(said(Ending::TimedOut, "", "x"), "took longer than 60 s and was ended: x");
+        assert_eq!(answer(Ending::Exited(1), cni, ""), "exited 1: no; way");
+        assert_eq!(answer(Ending::Signaled(9), "", ""), "ended by signal 9");
+        assert_eq!(answer(Ending::TimedOut, "", "x"), "took longer than 60 s and was ended: x");
         let much = ended(Ending::Exited(0), &"x".repeat(reply::LONGEST + 1), "");
         assert!(verdict(&much, Duration::ZERO).is_err());
     }
 
     #[test]
     fn what_a_plugin_says_is_bounded_and_printable() {
-        let error = said(Ending::Exited(1), &"\u{1b}[2J".repeat(5000), "");
+        let error = answer(Ending::Exited(1), &"\u{1b}[2J".repeat(5000), "");
         assert!(error.len() < 10 * REPORTED && !error.contains('\u{1b}'), "{error}");
     }
 }

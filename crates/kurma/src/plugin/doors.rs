@@ -71,9 +71,9 @@ impl NetworkingPod {
         if !directory.exists() {
             return Ok(());
         }
-        let turn = self.turn(key, Instant::now() + self.limits.wait)?;
+        let lock = self.lock(key, Instant::now() + self.limits.wait)?;
         let busy = || Error::new(Kind::TryAgain, format!("plugin of {key} is being started"));
-        let _turn = turn.ok_or_else(busy)?;
+        let _lock = lock.ok_or_else(busy)?;
         let state = State { is_stopped: true, error: None, ..State::read(&directory)? };
         state.write(&directory)?;
         let deadline = Instant::now() + self.limits.call;
@@ -150,7 +150,7 @@ impl NetworkingPod {
                 continue;
             }
             self.down(&key)?;
-            let Some(_turn) = self.turn(&key, Instant::now())? else { continue };
+            let Some(_lock) = self.lock(&key, Instant::now())? else { continue };
             let retired = [state.retired.clone(), vec![state.generation.clone()]].concat();
             let (retired, failed) = self.retire(&directory, retired);
             State { retired, ..State::default() }.write(&directory)?;

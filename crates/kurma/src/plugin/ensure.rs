@@ -23,7 +23,7 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) running: Running,
-    _turn: Lock,
+    _lock: Lock,
 }
 
 /// Which containers will do.
@@ -63,8 +63,8 @@ impl NetworkingPod {
         if let Some(held) = self.current(&wanted, Fit::Exact)? {
             return Ok(Watched::Runs(held.running));
         }
-        let turn = self.turn(&wanted.key, Instant::now() + self.limits.wait)?;
-        let _turn = turn.ok_or_else(|| busy(&wanted.key))?;
+        let lock = self.lock(&wanted.key, Instant::now() + self.limits.wait)?;
+        let _lock = lock.ok_or_else(|| busy(&wanted.key))?;
         match self.start(&wanted, Renewal::IfEnded)? {
             Started::After(pause) => Ok(Watched::After(pause)),
             Started::Runs => {
@@ -86,8 +86,8 @@ impl NetworkingPod {
             if let Some(held) = self.current(wanted, fit)? {
                 return Ok(held);
             }
-            let pause = match self.turn(&wanted.key, deadline)? {
-                Some(_turn) => self.start(wanted, Renewal::IfEnded)?,
+            let pause = match self.lock(&wanted.key, deadline)? {
+                Some(_lock) => self.start(wanted, Renewal::IfEnded)?,
                 None => return Err(busy(&wanted.key)),
             };
             if let Started::After(pause) = pause {
@@ -102,13 +102,13 @@ impl NetworkingPod {
     /// Starts the container if it does not run, whatever happened before. Where its image or its
     /// configuration has changed, a new one is started, and the old one ended after its last call.
     pub(super) fn renew(&self, wanted: &Wanted, deadline: Instant) -> Result<()> {
-        let turn = self.turn(&wanted.key, deadline)?;
-        let _turn = turn.ok_or_else(|| busy(&wanted.key))?;
+        let lock = self.lock(&wanted.key, deadline)?;
+        let _lock = lock.ok_or_else(|| busy(&wanted.key))?;
         self.start(wanted, Renewal::Always).map(drop)
     }
 
     /// The turn to start and stop containers of this key.
-    pub(super) fn turn(&self, key: &Key, deadline: Instant) -> Result<Option<Lock>> {
+    pub(super) fn lock(&self, key: &Key, deadline: Instant) -> Result<Option<Lock>> {
         let directory = self.plugin(key);
         disk::make_directory(&directory)?;
         Lock::until(&directory.join("lock"), Share::Alone, deadline)
@@ -123,12 +123,12 @@ impl NetworkingPod {
             return Ok(None);
         }
         let calls = calls(&directory, &state.generation);
-        let Some(turn) = Lock::until(&calls, Share::Shared, Instant::now())? else {
+        let Some(lock) = Lock::until(&calls, Share::Shared, Instant::now())? else {
             return Ok(None);
         };
         let running = self.engine.adopt(&directory.join(&state.generation))?;
         let running = running.filter(|running| !self.is_elsewhere(running));
-        Ok(running.map(|running| Held { running, _turn: turn }))
+        Ok(running.map(|running| Held { running, _lock: lock }))
     }
 
     /// The engine that starts this container. Every engine finds what any other has started.
@@ -251,8 +251,8 @@ impl NetworkingPod {
 
     /// Ends what was replaced. The running container serves in any case: the record has the error.
     fn retire_former(&self, directory: &Path, mut state: State) -> Result<()> {
-        let (left, failed) = self.retire(directory, state.retired);
-        state.retired = left;
+        let (remaining, failed) = self.retire(directory, state.retired);
+        state.retired = remaining;
         state.error = failed.map(|error| error.to_string());
         state.write(directory)
     }
@@ -295,26 +295,26 @@ impl NetworkingPod {
     ) -> (Vec<String>, Option<Error>) {
         let gone = |past: &String| -> Result<bool> {
             let path = calls(directory, past);
-            let Some(_turn) = Lock::now(&path)? else { return Ok(false) };
+            let Some(_lock) = Lock::now(&path)? else { return Ok(false) };
             self.end(directory, past)?;
             remove_tree(&directory.join(past))?;
             remove_tree(&directory.join(format!("{past}.root")))?;
             disk::remove(&path).map(|()| true)
         };
         // A failure is retried at the next start.
-        let (mut left, mut failed) = (Vec::new(), None);
+        let (mut remaining, mut failed) = (Vec::new(), None);
         for past in retired {
             match gone(&past) {
                 Ok(true) => {}
-                Ok(false) => left.push(past),
+                Ok(false) => remaining.push(past),
                 Err(error) => {
                     failed =
                         Some(error.context(format_args!("ending its former container {past}")));
-                    left.push(past);
+                    remaining.push(past);
                 }
             }
         }
-        (left, failed)
+        (remaining, failed)
     }
 
     /// Ends a container of the plugin's.

@@ -157,15 +157,19 @@ mod tests {
     fn an_image_gets_nothing_by_asking() {
         let mut app = retaining(&["CAP_SYS_MODULE", "CAP_NET_ADMIN", "CAP_SYS_PTRACE"]);
         app.isolators.privileged = true;
-        let said = refusal(&app, &sandboxing(false, &[]));
-        assert!(said.contains("asks for privileged, CAP_SYS_MODULE, CAP_SYS_PTRACE,"), "{said}");
-        assert!(said.contains("\"privileged\": true"), "{said}");
-        let said = refusal(&retaining(&["CAP_SYS_RAWIO"]), &sandboxing(false, &["CAP_SYS_MODULE"]));
-        assert!(said.contains("asks for CAP_SYS_RAWIO,"), "{said}");
-        assert!(said.contains("\"grant\": [\"CAP_SYS_RAWIO\"]"), "{said}");
+        let answer = refusal(&app, &sandboxing(false, &[]));
+        assert!(
+            answer.contains("asks for privileged, CAP_SYS_MODULE, CAP_SYS_PTRACE,"),
+            "{answer}"
+        );
+        assert!(answer.contains("\"privileged\": true"), "{answer}");
+        let answer =
+            refusal(&retaining(&["CAP_SYS_RAWIO"]), &sandboxing(false, &["CAP_SYS_MODULE"]));
+        assert!(answer.contains("asks for CAP_SYS_RAWIO,"), "{answer}");
+        assert!(answer.contains("\"grant\": [\"CAP_SYS_RAWIO\"]"), "{answer}");
         for name in ["spoke-runtime", "spoke-state", "spoke-config"] {
-            let said = refusal(&mounting(name), &sandboxing(false, &["CAP_SYS_RAWIO"]));
-            assert!(said.contains(&format!("asks for {name},")), "{said}");
+            let answer = refusal(&mounting(name), &sandboxing(false, &["CAP_SYS_RAWIO"]));
+            assert!(answer.contains(&format!("asks for {name},")), "{answer}");
             of(&image(), &mounting(name), &sandboxing(false, &[name]), true).unwrap();
             of(&image(), &mounting(name), &sandboxing(true, &[]), true).unwrap();
             of(&image(), &mounting(name), &sandboxing(false, &[]), false).unwrap();

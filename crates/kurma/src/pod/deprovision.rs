@@ -2,7 +2,7 @@
 
 use model::{Error, Kind, Result};
 
-use super::record_store::Turn;
+use super::record_store::PodLock;
 use super::{Attachment, Pods, Record, Stage, State};
 use crate::config::NetworkConfig;
 use crate::plugin::Key;
@@ -36,12 +36,12 @@ impl Pods<'_> {
     /// [`Kind::TryAgain`] where a plugin has failed; why the record or the namespace cannot be
     /// removed.
     pub fn deprovision(&self, pod: &PodId) -> Result<()> {
-        let turn = self.record_store().turn(pod)?;
-        let Some(record) = turn.read()? else {
+        let lock = self.record_store().lock(pod)?;
+        let Some(record) = lock.read()? else {
             self.volume().remove(pod)?;
-            return turn.forget();
+            return lock.forget();
         };
-        let pending = self.undo(turn, record)?;
+        let pending = self.undo(lock, record)?;
         if pending.is_empty() {
             return Ok(());
         }
@@ -55,11 +55,11 @@ impl Pods<'_> {
     /// # Errors
     /// Why the record or the namespace cannot be removed.
     pub fn abandon(&self, pod: &PodId) -> Result<Abandoned> {
-        let turn = self.record_store().turn(pod)?;
-        let abandoned = match turn.read() {
+        let lock = self.record_store().lock(pod)?;
+        let abandoned = match lock.read() {
             Ok(None) => Abandoned::default(),
             Ok(Some(record)) => {
-                let attachments = self.undo_attachments(&turn, record)?.attachments;
+                let attachments = self.undo_attachments(&lock, record)?.attachments;
                 Abandoned { attachments, damage: None }
             }
             Err(error) => match error.kind() {
@@ -72,7 +72,7 @@ impl Pods<'_> {
             },
         };
         self.volume().remove(pod)?;
-        turn.forget().map(|()| abandoned)
+        lock.forget().map(|()| abandoned)
     }
 
     /// Undoes pods whose process was killed, and calls every pending `del`. Pods on which another
@@ -97,12 +97,12 @@ impl Pods<'_> {
 
     /// None where the pod is not to be undone.
     pub(crate) fn settle_one(&self, pod: &PodId) -> Result<Option<()>> {
-        let Some(turn) = self.record_store().turn_now(pod)? else { return Ok(None) };
-        let Some(record) = turn.read()? else { return turn.forget().map(|()| None) };
+        let Some(lock) = self.record_store().try_lock(pod)? else { return Ok(None) };
+        let Some(record) = lock.read()? else { return lock.forget().map(|()| None) };
         if record.stage == Stage::Ready {
             return Ok(None);
         }
-        let pending = self.undo(turn, record)?;
+        let pending = self.undo(lock, record)?;
         match pending.is_empty() {
             true => Ok(Some(())),
             false => Err(Error::new(Kind::TryAgain, reported(&pending))),
@@ -123,43 +123,43 @@ impl Pods<'_> {
         self.plugins.forget(self.networks, &used)?;
         for name in crate::disk::names(&self.plugins.directories.netns, "")? {
             let Ok(pod) = name.parse::<PodId>() else { continue };
-            let Some(turn) = self.record_store().turn_now(&pod)? else { continue };
-            if turn.read()?.is_none() {
+            let Some(lock) = self.record_store().try_lock(&pod)? else { continue };
+            if lock.read()?.is_none() {
                 self.volume().remove(&pod)?;
-                turn.forget()?;
+                lock.forget()?;
             }
         }
         Ok(settled)
     }
 
     /// Undoes the pod, and deletes its record where nothing is pending.
-    pub(super) fn undo(&self, turn: Turn, record: Record) -> Result<Vec<PendingDel>> {
-        let left = self.undo_attachments(&turn, record)?;
-        if left.attachments.is_empty() {
-            turn.forget()?;
+    pub(super) fn undo(&self, lock: PodLock, record: Record) -> Result<Vec<PendingDel>> {
+        let remaining = self.undo_attachments(&lock, record)?;
+        if remaining.attachments.is_empty() {
+            lock.forget()?;
         }
-        Ok(failures(&left))
+        Ok(failures(&remaining))
     }
 
     /// Calls every `del`, and removes the namespace; gives what is left.
-    pub(super) fn undo_attachments(&self, turn: &Turn, mut record: Record) -> Result<Record> {
+    pub(super) fn undo_attachments(&self, lock: &PodLock, mut record: Record) -> Result<Record> {
         record.stage = Stage::Going;
         record.skipped.clear();
-        turn.write(&record)?;
-        let mut left = Vec::new();
+        lock.write(&record)?;
+        let mut remaining = Vec::new();
         while let Some(mut attachment) = record.attachments.pop() {
             let now = self.now(&attachment.network);
             let call = attachment.call(&record.pod)?;
-            if let Err(error) = self.plugins.del(now, &attachment.network, &call, turn.file()) {
+            if let Err(error) = self.plugins.del(now, &attachment.network, &call, lock.file()) {
                 let had = attachment.reply().cloned();
                 attachment.state = State::Failed { why: error.to_string(), had };
-                left.insert(0, attachment);
+                remaining.insert(0, attachment);
             }
-            let both = record.attachments.iter().chain(&left).cloned().collect();
-            turn.write(&Record { attachments: both, ..record.clone() })?;
+            let both = record.attachments.iter().chain(&remaining).cloned().collect();
+            lock.write(&Record { attachments: both, ..record.clone() })?;
         }
         self.volume().remove(&record.pod)?;
-        Ok(Record { attachments: left, ..record })
+        Ok(Record { attachments: remaining, ..record })
     }
 
     /// A network as it is configured now; as it was, where it is not any more.

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::deprovision::{failures, reported};
-use super::record_store::Turn;
+use super::record_store::PodLock;
 use super::{Attachment, Pods, Record, Stage, State};
 use crate::config::{Choice, HOST, NetworkConfig, OnError};
 use crate::reply::Reply;
@@ -30,26 +30,26 @@ impl Pods<'_> {
         let choice = self.networks.choice(names)?;
         let new = Record::new(pod.clone(), self.plugins.directories.netns_of(pod), &choice);
         self.volume().prepare()?;
-        let turn = self.record_store().turn(pod)?;
-        if let Some(record) = turn.read()?
-            && let Some(complete) = self.settled(&turn, record, &new)?
+        let lock = self.record_store().lock(pod)?;
+        if let Some(record) = lock.read()?
+            && let Some(complete) = self.settled(&lock, record, &new)?
         {
             return Ok(complete);
         }
         let mut record = new;
-        turn.write(&record)?;
-        let Err(error) = self.connect(&turn, &mut record, &choice) else { return Ok(record) };
+        lock.write(&record)?;
+        let Err(error) = self.connect(&lock, &mut record, &choice) else { return Ok(record) };
         let kind = error.kind();
         let and = |worse: String| Error::new(kind, format!("{error}; undoing it: {worse}"));
-        match self.undo(turn, record) {
-            Ok(left) if left.is_empty() => Err(error),
-            Ok(left) => Err(and(reported(&left))),
+        match self.undo(lock, record) {
+            Ok(remaining) if remaining.is_empty() => Err(error),
+            Ok(remaining) => Err(and(reported(&remaining))),
             Err(worse) => Err(and(worse.to_string())),
         }
     }
 
     /// The pod as it is, where it is as wanted; none where nothing is left of it.
-    fn settled(&self, turn: &Turn, record: Record, new: &Record) -> Result<Option<Record>> {
+    fn settled(&self, lock: &PodLock, record: Record, new: &Record) -> Result<Option<Record>> {
         let pod = record.pod.clone();
         if record.stage == Stage::Ready && self.volume().has(&pod) {
             if (record.is_host, &record.wanted) == (new.is_host, &new.wanted) {
@@ -63,18 +63,18 @@ impl Pods<'_> {
                 format!("pod {pod} has other networks ({}): deprovision it first", has.join(", "));
             return Err(Error::conflict(what));
         }
-        let left = self.undo_attachments(turn, record)?;
-        if left.attachments.is_empty() {
+        let remaining = self.undo_attachments(lock, record)?;
+        if remaining.attachments.is_empty() {
             return Ok(None);
         }
         let what = format!(
             "pod {pod} is not undone yet, deprovision it first: {}",
-            reported(&failures(&left))
+            reported(&failures(&remaining))
         );
         Err(Error::new(Kind::TryAgain, what))
     }
 
-    fn connect(&self, turn: &Turn, record: &mut Record, choice: &Choice<'_>) -> Result<()> {
+    fn connect(&self, lock: &PodLock, record: &mut Record, choice: &Choice<'_>) -> Result<()> {
         let networks = match choice {
             Choice::Host => {
                 self.volume().show(record.pod.as_str(), &Netns::current()?)?;
@@ -87,17 +87,17 @@ impl Pods<'_> {
         };
         for network in networks {
             let about = |error: Error| error.context(format!("network \"{}\"", network.name));
-            match self.attach(turn, record, network).map_err(about) {
+            match self.attach(lock, record, network).map_err(about) {
                 Ok(()) => {}
                 Err(error) if network.on_error == OnError::Skip && error.kind() != Kind::Bug => {}
                 Err(error) => return Err(error),
             }
         }
         record.stage = Stage::Ready;
-        turn.write(record)
+        lock.write(record)
     }
 
-    fn attach(&self, turn: &Turn, record: &mut Record, network: &NetworkConfig) -> Result<()> {
+    fn attach(&self, lock: &PodLock, record: &mut Record, network: &NetworkConfig) -> Result<()> {
         let interface = match interface(record, network) {
             Ok(interface) => interface,
             Err(error) => {
@@ -108,14 +108,14 @@ impl Pods<'_> {
         let attachment = Attachment { network: network.clone(), interface, state: State::Adding };
         let call = attachment.call(&record.pod)?;
         record.attachments.push(attachment);
-        turn.write(record)?;
-        let added = match self.plugins.add(network, &call, turn.file()) {
-            Ok(added) => added.and_then(|said| Reply::read(&said)),
+        lock.write(record)?;
+        let added = match self.plugins.add(network, &call, lock.file()) {
+            Ok(added) => added.and_then(|answer| Reply::read(&answer)),
             // There is nothing to undo.
             Err(error) => {
                 record.attachments.pop();
                 record.skipped.push((network.name.clone(), error.to_string()));
-                turn.write(record)?;
+                lock.write(record)?;
                 return Err(error);
             }
         };
@@ -126,7 +126,7 @@ impl Pods<'_> {
         if let Some(attachment) = record.attachments.last_mut() {
             attachment.state = state;
         }
-        turn.write(record)?;
+        lock.write(record)?;
         added.map(drop)
     }
 }

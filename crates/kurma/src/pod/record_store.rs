@@ -15,7 +15,7 @@ pub(super) struct RecordStore {
 }
 
 /// The exclusive right to work on a pod.
-pub(super) struct Turn {
+pub(super) struct PodLock {
     record: PathBuf,
     lock: PathBuf,
     held: Lock,
@@ -40,22 +40,22 @@ impl RecordStore {
     }
 
     /// Waits until no other process works on the pod.
-    pub(super) fn turn(&self, pod: &PodId) -> Result<Turn> {
+    pub(super) fn lock(&self, pod: &PodId) -> Result<PodLock> {
         disk::make_directory(&self.directory)?;
         let lock = self.directory.join(format!("{pod}.lock"));
-        Ok(Turn { record: self.record(pod), held: Lock::wait(&lock)?, lock })
+        Ok(PodLock { record: self.record(pod), held: Lock::wait(&lock)?, lock })
     }
 
     /// The turn, where no other process works on the pod.
-    pub(super) fn turn_now(&self, pod: &PodId) -> Result<Option<Turn>> {
+    pub(super) fn try_lock(&self, pod: &PodId) -> Result<Option<PodLock>> {
         disk::make_directory(&self.directory)?;
         let lock = self.directory.join(format!("{pod}.lock"));
         let held = Lock::now(&lock)?;
-        Ok(held.map(|held| Turn { record: self.record(pod), held, lock }))
+        Ok(held.map(|held| PodLock { record: self.record(pod), held, lock }))
     }
 }
 
-impl Turn {
+impl PodLock {
     /// A process with this file open has the turn: a call that outlives its caller.
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.held.as_fd()

@@ -86,7 +86,7 @@ fn t7_t8_functions_of_go() {
 
 #[test]
 fn t9_t10_t12_mistakes_are_told() {
-    for (source, said) in [
+    for (source, answer) in [
         ("{{bogus}}", "function \"bogus\" not defined"),
         ("eth{{num", "unclosed action"),
         ("{{random \"4\"}}", "expected integer"),
@@ -115,7 +115,7 @@ fn t9_t10_t12_mistakes_are_told() {
         ("a/b", "holds '/'"),
     ] {
         let said_really = error(source);
-        assert!(said_really.contains(said.trim_end_matches(" 3")), "{source}: {said_really}");
+        assert!(said_really.contains(answer.trim_end_matches(" 3")), "{source}: {said_really}");
     }
 }
 

@@ -92,14 +92,14 @@ impl Hands<'_> {
             if !there.iter().any(|address| address.tentative) {
                 return Ok(());
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Err(Error::try_again(format!(
                     "{name} still has tentative addresses after {} seconds",
                     SETTLING.as_secs()
                 )));
             }
-            monitor.wait(&stop, left)?;
+            monitor.wait(&stop, remaining)?;
         }
     }
 }

@@ -52,10 +52,10 @@ impl Program {
     }
 
     /// Executes the commands, all or none of each table.
-    pub(super) fn restore(&self, commands: &str, turn: &Turn) -> Result<()> {
+    pub(super) fn restore(&self, commands: &str, rules_lock: &RulesLock) -> Result<()> {
         let name = self.name("restore");
         let arguments = ["--noflush", "--wait", LOCK_WAIT];
-        let child = spawn(&name, &arguments, &|| turn.share())?;
+        let child = spawn(&name, &arguments, &|| rules_lock.share())?;
         finish(&name, child, commands.to_owned()).map(drop)
     }
 
@@ -69,9 +69,9 @@ impl Program {
 /// The right to change the rules of this network namespace. The program that changes them holds it
 /// too, as its standard output, to which it writes nothing: if this process is killed, no other
 /// process reads the rules before the program has ended.
-pub(super) struct Turn(File);
+pub(super) struct RulesLock(File);
 
-impl Turn {
+impl RulesLock {
     /// Waits for it.
     pub(super) fn wait() -> Result<Self> {
         let failed = |cause| Error::os("waiting for others who change iptables rules", cause);

@@ -34,7 +34,7 @@ impl Names {
         if self.name_of(path).is_none() && !self.root.join(PLACE).exists() {
             return Ok(Vec::new());
         }
-        let _turn = self.turn()?;
+        let _lock = self.lock_directory()?;
         let near = near()?;
         let mut notes = Vec::new();
         let mut failure = Ok(());

@@ -26,7 +26,7 @@ const LONGEST: u64 = 16 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     /// It is as it should be.
-    AsSaid,
+    AsWanted,
     /// It belongs to another program.
     Theirs,
 }
@@ -78,10 +78,10 @@ pub(super) fn write(path: &Path, body: &str, hand: &Hand, fresh: &Path) -> IoRes
         return Ok(Written::Theirs);
     }
     if there == format!("{}{body}", hand.head(&digest(body))).into_bytes() {
-        return Ok(Written::AsSaid);
+        return Ok(Written::AsWanted);
     }
     let file = OpenOptions::new().write(true).open(path)?;
-    overwrite(&file, body, hand).map(|()| Written::AsSaid)
+    overwrite(&file, body, hand).map(|()| Written::AsWanted)
 }
 
 fn overwrite(file: &File, body: &str, hand: &Hand) -> IoResult<()> {
@@ -107,7 +107,7 @@ fn create(path: &Path, body: &str, hand: &Hand, fresh: &Path) -> IoResult<Writte
     let linked = fs::hard_link(fresh, path);
     fs::remove_file(fresh)?;
     match linked {
-        Ok(()) => Ok(Written::AsSaid),
+        Ok(()) => Ok(Written::AsWanted),
         Err(cause) if cause.kind() == ErrorKind::AlreadyExists => Ok(Written::Theirs),
         Err(cause) => Err(cause),
     }

@@ -28,27 +28,27 @@ impl Resolver {
     /// The settings of a sandbox with these attachments. Texts that are no server, domain or option
     /// are left out: third-party plugins send some.
     pub(super) fn of(members: &[&Attachment], root: &Path) -> Self {
-        let mut said = Self::default();
+        let mut given = Self::default();
         let mut own: Vec<SearchDomain> = Vec::new();
         for member in members {
             let (dns, resolved) = (&member.dns, member.resolves_with());
-            add(&mut said.servers, resolved.nameservers.iter().map(String::as_str));
+            add(&mut given.servers, resolved.nameservers.iter().map(String::as_str));
             if !member.wiring.name_servers(&member.ipam).is_empty() {
                 add(&mut own, [name_domain(&member.id.network).as_str()]);
             }
             let domains = dns.domain.iter().chain(&dns.search);
-            add(&mut said.search, domains.map(String::as_str));
-            add(&mut said.options, dns.options.iter().map(String::as_str));
+            add(&mut given.search, domains.map(String::as_str));
+            add(&mut given.options, dns.options.iter().map(String::as_str));
         }
         let host = Self::of_host(root);
         // The domains of networks take nobody else's place.
-        let elsewhere = or(said.search, host.search);
+        let elsewhere = or(given.search, host.search);
         let others = elsewhere.into_iter().filter(|domain| !own.contains(domain));
         let search = own.iter().cloned().chain(others).collect();
         Self {
-            servers: or(said.servers, host.servers),
+            servers: or(given.servers, host.servers),
             search,
-            options: or(said.options, host.options),
+            options: or(given.options, host.options),
         }
     }
 
@@ -106,8 +106,8 @@ impl Resolver {
     }
 }
 
-fn or<T>(said: Vec<T>, host: Vec<T>) -> Vec<T> {
-    if said.is_empty() { host } else { said }
+fn or<T>(given: Vec<T>, host: Vec<T>) -> Vec<T> {
+    if given.is_empty() { host } else { given }
 }
 
 /// Adds those that are of the kind, once each.

@@ -73,12 +73,12 @@ impl Host {
     }
 
     /// What a file says behind its first line.
-    fn said(&self, below: &str) -> String {
+    fn given(&self, below: &str) -> String {
         let text = fs::read_to_string(self.path("etc/netns").join(below)).unwrap();
         text.split_once('\n').unwrap().1.to_owned()
     }
 
-    fn left(&self) -> bool {
+    fn remaining(&self) -> bool {
         self.path("etc/netns").exists()
     }
 }
@@ -91,8 +91,8 @@ fn only_what_is_near_is_written() {
     host.write(&[web.clone(), far.clone()]);
     let before = fs::metadata(host.path("etc/netns/far/hosts")).unwrap();
     host.write_near(&["db", "web"], &[web.clone(), db.clone()]);
-    assert!(host.said("web/hosts").ends_with("10.0.0.2\tweb\n10.0.0.3\tdb\n"));
-    assert!(host.said("db/hosts").ends_with("10.0.0.3\tdb\n10.0.0.2\tweb\n"));
+    assert!(host.given("web/hosts").ends_with("10.0.0.2\tweb\n10.0.0.3\tdb\n"));
+    assert!(host.given("db/hosts").ends_with("10.0.0.3\tdb\n10.0.0.2\tweb\n"));
     assert_eq!(fs::metadata(host.path("etc/netns/far/hosts")).unwrap().ino(), before.ino());
     // Under another name in one namespace: that is remembered for those who come next.
     let mut odd = host.on("back", "odd", "10.0.1.9/24");
@@ -104,7 +104,7 @@ fn only_what_is_near_is_written() {
         (name, called.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
     };
     assert_eq!(called(&host), ("web".to_owned(), "odd web".to_owned()));
-    assert!(host.said("web/hosts").contains("10.0.1.9\todd\n"));
+    assert!(host.given("web/hosts").contains("10.0.1.9\todd\n"));
     // Also by whoever writes all; and forgotten with it.
     host.write(&[web, db.clone(), odd, far.clone()]);
     assert_eq!(called(&host).1, "odd web");
@@ -112,7 +112,7 @@ fn only_what_is_near_is_written() {
     assert_eq!(called(&host).1, "web");
     assert!(!host.path("etc/netns/web").exists());
     host.write(&[]);
-    assert!(!host.left());
+    assert!(!host.remaining());
     assert!(!host.path("run/spoke/names/others").join("web").exists());
 }
 
@@ -128,19 +128,19 @@ fn who_is_on_a_network_knows_the_others_there() {
     let web = host.on("back", "web", "10.0.0.2/24");
     let far = host.on("front", "far", "10.9.0.2/24");
     assert_eq!(host.write(&[web.clone(), db.clone(), far.clone()]), words(&[]));
-    assert!(host.said("web/hosts").ends_with("\n10.0.0.2\tweb\n10.0.0.3\tdb sql\n"));
-    assert!(host.said("db/hosts").ends_with("\n10.0.0.3\tdb sql\n10.0.0.2\tweb\n"));
-    assert!(host.said("far/hosts").ends_with("\n10.9.0.2\tfar\n"));
-    assert_eq!(host.said("web/resolv.conf"), "nameserver 10.1.1.1\n");
+    assert!(host.given("web/hosts").ends_with("\n10.0.0.2\tweb\n10.0.0.3\tdb sql\n"));
+    assert!(host.given("db/hosts").ends_with("\n10.0.0.3\tdb sql\n10.0.0.2\tweb\n"));
+    assert!(host.given("far/hosts").ends_with("\n10.9.0.2\tfar\n"));
+    assert_eq!(host.given("web/resolv.conf"), "nameserver 10.1.1.1\n");
     // It is the same file: programs that run have it in the place of the host's.
     let inode = || fs::metadata(host.path("etc/netns/web/hosts")).unwrap().ino();
     let before = inode();
     host.write(&[web.clone(), far.clone()]);
-    assert!(host.said("web/hosts").ends_with("ip6-allrouters\n10.0.0.2\tweb\n"));
+    assert!(host.given("web/hosts").ends_with("ip6-allrouters\n10.0.0.2\tweb\n"));
     assert_eq!(inode(), before);
     assert!(!host.path("etc/netns/db").exists());
     host.write(&[]);
-    assert!(!host.left());
+    assert!(!host.remaining());
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn what_a_dead_process_left_is_mended() {
     names.make(&host.path("etc/netns/gone")).unwrap();
     fs::write(host.names().fresh(), "half").unwrap();
     host.write(&[]);
-    assert!(!host.left());
+    assert!(!host.remaining());
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn the_host_is_asked_where_nobody_says() {
     let mut web = host.on("back", "web", "10.0.0.2/24");
     host.write(std::slice::from_ref(&web));
     let text = "search lan. example\nnameserver 10.1.1.1\noptions ndots:2\n";
-    assert_eq!(host.said("web/resolv.conf"), text);
+    assert_eq!(host.given("web/resolv.conf"), text);
     // What anybody said for it comes first, and nothing that is no server gets in.
     web.dns = Dns {
         nameservers: words(&["10.2.2.2", "1.1.1.1\nsearch evil", "x"]),
@@ -253,7 +253,7 @@ fn the_host_is_asked_where_nobody_says() {
     second.dns.nameservers = words(&["10.3.3.3", "10.2.2.2"]);
     host.write(&[web, second]);
     let text = "nameserver 10.2.2.2\nnameserver 10.3.3.3\noptions edns0\n";
-    assert_eq!(host.said("web/resolv.conf"), text);
+    assert_eq!(host.given("web/resolv.conf"), text);
 }
 
 #[test]
@@ -262,12 +262,12 @@ fn what_answers_only_on_the_host_is_no_server() {
     let web = host.on("back", "web", "10.0.0.2/24");
     let notes = host.write(std::slice::from_ref(&web));
     assert!(notes.len() == 1 && notes[0].contains("no name server"), "{notes:?}");
-    assert_eq!(host.said("web/resolv.conf"), "options edns0\n");
+    assert_eq!(host.given("web/resolv.conf"), "options edns0\n");
     let behind = host.path("run/systemd/resolve");
     fs::create_dir_all(&behind).unwrap();
     fs::write(behind.join("resolv.conf"), "nameserver 192.0.2.1\nsearch corp\n").unwrap();
     assert_eq!(host.write(std::slice::from_ref(&web)), words(&[]));
-    assert_eq!(host.said("web/resolv.conf"), "search corp\nnameserver 192.0.2.1\n");
+    assert_eq!(host.given("web/resolv.conf"), "search corp\nnameserver 192.0.2.1\n");
 }
 
 #[test]
@@ -295,7 +295,7 @@ fn another_namespace_of_the_name_is_another_one() {
     old.sandbox.as_mut().unwrap().inode += 1;
     let web = host.on("back", "web", "10.0.0.2/24");
     host.write(&[old, web]);
-    assert!(!host.said("web/hosts").contains("10.9.0.2"));
+    assert!(!host.given("web/hosts").contains("10.9.0.2"));
 }
 
 proptest! {

@@ -10,7 +10,7 @@
 use std::net::IpAddr;
 
 use model::{Attachment, Family, IfName, LinkKind, PortMap, Result};
-use netlink::{in_turn, nft, sysctl};
+use netlink::{nft, sysctl, with_lock};
 
 use super::Policy;
 use super::wanted::uses_table;
@@ -89,7 +89,7 @@ impl Policy {
             return Ok(());
         }
         if Tag::read(interface).is_known() {
-            in_turn(|| close(interface, &is_used))?;
+            with_lock(|| close(interface, &is_used))?;
         }
         self.if_there(|socket| loopback::forget(socket, interface))
     }
@@ -127,7 +127,7 @@ fn is_at_loopback(port: &PortMap) -> bool {
 fn open(interface: &IfName, is_counted: &dyn Fn() -> bool) -> Result<()> {
     match Tag::read(interface) != Tag::Leaving && is_open(interface) {
         true => Ok(()),
-        false => in_turn(|| open_first(interface, is_counted())),
+        false => with_lock(|| open_first(interface, is_counted())),
     }
 }
 

@@ -76,9 +76,9 @@ fn a_given_table_is_only_led_to() {
 #[test]
 fn what_was_begun_is_completed() {
     let mut view = view();
-    let begun = view.plan(&SourceRouting::default());
-    view.rules.extend(&begun.rules);
-    view.routes.extend(&begun.routes);
+    let started = view.plan(&SourceRouting::default());
+    view.rules.extend(&started.rules);
+    view.routes.extend(&started.routes);
     view.verify(&SourceRouting::default(), &"eth0".parse().unwrap()).unwrap();
     let plan = view.plan(&SourceRouting::default());
     assert!(plan.rules.is_empty());

@@ -86,12 +86,12 @@ mod tests {
             port(99, Tagging::Tagged),
         ];
         assert_eq!(difference(&all, &wanted), None);
-        let said = |there: &[PortVlan]| difference(there, &wanted).unwrap();
-        assert_eq!(said(&all[1..]), "is not in VLAN 10, untagged");
-        assert_eq!(said(&all[..2]), "is not in VLAN 21, tagged");
+        let given = |there: &[PortVlan]| difference(there, &wanted).unwrap();
+        assert_eq!(given(&all[1..]), "is not in VLAN 10, untagged");
+        assert_eq!(given(&all[..2]), "is not in VLAN 21, tagged");
         let mut with_default = vec![port(1, Tagging::Untagged)];
         with_default.extend(all);
-        assert_eq!(said(&with_default), "is in VLAN 1, untagged, besides");
+        assert_eq!(given(&with_default), "is in VLAN 1, untagged, besides");
         let keeping = Vlans { keep_default: true, ..wanted };
         assert_eq!(difference(&with_default, &keeping), None);
     }

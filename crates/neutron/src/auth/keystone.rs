@@ -38,7 +38,7 @@ pub(super) fn grant((wire, until): (&Wire, Option<Instant>), access: &Access) ->
     };
     let url = format!("{}/auth/tokens", v3(sign_on.url)?);
     if let Identity::Token { token, project: None, .. } = &access.identity {
-        return look_up((wire, until), access, &url, token);
+        return inspect((wire, until), access, &url, token);
     }
     let mut auth = json!({ "identity": sign_on.identity });
     if let Some(scope) = sign_on.scope {
@@ -56,7 +56,7 @@ pub(super) fn grant((wire, until): (&Wire, Option<Instant>), access: &Access) ->
 }
 
 /// The scope of a token that another program got.
-fn look_up(
+fn inspect(
     (wire, until): (&Wire, Option<Instant>),
     access: &Access,
     url: &str,

@@ -24,10 +24,10 @@ const ATTEMPTS: usize = 5;
 impl Neutron {
     /// Gives a network up.
     pub(super) fn give_network_up(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {
-        let left = self.try_give_network_up(id, records);
-        match &left {
+        let outcome = self.try_give_network_up(id, records);
+        match &outcome {
             Ok(()) => {
-                self.begun().settle(id);
+                self.unfinished().settle(id);
                 self.given_up().settle(id);
             }
             Err(error) => {
@@ -38,7 +38,7 @@ impl Neutron {
                 self.leave_behind();
             }
         }
-        left
+        outcome
     }
 
     fn try_give_network_up(&self, id: &AliasId, records: &Records<'_>) -> Result<()> {

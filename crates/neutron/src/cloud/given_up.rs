@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use model::{AliasId, Result};
 
-use super::begun::file_of;
+use super::unfinished::file_of;
 use crate::files;
 
 /// Where the files are.

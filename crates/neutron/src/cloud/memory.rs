@@ -128,12 +128,12 @@ impl Memory {
         net: &IpNet,
         subnet: Option<&ResourceId>,
     ) -> Option<(ResourceId, Note)> {
-        let turn = lock(&self.turns).get(net).map(|(pool, _)| pool.clone());
+        let next_pool = lock(&self.turns).get(net).map(|(pool, _)| pool.clone());
         let notes = lock(&self.notes);
         let fits = |note: &Note| {
             note.net == *net && (note.subnet.is_none() || note.subnet.as_ref() == subnet)
         };
-        let found = turn.and_then(|pool| notes.get_key_value(&pool));
+        let found = next_pool.and_then(|pool| notes.get_key_value(&pool));
         if let Some((pool, note)) = found.filter(|(_, note)| fits(note)) {
             return Some((pool.clone(), note.clone()));
         }
@@ -181,13 +181,13 @@ impl Memory {
                     return Ok(());
                 }
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return Err(Error::try_again(format!(
                     "another network with subnet {net} is being made on this host: try again"
                 )));
             }
-            let waited = self.ended.wait_timeout(turns, left);
+            let waited = self.ended.wait_timeout(turns, remaining);
             turns = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

@@ -3,11 +3,11 @@
 use engine::port::CloudNetwork;
 use model::{AliasId, Error, Network, ResourceId, ResourceRef, Result};
 
-use super::begun::Begun;
 use super::live::Live;
 use super::mark::{make, network_use};
 use super::pool::only;
 use super::subnet::Joined;
+use super::unfinished::Unfinished;
 use crate::Neutron;
 use crate::api::{NetworkResource, NewNetwork, SubnetResource, Tagged};
 use crate::contract::{self, Mark};
@@ -30,16 +30,16 @@ pub(super) enum Done {
 impl Neutron {
     /// Makes a network, or joins one, and returns the template of its attachments.
     pub(super) fn make_network(&self, plan: &CloudNetwork) -> Result<Network> {
-        self.begun().begin(&plan.id)?;
+        self.unfinished().begin(&plan.id)?;
         self.given_up().settle(&plan.id);
         let mut undo = Undo::default();
         self.build(plan, &mut undo).inspect_err(|error| {
             // A refused request made nothing.
             let is_refused = error.status().is_some_and(|status| status < 500);
             match self.undo(undo) && is_refused {
-                true => self.begun().settle(&plan.id),
+                true => self.unfinished().settle(&plan.id),
                 false => {
-                    self.begun().fail(&plan.id);
+                    self.unfinished().fail(&plan.id);
                     self.leave_behind();
                 }
             }
@@ -151,8 +151,8 @@ impl Neutron {
     }
 
     /// Networks that are being made, and whose runtime does not have the answer.
-    pub(crate) fn begun(&self) -> Begun {
-        Begun::at(&self.directory)
+    pub(crate) fn unfinished(&self) -> Unfinished {
+        Unfinished::at(&self.directory)
     }
 
     /// Whether all of it is undone. What is not is found by its mark or tag.

@@ -112,10 +112,11 @@ impl Neutron {
             gone_is_done(self.api().change_port(&port.id, &change, None).map(drop))?;
         }
         let is_ours = |tag: &&str| *tag == EXISTING_PORT || halves.iter().any(|half| half == tag);
-        let left: Vec<String> = tags().filter(|tag| !is_ours(tag)).map(str::to_owned).collect();
-        match left == port.tags {
+        let remaining: Vec<String> =
+            tags().filter(|tag| !is_ours(tag)).map(str::to_owned).collect();
+        match remaining == port.tags {
             true => Ok(()),
-            false => gone_is_done(self.api().set_tags(Tagged::Ports, &port.id, &left)),
+            false => gone_is_done(self.api().set_tags(Tagged::Ports, &port.id, &remaining)),
         }
     }
 }

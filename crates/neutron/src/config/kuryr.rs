@@ -205,8 +205,8 @@ impl Reading<'_> {
             "ipvlan" => Ok(Some(Nesting::Ipvlan { parent: self.parent()?, mode: IpvlanMode::L2 })),
             "vlan" => Ok(Some(Nesting::Trunk { parent: self.parent()?, trunk: None })),
             _ => {
-                let said = port.or(link);
-                let (section, key, value) = said.unwrap_or_default();
+                let given = port.or(link);
+                let (section, key, value) = given.unwrap_or_default();
                 Err(bad(&section, key, &value, "the drivers are veth, nested, vlan and sriov"))
             }
         }
@@ -366,7 +366,7 @@ lock_path = /x
     fn an_empty_file_is_kuryrs_defaults() {
         let (conf, options) = read("", &|_| None).unwrap();
         assert_eq!(conf, KuryrConf::usual().unwrap());
-        assert!(!options.is_said());
+        assert!(!options.is_given());
         let variable = |name: &str| match name {
             "OS_KURYR_URI" => Some("http://0.0.0.0:1".to_owned()),
             "CAPABILITY_SCOPE" => Some("global".to_owned()),
@@ -400,7 +400,7 @@ lock_path = /x
         let text =
             "[neutron]\nauth_section = k\nregion_name = R\n[k]\nauth_url = http://k\nodd = 1\n";
         let (conf, options) = read(text, &|_| None).unwrap();
-        assert!(options.is_said());
+        assert!(options.is_given());
         assert_eq!(conf.notes, ["[k] odd is not read"]);
     }
 }

@@ -84,7 +84,7 @@ impl Options {
     }
 
     /// Whether any credentials were given.
-    pub(super) fn is_said(&self) -> bool {
+    pub(super) fn is_given(&self) -> bool {
         ["auth_url", "endpoint_override"].iter().any(|name| self.values.contains_key(name))
     }
 

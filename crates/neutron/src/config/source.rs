@@ -81,7 +81,7 @@ impl Sources {
     /// # Errors
     /// A file that cannot be read or understood, with the place of what is wrong.
     pub fn read(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<SourcesRead> {
-        let (conf, said) = match &self.kuryr_conf {
+        let (conf, given) = match &self.kuryr_conf {
             Some(path) => {
                 let doing = || format!("reading {}", path.display());
                 let text = file(path)?
@@ -91,8 +91,8 @@ impl Sources {
             None => (KuryrConf::usual()?, Options::default()),
         };
         let from_environment = || variable("OS_CLOUD").filter(|cloud| !cloud.is_empty());
-        let mut options = match (&self.cloud, said.is_said()) {
-            (None, true) => said,
+        let mut options = match (&self.cloud, given.is_given()) {
+            (None, true) => given,
             (cloud, _) => match cloud.clone().or_else(from_environment) {
                 Some(cloud) => self.cloud(&cloud, variable)?,
                 None => environment(variable),
@@ -305,10 +305,10 @@ clouds:
         fs::write(&conf, "[neutron]\nenable_dhcp = False\n").unwrap();
         let instead = vec![("region_name", "R".to_owned())];
         let mut sources = Sources { kuryr_conf: Some(conf.clone()), instead, ..Sources::default() };
-        let said = sources.read(&variable).unwrap();
-        assert_eq!(secret(&said.access), "of the environment");
-        assert_eq!(said.access.region.as_deref(), Some("R"));
-        assert!(!said.conf.kuryr.enable_dhcp && said.access.proxies != Proxies::default());
+        let given = sources.read(&variable).unwrap();
+        assert_eq!(secret(&given.access), "of the environment");
+        assert_eq!(given.access.region.as_deref(), Some("R"));
+        assert!(!given.conf.kuryr.enable_dhcp && given.access.proxies != Proxies::default());
         let own =
             "[neutron]\nauth_url=http://k\nusername=u\nproject_name=p\npassword=of the file\n";
         fs::write(&conf, own).unwrap();

@@ -91,7 +91,7 @@ impl Wire {
     pub(crate) fn carry(&self, exchange: &Exchange<'_>) -> Result<Answer> {
         let agent = self.agent(exchange.url)?;
         let mut retries =
-            Retries::new(deadline::left(exchange.until, self.access.timeout), LONGEST_PAUSE);
+            Retries::new(deadline::remaining(exchange.until, self.access.timeout), LONGEST_PAUSE);
         loop {
             let is_again = retries.is_again();
             let outcome = self.exchange(&agent, exchange);
@@ -111,7 +111,7 @@ impl Wire {
 
     fn exchange(&self, agent: &Agent, exchange: &Exchange<'_>) -> Result<Answer, Failure> {
         let mut body = Watched { rest: exchange.body.as_deref().unwrap_or_default(), began: false };
-        let limit = || deadline::left(exchange.until, self.access.timeout);
+        let limit = || deadline::remaining(exchange.until, self.access.timeout);
         let Some(passage) = self.gate.pass(exchange.until.map(|_| limit())) else {
             return Err(Failure::Unsent("it takes too long".to_owned()));
         };

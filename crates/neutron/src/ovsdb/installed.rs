@@ -35,13 +35,15 @@ impl Ovsdb {
             };
             let (Some(port), Some(switch)) = (ids(0), ids(1)) else { return Ok(false) };
             let has_controller = value::map(&switch).keys().any(|key| key.starts_with(REMOTE));
-            let said = value::map(&port);
-            if !has_controller || said.get(INSTALLED).is_some_and(|said| said == "true") {
+            let external_ids = value::map(&port);
+            if !has_controller
+                || external_ids.get(INSTALLED).is_some_and(|external_ids| external_ids == "true")
+            {
                 return Ok(has_controller);
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let remaining = until.saturating_duration_since(Instant::now());
             let same = json!([{ "external_ids": port }]);
-            let changed = wait(Table::Interface, end, "!=", (&["external_ids"], same), left);
+            let changed = wait(Table::Interface, end, "!=", (&["external_ids"], same), remaining);
             match self.session.transact(&[changed])? {
                 Ok(_) => {}
                 Err(refusal) if refusal.is_timeout() => return Ok(false),

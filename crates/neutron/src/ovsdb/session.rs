@@ -106,8 +106,9 @@ impl Session {
             {
                 return Ok(message);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            let read = self.stream.set_timeout(left).and_then(|()| self.stream.read(&mut buffer));
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            let read =
+                self.stream.set_timeout(remaining).and_then(|()| self.stream.read(&mut buffer));
             match read {
                 Ok(0) => {
                     return Err(unreachable(&self.remote, io::ErrorKind::UnexpectedEof.into()));
@@ -198,17 +199,17 @@ enum Stream {
 }
 
 impl Stream {
-    fn set_timeout(&self, left: Duration) -> io::Result<()> {
-        if left.is_zero() {
+    fn set_timeout(&self, remaining: Duration) -> io::Result<()> {
+        if remaining.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         match self {
-            Stream::Unix(stream) => {
-                stream.set_read_timeout(Some(left)).and(stream.set_write_timeout(Some(left)))
-            }
-            Stream::Tcp(stream) => {
-                stream.set_read_timeout(Some(left)).and(stream.set_write_timeout(Some(left)))
-            }
+            Stream::Unix(stream) => stream
+                .set_read_timeout(Some(remaining))
+                .and(stream.set_write_timeout(Some(remaining))),
+            Stream::Tcp(stream) => stream
+                .set_read_timeout(Some(remaining))
+                .and(stream.set_write_timeout(Some(remaining))),
         }
     }
 

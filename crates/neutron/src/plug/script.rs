@@ -131,15 +131,15 @@ fn watch(child: &mut Child, deadline: Instant) -> Result<Option<(ExitStatus, Str
     let process = pidfd_open(pid(child).ok_or(Errno::SRCH)?, PidfdFlags::empty())?;
     let mut complaint = Vec::new();
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Ok(None);
         }
-        let [has_ended, has_said] = ready(&process, stderr.as_ref(), left)?;
-        if has_said && !listen(&mut stderr, &mut complaint) {
+        let [has_ended, has_sent] = ready(&process, stderr.as_ref(), remaining)?;
+        if has_sent && !listen(&mut stderr, &mut complaint) {
             stderr = None;
         }
-        if has_ended && !has_said {
+        if has_ended && !has_sent {
             let status = child.wait().map_err(|_| Errno::CHILD)?;
             return Ok(Some((status, String::from_utf8_lossy(&complaint).into_owned())));
         }
@@ -150,11 +150,11 @@ fn watch(child: &mut Child, deadline: Instant) -> Result<Option<(ExitStatus, Str
 fn ready(
     process: impl AsFd,
     stderr: Option<&ChildStderr>,
-    left: Duration,
+    remaining: Duration,
 ) -> Result<[bool; 2], Errno> {
     let mut fds = vec![PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
     fds.extend(stderr.map(|stderr| PollFd::new(stderr, PollFlags::IN)));
-    match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+    match poll(&mut fds, Timespec::try_from(remaining).ok().as_ref()) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(errno) => return Err(errno),
     }

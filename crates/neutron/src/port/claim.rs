@@ -182,7 +182,7 @@ impl Neutron {
             return Ok(Claimed { port, ownership });
         }
         // The pending port update was for another attachment, or is sent now.
-        if self.port_updates().forgo(&port.id)?.is_some() {
+        if self.port_updates().cancel(&port.id)?.is_some() {
             self.port_updates().close(&port.id)?;
         }
         if ownership == Ownership::Borrowed && ports.len() == 0 {
@@ -276,12 +276,12 @@ impl Neutron {
             )));
         }
         let is_wanted = |ip: &FixedIp| ip.ip_address.is_some_and(|ip| wanted.contains(&ip));
-        let (moved, left): (Vec<_>, Vec<_>) = other.fixed_ips.drain(..).partition(is_wanted);
-        if left.is_empty() {
+        let (moved, remaining): (Vec<_>, Vec<_>) = other.fixed_ips.drain(..).partition(is_wanted);
+        if remaining.is_empty() {
             self.abandon(&other.id)?;
             self.allocated.remove(&other.id);
         } else {
-            let change = PortChange { fixed_ips: Some(left), ..PortChange::default() };
+            let change = PortChange { fixed_ips: Some(remaining), ..PortChange::default() };
             let parted = self.api().change_port(&other.id, &change, None)?;
             self.allocated.part(&parted, wanted);
         }

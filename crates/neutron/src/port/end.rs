@@ -11,7 +11,7 @@ use crate::api::{PortChange, PortResource, Tagged};
 use crate::cloud::is_kuryrs;
 use crate::contract::{self, Mark};
 use crate::plug;
-use crate::port_update::{Forgone, PortUpdate};
+use crate::port_update::{Cancelled, PortUpdate};
 
 impl Neutron {
     /// Ends the attachment's port, once nothing on this host is connected to it: deletes it,
@@ -37,9 +37,9 @@ impl Neutron {
         mac: Option<Mac>,
     ) -> Result<()> {
         self.forget_status(&binding.port);
-        let forgone = self.unnamed(binding)?;
+        let cancelled = self.unnamed(binding)?;
         let is_own = binding.ownership == Ownership::Own;
-        if is_own && forgone.is_none() && !self.is_still(attachment, &binding.port)? {
+        if is_own && cancelled.is_none() && !self.is_still(attachment, &binding.port)? {
             return Ok(());
         }
         let addresses: Vec<_> =
@@ -49,7 +49,7 @@ impl Neutron {
             self.drop_floating_ips(&binding.port)?;
         }
         match binding.ownership {
-            Ownership::Own => self.end_own(&binding.port, forgone),
+            Ownership::Own => self.end_own(&binding.port, cancelled),
             // It goes with its address.
             Ownership::Requested => {
                 self.allocated.end(&binding.port);
@@ -67,18 +67,18 @@ impl Neutron {
 
     /// Cancels the pending update of a port. For a port that ends with its address, the caller that
     /// ends it waits.
-    fn unnamed(&self, binding: &Binding) -> Result<Option<Forgone>> {
+    fn unnamed(&self, binding: &Binding) -> Result<Option<Cancelled>> {
         match binding.ownership {
-            Ownership::Own => self.port_updates().forgo(&binding.port),
-            Ownership::Requested => self.port_updates().desist(&binding.port).map(|()| None),
+            Ownership::Own => self.port_updates().cancel(&binding.port),
+            Ownership::Requested => self.port_updates().cancel_idle(&binding.port).map(|()| None),
             Ownership::Borrowed => Ok(None),
         }
     }
 
     /// Brings a port to its end that was made for an attachment, whatever Neutron knows of that.
-    fn end_own(&self, id: &ResourceId, forgone: Option<Forgone>) -> Result<()> {
+    fn end_own(&self, id: &ResourceId, cancelled: Option<Cancelled>) -> Result<()> {
         let book = self.port_updates();
-        if forgone != Some(Forgone::Unsure) && self.is_for_stock(id) {
+        if cancelled != Some(Cancelled::Unsure) && self.is_for_stock(id) {
             // If this process is killed here, the reconciler finishes. Later, the port could have
             // another owner.
             book.close(id)?;
@@ -134,16 +134,16 @@ impl Neutron {
     fn end_unnamed(&self, link: &NeutronLink, port_update: &PortUpdate) -> Result<()> {
         let port = &port_update.port;
         let (ownership, book) = (port_update.ownership, self.port_updates());
-        let forgone = book.forgo(&port.id)?;
+        let cancelled = book.cancel(&port.id)?;
         let addresses: Vec<_> = port.fixed_ips.iter().filter_map(|ip| ip.ip_address).collect();
         self.unnest_unknown(link, &port.id, port.mac_address, &addresses)?;
         if link.spec.floating_ip.is_some() {
             self.drop_floating_ips(&port.id)?;
         }
         match ownership {
-            Ownership::Own => self.end_own(&port.id, forgone),
+            Ownership::Own => self.end_own(&port.id, cancelled),
             Ownership::Requested | Ownership::Borrowed => {
-                if forgone == Some(Forgone::Unsure) {
+                if cancelled == Some(Cancelled::Unsure) {
                     self.stock_files().drop_lent(&port.id)?;
                 }
                 book.close(&port.id)
@@ -229,10 +229,11 @@ impl Neutron {
             gone_is_done(self.api().change_port(id, &change, None).map(drop))?;
         }
         let is_ours = |tag: &String| ours.contains(tag) || tag == contract::EXISTING_PORT;
-        let left: Vec<String> = port.tags.iter().filter(|tag| !is_ours(tag)).cloned().collect();
-        match left == port.tags {
+        let remaining: Vec<String> =
+            port.tags.iter().filter(|tag| !is_ours(tag)).cloned().collect();
+        match remaining == port.tags {
             true => Ok(()),
-            false => gone_is_done(self.api().set_tags(Tagged::Ports, id, &left)),
+            false => gone_is_done(self.api().set_tags(Tagged::Ports, id, &remaining)),
         }
     }
 }

@@ -58,8 +58,8 @@ impl Neutron {
             if status == ACTIVE {
                 return Ok(());
             }
-            let left = timeout.saturating_sub(since.elapsed());
-            if left.is_zero() {
+            let remaining = timeout.saturating_sub(since.elapsed());
+            if remaining.is_zero() {
                 return Err(Error::try_again(format!(
                     "port {port} of {} is {status} after {} s: does Neutron's agent on this host \
                      see its interface?",
@@ -67,7 +67,7 @@ impl Neutron {
                     timeout.as_secs()
                 )));
             }
-            thread::sleep(pause.min(left));
+            thread::sleep(pause.min(remaining));
             pause = longest.min(pause * 2);
         }
     }

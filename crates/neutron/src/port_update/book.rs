@@ -37,18 +37,18 @@ pub(crate) struct Book {
 
 /// An update that this process carries out. No other process does, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct Started {
     pub(crate) port_update: PortUpdate,
     /// Whether an earlier process began with it, with an unknown result.
     pub(crate) is_again: bool,
-    turn: File,
+    lock_file: File,
 }
 
 /// How far it was when it was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Forgone {
+pub(crate) enum Cancelled {
     /// No request was sent to Neutron.
-    Unsaid,
+    NotSent,
     /// A request was sent, and its effect or its time is unknown.
     Unsure,
 }
@@ -68,7 +68,7 @@ impl Book {
     /// Queues an update, in place of the previous one.
     pub(crate) fn enqueue(&self, port_update: &PortUpdate) -> Result<()> {
         let id = &port_update.port.id;
-        if self.forgo(id)?.is_some() {
+        if self.cancel(id)?.is_some() {
             self.close(id)?;
         }
         files::write(&self.directory.join("draft"), &self.queued(id), port_update)
@@ -76,27 +76,32 @@ impl Book {
 
     /// Begins with the pending update of a port, or continues where another process died; `None`
     /// where there is none, or another process works on it.
-    pub(crate) fn begin(&self, id: &ResourceId) -> Result<Option<Begun>> {
-        let (queued, begun) = (self.queued(id), self.begun(id));
-        if let Some(turn) = turn(&queued, FlockOperation::NonBlockingLockExclusive)?
-            && moved(&queued, &begun)?
+    pub(crate) fn begin(&self, id: &ResourceId) -> Result<Option<Started>> {
+        let (queued, started) = (self.queued(id), self.started(id));
+        if let Some(lock_file) = lock_file(&queued, FlockOperation::NonBlockingLockExclusive)?
+            && moved(&queued, &started)?
         {
-            return self.begun_by(id, turn, false);
+            return self.started_by(id, lock_file, false);
         }
-        match turn(&begun, FlockOperation::NonBlockingLockExclusive)? {
-            Some(turn) => self.begun_by(id, turn, true),
+        match lock_file(&started, FlockOperation::NonBlockingLockExclusive)? {
+            Some(lock_file) => self.started_by(id, lock_file, true),
             None => Ok(None),
         }
     }
 
-    fn begun_by(&self, id: &ResourceId, turn: File, is_again: bool) -> Result<Option<Begun>> {
-        let path = self.begun(id);
-        if !is_of(&turn, &path) {
+    fn started_by(
+        &self,
+        id: &ResourceId,
+        lock_file: File,
+        is_again: bool,
+    ) -> Result<Option<Started>> {
+        let path = self.started(id);
+        if !is_of(&lock_file, &path) {
             return Ok(None);
         }
         match read::<PortUpdate>(&path)? {
             Some(port_update) if port_update.port.id == *id => {
-                Ok(Some(Begun { port_update, is_again, turn }))
+                Ok(Some(Started { port_update, is_again, lock_file }))
             }
             // It vanished meanwhile, or is not Spoke's.
             _ => remove(&path).map(|_| None),
@@ -104,52 +109,54 @@ impl Book {
     }
 
     /// Whether the port is to be deleted, or has another owner.
-    pub(crate) fn is_given_up(&self, begun: &Begun) -> bool {
-        !is_of(&begun.turn, &self.begun(&begun.port_update.port.id))
+    pub(crate) fn is_given_up(&self, started: &Started) -> bool {
+        !is_of(&started.lock_file, &self.started(&started.port_update.port.id))
     }
 
     /// Neutron knows.
-    pub(crate) fn done(&self, begun: &Begun) -> Result<()> {
-        let id = &begun.port_update.port.id;
+    pub(crate) fn done(&self, started: &Started) -> Result<()> {
+        let id = &started.port_update.port.id;
         // The process that cancelled it waits, and learns by this that all answers have arrived.
-        match remove(&self.begun(id))? {
+        match remove(&self.started(id))? {
             true => Ok(()),
-            false => remove(&self.void(id)).map(drop),
+            false => remove(&self.cancelled_file(id)).map(drop),
         }
     }
 
     /// Neutron has no such port. `false` where it was given up meanwhile, so that this is no wonder.
-    pub(crate) fn lose(&self, begun: &Begun) -> Result<bool> {
-        let id = &begun.port_update.port.id;
-        match moved(&self.begun(id), &self.file("lost", id))? {
+    pub(crate) fn lose(&self, started: &Started) -> Result<bool> {
+        let id = &started.port_update.port.id;
+        match moved(&self.started(id), &self.file("lost", id))? {
             true => Ok(true),
-            false => remove(&self.void(id)).map(|_| false),
+            false => remove(&self.cancelled_file(id)).map(|_| false),
         }
     }
 
     /// Cancels the pending update of the port, and waits for a process that carries it out. `None`
     /// where there is none: Neutron has the name, or was never to have it. Otherwise to be closed
     /// once the port is gone.
-    pub(crate) fn forgo(&self, id: &ResourceId) -> Result<Option<Forgone>> {
-        let void = self.void(id);
+    pub(crate) fn cancel(&self, id: &ResourceId) -> Result<Option<Cancelled>> {
+        let cancelled_file = self.cancelled_file(id);
         remove(&self.file("lost", id))?;
-        if moved(&self.queued(id), &void)? {
-            return Ok(Some(Forgone::Unsaid));
+        if moved(&self.queued(id), &cancelled_file)? {
+            return Ok(Some(Cancelled::NotSent));
         }
         // Moved or missing: the wait below finds out.
-        let _ = moved(&self.begun(id), &void)?;
-        let Some(turn) = self.wait_for(&void)? else { return Ok(None) };
+        let _ = moved(&self.started(id), &cancelled_file)?;
+        let Some(lock_file) = self.wait_for(&cancelled_file)? else { return Ok(None) };
         // Where the file is gone, that process has all its answers.
-        Ok(is_of(&turn, &void).then_some(Forgone::Unsure))
+        Ok(is_of(&lock_file, &cancelled_file).then_some(Cancelled::Unsure))
     }
 
     /// Waits for a process that carries it out, until the deadline.
-    fn wait_for(&self, void: &Path) -> Result<Option<File>> {
-        let Some(until) = self.until else { return turn(void, FlockOperation::LockExclusive) };
+    fn wait_for(&self, cancelled_file: &Path) -> Result<Option<File>> {
+        let Some(until) = self.until else {
+            return lock_file(cancelled_file, FlockOperation::LockExclusive);
+        };
         loop {
-            let turn = turn(void, FlockOperation::NonBlockingLockExclusive)?;
-            if turn.is_some() || !void.exists() {
-                return Ok(turn);
+            let lock_file = lock_file(cancelled_file, FlockOperation::NonBlockingLockExclusive)?;
+            if lock_file.is_some() || !cancelled_file.exists() {
+                return Ok(lock_file);
             }
             if Instant::now() >= until {
                 return Err(deadline::late("waiting for the name of a port"));
@@ -159,18 +166,18 @@ impl Book {
     }
 
     /// The same without waiting, where no process works on it.
-    pub(crate) fn desist(&self, id: &ResourceId) -> Result<()> {
+    pub(crate) fn cancel_idle(&self, id: &ResourceId) -> Result<()> {
         remove(&self.file("lost", id))?;
         remove(&self.queued(id)).map(drop)
     }
 
     /// Ends a cancelled update.
     pub(crate) fn close(&self, id: &ResourceId) -> Result<()> {
-        remove(&self.void(id)).map(drop)
+        remove(&self.cancelled_file(id)).map(drop)
     }
 
     /// The ports with a pending update.
-    pub(crate) fn owing(&self) -> Result<Vec<ResourceId>> {
+    pub(crate) fn pending_ports(&self) -> Result<Vec<ResourceId>> {
         // In the order in which a file goes, so that none is missed.
         let mut all = files::ids(&self.directory.join("owed"))?;
         for id in files::ids(&self.directory.join("begun"))? {
@@ -185,7 +192,7 @@ impl Book {
     pub(crate) fn queued_of(&self, id: &ResourceId) -> Result<Option<PortUpdate>> {
         match read(&self.queued(id))? {
             Some(port_update) => Ok(Some(port_update)),
-            None => read(&self.begun(id)),
+            None => read(&self.started(id)),
         }
     }
 
@@ -242,11 +249,11 @@ impl Book {
         self.file("owed", id)
     }
 
-    fn begun(&self, id: &ResourceId) -> PathBuf {
+    fn started(&self, id: &ResourceId) -> PathBuf {
         self.file("begun", id)
     }
 
-    fn void(&self, id: &ResourceId) -> PathBuf {
+    fn cancelled_file(&self, id: &ResourceId) -> PathBuf {
         self.file("void", id)
     }
 
@@ -257,7 +264,7 @@ impl Book {
 
 /// The lock of a file, wherever the file is moved; `None` where there is no file, or another
 /// process holds it and `how` does not wait.
-fn turn(path: &Path, how: FlockOperation) -> Result<Option<File>> {
+fn lock_file(path: &Path, how: FlockOperation) -> Result<Option<File>> {
     let file = match OpenOptions::new().read(true).custom_flags(nofollow()).open(path) {
         Ok(file) => file,
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),

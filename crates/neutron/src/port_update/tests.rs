@@ -11,7 +11,7 @@ use model::{AttachmentId, Ownership, ResourceId};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Book, Forgone, PortUpdate};
+use super::{Book, Cancelled, PortUpdate};
 
 /// Tells a process of this test where the book is.
 const TELLER: &str = "SPOKE_TEST_TELLER";
@@ -55,15 +55,15 @@ fn places(directory: &Path) -> BTreeMap<String, String> {
 fn one_is_at_it_and_it_is_done_once() {
     let directory = tempfile::tempdir().unwrap();
     let book = Book::at(directory.path());
-    assert!(book.begin(&id(1)).unwrap().is_none() && book.forgo(&id(1)).unwrap().is_none());
+    assert!(book.begin(&id(1)).unwrap().is_none() && book.cancel(&id(1)).unwrap().is_none());
     book.enqueue(&port_update(1)).unwrap();
-    assert_eq!(book.owing().unwrap(), [id(1)]);
+    assert_eq!(book.pending_ports().unwrap(), [id(1)]);
     assert_eq!(book.queued_of(&id(1)).unwrap(), Some(port_update(1)));
-    let begun = book.begin(&id(1)).unwrap().unwrap();
-    assert_eq!((&begun.port_update, begun.is_again), (&port_update(1), false));
+    let started = book.begin(&id(1)).unwrap().unwrap();
+    assert_eq!((&started.port_update, started.is_again), (&port_update(1), false));
     assert!(book.begin(&id(1)).unwrap().is_none(), "somebody is at it");
-    assert_eq!(book.owing().unwrap(), [id(1)], "as long as nobody knows");
-    drop(begun);
+    assert_eq!(book.pending_ports().unwrap(), [id(1)], "as long as nobody knows");
+    drop(started);
     let again = book.begin(&id(1)).unwrap().unwrap();
     assert!(again.is_again, "who was at it died");
     book.done(&again).unwrap();
@@ -75,15 +75,15 @@ fn what_is_given_up_is_not_begun() {
     let directory = tempfile::tempdir().unwrap();
     let book = Book::at(directory.path());
     book.enqueue(&port_update(1)).unwrap();
-    assert_eq!(book.forgo(&id(1)).unwrap(), Some(Forgone::Unsaid));
-    assert!(book.begin(&id(1)).unwrap().is_none() && book.owing().unwrap().is_empty());
+    assert_eq!(book.cancel(&id(1)).unwrap(), Some(Cancelled::NotSent));
+    assert!(book.begin(&id(1)).unwrap().is_none() && book.pending_ports().unwrap().is_empty());
     assert_eq!(book.all().unwrap(), [port_update(1)], "until it is over");
     // Who was killed before it was over does not know what was said.
-    assert_eq!(book.forgo(&id(1)).unwrap(), Some(Forgone::Unsure));
+    assert_eq!(book.cancel(&id(1)).unwrap(), Some(Cancelled::Unsure));
     book.close(&id(1)).unwrap();
-    assert_eq!(book.forgo(&id(1)).unwrap(), None);
+    assert_eq!(book.cancel(&id(1)).unwrap(), None);
     book.enqueue(&port_update(1)).unwrap();
-    book.desist(&id(1)).unwrap();
+    book.cancel_idle(&id(1)).unwrap();
     assert!(book.all().unwrap().is_empty());
 }
 
@@ -92,12 +92,12 @@ fn a_port_that_is_gone_is_remembered_until_its_container_is() {
     let directory = tempfile::tempdir().unwrap();
     let book = Book::at(directory.path());
     book.enqueue(&port_update(1)).unwrap();
-    let begun = book.begin(&id(1)).unwrap().unwrap();
-    assert!(book.lose(&begun).unwrap());
-    drop(begun);
+    let started = book.begin(&id(1)).unwrap().unwrap();
+    assert!(book.lose(&started).unwrap());
+    drop(started);
     assert_eq!(book.lost().unwrap(), [port_update(1)]);
-    assert!(book.owing().unwrap().is_empty());
-    assert_eq!(book.forgo(&id(1)).unwrap(), None);
+    assert!(book.pending_ports().unwrap().is_empty());
+    assert_eq!(book.cancel(&id(1)).unwrap(), None);
     assert!(book.lost().unwrap().is_empty());
 }
 
@@ -108,23 +108,23 @@ fn who_gives_up_waits_for_the_last_answer() {
         let directory = tempfile::tempdir().unwrap();
         let book = Book::at(directory.path());
         book.enqueue(&port_update(1)).unwrap();
-        let begun = book.begin(&id(1)).unwrap().unwrap();
+        let started = book.begin(&id(1)).unwrap().unwrap();
         let order = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             let ender = scope.spawn(|| {
-                let forgone = book.forgo(&id(1)).unwrap();
+                let cancelled = book.cancel(&id(1)).unwrap();
                 order.lock().unwrap().push("given up");
-                forgone
+                cancelled
             });
-            while !book.is_given_up(&begun) {
+            while !book.is_given_up(&started) {
                 std::thread::yield_now();
             }
             order.lock().unwrap().push("answered");
             if is_answered {
-                book.done(&begun).unwrap();
+                book.done(&started).unwrap();
             }
-            drop(begun);
-            let expected = if is_answered { None } else { Some(Forgone::Unsure) };
+            drop(started);
+            let expected = if is_answered { None } else { Some(Cancelled::Unsure) };
             assert_eq!(ender.join().unwrap(), expected);
         });
         assert_eq!(order.into_inner().unwrap(), ["answered", "given up"]);
@@ -140,24 +140,24 @@ fn nothing_is_said_of_what_was_given_up() {
     for at in 0..100 {
         book.enqueue(&port_update(at)).unwrap();
     }
-    let said: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
+    let sent: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
     let ended: Vec<AtomicUsize> = (0..100).map(|_| AtomicUsize::new(0)).collect();
     let report = || {
         for at in (0..100u8).rev() {
-            let Some(begun) = book.begin(&id(at)).unwrap() else { continue };
+            let Some(started) = book.begin(&id(at)).unwrap() else { continue };
             assert_eq!(ended[usize::from(at)].load(Ordering::SeqCst), 0, "{at} is gone");
-            said[usize::from(at)].fetch_add(1, Ordering::SeqCst);
+            sent[usize::from(at)].fetch_add(1, Ordering::SeqCst);
             std::thread::yield_now();
             assert_eq!(ended[usize::from(at)].load(Ordering::SeqCst), 0, "{at} went meanwhile");
-            book.done(&begun).unwrap();
+            book.done(&started).unwrap();
         }
     };
     let give_up = || {
         for at in 0..100u8 {
-            let forgone = book.forgo(&id(at)).unwrap();
+            let cancelled = book.cancel(&id(at)).unwrap();
             ended[usize::from(at)].fetch_add(1, Ordering::SeqCst);
-            if forgone == Some(Forgone::Unsaid) {
-                assert_eq!(said[usize::from(at)].load(Ordering::SeqCst), 0, "{at}");
+            if cancelled == Some(Cancelled::NotSent) {
+                assert_eq!(sent[usize::from(at)].load(Ordering::SeqCst), 0, "{at}");
             }
         }
     };
@@ -167,8 +167,8 @@ fn nothing_is_said_of_what_was_given_up() {
             scope.spawn(give_up);
         }
     });
-    assert!(said.iter().all(|times| times.load(Ordering::SeqCst) <= 1));
-    assert!(book.owing().unwrap().is_empty());
+    assert!(sent.iter().all(|times| times.load(Ordering::SeqCst) <= 1));
+    assert!(book.pending_ports().unwrap().is_empty());
 }
 
 #[test]
@@ -182,11 +182,14 @@ fn nothing_that_lies_there_does_harm() {
     fs::write(queued.join("huge.json"), vec![b' '; 1 << 20]).unwrap();
     fs::write(queued.join("..json"), b"").unwrap();
     std::os::unix::fs::symlink("/etc/hostname", queued.join("link.json")).unwrap();
-    let mut begun = Vec::new();
-    for id in book.owing().unwrap() {
-        begun.extend(book.begin(&id).into_iter().flatten());
+    let mut started = Vec::new();
+    for id in book.pending_ports().unwrap() {
+        started.extend(book.begin(&id).into_iter().flatten());
     }
-    assert_eq!(begun.iter().map(|begun| &begun.port_update).collect::<Vec<_>>(), [&port_update(1)]);
+    assert_eq!(
+        started.iter().map(|started| &started.port_update).collect::<Vec<_>>(),
+        [&port_update(1)]
+    );
     let _ = book.all();
 }
 
@@ -196,9 +199,9 @@ fn a_teller() {
     let Ok(directory) = std::env::var(TELLER) else { return };
     let book = Book::at(Path::new(&directory));
     book.enqueue(&port_update(1)).unwrap();
-    let Some(begun) = book.begin(&id(1)).unwrap() else { return };
+    let Some(started) = book.begin(&id(1)).unwrap() else { return };
     fs::write(Path::new(&directory).join("said"), b"").unwrap();
-    book.done(&begun).unwrap();
+    book.done(&started).unwrap();
     fs::write(Path::new(&directory).join("done"), b"").unwrap();
 }
 
@@ -217,20 +220,20 @@ fn who_is_killed_leaves_it_in_one_place() {
             command.args(["--exact", "port_update::tests::a_teller", "--test-threads=1"]);
             command.env(TELLER, directory.path()).stdout(Stdio::null()).stderr(Stdio::null());
             let status = command.status().expect("strace is there");
-            let was_said = directory.path().join("said").exists();
+            let was_sent = directory.path().join("said").exists();
             let is_done = directory.path().join("done").exists();
             let places = places(directory.path());
             let place = places.get("p1").cloned().unwrap_or_default();
             let book = Book::at(directory.path());
-            let forgone = book.forgo(&id(1)).unwrap();
+            let cancelled = book.cancel(&id(1)).unwrap();
             let expected = match place.as_str() {
-                "owed" => Some(Forgone::Unsaid),
-                "begun" => Some(Forgone::Unsure),
+                "owed" => Some(Cancelled::NotSent),
+                "begun" => Some(Cancelled::Unsure),
                 _ => None,
             };
-            assert_eq!(forgone, expected, "{inject}");
-            assert!(!was_said || forgone != Some(Forgone::Unsaid), "{inject}");
-            assert!(!is_done || forgone.is_none(), "{inject}");
+            assert_eq!(cancelled, expected, "{inject}");
+            assert!(!was_sent || cancelled != Some(Cancelled::NotSent), "{inject}");
+            assert!(!is_done || cancelled.is_none(), "{inject}");
             book.close(&id(1)).unwrap();
             assert!(self::places(directory.path()).is_empty(), "{inject}");
             seen.insert(place);
@@ -249,8 +252,8 @@ enum Move {
     Done(u8),
     Fail(u8),
     Lose(u8),
-    Forgo(u8),
-    Desist(u8),
+    Cancel(u8),
+    CancelIdle(u8),
     Close(u8),
 }
 
@@ -261,8 +264,8 @@ fn moves() -> impl Strategy<Value = Move> {
         which.clone().prop_map(Move::Done),
         which.clone().prop_map(Move::Fail),
         which.clone().prop_map(Move::Lose),
-        which.clone().prop_map(Move::Forgo),
-        which.clone().prop_map(Move::Desist),
+        which.clone().prop_map(Move::Cancel),
+        which.clone().prop_map(Move::CancelIdle),
         which.prop_map(Move::Close),
     ]
 }
@@ -284,18 +287,18 @@ proptest! {
                 }
                 Move::Done(at) | Move::Fail(at) | Move::Lose(at) => {
                     let before = model.get(&name(at)).copied();
-                    let begun = book.begin(&id(at)).unwrap();
+                    let started = book.begin(&id(at)).unwrap();
                     let is_due = matches!(before, Some("owed" | "begun"));
-                    prop_assert_eq!(begun.is_some(), is_due);
-                    let Some(begun) = begun else { continue };
-                    prop_assert_eq!(begun.is_again, before == Some("begun"));
+                    prop_assert_eq!(started.is_some(), is_due);
+                    let Some(started) = started else { continue };
+                    prop_assert_eq!(started.is_again, before == Some("begun"));
                     match step {
                         Move::Done(_) => {
-                            book.done(&begun).unwrap();
+                            book.done(&started).unwrap();
                             model.remove(&name(at));
                         }
                         Move::Lose(_) => {
-                            prop_assert!(book.lose(&begun).unwrap());
+                            prop_assert!(book.lose(&started).unwrap());
                             model.insert(name(at), "lost");
                         }
                         _ => {
@@ -303,18 +306,18 @@ proptest! {
                         }
                     }
                 }
-                Move::Forgo(at) => {
+                Move::Cancel(at) => {
                     let (expected, after) = match model.get(&name(at)).copied() {
-                        Some("owed") => (Some(Forgone::Unsaid), Some("void")),
-                        Some("begun" | "void") => (Some(Forgone::Unsure), Some("void")),
+                        Some("owed") => (Some(Cancelled::NotSent), Some("void")),
+                        Some("begun" | "void") => (Some(Cancelled::Unsure), Some("void")),
                         _ => (None, None),
                     };
-                    prop_assert_eq!(book.forgo(&id(at)).unwrap(), expected);
+                    prop_assert_eq!(book.cancel(&id(at)).unwrap(), expected);
                     model.remove(&name(at));
                     model.extend(after.map(|after| (name(at), after)));
                 }
-                Move::Desist(at) => {
-                    book.desist(&id(at)).unwrap();
+                Move::CancelIdle(at) => {
+                    book.cancel_idle(&id(at)).unwrap();
                     if let Some("owed" | "lost") = model.get(&name(at)).copied() {
                         model.remove(&name(at));
                     }

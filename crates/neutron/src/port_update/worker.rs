@@ -81,34 +81,36 @@ impl Worker<'_> {
     /// Does what is to be done now, until `is_over`.
     pub fn round(&mut self, is_over: &(dyn Fn() -> bool + Sync)) -> Round {
         let mut round = Round { next: IDLE, ..Round::default() };
-        if let Some(left) = self.pause.left(Instant::now()) {
-            round.next = left;
+        if let Some(remaining) = self.pause.remaining(Instant::now()) {
+            round.next = remaining;
             return round;
         }
-        match self.book().owing() {
-            Ok(owing) => self.work(owing, is_over, &mut round),
+        match self.book().pending_ports() {
+            Ok(pending_ports) => self.work(pending_ports, is_over, &mut round),
             Err(error) => {
                 self.pause.begin(Instant::now(), PAUSES);
                 round.failures.push(error);
             }
         }
         for pause in self.pauses.values().chain([&self.pause]) {
-            round.next = pause.left(Instant::now()).map_or(round.next, |left| left.min(round.next));
+            round.next = pause
+                .remaining(Instant::now())
+                .map_or(round.next, |remaining| remaining.min(round.next));
         }
         round
     }
 
     fn work(
         &mut self,
-        owing: Vec<ResourceId>,
+        pending_ports: Vec<ResourceId>,
         is_over: &(dyn Fn() -> bool + Sync),
         round: &mut Round,
     ) {
-        self.pauses.retain(|id, _| owing.contains(id));
+        self.pauses.retain(|id, _| pending_ports.contains(id));
         let is_due = |id: &ResourceId| {
-            self.pauses.get(id).is_none_or(|pause| pause.left(Instant::now()).is_none())
+            self.pauses.get(id).is_none_or(|pause| pause.remaining(Instant::now()).is_none())
         };
-        let due: Vec<ResourceId> = owing.into_iter().filter(is_due).collect();
+        let due: Vec<ResourceId> = pending_ports.into_iter().filter(is_due).collect();
         for (id, reported) in self.report(due, is_over) {
             match reported {
                 Ok(Reported::Named) => {

@@ -36,7 +36,7 @@ impl Neutron {
         orphans.sort_by_key(|orphan| orphan.thing);
         let mut removed = Vec::new();
         let again = match orphans.iter().any(is_wide) {
-            true => self.look_wide(facts)?.orphans,
+            true => self.find_wide_orphans(facts)?.orphans,
             false => Vec::new(),
         };
         for orphan in orphans {

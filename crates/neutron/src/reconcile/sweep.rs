@@ -79,17 +79,17 @@ mod tests {
     #[test]
     fn nothing_goes_at_once() {
         let (mut sweep, start) = (Sweep::default(), Instant::now());
-        let look = |sweep: &mut Sweep, revision, after| {
+        let observe = |sweep: &mut Sweep, revision, after| {
             let found = findings(vec![orphan(1, revision, Fate::Delete)]);
             sweep.due(&found, start + Duration::from_secs(after)).len()
         };
-        assert_eq!(look(&mut sweep, 1, 0), 0);
-        assert_eq!(look(&mut sweep, 1, 59), 0, "too soon");
-        assert_eq!(look(&mut sweep, 2, 61), 0, "somebody touched it");
+        assert_eq!(observe(&mut sweep, 1, 0), 0);
+        assert_eq!(observe(&mut sweep, 1, 59), 0, "too soon");
+        assert_eq!(observe(&mut sweep, 2, 61), 0, "somebody touched it");
         assert!(sweep.is_waiting());
-        assert_eq!(look(&mut sweep, 2, 121), 1);
+        assert_eq!(observe(&mut sweep, 2, 121), 1);
         assert!(sweep.due(&findings(Vec::new()), start).is_empty());
-        assert_eq!(look(&mut sweep, 2, 300), 0, "it was not seen between");
+        assert_eq!(observe(&mut sweep, 2, 300), 0, "it was not seen between");
         let wait = findings(vec![orphan(2, 1, Fate::Wait), orphan(3, 1, Fate::OnlyIfForced)]);
         sweep.due(&wait, start);
         assert!(sweep.due(&wait, start + Duration::from_secs(9999)).is_empty());

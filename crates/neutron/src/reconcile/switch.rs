@@ -33,8 +33,8 @@ impl Neutron {
         let facts = facts()?;
         let is_it = |plugged: &&Plugged| self::orphan(plugged, &facts).as_ref() == Some(orphan);
         match plugged.iter().find(is_it) {
-            Some(left) => {
-                plug::remove_left(left, &self.settings.plugging).map(|()| Removed::Deleted)
+            Some(stray) => {
+                plug::remove_stray(stray, &self.settings.plugging).map(|()| Removed::Deleted)
             }
             None => Ok(Removed::Kept),
         }
@@ -74,8 +74,8 @@ mod tests {
         };
         assert!(of(&["port-1"], &[]).is_none());
         assert!(of(&["port-2"], &["device-1"]).is_none());
-        let left = of(&["port-2"], &["device-2"]).unwrap();
-        assert_eq!((left.thing, left.fate), (Thing::SwitchPort, Fate::Delete));
+        let stray = of(&["port-2"], &["device-2"]).unwrap();
+        assert_eq!((stray.thing, stray.fate), (Thing::SwitchPort, Fate::Delete));
         // Whether the switch can use it at the moment makes no other orphan of it.
         let broken = Plugged { error: Some("no device".to_owned()), ..plugged.clone() };
         assert_eq!(orphan(&broken, &Facts::default()), orphan(&plugged, &Facts::default()));

@@ -24,21 +24,21 @@ impl Neutron {
     ///
     /// # Errors
     /// Where Neutron or the store does not answer.
-    pub fn look_wide(&self, facts: &dyn Fn() -> Result<Facts>) -> Result<Findings> {
+    pub fn find_wide_orphans(&self, facts: &dyn Fn() -> Result<Facts>) -> Result<Findings> {
         let networks = self.api().networks(&[])?;
         let subnets = self.api().subnets(&[])?;
         let pools = self.api().pools(&[])?;
         let facts = facts()?;
-        let mut begun = BTreeMap::new();
+        let mut unfinished = BTreeMap::new();
         for network in &networks {
             let Some(id) = runtimes_id(network, &self.settings.host) else { continue };
-            if let Some(progress) = self.begun().progress(&id)? {
-                begun.insert(id, progress);
+            if let Some(progress) = self.unfinished().progress(&id)? {
+                unfinished.insert(id, progress);
             }
         }
         let now = SystemTime::now();
         let (host, is_swarm) = (&self.settings.host, self.settings.kuryr.is_swarm);
-        let wide = Wide { host, is_swarm, networks, subnets, pools, begun, now };
+        let wide = Wide { host, is_swarm, networks, subnets, pools, unfinished, now };
         Ok(Findings { orphans: wide.orphans(&facts), ..Findings::default() })
     }
 
@@ -93,7 +93,7 @@ struct Wide<'a> {
     subnets: Vec<SubnetResource>,
     pools: Vec<SubnetPool>,
     /// The progress of networks whose runtime does not have the answer yet.
-    begun: BTreeMap<String, Progress>,
+    unfinished: BTreeMap<String, Progress>,
     now: SystemTime,
 }
 
@@ -129,7 +129,7 @@ impl Wide<'_> {
 
     /// Of a network that the store does not know.
     fn fate(&self, id: &str, facts: &Facts) -> Fate {
-        match self.begun.get(id) {
+        match self.unfinished.get(id) {
             Some(Progress::Over) => Fate::Delete,
             Some(Progress::Working) => Fate::Wait,
             None => self.fate_of_unknown(facts),
@@ -291,7 +291,7 @@ mod tests {
             networks: Vec::new(),
             subnets: Vec::new(),
             pools: Vec::new(),
-            begun: BTreeMap::new(),
+            unfinished: BTreeMap::new(),
             now: SystemTime::UNIX_EPOCH + Duration::from_secs(0x2000),
         }
     }
@@ -361,14 +361,14 @@ mod tests {
         let host = HostId::try_from("node".to_owned()).unwrap();
         let id = "f".repeat(64);
         let network = json!({ "id": "n", "name": "n", "description": format!("spoke:node:{id}") });
-        for (begun, expected) in [
+        for (unfinished, expected) in [
             (Some(Progress::Over), Fate::Delete),
             (Some(Progress::Working), Fate::Wait),
             (None, Fate::OnlyIfForced),
         ] {
             let wide = Wide {
                 networks: vec![serde_json::from_value(network.clone()).unwrap()],
-                begun: begun.into_iter().map(|progress| (id.clone(), progress)).collect(),
+                unfinished: unfinished.into_iter().map(|progress| (id.clone(), progress)).collect(),
                 ..nothing(&host)
             };
             assert_eq!(wide.orphans(&Facts::default())[0].fate, expected);

@@ -67,7 +67,7 @@ impl Neutron {
         let ports = self.api().ports(&filter)?;
         let mut lent: BTreeSet<ResourceId> = self.stock_files().lent_ports()?.into_iter().collect();
         // Neutron does not know yet whose these are.
-        lent.extend(self.port_updates().owing()?);
+        lent.extend(self.port_updates().pending_ports()?);
         let is_stray = |port: &PortResource| {
             self.is_of_stock(port) && port.device_id.is_empty() && !lent.contains(&port.id)
         };

@@ -87,15 +87,17 @@ impl Filler<'_> {
     ) -> Round {
         let now = Instant::now();
         let mut round = Round { next: IDLE, ..Round::default() };
-        if let Some(left) = self.pause.left(now) {
-            round.next = left;
+        if let Some(remaining) = self.pause.remaining(now) {
+            round.next = remaining;
             return round;
         }
         if let Err(error) = self.work(is_over, facts, &mut round) {
             round.failures.push(error);
         }
         for pause in self.pauses.values().chain([&self.pause]) {
-            round.next = pause.left(Instant::now()).map_or(round.next, |left| left.min(round.next));
+            round.next = pause
+                .remaining(Instant::now())
+                .map_or(round.next, |remaining| remaining.min(round.next));
         }
         round
     }
@@ -118,8 +120,10 @@ impl Filler<'_> {
         for of in &wanted {
             let level =
                 self.stock_files().ready_ports(&of.digest)?.len() + renewed(&of.digest, &tasks);
-            let is_paused =
-                self.pauses.get(&of.digest).is_some_and(|it| it.left(Instant::now()).is_some());
+            let is_paused = self
+                .pauses
+                .get(&of.digest)
+                .is_some_and(|it| it.remaining(Instant::now()).is_some());
             if !is_paused {
                 missing.extend((0..self.missing(level)).map(|at| (level + at, of)));
             }

@@ -11,7 +11,7 @@ use super::{KeyDigest, Place, Stored, Wanted};
 use crate::Neutron;
 use crate::api::{FixedIp, PortChange, PortResource, Tagged};
 use crate::contract;
-use crate::port_update::Forgone;
+use crate::port_update::Cancelled;
 
 /// How Neutron says that no agent of the host answers for it.
 const UNBOUND: [&str; 2] = ["binding_failed", "unbound"];
@@ -94,7 +94,7 @@ impl Neutron {
 
     fn make(&self, wanted: &Wanted, count: usize) -> Result<Made> {
         let stock_files = self.stock_files();
-        let _turn = stock_files.making(&wanted.digest)?;
+        let _lock = stock_files.making(&wanted.digest)?;
         if !stock_files.is_wanted(&wanted.digest) {
             return Ok(Made::Nothing);
         }
@@ -140,11 +140,11 @@ impl Neutron {
     fn renew(&self, stored: &Stored) -> Result<Made> {
         let id = &stored.port.id;
         let book = self.port_updates();
-        match book.forgo(id)? {
+        match book.cancel(id)? {
             None => {}
-            Some(Forgone::Unsaid) => book.close(id)?,
+            Some(Cancelled::NotSent) => book.close(id)?,
             // Its name may still arrive, when it has another owner.
-            Some(Forgone::Unsure) => return self.discard(id),
+            Some(Cancelled::Unsure) => return self.discard(id),
         }
         let now = self.api().port(id)?.filter(|now| is_as_made(now, &stored.port));
         let Some(now) = now else { return self.discard(id) };
@@ -162,7 +162,7 @@ impl Neutron {
             self.api().set_tags(Tagged::Ports, id, &[contract::OWNER.to_owned()])?;
         }
         let stock_files = self.stock_files();
-        let _turn = stock_files.making(&stored.key)?;
+        let _lock = stock_files.making(&stored.key)?;
         if !stock_files.is_wanted(&stored.key) {
             return self.discard(id);
         }

@@ -42,7 +42,7 @@ impl Neutron {
     fn restore(&self, key: &StockKey, port: &PortResource) -> Result<bool> {
         let stock_files = self.stock_files();
         let digest = key.digest()?;
-        let _turn = stock_files.making(&digest)?;
+        let _lock = stock_files.making(&digest)?;
         // Its network may have been emptied since.
         if self.api().port(&port.id)?.as_ref() != Some(port) {
             return Ok(false);

@@ -51,7 +51,7 @@ pub(crate) struct Wanted {
 /// Keeps processes that take ports of a key from a port that is being made. Ends when it is
 /// dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct KeyLock {
     _directory: File,
 }
 
@@ -240,13 +240,13 @@ impl StockFiles {
     }
 
     /// The turn to make ports of this key, which others may have too.
-    pub(crate) fn making(&self, digest: &KeyDigest) -> Result<Turn> {
-        self.turn(digest, FlockOperation::LockShared)
+    pub(crate) fn making(&self, digest: &KeyDigest) -> Result<KeyLock> {
+        self.lock_key(digest, FlockOperation::LockShared)
     }
 
     /// Waits for a process that is making a port of this key.
     pub(crate) fn made(&self, digest: &KeyDigest) -> Result<()> {
-        self.turn(digest, FlockOperation::LockExclusive).map(drop)
+        self.lock_key(digest, FlockOperation::LockExclusive).map(drop)
     }
 
     /// Removes the place of this key's ports, if it is empty.
@@ -294,7 +294,7 @@ impl StockFiles {
         remove(path).map(drop)
     }
 
-    fn turn(&self, digest: &KeyDigest, how: FlockOperation) -> Result<Turn> {
+    fn lock_key(&self, digest: &KeyDigest, how: FlockOperation) -> Result<KeyLock> {
         let path = self.ready(digest);
         loop {
             make_directory(&path)?;
@@ -306,7 +306,7 @@ impl StockFiles {
             let data = directory.metadata().map_err(|cause| failed("reading", &path, cause))?;
             // It may have been removed before the lock was granted.
             if data.nlink() > 0 {
-                return Ok(Turn { _directory: directory });
+                return Ok(KeyLock { _directory: directory });
             }
         }
     }

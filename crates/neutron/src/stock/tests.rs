@@ -239,7 +239,7 @@ fn who_takes_all_waits_for_who_makes() {
     let directory = tempfile::tempdir().unwrap();
     let stock_files = StockFiles::at(directory.path());
     let digest = key("n").digest().unwrap();
-    let turn = stock_files.making(&digest).unwrap();
+    let guard = stock_files.making(&digest).unwrap();
     let _both = stock_files.making(&digest).unwrap();
     let (reported, heard) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -250,7 +250,7 @@ fn who_takes_all_waits_for_who_makes() {
         });
         heard.recv().unwrap();
         stock_files.put(&stored("p0", "n")).unwrap();
-        drop((turn, _both));
+        drop((guard, _both));
         assert!(drain.join().unwrap().is_some(), "it was made before the turn ended");
     });
     stock_files.tidy(&digest);

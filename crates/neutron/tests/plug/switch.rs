@@ -127,7 +127,7 @@ fn a_bridge_may_stand_between() {
         let all = Ovsdb::connect(&plugging.ovsdb).unwrap().plugged().unwrap();
         let left = all.iter().find(|plugged| plugged.port == ports[0]).unwrap();
         for _ in 0..2 {
-            plug::remove_left(left, &plugging).unwrap();
+            plug::remove_stray(left, &plugging).unwrap();
         }
         assert!(!exists("qbr31b4f5a6-1c") && !exists("qvb31b4f5a6-1c"));
         assert_eq!(switch.ports("br-int"), [ends()[1].clone()]);

@@ -12,15 +12,15 @@ use crate::wire::NetworkConfig;
 pub(super) fn is_meant(texts: &Texts<'_>) -> Result<bool> {
     let words = [("neutron", ())];
     let expected = "neutron; other networks are described by -o parent and -o mode";
-    let said = texts.one(&["driver"], expected, choice(&words))?;
-    Ok(said.is_some() || texts.there(&[NEUTRON_KEYS]).is_some())
+    let given = texts.one(&["driver"], expected, choice(&words))?;
+    Ok(given.is_some() || texts.there(&[NEUTRON_KEYS]).is_some())
 }
 
 /// The network. Its subnets are Neutron's: Podman compares `--ip` with the subnets in `--subnet`.
 pub(super) fn network(
     config: &NetworkConfig,
     texts: &Texts<'_>,
-    said: NetworkSpec,
+    given: NetworkSpec,
 ) -> Result<NetworkSpec> {
     let decided = |what: &str| {
         Error::invalid(format!("{what}: Neutron decides that for its networks; leave it out"))
@@ -45,5 +45,9 @@ pub(super) fn network(
         other => return Err(decided(&format!("--ipam-driver {}", other.escape_debug()))),
     }
     let link = NeutronOptions::read(texts.flag, texts.map)?.link(texts.flag)?;
-    Ok(NetworkSpec { kind: Some(KindSpec::Neutron(Box::new(link))), source: Source::Cloud, ..said })
+    Ok(NetworkSpec {
+        kind: Some(KindSpec::Neutron(Box::new(link))),
+        source: Source::Cloud,
+        ..given
+    })
 }

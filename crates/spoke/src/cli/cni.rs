@@ -50,9 +50,9 @@ fn with<T>(
 }
 
 /// Plugins' standard error is for the caller.
-pub(super) fn complain(said: &[u8]) {
+pub(super) fn complain(given: &[u8]) {
     // Without standard error there is no reader.
-    let _ = std::io::stderr().write_all(said);
+    let _ = std::io::stderr().write_all(given);
 }
 
 fn reported(failure: Failure) -> Error {

@@ -123,9 +123,9 @@ fn lost_ports(host_context: &HostContext) -> Vec<Check> {
 
 /// Ports of Neutron's that are made ahead of need.
 fn stock(host_context: &HostContext) -> Vec<Check> {
-    let left = || host_context.store.first().map_or(0, |runtime| stock::orphaned(runtime));
+    let orphans = || host_context.store.first().map_or(0, |runtime| stock::orphaned(runtime));
     let Ok(Some(neutron)) = (host_context.neutron)() else {
-        return match left() {
+        return match orphans() {
             0 => Vec::new(),
             count => vec![Check::warn(
                 format!("{count} ports are ready in a cloud that is not configured any more"),

@@ -136,14 +136,14 @@ fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -
     let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
     let there = engine.attachment(&id)?;
     let network = engine.network(&id.network)?;
-    if let Some(said) = there.as_ref().filter(|there| there.dns != network.dns) {
-        naming::refuse_nameless(&said.dns, &wanted.sandbox, &path, &host_context.root)?;
+    if let Some(given) = there.as_ref().filter(|there| there.dns != network.dns) {
+        naming::refuse_nameless(&given.dns, &wanted.sandbox, &path, &host_context.root)?;
     }
     let known = engine.connected(&container)?;
     let mut tries = 0;
     loop {
         let within =
-            crate::sandbox::look(&path)?.ok_or_else(|| connect::no_sandbox(&wanted.sandbox))?;
+            crate::sandbox::inspect(&path)?.ok_or_else(|| connect::no_sandbox(&wanted.sandbox))?;
         let sandbox = Sandbox { path: path.clone(), inode: within.inode };
         let is_in = |there: &&Attachment| {
             matches!(there.phase, Phase::Attached(_)) && there.sandbox.as_ref() == Some(&sandbox)
@@ -170,7 +170,7 @@ fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -
             }
             Err(error) => return Err(error),
             Ok(joined) => {
-                connect::look(&engine, &container, host_context);
+                connect::inspect_sandbox(&engine, &container, host_context);
                 let moved =
                     Moved { container: &container, path: Some(&path), network: &id.network };
                 let notes = naming::name(&engine, &moved, &host_context.root);
@@ -184,9 +184,9 @@ fn leave(wanted: &NamedArgs, output: Output, host_context: &HostContext) -> Resu
     let engine = (host_context.engine)()?;
     let id = find(&engine, wanted)?;
     let was = engine.attachment(&id)?;
-    let left = engine.leave_endpoint(&id);
+    let left_sandbox = engine.leave_endpoint(&id);
     let notes = parted(&engine, &id, was.as_ref(), host_context);
-    left?;
+    left_sandbox?;
     Ok(Answer { notes, ..Answer::text(names(output, &[id.container.to_string()])?) })
 }
 

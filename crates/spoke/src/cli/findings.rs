@@ -34,11 +34,11 @@ pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -
     let engine = (host_context.engine)()?;
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
     // The store uses it to prove which containers are gone.
-    let shown = kurma::left::collect(gc, host_context);
-    let left = leftovers(&engine, mode, host_context);
+    let shown = kurma::unused::collect(gc, host_context);
+    let leftover = leftovers(&engine, mode, host_context);
     // Pending cleanups are carried out, whatever else fails.
     let pending = pending::collect(gc, host_context);
-    let (mut findings, _) = left?;
+    let (mut findings, _) = leftover?;
     let known = crate::netavark::known(&host_context.root);
     for name in ::podman::forgotten(&engine, &known, mode)? {
         findings.push(FindingView {

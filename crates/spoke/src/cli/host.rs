@@ -42,7 +42,7 @@ Examples:
         #[arg(long = "etcd", value_name = "URL", required = true)]
         etcd: Vec<Url>,
         #[command(flatten)]
-        as_whom: WhomArgs,
+        identity: IdentityArgs,
     },
     /// Join the cluster that the token is of
     #[command(after_help = "Examples:\n  spoke host join spoke1-eyJl…")]
@@ -51,7 +51,7 @@ Examples:
         #[arg(value_name = "TOKEN")]
         token: String,
         #[command(flatten)]
-        as_whom: WhomArgs,
+        identity: IdentityArgs,
     },
     /// List the hosts
     #[command(
@@ -104,7 +104,7 @@ pub(super) enum TokenCommand {
 
 // Comments that document this type would be taken for the command's own.
 #[derive(Debug, clap::Args)]
-pub(super) struct WhomArgs {
+pub(super) struct IdentityArgs {
     /// What this host is called in the cluster; its own name unless given
     #[arg(long, value_name = "NAME")]
     name: Option<HostName>,
@@ -159,16 +159,16 @@ pub(super) fn run(
 ) -> Result<Answer> {
     let ask = |ask: Ask| hosts::ask(&host_context.runtime, &ask);
     match command {
-        HostCommand::Init { etcd, as_whom } => {
-            let name = as_whom.name()?;
-            ask(Ask::Init { etcd: etcd.clone(), name, address: as_whom.address })?;
+        HostCommand::Init { etcd, identity } => {
+            let name = identity.name()?;
+            ask(Ask::Init { etcd: etcd.clone(), name, address: identity.address })?;
             created(ask(Ask::CreateToken { seconds: HOURS * SECONDS })?, output)
         }
-        HostCommand::Join { token, as_whom } => {
-            let name = as_whom.name()?;
-            let said = name.to_string();
-            ask(Ask::Join { token: token.clone(), name, address: as_whom.address })?;
-            Ok(Answer::text(names(output, &[said])?))
+        HostCommand::Join { token, identity } => {
+            let name = identity.name()?;
+            let given = name.to_string();
+            ask(Ask::Join { token: token.clone(), name, address: identity.address })?;
+            Ok(Answer::text(names(output, &[given])?))
         }
         HostCommand::Ls => match ask(Ask::Hosts)? {
             Reply::Hosts(view) => list(&view, output),
@@ -195,7 +195,7 @@ pub(super) fn run(
     }
 }
 
-impl WhomArgs {
+impl IdentityArgs {
     fn name(&self) -> Result<HostName> {
         if let Some(name) = &self.name {
             return Ok(name.clone());

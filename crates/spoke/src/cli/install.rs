@@ -143,21 +143,21 @@ fn uninstall(directory: &Directory) -> Result<Answer> {
             directory.path().display()
         )));
     };
-    let mut left = Vec::new();
+    let mut foreign_names = Vec::new();
     for name in links() {
         match directory.entry(name)? {
             Entry::Foreign if !directory.is_kept(name)? => {}
-            Entry::Foreign if !directory.is_kept_file(name)? => left.push(name),
+            Entry::Foreign if !directory.is_kept_file(name)? => foreign_names.push(name),
             Entry::Foreign | Entry::Missing | Entry::Ours => directory.give_back(name)?,
         }
     }
     if is_ours_now(directory, &manifest)? {
         directory.give_back(PROGRAM)?;
     }
-    if left.is_empty() {
+    if foreign_names.is_empty() {
         directory.forget(manifest.made_directory)?;
     }
-    let notes = left.iter().map(|name| {
+    let notes = foreign_names.iter().map(|name| {
         let kept = directory.kept(name);
         format!("{name} is somebody else's again; what it replaced stays as {}", kept.display())
     });

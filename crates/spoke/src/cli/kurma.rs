@@ -2,9 +2,9 @@
 
 mod abandon;
 pub(super) mod args;
-pub(super) mod left;
 mod place;
 mod show;
+pub(super) mod unused;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -45,9 +45,9 @@ pub(super) fn run(
             let stay = host_context.kurma.enter()?;
             let (networks, plugins) = (host_context.kurma.networks()?, host_context.kurma.pod()?);
             let answer = with(command, output, host_context, (&plugins, &networks));
-            let left = host_context.kurma.leave(stay);
+            let ended = host_context.kurma.leave(stay);
             let mut answer = answer?;
-            left?;
+            ended?;
             let refused = networks.refused().count();
             if refused > 0 && !matches!(command, KurmaCommand::Status) {
                 answer.notes.push(format!(
@@ -171,9 +171,9 @@ fn validate(file: Option<&Path>, output: Output, host_context: &HostContext) -> 
 fn pull(locator: &Locator, output: Output, host_context: &HostContext) -> Result<Answer> {
     let stay = host_context.kurma.enter()?;
     let image = host_context.kurma.images().and_then(|images| images.pull(locator));
-    let left = host_context.kurma.leave(stay);
+    let ended = host_context.kurma.leave(stay);
     let image = image?;
-    left?;
+    ended?;
     show::pulled(&image, locator, output)
 }
 

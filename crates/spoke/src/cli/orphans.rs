@@ -24,12 +24,12 @@ pub(super) fn collect(
     let Some(neutron) = (host_context.neutron)()? else { return Ok(Vec::new()) };
     let mut views = given_up(gc, engine, &neutron)?;
     let facts = || facts(engine, gc.force, (host_context.listed)());
-    let found = look(&neutron, &facts)?;
+    let found = find_orphans(&neutron, &facts)?;
     if gc.dry_run || found.is_empty() {
         views.extend(found.iter().map(|orphan| view(orphan, gc, None)));
         return Ok(views);
     }
-    let again = look(&neutron, &facts)?;
+    let again = find_orphans(&neutron, &facts)?;
     let due: Vec<Orphan> =
         found.iter().filter(|orphan| goes(orphan, gc) && again.contains(orphan)).cloned().collect();
     let removed = neutron.remove_orphans(&due, &facts)?;
@@ -43,15 +43,15 @@ pub(super) fn collect(
 
 /// Networks that Docker has removed and that Neutron refused to delete then.
 fn given_up(gc: &GcArgs, engine: &Engine, neutron: &Neutron) -> Result<Vec<FindingView>> {
-    let view = |id: &AliasId, left: Option<&Error>| FindingView {
+    let view = |id: &AliasId, refusal: Option<&Error>| FindingView {
         kind: Thing::Network.name(),
         subject: id.to_string(),
-        why: match left {
+        why: match refusal {
             None => "Docker has removed it, and Neutron did not let it go then".to_owned(),
             Some(error) => format!("Docker has removed it, and it cannot go yet: {error}"),
         },
-        remedy: if left.is_some() { "keep" } else { "free" },
-        done: left.is_none() && !gc.dry_run,
+        remedy: if refusal.is_some() { "keep" } else { "free" },
+        done: refusal.is_none() && !gc.dry_run,
     };
     if gc.dry_run {
         return Ok(neutron.given_up()?.iter().map(|id| view(id, None)).collect());
@@ -60,9 +60,9 @@ fn given_up(gc: &GcArgs, engine: &Engine, neutron: &Neutron) -> Result<Vec<Findi
     Ok(removed.iter().map(|(id, removed)| view(id, removed.as_ref().err())).collect())
 }
 
-fn look(neutron: &Neutron, facts: &dyn Fn() -> Result<Facts>) -> Result<Vec<Orphan>> {
-    let mut found = neutron.look(Breadth::Everything, facts)?.orphans;
-    found.extend(neutron.look_wide(facts)?.orphans);
+fn find_orphans(neutron: &Neutron, facts: &dyn Fn() -> Result<Facts>) -> Result<Vec<Orphan>> {
+    let mut found = neutron.find_orphans(Breadth::Everything, facts)?.orphans;
+    found.extend(neutron.find_wide_orphans(facts)?.orphans);
     let mut seen = BTreeSet::new();
     found.retain(|orphan| seen.insert((orphan.thing, orphan.id.clone())));
     Ok(found)

@@ -26,17 +26,17 @@ pub(super) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<Fin
     };
     let forgotten = written_off.iter().map(|debt| self::written_off(debt, "left"));
     let done = settled.done.iter().chain(&settled.moot).map(|debt| view(debt, true));
-    let left = settled.left.iter().filter(|debt| !is_written_off(debt));
-    let left = left.map(|debt| view(debt, false));
-    Ok(done.chain(forgotten).chain(left).collect())
+    let remaining = settled.remaining.iter().filter(|debt| !is_written_off(debt));
+    let remaining = remaining.map(|debt| view(debt, false));
+    Ok(done.chain(forgotten).chain(remaining).collect())
 }
 
 /// A cleanup that ended without a call: what its plugin holds stays there.
-fn written_off(debt: &PendingCleanup, left: &str) -> FindingView {
-    let said = view(debt, true);
+fn written_off(debt: &PendingCleanup, remaining: &str) -> FindingView {
+    let shown = view(debt, true);
     let plugin = debt.driver.as_ref().map_or("a plugin", |driver| driver.as_str());
-    let why = format!("{}; {left} in the hands of {plugin}: {}", said.why, debt.held);
-    FindingView { remedy: "forget", why, ..said }
+    let why = format!("{}; {remaining} in the hands of {plugin}: {}", shown.why, debt.held);
+    FindingView { remedy: "forget", why, ..shown }
 }
 
 fn view(debt: &PendingCleanup, done: bool) -> FindingView {

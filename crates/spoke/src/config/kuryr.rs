@@ -96,10 +96,10 @@ impl KuryrConfig {
     /// A word that is none of the two.
     pub(crate) fn scope(
         &self,
-        said: &Plugin,
+        given: &Plugin,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Scope> {
-        let of_file = if said.is_global { Scope::Global } else { Scope::Local };
+        let of_file = if given.is_global { Scope::Global } else { Scope::Local };
         match variable(SCOPE).as_deref() {
             None | Some("") => Ok(self.capability_scope.unwrap_or(of_file)),
             Some("local") => Ok(Scope::Local),
@@ -114,8 +114,8 @@ impl KuryrConfig {
     ///
     /// # Errors
     /// What cannot be such a name.
-    pub(crate) fn spaces(&self, said: &Plugin) -> Result<[SpaceName; 2]> {
-        let [local, global] = &said.spaces;
+    pub(crate) fn spaces(&self, given: &Plugin) -> Result<[SpaceName; 2]> {
+        let [local, global] = &given.spaces;
         let space = |key: &str, here: &Option<String>, there: &String| {
             let name = here.as_ref().unwrap_or(there);
             name.parse().map_err(|why| Error::invalid(format!("kuryr.{key} {name:?} {why}")))
@@ -127,22 +127,22 @@ impl KuryrConfig {
     }
 
     /// The prefix of containers' interface names, before a number.
-    pub(crate) fn prefix(&self, said: &Plugin) -> Option<IfName> {
-        self.veth_dst_prefix.clone().or_else(|| said.prefix.clone())
+    pub(crate) fn prefix(&self, given: &Plugin) -> Option<IfName> {
+        self.veth_dst_prefix.clone().or_else(|| given.prefix.clone())
     }
 
     /// The treatment of Docker's requests: these settings, else those of `kuryr.conf`.
-    pub(super) fn over(&self, said: Kuryr) -> Kuryr {
-        let [v4, v6] = said.default_pools;
+    pub(super) fn over(&self, given: Kuryr) -> Kuryr {
+        let [v4, v6] = given.default_pools;
         Kuryr {
-            pool_prefix: self.subnetpool_name_prefix.clone().unwrap_or(said.pool_prefix),
+            pool_prefix: self.subnetpool_name_prefix.clone().unwrap_or(given.pool_prefix),
             default_pools: [
                 self.default_subnetpool_v4.clone().unwrap_or(v4),
                 self.default_subnetpool_v6.clone().unwrap_or(v6),
             ],
-            enable_dhcp: self.enable_dhcp.unwrap_or(said.enable_dhcp),
-            exposes: self.process_external_connectivity && said.exposes,
-            is_swarm: said.is_swarm,
+            enable_dhcp: self.enable_dhcp.unwrap_or(given.enable_dhcp),
+            exposes: self.process_external_connectivity && given.exposes,
+            is_swarm: given.is_swarm,
         }
     }
 
@@ -194,22 +194,22 @@ mod tests {
         assert_eq!(config, KuryrConfig::default());
         assert_eq!((config.driver(), config.enabled), ("kuryr", false));
         assert_eq!(config.spaces(&Plugin::default()).unwrap()[0].as_str(), "no_address_space");
-        let said = config.over(Kuryr::default());
-        assert_eq!(said.default_pools, ["kuryr", "kuryr6"]);
+        let given = config.over(Kuryr::default());
+        assert_eq!(given.default_pools, ["kuryr", "kuryr6"]);
     }
 
     #[test]
     fn the_environment_says_the_scope() {
         let config = parse("capability_scope = \"global\"").unwrap();
         let usual = Plugin::default();
-        let scope = |said: Option<&str>| config.scope(&usual, &|_| said.map(str::to_owned));
+        let scope = |given: Option<&str>| config.scope(&usual, &|_| given.map(str::to_owned));
         assert_eq!(scope(None).unwrap(), Scope::Global);
         assert_eq!(scope(Some("local")).unwrap(), Scope::Local);
         assert_eq!(scope(Some("world")).unwrap_err().kind(), model::Kind::Invalid);
-        let said = Plugin { is_global: true, ..Plugin::default() };
+        let given = Plugin { is_global: true, ..Plugin::default() };
         let unsaid = KuryrConfig::default();
-        assert_eq!(unsaid.scope(&said, &|_| None).unwrap(), Scope::Global, "kuryr.conf says it");
-        assert_eq!(unsaid.scope(&said, &|_| Some("local".into())).unwrap(), Scope::Local);
+        assert_eq!(unsaid.scope(&given, &|_| None).unwrap(), Scope::Global, "kuryr.conf says it");
+        assert_eq!(unsaid.scope(&given, &|_| Some("local".into())).unwrap(), Scope::Local);
     }
 
     #[test]

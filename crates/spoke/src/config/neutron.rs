@@ -154,7 +154,7 @@ impl NeutronConfig {
         kuryr: &KuryrConfig,
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<CloudSettings> {
-        let instead = self.account.said();
+        let instead = self.account.given();
         // A cloud that is named here excludes another one in the environment.
         let is_named = ["auth_url", "endpoint_override"]
             .iter()
@@ -167,22 +167,22 @@ impl NeutronConfig {
             kuryr_conf: self.kuryr_conf.clone(),
             instead,
         };
-        let said =
+        let given =
             sources.read(&of_environment).map_err(|error| match self == &Self::default() {
                 true => error.context("[neutron] of the configuration says nothing"),
                 false => error,
             })?;
-        let mut access = said.access;
+        let mut access = given.access;
         access.concurrency = self.concurrency.unwrap_or(access.concurrency);
-        let is_swarm = kuryr.scope(&said.conf.plugin, variable)? == Scope::Global;
+        let is_swarm = kuryr.scope(&given.conf.plugin, variable)? == Scope::Global;
         let settings = Settings {
             access,
             host: self.host()?,
-            plugging: self.plugging(said.conf.plugging)?,
-            kuryr: Kuryr { is_swarm, ..kuryr.over(said.conf.kuryr) },
+            plugging: self.plugging(given.conf.plugging)?,
+            kuryr: Kuryr { is_swarm, ..kuryr.over(given.conf.kuryr) },
             stock: self.stock.as_ref().map(StockConfig::settings),
         };
-        Ok(CloudSettings { settings, plugin: said.conf.plugin, notes: said.conf.notes })
+        Ok(CloudSettings { settings, plugin: given.conf.plugin, notes: given.conf.notes })
     }
 
     fn host(&self) -> Result<HostId> {
@@ -196,17 +196,17 @@ impl NeutronConfig {
         HostId::try_from(name).map_err(|error| error.context("neutron.host"))
     }
 
-    fn plugging(&self, said: Plugging) -> Result<Plugging> {
+    fn plugging(&self, given: Plugging) -> Result<Plugging> {
         Ok(Plugging {
-            bridge: self.bridge.clone().unwrap_or(said.bridge),
-            ovsdb: self.ovsdb.clone().unwrap_or(said.ovsdb),
-            bindir: self.bindir.clone().or(said.bindir),
+            bridge: self.bridge.clone().unwrap_or(given.bridge),
+            ovsdb: self.ovsdb.clone().unwrap_or(given.ovsdb),
+            bindir: self.bindir.clone().or(given.bindir),
             nesting: match &self.nesting {
                 Some(nesting) => Some(nesting.nesting()?),
-                None => said.nesting,
+                None => given.nesting,
             },
-            wait: self.wait_seconds.map(Duration::from_secs).or(said.wait),
-            timeout: said.timeout,
+            wait: self.wait_seconds.map(Duration::from_secs).or(given.wait),
+            timeout: given.timeout,
         })
     }
 
@@ -231,7 +231,7 @@ impl NeutronConfig {
 
 impl Account {
     /// The given options, by keystoneauth's names.
-    fn said(&self) -> Vec<(&'static str, String)> {
+    fn given(&self) -> Vec<(&'static str, String)> {
         let texts = [
             ("auth_type", &self.auth_type),
             ("auth_url", &self.auth_url),

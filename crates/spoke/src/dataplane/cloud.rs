@@ -19,14 +19,14 @@ pub(crate) struct Cloud {
 }
 
 pub(super) fn open(config: &Config) -> Result<Neutron> {
-    let said = config.neutron.as_ref().ok_or_else(|| {
+    let given = config.neutron.as_ref().ok_or_else(|| {
         Error::unsupported(
             "no cloud is configured: add [neutron] to the configuration of this host",
         )
     })?;
     // The daemon reports the notes, once.
     let CloudSettings { settings, .. } =
-        said.settings(&config.kuryr, &|name| std::env::var(name).ok())?;
+        given.settings(&config.kuryr, &|name| std::env::var(name).ok())?;
     Neutron::connect(settings, config.store.runtime.join("neutron"))
 }
 

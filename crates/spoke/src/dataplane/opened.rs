@@ -17,7 +17,7 @@ pub(crate) struct Opened {
     pub(crate) life: Life,
     neutron: Arc<OnceLock<Arc<Neutron>>>,
     foreign: Arc<OnceLock<Arc<Foreign>>>,
-    turn: Arc<Mutex<()>>,
+    guard: Arc<Mutex<()>>,
 }
 
 impl std::fmt::Debug for Opened {
@@ -29,7 +29,7 @@ impl std::fmt::Debug for Opened {
 impl Opened {
     /// Nothing yet, in a process of this life.
     pub(crate) fn new(life: Life) -> Self {
-        Self { life, neutron: Arc::default(), foreign: Arc::default(), turn: Arc::default() }
+        Self { life, neutron: Arc::default(), foreign: Arc::default(), guard: Arc::default() }
     }
 
     /// The shared client of Neutron.
@@ -50,7 +50,7 @@ impl Opened {
         if let Some(there) = place.get() {
             return Ok(Arc::clone(there));
         }
-        let _one_at_a_time = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one_at_a_time = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(there) = place.get() {
             return Ok(Arc::clone(there));
         }

@@ -35,20 +35,21 @@ pub(crate) struct Foreign {
 
 /// The client for this host's configuration. Makes no call.
 pub(crate) fn open(config: &Config, life: Life) -> Result<Foreign> {
-    let said = &config.remote;
-    let places = Places { sockets: said.sockets.clone(), descriptions: said.descriptions.clone() };
-    let carrier = Carrier::new(places, said.timeout());
+    let given = &config.remote;
+    let places =
+        Places { sockets: given.sockets.clone(), descriptions: given.descriptions.clone() };
+    let carrier = Carrier::new(places, given.timeout());
     let carrier = carrier.noting(config.store.runtime.join(NOTES));
     let calls: Arc<dyn Calls> = Arc::new(match life {
         Life::Short | Life::Childless => carrier.keeping_connections(),
         Life::Long => carrier,
     });
     let settings = Settings {
-        sockets: said.sockets.clone(),
-        descriptions: said.descriptions.clone(),
-        timeout: said.timeout(),
+        sockets: given.sockets.clone(),
+        descriptions: given.descriptions.clone(),
+        timeout: given.timeout(),
         undo_log: config.store.state.join(LEDGER),
-        sandboxes: said.sandboxes.clone(),
+        sandboxes: given.sandboxes.clone(),
         boot: store::boot_id()?,
         now: host::now,
     };
@@ -82,7 +83,7 @@ impl Plugins {
         if !gateways.is_empty() {
             remote.program_gateway(attachment, gateways)?;
         }
-        look(remote, attachment);
+        inspect(remote, attachment);
         Ok(())
     }
 
@@ -93,12 +94,12 @@ impl Plugins {
         undo: impl FnOnce(&Attachment) -> Result<()>,
     ) -> Result<()> {
         let made = self.on_host(attachment);
-        let left = self.foreign().and_then(|foreign| foreign.remote.leave(attachment));
+        let undone_there = self.foreign().and_then(|foreign| foreign.remote.leave(attachment));
         let undone = match made {
             Ok(made) => undo(&made),
             Err(error) => Err(error),
         };
-        left.and(undone)
+        undone_there.and(undone)
     }
 
     /// The kernel's part of the attachment.
@@ -128,7 +129,7 @@ impl LinkDriver for Plugins {
             // one of them.
             made.routes.retain(|route| !route.is_default());
             made.routes.extend(ways);
-            look(remote, attachment);
+            inspect(remote, attachment);
         } else if let Some(gateway_role) = &attachment.gateway_role {
             // The part that chooses the default gateway must know that this one is a candidate.
             let ways = remote.with_gateway(attachment, &joined.gateways)?.into_iter();
@@ -276,7 +277,7 @@ impl Plugins {
 }
 
 /// libnetwork asks for it after each Join. The answer has no effect.
-fn look(remote: &Remote, attachment: &Attachment) {
+fn inspect(remote: &Remote, attachment: &Attachment) {
     let _ = remote.info(attachment);
 }
 

@@ -113,14 +113,14 @@ impl<'w> Plugin<'w> {
 
     fn versions(&self) -> Result<Vec<String>> {
         let asked = self.call("VERSION", r#"{"cniVersion":"1.0.0"}"#, &Vars::new());
-        let said: Vec<String> =
+        let texts: Vec<String> =
             serde_json::from_str(&asked.text("supportedVersions")).unwrap_or_default();
-        if said.is_empty() {
+        if texts.is_empty() {
             let why = asked.fault.unwrap_or_else(|| "it names no versions".to_owned());
             let plugin = self.spec.plugin.display();
             return Err(Error::invalid(format!("{plugin} is no CNI plugin: {why}")));
         }
-        Ok(said)
+        Ok(texts)
     }
 
     /// The plugin, or another one whose path stands behind the command.
@@ -132,9 +132,9 @@ impl<'w> Plugin<'w> {
         let path = format!("{}:{ELSEWHERE}", directory.display());
         let mut program = Command::new(program);
         program.env("CNI_COMMAND", command).env("CNI_PATH", path);
-        let said =
+        let texts =
             [("CNI_CONTAINERID", "container"), ("CNI_NETNS", "netns"), ("CNI_IFNAME", "ifname")];
-        for (name, var) in said {
+        for (name, var) in texts {
             match vars.get(var).filter(|value| !value.is_empty()) {
                 Some(value) => program.env(name, value),
                 None => program.env_remove(name),
@@ -205,20 +205,21 @@ impl<'w> Plugin<'w> {
         const RULES: [(&str, &[&str]); 3] =
             [("nft", &["-s", "list", "ruleset"]), ("iptables-save", &[]), ("ip6tables-save", &[])];
         let mut traces = files(&self.data);
-        let look = || {
+        let inspect = || {
             let mut found = sandbox::links().unwrap_or_default();
             found.retain(|name| !is_base(name));
             for (program, args) in RULES {
-                let said = Command::new(program).args(args).stderr(Stdio::null()).output();
-                let text = said.map(|said| said.stdout).unwrap_or_default();
+                let texts = Command::new(program).args(args).stderr(Stdio::null()).output();
+                let text = texts.map(|texts| texts.stdout).unwrap_or_default();
                 let text = String::from_utf8_lossy(&text).into_owned();
                 let is_rule = |line: &&str| !line.starts_with(['#', ':']);
                 found.extend(text.lines().filter(is_rule).map(|line| line.trim().to_owned()));
             }
             found
         };
-        traces
-            .extend(Netns::open(&self.host).and_then(|host| host.enter(look)).unwrap_or_default());
+        traces.extend(
+            Netns::open(&self.host).and_then(|host| host.enter(inspect)).unwrap_or_default(),
+        );
         traces.sort();
         traces
     }
@@ -260,9 +261,9 @@ fn files(directory: &Path) -> Vec<String> {
 
 impl Subject for Plugin<'_> {
     fn call(&self, method: &str, body: &str, vars: &Vars) -> Exchange {
-        let begun = Instant::now();
+        let started = Instant::now();
         let done = self.spawn(method, body, vars);
-        let ms = begun.elapsed().as_secs_f64() * 1e3;
+        let ms = started.elapsed().as_secs_f64() * 1e3;
         let asked = Exchange {
             method: method.to_owned(),
             request: body.to_owned(),
@@ -299,15 +300,15 @@ impl Subject for Plugin<'_> {
             }
             "traces-after" => {
                 let before = run.vars.get("traces").cloned().unwrap_or_default();
-                let mut left = Vec::new();
+                let mut strays = Vec::new();
                 let is_clean = sandbox::soon(|| {
-                    left = self.traces();
-                    left.retain(|trace| !before.lines().any(|known| known == trace));
-                    Ok(left.is_empty())
+                    strays = self.traces();
+                    strays.retain(|trace| !before.lines().any(|known| known == trace));
+                    Ok(strays.is_empty())
                 });
                 match is_clean {
                     Ok(true) => Ok(()),
-                    _ => fail(format!("left over: {}", left.join("; "))),
+                    _ => fail(format!("left over: {}", strays.join("; "))),
                 }
             }
             _ => return None,
@@ -318,7 +319,7 @@ impl Subject for Plugin<'_> {
 /// As a runtime reads what a plugin printed.
 fn judged(asked: Exchange, output: &Output) -> Exchange {
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let texts = String::from_utf8_lossy(&output.stderr);
     let mut exchange = Exchange { answer, ..asked };
     exchange.value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
     let code = exchange.value.get("code").and_then(Value::as_i64);
@@ -330,7 +331,7 @@ fn judged(asked: Exchange, output: &Output) -> Exchange {
         Some(format!("it ended by signal {signal}"))
     } else if !output.status.success() {
         let text = [exchange.text("msg"), exchange.text("details")].join(" ");
-        let shown = if code.is_some() { text.trim().to_owned() } else { said.trim().to_owned() };
+        let shown = if code.is_some() { text.trim().to_owned() } else { texts.trim().to_owned() };
         Some(format!("code {}: {shown}", exchange.status.unwrap_or_default()))
     } else if prints && !exchange.value.is_object() {
         // Neither success nor refusal.
@@ -343,8 +344,8 @@ fn judged(asked: Exchange, output: &Output) -> Exchange {
 }
 
 fn inside(netns: &str, name: &str, wanted: bool) -> Step {
-    let look = || Netns::open(netns.as_ref())?.enter(|| sandbox::link(name))?;
-    match (look(), wanted) {
+    let inspect = || Netns::open(netns.as_ref())?.enter(|| sandbox::link(name))?;
+    match (inspect(), wanted) {
         (Ok(Some(_)), true) | (Ok(None), false) => Ok(()),
         (Ok(None), true) => fail(format!("{name} is not in the container")),
         (Ok(Some(_)), false) => fail(format!("{name} is still in the container")),

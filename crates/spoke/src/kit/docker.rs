@@ -134,12 +134,12 @@ impl Plugin<'_> {
     }
 
     fn post(&self, method: &str, headers: &str, body: &str) -> Exchange {
-        let begun = Instant::now();
+        let started = Instant::now();
         let heard = connect(&self.spec.address, TIMEOUT).and_then(|mut connection| {
             connection.post(method, headers, body.as_bytes())?;
             connection.receive(true)
         });
-        let ms = begun.elapsed().as_secs_f64() * 1e3;
+        let ms = started.elapsed().as_secs_f64() * 1e3;
         let asked = Exchange {
             method: method.to_owned(),
             request: body.to_owned(),
@@ -192,10 +192,10 @@ fn judged(asked: Exchange, message: &Message) -> Exchange {
     let mut exchange = Exchange { status: message.status().map(i32::from), answer, ..asked };
     let is_json = parsed.is_ok();
     exchange.value = parsed.unwrap_or(Value::Null);
-    let said = [exchange.text("Err"), exchange.text("Error")];
-    let said = said.iter().find(|text| !text.is_empty());
-    exchange.fault = match (exchange.status, said) {
-        (_, Some(said)) => Some(format!("error {said:?}")),
+    let texts = [exchange.text("Err"), exchange.text("Error")];
+    let texts = texts.iter().find(|text| !text.is_empty());
+    exchange.fault = match (exchange.status, texts) {
+        (_, Some(texts)) => Some(format!("error {texts:?}")),
         (Some(200), None) if is_json => None,
         (Some(200), None) if exchange.answer.is_empty() => Some("an empty body (EOF)".to_owned()),
         (Some(200), None) => Some("the body is no JSON".to_owned()),
@@ -238,9 +238,9 @@ impl Subject for Plugin<'_> {
                 Ok(())
             }
             "exhausted" => {
-                let said = run.last().fault.clone().unwrap_or_default().to_lowercase();
-                if !EXHAUSTED.iter().any(|text| said.contains(text)) {
-                    run.warnings.push(format!("{said} does not say that no address is available"));
+                let texts = run.last().fault.clone().unwrap_or_default().to_lowercase();
+                if !EXHAUSTED.iter().any(|text| texts.contains(text)) {
+                    run.warnings.push(format!("{texts} does not say that no address is available"));
                 }
                 Ok(())
             }

@@ -91,7 +91,7 @@ impl Connection {
         let length = length.map_err(|_| invalid("the Content-Length is no number"))?;
         let is_chunked = message.header("Transfer-Encoding").is_some();
         let framing = match length {
-            _ if is_chunked => Framing::Chunked { left: None },
+            _ if is_chunked => Framing::Chunked { remaining: None },
             Some(length) if length > LONGEST_BODY => return Err(invalid("the body is too long")),
             Some(length) => Framing::Length(length),
             None if answers => Framing::Connection,

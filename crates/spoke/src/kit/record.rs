@@ -91,9 +91,9 @@ impl Recorder {
     /// Carries one connection's calls to the plugin until the engine closes it.
     fn carry(&self, mut engine: Connection, conn: u64) {
         while let Ok(request) = engine.receive(false) {
-            let (t, begun) = (now(), Instant::now());
+            let (t, started) = (now(), Instant::now());
             let answer = self.ask(&request).unwrap_or_else(|error| unanswered(&error));
-            let ms = begun.elapsed().as_secs_f64() * 1e3;
+            let ms = started.elapsed().as_secs_f64() * 1e3;
             let code = answer.status().unwrap_or_default();
             let hdr = request.headers.iter().cloned().collect();
             let (body, resp) = (value(&request.body), value(&answer.body));

@@ -117,8 +117,8 @@ pub(crate) fn against(trace: &Path, plugin: &Address) -> Result<(usize, Vec<Diff
 }
 
 fn is_error(code: u16, answer: &Value) -> bool {
-    let said = |key: &str| answer.get(key).and_then(Value::as_str).is_some_and(|s| !s.is_empty());
-    code != 200 || said("Err") || said("Error")
+    let texts = |key: &str| answer.get(key).and_then(Value::as_str).is_some_and(|s| !s.is_empty());
+    code != 200 || texts("Err") || texts("Error")
 }
 
 /// Ids that differ now, so that later calls use the new ones.

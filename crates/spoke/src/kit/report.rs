@@ -206,8 +206,8 @@ mod tests {
 
     #[test]
     fn a_cause_has_no_ids() {
-        let left = |names: &str| cause(&format!("interfaces are left over: {names}")).join(" ");
-        assert_eq!(left("veth1a2b"), left("veth3 p4p1"));
+        let strays = |names: &str| cause(&format!("interfaces are left over: {names}")).join(" ");
+        assert_eq!(strays("veth1a2b"), strays("veth3 p4p1"));
         assert_ne!(cause("Leave: error"), cause("Join: error"));
         assert_ne!(cause("200 instead of 404"), cause("no answer"));
     }

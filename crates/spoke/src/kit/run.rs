@@ -175,9 +175,9 @@ impl<'a> Run<'a> {
             (done, run.vars, run.exchanges, run.undo, run.warnings)
         };
         let ended: Vec<_> = thread::scope(|scope| {
-            let begun: Vec<_> =
+            let started: Vec<_> =
                 vars.into_iter().map(|vars| scope.spawn(move || life(vars))).collect();
-            begun.into_iter().filter_map(|one| one.join().ok()).collect()
+            started.into_iter().filter_map(|one| one.join().ok()).collect()
         });
         let (mut all, mut values) = (Ok(()), Vec::new());
         for (done, mut vars, exchanges, undo, warnings) in ended {

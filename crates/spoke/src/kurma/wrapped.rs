@@ -211,7 +211,7 @@ impl Wrapped {
         work: impl FnOnce(&Runtime<'_>) -> std::result::Result<T, Failure>,
     ) -> Result<T> {
         let complaints = RefCell::new(Vec::new());
-        let complain = |said: &[u8]| complaints.borrow_mut().extend_from_slice(said);
+        let complain = |printed: &[u8]| complaints.borrow_mut().extend_from_slice(printed);
         let native = |kind: &str, environment: &Environment, input: &str| {
             let plugin = Plugin::named(kind)?;
             let ours = Environment { runtime: Some(model::Runtime::Kurma), ..environment.clone() };
@@ -225,11 +225,13 @@ impl Wrapped {
         let cache = Cache::new(Path::new(CACHE));
         work(&Runtime { programs: &programs, cache: &cache }).map_err(|failure| {
             let complaints = complaints.borrow();
-            let said = String::from_utf8_lossy(&complaints);
+            let printed = String::from_utf8_lossy(&complaints);
             let error = reported(failure);
-            match said.trim() {
+            match printed.trim() {
                 "" => error,
-                said => Error::new(error.kind(), format!("{error}; plugins complained: {said}")),
+                printed => {
+                    Error::new(error.kind(), format!("{error}; plugins complained: {printed}"))
+                }
             }
         })
     }
@@ -284,8 +286,8 @@ mod tests {
         let (plugin, text) = parse(&config).unwrap().alone().unwrap();
         let given: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(plugin, Plugin::Spoke);
-        let left = json!({"name": "n", "cniVersion": "1.1.0", "type": "spoke", "bridge": "b"});
-        assert_eq!(given, left);
+        let rest = json!({"name": "n", "cniVersion": "1.1.0", "type": "spoke", "bridge": "b"});
+        assert_eq!(given, rest);
     }
 
     #[test]

@@ -67,7 +67,7 @@ impl Flags {
         if name == "broadcast" {
             self.pace.broadcast = match value.as_deref() {
                 None => true,
-                Some(said) => truth(said).ok_or_else(|| refused(name, said))?,
+                Some(given) => truth(given).ok_or_else(|| refused(name, given))?,
             };
             return Ok(());
         }

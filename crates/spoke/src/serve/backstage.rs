@@ -71,8 +71,8 @@ fn ephemeral(text: &str) -> RangeInclusive<NonZeroU16> {
 }
 
 impl Sandboxes for Stage {
-    fn look(&self, path: &Path) -> Result<Option<Within>> {
-        crate::sandbox::look(path)
+    fn inspect(&self, path: &Path) -> Result<Option<Within>> {
+        crate::sandbox::inspect(path)
     }
 }
 

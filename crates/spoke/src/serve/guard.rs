@@ -82,8 +82,8 @@ pub(super) fn filter(daemon: &Daemon, monitor: Monitor) {
 fn filter_until_lost(daemon: &Daemon, mut monitor: Monitor, rivals: &mut Rivals) -> Result<()> {
     let mut due = Instant::now() + SWEEP;
     loop {
-        let left = due.saturating_duration_since(Instant::now());
-        let loss = match monitor.wait(&daemon.stop, left)? {
+        let remaining = due.saturating_duration_since(Instant::now());
+        let loss = match monitor.wait(&daemon.stop, remaining)? {
             Wake::Stopped => return Ok(()),
             Wake::Quiet => Loss::Perhaps,
             Wake::Lost => Loss::Table,

@@ -219,15 +219,15 @@ mod tests {
         let mut slow: Vec<_> = (0..2 * MOST).map(|_| UnixStream::connect(&path).unwrap()).collect();
         // Those that were cut off for others cannot be written to.
         slow.iter_mut().for_each(|one| drop(one.write_all(b"G")));
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut ours = UnixStream::connect(&path).unwrap();
         ours.bound(10 * TIMEOUT).unwrap();
         ours.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
-        let mut said = String::new();
-        ours.read_to_string(&mut said).unwrap();
-        assert!(said.ends_with("ok\n"), "{said}");
+        let mut request_text = String::new();
+        ours.read_to_string(&mut request_text).unwrap();
+        assert!(request_text.ends_with("ok\n"), "{request_text}");
         // One after the other would have been that for each of them.
-        assert!(begun.elapsed() < TIMEOUT * 10, "{:?}", begun.elapsed());
+        assert!(started.elapsed() < TIMEOUT * 10, "{:?}", started.elapsed());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use kurma::exec_cni::{self, Left};
+use kurma::exec_cni::{self, Unused};
 use kurma::{Event as Seen, Pods, supervise};
 use model::Result;
 use netlink::Stop;
@@ -67,19 +67,19 @@ fn watch(daemon: &Daemon, pod: &Host) -> Result<()> {
 
 /// Hides namespaces that plugins out of images see and that are unused, now and at the check
 /// before. Returns the unused ones, for the next check.
-pub(super) fn sweep(daemon: &Daemon, seen: &[Left]) -> Vec<Left> {
+pub(super) fn sweep(daemon: &Daemon, seen: &[Unused]) -> Vec<Unused> {
     let pod = Host::new(daemon.context_pool.config(), &|_| None);
     if !pod.has_book() {
         return Vec::new();
     }
     let swept = exec_cni::clear(pod.directories(), seen, false);
-    for left in swept.as_deref().unwrap_or_default() {
-        let message = format!("namespace {} that a plugin was shown: it was freed", left.name);
+    for unused in swept.as_deref().unwrap_or_default() {
+        let message = format!("namespace {} that a plugin was shown: it was freed", unused.name);
         daemon.journal.metrics.finding("namespace", "free");
         daemon.journal.report(&Event::new(What::Freed, host::now(), message));
     }
-    match swept.and_then(|_| exec_cni::left(pod.directories())) {
-        Ok(left) => left,
+    match swept.and_then(|_| exec_cni::unused(pod.directories())) {
+        Ok(unused) => unused,
         Err(error) => {
             daemon.journal.failed("looking for namespaces that nobody uses", &error);
             Vec::new()

@@ -96,8 +96,8 @@ impl Daemon {
     pub(super) fn report_passed_over(&self) {
         let config = self.context_pool.config();
         let Some(cloud) = &config.neutron else { return };
-        let said = cloud.settings(&config.kuryr, &|name| std::env::var(name).ok());
-        for note in said.into_iter().flat_map(|said| said.notes) {
+        let given = cloud.settings(&config.kuryr, &|name| std::env::var(name).ok());
+        for note in given.into_iter().flat_map(|given| given.notes) {
             self.journal.log.say(Level::Warn, &format!("kuryr.conf: {note}"), &[]);
         }
     }
@@ -114,16 +114,16 @@ impl Daemon {
 fn settings(config: &Config, variable: &dyn Fn(&str) -> Option<String>) -> Result<Settings> {
     let kuryr = &config.kuryr;
     // An unreadable setting is reported by the part that needs the cloud.
-    let said = config.neutron.as_ref().map(|cloud| cloud.settings(kuryr, variable));
-    let said = said.and_then(Result::ok).map(|said| said.plugin).unwrap_or_default();
-    let [local, global] = kuryr.spaces(&said)?;
+    let given = config.neutron.as_ref().map(|cloud| cloud.settings(kuryr, variable));
+    let given = given.and_then(Result::ok).map(|given| given.plugin).unwrap_or_default();
+    let [local, global] = kuryr.spaces(&given)?;
     // A port that is bound already keeps its hardware address.
     let makes_ahead = config.neutron.as_ref().is_some_and(|cloud| cloud.stock.is_some());
     Ok(Settings {
-        scope: scope_of(kuryr.scope(&said, variable)?),
+        scope: scope_of(kuryr.scope(&given, variable)?),
         requires_mac: kuryr.requires_mac_address.unwrap_or(!makes_ahead),
         spaces: AddressSpaces { local, global },
-        prefix: kuryr.prefix(&said),
+        prefix: kuryr.prefix(&given),
         exposes: kuryr.process_external_connectivity,
         publishes: kuryr.publish_ports,
         backend: config.firewall.backend,

@@ -157,7 +157,7 @@ impl Keeper<'_> {
                 self.next = self.next.min(Instant::now() + AGAIN);
             }
             if Instant::now() >= self.next {
-                self.look();
+                self.check();
             }
             let round = self.fill();
             let wait = self.next.saturating_duration_since(Instant::now()).min(round.next);
@@ -174,7 +174,7 @@ impl Keeper<'_> {
         }
     }
 
-    fn look(&mut self) {
+    fn check(&mut self) {
         let found = self.compare();
         if found.is_err() {
             // A resource that was not seen this time is searched the next time.
@@ -222,10 +222,10 @@ impl Keeper<'_> {
         let facts = || {
             daemon.context_pool.with(|host_context| facts(&host_context.engine(), true, listed()))
         };
-        let mut findings = self.neutron.look(breadth, &facts)?;
+        let mut findings = self.neutron.find_orphans(breadth, &facts)?;
         if is_broad {
             // `spoke gc` removes what needs an operator's decision.
-            let wide = self.neutron.look_wide(&facts)?.orphans.into_iter();
+            let wide = self.neutron.find_wide_orphans(&facts)?.orphans.into_iter();
             findings.orphans.extend(wide.filter(|orphan| orphan.fate != Fate::OnlyIfForced));
         }
         let back = self.neutron.mend_stock(&findings)?;

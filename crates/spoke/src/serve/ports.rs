@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(3);
 
 /// How long a port of a CNI runtime is left alone: Podman 4 is one, and binds it itself, once its
 /// container is about to start.
-const OWN_TURN: Duration = Duration::from_secs(30);
+const RESERVED: Duration = Duration::from_secs(30);
 
 /// However many files the process may open, no more sockets than this are kept.
 const MOST: u64 = 32_768;
@@ -44,7 +44,7 @@ struct Wanted {
 impl Wanted {
     /// Whether its runtime may still bind the port itself.
     fn is_early(&self) -> bool {
-        let is_new = self.since.is_some_and(|since| since.elapsed() < OWN_TURN);
+        let is_new = self.since.is_some_and(|since| since.elapsed() < RESERVED);
         is_new && matches!(self.runtime, Runtime::Cni | Runtime::Reference)
     }
 }

@@ -42,11 +42,11 @@ mod tests {
 
     #[test]
     fn what_is_left_out_is_counted() {
-        let (rate, begun) = (Rate::default(), Instant::now());
-        let written = (0..1000).filter(|_| rate.admits(begun) == Some(0)).count();
+        let (rate, started) = (Rate::default(), Instant::now());
+        let written = (0..1000).filter(|_| rate.admits(started) == Some(0)).count();
         assert_eq!(written, 10);
-        assert_eq!(rate.admits(begun + SECOND / 2), None);
-        assert_eq!(rate.admits(begun + SECOND), Some(991));
-        assert_eq!(rate.admits(begun + SECOND), Some(0));
+        assert_eq!(rate.admits(started + SECOND / 2), None);
+        assert_eq!(rate.admits(started + SECOND), Some(991));
+        assert_eq!(rate.admits(started + SECOND), Some(0));
     }
 }

@@ -75,7 +75,7 @@ impl Keeper<'_> {
         loop {
             // Subscribed before the check, so that nothing is missed in between.
             let subscriptions = self.listen();
-            if self.look() {
+            if self.check() {
                 urgency = Urgency::Now;
             }
             let settled = self.retry(urgency);
@@ -148,7 +148,7 @@ impl Keeper<'_> {
     }
 
     /// Reports plugins that appeared and ended. Returns whether any is new.
-    fn look(&mut self) -> bool {
+    fn check(&mut self) -> bool {
         let now = self.lives();
         let before = std::mem::replace(&mut self.known, now);
         let mut is_anybody_new = false;
@@ -175,9 +175,9 @@ impl Keeper<'_> {
     fn retry(&mut self, urgency: Urgency) -> Result<()> {
         let settled = self.foreign.remote.retry(urgency)?;
         let key = |debt: &PendingCleanup| (debt.log_file.clone(), debt.what.clone());
-        let left: BTreeMap<_, _> =
-            settled.left.into_iter().map(|debt| (key(&debt), debt)).collect();
-        for (key, debt) in &left {
+        let remaining: BTreeMap<_, _> =
+            settled.remaining.into_iter().map(|debt| (key(&debt), debt)).collect();
+        for (key, debt) in &remaining {
             if !self.pending.contains_key(key) {
                 let what = sentence("is owed", debt);
                 self.report(
@@ -192,7 +192,7 @@ impl Keeper<'_> {
         let done: BTreeMap<_, _> = settled.done.iter().map(|debt| (key(debt), debt)).collect();
         // Another process may have carried out those that are not left.
         let gone = self.pending.iter().filter(|(key, _)| !done.contains_key(*key));
-        let gone = gone.filter(|(key, _)| !left.contains_key(*key)).map(|(_, debt)| debt);
+        let gone = gone.filter(|(key, _)| !remaining.contains_key(*key)).map(|(_, debt)| debt);
         for debt in done.values().copied() {
             self.report(What::CleanupDone, sentence("was given", debt));
         }
@@ -203,9 +203,9 @@ impl Keeper<'_> {
             self.report(What::CleanupDone, sentence("is not owed any more", debt));
         }
         let metrics = &self.daemon.journal.metrics;
-        metrics.pending(left.len());
+        metrics.pending(remaining.len());
         metrics.settled(settled.done.len() + settled.moot.len());
-        self.pending = left;
+        self.pending = remaining;
         Ok(())
     }
 

@@ -213,11 +213,11 @@ mod tests {
 
     #[test]
     fn a_rival_is_answered_less_and_less_often() {
-        let (mut rivals, begun) = (Rivals::default(), Instant::now());
+        let (mut rivals, started) = (Rivals::default(), Instant::now());
         let mut reported = Vec::new();
         let mut repairs = Vec::new();
         for tenths in 0..36_000 {
-            let now = begun + Duration::from_millis(100 * tenths);
+            let now = started + Duration::from_millis(100 * tenths);
             if repaired(&mut rivals, now) {
                 repairs.push(tenths / 10);
             }
@@ -234,12 +234,12 @@ mod tests {
 
     #[test]
     fn what_held_for_a_while_is_put_back_at_once_again() {
-        let (mut rivals, begun) = (Rivals::default(), Instant::now());
-        let at = |seconds| begun + Duration::from_secs(seconds);
-        (0..5).for_each(|_| assert!(repaired(&mut rivals, begun)));
-        assert!(!repaired(&mut rivals, begun));
-        assert_eq!(rivals.next(begun), Some(at(1)));
-        assert!(matches!(rivals.news(begun), Some(News::Contested(_))));
+        let (mut rivals, started) = (Rivals::default(), Instant::now());
+        let at = |seconds| started + Duration::from_secs(seconds);
+        (0..5).for_each(|_| assert!(repaired(&mut rivals, started)));
+        assert!(!repaired(&mut rivals, started));
+        assert_eq!(rivals.next(started), Some(at(1)));
+        assert!(matches!(rivals.news(started), Some(News::Contested(_))));
         for seconds in [2, 30, 59] {
             rivals.pass(at(seconds)).looked_at_table(TABLE, false);
             assert_eq!(rivals.news(at(seconds)), None);

@@ -386,12 +386,12 @@ impl Open {
     }
 
     fn acquire(&self) -> Result<()> {
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut pause = Duration::from_micros(20);
         loop {
             match fs::flock(&self.lock, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(()),
-                Err(Errno::WOULDBLOCK | Errno::INTR) if begun.elapsed() < TIMEOUT => {
+                Err(Errno::WOULDBLOCK | Errno::INTR) if started.elapsed() < TIMEOUT => {
                     std::thread::sleep(pause);
                     pause = (pause * 2).min(Duration::from_millis(2));
                 }

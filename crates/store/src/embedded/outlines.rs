@@ -70,7 +70,7 @@ impl Embedded {
         let header = durable.header()?;
         let mut found = Found::Stale;
         if header.state == State::Calm && durable.is_alive()? {
-            found = self.look(&durable, header.sequence, None)?;
+            found = self.read_current(&durable, header.sequence, None)?;
         }
         if let Found::Stale = found {
             // A transaction may be under way, and brings it up to date.
@@ -78,7 +78,7 @@ impl Embedded {
             let (Some(durable), Some(sequence)) = (held.open(true), held.sequence(true)) else {
                 return Ok(());
             };
-            found = self.look(durable, sequence, None)?;
+            found = self.read_current(durable, sequence, None)?;
         }
         let bytes = match found {
             Found::True(bytes) => bytes,
@@ -128,7 +128,7 @@ impl Embedded {
     }
 
     /// The file's contents if they are current; at most `most` bytes where that is given.
-    fn look(&self, durable: &Open, sequence: u64, most: Option<usize>) -> Result<Found> {
+    fn read_current(&self, durable: &Open, sequence: u64, most: Option<usize>) -> Result<Found> {
         let Some(boot) = self.boot.existing()? else { return Ok(Found::Nothing) };
         let Some(bytes) = boot.outlines(most)? else { return Ok(Found::Nothing) };
         let is_of_now = bytes.get(..START) == Some(&start(durable, sequence)?[..]);
@@ -144,7 +144,7 @@ impl Embedded {
         }
         let most = if changes.keys().any(|key| is_outlined(key)) { None } else { Some(START) };
         let (durable, sequence) = (held.open(true)?, held.sequence(true)?);
-        match self.look(durable, sequence, most) {
+        match self.read_current(durable, sequence, most) {
             Ok(Found::True(bytes)) => Some(Known(bytes)),
             Ok(Found::Stale | Found::Nothing) | Err(_) => None,
         }

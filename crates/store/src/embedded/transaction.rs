@@ -15,18 +15,18 @@ pub(super) struct Held<'a> {
     boot_id: &'a str,
     durable: Option<Locked>,
     boot: Option<Locked>,
-    _turn: MutexGuard<'a, ()>,
+    _lock: MutexGuard<'a, ()>,
 }
 
 impl<'a> Held<'a> {
     /// With the work of a dead process finished, if there was any.
     pub(super) fn settled(
         boot_id: &'a str,
-        turn: MutexGuard<'a, ()>,
+        lock: MutexGuard<'a, ()>,
         boot: Option<Locked>,
         durable: Option<Locked>,
     ) -> Result<Self> {
-        let mut held = Self { boot_id, durable, boot, _turn: turn };
+        let mut held = Self { boot_id, durable, boot, _lock: lock };
         held.settle()?;
         Ok(held)
     }

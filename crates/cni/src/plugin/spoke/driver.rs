@@ -45,11 +45,11 @@ pub(super) fn kind(
     driver: Driver,
     call: &Call<'_>,
     root: &Object<'_>,
-    said: &NetworkSpec,
+    answer: &NetworkSpec,
 ) -> Result<LinkKind> {
     Ok(match driver {
-        Driver::Ptp => LinkKind::Ptp(Ptp { direct: said.direct.unwrap_or(false) }),
-        Driver::Macvlan => LinkKind::Macvlan(macvlan(root, said)?),
+        Driver::Ptp => LinkKind::Ptp(Ptp { direct: answer.direct.unwrap_or(false) }),
+        Driver::Macvlan => LinkKind::Macvlan(macvlan(root, answer)?),
         Driver::Ipvlan => LinkKind::Ipvlan(Ipvlan {
             parent: parent_of(root, vlan(root)?)?,
             mode: ipvlan::mode(root)?,
@@ -67,13 +67,13 @@ pub(super) fn kind(
     })
 }
 
-fn macvlan(root: &Object<'_>, said: &NetworkSpec) -> Result<Macvlan> {
+fn macvlan(root: &Object<'_>, answer: &NetworkSpec) -> Result<Macvlan> {
     let macvlan = Macvlan {
         parent: parent_of(root, vlan(root)?)?,
         mode: macvlan::mode(root)?,
         broadcast_queue: macvlan::broadcast_queue(root)?,
-        host_access: said.host_access.unwrap_or(false),
-        probe: said.probe.unwrap_or(false),
+        host_access: answer.host_access.unwrap_or(false),
+        probe: answer.probe.unwrap_or(false),
     };
     if let (true, Some(node)) = (macvlan.host_access, root.get("hostAccess")) {
         if macvlan.mode != MacvlanMode::Bridge {

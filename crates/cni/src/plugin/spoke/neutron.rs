@@ -22,33 +22,33 @@ pub(super) fn link(root: &Object<'_>) -> Result<NeutronLink> {
              name of one of Neutron's",
         )
     })?;
-    let said = object_of(&node, "which is not an object", &spec::neutron::fields())?;
-    let network = said.parse("network")?;
+    let object = object_of(&node, "which is not an object", &spec::neutron::fields())?;
+    let network = object.parse("network")?;
     let spec = PortSpec {
-        port: said.parse("port")?,
-        security_groups: list(&said, "securityGroups")?,
-        port_security: said.maybe("portSecurity")?,
-        qos_policy: said.parse("qosPolicy")?,
-        dns_name: said.parse("dnsName")?,
-        allowed_address_pairs: pairs(&said)?,
-        nesting: said.get("nesting").map(|node| nesting(&node)).transpose()?,
-        floating_ip: said.parse("floatingIp")?,
+        port: object.parse("port")?,
+        security_groups: list(&object, "securityGroups")?,
+        port_security: object.maybe("portSecurity")?,
+        qos_policy: object.parse("qosPolicy")?,
+        dns_name: object.parse("dnsName")?,
+        allowed_address_pairs: pairs(&object)?,
+        nesting: object.get("nesting").map(|node| nesting(&node)).transpose()?,
+        floating_ip: object.parse("floatingIp")?,
     };
-    let security = said.get("portSecurity").unwrap_or_else(|| node.clone());
+    let security = object.get("portSecurity").unwrap_or_else(|| node.clone());
     spec.agrees().map_err(|why| security.wrong(format!("but {why}")))?;
     Ok(NeutronLink {
         network: network.ok_or_else(|| {
             node.wrong("which has no \"network\": the id or name of one of Neutron's")
         })?,
-        subnets: list(&said, "subnets")?.unwrap_or_default(),
+        subnets: list(&object, "subnets")?.unwrap_or_default(),
         spec,
         binding: None,
     })
 }
 
 /// The items of a list; [`None`] where it is absent.
-fn list<T: FromStr<Err: Display>>(said: &Object<'_>, key: &str) -> Result<Option<Vec<T>>> {
-    let Some(node) = said.get(key) else { return Ok(None) };
+fn list<T: FromStr<Err: Display>>(object: &Object<'_>, key: &str) -> Result<Option<Vec<T>>> {
+    let Some(node) = object.get(key) else { return Ok(None) };
     items(&node)?.iter().map(Node::parse).collect::<Result<_>>().map(Some)
 }
 
@@ -60,8 +60,8 @@ fn items<'a>(node: &Node<'a>) -> Result<Vec<Node<'a>>> {
     }
 }
 
-fn pairs(said: &Object<'_>) -> Result<Vec<AddressPair>> {
-    let Some(node) = said.get("allowedAddressPairs") else { return Ok(Vec::new()) };
+fn pairs(object: &Object<'_>) -> Result<Vec<AddressPair>> {
+    let Some(node) = object.get("allowedAddressPairs") else { return Ok(Vec::new()) };
     items(&node)?.iter().map(pair).collect()
 }
 
@@ -82,12 +82,12 @@ fn pair(node: &Node<'_>) -> Result<AddressPair> {
 /// How a container is connected in an instance of the cloud.
 fn nesting(node: &Node<'_>) -> Result<Nesting> {
     let fields = ["type", "parent", "mode", "trunk"];
-    let said = object_of(node, "which is not an object", &fields)?;
-    let kind = said.text("type")?.ok_or_else(|| {
+    let object = object_of(node, "which is not an object", &fields)?;
+    let kind = object.text("type")?.ok_or_else(|| {
         node.wrong("which has no \"type\": macvlan, ipvlan or trunk, on an interface of this host")
     })?;
     let nesting =
-        Nesting::named(kind, said.parse("parent")?, said.text("mode")?, said.parse("trunk")?);
+        Nesting::named(kind, object.parse("parent")?, object.text("mode")?, object.parse("trunk")?);
     nesting.map_err(|why| node.wrong(format!("but {why}")))
 }
 

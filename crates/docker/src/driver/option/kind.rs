@@ -59,7 +59,7 @@ pub(super) fn read(texts: &Texts<'_>, spec: &NetworkSpec) -> Result<KindOptions>
     let dhcp = mode == Some(Mode::Dhcp);
     let list = texts.one(CNI, "a file's name or absolute path", list)?;
     let (driver, key) = match driver(texts, mode)? {
-        Some(said) => said,
+        Some(given) => given,
         None if list.is_some() => (Driver::Chain, CNI[0]),
         // Asking the segment's server makes no sense without a segment.
         None if dhcp && of_bridges(texts).is_none() => (Driver::Macvlan, MODE[0]),
@@ -71,8 +71,8 @@ pub(super) fn read(texts: &Texts<'_>, spec: &NetworkSpec) -> Result<KindOptions>
         (Driver::Macvlan, None) => KindSpec::Macvlan(macvlan(texts, spec, mode, key)?),
         (Driver::Ipvlan, None) => KindSpec::Ipvlan(ipvlan(texts, spec, mode, key)?),
         (Driver::Neutron, None) => {
-            let said = NeutronOptions::read(texts.flag, texts.map)?;
-            KindSpec::Neutron(Box::new(said.link(texts.flag)?))
+            let given = NeutronOptions::read(texts.flag, texts.map)?;
+            KindSpec::Neutron(Box::new(given.link(texts.flag)?))
         }
         (_, None) if mode.is_some() && !dhcp => return Err(texts.contradiction(key, MODE[0])),
         (_, None) => KindSpec::Bridge,
@@ -99,8 +99,8 @@ fn driver(texts: &Texts<'_>, mode: Option<Mode>) -> Result<Option<(Driver, &'sta
         ("ipvlan", Driver::Ipvlan),
         ("neutron", Driver::Neutron),
     ];
-    if let Some(said) = texts.one(DRIVER, "bridge, macvlan, ipvlan or neutron", choice(&words))? {
-        return Ok(Some((said, DRIVER[0])));
+    if let Some(given) = texts.one(DRIVER, "bridge, macvlan, ipvlan or neutron", choice(&words))? {
+        return Ok(Some((given, DRIVER[0])));
     }
     if let Some(key) = texts.there(&[NEUTRON_KEYS]) {
         return Ok(Some((Driver::Neutron, key)));
@@ -136,15 +136,15 @@ fn macvlan(
     mode: Option<Mode>,
     key: &str,
 ) -> Result<Macvlan> {
-    let said = texts.one(
+    let given = texts.one(
         MACVLAN_MODE,
         "bridge, private, vepa or passthru",
         choice(&MacvlanMode::WORDS),
     )?;
     let mode = match mode {
-        Some(Mode::Macvlan(mode)) => agreed(texts, said, mode, MACVLAN_MODE)?,
+        Some(Mode::Macvlan(mode)) => agreed(texts, given, mode, MACVLAN_MODE)?,
         Some(Mode::Ipvlan(_)) => return Err(texts.contradiction(key, MODE[0])),
-        Some(Mode::Dhcp) | None => said.unwrap_or_default(),
+        Some(Mode::Dhcp) | None => given.unwrap_or_default(),
     };
     if spec.host_access == Some(true) && mode != MacvlanMode::Bridge {
         let of_mode = texts.there(&[MACVLAN_MODE, MODE]).unwrap_or(MODE[0]);
@@ -154,24 +154,24 @@ fn macvlan(
 }
 
 fn ipvlan(texts: &Texts<'_>, spec: &NetworkSpec, mode: Option<Mode>, key: &str) -> Result<Ipvlan> {
-    let said = texts.one(IPVLAN_MODE, "l2, l3 or l3s", choice(&IpvlanMode::WORDS))?;
+    let given = texts.one(IPVLAN_MODE, "l2, l3 or l3s", choice(&IpvlanMode::WORDS))?;
     let mode = match mode {
-        Some(Mode::Ipvlan(mode)) => agreed(texts, said, mode, IPVLAN_MODE)?,
+        Some(Mode::Ipvlan(mode)) => agreed(texts, given, mode, IPVLAN_MODE)?,
         // Its containers share the parent's hardware address, by which a server distinguishes
         // clients.
         Some(Mode::Dhcp | Mode::Macvlan(_)) => return Err(texts.contradiction(key, MODE[0])),
-        None => said.unwrap_or_default(),
+        None => given.unwrap_or_default(),
     };
     Ok(on_parent(texts, spec)?.ipvlan(mode))
 }
 
 fn agreed<T: PartialEq>(
     texts: &Texts<'_>,
-    said: Option<T>,
+    given: Option<T>,
     mode: T,
     key: &'static [&'static str],
 ) -> Result<T> {
-    match said {
+    match given {
         Some(other) if other != mode => Err(texts.contradiction(key[0], MODE[0])),
         Some(_) | None => Ok(mode),
     }

@@ -19,15 +19,15 @@ const TRUSTED: &[&str] =
 pub(super) fn direct(
     texts: &Texts<'_>,
     open: Which,
-    said: Option<bool>,
+    given: Option<bool>,
 ) -> Result<(Option<bool>, Option<Family>)> {
-    match (open, said) {
+    match (open, given) {
         (Which::Only(family), None) => Ok((Some(true), Some(family))),
         (Which::All, None) | (Which::Only(_) | Which::All, Some(true)) => Ok((Some(true), None)),
         (Which::Only(_) | Which::All, Some(false)) => {
             Err(texts.contradiction(DIRECT, mode_key(texts)))
         }
-        (Which::Neither, said) => Ok((said, None)),
+        (Which::Neither, given) => Ok((given, None)),
     }
 }
 
@@ -36,14 +36,14 @@ pub(super) fn passage(
     texts: &Texts<'_>,
     modes: Modes,
     publisher: Option<Publisher>,
-    said: Option<Passage>,
+    given: Option<Passage>,
 ) -> Result<Option<Passage>> {
-    if said.is_some() && publisher == Some(Publisher::Runtime) {
+    if given.is_some() && publisher == Some(Publisher::Runtime) {
         // What Docker publishes it publishes elsewhere, and we do not know which ports these are.
         return Err(texts.contradiction(texts.first(TRUSTED), PORTS[0]));
     }
     let differs = [Mode::Routed, Mode::Unprotected].map(|mode| modes.of(mode));
-    if said.is_some() && differs.iter().any(|which| matches!(which, Which::Only(_))) {
+    if given.is_some() && differs.iter().any(|which| matches!(which, Which::Only(_))) {
         return Err(Error::unsupported(format!(
             "-o {}: Spoke trusts interfaces in both families or in none, and {} says another mode \
              than that of the other family",
@@ -55,21 +55,21 @@ pub(super) fn passage(
         // Who reaches them all the same need not be trusted.
         Which::All => Some(Passage::Everybody),
         Which::Only(family) => Some(Passage::EverybodyOf(family)),
-        Which::Neither => said,
+        Which::Neither => given,
     })
 }
 
 pub(super) fn masquerade(
     texts: &Texts<'_>,
     modes: Modes,
-    said: Option<bool>,
+    given: Option<bool>,
 ) -> Result<Option<bool>> {
-    match (modes.of(Mode::Routed), said) {
+    match (modes.of(Mode::Routed), given) {
         (Which::All, None | Some(false)) => Ok(Some(false)),
         (Which::All, Some(true)) => {
             Err(texts.contradiction(texts.first(MASQUERADE), mode_key(texts)))
         }
-        (Which::Neither | Which::Only(_), said) => Ok(said),
+        (Which::Neither | Which::Only(_), given) => Ok(given),
     }
 }
 
@@ -88,8 +88,8 @@ pub(super) fn check_sources(
     }
     match texts.there(&[HOST_V4, HOST_V6]) {
         Some(key) if masquerade == Some(false) => {
-            let said = texts.there(&[MASQUERADE]);
-            Err(texts.contradiction(key, said.unwrap_or_else(|| mode_key(texts))))
+            let given = texts.there(&[MASQUERADE]);
+            Err(texts.contradiction(key, given.unwrap_or_else(|| mode_key(texts))))
         }
         Some(_) | None => Ok(()),
     }

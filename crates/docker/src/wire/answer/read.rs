@@ -18,9 +18,9 @@ const LONGEST_WHY: usize = 1000;
 /// More routes are no sandbox's.
 const MOST_ROUTES: usize = 4096;
 /// The limit of what is kept of a plugin's details about an endpoint.
-const MOST_SAID: usize = 256;
+const MOST_DETAILS: usize = 256;
 /// As much of each value, in characters.
-const LONGEST_SAID: usize = 4096;
+const LONGEST_DETAIL: usize = 4096;
 
 /// An answer with status 200 that is none.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Answer {
                 Answer::Allocated { options: object.object("Options")?.all_texts()? }
             }
             Method::CreateEndpoint => Answer::Endpoint { interface: endpoint(&object)? },
-            Method::EndpointOperInfo => Answer::Info { value: said(&object)? },
+            Method::EndpointOperInfo => Answer::Info { value: details(&object)? },
             Method::Join => Answer::Joined(Box::new(joined(&object)?)),
             Method::RequestPool => Answer::Pool(pool(&object)?),
             Method::RequestAddress => address(&object)?,
@@ -161,12 +161,12 @@ fn endpoint(object: &Object<'_>) -> Read<EndpointGiven> {
 }
 
 /// Nothing depends on it: what is no text is shown as JSON, and what is too much is left out.
-fn said(object: &Object<'_>) -> Read<BTreeMap<String, String>> {
-    let said = object.object("Value")?.fields().take(MOST_SAID);
-    Ok(said
+fn details(object: &Object<'_>) -> Read<BTreeMap<String, String>> {
+    let details = object.object("Value")?.fields().take(MOST_DETAILS);
+    Ok(details
         .map(|(key, value)| match value {
-            Value::String(text) => (readable(key, LONGEST_SAID), readable(text, LONGEST_SAID)),
-            other => (readable(key, LONGEST_SAID), readable(&other.to_string(), LONGEST_SAID)),
+            Value::String(text) => (readable(key, LONGEST_DETAIL), readable(text, LONGEST_DETAIL)),
+            other => (readable(key, LONGEST_DETAIL), readable(&other.to_string(), LONGEST_DETAIL)),
         })
         .collect())
 }

@@ -107,7 +107,7 @@ fn kind(flag: u8) -> Result<Type> {
 fn sum_is_right(block: &[u8; BLOCK]) -> bool {
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>();
     let counted = sum(&block[..148]) + 8 * u64::from(b' ') + sum(&block[156..]);
-    number(&block[148..156]).is_ok_and(|said| said == counted)
+    number(&block[148..156]).is_ok_and(|given| given == counted)
 }
 
 /// Octal digits; or, with the first bit set, the bytes of the number (GNU).

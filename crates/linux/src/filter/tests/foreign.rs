@@ -179,11 +179,11 @@ fn both_families_and_strangers_are_seen() {
     let found = allow_forwarding(&mut space.socket(), &bridge(), Open::default()).unwrap();
     assert_eq!(found.accepted, [Family::V4, Family::V6]);
     let dropping = dropping_chains(&mut space.socket()).unwrap();
-    let said = |Dropping { chain, passing }: Dropping| {
+    let given = |Dropping { chain, passing }: Dropping| {
         format!("{chain}: {}", Vec::from_iter(passing).join(" "))
     };
-    let said: Vec<String> = dropping.into_iter().map(said).collect();
-    assert_eq!(said, ["inet wall pass: ", "ip filter FORWARD: br0", "ip6 filter FORWARD: br0"]);
+    let given: Vec<String> = dropping.into_iter().map(given).collect();
+    assert_eq!(given, ["inet wall pass: ", "ip filter FORWARD: br0", "ip6 filter FORWARD: br0"]);
     assert!(space.run("ip6tables-nft -S SPOKE-FORWARD").contains("-i br0 -m comment"));
 }
 

@@ -43,8 +43,8 @@ fn what_is_told_is_known_until_it_is_forgotten() {
     for _ in 0..2 {
         transit::forget_family(&mut socket, model::Family::V6).unwrap();
     }
-    let left = [0, 1].map(|at| has(&mut socket, &entries[at]).unwrap());
-    assert_eq!(left, [true, false]);
+    let remaining = [0, 1].map(|at| has(&mut socket, &entries[at]).unwrap());
+    assert_eq!(remaining, [true, false]);
     for _ in 0..2 {
         transit::unload(&mut socket).unwrap();
     }

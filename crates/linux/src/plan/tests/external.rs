@@ -70,9 +70,9 @@ fn it_is_marked_moved_and_completed() {
     let interface = &plan.attached.interfaces[0];
     assert_eq!((interface.name.as_str(), interface.place), ("eth1", Place::Sandbox));
     assert_eq!(interface.mac, Some("02:42:00:00:00:07".parse().unwrap()));
-    let left = leave(&endpoint(Some("eth")));
+    let leaving = leave(&endpoint(Some("eth")));
     let wanted = ("10.52.0.0/16".parse().unwrap(), "10.9.0.7".parse().unwrap());
-    assert_eq!(left, [Step::DropRouteAnywhere(wanted.0, wanted.1)]);
+    assert_eq!(leaving, [Step::DropRouteAnywhere(wanted.0, wanted.1)]);
 }
 
 #[test]

@@ -25,8 +25,8 @@ fn id(text: &str) -> ResourceId {
 #[test]
 fn a_program_is_told_what_kurys_scripts_are_told() {
     let directory = tempfile::tempdir().unwrap();
-    let said = directory.path().join("said");
-    let text = format!("{{ for word; do echo \"<$word>\"; done; env; }} >> {}", said.display());
+    let given = directory.path().join("said");
+    let text = format!("{{ for word; do echo \"<$word>\"; done; env; }} >> {}", given.display());
     let bindir = bindir("midonet", &text);
     let name = ScriptName::try_from("midonet".to_owned()).unwrap();
     let details = r#"{"port_filter":true,"ovs_hybrid_plug":false}"#;
@@ -42,7 +42,7 @@ fn a_program_is_told_what_kurys_scripts_are_told() {
     let plugging = plugging(Some(bindir.path().to_owned()));
     let end: IfName = "tapnobodyhas".parse().unwrap();
     bind(&switch_port, &end, (&name, details), &plugging).unwrap();
-    let heard = fs::read_to_string(&said).unwrap();
+    let heard = fs::read_to_string(&given).unwrap();
     let words: Vec<&str> = heard.lines().filter(|line| line.starts_with('<')).collect();
     let repr = "<\"{'ovs_hybrid_plug': False, 'port_filter': True}\">";
     let common = ["<31b4f5a6-1c2d>", "<tapnobodyhas>", "<d3v1c3>", "<fa:16:3e:01:02:03>"];
@@ -52,9 +52,9 @@ fn a_program_is_told_what_kurys_scripts_are_told() {
         heard.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
     assert!(variables.iter().all(|name| ["PATH", "LC_ALL", "PWD", "SHLVL", "_"].contains(name)));
 
-    fs::remove_file(&said).unwrap();
+    fs::remove_file(&given).unwrap();
     unbind(&switch_port, &end, (&name, ""), &plugging).unwrap();
-    let heard = fs::read_to_string(&said).unwrap();
+    let heard = fs::read_to_string(&given).unwrap();
     let words: Vec<&str> = heard.lines().filter(|line| line.starts_with('<')).collect();
     assert_eq!(words, [&["<unbind>"][..], &common, &["<None>", "<0f2c8d5e>"]].concat());
 }
@@ -77,9 +77,9 @@ fn a_program_that_does_not_end_is_killed() {
 #[test]
 fn what_a_program_leaves_running_is_not_waited_for() {
     let bindir = bindir("x", "sleep 5 & exit 0");
-    let begun = Instant::now();
+    let started = Instant::now();
     run(Command::new(bindir.path().join("x")), LIMIT).unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(4));
+    assert!(started.elapsed() < Duration::from_secs(4));
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn bridge(name: &str) -> IfName {
 #[test]
 fn the_switch_is_asked_only_for_what_neutron_does_not_tell() {
     let asked = Cell::new(0);
-    let look = |more: Value| {
+    let ask = |more: Value| {
         let asking = |bridge: &IfName| {
             assert_eq!(bridge.as_str(), "br-int");
             asked.set(asked.get() + 1);
@@ -48,14 +48,14 @@ fn the_switch_is_asked_only_for_what_neutron_does_not_tell() {
     // As Neutron 21 tells it with OVN, and 29, and the agent with iptables.
     let zed = json!({ "binding:vif_type": "ovs",
         "binding:vif_details": { "port_filter": true, "connectivity": "l2" } });
-    assert_eq!(look(zed), Vif::Ovs { bridge: bridge("br-int"), offload: false });
+    assert_eq!(ask(zed), Vif::Ovs { bridge: bridge("br-int"), offload: false });
     assert_eq!(asked.get(), 1);
     let newer = json!({ "binding:vif_type": "ovs", "binding:vif_details": {
         "port_filter": true, "bridge_name": "br-lab", "datapath_type": "netdev" } });
-    assert_eq!(look(newer), Vif::Ovs { bridge: bridge("br-lab"), offload: false });
+    assert_eq!(ask(newer), Vif::Ovs { bridge: bridge("br-lab"), offload: false });
     let hybrid = json!({ "binding:vif_type": "ovs", "binding:vif_details": {
         "ovs_hybrid_plug": true, "datapath_type": "system" } });
-    assert_eq!(look(hybrid), Vif::OvsHybrid { bridge: bridge("br-int"), offload: true });
+    assert_eq!(ask(hybrid), Vif::OvsHybrid { bridge: bridge("br-int"), offload: true });
     assert_eq!(asked.get(), 1);
 }
 

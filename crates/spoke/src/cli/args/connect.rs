@@ -100,11 +100,11 @@ pub(super) fn quoted<T: std::str::FromStr<Err = model::Error>>(text: &str) -> Re
 
 /// An address that no packet reaches never answers.
 fn server(text: &str) -> Result<IpAddr, String> {
-    let said = model::text::shown(text);
+    let given = model::text::shown(text);
     match text.parse::<IpAddr>() {
         Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address),
-        Ok(_) => Err(format!("{said} is nobody's address")),
-        Err(_) => Err(format!("'{said}' is no address")),
+        Ok(_) => Err(format!("{given} is nobody's address")),
+        Err(_) => Err(format!("'{given}' is no address")),
     }
 }
 

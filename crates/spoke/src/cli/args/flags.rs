@@ -12,7 +12,7 @@ const FRONT: FrontEnd = FrontEnd::CommandLine;
 pub(in crate::cli) struct NetworkFlags {
     pub(in crate::cli) spec: NetworkSpec,
     /// The options that were given, in the order of the table, by name.
-    said: Vec<(&'static str, &'static NetworkOption)>,
+    given: Vec<(&'static str, &'static NetworkOption)>,
 }
 
 impl NetworkFlags {
@@ -21,14 +21,14 @@ impl NetworkFlags {
         &self,
         driver: Driver,
     ) -> Option<(&'static str, &'static NetworkOption)> {
-        self.said.iter().find(|(_, option)| !option.is_of(driver)).copied()
+        self.given.iter().find(|(_, option)| !option.is_of(driver)).copied()
     }
 }
 
 impl NetworkFlags {
     /// The first that was given besides this one.
     pub(in crate::cli) fn besides(&self, one: &str) -> Option<&'static str> {
-        self.said.iter().map(|(name, _)| *name).find(|name| *name != one)
+        self.given.iter().map(|(name, _)| *name).find(|name| *name != one)
     }
 }
 
@@ -54,7 +54,7 @@ impl FromArgMatches for NetworkFlags {
             let Some(text) = text(matches, name, option) else { continue };
             let put = option.value.put(&mut self.spec, &text);
             put.map_err(|why| Error::raw(clap::error::ErrorKind::ValueValidation, why))?;
-            self.said.push((name, option));
+            self.given.push((name, option));
         }
         Ok(())
     }

@@ -126,31 +126,31 @@ mod tests {
 
     #[test]
     fn says_what_the_reference_says() {
-        let (code, said) = tool(&["cnitool", "add", "n"], &[]);
-        assert_eq!((code, said.as_str()), (1, USAGE));
+        let (code, outcome) = tool(&["cnitool", "add", "n"], &[]);
+        assert_eq!((code, outcome.as_str()), (1, USAGE));
         let root = tempfile::tempdir().unwrap();
         let list = r#"{"name":"n","cniVersion":"0.3.1","plugins":[{"type":"absent"}]}"#;
         std::fs::write(root.path().join("n.conflist"), list).unwrap();
         let directory = ("NETCONFPATH", root.path().to_str().unwrap());
-        let said = |args: &[&str], more: (&str, &str)| {
-            let (code, said) = tool(args, &[directory, more]);
+        let outcome = |args: &[&str], more: (&str, &str)| {
+            let (code, outcome) = tool(args, &[directory, more]);
             assert_eq!(code, 1);
-            said
+            outcome
         };
         let all = |verb| ["cnitool", verb, "n", "/nowhere"];
         assert_eq!(
-            said(&all("check"), ("CNI_PATH", "/a:/b")),
+            outcome(&all("check"), ("CNI_PATH", "/a:/b")),
             "configuration version \"0.3.1\" does not support the CHECK command\n"
         );
-        assert_eq!(said(&all("add"), ("CNI_ARGS", "x")), "invalid CNI_ARGS pair \"x\"\n");
+        assert_eq!(outcome(&all("add"), ("CNI_ARGS", "x")), "invalid CNI_ARGS pair \"x\"\n");
         assert_eq!(
-            said(&["cnitool", "del", "m", "/nowhere"], ("CNI_PATH", "/a")),
+            outcome(&["cnitool", "del", "m", "/nowhere"], ("CNI_PATH", "/a")),
             format!("no net configuration with name \"m\" in {}\n", directory.1)
         );
         assert_eq!(
-            said(&all("explode"), ("CNI_PATH", "/a")),
+            outcome(&all("explode"), ("CNI_PATH", "/a")),
             "unknown command \"explode\" for \"cnitool\"\n"
         );
-        assert!(said(&["cnitool", "del", "-i", "a/b", "n", "/x"], ("A", "b")).contains("a/b"));
+        assert!(outcome(&["cnitool", "del", "-i", "a/b", "n", "/x"], ("A", "b")).contains("a/b"));
     }
 }

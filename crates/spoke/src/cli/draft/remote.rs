@@ -39,7 +39,7 @@ const fn block(first: u8, second: u8, length: u8) -> Ipv4Net {
 
 /// The requested properties of a network beside its driver: what `--config-only` keeps.
 struct Spec {
-    said: NetworkParameters,
+    requested: NetworkParameters,
     ipam: RemoteIpam,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn network(
     };
     foreign::refuse(wanted, spec::Driver::Plugin)?;
     let kept = match &remote.config_from {
-        None => said(wanted)?,
+        None => requested(wanted)?,
         Some(name) => kept(known.iter().find(|network| network.name == *name), name)?,
     };
     let ipam = match stage {
@@ -74,10 +74,10 @@ pub(super) fn network(
     let kind = LinkKind::Remote(Box::new(RemoteLink {
         driver,
         id: id()?,
-        network: kept.said.to_text()?,
+        network: kept.requested.to_text()?,
         endpoint: String::new(),
     }));
-    let firewall = kept.said.internal.then(|| internal(host_context.backend));
+    let firewall = kept.requested.internal.then(|| internal(host_context.backend));
     let wiring = Wiring { firewall, ..spec.wiring(kind, host_context.backend) };
     Ok(Some(Network { stage, ..spec.network(frame(wanted, host_context, ipam), wiring) }))
 }
@@ -99,11 +99,11 @@ pub(super) fn source(wanted: &CreateArgs) -> Result<Option<Ipam>> {
 }
 
 /// The user's options.
-fn said(wanted: &CreateArgs) -> Result<Spec> {
+fn requested(wanted: &CreateArgs) -> Result<Spec> {
     let ipam = pools(wanted)?;
     let has = |family| ipam.pools.iter().any(|pool| pool.family == family);
     let is_ours = wanted.remote.ipam_driver == IpamDriver::Default;
-    let said = NetworkParameters {
+    let requested = NetworkParameters {
         options: wanted.options.iter().cloned().collect(),
         ipv4: has(Family::V4),
         ipv6: has(Family::V6),
@@ -117,7 +117,7 @@ fn said(wanted: &CreateArgs) -> Result<Spec> {
             false => BTreeMap::new(),
         },
     };
-    Ok(Spec { said, ipam })
+    Ok(Spec { requested, ipam })
 }
 
 /// The options that `--config-only` kept.
@@ -128,7 +128,7 @@ fn kept(network: Option<&Network>, name: &model::NetworkName) -> Result<Spec> {
     let kind = network.wiring.link.as_ref().map(|link| &link.kind);
     match (&network.ipam, kind, network.stage) {
         (Ipam::Remote(ipam), Some(LinkKind::Remote(link)), Stage::Template) => {
-            Ok(Spec { said: NetworkParameters::read(&link.network)?, ipam: ipam.clone() })
+            Ok(Spec { requested: NetworkParameters::read(&link.network)?, ipam: ipam.clone() })
         }
         _ => Err(Error::invalid(format!(
             "--config-from {name}: that network was not made with --config-only"

@@ -54,7 +54,7 @@ pub(super) fn connect(
     refuse_apart(&engine, &network.name, &container)?;
     let mut tries = 0;
     loop {
-        let within = crate::sandbox::look(&path)?.ok_or_else(|| no_sandbox(&wanted.sandbox))?;
+        let within = crate::sandbox::inspect(&path)?.ok_or_else(|| no_sandbox(&wanted.sandbox))?;
         let again = known.iter().find(|record| record.id.network == network.name);
         let ifname = match again.filter(|_| wanted.joined.ifname.is_none()) {
             Some(again) => again.id.ifname.clone(),
@@ -85,7 +85,7 @@ pub(super) fn connect(
             }
             Err(error) => return Err(error),
             Ok(attachment) => {
-                look(&engine, &container, host_context);
+                inspect_sandbox(&engine, &container, host_context);
                 let network = &attachment.id.network;
                 let moved = Moved { container: &container, path: Some(&path), network };
                 let notes = naming::name(&engine, &moved, &host_context.root);
@@ -97,7 +97,7 @@ pub(super) fn connect(
 
 /// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one
 /// has come and the default route is chosen (EndpointOperInfo). Nothing depends on it.
-pub(in crate::cli) fn look(
+pub(in crate::cli) fn inspect_sandbox(
     engine: &Engine<'_>,
     container: &ContainerId,
     host_context: &HostContext,
@@ -169,9 +169,9 @@ pub(in crate::cli) fn find(sandbox: &str, root: &Path) -> (PathBuf, String) {
     (path.to_owned(), name)
 }
 
-pub(in crate::cli) fn no_sandbox(said: &str) -> Error {
+pub(in crate::cli) fn no_sandbox(given: &str) -> Error {
     Error::not_found(format!(
-        "{said} is no network namespace: give a path, a name below /run/netns, or a process's id"
+        "{given} is no network namespace: give a path, a name below /run/netns, or a process's id"
     ))
 }
 
@@ -196,13 +196,13 @@ pub(in crate::cli) fn interface(
 
 /// The name of an attachment's interface in its sandbox.
 pub(in crate::cli) fn name_of(record: &Attachment) -> &IfName {
-    let said = record.wiring.link.as_ref().and_then(|link| link.name.as_ref());
-    said.unwrap_or(&record.id.ifname)
+    let given = record.wiring.link.as_ref().and_then(|link| link.name.as_ref());
+    given.unwrap_or(&record.id.ifname)
 }
 
 /// Whether another process took the name after the sandbox was read.
 pub(in crate::cli) fn is_taken_since(name: &IfName, before: &Within, path: &Path) -> Result<bool> {
-    let now = crate::sandbox::look(path)?;
+    let now = crate::sandbox::inspect(path)?;
     let is_there = now.is_some_and(|now| now.links.contains(name));
     Ok(is_there && !before.links.contains(name))
 }
@@ -297,8 +297,8 @@ mod tests {
 
     #[test]
     fn sandboxes_are_found_as_they_are_called() {
-        let found = |said: &str| {
-            let (path, called) = find(said, Path::new("/"));
+        let found = |given: &str| {
+            let (path, called) = find(given, Path::new("/"));
             format!("{} {called}", path.display())
         };
         assert_eq!(found("4711"), "/proc/4711/ns/net 4711");

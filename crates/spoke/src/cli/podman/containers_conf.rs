@@ -42,8 +42,8 @@ impl ContainersConf {
     pub(super) fn read(root: &Path) -> Result<Self> {
         let mut directories: Vec<PathBuf> = DEFAULT.iter().map(PathBuf::from).collect();
         for path in files(root) {
-            if let Some(said) = said(&path)? {
-                said.apply(&mut directories);
+            if let Some(given) = given(&path)? {
+                given.apply(&mut directories);
             }
         }
         Ok(Self { directories })
@@ -96,7 +96,7 @@ impl FileOptions {
     }
 }
 
-fn said(path: &Path) -> Result<Option<FileOptions>> {
+fn given(path: &Path) -> Result<Option<FileOptions>> {
     let text = match file::text(path, LARGEST) {
         Err(cause) if matches!(cause.kind(), ErrorKind::NotFound | ErrorKind::InvalidData) => {
             return Ok(None);

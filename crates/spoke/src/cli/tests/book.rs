@@ -135,10 +135,10 @@ fn gc_says_and_does() {
     let pair = |name: &str, presence| (Stray::Link(name.parse().unwrap()), presence);
     let pairs = [pair("sp1", Presence::Gone), pair("sp2", Presence::Alive)];
     host.kernel.strays.borrow_mut().extend(pairs);
-    let said = host.spoke("gc --dry-run");
-    let of = |name: &str| said.lines().find(|line| line.contains(name)).unwrap().to_owned();
-    assert!(of("sp1").contains("in no container"), "{said}");
-    assert!(of("sp2").contains("its container lives"), "{said}");
+    let given = host.spoke("gc --dry-run");
+    let of = |name: &str| given.lines().find(|line| line.contains(name)).unwrap().to_owned();
+    assert!(of("sp1").contains("in no container"), "{given}");
+    assert!(of("sp2").contains("its container lives"), "{given}");
 }
 
 #[test]

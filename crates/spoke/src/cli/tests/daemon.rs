@@ -65,13 +65,13 @@ fn systemd_understands_the_units() {
         "spoke-kuryr.socket",
     ];
     // It succeeds in spite of keys that it does not know, and says so.
-    let said = std::process::Command::new("systemd-analyze")
+    let given = std::process::Command::new("systemd-analyze")
         .args(["verify", "--man=no"])
         .args(all.map(|unit| host.path(UNITS).join(unit)))
         .output()
         .expect("systemd-analyze (scripts/setup test)");
-    let complaints = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success() && complaints.is_empty(), "{complaints}");
+    let complaints = String::from_utf8_lossy(&given.stderr);
+    assert!(given.status.success() && complaints.is_empty(), "{complaints}");
 }
 
 #[test]
@@ -82,8 +82,8 @@ fn the_socket_of_kuryr_is_passed_to_the_one_daemon() {
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(out.contains("wrote /units/spoke.service\n"), "{out}");
     assert!(out.ends_with("enabled spoke-kuryr.socket\n"), "{out}");
-    let begun = ["stop spoke.service", "enable --now spoke-kuryr.socket", "start spoke.service"];
-    assert_eq!(host.asked.borrow()[3..], begun);
+    let started = ["stop spoke.service", "enable --now spoke-kuryr.socket", "start spoke.service"];
+    assert_eq!(host.asked.borrow()[3..], started);
     let socket = std::fs::read_to_string(host.path("units/spoke-kuryr.socket")).unwrap();
     let plugin = host.path("run/docker/plugins/kuryr.sock");
     assert!(socket.contains(&format!("\nListenStream={}\n", plugin.display())), "{socket}");

@@ -356,8 +356,8 @@ fn networks_of_docker_plugins() {
         ("network create -d weave --config-only x", "leave out --driver"),
         ("network create -d weave --ipv4=false --subnet 10.7.0.0/24 x", "--ipv4"),
     ] {
-        let (code, said) = host.refused(line);
-        assert!(code == 2 && said.contains(word), "{line}: {code} {said}");
+        let (code, given) = host.refused(line);
+        assert!(code == 2 && given.contains(word), "{line}: {code} {given}");
     }
 }
 

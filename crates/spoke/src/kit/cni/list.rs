@@ -20,10 +20,10 @@ impl Plugin<'_> {
         for entry in &self.before {
             let kind = entry.get("type").and_then(Value::as_str).unwrap_or_default();
             let program = self.program(kind)?;
-            let said = |result: &Value| body(entry, &version, result).replace("$port", &port);
+            let texts = |result: &Value| body(entry, &version, result).replace("$port", &port);
             let method = |verb: &str| format!("{verb} {}", program.display());
-            run.undo.push(Undo::Call(method("DEL"), said(&result), run.vars.clone()));
-            let exchange = self.call(&method("ADD"), &said(&result), &run.vars);
+            run.undo.push(Undo::Call(method("DEL"), texts(&result), run.vars.clone()));
+            let exchange = self.call(&method("ADD"), &texts(&result), &run.vars);
             if let Some(fault) = exchange.fault {
                 let what = format!("{kind}, which comes before it in the list, fails: {fault}");
                 return Err(Error::invalid(what));
@@ -31,7 +31,7 @@ impl Plugin<'_> {
             result = exchange.value;
             // With what it has made.
             if let Some(Undo::Call(_, body, _)) = run.undo.last_mut() {
-                *body = said(&result);
+                *body = texts(&result);
             }
         }
         run.vars.insert("prev".to_owned(), format!(",\"prevResult\":{result}"));

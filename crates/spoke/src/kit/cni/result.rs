@@ -12,10 +12,10 @@ pub(super) fn schema(run: &mut Run<'_>) -> Step {
     let (is_new, is_one, is_ipam) = (holds("interfaces"), holds("one"), holds("isipam"));
     let version = run.vars.get("version").cloned().unwrap_or_default();
     let result = &run.last().value;
-    let said = result.get("cniVersion").and_then(Value::as_str).unwrap_or_default();
+    let texts = result.get("cniVersion").and_then(Value::as_str).unwrap_or_default();
     // Results of 0.1.0 and 0.2.0 may leave it out.
-    if said != version && (is_new || !said.is_empty()) {
-        return fail(format!("the result's cniVersion is {said:?}, asked was {version}"));
+    if texts != version && (is_new || !texts.is_empty()) {
+        return fail(format!("the result's cniVersion is {texts:?}, asked was {version}"));
     }
     if !is_new {
         let address = result.pointer("/ip4/ip").and_then(Value::as_str);
@@ -59,7 +59,7 @@ pub(super) fn addressed(run: &mut Run<'_>, netns: &str, name: &str) -> Step {
     let reported = value.get("ips").and_then(Value::as_array).into_iter().flatten();
     let reported = reported.filter_map(|ip| ip.get("address")?.as_str()?.parse::<IpNet>().ok());
     let reported: Vec<IpNet> = reported.collect();
-    let look = || -> model::Result<Vec<IpNet>> {
+    let inspect = || -> model::Result<Vec<IpNet>> {
         let name = name.parse()?;
         Netns::open(netns.as_ref())?.enter(|| {
             let mut socket = Socket::route()?;
@@ -68,7 +68,7 @@ pub(super) fn addressed(run: &mut Run<'_>, netns: &str, name: &str) -> Step {
             Ok(found.into_iter().map(|found| found.address).collect())
         })?
     };
-    let found = look().map_err(|error| Stop::Skip(error.to_string()))?;
+    let found = inspect().map_err(|error| Stop::Skip(error.to_string()))?;
     match reported.iter().find(|net| !found.contains(net)) {
         Some(net) => fail(format!("{name} has not the address {net} that the result tells")),
         None => Ok(()),

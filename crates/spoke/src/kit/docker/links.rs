@@ -17,7 +17,7 @@ pub(super) fn carry_out(run: &mut Run<'_>, word: &str, args: &[String]) -> Optio
         "links-before" => tried(sandbox::links()).map(|links| {
             run.vars.insert("links".to_owned(), links.join(" "));
         }),
-        "links-after" => left(run),
+        "links-after" => strays(run),
         "sandbox" => make(run, arg(0)),
         "sandbox-key" => {
             let id = run.vars.get("ep").cloned().unwrap_or_default();
@@ -85,18 +85,18 @@ fn gone(name: &str) -> Step {
     }
 }
 
-fn left(run: &mut Run<'_>) -> Step {
+fn strays(run: &mut Run<'_>) -> Step {
     let before = run.vars.get("links").cloned().unwrap_or_default();
     let before: Vec<&str> = before.split(' ').collect();
-    let mut left = Vec::new();
+    let mut strays = Vec::new();
     let is_clean = sandbox::soon(|| {
-        left = sandbox::links()?;
-        left.retain(|name| !before.contains(&name.as_str()));
-        Ok(left.is_empty())
+        strays = sandbox::links()?;
+        strays.retain(|name| !before.contains(&name.as_str()));
+        Ok(strays.is_empty())
     });
     match tried(is_clean)? {
         true => Ok(()),
-        false => fail(format!("interfaces are left over: {}", left.join(" "))),
+        false => fail(format!("interfaces are left over: {}", strays.join(" "))),
     }
 }
 

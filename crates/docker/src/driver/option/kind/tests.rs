@@ -5,7 +5,7 @@ use super::*;
 use model::{Parent, Place};
 use spec::DefaultRoute;
 
-fn said(texts: &[(&str, &str)]) -> Result<KindOptions> {
+fn read_kind(texts: &[(&str, &str)]) -> Result<KindOptions> {
     let map: BTreeMap<String, String> =
         texts.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let texts = Texts { flag: "-o", map: &map };
@@ -13,7 +13,7 @@ fn said(texts: &[(&str, &str)]) -> Result<KindOptions> {
 }
 
 fn macvlan_of(texts: &[(&str, &str)]) -> Macvlan {
-    match said(texts).unwrap().kind {
+    match read_kind(texts).unwrap().kind {
         Some(KindSpec::Macvlan(macvlan)) => macvlan,
         other => panic!("{other:?}"),
     }
@@ -27,8 +27,8 @@ fn parent_of(texts: &[(&str, &str)]) -> (Option<String>, Option<u16>) {
 
 #[test]
 fn nothing_is_said_by_default() {
-    let said = said(&[("mtu", "1400"), ("bridge", "br0"), ("parent", "")]).unwrap();
-    assert!(said.kind.is_none() && !said.dhcp && !said.is_elsewhere());
+    let read_kind = read_kind(&[("mtu", "1400"), ("bridge", "br0"), ("parent", "")]).unwrap();
+    assert!(read_kind.kind.is_none() && !read_kind.dhcp && !read_kind.is_elsewhere());
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_parent_may_be_a_vlan_of_it() {
     }
     assert_eq!(parent_of(&[("parent", "a.b.5")]), (Some("a.b".to_owned()), Some(5)));
     for (vlan, word) in [("0", "4094"), ("4095", "4094"), ("lan", "4094")] {
-        let error = said(&[("parent", "eth0"), ("vlan", vlan)]).err().unwrap().to_string();
+        let error = read_kind(&[("parent", "eth0"), ("vlan", vlan)]).err().unwrap().to_string();
         assert!(error.contains(word), "{error}");
     }
 }
@@ -66,7 +66,7 @@ fn a_kind_follows_from_what_only_it_has() {
         (&[("ipvlan_mode", "l3"), ("parent", "eth0")], IpvlanMode::L3),
         (&[("mode", "l3s")], IpvlanMode::L3s),
     ] {
-        match said(texts).unwrap().kind {
+        match read_kind(texts).unwrap().kind {
             Some(KindSpec::Ipvlan(ipvlan)) => assert_eq!(ipvlan.mode, mode, "{texts:?}"),
             other => panic!("{texts:?} {other:?}"),
         }
@@ -77,11 +77,11 @@ fn a_kind_follows_from_what_only_it_has() {
 
 #[test]
 fn a_server_may_give_addresses_on_any_segment() {
-    let lan = said(&[("mode", "dhcp")]).unwrap();
+    let lan = read_kind(&[("mode", "dhcp")]).unwrap();
     assert!(lan.dhcp && matches!(lan.kind, Some(KindSpec::Macvlan(_))));
-    let bridge = said(&[("mode", "dhcp"), ("bridge", "br0")]).unwrap();
+    let bridge = read_kind(&[("mode", "dhcp"), ("bridge", "br0")]).unwrap();
     assert!(bridge.dhcp && bridge.kind.is_none() && bridge.is_elsewhere());
-    let bridge = said(&[("mode", "dhcp"), ("driver", "bridge")]).unwrap();
+    let bridge = read_kind(&[("mode", "dhcp"), ("driver", "bridge")]).unwrap();
     assert!(bridge.dhcp && bridge.kind == Some(KindSpec::Bridge));
 }
 
@@ -91,10 +91,10 @@ fn a_list_is_named_plainly() {
         ("lan.conflist", "/etc/cni/net.d/lan.conflist"),
         ("/srv/cni/lan.conflist", "/srv/cni/lan.conflist"),
     ] {
-        assert_eq!(said(&[("cni", text)]).unwrap().kind, Some(KindSpec::Plugins(path.into())));
+        assert_eq!(read_kind(&[("cni", text)]).unwrap().kind, Some(KindSpec::Plugins(path.into())));
     }
     for text in ["../lan.conflist", "a/b", "/srv/../etc/x", "/", ".", ".."] {
-        let error = said(&[("cni", text)]).err().map(|error| error.kind());
+        let error = read_kind(&[("cni", text)]).err().map(|error| error.kind());
         assert_eq!(error, Some(model::Kind::Invalid), "{text}");
     }
 }
@@ -154,7 +154,7 @@ fn what_is_on_a_segment_needs_nobody_to_publish_its_ports() {
 
 #[test]
 fn a_network_of_neutron_has_one_set_of_words() {
-    let of = |texts: &[(&str, &str)]| match said(texts).unwrap().kind {
+    let of = |texts: &[(&str, &str)]| match read_kind(texts).unwrap().kind {
         Some(KindSpec::Neutron(link)) => link,
         other => panic!("{other:?}"),
     };
@@ -163,7 +163,7 @@ fn a_network_of_neutron_has_one_set_of_words() {
     assert_eq!(by_name.network.to_string(), "front");
     let groups = of(&[("neutron.network", "front"), ("neutron.security_groups", "none")]);
     assert_eq!(groups.spec.security_groups, Some(Vec::new()));
-    let reported = said(&[("neutron.network", "front")]).unwrap();
+    let reported = read_kind(&[("neutron.network", "front")]).unwrap();
     assert!(reported.is_external() && reported.is_elsewhere() && !reported.dhcp);
 }
 

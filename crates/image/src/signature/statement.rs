@@ -64,7 +64,7 @@ impl SignaturePacket {
         reader.short().ok_or_else(damaged)?;
         let numbers = Numbers::read(algorithm, &mut reader)?;
         let size = u32::try_from(signed.len()).map_err(|_| damaged())?.to_be_bytes();
-        let mut said = Self {
+        let mut statement = Self {
             kind,
             made: 0,
             lasts: 0,
@@ -77,9 +77,9 @@ impl SignaturePacket {
             numbers,
             trailer: [signed, &[4, 0xff], &size].concat(),
         };
-        said.subpackets(inner, true)?;
-        said.subpackets(outer, false)?;
-        if said.made == 0 { Err(damaged()) } else { Ok(said) }
+        statement.subpackets(inner, true)?;
+        statement.subpackets(outer, false)?;
+        if statement.made == 0 { Err(damaged()) } else { Ok(statement) }
     }
 
     /// Reads subpackets; what is not signed is a hint at most.

@@ -19,7 +19,7 @@ const YOUNG: Duration = Duration::from_secs(60);
 
 /// A namespace without a known user.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Unused {
     /// The name in the volume.
     pub name: String,
     /// Whether it is a namespace still, rather than the file that one was mounted on.
@@ -44,14 +44,14 @@ pub enum Fate {
 ///
 /// # Errors
 /// Where the volume or the processes cannot be listed.
-pub fn left(directories: &Directories) -> Result<Vec<Left>> {
+pub fn unused(directories: &Directories) -> Result<Vec<Unused>> {
     let volume = Volume::new(&directories.netns);
     let mut shown = volume.names()?;
     shown.retain(|name| is_shown(name));
     if shown.is_empty() {
         return Ok(Vec::new());
     }
-    let users = Users::look(Path::new(PROC))?;
+    let users = Users::gather(Path::new(PROC))?;
     Ok(shown.into_iter().filter_map(|name| judge(&volume, name, &users)).collect())
 }
 
@@ -59,24 +59,25 @@ pub fn left(directories: &Directories) -> Result<Vec<Left>> {
 /// ones only on request.
 ///
 /// # Errors
-/// As [`left`]; the kernel's refusal, after everything else was tried.
-pub fn clear(directories: &Directories, seen: &[Left], with_young: bool) -> Result<Vec<Left>> {
+/// As [`unused`]; the kernel's refusal, after everything else was tried.
+pub fn clear(directories: &Directories, seen: &[Unused], with_young: bool) -> Result<Vec<Unused>> {
     if seen.is_empty() {
         return Ok(Vec::new());
     }
     let volume = Volume::new(&directories.netns);
     // No namespace is shown meanwhile.
-    let _turn = volume.turn()?;
-    let goes = |left: &Left| match left.fate {
+    let _lock = volume.lock()?;
+    let goes = |unused: &Unused| match unused.fate {
         Fate::Clear => true,
         Fate::Wait => with_young,
         Fate::Keep => false,
     };
-    let is_seen = |left: &Left| seen.iter().any(|before| before.name == left.name);
+    let is_seen = |unused: &Unused| seen.iter().any(|before| before.name == unused.name);
     let (mut hidden, mut done) = (Vec::new(), Ok(()));
-    for left in left(directories)?.into_iter().filter(|left| goes(left) && is_seen(left)) {
-        match volume.hide(&left.name) {
-            Ok(()) => hidden.push(left),
+    for unused in unused(directories)?.into_iter().filter(|unused| goes(unused) && is_seen(unused))
+    {
+        match volume.hide(&unused.name) {
+            Ok(()) => hidden.push(unused),
             Err(error) => done = done.and(Err(error)),
         }
     }
@@ -84,7 +85,7 @@ pub fn clear(directories: &Directories, seen: &[Left], with_young: bool) -> Resu
 }
 
 /// `None` where it is in use.
-fn judge(volume: &Volume<'_>, name: String, users: &Users) -> Option<Left> {
+fn judge(volume: &Volume<'_>, name: String, users: &Users) -> Option<Unused> {
     let inode = volume.inode(&name);
     let used = match inode {
         Some(inode) => users.of(inode, is_shown),
@@ -98,7 +99,7 @@ fn judge(volume: &Volume<'_>, name: String, users: &Users) -> Option<Left> {
         (Used::No, age) if age < YOUNG => Fate::Wait,
         (Used::No, _) => Fate::Clear,
     };
-    Some(Left { name, is_mounted: inode.is_some(), fate })
+    Some(Unused { name, is_mounted: inode.is_some(), fate })
 }
 
 /// Whether [`super::Shown`] makes such names.

@@ -1,6 +1,6 @@
 //! `spoke gc` with plugins out of images: namespaces that they still see, and that are unused.
 
-use kurma::exec_cni::{self, Fate, Left};
+use kurma::exec_cni::{self, Fate, Unused};
 use model::Result;
 
 use crate::cli::HostContext;
@@ -15,26 +15,26 @@ pub(in crate::cli) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result
         return Ok(Vec::new());
     }
     let directories = host_context.kurma.directories();
-    let found = exec_cni::left(directories)?;
+    let found = exec_cni::unused(directories)?;
     let cleared = match gc.dry_run {
         true => Vec::new(),
         false => exec_cni::clear(directories, &found, gc.force)?,
     };
-    let is_done = |left: &Left| cleared.iter().any(|one| one.name == left.name);
-    Ok(found.iter().map(|left| view(left, gc, is_done(left))).collect())
+    let is_done = |unused: &Unused| cleared.iter().any(|one| one.name == unused.name);
+    Ok(found.iter().map(|unused| view(unused, gc, is_done(unused))).collect())
 }
 
-fn view(left: &Left, gc: &GcArgs, done: bool) -> FindingView {
-    let what = match left.is_mounted {
+fn view(unused: &Unused, gc: &GcArgs, done: bool) -> FindingView {
+    let what = match unused.is_mounted {
         true => "it is shown to a plugin out of an image, and nobody else has it",
         false => "a namespace was shown here to a plugin out of an image, and is gone",
     };
-    let goes = match left.fate {
+    let goes = match unused.fate {
         Fate::Clear => true,
         Fate::Wait => gc.force,
         Fate::Keep => false,
     };
-    let hint = match (left.fate, goes, done) {
+    let hint = match (unused.fate, goes, done) {
         (Fate::Keep, _, _) => "; but not every process of this host can be seen",
         (Fate::Wait, false, _) => "; it is too young to tell, `spoke serve` will see to it",
         (_, true, false) if !gc.dry_run => "; it is somebody's after all",
@@ -43,7 +43,7 @@ fn view(left: &Left, gc: &GcArgs, done: bool) -> FindingView {
     let is_kept = !goes || !(done || gc.dry_run);
     FindingView {
         kind: "namespace",
-        subject: left.name.clone(),
+        subject: unused.name.clone(),
         why: format!("{what}{hint}"),
         remedy: if is_kept { "keep" } else { "free" },
         done,

@@ -64,7 +64,7 @@ impl Engine<'_> {
     ///
     /// A runtime's list is never exact while it works. Pass [`Live::or`] of two observations, and a
     /// `grace` that began before the first one.
-    pub fn reclaim_absent(
+    pub fn reclaim_unlisted(
         &self,
         runtime: Runtime,
         live: &Live,
@@ -180,7 +180,7 @@ impl Engine<'_> {
 
     fn free(&self, found: &Found) -> Result<()> {
         match found {
-            Found::Attachment(read) => self.free_absent(read),
+            Found::Attachment(read) => self.free_unlisted(read),
             Found::Lease(subnet, holder) => self.free_requested(subnet, holder),
             Found::Alias(id) => self.withdraw(id),
             Found::Subnet(subnet) => self.free_subnet(subnet),
@@ -188,9 +188,9 @@ impl Engine<'_> {
     }
 
     /// Only the record that was classified: one that joined since then is in use.
-    fn free_absent(&self, classified: &Read<Box<Attachment>>) -> Result<()> {
+    fn free_unlisted(&self, classified: &Read<Box<Attachment>>) -> Result<()> {
         let id = &classified.value.id;
-        let _turn = self.host.turn(id);
+        let _lock = self.host.lock_attachment(id);
         let now = self.record_of(id, classified.value.layer)?;
         match now.is_some_and(|now| now.revision == classified.revision) {
             true => self.detach_layers(id),
@@ -209,8 +209,8 @@ impl Engine<'_> {
             Some(user) => self.has_record(user)?,
             None => false,
         };
-        let is_classified =
-            now.value.since == classified.since && is_left(&now.value.tenant, &classified.tenant);
+        let is_classified = now.value.since == classified.since
+            && is_unchanged(&now.value.tenant, &classified.tenant);
         match is_classified && !is_used {
             true => self.free_unused(subnet, &now).map(drop),
             false => Ok(()),
@@ -225,7 +225,7 @@ impl Engine<'_> {
 }
 
 /// Whether the lease is the classified one, or has only lost its user since then.
-fn is_left(now: &Tenant, classified: &Tenant) -> bool {
+fn is_unchanged(now: &Tenant, classified: &Tenant) -> bool {
     match (now, classified) {
         (Tenant::Request { subnet, user: None }, Tenant::Request { subnet: classified, .. }) => {
             subnet == classified

@@ -17,9 +17,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The right to be the only one that works in a namespace, among those who ask for it: those of
 /// this program, and the reference plugin `sbr`. It ends with the process at the latest.
 #[derive(Debug)]
-pub struct Turn<'a>(&'a Netns);
+pub struct NamespaceLock<'a>(&'a Netns);
 
-impl<'a> Turn<'a> {
+impl<'a> NamespaceLock<'a> {
     /// Waits for the turn, for at most `limit`: a process in the namespace could keep it.
     ///
     /// # Errors
@@ -49,14 +49,14 @@ impl<'a> Turn<'a> {
 /// Works while no other process has the turn in the calling thread's namespace.
 ///
 /// # Errors
-/// As [`Turn::take`], and those of the work.
-pub fn in_turn<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// As [`NamespaceLock::take`], and those of the work.
+pub fn with_lock<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let here = Netns::current()?;
-    let _turn = Turn::take(&here, TIMEOUT)?;
+    let _lock = NamespaceLock::take(&here, TIMEOUT)?;
     work()
 }
 
-impl Drop for Turn<'_> {
+impl Drop for NamespaceLock<'_> {
     fn drop(&mut self) {
         // It fails only where the descriptor is gone, and the lock with it.
         let _ = flock(self.0.as_fd(), FlockOperation::Unlock);
@@ -75,10 +75,10 @@ mod tests {
     fn one_at_a_time() {
         let open = || Netns::open(Path::new("/proc/thread-self/ns/net")).unwrap();
         let (one, other) = (open(), open());
-        let turn = Turn::take(&one, Duration::from_secs(10)).unwrap();
-        let refused = Turn::take(&other, Duration::ZERO).unwrap_err();
+        let namespace_lock = NamespaceLock::take(&one, Duration::from_secs(10)).unwrap();
+        let refused = NamespaceLock::take(&other, Duration::ZERO).unwrap_err();
         assert_eq!(refused.kind(), Kind::TryAgain);
-        drop(turn);
-        Turn::take(&other, Duration::from_secs(10)).unwrap();
+        drop(namespace_lock);
+        NamespaceLock::take(&other, Duration::from_secs(10)).unwrap();
     }
 }

@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// Where the files are.
 #[derive(Clone, Debug)]
-pub(crate) struct Begun {
+pub(crate) struct Unfinished {
     directory: PathBuf,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Progress {
     Over,
 }
 
-impl Begun {
+impl Unfinished {
     /// Below this directory.
     pub(crate) fn at(directory: &Path) -> Self {
         Self { directory: directory.join("begun") }
@@ -85,23 +85,23 @@ mod tests {
     #[test]
     fn what_failed_is_over_and_what_is_settled_is_forgotten() {
         let directory = tempfile::tempdir().unwrap();
-        let begun = Begun::at(directory.path());
+        let unfinished = Unfinished::at(directory.path());
         let id: AliasId = "0123456789ab".parse().unwrap();
-        let progress = || begun.progress(id.as_str()).unwrap();
+        let progress = || unfinished.progress(id.as_str()).unwrap();
         assert_eq!(progress(), None);
-        begun.begin(&id).unwrap();
+        unfinished.begin(&id).unwrap();
         assert_eq!(progress(), Some(Progress::Working));
-        begun.fail(&id);
+        unfinished.fail(&id);
         assert_eq!(progress(), Some(Progress::Over));
-        begun.begin(&id).unwrap();
+        unfinished.begin(&id).unwrap();
         assert_eq!(progress(), Some(Progress::Working), "it is tried again");
         let old = SystemTime::now() - LONGEST;
-        let path = file_of(&begun.directory, id.as_str()).unwrap();
+        let path = file_of(&unfinished.directory, id.as_str()).unwrap();
         let file = fs::File::options().append(true).open(path).unwrap();
         file.set_modified(old).unwrap();
         assert_eq!(progress(), Some(Progress::Over), "whoever began is gone");
-        begun.settle(&id);
+        unfinished.settle(&id);
         assert_eq!(progress(), None);
-        assert_eq!(begun.progress("../../etc/passwd").unwrap(), None);
+        assert_eq!(unfinished.progress("../../etc/passwd").unwrap(), None);
     }
 }
