@@ -69,7 +69,7 @@ impl Engine<'_> {
             let used = (taken + kept.count()) as u128;
             if used >= pool.capacity() {
                 return Err(Error::exhausted(format!(
-                    "all {} addresses of network {} are taken; `spoke ipam show {}` says by whom",
+                    "all {} addresses of network {} are taken; `spoke ipam show {}` lists the holders",
                     pool.capacity(),
                     network.name,
                     network.name

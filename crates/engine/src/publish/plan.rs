@@ -129,7 +129,7 @@ impl Engine<'_> {
             }
         }
         Err(Error::exhausted(format!(
-            "every port {}-{}/{protocol} of this host is taken; `spoke ports` says by whom",
+            "every port {}-{}/{protocol} of this host is taken; `spoke ports` lists the holders",
             open.among.start(),
             open.among.end()
         )))

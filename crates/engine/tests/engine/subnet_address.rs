@@ -155,7 +155,7 @@ fn refusals_name_the_holder() {
     assert_eq!(
         rig.any(&id),
         "Exhausted: no address is free in network docker-10.1.0.0-29: all 6 of 10.1.0.1-10.1.0.6 \
-         are taken; `spoke ipam show docker-10.1.0.0-29` says by whom"
+         are taken; `spoke ipam show docker-10.1.0.0-29` lists the holders"
     );
     rig.release(&id, "10.1.0.3");
     assert_eq!(rig.any(&id), "10.1.0.3/29");
