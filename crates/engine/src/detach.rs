@@ -54,7 +54,7 @@ impl Engine<'_> {
 
     /// Detaches a record and deletes it. On an error it stays, in phase [`Phase::Detaching`].
     /// `false`: it is not the classified record any more, or another process deleted it. The caller
-    /// holds the turn ([`crate::port::Host::lock`]).
+    /// holds the turn ([`crate::port::Host::lock_attachment`]).
     pub(crate) fn detach_record(
         &self,
         read: Read<Box<Attachment>>,

@@ -1,6 +1,6 @@
 //! Names of containers over DNS (RFC 1034, RFC 1035), whichever runtime they belong to.
 //!
-//! [`Table`] is what the records say, [`decide`] what becomes of a query, and neither does I/O: they are
+//! [`Table`] is what the records say, [`decide()`] what becomes of a query, and neither does I/O: they are
 //! what is fuzzed. [`Server`] listens at the gateways of networks, and asks other servers for the rest.
 //! Messages are read and written by `domain`.
 

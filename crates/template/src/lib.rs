@@ -1,7 +1,7 @@
 //! Go's `text/template` over JSON values, as far as `--format` and the names of interfaces need it.
 //!
 //! Actions: pipelines, `if`, `else if`, `range`, `else`, `end`, comments, parentheses, and the markers
-//! that trim white space. Functions: those of [`Function`](parse::Function), which are Go's own and
+//! that trim white space. Functions: those of `parse::Function`, which are Go's own and
 //! those that Docker adds, and the caller's. Not: variables, `with`, and templates in templates.
 
 mod evaluate;
