@@ -8,4 +8,6 @@ mod killed;
 mod killed_endpoint;
 mod link_local;
 mod names;
+mod ovs;
 mod refused;
+mod tenant;

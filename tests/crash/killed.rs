@@ -1,7 +1,7 @@
 //! SIGKILL before each system call that touches anything.
 
 use serde_json::{Value, json};
-use tests::{Answer, Remains};
+use tests::{Answer, Remains, World};
 
 use crate::bed::{Bed, Moment, chain, iptables, whole, world};
 
@@ -26,6 +26,12 @@ fn add_of_the_whole() {
 #[test]
 fn add_of_the_whole_then_del() {
     each_add(whole(), |_, _, _, _| {});
+}
+
+#[test]
+fn add_to_several_networks() {
+    let world = world();
+    each_add_in(&world, joined(&world), again);
 }
 
 #[test]
@@ -63,10 +69,23 @@ fn del_of_the_whole_then_add() {
     each_del(whole(), anew);
 }
 
+/// Two networks of the world's, joined by one call.
+fn joined(world: &World) -> Value {
+    for (name, subnet) in [("front", "10.93.1.0/24"), ("back", "10.93.2.0/24")] {
+        world.sh(&format!("/opt/cni/bin/spoke network create --subnet {subnet} {name}"));
+    }
+    json!({"name": "crash", "cniVersion": "1.0.0", "plugins": [{
+        "type": "spoke", "networks": ["front", "back"], "capabilities": {"portMappings": true},
+    }]})
+}
+
 /// Kills ADD of each plugin at each moment, does `then`, and looks whether DEL leaves nothing.
 fn each_add(list: Value, then: fn(&Bed<'_>, usize, Option<&Value>, &str)) {
-    let world = world();
-    let bed = Bed::new(&world, list);
+    each_add_in(&world(), list, then);
+}
+
+fn each_add_in(world: &World, list: Value, then: fn(&Bed<'_>, usize, Option<&Value>, &str)) {
+    let bed = Bed::new(world, list);
     for at in 0..bed.len() {
         let last = bed.add(at);
         let moments = bed.moments(at, "ADD", last.as_ref());
@@ -120,7 +139,8 @@ fn the_first_add_of_all() {
 /// The same ADD once more. It is refused only where the result was told, however complete all is.
 fn again(bed: &Bed<'_>, at: usize, last: Option<&Value>, after: &str) {
     let held = bed.held();
-    let complete = is_complete(bed) && is_reported(bed);
+    let attached = attached(bed);
+    let complete = attached > 0 && unreported(bed) < attached;
     let answer = bed.call(&[], at, "ADD", last);
     if complete && at == 0 {
         let code = answer.json().map(|error| error["code"].clone());
@@ -135,16 +155,16 @@ fn again(bed: &Bed<'_>, at: usize, last: Option<&Value>, after: &str) {
     bed.add_from(at + 1, bed.len(), answer.json());
 }
 
-/// Whether the link's record says that all is made.
-fn is_complete(bed: &Bed<'_>) -> bool {
+/// How many links' records say that all is made.
+fn attached(bed: &Bed<'_>) -> usize {
     let shown = bed.cni.world.sh("/opt/cni/bin/spoke ps -o json");
     let shown: Value = serde_json::from_str(&shown).expect("JSON");
-    shown.as_array().expect("a list").iter().any(|one| one["state"] == "attached")
+    shown.as_array().expect("a list").iter().filter(|one| one["state"] == "attached").count()
 }
 
-/// Whether no record says that its caller has yet to hear of it.
-fn is_reported(bed: &Bed<'_>) -> bool {
-    bed.cni.world.sh("find /run/spoke -type f -perm 0700").trim().is_empty()
+/// How many records say that their caller has yet to hear of them.
+fn unreported(bed: &Bed<'_>) -> usize {
+    bed.cni.world.sh("find /run/spoke -type f -perm 0700").lines().count()
 }
 
 fn addresses(answer: &Answer) -> Vec<String> {
@@ -198,7 +218,7 @@ fn anew(bed: &Bed<'_>, at: usize, after: &str) {
     // It died before it had begun: the attachment is as complete as before.
     let code = answer.json().map(|error| error["code"].clone());
     assert_eq!(code, Some(json!(101)), "{after}: {answer:?}");
-    assert!(is_complete(bed), "{after}: {answer:?}");
+    assert!(attached(bed) > 0, "{after}: {answer:?}");
 }
 
 /// Whether the plugin died: a call may come less often the next time.

@@ -7,6 +7,7 @@ mod damaged;
 mod disk;
 mod killed;
 mod overtaken;
+mod ovs;
 mod plugins;
 mod reboot;
 mod rival;

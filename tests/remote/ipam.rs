@@ -191,6 +191,36 @@ fn configurations_are_kept_and_copied() {
     bed.is_clean();
 }
 
+/// A tenant's space is told as it is called, to whoever makes the link, and a pool that this host has
+/// already is no clash there.
+#[test]
+fn a_named_space_is_told() {
+    let bed = Bed::new(Manners::default());
+    bed.spoke("network create --subnet 10.61.0.0/24 host");
+    for (name, driver) in [("plugged", "--driver probe"), ("bridged", "--driver bridge")] {
+        let pool = "--ipam-driver probe --address-space red --subnet 10.61.0.0/24";
+        bed.spoke(&format!("network create {driver} {pool} {name}"));
+        let asked = bed.driver.take();
+        let pool = asked.iter().find(|call| call.method == "RequestPool").unwrap();
+        assert_eq!(pool.body["AddressSpace"], "red", "{name}");
+        bed.world.netns(name);
+        bed.spoke(&format!("network connect {name} {name}"));
+        let shown = bed.ip(name, "-o -4 address show dev eth0");
+        assert!(shown.contains("10.61.0."), "{name}: {shown}");
+        bed.spoke(&format!("network disconnect {name} {name}"));
+        bed.spoke(&format!("network rm {name}"));
+    }
+    bed.refused(
+        "network create --driver probe --address-space red --subnet 10.61.0.0/24 no",
+        &["--ipam-driver"],
+    );
+    bed.spoke("network rm host");
+    if bed.spoke("network ls").contains("gwbridge") {
+        bed.spoke("network rm gwbridge");
+    }
+    bed.is_clean();
+}
+
 #[test]
 fn scopes_are_not_downgraded() {
     let bed = Bed::new(Manners { scope: "global".into(), ..Manners::default() });

@@ -18,7 +18,7 @@ pub struct Declared {
     pub name: String,
     /// Its bridge, where the configuration names one.
     pub device: Option<String>,
-    /// The subnets that it takes addresses from.
+    /// The subnets of this host that it takes addresses from: a tenant's are none.
     pub subnets: Vec<IpNet>,
 }
 
@@ -85,8 +85,18 @@ fn of(config: &Object<'_>) -> Option<Declared> {
         ranges.extend(objects(sets.iter().filter_map(|set| set.list().ok()).flatten().collect()));
     }
     let subnet = |range: &Object<'_>| range.parse::<IpNet>("subnet").ok().flatten();
+    ranges.retain(|_| !is_tenants(config, &plugins));
     let subnets = ranges.iter().filter_map(subnet).map(|subnet| subnet.trunc()).collect();
     Some(Declared { name, device, subnets })
+}
+
+/// Whether an address space is named: by type `spoke`, or by an option of Podman's.
+fn is_tenants(config: &Object<'_>, plugins: &[Object<'_>]) -> bool {
+    let is_spoke = |plugin: &&Object<'_>| plugin.text("type").ok().flatten() == Some("spoke");
+    let mut ours = plugins.iter().filter(is_spoke);
+    let options = config.object("options").ok().flatten();
+    ours.any(|plugin| plugin.get("addressSpace").is_some())
+        || options.is_some_and(|options| options.get("address_space").is_some())
 }
 
 fn objects(nodes: Vec<Node<'_>>) -> Vec<Object<'_>> {
@@ -114,6 +124,12 @@ mod tests {
         put("1.json", &netavark.to_string());
         put("2.conflist", &cni.to_string());
         put("3.conf", r#"{"name":"s","ipam":{"subnet":"10.3.0.9/24"}}"#);
+        let red = json!({"name": "r", "options": {"address_space": "red"},
+            "subnets": [{"subnet": "10.4.0.0/24"}]});
+        put("7.json", &red.to_string());
+        let blue = json!({"name": "b", "type": "spoke", "addressSpace": "blue",
+            "ipam": {"subnet": "10.4.0.0/24"}});
+        put("8.conf", &blue.to_string());
         put("4.conf", "[1]");
         put("5.conf", r#"{"name":"t","plugins":5}"#);
         put("6.txt", r#"{"name":"u"}"#);
@@ -124,7 +140,14 @@ mod tests {
         let found: Vec<String> = declared(root.path()).iter().map(shown).collect();
         assert_eq!(
             found,
-            ["p podman1 10.89.0.0/24", "c cni0 10.1.0.0/24,10.2.0.0/24", "s - 10.3.0.0/24", "t - "]
+            [
+                "p podman1 10.89.0.0/24",
+                "c cni0 10.1.0.0/24,10.2.0.0/24",
+                "s - 10.3.0.0/24",
+                "t - ",
+                "r - ",
+                "b - "
+            ]
         );
         assert!(declared(Path::new("/nonexistent")).is_empty());
     }

@@ -47,8 +47,8 @@ pub struct Output {
     pub stderr: String,
     /// The exit code.
     pub code: i32,
-    /// The process that prints this must then call [`Engine::answered`] with these.
-    pub untold: Option<(AttachmentId, Layer)>,
+    /// The process that prints this must then call [`Engine::answered`] with these, in this order.
+    pub untold: Vec<(AttachmentId, Layer)>,
 }
 
 /// Runs `plugin` with `environment` and `input`. Without a command it describes itself.
@@ -70,7 +70,7 @@ pub fn run(
         context,
         version: Version::LATEST,
         notes: String::new(),
-        untold: None,
+        untold: Vec::new(),
     };
     match run.answer(input) {
         Ok(answer) => Output {
@@ -83,7 +83,7 @@ pub fn run(
             stdout: format!("{}\n", failure.render(run.version)),
             stderr: run.notes,
             code: 1,
-            untold: None,
+            untold: Vec::new(),
         },
     }
 }
@@ -131,7 +131,7 @@ struct Run<'a> {
     /// The version of errors.
     version: Version,
     notes: String,
-    untold: Option<(AttachmentId, Layer)>,
+    untold: Vec<(AttachmentId, Layer)>,
 }
 
 impl Run<'_> {
@@ -290,17 +290,17 @@ fn versions(plugin: Plugin, input: &mut dyn Read) -> Value {
     json!({"cniVersion": version.as_str(), "supportedVersions": spoken(plugin)})
 }
 
-/// A result, and the record to mark once the result is printed.
-type Added = (Value, Option<(AttachmentId, Layer)>);
+/// A result, and the records to mark once the result is printed.
+type Added = (Value, Vec<(AttachmentId, Layer)>);
 
 fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
     require_previous(call)?;
     let version = call.config.version();
     if plan.idle {
-        return Ok((call.previous.clone().unwrap_or_default().render(version)?, None));
+        return Ok((call.previous.clone().unwrap_or_default().render(version)?, Vec::new()));
     }
     if several::is_joining(&plan) {
-        return several::add(call, plan).map(|result| (result, None));
+        return several::add(call, plan);
     }
     let request = request(call, plan)?;
     // A result that this version cannot say must not be found out when all is made.
@@ -332,7 +332,7 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
         // An attachment whose result cannot be printed must not stay.
         let _ = call.context.engine.detach(&request);
     })?;
-    Ok((rendered, Some((attachment.id, attachment.layer))))
+    Ok((rendered, vec![(attachment.id, attachment.layer)]))
 }
 
 /// The result of the earlier plugin with the hardware address that its interface now has.

@@ -6,7 +6,10 @@ mod option;
 use std::collections::BTreeMap;
 
 use engine::{AddressRequest, Engine, Purpose, SubnetRequest, SubnetSpec};
-use model::{Error, Family, IpNet, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet, Want};
+use model::{
+    AddressSpace, Error, Family, IpNet, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet,
+    Want,
+};
 
 use crate::wire::{self, Answer, PoolGiven, PoolKey};
 use key::{GLOBAL, LOCAL, key_of, space_of, subnet_of};
@@ -26,7 +29,7 @@ pub(crate) fn request_pool(engine: &Engine<'_>, call: &wire::RequestPool) -> Res
     };
     let spec = PoolSpec::read(&call.options)?;
     let request = SubnetRequest {
-        space,
+        space: within(space, spec.address_space)?,
         spec: requested(call),
         network: spec.network,
         runtime: Runtime::Docker,
@@ -40,6 +43,18 @@ pub(crate) fn request_pool(engine: &Engine<'_>, call: &wire::RequestPool) -> Res
         None => BTreeMap::new(),
     };
     Ok(Answer::Pool(PoolGiven { key: key_of(&subnet.id)?, pool: subnet.id.net, data }))
+}
+
+/// A tenant's space is one of this host's.
+fn within(space: Space, tenant: Option<AddressSpace>) -> Result<Space> {
+    match (space, tenant) {
+        (Space::Host, Some(name)) => Ok(Space::Named(name)),
+        (_, Some(name)) => Err(Error::invalid(format!(
+            "--ipam-opt address_space={name}: the subnet is to be agreed among the hosts of a \
+             cluster, and tenants are of one host"
+        ))),
+        (space, None) => Ok(space),
+    }
 }
 
 /// Since 29 `0.0.0.0/24` means any subnet of that size.

@@ -22,7 +22,10 @@ impl Engine<'_> {
         match role {
             Role::Alone => {}
             Role::Untold => draft.blank.teller = Some(self.host.me()),
-            Role::Of(origin) => draft.blank.be_of(origin),
+            Role::Of(origin) => {
+                draft.blank.teller = Some(self.host.me());
+                draft.blank.be_of(origin);
+            }
             Role::GatewayRoute(how) => {
                 how.say(&mut draft.blank);
                 draft.blank.gateway_role = Some(GatewayRole::of(how.priority));
@@ -331,7 +334,7 @@ pub(crate) enum Role<'o> {
     Alone,
     /// Of nothing; its caller reports the result itself.
     Untold,
-    /// Of a call that makes several.
+    /// Of a call that makes several; its caller reports the result itself.
     Of(&'o Origin),
     /// Of a sandbox that Spoke itself connects, in this way.
     GatewayRoute(&'o Connecting),

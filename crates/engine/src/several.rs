@@ -13,7 +13,9 @@ use crate::{Engine, Request};
 
 impl Engine<'_> {
     /// Makes the attachments in their order, each a transaction of its own. After any failure
-    /// nothing is left of those before it.
+    /// nothing is left of those before it. Its caller reports the result itself, and then
+    /// calls [`Engine::answered`] for each, in the same order. If its process dies before, the same
+    /// call gets the same result again.
     ///
     /// For each family the first that has a default route keeps it; the later ones get none. The
     /// records are marked with `origin`, so that [`Engine::detach_several`] finds them after a

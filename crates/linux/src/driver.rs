@@ -199,11 +199,12 @@ impl Driver for Linux {
         let Some(link) = &network.wiring.link else { return Ok(()) };
         shared::with_lock(&link.kind, || raise(network, &link.kind))?;
         let firewall = network.wiring.firewall.as_ref();
-        match (&link.kind, firewall.map(|firewall| firewall.egress)) {
-            (LinkKind::Bridge(bridge), Some(EgressPolicy::Internal)) => {
+        let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
+        match &link.kind {
+            LinkKind::Bridge(bridge) if is_internal || network.wiring.address_space.is_some() => {
                 self.policy.make_internal(&bridge.name)
             }
-            (_, _) => Ok(()),
+            _ => Ok(()),
         }
     }
 

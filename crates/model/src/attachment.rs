@@ -7,9 +7,10 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Attached, Bandwidth, ContainerId, Dns, Family, Firewall, Gateway, GatewayRole,
-    HostName, IfName, InterfaceAddress, Ipam, Labels, Lease, Link, LinkKind, LinkLocal, Masquerade,
-    NetworkName, OwnerName, Passage, Publish, Route, SourceRouting, Space, Sysctl, Tuning, Vrf,
+    AddressSpace, AliasId, Attached, Bandwidth, ContainerId, Dns, Family, Firewall, Gateway,
+    GatewayRole, HostName, IfName, InterfaceAddress, Ipam, Labels, Lease, Link, LinkKind,
+    LinkLocal, Masquerade, NetworkName, OwnerName, Passage, Publish, Route, SourceRouting, Space,
+    Sysctl, Tuning, Vrf,
 };
 
 /// Seconds since the Unix epoch, for showing only.
@@ -110,6 +111,9 @@ pub struct Wiring {
     /// Whether Spoke answers queries for names at the network's gateways.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub names: bool,
+    /// The tenant's address space of its network, which this host does not route.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address_space: Option<AddressSpace>,
 }
 
 impl Wiring {
@@ -145,12 +149,13 @@ impl Wiring {
     }
 
     /// The address space in which addresses must be unique that Spoke does not choose. This host
-    /// does not route a cloud's network, and another network may have the same subnet. The same
+    /// does not route a tenant's network or a cloud's, and another network may have the same subnet. The same
     /// holds for a remote driver: Spoke does not know where its packets go, and libnetwork lets two
     /// such networks have one subnet. A link of the kernel is routed by this host, whatever chose
     /// the address.
     pub fn space(&self, network: &NetworkName) -> Space {
         match self.link.as_ref().map(|link| &link.kind) {
+            _ if self.address_space.is_some() => Space::of_networks(self.address_space.as_ref()),
             Some(LinkKind::Neutron(_) | LinkKind::Remote(_)) => Space::Network(network.clone()),
             _ => Space::Host,
         }

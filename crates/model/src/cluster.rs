@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,17 @@ impl TryFrom<u32> for Vni {
     fn try_from(number: u32) -> Result<Self> {
         Self::new(number).ok_or_else(|| {
             Error::invalid(format!("VNI {number} is not between 1 and {}", Self::LAST))
+        })
+    }
+}
+
+impl FromStr for Vni {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        text.parse().ok().and_then(Self::new).ok_or_else(|| {
+            let last = Self::LAST;
+            Error::invalid(format!("VNI {text:?}: it is a number from 1 to {last}"))
         })
     }
 }
@@ -177,6 +189,22 @@ pub struct SharedEndpoint {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_vni_has_24_bits() {
+        for text in ["1", "16777215"] {
+            assert_eq!(text.parse::<Vni>().unwrap().to_string(), text);
+        }
+        for text in ["0", "16777216", "-1", "", "x"] {
+            assert!(text.parse::<Vni>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_refused() {
+        assert!(Vni::try_from(0).is_err() && Vni::try_from(1 << 24).is_err());
+        assert_eq!(u32::from(Vni::try_from(7).unwrap()), 7);
+    }
 
     fn network(subnet: &str, block: u8, mtu: u32) -> SharedNetwork {
         SharedNetwork {

@@ -44,9 +44,9 @@ pub use label::{LABEL_PREFIX, Label, LabelFilter, Labels};
 pub use link::{
     AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice,
     ExternalInterface, Form, Gateway, Ipvlan, IpvlanMode, Link, LinkKind, LinkTraits, Macvlan,
-    MacvlanMode, Mtu, NEUTRON_PREFIX, Nesting, NeutronLink, Ownership, Parent, Plug, PluginChain,
-    PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap, Vif, Vlan,
-    VlanId, VlanRange, Vlans, bridge_name,
+    MacvlanMode, Mtu, NEUTRON_PREFIX, Nesting, NeutronLink, Ovs, Ownership, Parent, Plug,
+    PluginChain, PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap,
+    Tunnel, Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
 };
 pub use name::{
     AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName, ZoneName,
@@ -59,8 +59,8 @@ pub use policy::{
     SourceRouting, Sources, Sysctl, Tuning, Vrf,
 };
 pub use pool::{
-    ForeignIpam, GivenPool, Holder, Ipam, Lease, Order, Pool, PoolId, Range, RemoteIpam,
-    RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
+    AddressSpace, ForeignIpam, GivenPool, Holder, Ipam, Lease, Order, Pool, PoolId, Range,
+    RemoteIpam, RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
 pub use sandbox_record::{GatewayRole, GatewayState, Namespace, SandboxRecord};

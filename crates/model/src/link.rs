@@ -4,6 +4,7 @@ mod bridge;
 mod device;
 mod neutron;
 mod neutron_option;
+mod ovs;
 mod parent;
 mod remote;
 
@@ -21,6 +22,7 @@ pub use neutron::{
     ResourceName, ResourceRef, ScriptName, Vif,
 };
 pub use neutron_option::NEUTRON_PREFIX;
+pub use ovs::{Ovs, Tunnel};
 pub use parent::{Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Parent, Vlan};
 pub use remote::{ExternalInterface, RemoteLink};
 
@@ -86,6 +88,8 @@ pub enum LinkKind {
     Chain(PluginChain),
     /// A network of OpenStack Neutron.
     Neutron(Box<NeutronLink>),
+    /// A segment of Open vSwitch.
+    Ovs(Box<Ovs>),
     /// A host's end that a third party connects.
     Plug(Plug),
     /// A network of a Docker network third-party plugin.
@@ -118,6 +122,7 @@ impl LinkKind {
             LinkKind::Tap(_) => ("tap", Form::Single, Some("tun")),
             LinkKind::Chain(_) => ("cni", Form::Foreign, None),
             LinkKind::Neutron(_) => ("neutron", Form::Foreign, None),
+            LinkKind::Ovs(_) => ("ovs", Form::Foreign, None),
             LinkKind::Plug(_) => ("neutron", Form::Pair, Some("veth")),
             LinkKind::Remote(_) => ("remote", Form::Foreign, None),
             LinkKind::ExternalInterface(_) => ("remote", Form::Lent, None),
@@ -145,9 +150,13 @@ impl LinkKind {
 
     /// Whether ports of the host can lead to the container: through this host's packet filter,
     /// where the host has a route to the container, or through the maker of the link. Other
-    /// containers are on a segment beyond the host.
+    /// containers are on a segment beyond the host, as those of Open vSwitch are.
     pub fn has_ports(&self) -> bool {
-        matches!(self.traits().form, Form::Pair | Form::Foreign)
+        match self.traits().form {
+            Form::Pair => true,
+            Form::Foreign => !matches!(self, LinkKind::Ovs(_)),
+            Form::Single | Form::Lent => false,
+        }
     }
 
     /// Whether the link is a pair, with one end in the host's namespace.
@@ -176,7 +185,7 @@ pub enum Form {
     Single,
     /// A device that exists before the container and stays after it.
     Lent,
-    /// A link that CNI plugins, Neutron or a Docker plugin make.
+    /// A link that CNI plugins, Neutron, a Docker plugin or Open vSwitch make.
     Foreign,
 }
 

@@ -2,6 +2,7 @@
 
 mod remote;
 mod source;
+mod space;
 mod usable;
 
 use std::fmt;
@@ -18,39 +19,7 @@ use crate::{
 };
 
 pub use remote::{GivenPool, RemoteIpam, RemotePool};
-
-/// Within one space no address is held twice, whichever network or runtime asks.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Space {
-    /// Everything that this host routes: one space for all networks.
-    Host,
-    /// The address space that the hosts of a cluster share. Each host takes the same address from
-    /// its own [`Space::Host`] too when it uses it.
-    Global,
-    /// One network by itself: a link-layer segment that this host does not route.
-    Network(NetworkName),
-}
-
-impl Space {
-    /// A name that no other space has: a network's begins with a letter or digit.
-    pub fn label(&self) -> &str {
-        match self {
-            Space::Host => "@host",
-            Space::Global => "@global",
-            Space::Network(name) => name.as_str(),
-        }
-    }
-
-    /// The space of this label. Fails with `Invalid` where it is none.
-    pub fn of_label(label: &str) -> Result<Self> {
-        Ok(match label {
-            "@host" => Space::Host,
-            "@global" => Space::Global,
-            name => Space::Network(name.parse()?),
-        })
-    }
-}
+pub use space::{AddressSpace, Space};
 
 /// A pool's name in the store: its network, and its place among the network's pools.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

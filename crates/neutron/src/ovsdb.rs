@@ -5,6 +5,7 @@ mod frame;
 mod installed;
 mod operation;
 mod remote;
+mod segment;
 mod session;
 mod value;
 
@@ -18,6 +19,7 @@ use operation::{Table, comment, insert, is_named, mutate, select, wait};
 use session::{Refusal, Session};
 
 pub use remote::Remote;
+pub use segment::SegmentPort;
 
 /// The owner of Kuryr's ports in a switch (`external_ids:owner`), which its own script searches
 /// for.
@@ -357,6 +359,11 @@ pub fn decode_anything(bytes: &[u8], piece: usize) -> usize {
         }
     }
     count
+}
+
+/// The owner of a port, by the key that Spoke's ports have.
+fn whose_port(ids: &BTreeMap<String, String>, owner: &str) -> String {
+    ids.get(owner).cloned().unwrap_or_else(|| whose(Some(ids)))
 }
 
 fn whose(ids: Option<&BTreeMap<String, String>>) -> String {

@@ -3,7 +3,7 @@
 use engine::{Occupancy, check_subnet};
 use model::{
     EgressPolicy, Error, Family, IfName, IpNet, LABEL_PREFIX, LinkKind, Network, NetworkName,
-    Result, Runtime, overlap,
+    Result, Runtime, Space, overlap,
 };
 use serde_json::{Value, json};
 use spec::{KindSpec, NetworkSpec, Source};
@@ -158,14 +158,17 @@ fn subnets(config: &NetworkConfig, spec: &NetworkSpec, context: &Context<'_>) ->
         Source::Cloud => return config.subnets().iter().map(reported).collect(),
     }
     let on_parent = spec.kind != Some(KindSpec::Bridge);
-    let occupancy = context.engine.occupancy()?;
+    let space = Space::of_networks(spec.address_space.as_ref());
+    let occupancy = context.engine.occupancy_of(&space)?;
     let mut subnets: Vec<SubnetConfig> = Vec::new();
     for of in config.subnets() {
         // As Podman does for its own drivers.
         let of = &SubnetConfig { subnet: of.subnet.trunc(), ..of.clone() };
         check(of, &subnets)?;
         occupancy.refuse_overlap(&of.subnet)?;
-        refuse_declared(&of.subnet, config, context)?;
+        if space == Space::Host {
+            refuse_declared(&of.subnet, config, context)?;
+        }
         subnets.push(of.clone());
     }
     for family in missing(config, on_parent) {
@@ -177,7 +180,8 @@ fn subnets(config: &NetworkConfig, spec: &NetworkSpec, context: &Context<'_>) ->
         }
         subnets.push(chosen(family, &occupancy, &subnets)?);
     }
-    let rendered: Result<Vec<Value>> = subnets.iter().map(render).collect();
+    let is_routed = space == Space::Host;
+    let rendered: Result<Vec<Value>> = subnets.iter().map(|of| render(of, is_routed)).collect();
     rendered.map(Value::from)
 }
 
@@ -247,8 +251,18 @@ fn reported(of: &SubnetConfig) -> Result<Value> {
     }
 }
 
-fn render(of: &SubnetConfig) -> Result<Value> {
-    let mut rendered = json!({"subnet": of.subnet, "gateway": gateway_of(of)?});
+/// A subnet with its gateway, where this host routes it.
+fn render(of: &SubnetConfig, is_routed: bool) -> Result<Value> {
+    let mut rendered = json!({"subnet": of.subnet});
+    match of.gateway {
+        Some(gateway) if !is_routed => {
+            return Err(Error::invalid(format!(
+                "--gateway {gateway}: with -o address_space this host is no gateway; leave it out"
+            )));
+        }
+        _ if is_routed => rendered["gateway"] = json!(gateway_of(of)?),
+        _ => {}
+    }
     if let Some(part) = &of.lease_range {
         rendered["lease_range"] = json!({"start_ip": part.start_ip, "end_ip": part.end_ip});
     }

@@ -60,12 +60,12 @@ fn ipam(config: &NetworkConfig, spec: &NetworkSpec) -> Result<Ipam> {
             "network {} has no subnet; make it again with `podman network create`",
             config.name
         ))),
-        Source::Book => Ok(Ipam::Book { pools: pools(config)? }),
+        Source::Book => Ok(Ipam::Book { pools: pools(config, spec)? }),
     }
 }
 
 /// A pool for each subnet: a container has an address of each.
-fn pools(config: &NetworkConfig) -> Result<Vec<Pool>> {
+fn pools(config: &NetworkConfig, spec: &NetworkSpec) -> Result<Vec<Pool>> {
     if config.subnets().len() > MOST_SUBNETS {
         return Err(Error::unsupported(format!(
             "network {} has more than {MOST_SUBNETS} subnets",
@@ -75,8 +75,8 @@ fn pools(config: &NetworkConfig) -> Result<Vec<Pool>> {
     let pool = |(index, subnet): (u8, &SubnetConfig)| {
         Ok(Pool {
             id: PoolId { network: config.name.clone(), index },
-            space: Space::Host,
-            ranges: vec![range(subnet)?],
+            space: Space::of_networks(spec.address_space.as_ref()),
+            ranges: vec![range(subnet, spec.address_space.is_none())?],
             order: Order::NextAfterLast,
         })
     };
@@ -84,8 +84,8 @@ fn pools(config: &NetworkConfig) -> Result<Vec<Pool>> {
 }
 
 /// The range of a subnet that may be leased. Podman names its last address too where `--ip-range`
-/// ends there.
-fn range(of: &SubnetConfig) -> Result<Range> {
+/// ends there. Only a router has the gateway's address.
+fn range(of: &SubnetConfig, is_routed: bool) -> Result<Range> {
     let subnet = of.subnet.trunc();
     let (lowest, highest) = hosts_of(&subnet);
     let gateway = gateway_of(of)?;
@@ -97,7 +97,7 @@ fn range(of: &SubnetConfig) -> Result<Range> {
             return Err(Error::invalid(format!("--ip-range: {end} is not in subnet {subnet}")));
         }
     }
-    Range::new(subnet, start.max(lowest), end.min(highest), Some(gateway))
+    Range::new(subnet, start.max(lowest), end.min(highest), is_routed.then_some(gateway))
 }
 
 /// The gateway of a subnet: its first host, where none is named.
@@ -155,7 +155,7 @@ mod tests {
 
     fn shown(subnet: serde_json::Value) -> Result<String> {
         let of: SubnetConfig = serde_json::from_value(subnet).unwrap();
-        range(&of).map(|r| format!("{}-{} {:?}", r.first, r.last, r.gateway.unwrap()))
+        range(&of, true).map(|r| format!("{}-{} {:?}", r.first, r.last, r.gateway.unwrap()))
     }
 
     #[test]

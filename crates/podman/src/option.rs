@@ -1,6 +1,7 @@
 //! The options of `podman network create -o`, and its other flags that mean the same.
 
 mod neutron;
+mod tenant;
 #[cfg(test)]
 mod tests;
 
@@ -104,6 +105,7 @@ fn new_network(
     let kind = kind(config, texts, &mut given, mode)?;
     let no_default_route = given.default_route == Some(false);
     let source = source(config, mode, &kind, given.probe == Some(true))?;
+    tenant::check(texts, &given, mode == Some(Mode::Unmanaged), source)?;
     if source == Source::Dhcp && (no_default_route || config.internal) {
         let key = if config.internal { "--internal" } else { "-o no_default_route" };
         return Err(Error::unsupported(format!(

@@ -125,8 +125,9 @@ fn wiring(exec: &Exec, network: &Network, context: &Context<'_>) -> Result<Wirin
     let template = wiring.publish.take().unwrap_or(model::Publish::new(context.backend));
     let kind = network.wiring.link.as_ref().map(|link| &link.kind);
     let bridge = kind.and_then(LinkKind::bridge);
-    // On a segment past this host, and on internal networks, containers are not published.
-    if kind.is_some_and(LinkKind::has_ports) && !is_internal(network) {
+    // On a segment past this host, on internal networks and on a tenant's, containers are not published.
+    let is_reached = !is_internal(network) && network.wiring.address_space.is_none();
+    if kind.is_some_and(LinkKind::has_ports) && is_reached {
         let behind = bridge.map(|bridge| bridge.name.clone());
         let publish = model::Publish { ports: exec.ports()?, behind, ..template };
         wiring.publish = Some(publish).filter(|publish| !publish.ports.is_empty());

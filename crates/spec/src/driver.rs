@@ -23,6 +23,8 @@ pub enum Driver {
     Tap,
     /// A port of OpenStack Neutron.
     Neutron,
+    /// A segment of Open vSwitch.
+    Ovs,
     /// A list of CNI plugins.
     Chain,
     /// A Docker network plugin.
@@ -41,6 +43,7 @@ impl Driver {
         Driver::Dummy,
         Driver::Tap,
         Driver::Neutron,
+        Driver::Ovs,
         Driver::Chain,
         Driver::Plugin,
     ];
@@ -70,6 +73,7 @@ impl Driver {
             Driver::Dummy => "dummy",
             Driver::Tap => "tap",
             Driver::Neutron => "neutron",
+            Driver::Ovs => "ovs",
             Driver::Chain => "cni",
             Driver::Plugin => "plugin",
         }
@@ -87,6 +91,7 @@ impl Driver {
             LinkKind::Dummy => Driver::Dummy,
             LinkKind::Tap(_) => Driver::Tap,
             LinkKind::Neutron(_) => Driver::Neutron,
+            LinkKind::Ovs(_) => Driver::Ovs,
             LinkKind::Chain(_) => Driver::Chain,
             LinkKind::Remote(_) => Driver::Plugin,
             LinkKind::Loopback | LinkKind::Plug(_) | LinkKind::ExternalInterface(_) => return None,

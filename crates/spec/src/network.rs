@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use model::{
-    Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Firewall, Gateway, Handoff,
-    IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link, LinkKind, Macvlan, MacvlanMode,
-    Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent, Passage, Place, Publish, Publisher,
-    Reach, Route, Runtime, Sources, Stage, Timestamp, VlanId, Vlans, Wiring,
+    AddressSpace, Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Firewall, Gateway,
+    Handoff, IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link, LinkKind, Macvlan,
+    MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent, Passage, Place,
+    Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp, VlanId, Vlans, Wiring,
 };
 
 /// Where a DHCP daemon listens that keeps leases alive, Spoke's or the reference's.
@@ -22,6 +22,8 @@ pub struct NetworkSpec {
     pub source: Source,
     /// An existing network, to join; for Docker also the name of a new one.
     pub network: Option<NetworkName>,
+    /// The tenant's address space, whose networks this host does not route.
+    pub address_space: Option<AddressSpace>,
     /// The bridge's device.
     pub bridge: Option<IfName>,
     /// Of the network's devices.
@@ -176,6 +178,7 @@ impl NetworkSpec {
             }),
             publish: reach.map(|reach| Publish { reach, ..Publish::new(backend) }),
             names: self.names.unwrap_or(false),
+            address_space: self.address_space.clone(),
             firewall: is_pair.then_some(firewall),
             ..Wiring::default()
         }
@@ -218,8 +221,12 @@ impl NetworkSpec {
         Parent { name: self.parent.clone(), place: Place::Host, vlan: self.vlan }
     }
 
-    /// Where containers send what is for elsewhere.
+    /// Where containers send what is for elsewhere. No device of this host has an address in a
+    /// tenant's network.
     pub fn default_route(&self) -> DefaultRoute {
+        if self.address_space.is_some() {
+            return DefaultRoute::Segment;
+        }
         self.route.unwrap_or(match self.egress {
             EgressPolicy::Open => DefaultRoute::Bridge,
             EgressPolicy::Internal => DefaultRoute::Nowhere,
@@ -228,7 +235,7 @@ impl NetworkSpec {
 
     /// Whether packets leave with the host's address.
     pub fn masquerades(&self) -> bool {
-        let leaves = self.egress == EgressPolicy::Open;
+        let leaves = self.egress == EgressPolicy::Open && self.address_space.is_none();
         leaves && self.masquerade.unwrap_or(self.default_route() == DefaultRoute::Bridge)
     }
 

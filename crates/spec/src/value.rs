@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use model::text::{choice, interfaces, truth};
-use model::{IfName, IngressPolicy, Mtu, NetworkName, Passage, Reach, Sources, VlanId};
+use model::{
+    AddressSpace, IfName, IngressPolicy, Mtu, NetworkName, Passage, Reach, Sources, VlanId,
+};
 
 use crate::NetworkSpec;
 
@@ -34,6 +36,8 @@ pub enum Value {
     Device(Slot<IfName>),
     /// A network's name.
     Network(Slot<NetworkName>),
+    /// The name of a tenant's address space.
+    AddressSpace(Slot<AddressSpace>),
     /// An IPv4 address that packets leave with.
     SourceV4(Slot<Ipv4Addr>),
     /// An IPv6 address that packets leave with.
@@ -67,6 +71,7 @@ impl Value {
             }
             Value::Device(slot) => keep(slot(spec), parsed(text)?),
             Value::Network(slot) => keep(slot(spec), parsed(text)?),
+            Value::AddressSpace(slot) => keep(slot(spec), parsed(text)?),
             Value::SourceV4(slot) => {
                 let source = Sources::read_v4(text);
                 keep(slot(spec), source.ok_or_else(|| format!("it is {}", Sources::V4))?)
@@ -98,6 +103,7 @@ impl Value {
             | Value::Vlan(_)
             | Value::Device(_)
             | Value::Network(_)
+            | Value::AddressSpace(_)
             | Value::SourceV4(_)
             | Value::SourceV6(_)
             | Value::Trusted(_) => Vec::new(),

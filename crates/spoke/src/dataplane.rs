@@ -1,12 +1,13 @@
 //! The makers of an attachment's parts: third-party CNI plugins make the link of a network of
-//! theirs, Neutron the port of a network of its own, Docker plugins their part, and the kernel's
-//! dataplane everything else. [`Dataplane::maker_of_link`] chooses, and nothing else does.
+//! theirs, Neutron the port of a network of its own, Docker plugins their part, Open vSwitch the port
+//! of a segment of its own, and the kernel's dataplane everything else. [`Dataplane::maker_of_link`] chooses, and nothing else does.
 
 mod chain;
 mod cloud;
 mod link_driver;
 mod opened;
 mod remote;
+mod switch;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -32,6 +33,8 @@ pub(crate) use opened::Opened;
 #[cfg(test)]
 pub(crate) use remote::open as plugins_of;
 pub(crate) use remote::{Foreign, Plugins};
+use switch::Switch;
+pub(crate) use switch::bridge as bridge_of;
 
 /// All of them.
 pub(crate) struct Dataplane {
@@ -59,13 +62,14 @@ impl Dataplane {
         &self.linux
     }
 
-    /// The maker of an attachment's link. A layer beside a link of Neutron's or of a Docker
-    /// plugin's has no part of it.
+    /// The maker of an attachment's link. A layer beside a link of Neutron's, of a Docker
+    /// plugin's or of Open vSwitch has no part of it.
     fn maker(&self, attachment: &Attachment) -> &dyn LinkDriver {
         let link = attachment.wiring.link.as_ref();
         let is_beside = match link.map(|link| &link.kind) {
             Some(LinkKind::Neutron(_)) => !cloud::is_port(attachment),
             Some(LinkKind::Remote(_)) => !remote::is_part(attachment),
+            Some(LinkKind::Ovs(_)) => !switch::is_port(attachment),
             Some(_) | None => false,
         };
         if is_beside { &Kernel } else { self.maker_of_link(link) }
@@ -80,6 +84,7 @@ impl Dataplane {
             Some(LinkKind::Neutron(_)) => &self.cloud,
             Some(LinkKind::Chain(_)) => &self.chain,
             Some(LinkKind::Remote(_)) => &self.remote,
+            Some(LinkKind::Ovs(_)) => &Switch,
             Some(_) | None => &Kernel,
         }
     }
@@ -97,7 +102,8 @@ fn report(what: &str) {
 /// The attachment as the kernel's dataplane is to see it, where that makes the link.
 fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
     let link = attachment.wiring.link.as_ref();
-    match cloud::is_neutron(link) || attachment.wiring.is_remote() {
+    let is_others = cloud::is_neutron(link) || switch::of(link).is_some();
+    match is_others || attachment.wiring.is_remote() {
         true => Cow::Owned(rest(attachment)),
         false => Cow::Borrowed(attachment),
     }

@@ -85,11 +85,11 @@ fn answer(
     };
     let mut output = cni::run(plugin, environment, input, &context);
     output.stderr.insert_str(0, &note);
-    if report(&output)
-        && let Some((id, layer)) = &output.untold
-    {
-        // Where it cannot be noted, the worst is that a second ADD is not refused.
-        let _ = engine.answered(id, *layer);
+    if report(&output) {
+        for (id, layer) in &output.untold {
+            // Where it cannot be noted, the worst is that a second ADD is not refused.
+            let _ = engine.answered(id, *layer);
+        }
     }
     Ok(output)
 }

@@ -9,6 +9,7 @@ mod field;
 mod join;
 mod neutron;
 mod several;
+mod tenant;
 
 use model::{
     Backend, Error, Family, Gateway, IngressPolicy, Ipam, LinkKind, Result, Route, Space, Tuning,
@@ -41,11 +42,22 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
     field::refuse_senseless(root, driver)?;
     let answer = field::spec(root)?;
     let mut kind = driver::kind(driver, call, root, &answer)?;
-    let gateway = gateway(root, driver)?;
+    tenant::refuse_routed(root)?;
+    let gateway = match &answer.address_space {
+        Some(_) => Gateway::None,
+        None => gateway(root, driver)?,
+    };
     if let LinkKind::Bridge(bridge) = &mut kind {
         bridge.gateway = gateway;
     }
-    let mut source = source(call, driver::space(driver, call, gateway))?;
+    let space = match &answer.address_space {
+        Some(name) => Space::Named(name.clone()),
+        None => driver::space(driver, call, gateway),
+    };
+    let mut source = source(call, space)?;
+    if answer.address_space.is_some() {
+        tenant::without_gateway(root, &mut source)?;
+    }
     if driver == Driver::Neutron {
         source.wanted = source::wanted(call)?;
     }
@@ -53,6 +65,7 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
     name_routes(root, &kind, gateway, &mut source)?;
     let sticky = answer.sticky.unwrap_or(false);
     let template = template(call, root, answer, kind, gateway)?;
+    tenant::refuse_source(root, &template, &source.ipam)?;
     let wiring = extras::of_container(call, &template)?;
     let labels = call.config.labels()?;
     Ok(Plan { template, wiring, source, sticky, labels, ..Plan::default() })

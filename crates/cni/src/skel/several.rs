@@ -5,9 +5,8 @@
 
 use engine::{Members, Request};
 use model::{Attachment, Dns, Error, Network, NetworkName, Origin, Phase, Result};
-use serde_json::Value;
 
-use super::{network, request, require_interface};
+use super::{Added, network, request, require_interface};
 use crate::plugin::{Call, Plan};
 use crate::wire::{Success, Version};
 
@@ -16,7 +15,7 @@ pub(super) fn is_joining(plan: &Plan) -> bool {
     plan.network.is_some() || !plan.further.is_empty()
 }
 
-pub(super) fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
+pub(super) fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
     let (engine, version) = (call.context.engine, call.config.version());
     let requests = requests(call, plan)?;
     if version < Version::V030 && requests.iter().all(|it| it.ipam == model::Ipam::None) {
@@ -27,10 +26,11 @@ pub(super) fn add(call: &Call<'_>, plan: Plan) -> Result<Value> {
     }
     let made = engine.attach_several(&origin(call)?, &requests)?;
     let result = merged(call, &made).and_then(|success| success.render(version));
-    result.inspect_err(|_| {
+    let result = result.inspect_err(|_| {
         // An attachment whose result cannot be printed must not stay.
         let _ = origin(call).and_then(|origin| engine.detach_several(&origin, &requests));
-    })
+    })?;
+    Ok((result, made.into_iter().map(|attachment| (attachment.id, attachment.layer)).collect()))
 }
 
 pub(super) fn del(call: &Call<'_>, plan: Plan) -> Result<()> {

@@ -22,6 +22,7 @@ pub(super) fn agree(
         return differs(known, "-o driver, parent, vlan, mode, cni or neutron.…", there.to_owned());
     }
     refuse_other_reach(known, kind, spec)?;
+    refuse_other_space(known, spec)?;
     let difference = match kind {
         LinkKind::Bridge(bridge) => first_difference(known, bridge, spec),
         _ if option::is_of_bridge(spec) => Some(("an option of bridges", named(kind).to_owned())),
@@ -71,6 +72,7 @@ fn named(kind: &LinkKind) -> &'static str {
         LinkKind::Chain(_) => "plugins of its own",
         LinkKind::Neutron(_) => "a network of Neutron",
         LinkKind::Remote(_) => "a network of another plugin",
+        LinkKind::Ovs(_) => "a segment of Open vSwitch",
         _ => "another kind of link",
     }
 }
@@ -92,6 +94,22 @@ fn refuse_other_reach(known: &Network, kind: &LinkKind, spec: &NetworkSpec) -> R
         true => format!("network {} exists and is internal; add --internal", known.name),
         false => format!("network {} exists and is not internal", known.name),
     }))
+}
+
+/// Fails where the network is of another address space than the requested one.
+fn refuse_other_space(known: &Network, spec: &NetworkSpec) -> Result<()> {
+    let there = &known.wiring.address_space;
+    match there {
+        _ if *there == spec.address_space => Ok(()),
+        Some(space) => Err(Error::conflict(format!(
+            "network {} exists in address space {space}; add -o address_space={space}",
+            known.name
+        ))),
+        None => Err(Error::conflict(format!(
+            "network {} exists in this host's own address space; leave out -o address_space",
+            known.name
+        ))),
+    }
 }
 
 fn has_gateway(network: &Network) -> bool {

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use engine::Engine;
 use model::{
-    Error, Family, IpNet, NetworkName, Order, Pool, PoolId, Range, Result, Space, Subnet, SubnetId,
-    overlap,
+    AddressSpace, Error, Family, IpNet, NetworkName, Order, Pool, PoolId, Range, Result, Space,
+    Subnet, SubnetId, overlap,
 };
 
 use crate::ipam::key::space_of;
@@ -23,7 +23,13 @@ pub(crate) struct Block {
 }
 
 /// The subnets of CreateNetwork's data. The IPAM driver `null` gives `0.0.0.0/0`, which is none.
-pub(crate) fn blocks(engine: &Engine<'_>, call: &wire::CreateNetwork) -> Result<Vec<Block>> {
+///
+/// `tenant` is the space in which they were requested, if it is not the one of their name.
+pub(crate) fn blocks(
+    engine: &Engine<'_>,
+    call: &wire::CreateNetwork,
+    tenant: Option<&AddressSpace>,
+) -> Result<Vec<Block>> {
     let data = call.ipv4.iter().chain(&call.ipv6).filter(|subnet| subnet.pool.prefix_len() > 0);
     let blocks = data.map(|subnet| {
         Ok(Block {
@@ -31,6 +37,9 @@ pub(crate) fn blocks(engine: &Engine<'_>, call: &wire::CreateNetwork) -> Result<
             gateway: subnet.gateway.map(|gateway| gateway.addr()),
             auxiliary: subnet.aux.values().copied().collect(),
             subnet: match subnet.space.as_ref().and_then(space_of) {
+                Some(Space::Host) => {
+                    Some(requested(engine, &Space::of_networks(tenant), subnet.pool)?)
+                }
                 Some(space) => Some(requested(engine, &space, subnet.pool)?),
                 None => None,
             },
@@ -69,14 +78,29 @@ fn requested(engine: &Engine<'_>, space: &Space, net: IpNet) -> Result<Subnet> {
     let new = parts.iter().position(|subnet| !is_made(subnet)).unwrap_or(0);
     match parts.len() {
         0 => Err(Error::not_found(format!(
-            "pool {net} was not requested from Spoke's IPAM driver, or was released since"
+            "pool {net} was not requested from Spoke's IPAM driver, or was released since{}",
+            apart(space)
         ))),
         _ => Ok(parts.swap_remove(new)),
     }
 }
 
+/// Docker passes the options of the IPAM driver and of the network to one of them each.
+fn apart(space: &Space) -> String {
+    match space {
+        Space::Named(name) => format!("; --ipam-opt address_space={name} requests it there"),
+        Space::Host | Space::Global | Space::Network(_) => {
+            "; where --ipam-opt names an address_space, -o does too".to_owned()
+        }
+    }
+}
+
 /// One pool for each family, with a range or more for each subnet.
-pub(crate) fn pools(network: &NetworkName, blocks: &[Block]) -> Result<Vec<Pool>> {
+pub(crate) fn pools(
+    network: &NetworkName,
+    blocks: &[Block],
+    tenant: Option<&AddressSpace>,
+) -> Result<Vec<Pool>> {
     let mut pools = Vec::new();
     for family in [Family::V4, Family::V6] {
         let of_family: Vec<&Block> =
@@ -88,7 +112,7 @@ pub(crate) fn pools(network: &NetworkName, blocks: &[Block]) -> Result<Vec<Pool>
             id: PoolId { network: network.clone(), index },
             // A request in the space of a cluster is repeated in this host's space to use an
             // address.
-            space: Space::Host,
+            space: Space::of_networks(tenant),
             ranges: ranges.concat(),
             order: first.subnet.as_ref().map_or(Order::LowestFree, |subnet| subnet.order),
         });
@@ -171,7 +195,7 @@ mod tests {
             block("fd00::/64", Some("")),
             block("10.2.0.0/24", Some("")),
         ];
-        let pools = pools(&network, &blocks).unwrap();
+        let pools = pools(&network, &blocks, None).unwrap();
         assert_eq!(pools.iter().map(|pool| pool.ranges.len()).collect::<Vec<_>>(), [2, 1]);
         assert_eq!((pools[0].id.index, pools[1].id.index), (0, 1));
     }

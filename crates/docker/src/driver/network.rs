@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use engine::Engine;
 use model::{
     Alias, AliasId, Error, Gateway, Handoff, Network, NetworkName, Publisher, Result, Runtime,
-    Space, overlap,
+    Space, SubnetId, overlap,
 };
 use spec::{KindSpec, NetworkSpec};
 
@@ -32,8 +32,9 @@ pub(super) fn create(
 ) -> Result<Answer> {
     let spec = option::read(&call.options)?;
     let id = alias_id(&call.id)?;
-    let blocks = blocks(engine, call)?;
+    let blocks = blocks(engine, call, spec.address_space.as_ref())?;
     refuse_global(&blocks)?;
+    refuse_unknown_to_us(&spec, &blocks)?;
     let name = name(engine, &spec, &blocks, &id)?;
     let network = match known(engine, &name)? {
         Some(known) => {
@@ -168,7 +169,8 @@ fn name(
     let subnet = blocks.iter().find_map(|block| block.subnet.as_ref());
     match (&spec.network, subnet, blocks.first()) {
         (Some(name), Some(subnet), _) if subnet.network != *name => {
-            let minted = name_after(subnet.id.net)?;
+            let minted = SubnetId { part: None, ..subnet.id.clone() };
+            let minted = engine::subnet_name(&minted, Runtime::Docker)?;
             let is_named = !subnet.network.as_str().starts_with(minted.as_str())
                 || known(engine, &subnet.network)?.is_some();
             match is_named {
@@ -206,6 +208,19 @@ fn refuse_global(blocks: &[Block]) -> Result<()> {
             "subnet {} is of the address space of a cluster; a network needs one of this host",
             block.net
         ))),
+    }
+}
+
+/// Docker's own IPAM has one address space for all networks of this host.
+fn refuse_unknown_to_us(spec: &NetworkSpec, blocks: &[Block]) -> Result<()> {
+    match &spec.address_space {
+        Some(space) if blocks.iter().any(|block| block.subnet.is_none()) => {
+            Err(Error::invalid(format!(
+                "-o address_space={space} needs Spoke's IPAM driver: --ipam-driver spoke --ipam-opt \
+                 address_space={space}"
+            )))
+        }
+        _ => Ok(()),
     }
 }
 

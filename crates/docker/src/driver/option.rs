@@ -12,6 +12,7 @@ use crate::wire;
 mod kind;
 mod mode;
 mod passage;
+mod tenant;
 
 use kind::KindOptions;
 pub(crate) use kind::pools_of_others;
@@ -52,7 +53,7 @@ pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
         // Docker would call its own interface in the container as we call ours.
         return Err(texts.contradiction(PORTS[0], INTERFACES[0]));
     }
-    Ok(NetworkSpec {
+    let spec = NetworkSpec {
         route: route(&texts, modes, egress, &given)?,
         source: if given.dhcp { Source::Dhcp } else { Source::Book },
         kind: given.kind,
@@ -72,7 +73,8 @@ pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
         publish_on: binding(&texts)?,
         prefix: prefix(&texts)?,
         ..spec
-    })
+    };
+    tenant::settle(spec, &texts)
 }
 
 /// Whether it has an option that only a bridge has.

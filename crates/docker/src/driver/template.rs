@@ -50,7 +50,9 @@ fn ipam(name: &NetworkName, spec: &NetworkSpec, blocks: &[Block]) -> Result<Ipam
         _ if spec.source == Source::Dhcp => Err(pools_of_others("mode=dhcp")),
         (Some(KindSpec::Plugins(_)), _) => Err(pools_of_others("cni")),
         (Some(KindSpec::Neutron(_)), _) => Err(pools_of_others("driver=neutron")),
-        (_, blocks) => Ok(Ipam::Book { pools: pools(name, &with_gateways(spec, blocks))? }),
+        (_, blocks) => Ok(Ipam::Book {
+            pools: pools(name, &with_gateways(spec, blocks), spec.address_space.as_ref())?,
+        }),
     }
 }
 
@@ -119,11 +121,12 @@ pub(crate) fn kind_of(network: &Network) -> Result<&LinkKind> {
             | LinkKind::Ipvlan(_)
             | LinkKind::Chain(_)
             | LinkKind::Neutron(_)
+            | LinkKind::Ovs(_)
             | LinkKind::Remote(_)),
         ) => Ok(kind),
         Some(_) | None => Err(Error::unsupported(format!(
-            "network {}: Docker can be on bridges, macvlans, ipvlans, networks of Neutron and what \
-             plugins make",
+            "network {}: Docker can be on bridges, macvlans, ipvlans, networks of Neutron, segments of \
+             Open vSwitch and what plugins make",
             network.name
         ))),
     }

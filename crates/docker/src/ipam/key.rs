@@ -9,6 +9,8 @@ pub(crate) const LOCAL: &str = "spoke-local";
 /// The address space of a cluster, in which only swarm's managers ask.
 pub(crate) const GLOBAL: &str = "spoke-global";
 
+/// What is before the name of a tenant's space within a pool's key.
+const TENANT: &str = "space:";
 /// A space's name within a pool's key.
 const LOCAL_KEY: &str = "local";
 const GLOBAL_KEY: &str = "global";
@@ -25,8 +27,9 @@ pub(crate) fn space_of(name: &SpaceName) -> Option<Space> {
 /// The pool's key: `local/10.1.0.0/16`, or `local/10.1.0.0/16/10.1.4.0/24` for a part of it.
 pub(crate) fn key_of(id: &SubnetId) -> Result<PoolKey> {
     let space = match &id.space {
-        Space::Host => LOCAL_KEY,
-        Space::Global => GLOBAL_KEY,
+        Space::Host => LOCAL_KEY.to_owned(),
+        Space::Global => GLOBAL_KEY.to_owned(),
+        Space::Named(name) => format!("{TENANT}{name}"),
         Space::Network(network) => {
             return Err(Error::unsupported(format!(
                 "subnet {id} belongs to network {network} alone, which this host does not route; \
@@ -55,8 +58,8 @@ pub(crate) fn subnet_of(key: &PoolKey) -> Result<SubnetId> {
     match subnet {
         Some(((space, net), part)) => Ok(SubnetId { space, net, part }),
         None => Err(Error::invalid(format!(
-            "pool {:?} is none of Spoke's: those are called {LOCAL_KEY}/SUBNET or \
-             {GLOBAL_KEY}/SUBNET",
+            "pool {:?} is none of Spoke's: those are called {LOCAL_KEY}/SUBNET, \
+             {GLOBAL_KEY}/SUBNET or {TENANT}NAME/SUBNET",
             key.as_str()
         ))),
     }
@@ -66,7 +69,7 @@ fn named(space: &str) -> Option<Space> {
     match space {
         LOCAL_KEY => Some(Space::Host),
         GLOBAL_KEY => Some(Space::Global),
-        _ => None,
+        other => other.strip_prefix(TENANT)?.parse().ok().map(Space::Named),
     }
 }
 
@@ -86,6 +89,7 @@ mod tests {
             "local/10.1.0.0/16",
             "local/10.1.0.0/16/10.1.4.0/24",
             "global/10.1.0.0/16",
+            "space:red/10.1.0.0/16/10.1.4.0/24",
             "local/fd00::/64",
             "global/fd00::/64/fd00::100/120",
         ] {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::text::{choice, truth};
-use model::{NetworkName, Order, Result, Sticky};
+use model::{AddressSpace, NetworkName, Order, Result, Sticky};
 
 use spec::Texts;
 
@@ -11,9 +11,10 @@ const NETWORK: &[&str] = &["network"];
 const STICKY: &[&str] = &["sticky"];
 const ORDER: &[&str] = &["order"];
 const SERIAL: &[&str] = &["com.docker.network.ipam.serial"];
+const SPACE: &[&str] = &["address_space"];
 const OVERLAP: &[&str] = &["overlap"];
 
-const KEYS: &[&[&str]] = &[NETWORK, STICKY, ORDER, SERIAL, OVERLAP];
+const KEYS: &[&[&str]] = &[NETWORK, STICKY, ORDER, SERIAL, OVERLAP, SPACE];
 
 /// The requested properties of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(crate) struct PoolSpec {
     pub(crate) sticky: Sticky,
     pub(crate) order: Order,
     pub(crate) despite_others: bool,
+    /// The tenant's space in which the subnet is.
+    pub(crate) address_space: Option<AddressSpace>,
 }
 
 impl PoolSpec {
@@ -40,6 +43,7 @@ impl PoolSpec {
                 .unwrap_or(Sticky::No),
             order: order(&texts)?,
             despite_others: texts.one(OVERLAP, "allow", choice(&[("allow", ())]))?.is_some(),
+            address_space: texts.parsed(SPACE)?,
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use model::{AliasId, Space, SubnetId};
+use model::{AliasId, SubnetId};
 
 use super::Notice;
 use super::book::{Held, HeldSubnet};
@@ -77,7 +77,7 @@ pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Dou
 /// Whether no engine has listed a network of the subnet; one that is in the store is reported
 /// separately.
 fn is_unlisted(subnet: &HeldSubnet, held: &Held, snapshot: &Snapshot) -> bool {
-    subnet.id.space == Space::Host
+    subnet.id.space.has_networks()
         && !may_be_judged(subnet, held)
         && snapshot.users(&subnet.id).next().is_none()
         && !held.networks.iter().any(|known| known.network == subnet.network)

@@ -1,6 +1,7 @@
 //! Decides from one snapshot what is alive. In doubt it is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use engine::Live;
 use model::{AliasId, AttachmentId, ContainerId, Space};
@@ -12,8 +13,9 @@ use crate::api::Endpoint;
 /// The records in the store that are in use.
 pub(super) fn live(held: &Held, snapshot: &Snapshot) -> Live {
     let mut live = Live { networks: networks(held, snapshot), ..Live::default() };
+    let spaces = spaces(held);
     for endpoint in snapshot.networks.values().filter_map(|s| s.endpoints.as_ref()).flatten() {
-        live.addresses.extend(endpoint.addresses.iter().map(|address| (Space::Host, *address)));
+        live.addresses.extend(addresses(endpoint, &spaces));
     }
     for subnet in &held.subnets {
         if snapshot.users(&subnet.id).next().is_some() || !may_be_judged(subnet, held) {
@@ -30,10 +32,25 @@ pub(super) fn live(held: &Held, snapshot: &Snapshot) -> Live {
     live
 }
 
+/// The spaces in which an address that an engine lists may be held: it does not name them.
+fn spaces(held: &Held) -> BTreeSet<Space> {
+    let of_leases = held.leases.iter().map(|lease| lease.subnet.space.clone());
+    of_leases.filter(Space::has_networks).chain([Space::Host]).collect()
+}
+
+fn addresses(
+    endpoint: &Endpoint,
+    spaces: &BTreeSet<Space>,
+) -> impl Iterator<Item = (Space, IpAddr)> {
+    let of = |address: IpAddr| spaces.iter().map(move |space| (space.clone(), address));
+    endpoint.addresses.iter().flat_map(move |address| of(*address))
+}
+
 /// More that is alive, by what an engine says of its containers.
-pub(super) fn add_running(live: &mut Live, running: Vec<(Option<AliasId>, Endpoint)>) {
+pub(super) fn add_running(held: &Held, live: &mut Live, running: Vec<(Option<AliasId>, Endpoint)>) {
+    let spaces = spaces(held);
     for (network, endpoint) in running {
-        live.addresses.extend(endpoint.addresses.iter().map(|address| (Space::Host, *address)));
+        live.addresses.extend(addresses(&endpoint, &spaces));
         if let Some(network) = network {
             let known = live.networks.entry(network).or_insert_with(|| Some(BTreeSet::new()));
             known.iter_mut().for_each(|known| {
@@ -63,7 +80,7 @@ fn networks(held: &Held, snapshot: &Snapshot) -> BTreeMap<AliasId, Option<BTreeS
 pub(super) fn may_be_judged(subnet: &HeldSubnet, held: &Held) -> bool {
     let mut of_network = held.networks.iter().filter(|known| known.network == subnet.network);
     let is_titled = of_network.any(|known| known.title.is_some());
-    subnet.id.space == Space::Host && (subnet.listed || is_titled || subnet.idle)
+    subnet.id.space.has_networks() && (subnet.listed || is_titled || subnet.idle)
 }
 
 /// The endpoints that are in use, or may be.
@@ -84,7 +101,7 @@ fn is_reported(lease: &HeldLease, snapshot: &Snapshot, live: &Live) -> bool {
     let mut users = snapshot.users(&lease.subnet).peekable();
     match users.peek() {
         Some(_) => users.all(|sighting| sighting.endpoints.is_some()),
-        None => lease.subnet.space == Space::Host && !live.subnets.contains(&lease.subnet),
+        None => lease.subnet.space.has_networks() && !live.subnets.contains(&lease.subnet),
     }
 }
 

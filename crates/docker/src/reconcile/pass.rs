@@ -177,9 +177,10 @@ impl<'a> Pass<'a> {
         if self.reclaim(&live, age, Mode::DryRun)?.is_empty() {
             return Ok(Outcome::Clean);
         }
+        let held = self.book.held()?;
         for peer in peers {
             match peer.api.running() {
-                Ok(running) => add_running(&mut live, running),
+                Ok(running) => add_running(&held, &mut live, running),
                 Err(why) => {
                     peer.lose(why, self.report);
                     return Ok(Outcome::Broken);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{AliasId, IpNet, Result, Space, SubnetId};
+use model::{AliasId, IpNet, Result, SubnetId};
 
 use super::book::Held;
 use crate::api::{Api, Endpoint, Network, Reach, Subnet};
@@ -56,8 +56,10 @@ fn concerns(network: &Network, held: &Held) -> bool {
         || held.subnets.iter().any(|subnet| uses(network, &subnet.id))
 }
 
+/// An engine does not say of which tenant's space a subnet is: any that is the same counts.
 fn uses(network: &Network, id: &SubnetId) -> bool {
     let is_part = |part: Option<IpNet>| id.part.is_none() || part.is_none() || part == id.part;
     let is_it = |subnet: &Subnet| subnet.net == id.net && is_part(subnet.part);
-    id.space == Space::Host && network.reach != Reach::Template && network.subnets.iter().any(is_it)
+    let is_ours = id.space.has_networks();
+    is_ours && network.reach != Reach::Template && network.subnets.iter().any(is_it)
 }

@@ -28,9 +28,10 @@ struct Terms<'a> {
     driver: &'a DriverName,
     space: String,
     options: &'a BTreeMap<String, String>,
-    scope: Scope,
     skip: Skip,
     busy: Busy<'a>,
+    /// Whether this host routes the network: then its pools are none that the host has already.
+    is_routed: bool,
 }
 
 impl Remote {
@@ -91,7 +92,8 @@ impl Remote {
             None => self.default_space(&ipam.driver, scope)?,
         };
         let (driver, options) = (&ipam.driver, &ipam.options);
-        Ok(Terms { driver, space, options, scope, skip, busy })
+        let is_routed = scope == Scope::Local && network.wiring.address_space.is_none();
+        Ok(Terms { driver, space, options, skip, busy, is_routed })
     }
 
     fn default_space(&self, driver: &DriverName, scope: Scope) -> Result<String> {
@@ -158,7 +160,7 @@ impl Remote {
             let undo = Undo::ReleasePool(terms.driver.clone(), got.key.to_string(), known);
             let is_chosen =
                 pool.net.is_none_or(|net| net.prefix_len() > 0 && net.addr().is_unspecified());
-            let matters = is_chosen && terms.scope == Scope::Local && got.pool.prefix_len() > 0;
+            let matters = is_chosen && terms.is_routed && got.pool.prefix_len() > 0;
             let clash = match matters {
                 true => (terms.busy)()?.into_iter().find(|busy| overlap(busy, &got.pool)),
                 false => None,

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use model::{
-    Error, Family, IpNet, Kind, Network, NetworkName, Order, Result, Runtime, Space, Stage, Subnet,
-    SubnetId, overlap,
+    Error, Family, IpNet, Kind, Network, NetworkName, Order, Pool, Result, Runtime, Space, Stage,
+    Subnet, SubnetId, overlap,
 };
 
 use super::{SubnetRequest, SubnetSpec};
@@ -44,7 +44,7 @@ impl Engine<'_> {
     /// The subnet that the request shares with others, if there is one.
     fn shared(&self, request: &SubnetRequest) -> Result<Option<Offer>> {
         let Some(name) = &request.network else { return Ok(None) };
-        if request.space == Space::Host
+        if request.space.has_networks()
             && let Some((key, read)) = self.made(name)?
         {
             return offer(request, key, read).map(Some);
@@ -183,7 +183,7 @@ impl Engine<'_> {
         if others.iter().any(clashes) {
             return Ok(true);
         }
-        if id.space != Space::Host {
+        if !id.space.has_networks() {
             return Ok(false);
         }
         let earlier = networks.iter().filter(|read| read.revision < revision);
@@ -191,12 +191,17 @@ impl Engine<'_> {
             .filter(|read| {
                 !others.iter().any(|other| speaks_for(&other.value, id, &read.value.name))
             })
-            .any(|read| nets(&read.value).any(|net| overlap(&net, &id.net))))
+            .any(|read| nets(&read.value, &id.space).any(|net| overlap(&net, &id.net))))
     }
 
     /// The subnets in use on this host. Those in use outside the store are only avoided.
     pub fn occupancy(&self) -> Result<Occupancy> {
-        self.subnets_taken(&Space::Host, None, true)
+        self.occupancy_of(&Space::Host)
+    }
+
+    /// The subnets in use in a space.
+    pub fn occupancy_of(&self, space: &Space) -> Result<Occupancy> {
+        self.subnets_taken(space, None, true)
     }
 
     /// The subnets that others may not have in the space: all except parts beside the request.
@@ -224,17 +229,21 @@ impl Engine<'_> {
             }
             Outline::Subnet { .. } | Outline::Net { .. } | Outline::Bridge { .. } => {}
         })?;
-        if *space != Space::Host {
+        if !space.has_networks() {
             return Ok(occupancy);
         }
         let declared = declared.into_iter().filter(|(name, _)| !spoken_for.contains(name));
         occupancy.refused.extend(declared.map(|(_, occupied)| occupied));
-        for network in self.configured_in_use()? {
+        for network in self.configured_in_use(space)? {
             if !spoken_for.contains(network.name.as_str()) {
                 let by = holder(network.runtime, network.name.as_str());
                 let occupied = |net: IpNet| Occupied { net, by: by.clone() };
-                occupancy.refused.extend(nets(&network).map(occupied));
+                occupancy.refused.extend(nets(&network, space).map(occupied));
             }
+        }
+        if *space != Space::Host {
+            // The host's own routes are not in a tenant's space.
+            return Ok(occupancy);
         }
         let others = self.host.occupied()?;
         match despite_others {
@@ -244,12 +253,12 @@ impl Engine<'_> {
         Ok(occupancy)
     }
 
-    /// Networks that only a configuration describes, and that have attachments.
-    fn configured_in_use(&self) -> Result<Vec<Network>> {
+    /// Networks of the space that only a configuration describes, and that have attachments.
+    fn configured_in_use(&self, space: &Space) -> Result<Vec<Network>> {
         let mut networks = Vec::new();
         for Read { value: network, .. } in self.networks_in(&Prefix::Configured)? {
             let members = Prefix::AttachmentsOf(network.name.clone());
-            if nets(&network).next().is_some()
+            if nets(&network, space).next().is_some()
                 && !self.is_declared(&network.name)?
                 && !self.records(&members)?.is_empty()
             {
@@ -308,11 +317,8 @@ fn offer(request: &SubnetRequest, key: Key, read: Read<Box<Network>>) -> Result<
     let network = &read.value;
     let name = &network.name;
     let pools = network.ipam.pools();
-    if let Some(pool) = pools.iter().find(|pool| pool.space != Space::Host) {
-        return Err(Error::unsupported(format!(
-            "network {name} is not routed by this host (pool {}); its subnet cannot be shared",
-            pool.id.index
-        )));
+    if let Some(pool) = pools.iter().find(|pool| pool.space != request.space) {
+        return Err(elsewhere(name, pool));
     }
     let family = match request.spec {
         SubnetSpec::Exactly { net, .. } => Family::of(&net),
@@ -333,13 +339,29 @@ fn offer(request: &SubnetRequest, key: Key, read: Read<Box<Network>>) -> Result<
         SubnetSpec::Exactly { part, .. } => part,
         SubnetSpec::Any { .. } => None,
     };
-    let id = SubnetId { space: Space::Host, net: range.subnet.trunc(), part };
+    let id = SubnetId { space: request.space.clone(), net: range.subnet.trunc(), part };
     // The order of a pool is one for all who lease from it.
     let order = match pool.order {
         Order::NextAfterLast => Order::NextAfterLast,
         Order::LowestFree => request.order,
     };
     Ok(Offer { id, order, network: Some((key, read)) })
+}
+
+/// A network that is of another space than the one in which its subnet was asked for.
+fn elsewhere(name: &NetworkName, pool: &Pool) -> Error {
+    match &pool.space {
+        Space::Named(space) => Error::invalid(format!(
+            "network {name} is of address space {space}; name that to share its subnet"
+        )),
+        Space::Host => Error::invalid(format!(
+            "network {name} is of this host's own address space; name no other to share its subnet"
+        )),
+        Space::Global | Space::Network(_) => Error::unsupported(format!(
+            "network {name} is not routed by this host (pool {}); its subnet cannot be shared",
+            pool.id.index
+        )),
+    }
 }
 
 fn unfit(request: &SubnetRequest, network: &Network) -> Error {
@@ -350,7 +372,7 @@ fn unfit(request: &SubnetRequest, network: &Network) -> Error {
         SubnetSpec::Any { family: Family::V6, prefix_len: None } => "for IPv6".to_owned(),
         SubnetSpec::Any { prefix_len: Some(size), .. } => format!("of size /{size}"),
     };
-    let has: Vec<String> = nets(network).map(|net| net.to_string()).collect();
+    let has: Vec<String> = nets(network, &request.space).map(|net| net.to_string()).collect();
     let has = match has.is_empty() {
         true => "none: its addresses come from elsewhere".to_owned(),
         false => format!("these: {}", has.join(", ")),
@@ -394,18 +416,19 @@ fn holder(runtime: Runtime, network: &str) -> String {
     format!("{runtime} network {network}")
 }
 
-/// The subnets of a network that this host routes.
-fn nets(network: &Network) -> impl Iterator<Item = IpNet> {
+/// The subnets of a network in a space.
+fn nets<'a>(network: &Network, within: &'a Space) -> impl Iterator<Item = IpNet> + 'a {
     let used = if network.stage == Stage::Template { Vec::new() } else { spans(network) };
-    let here = used.into_iter().filter(|(space, _)| *space == Space::Host);
+    let here = used.into_iter().filter(move |(space, _)| space == within);
     here.map(|(_, range)| range.subnet.trunc())
 }
 
 /// The name of a network of one subnet that has no given name: `docker-10.1.0.0-16`.
 pub fn name_of(id: &SubnetId, runtime: Runtime) -> Result<NetworkName> {
-    let space = match id.space {
-        Space::Global => "-global",
-        Space::Host | Space::Network(_) => "",
+    let space = match &id.space {
+        Space::Global => "-global".to_owned(),
+        Space::Named(name) => format!("-{name}"),
+        Space::Host | Space::Network(_) => String::new(),
     };
     let part = id.part.map(|part| format!("-{part}")).unwrap_or_default();
     let name = format!("{runtime}{space}-{}{part}", id.net);

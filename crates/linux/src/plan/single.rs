@@ -112,6 +112,7 @@ fn birth(
         | LinkKind::Loopback
         | LinkKind::Chain(_)
         | LinkKind::Neutron(_)
+        | LinkKind::Ovs(_)
         | LinkKind::Plug(_)
         | LinkKind::Remote(_)
         | LinkKind::ExternalInterface(_) => {

@@ -121,7 +121,7 @@ impl Wanted {
         if firewall.backend != Backend::Nftables {
             return;
         }
-        if firewall.egress == EgressPolicy::Internal {
+        if firewall.egress == EgressPolicy::Internal || attachment.wiring.address_space.is_some() {
             self.elements.internal(&behind);
         }
         self.elements.judge(&behind, attachment.wiring.passage());
@@ -203,7 +203,9 @@ fn mark(attachment: &Attachment) -> String {
 /// The attachment's bridge, where that is not its gateway.
 pub(super) fn switching(attachment: &Attachment) -> Option<&IfName> {
     let bridge = attachment.wiring.link.as_ref()?.kind.bridge()?;
-    vlan_of_gateway(bridge).map(|_| &bridge.name)
+    // Another tenant may have the same addresses: conntrack would see one connection for both.
+    let is_apart = attachment.wiring.address_space.is_some();
+    (is_apart || vlan_of_gateway(bridge).is_some()).then_some(&bridge.name)
 }
 
 fn is_bridged(link: &model::Link) -> bool {

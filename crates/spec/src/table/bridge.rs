@@ -2,7 +2,7 @@
 
 use model::{IngressPolicy, Reach};
 
-use super::{Bridge, OWN, PAIRS, PUBLISHING};
+use super::{Bridge, PAIRS, PUBLISHING, SIZED};
 use crate::FrontEnd::{Cni, Podman};
 use crate::{NetworkOption, Value};
 
@@ -26,7 +26,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         podman: &["mtu"],
         cni: &["mtu"],
         cli: &["mtu"],
-        of: OWN,
+        of: SIZED,
         value: Value::Mtu(|spec| &mut spec.mtu),
         default: "the kernel's",
         meaning: "68 to 65535",

@@ -16,6 +16,7 @@ const RETURNING: &[Driver] = &[
     Driver::Device,
     Driver::Dummy,
     Driver::Tap,
+    Driver::Ovs,
     Driver::Plugin,
 ];
 
@@ -26,6 +27,37 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         value: Value::Network(|spec| &mut spec.network),
         meaning: "a network that is there already, by whomever it was made: it is joined",
         differs: &[(Docker, "the network's name in Spoke, to join or to make", "after its subnet")],
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["address_space"],
+        podman: &["address_space"],
+        cni: &["addressSpace"],
+        cli: &["address-space"],
+        of: &[Driver::Bridge, Driver::Ovs, Driver::Plugin],
+        value: Value::AddressSpace(|spec| &mut spec.address_space),
+        default: "this host's",
+        meaning: "a tenant's address space, whose subnets others may have; a second network leads \
+                  out ([tenants](docker.md#tenants-with-the-same-subnet))",
+        differs: &[
+            (
+                Docker,
+                "the tenant's address space that `--ipam-opt address_space` names; see \
+                 [below](#tenants-with-the-same-subnet)",
+                "this host's",
+            ),
+            (
+                Cni,
+                "a tenant's address space, whose subnets others may have: the bridge has no address, \
+                 and a second network leads out and publishes ports \
+                 ([tenants](docker.md#tenants-with-the-same-subnet)); Spoke's store or `static` gives \
+                 addresses",
+                "this host's",
+            ),
+        ],
+        help: "The address space of a tenant: its networks may have the subnets of other tenants and \
+               of this host, which does not route them; containers leave by the network gwbridge",
+        metavar: "NAME",
         ..NONE
     },
     NetworkOption {

@@ -99,7 +99,9 @@ fn ours(networks: &[Network], facts: &HostFacts) -> Vec<Claimed> {
         };
         subnets.map(|range| claim(range.subnet)).collect::<Vec<_>>()
     };
-    networks.iter().flat_map(claims_of).collect()
+    // What a tenant has is not this host's.
+    let routed = networks.iter().filter(|network| network.wiring.address_space.is_none());
+    routed.flat_map(claims_of).collect()
 }
 
 /// The network's bridge.

@@ -3,8 +3,10 @@
 mod foreign;
 mod lan;
 mod neutron;
+mod ovs;
 mod plugins;
 mod remote;
+mod tenant;
 
 use std::net::IpAddr;
 
@@ -38,19 +40,26 @@ pub(super) fn network(
     if known.iter().any(is_taken) {
         return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
     }
+    tenant::refuse_senseless(wanted)?;
     foreign::refuse(wanted, wanted.driver.kind())?;
     lan::refuse_addresses(wanted)?;
     let spec = wanted.spec()?;
+    let occupied = || {
+        let taken = match wanted.address_space() {
+            Some(space) => tenant::taken(host_context, space)?,
+            None => taken(host_context, known, facts)?,
+        };
+        Ok(Occupancy { passed_over, ..taken })
+    };
+    if let Some(network) = ovs::network(wanted, &spec, host_context, &occupied)? {
+        return Ok(network);
+    }
     if let Some(network) = neutron::network(wanted, &spec, host_context)? {
         return Ok(network);
     }
     if let Some(network) = plugins::network(wanted, &spec, host_context)? {
         return Ok(network);
     }
-    let occupied = || {
-        let taken = taken(host_context, known, facts)?;
-        Ok(Occupancy { passed_over, ..taken })
-    };
     if let Some(network) = remote::network(wanted, &spec, host_context, known, &occupied)? {
         return Ok(network);
     }
@@ -175,7 +184,7 @@ fn pools(wanted: &CreateArgs, subnets: &[IpNet]) -> Result<Vec<Pool>> {
     let pool = |(index, subnet): (u8, &IpNet)| {
         Ok(Pool {
             id: PoolId { network: wanted.name.clone(), index },
-            space: Space::Host,
+            space: Space::of_networks(wanted.address_space()),
             ranges: vec![range(wanted, *subnet)?],
             order: Order::NextAfterLast,
         })
@@ -188,14 +197,15 @@ fn range(wanted: &CreateArgs, subnet: IpNet) -> Result<Range> {
     let parts: Vec<&IpNet> = wanted.ranges.iter().filter(|part| subnet.contains(*part)).collect();
     let (lowest, highest) = hosts_of(&subnet);
     let gateway = match gateways.as_slice() {
-        [] => lowest,
-        &[&only] if (lowest..=highest).contains(&only) => only,
+        [] if wanted.address_space().is_some() || wanted.driver == Driver::Ovs => None,
+        [] => Some(lowest),
+        &[&only] if (lowest..=highest).contains(&only) => Some(only),
         [only] => return Err(Error::invalid(format!("gateway {only} is no host of {subnet}"))),
         [..] => return Err(Error::invalid(format!("subnet {subnet} has two gateways"))),
     };
     match parts.as_slice() {
-        [] => Range::of_hosts(subnet, None, Some(gateway))?.for_containers(),
-        &[&only] => Range::of_hosts(subnet, Some(only), Some(gateway))?.for_containers(),
+        [] => Range::of_hosts(subnet, None, gateway)?.for_containers(),
+        &[&only] => Range::of_hosts(subnet, Some(only), gateway)?.for_containers(),
         [..] => Err(Error::invalid(format!("subnet {subnet} has two IP ranges"))),
     }
 }

@@ -154,8 +154,9 @@ fn warnings(network: &Network, host_context: &HostContext) -> Vec<String> {
 
 /// Routes of this host that the network's subnets take the place of.
 fn hidden(network: &Network, facts: &super::HostFacts) -> Vec<String> {
-    // On a parent's segment the subnet is that segment's own.
-    if network.wiring.link.as_ref().is_some_and(|link| link.kind.parent().is_some()) {
+    // On a parent's segment the subnet is that segment's own; a tenant's is not this host's.
+    let is_of_parent = network.wiring.link.as_ref().is_some_and(|it| it.kind.parent().is_some());
+    if is_of_parent || network.wiring.address_space.is_some() {
         return Vec::new();
     }
     let device = claims::device(network);

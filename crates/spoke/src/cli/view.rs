@@ -40,6 +40,8 @@ pub(super) struct NetworkView {
     pub(super) mtu: Option<u32>,
     /// Its part in Neutron.
     pub(super) neutron: Option<neutron::NeutronView>,
+    /// What of Open vSwitch it is.
+    pub(super) ovs: Option<model::Ovs>,
     /// Whether containers can be attached: `made`, or not.
     pub(super) state: &'static str,
     /// Its part in a third-party Docker plugin.
@@ -61,6 +63,8 @@ pub(super) struct NetworkView {
     pub(super) aliases: Vec<AliasView>,
     /// Its user's labels.
     pub(super) labels: BTreeMap<String, String>,
+    /// The tenant's address space; nothing where it is the host's or its own.
+    pub(super) address_space: Option<String>,
     pub(super) sticky: bool,
     /// Or the name of the Docker IPAM plugin.
     pub(super) ipam: String,
@@ -131,6 +135,10 @@ impl NetworkView {
         on_it.dedup();
         let wiring = &network.wiring;
         let lan = lan::Lan::of(wiring.link.as_ref().map(|link| &link.kind));
+        let ovs = match wiring.link.as_ref().map(|link| &link.kind) {
+            Some(LinkKind::Ovs(ovs)) => Some(ovs.as_ref().clone()),
+            Some(_) | None => None,
+        };
         Self {
             name: network.name.to_string(),
             driver: match &wiring.link {
@@ -139,13 +147,14 @@ impl NetworkView {
             },
             runtime: network.runtime.to_string(),
             created: rfc3339(network.since),
-            bridge: claims::device(network),
+            bridge: claims::device(network).or(ovs.as_ref().map(|ovs| ovs.bridge.to_string())),
             parent: lan.parent,
             vlan: lan.vlan,
             mode: lan.mode,
             host_access: lan.host_access,
             probe: lan.probe,
             neutron: neutron::NeutronView::of(network),
+            ovs,
             state: remote::stage(network.stage),
             remote: remote::RemoteView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
@@ -169,6 +178,7 @@ impl NetworkView {
             ),
             aliases: self::aliases(of_one(aliases, &network.name, |alias| &alias.network)),
             labels: network.labels.pairs().clone(),
+            address_space: wiring.address_space.as_ref().map(ToString::to_string),
             sticky: network.sticky,
             ipam: ipam(network),
             subnets: subnets(network),

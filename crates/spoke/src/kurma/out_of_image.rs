@@ -93,7 +93,7 @@ fn answer(environment: &Environment, input: &mut dyn Read) -> Output {
 }
 
 fn refused(failure: &Failure, version: Version, stderr: String) -> Output {
-    Output { stdout: format!("{}\n", failure.render(version)), stderr, code: 1, untold: None }
+    Output { stdout: format!("{}\n", failure.render(version)), stderr, code: 1, untold: Vec::new() }
 }
 
 fn call(document: &Document, environment: &Environment, command: Command) -> Result<Output> {
@@ -138,7 +138,7 @@ fn passed_on(ended: &Ended, spec: &Spec, version: Version) -> Output {
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
     let how = match ended.status {
         Ending::Exited(code) if code == 0 || !stdout.trim().is_empty() => {
-            return Output { stdout, stderr, code, untold: None };
+            return Output { stdout, stderr, code, untold: Vec::new() };
         }
         Ending::Exited(code) => format!("exited {code}"),
         Ending::Signaled(signal) => format!("was ended by signal {signal}"),

@@ -31,9 +31,12 @@ pub(super) fn leads_out(driver: Driver) -> bool {
 pub(super) fn space(driver: Driver, call: &Call<'_>, gateway: Gateway) -> Space {
     match driver {
         Driver::Bridge => crate::plugin::link::space(call, gateway),
-        Driver::Dummy | Driver::Tap | Driver::Neutron | Driver::Chain | Driver::Plugin => {
-            Space::Network(call.config.name().clone())
-        }
+        Driver::Dummy
+        | Driver::Tap
+        | Driver::Neutron
+        | Driver::Ovs
+        | Driver::Chain
+        | Driver::Plugin => Space::Network(call.config.name().clone()),
         Driver::Ptp | Driver::Macvlan | Driver::Ipvlan | Driver::Vlan | Driver::Device => {
             Space::Host
         }
@@ -59,8 +62,8 @@ pub(super) fn kind(
         Driver::Dummy => LinkKind::Dummy,
         Driver::Tap => LinkKind::Tap(tap::tap(root)?),
         Driver::Neutron => LinkKind::Neutron(Box::new(neutron::link(root)?)),
-        // `named` gives neither of the last two.
-        Driver::Bridge | Driver::Chain | Driver::Plugin => {
+        // `named` gives none of the last three.
+        Driver::Bridge | Driver::Ovs | Driver::Chain | Driver::Plugin => {
             let name = model::bridge_name(call.config.name())?;
             LinkKind::Bridge(bridge::bridge(root, name.as_str())?)
         }

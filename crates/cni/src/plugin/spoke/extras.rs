@@ -49,6 +49,7 @@ pub(super) fn publish(call: &Call<'_>, template: &Wiring) -> Result<Option<model
     if publish.ports.is_empty() {
         return Ok(None);
     }
+    super::tenant::refuse_ports(template)?;
     if driver(template).is_some_and(|driver| !publishes(driver)) {
         return Err(Error::invalid(
             "\"runtimeConfig.portMappings\" is not empty, but ports are published by drivers \

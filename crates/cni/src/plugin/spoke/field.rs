@@ -92,6 +92,7 @@ pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
                 let devices = node.list()?.iter().map(Node::parse).collect::<Result<_>>()?;
                 *slot(&mut spec) = Some(Passage::trusting(devices));
             }
+            Value::AddressSpace(slot) => *slot(&mut spec) = Some(node.parse()?),
             Value::Ingress(slot, _) => *slot(&mut spec) = firewall::ingress(root)?,
             Value::Own
             | Value::Number(_)

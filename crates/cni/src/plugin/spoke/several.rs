@@ -174,7 +174,10 @@ fn claim_wanted(call: &Call<'_>, entries: &[Entry<'_>], plans: &mut [Plan]) -> R
 
 /// A port of the host leads to one interface: that on the first network which can have any.
 fn publish(call: &Call<'_>, plans: &mut [Plan]) -> Result<()> {
-    let can = |plan: &Plan| plan.template.link.as_ref().is_some_and(|link| link.kind.has_ports());
+    let can = |plan: &Plan| {
+        let has_ports = plan.template.link.as_ref().is_some_and(|link| link.kind.has_ports());
+        has_ports && plan.template.address_space.is_none()
+    };
     let place = plans.iter().position(can).unwrap_or_default();
     if let Some(plan) = plans.get_mut(place) {
         plan.wiring.publish = extras::publish(call, &plan.template)?;

@@ -7,11 +7,12 @@ use spec::Texts;
 use super::mode::{Mode, Modes, Which};
 use super::{PORTS, mode_key};
 
-const DIRECT: &str = "direct";
-const MASQUERADE: &[&str] = &["masquerade", "com.docker.network.bridge.enable_ip_masquerade"];
-const HOST_V4: &[&str] = &["host_ipv4", "com.docker.network.host_ipv4"];
-const HOST_V6: &[&str] = &["host_ipv6", "com.docker.network.host_ipv6"];
-const TRUSTED: &[&str] =
+pub(super) const DIRECT: &str = "direct";
+pub(super) const MASQUERADE: &[&str] =
+    &["masquerade", "com.docker.network.bridge.enable_ip_masquerade"];
+pub(super) const HOST_V4: &[&str] = &["host_ipv4", "com.docker.network.host_ipv4"];
+pub(super) const HOST_V6: &[&str] = &["host_ipv6", "com.docker.network.host_ipv6"];
+pub(super) const TRUSTED: &[&str] =
     &["trusted_host_interfaces", "com.docker.network.bridge.trusted_host_interfaces"];
 
 /// Whether others reach containers by routes, and the only family in which they do. In an open mode

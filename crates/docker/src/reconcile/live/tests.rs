@@ -189,6 +189,7 @@ fn a_running_container_adds_to_what_lives() {
     };
     let network = |id: &str| Some(id.parse().unwrap());
     add_running(
+        &Held::default(),
         &mut live,
         vec![
             (network("told"), endpoint("e1", "10.1.0.2")),

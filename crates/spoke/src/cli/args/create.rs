@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use model::{EgressPolicy, IpNet, Label, Labels, NetworkName};
+use model::{AddressSpace, EgressPolicy, IpNet, Label, Labels, NetworkName};
 use spec::NetworkSpec;
 
 use super::flags::NetworkFlags;
@@ -17,8 +17,8 @@ pub(in crate::cli) struct CreateArgs {
     pub(in crate::cli) name: NetworkName,
     /// How containers are connected: by a bridge in the host, each by a routed pair of devices
     /// (ptp), to the segment of a parent device (macvlan, ipvlan), by CNI plugins (cni), to a network
-    /// of OpenStack Neutron (neutron), or by the Docker network plugin of that name (plugin:NAME where
-    /// it is called as one of these)
+    /// of OpenStack Neutron (neutron), to a segment of Open vSwitch (ovs), or by the Docker network
+    /// plugin of that name (plugin:NAME where it is called as one of these)
     #[arg(short, long, default_value = "bridge")]
     pub(in crate::cli) driver: Driver,
     #[command(flatten)]
@@ -28,7 +28,8 @@ pub(in crate::cli) struct CreateArgs {
     #[command(flatten)]
     pub(in crate::cli) many: ManyArgs,
     /// Options of driver neutron: network=NETWORK, subnet=SUBNET, security_groups=GROUP,… and more
-    /// (docs/neutron.md); or of a Docker plugin, as its author says
+    /// (docs/neutron.md); of driver ovs: bridge=BRIDGE, vlan=NUMBER, vni=NUMBER, remote=IP,
+    /// database=ADDRESS (docs/ovs.md); or of a Docker plugin, as its author says
     #[arg(long = "opt", value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) options: Vec<(String, String)>,
     /// The CNI network configuration list of driver cni, which CNI plugins make
@@ -75,6 +76,11 @@ pub(in crate::cli) struct ManyArgs {
 }
 
 impl CreateArgs {
+    /// The tenant's address space, if the network has one.
+    pub(in crate::cli) fn address_space(&self) -> Option<&AddressSpace> {
+        self.flags.spec.address_space.as_ref()
+    }
+
     /// The requested properties of the network.
     pub(in crate::cli) fn spec(&self) -> model::Result<NetworkSpec> {
         Ok(NetworkSpec {
@@ -94,6 +100,7 @@ pub(in crate::cli) enum Driver {
     Ipvlan,
     Cni,
     Neutron,
+    Ovs,
     Plugin(model::DriverName),
 }
 
@@ -107,6 +114,7 @@ impl Driver {
             Driver::Ipvlan => spec::Driver::Ipvlan,
             Driver::Cni => spec::Driver::Chain,
             Driver::Neutron => spec::Driver::Neutron,
+            Driver::Ovs => spec::Driver::Ovs,
             Driver::Plugin(_) => spec::Driver::Plugin,
         }
     }
@@ -122,6 +130,7 @@ impl FromStr for Driver {
             "ipvlan" => Driver::Ipvlan,
             "cni" => Driver::Cni,
             "neutron" => Driver::Neutron,
+            "ovs" => Driver::Ovs,
             plugin => Driver::Plugin(named(plugin)?),
         })
     }

@@ -26,6 +26,11 @@ impl NetworkFlags {
 }
 
 impl NetworkFlags {
+    /// The first of these that was given.
+    pub(in crate::cli) fn first_of(&self, names: &[&str]) -> Option<&'static str> {
+        self.given.iter().map(|(name, _)| *name).find(|name| names.contains(name))
+    }
+
     /// The first that was given besides this one.
     pub(in crate::cli) fn besides(&self, one: &str) -> Option<&'static str> {
         self.given.iter().map(|(name, _)| *name).find(|name| *name != one)

@@ -54,6 +54,10 @@ fn why(option: &str, driver: Driver) -> String {
             "drivers macvlan and ipvlan, whose containers are reached past this host's packet filter"
         }
         Driver::Chain => "driver cni: the list says how containers are connected",
+        Driver::Ovs => {
+            "driver ovs, whose packets pass the switch and not this host; --opt KEY=VALUE describes \
+             the segment"
+        }
         Driver::Neutron => "driver neutron: Neutron decides that for its networks",
         Driver::Plugin => {
             "a Docker plugin, which decides that by itself; --opt KEY=VALUE is passed to it"

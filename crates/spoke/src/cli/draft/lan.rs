@@ -33,7 +33,12 @@ pub(super) fn kind(
     facts: &HostFacts,
 ) -> Result<Option<LinkKind>> {
     Ok(match wanted.driver {
-        Driver::Bridge | Driver::Ptp | Driver::Cni | Driver::Neutron | Driver::Plugin(_) => None,
+        Driver::Bridge
+        | Driver::Ptp
+        | Driver::Cni
+        | Driver::Neutron
+        | Driver::Ovs
+        | Driver::Plugin(_) => None,
         Driver::Macvlan => Some(LinkKind::Macvlan(macvlan(&wanted.lan, spec, facts)?)),
         Driver::Ipvlan => Some(LinkKind::Ipvlan(ipvlan(&wanted.lan, spec, facts)?)),
     })

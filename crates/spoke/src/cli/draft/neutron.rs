@@ -25,7 +25,7 @@ pub(super) fn network(
                 Ok(None)
             }
             Some((key, _)) => Err(Error::invalid(format!(
-                "{FLAG} {key} is an option of driver neutron, or of a Docker plugin"
+                "{FLAG} {key} is an option of driver neutron, of driver ovs, or of a Docker plugin"
             ))),
         };
     }

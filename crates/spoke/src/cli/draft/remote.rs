@@ -181,7 +181,7 @@ fn pools(wanted: &CreateArgs) -> Result<RemoteIpam> {
             IpamDriver::Null => NULL.parse()?,
             IpamDriver::Plugin(driver) => driver.clone(),
         },
-        space: None,
+        space: wanted.address_space().map(ToString::to_string),
         options: remote.ipam_options.iter().cloned().collect(),
         pools,
     })
@@ -235,7 +235,7 @@ fn book(wanted: &CreateArgs, specs: &[RemotePool], taken: &Occupancy) -> Result<
                     network: wanted.name.clone(),
                     index: u8::try_from(pools.len()).unwrap_or(u8::MAX),
                 },
-                space: Space::Host,
+                space: Space::of_networks(wanted.address_space()),
                 ranges: vec![range],
                 order: Order::LowestFree,
             }),
@@ -263,7 +263,7 @@ fn predefined(taken: &Occupancy) -> Result<IpNet> {
 
 /// Tells the parts that decide on default routes and ports that there are none. The plugin keeps
 /// the network internal.
-fn internal(backend: Backend) -> Firewall {
+pub(super) fn internal(backend: Backend) -> Firewall {
     Firewall {
         backend,
         ingress: IngressPolicy::Open,

@@ -159,7 +159,7 @@ fn held(holder: &Holder) -> AddressView {
 
 fn network_of(space: &Space) -> Option<&NetworkName> {
     match space {
-        Space::Host | Space::Global => None,
+        Space::Host | Space::Global | Space::Named(_) => None,
         Space::Network(name) => Some(name),
     }
 }
