@@ -2,7 +2,7 @@
 
 use tests::Serve;
 
-use crate::bed::Bed;
+use crate::bed::{Bed, SPOKE};
 
 #[test]
 fn a_flushed_packet_filter_is_put_back() {
@@ -30,13 +30,33 @@ fn names_are_there_again_after_a_crash() {
     bed.spoke("network connect --ip 10.71.1.8 front late");
     bed.spoke("network disconnect front web");
     bed.serve = Some(Serve::start(&bed.world, &[]));
-    bed.world
-        .sh("timeout 60 sh -c 'until ss -Hlun sport = :10053 | grep -q 10.71.1.1; do :; done'");
+    bed.world.sh("timeout 60 sh -c 'until ss -Hlun sport = :299 | grep -q 10.71.1.1; do :; done'");
     assert_eq!(bed.ask("late", "late"), "10.71.1.8");
     assert_eq!(bed.ask("late", "web.front.spoke"), "NXDOMAIN");
     bed.serve.take().expect("it runs").stop();
     let tables = bed.world.sh("nft list tables");
     assert!(!tables.contains("spoke_names"), "{tables}");
+}
+
+/// Where another program has the port, queries are not led to it.
+#[test]
+fn no_query_is_led_to_another_program() {
+    let bed = Bed::new(&[]);
+    let holder = r#"python3 -c 'import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("0.0.0.0", 299))
+time.sleep(1000)' >/dev/null 2>&1"#;
+    bed.spoke("network rm front back");
+    bed.world.sh("timeout 60 sh -c 'while ss -Hlun sport = :299 | grep -q .; do :; done'");
+    bed.world.sh(&format!("({holder} & echo $! >/world/holder)"));
+    bed.world.sh("timeout 60 sh -c 'until ss -Hlun sport = :299 | grep -q .; do :; done'");
+    bed.spoke("network create --names --subnet 10.71.8.0/24 late");
+    let says = format!("{SPOKE} events | grep -q \"listening at 10.71.8.1, port 299\"");
+    bed.world.sh(&format!("timeout 60 sh -c 'until {{ {says}; }}; do :; done'"));
+    let led = bed.world.try_sh("nft list map inet spoke_names servers4").stdout;
+    assert!(!led.contains("10.71.8.1"), "{led}");
+    bed.world.sh("kill $(cat /world/holder)");
+    bed.until_answers("10.71.8.1");
 }
 
 /// With the last network the table goes, too.

@@ -84,7 +84,7 @@ fn the_way_by_which_a_query_comes_decides() {
     assert_eq!(bed.ask_at("plain", "10.71.1.1", "web"), "REFUSED", "by the host's own server");
     // The socket itself is out of reach.
     let direct =
-        "python3 -c 'import socket; s = socket.create_connection((\"10.71.1.1\", 10053), 1)'";
+        "python3 -c 'import socket; s = socket.create_connection((\"10.71.1.1\", 299), 1)'";
     for from in ["web", "plain"] {
         let answer = bed.world.try_sh(&format!("ip netns exec {from} {direct}"));
         assert!(answer.stderr.contains("timed out"), "{from}: {answer:?}");

@@ -27,7 +27,7 @@ pub enum Decision {
     Refuse(Vec<u8>),
     /// Others know: these servers, or where there are none this host's.
     Forward(Vec<IpAddr>),
-    /// It is no query. Who answers answers starts a loop.
+    /// It is no query, or no container's. Who answers answers starts a loop.
     Drop,
 }
 
@@ -44,7 +44,9 @@ struct Question {
 pub fn decide(table: &Table, asker: &Asker<'_>, message: &[u8], by: Transport) -> Decision {
     let Ok(query) = Message::from_octets(message) else { return Decision::Drop };
     let header = query.header();
-    if header.qr() {
+    // An answer to an address that no container has waits in the gateway's socket for an address
+    // resolution that never ends, and keeps the answers of others there.
+    if header.qr() || !table.is_known(asker) {
         return Decision::Drop;
     }
     if header.opcode() != Opcode::QUERY {

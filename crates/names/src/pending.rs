@@ -106,7 +106,7 @@ impl Pending {
             };
             let given = buffer.get(..length).unwrap_or_default();
             if let Some(answer) = restored(given, &self.asked, &self.query) {
-                return Ok(Some(answer));
+                return Ok(Some(fitting(answer, &self.query)));
             }
         }
     }
@@ -115,6 +115,15 @@ impl Pending {
     fn failed(&self) -> Vec<u8> {
         let query = Message::from_octets(self.query.as_slice()).ok();
         query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
+    }
+}
+
+/// The answer, or that it is longer than the query says that the asker takes.
+fn fitting(answer: Vec<u8>, query: &[u8]) -> Vec<u8> {
+    let Ok(query) = Message::from_octets(query) else { return answer };
+    match answer.len() > write::taken(&query) {
+        true => write::truncated(&query).unwrap_or_default(),
+        false => answer,
     }
 }
 

@@ -198,9 +198,16 @@ impl<'a> Server<'a> {
         }
         self.kept = Some(now);
         self.listen();
-        let kept = self.book.keep(&self.places, self.port);
+        let kept = self.book.keep(&self.held(), self.port);
         kept.unwrap_or_else(|error| self.book.failed("leading queries for names here", &error));
         Ok(())
+    }
+
+    /// Where there are sockets: what another process has instead is led no queries.
+    fn held(&self) -> Vec<Place> {
+        let is_held =
+            |place: &&Place| self.listening.values().any(|socket| socket.place() == *place);
+        self.places.iter().filter(is_held).cloned().collect()
     }
 
     fn listen(&mut self) {
@@ -240,7 +247,12 @@ impl<'a> Server<'a> {
             Some(Listening::Udp(..)) => self.receive(number),
             Some(Listening::Tcp(place, listener)) => {
                 while let Ok((stream, peer)) = listener.accept() {
-                    self.shared.accept(stream, peer, &place.network);
+                    let asker = Asker { network: &place.network, address: peer.ip() };
+                    let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
+                    // Others are closed: what counts connections counts addresses.
+                    if table.is_known(&asker) {
+                        self.shared.accept(stream, peer, &place.network);
+                    }
                 }
             }
             None => {}

@@ -149,6 +149,11 @@ impl Table {
         Some(Asker { network, address: *entry.addresses.first()? })
     }
 
+    /// Whether a container of the network has the asker's address.
+    pub fn is_known(&self, asker: &Asker<'_>) -> bool {
+        self.holder(&[asker.network], asker.address).is_some()
+    }
+
     /// The networks that an asker is on.
     pub fn networks_of<'a>(&'a self, asker: &Asker<'a>) -> Vec<&'a NetworkName> {
         let mut networks = vec![asker.network];

@@ -15,25 +15,42 @@ const PLAIN: usize = 512;
 /// Container come and go: nothing is kept (seconds).
 const TTL: u32 = 0;
 
-/// How long an answer may be, in bytes: what the query says, within reason.
+/// How long an answer of ours may be, in bytes: what the query says, within reason.
 pub(crate) fn room(query: &Message<&[u8]>) -> usize {
-    let given = query.opt().map_or(0, |opt| usize::from(opt.udp_payload_size()));
-    given.clamp(PLAIN, usize::from(PAYLOAD))
+    taken(query).min(usize::from(PAYLOAD))
 }
 
-/// The addresses of a name; of a name that has none of the wanted kind, nothing.
+/// How long an answer the asker takes in a datagram, in bytes.
+pub(crate) fn taken(query: &Message<&[u8]>) -> usize {
+    query.opt().map_or(0, |opt| usize::from(opt.udp_payload_size())).max(PLAIN)
+}
+
+/// The addresses of a name; of a name that has none of the wanted kind, nothing. Where not all fit, those
+/// that do are sent with the mark that there are more, and the asker comes again over TCP (RFC 2181 §9).
 pub(crate) fn addresses(query: &Message<&[u8]>, all: &[IpAddr], room: usize) -> Option<Vec<u8>> {
     let name = owner(query)?;
-    let fill = |answer: &mut Building| {
-        for address in all {
-            match address {
-                IpAddr::V4(v4) => answer.push((&name, TTL, A::new(*v4)))?,
-                IpAddr::V6(v6) => answer.push((&name, TTL, Aaaa::new(*v6)))?,
+    let mut count = all.len();
+    loop {
+        let fill = |answer: &mut Building| {
+            for address in all.iter().take(count) {
+                match address {
+                    IpAddr::V4(v4) => answer.push((&name, TTL, A::new(*v4)))?,
+                    IpAddr::V6(v6) => answer.push((&name, TTL, Aaaa::new(*v6)))?,
+                }
             }
+            Ok(())
+        };
+        let answer = built(query, Rcode::NOERROR, count < all.len(), fill)?;
+        if answer.len() <= room || count == 0 {
+            return Some(answer);
         }
-        Ok(())
-    };
-    finished(query, Rcode::NOERROR, room, fill)
+        count = (count * room / answer.len()).min(count - 1);
+    }
+}
+
+/// What an asker gets whose answer is longer than it takes: the mark that there is more.
+pub(crate) fn truncated(query: &Message<&[u8]>) -> Option<Vec<u8>> {
+    built(query, Rcode::NOERROR, true, |_| Ok(()))
 }
 
 /// The name of an address.

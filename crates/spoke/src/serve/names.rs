@@ -17,8 +17,9 @@ use super::Daemon;
 pub(crate) const RESOLVER: &str = "/etc/resolv.conf";
 
 /// At which port of the gateways the sockets are: the packet filter leads there what is asked at port 53,
-/// so that other servers of this host can have that.
-const PORT: u16 = 10053;
+/// so that other servers of this host can have that. It is none of IANA's, and only root may have it:
+/// whoever has it while the daemon is away answers for it.
+const PORT: u16 = 299;
 
 /// How long to wait before the records are watched anew.
 const AGAIN: Duration = Duration::from_secs(5);
