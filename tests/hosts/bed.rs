@@ -86,6 +86,17 @@ impl Segment {
         self.etcd = Some(Etcd::start(&self.world, SERVER));
     }
 
+    /// etcd ends, and its data go to `kept`; it starts again with what `from` has, with nothing where that
+    /// is not there.
+    #[track_caller]
+    pub(crate) fn exchange_etcd(&mut self, kept: &str, from: &str) {
+        self.stop_etcd();
+        self.world.sh(&format!(
+            "mv /world/etcd /world/{kept}; [ ! -e /world/{from} ] || mv /world/{from} /world/etcd"
+        ));
+        self.start_etcd();
+    }
+
     /// What `etcdctl ARGUMENTS` prints.
     #[track_caller]
     pub(crate) fn etcdctl(&self, arguments: &str) -> String {

@@ -34,6 +34,37 @@ fn etcd_is_gone_and_comes_back() {
     until_reached(&b.world, "three", &more);
 }
 
+/// etcd comes back without its data: nobody was removed, traffic flows, and with the data all is as it was.
+/// A host that is removed while they are lost begins anew.
+#[test]
+fn etcd_loses_its_data() {
+    let mut segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    until_reached(&b.world, "two", &one);
+    segment.exchange_etcd("data", "nothing");
+    let lost = "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'etcd has no records of this cluster'";
+    until(&a.world, lost);
+    until(&b.world, lost);
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
+    let refused = a.refused("network create --hosts all back");
+    assert!(refused.contains("etcd has no records of this cluster"), "{refused}");
+    segment.exchange_etcd("empty", "data");
+    let b_again = "! /opt/cni/bin/spoke host ls 2>&1 | grep -q 'not heard of'";
+    until(&a.world, b_again);
+    until(&b.world, b_again);
+    until_equal(&segment, &a.world, "front", "a", 2);
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
+    b.spoke("network disconnect front two");
+    segment.exchange_etcd("data", "empty");
+    until(&b.world, lost);
+    b.spoke("host remove b");
+    until(&b.world, "! ip link show type vxlan | grep -q .");
+    crate::bed::init(&b.world, "b");
+}
+
 /// The daemon is killed: traffic flows, a container is attached meanwhile, and another host's as well;
 /// the next life makes the entries equal to the book, also those that somebody has changed.
 #[test]

@@ -35,6 +35,46 @@ fn packets_of_strangers_are_dropped() {
     until(&a.world, "! nft list table ip spoke_overlay | grep -q 192.0.2.9");
 }
 
+/// What a container sends has its host's address by the time it arrives, and what a user of the host sends
+/// as well: members believe both, so the host lets neither send to the port.
+#[test]
+fn packets_of_a_members_containers_and_users_stay_there() {
+    let segment = Segment::new();
+    let [mut a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    a.spoke("network create --subnet 10.201.7.0/24 private");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    a.attach("private", "mallory");
+    until_reached(&a.world, "one", &two);
+    until_reached(&b.world, "two", &one);
+    // All that comes to the port and is not from the kernel's own port range of tunnels.
+    b.sh("nft add table ip count; nft add chain ip count input '{ type filter hook input priority -300; }'
+        nft add rule ip count input udp sport 9 udp dport 4789 counter");
+    let send = "python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+s.bind((\"0.0.0.0\", 9))
+s.sendto(b\"12345678\", (\"192.0.2.2\", 4789))' 2>/dev/null || true";
+    let container = format!("ip netns exec mallory {send}");
+    let user = format!(
+        "setpriv --reuid 65534 --inh-caps=+net_bind_service \
+        --ambient-caps=+net_bind_service {send}"
+    );
+    let count = "nft list chain ip count input | grep -o 'packets [0-9]*'";
+    for sender in [&container, &user] {
+        a.sh(sender);
+        assert_eq!(b.sh(count), "packets 0\n", "{sender}");
+    }
+    // It is the guard that keeps them: the daemon would put it right at once.
+    a.kill();
+    a.sh("nft delete table ip spoke_overlay");
+    for sender in [&container, &user] {
+        let before = b.sh(count);
+        a.sh(sender);
+        until(&b.world, &format!("[ \"$({count})\" != '{}' ]", before.trim()));
+    }
+}
+
 /// ARP is answered on the host, and what is for nobody is not sent to anybody.
 #[test]
 fn nothing_is_flooded() {

@@ -6,7 +6,9 @@ mod network;
 mod publish;
 
 pub use member::{create_token, form, join, refuse_other_layout, remove_host, remove_token};
-pub use network::{Declared, claim_block, declare, give_up_block, remove_network};
+pub use network::{
+    Declared, claim_block, declare, give_up_block, refuse_hosts_own, remove_network,
+};
 pub use publish::{be_alive, publish};
 
 /// How often a transaction is tried again that others were faster than.

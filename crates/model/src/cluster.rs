@@ -142,6 +142,14 @@ impl SharedNetwork {
         if subnet < Self::WIDEST {
             return refused(format!("{} is larger than a /{}", self.subnet, Self::WIDEST));
         }
+        let first = self.subnet.network();
+        if first.octets()[0] == 0
+            || first.is_loopback()
+            || first.is_link_local()
+            || first.octets()[0] >= 224
+        {
+            return refused(format!("{} has no addresses that hosts give", self.subnet));
+        }
         if self.block <= subnet || self.block > Self::NARROWEST {
             return refused(format!(
                 "a block of {} is a /{} to a /{}, not a /{}",

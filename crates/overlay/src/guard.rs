@@ -6,7 +6,18 @@
 //!     type filter hook input priority -150; policy accept;
 //!     meta l4proto udp udp dport 4789 ip saddr != @members drop
 //! }
+//! chain forward {
+//!     type filter hook forward priority -150; policy accept;
+//!     meta l4proto udp udp dport 4789 ip daddr @members drop
+//! }
+//! chain output {
+//!     type filter hook output priority -150; policy accept;
+//!     meta l4proto udp udp dport 4789 ip daddr @members meta skuid != 0 drop
+//! }
 //! ```
+//!
+//! A member takes what has a member's address, and what a container sends has its host's: so each host lets
+//! neither its containers nor its users send to the port. The kernel's own packets have no user.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -22,15 +33,19 @@ use netlink::{Errno, Socket};
 use crate::PORT;
 
 const TABLE: Table<'static> = Table { family: Family::Ipv4, name: "spoke_overlay" };
-const CHAIN: &str = "input";
 const MEMBERS: Set<'static> =
     Set { name: "members", key: &[Field::Ipv4], data: &[], counters: false, lookup: Lookup::Exact };
 /// Before connection tracking's users, and before Spoke's own chains.
 const PRIORITY: i32 = -150;
 /// `IPPROTO_UDP`.
 const UDP: u8 = 17;
-/// The rule has this many steps.
-const STEPS: usize = 7;
+/// Where addresses are in the header of IPv4 (RFC 791 §3.1).
+const SOURCE: u32 = 12;
+const DESTINATION: u32 = 16;
+
+/// Each chain, and where it is.
+const CHAINS: [(&str, Hook); 3] =
+    [("input", Hook::Input), ("forward", Hook::Forward), ("output", Hook::Output)];
 
 /// Takes VXLAN packets from `members` only; whether anything had to be changed.
 pub(crate) fn ensure(socket: &mut Socket, members: &BTreeSet<Ipv4Addr>) -> Result<bool> {
@@ -60,13 +75,18 @@ pub(crate) fn remove(socket: &mut Socket) -> Result<()> {
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
-/// Whether the chain is there with its rule. Somebody who removes a table removes all of it.
+/// Whether the chains are there with their rules. Somebody who removes a table removes all of it.
 fn is_whole(socket: &mut Socket) -> Result<bool> {
-    if !nft::chain_exists(socket, TABLE, CHAIN)? {
-        return Ok(false);
+    for (chain, hook) in CHAINS {
+        if !nft::chain_exists(socket, TABLE, chain)? {
+            return Ok(false);
+        }
+        let rules = nft::rules(socket, TABLE, chain)?;
+        if !matches!(rules.as_slice(), [only] if only.shape.len() == rule(hook).len()) {
+            return Ok(false);
+        }
     }
-    let rules = nft::rules(socket, TABLE, CHAIN)?;
-    Ok(matches!(rules.as_slice(), [rule] if rule.shape.len() == STEPS))
+    Ok(true)
 }
 
 fn make(members: &BTreeSet<Ipv4Addr>) -> Transaction {
@@ -76,14 +96,12 @@ fn make(members: &BTreeSet<Ipv4Addr>) -> Transaction {
     transaction.delete_table(TABLE);
     transaction.add_table(TABLE, None);
     transaction.add_set(TABLE, &MEMBERS);
-    let base = Base {
-        kind: ChainKind::Filter,
-        hook: Hook::Input,
-        priority: PRIORITY,
-        policy: Policy::Accept,
-    };
-    transaction.add_chain(TABLE, CHAIN, Some(&base), false);
-    transaction.add_rule(TABLE, CHAIN, Place::Tail, &rule());
+    for (chain, hook) in CHAINS {
+        let base =
+            Base { kind: ChainKind::Filter, hook, priority: PRIORITY, policy: Policy::Accept };
+        transaction.add_chain(TABLE, chain, Some(&base), false);
+        transaction.add_rule(TABLE, chain, Place::Tail, &rule(hook));
+    }
     for member in members {
         let about = format!("adding host {member}");
         transaction.ensure_element(TABLE, MEMBERS.name, &element(*member), about);
@@ -91,19 +109,28 @@ fn make(members: &BTreeSet<Ipv4Addr>) -> Transaction {
     transaction
 }
 
-fn rule() -> [Expression<'static>; STEPS] {
+fn rule(hook: Hook) -> Vec<Expression<'static>> {
     const VALUE: Register = Register::FIRST;
-    /// Where the source address is in the header of IPv4 (RFC 791 §3.1).
-    const SOURCE: u32 = 12;
-    [
+    let address = |offset| Expression::Network { offset, length: 4, into: VALUE };
+    let mut steps = vec![
         Expression::Meta(Meta::Protocol, VALUE),
         Expression::Equal(VALUE, Cow::Owned(vec![UDP])),
         Expression::DestinationPort(VALUE),
         Expression::Equal(VALUE, Cow::Owned(PORT.to_be_bytes().to_vec())),
-        Expression::Network { offset: SOURCE, length: 4, into: VALUE },
-        Expression::NotIn(MEMBERS.name, VALUE),
-        Expression::Verdict(Verdict::Drop),
-    ]
+    ];
+    match hook {
+        Hook::Input => {
+            steps.extend([address(SOURCE), Expression::NotIn(MEMBERS.name, VALUE)]);
+        }
+        _ => steps.extend([address(DESTINATION), Expression::In(MEMBERS.name, VALUE)]),
+    }
+    if hook == Hook::Output {
+        let root = 0u32.to_ne_bytes().to_vec();
+        steps.push(Expression::Meta(Meta::SocketUser, VALUE));
+        steps.push(Expression::Unequal(VALUE, Cow::Owned(root)));
+    }
+    steps.push(Expression::Verdict(Verdict::Drop));
+    steps
 }
 
 fn element(member: Ipv4Addr) -> Element {

@@ -9,7 +9,7 @@ use crate::token::JoinToken;
 use crate::view::View;
 
 /// Makes `name` the first member, or one more of a cluster that is there: whoever may write to etcd
-/// needs no token.
+/// needs no token. A member that has lost its own record of that, and so is not heard of, is one again.
 ///
 /// # Errors
 /// `Conflict` where there is a host of that name or address; `Unsupported` where the layout is of another
@@ -17,8 +17,15 @@ use crate::view::View;
 pub fn form(cluster: &impl Cluster, name: &HostName, host: &ClusterHost) -> Result<()> {
     let view = cluster.read()?;
     refuse_other_layout(&view)?;
-    refuse_taken(&view, name, host)?;
-    let mut txn = Txn::new_member(name, host);
+    let mut txn = match is_again(&view, name, host) {
+        true => Txn::default()
+            .expect(Key::Host(name.clone()), Expect::Present)
+            .put(Key::Host(name.clone()), Record::Host(host.clone())),
+        false => {
+            refuse_taken(&view, name, host)?;
+            Txn::new_member(name, host)
+        }
+    };
     txn = match view.layout {
         Some(_) => txn.expect(Key::Layout, Expect::Present),
         None => txn.expect(Key::Layout, Expect::Absent).put(Key::Layout, Record::Layout(VERSION)),
@@ -29,6 +36,12 @@ pub fn form(cluster: &impl Cluster, name: &HostName, host: &ClusterHost) -> Resu
             "another host wrote to the cluster while host {name} was being added"
         ))),
     }
+}
+
+/// Whether the cluster has this very host, and does not hear of it.
+fn is_again(view: &View, name: &HostName, host: &ClusterHost) -> bool {
+    let known = view.hosts.get(name);
+    known.is_some_and(|known| known.address == host.address) && !view.alive.contains(name)
 }
 
 /// Makes `name` a member by a token, which is then worth nothing.

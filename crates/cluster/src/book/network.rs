@@ -83,11 +83,27 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         since: wanted.since,
     };
     network.check(name)?;
+    refuse_hosts_own(view, name, &subnet)?;
     match overlapping(view, &subnet) {
         Some((other, net)) => Err(Error::conflict(format!(
             "subnet {subnet} overlaps {net} of network {other} of the cluster"
         ))),
         None => Ok(network),
+    }
+}
+
+/// Refuses a subnet that has the address of a host: its bridge would hide the way to that host.
+///
+/// # Errors
+/// `Conflict`, naming the host.
+pub fn refuse_hosts_own(view: &View, name: &NetworkName, subnet: &Ipv4Net) -> Result<()> {
+    match view.hosts.iter().find(|(_, host)| subnet.contains(&host.address)) {
+        Some((host, its)) => Err(Error::conflict(format!(
+            "network {name}: subnet {subnet} has the address {} of host {host}; choose another \
+             with --subnet",
+            its.address
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -106,7 +122,9 @@ fn choose(view: &View) -> Result<Ipv4Net> {
     seconds
         .find_map(|second| {
             let net = Ipv4Net::new(Ipv4Addr::new(first, second, 0, 0), 16).ok()?;
-            overlapping(view, &net).is_none().then_some(net)
+            let is_free = overlapping(view, &net).is_none()
+                && !view.hosts.values().any(|host| net.contains(&host.address));
+            is_free.then_some(net)
         })
         .ok_or_else(|| Error::exhausted("no subnet is left to choose; name one with --subnet"))
 }

@@ -50,6 +50,9 @@ pub enum Meta {
     OutputGroup,
     /// The kind of the interface that it came in by, as the kernel names it: `bridge`, `vlan`, ….
     InputKind,
+    /// The user whose socket it is sent by, 4 bytes. Of what the kernel itself sends there is none, which
+    /// no rule matches.
+    SocketUser,
     /// The type of the frame (`ETH_P_*`), 2 bytes: what is behind a tag, where the kernel has taken one off.
     EtherType,
 }
@@ -60,6 +63,7 @@ impl Meta {
             Meta::EtherType => 1,
             Meta::InputName => 6,
             Meta::OutputName => 7,
+            Meta::SocketUser => 10,
             Meta::Family => 15,
             Meta::Protocol => 16,
             Meta::InputGroup => 21,

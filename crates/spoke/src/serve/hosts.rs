@@ -44,6 +44,8 @@ struct State {
     member: Option<Member>,
     /// The cluster, as it was read last.
     view: Option<View>,
+    /// Whether this host leaves a cluster whose etcd has lost its records.
+    leaving: bool,
     /// Since when etcd does not answer, and what was said.
     lost: Option<(Timestamp, String)>,
     /// What does not work, by network.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use cluster::{Etcd, JoinToken, book};
-use model::{ClusterHost, Error, HostName, NetworkName, Result, SharedNetwork};
+use model::{ClusterHost, Error, HostName, Kind, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 use overlay::Overlay;
 
@@ -59,7 +59,15 @@ impl Hosts {
             Ask::Hosts => self.list().map(Reply::Hosts),
             Ask::Remove { name, force } => {
                 let (member, etcd) = self.connected()?;
-                book::remove_host(&etcd, &name, &member.name, force).map(|()| Reply::Done)
+                match book::remove_host(&etcd, &name, &member.name, force) {
+                    // etcd lost its data, and so nobody says to this host that it was removed.
+                    Err(error) if error.kind() == Kind::NotFound && name == member.name => {
+                        self.set(|state| state.leaving = true);
+                        self.nudge();
+                    }
+                    removed => removed?,
+                }
+                Ok(Reply::Done)
             }
             Ask::CreateToken { seconds } => self.create_token(seconds),
             Ask::Tokens => {
@@ -116,8 +124,16 @@ impl Hosts {
         Ok((member, etcd))
     }
 
+    /// The same, while the cluster is heard of: an etcd that lost its data takes what is written to it.
+    fn heard(&self) -> Result<(Member, Etcd)> {
+        match &self.lock().lost {
+            Some((_, why)) => Err(Error::try_again(format!("the cluster is not heard of: {why}"))),
+            None => self.connected(),
+        }
+    }
+
     fn create_token(&self, seconds: u32) -> Result<Reply> {
-        let (member, etcd) = self.connected()?;
+        let (member, etcd) = self.heard()?;
         let token = JoinToken::new(member.etcd)?;
         let now = host::now();
         book::create_token(&etcd, &token, now, seconds)?;
@@ -126,7 +142,7 @@ impl Hosts {
     }
 
     fn create_network(&self, wanted: Wanted) -> Result<Reply> {
-        let (member, etcd) = self.connected()?;
+        let (member, etcd) = self.heard()?;
         let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
         let mtu = wanted.mtu.or_else(|| Overlay::mtu_within(underlay)).ok_or_else(|| {
             Error::invalid(format!("{} is on a device with an MTU of {underlay}", member.address))
@@ -150,7 +166,7 @@ impl Hosts {
 
     /// Ends it for all hosts, and waits until this one has no more of it.
     fn remove_network(&self, name: &NetworkName) -> Result<Reply> {
-        let (_, etcd) = self.connected()?;
+        let (_, etcd) = self.heard()?;
         book::remove_network(&etcd, name)?;
         let is_gone = |state: &State| {
             state.failures.contains_key(name)

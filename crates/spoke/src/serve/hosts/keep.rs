@@ -31,8 +31,8 @@ const QUIET: Duration = Duration::from_secs(20);
 /// Takes part in the cluster until the daemon stops.
 pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
     let session = Arc::new(AtomicU64::new(0));
-    let mut keeper =
-        Keeper { daemon, hosts, wakes, session, silent: Silent::default(), noted: Vec::new() };
+    let (silent, noted, heard) = (Silent::default(), Vec::new(), Revision::default());
+    let mut keeper = Keeper { daemon, hosts, wakes, session, silent, noted, heard };
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
         let Some(member) = member else {
@@ -62,6 +62,8 @@ struct Keeper<'a> {
     silent: Silent,
     /// What does not work between the hosts, as it was reported last.
     noted: Vec<String>,
+    /// The latest state of the cluster that this daemon knows.
+    heard: Revision,
 }
 
 impl Keeper<'_> {
@@ -71,6 +73,7 @@ impl Keeper<'_> {
         let etcd = Arc::new(Etcd::new(member.etcd.clone())?);
         let mut view = etcd.read()?;
         book::refuse_other_layout(&view)?;
+        self.refuse_older(&view)?;
         refuse_removed(&view, member)?;
         let lease = etcd.grant(LEASE)?;
         book::be_alive(&*etcd, &member.name, lease)?;
@@ -93,6 +96,29 @@ impl Keeper<'_> {
         }
     }
 
+    /// An etcd that lost its data, or has an older state of them, says nothing of who was removed: what
+    /// this host has stays until etcd is as it was, or the operator decides.
+    fn refuse_older(&mut self, view: &View) -> Result<()> {
+        if view.layout.is_none() && self.hosts.lock().leaving {
+            return Err(Error::not_found("this host left a cluster of which etcd has no records"));
+        }
+        if view.layout.is_none() {
+            return Err(Error::try_again(
+                "etcd has no records of this cluster: it lost its data, or is another one; restore \
+                 its data, or remove this host with `spoke host remove` and begin anew",
+            ));
+        }
+        if view.revision < self.heard {
+            return Err(Error::try_again(format!(
+                "etcd has an older state ({}) than was heard of before ({}): it was restored from a \
+                 backup; restart the daemon to take it as it is",
+                view.revision.0, self.heard.0
+            )));
+        }
+        self.heard = view.revision;
+        Ok(())
+    }
+
     /// Waits for something to do, for at most `limit`, and takes all of it over; `false` where this
     /// session is over.
     fn hear(&mut self, view: &mut View, limit: Duration) -> Result<bool> {
@@ -107,6 +133,7 @@ impl Keeper<'_> {
                 Wake::Changed(of, revision, changes) if of == session => {
                     changes.into_iter().for_each(|change| view.apply(change));
                     view.revision = revision;
+                    self.heard = self.heard.max(revision);
                 }
                 Wake::Ended(of, None) if of == session => return Ok(false),
                 Wake::Ended(of, Some(error)) if of == session => return Err(error),
@@ -204,6 +231,9 @@ impl Keeper<'_> {
         name: &NetworkName,
     ) -> Result<Result<()>> {
         let Some(network) = view.networks.get(name).cloned() else { return Ok(Ok(())) };
+        if let Err(error) = book::refuse_hosts_own(view, name, &network.subnet) {
+            return Ok(Err(error));
+        }
         let block = match view.block(name, &member.name) {
             Some(block) => block,
             None => match book::claim_block(etcd, name, &member.name) {
@@ -299,7 +329,7 @@ impl Keeper<'_> {
             return;
         }
         self.hosts.set(|state| {
-            (state.member, state.view, state.lost) = (None, None, None);
+            (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
             state.failures.clear();
         });
     }
