@@ -22,6 +22,16 @@ const EVERYWHERE: &[Differs] = &[
         lines: &["host nft table inet spoke_transit", "/conf/lo/forwarding = "],
     },
     Differs {
+        why: "the host's loopback is closed again when the last container has left that needs it open",
+        lines: &[
+            "+ host nft table inet spoke / map at_loopback ",
+            "Del: - host sysctl ipv4/conf/br9/route_localnet = 1",
+            "DelWithoutNetns: - host sysctl ipv4/conf/br9/route_localnet = 1",
+            "DelAfterNetns: - host sysctl ipv4/conf/br9/route_localnet = 1",
+            "DelWithoutResult: - host sysctl ipv4/conf/br9/route_localnet = 1",
+        ],
+    },
+    Differs {
         why: "the host's end has no link-local address: no solicitation, no duplicate detection",
         lines: &[") inet6_addr_gen_mode ", "ipv6/conf/PEER("],
     },

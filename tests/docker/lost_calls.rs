@@ -18,9 +18,10 @@ const KILLS: u64 = 12;
 /// About as long as a container lives here.
 const LIFE: u64 = 500;
 
-/// A call may have come whose body the daemon had not read: nobody knows it then. The moment is short,
-/// and a kill at any time meets it seldom.
-const UNDECIDED: u64 = 1;
+/// A call may have come whose body the daemon had not read: nobody knows it then. And of two calls of one
+/// method that were lost within the 20 s in which an engine repeats them, one may have been answered
+/// without the daemon's noting that: then a repetition may be of either, and is refused. Both are rare.
+const UNDECIDED: u64 = 2;
 /// What the user is told of that.
 const UNREAD: &str = "try again: the daemon was restarted while it worked on this call";
 
@@ -152,14 +153,14 @@ fn killed(release: Release, seed: u64) {
             ran
         });
         let said = &ran.stderr;
-        if matches!(moment, Some(Moment::After(_))) && said.contains(UNREAD) {
+        if moment.is_some() && said.contains(UNREAD) {
             undecided += 1;
             continue;
         }
         assert_eq!(ran.status, 0, "seed {seed}, run {run}, {moment:?}: {said}\n{}", held.log());
     }
     assert_eq!(killed, KILLS);
-    assert!(undecided <= UNDECIDED, "{undecided} of {KILLS} kills met a body that was not read");
+    assert!(undecided <= UNDECIDED, "{undecided} of {KILLS} kills met a call that nobody can know");
     drop(held);
     bed.serve = Serve::start(bed.engine.world(), &[]);
     let endpoints = bed.engine.get("/networks/front")["Containers"].clone();

@@ -61,7 +61,8 @@ fn etcd_loses_its_data() {
     segment.exchange_etcd("data", "empty");
     until(&b.world, lost);
     b.spoke("host remove b");
-    until(&b.world, "! ip link show type vxlan | grep -q .");
+    until(&b.world, "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'in no cluster'");
+    assert_eq!(b.sh("ip link show type vxlan"), "");
     crate::bed::init(&b.world, "b");
 }
 

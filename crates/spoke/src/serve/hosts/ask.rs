@@ -126,7 +126,8 @@ impl Hosts {
 
     /// The same, while the cluster is heard of: an etcd that lost its data takes what is written to it.
     fn heard(&self) -> Result<(Member, Etcd)> {
-        match &self.lock().lost {
+        let lost = self.lock().lost.clone();
+        match lost {
             Some((_, why)) => Err(Error::try_again(format!("the cluster is not heard of: {why}"))),
             None => self.connected(),
         }
