@@ -57,7 +57,7 @@ impl Segment {
     pub(crate) fn host(&self, name: &'static str, number: u8) -> Host {
         let world = World::new(&Plugins::subject());
         let address = self.plug(&world, number);
-        let serve = Some(Serve::start(&world, &[]));
+        let serve = Some(serve(&world));
         Host { name, address, serve, world }
     }
 
@@ -195,8 +195,16 @@ impl Host {
 
     #[track_caller]
     pub(crate) fn start(&mut self) {
-        self.serve = Some(Serve::start(&self.world, &[]));
+        self.serve = Some(serve(&self.world));
     }
+}
+
+/// A daemon that answers the command line: Docker's socket is there before it does.
+#[track_caller]
+pub(crate) fn serve(world: &World) -> Serve {
+    let serve = Serve::start(world, &[]);
+    until(world, &format!("! {SPOKE} host ls 2>&1 | grep -q 'the daemon is not running'"));
+    serve
 }
 
 #[track_caller]

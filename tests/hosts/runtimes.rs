@@ -1,8 +1,8 @@
 //! A container of each runtime on a host of its own: they reach each other.
 
-use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, Serve, World};
+use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, World};
 
-use crate::bed::{Segment, address, init, join, spoke, until, until_equal};
+use crate::bed::{Segment, address, init, join, serve, spoke, until, until_equal};
 
 #[test]
 fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
@@ -15,7 +15,7 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     for (number, world) in (1..).zip(worlds) {
         segment.plug(world, number);
     }
-    let serves = worlds.map(|world| Serve::start(world, &[]));
+    let serves = worlds.map(serve);
     init(engine.world(), "docker");
     join(engine.world(), &podman.world, "podman");
     join(&podman.world, &cni, "cni");
