@@ -49,14 +49,18 @@ fn packets_of_a_members_containers_and_users_stay_there() {
     until_reached(&b.world, "two", &one);
     // All that comes to the port and is not from the kernel's own port range of tunnels.
     b.sh("nft add table ip count; nft add chain ip count input '{ type filter hook input priority -300; }'
-        nft add rule ip count input udp sport 9009 udp dport 4789 counter");
-    let send = "python3 -c 'import socket
+        nft add rule ip count input udp sport 9009-9010 udp dport 4789 counter");
+    // Each from a port of its own: the host translates the container's address.
+    let send = |port: u16| {
+        format!(
+            "python3 -c 'import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-s.bind((\"0.0.0.0\", 9009))
-s.sendto(b\"12345678\", (\"192.0.2.2\", 4789))'";
-    let container = format!("ip netns exec mallory {send}");
-    let user = format!("setpriv --reuid 65534 --clear-groups {send}");
+s.bind((\"0.0.0.0\", {port}))
+s.sendto(b\"12345678\", (\"192.0.2.2\", 4789))'"
+        )
+    };
+    let container = format!("ip netns exec mallory {}", send(9009));
+    let user = format!("setpriv --reuid 65534 --clear-groups {}", send(9010));
     let count = "nft list chain ip count input | grep -o 'packets [0-9]*'";
     for sender in [&container, &user] {
         // A user learns that it is not permitted; a container does not.

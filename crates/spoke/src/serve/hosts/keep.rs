@@ -328,6 +328,8 @@ impl Keeper<'_> {
             self.pause(PAUSE);
             return;
         }
+        // The next cluster counts from anew.
+        self.heard = Revision::default();
         self.hosts.set(|state| {
             (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
             state.failures.clear();
