@@ -1,5 +1,7 @@
 //! Links that third-party CNI plugins make, one after the other.
 
+use std::borrow::Cow;
+
 use cni::Chain;
 use engine::port::{Driver, Offer, Presence};
 use linux::Linux;
@@ -9,6 +11,10 @@ use super::link_driver::LinkDriver;
 use super::{plain, rest};
 
 impl LinkDriver for Chain {
+    fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>> {
+        Ok(Cow::Owned(rest(attachment)))
+    }
+
     fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         let attached = self.join(attachment)?;
         linux.attach(&rest(attachment)).map(|_| attached)
@@ -42,14 +48,6 @@ impl LinkDriver for Chain {
 
     fn presence(&self, _linux: &Linux, attachment: &Attachment) -> Presence {
         Chain::presence(self, attachment)
-    }
-
-    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        linux.restore(&rest(attachment))
-    }
-
-    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        linux.restore_shared(&rest(attachment))
     }
 
     fn hardware_address(&self, _linux: &Linux, attachment: &Attachment) -> Option<Mac> {

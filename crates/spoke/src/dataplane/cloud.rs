@@ -1,10 +1,11 @@
 //! Attachments on Neutron's networks: the cloud's part, and around the kernel's the switch's.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use engine::port::{Driver, Offer, Presence};
+use engine::port::{Driver, Offer};
 use linux::Linux;
-use model::{Attached, Attachment, Error, Family, Layer, LinkKind, Mac, Network, Result};
+use model::{Attached, Attachment, Error, Layer, LinkKind, Mac, Network, Result};
 use neutron::Neutron;
 
 use super::link_driver::LinkDriver;
@@ -90,6 +91,11 @@ impl Cloud {
 }
 
 impl LinkDriver for Cloud {
+    fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>> {
+        let made = neutron::port::kernel(attachment)?;
+        Ok(Cow::Owned(made.unwrap_or_else(|| rest(attachment))))
+    }
+
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         self.neutron()?.offer(attachment)
     }
@@ -119,46 +125,17 @@ impl LinkDriver for Cloud {
     }
 
     fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()> {
-        linux.check(&on_host(attachment)?, attached)?;
+        linux.check(&*self.on_host(attachment)?, attached)?;
         self.neutron()?.check(attachment)
-    }
-
-    fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
-        match on_host(attachment) {
-            Ok(made) => linux.presence(&made),
-            Err(_) => Presence::Doubtful,
-        }
-    }
-
-    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        linux.restore(&on_host(attachment)?)
-    }
-
-    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        linux.restore_shared(&on_host(attachment)?)
     }
 
     fn hardware_address(&self, _linux: &Linux, attachment: &Attachment) -> Option<Mac> {
         neutron::port::hardware_address(attachment)
     }
 
-    fn set_gateway(
-        &self,
-        linux: &Linux,
-        attachment: &Attachment,
-        families: &[Family],
-    ) -> Result<()> {
-        linux.set_gateway(&on_host(attachment)?, families)
-    }
-
     fn status(&self, _linux: &Linux, network: &Network) -> Result<()> {
         self.neutron()?.status(network)
     }
-}
-
-/// The kernel's part of the attachment.
-fn on_host(attachment: &Attachment) -> Result<Attachment> {
-    Ok(neutron::port::kernel(attachment)?.unwrap_or_else(|| rest(attachment)))
 }
 
 fn is_bound(attachment: &Attachment) -> bool {

@@ -1,5 +1,7 @@
 //! The makers of networks' links: one implementation for each.
 
+use std::borrow::Cow;
+
 use engine::port::{Driver, Offer, Presence};
 use linux::Linux;
 use model::{Attached, Attachment, Error, Family, Mac, Network, Result};
@@ -11,6 +13,12 @@ use super::plain;
 ///
 /// Each method is that of [`Driver`] of the same name, and is repeated and undone as that says.
 pub(super) trait LinkDriver {
+    /// The kernel's part of an attachment.
+    ///
+    /// # Errors
+    /// Where its record does not say it.
+    fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>>;
+
     fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached>;
 
     /// Where the maker does not choose addresses it fails.
@@ -28,13 +36,24 @@ pub(super) trait LinkDriver {
 
     fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()>;
 
-    fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence;
+    fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
+        match self.on_host(attachment) {
+            Ok(made) => linux.presence(&made),
+            Err(_) => Presence::Doubtful,
+        }
+    }
 
-    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool>;
+    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        linux.restore(&*self.on_host(attachment)?)
+    }
 
-    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool>;
+    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        linux.restore_shared(&*self.on_host(attachment)?)
+    }
 
-    fn hardware_address(&self, linux: &Linux, attachment: &Attachment) -> Option<Mac>;
+    fn hardware_address(&self, linux: &Linux, attachment: &Attachment) -> Option<Mac> {
+        linux.hardware_address(&*self.on_host(attachment).ok()?)
+    }
 
     fn sets_gateway_at_once(&self) -> bool {
         false
@@ -45,7 +64,9 @@ pub(super) trait LinkDriver {
         linux: &Linux,
         attachment: &Attachment,
         families: &[Family],
-    ) -> Result<()>;
+    ) -> Result<()> {
+        linux.set_gateway(&*self.on_host(attachment)?, families)
+    }
 
     fn status(&self, linux: &Linux, network: &Network) -> Result<()>;
 
@@ -68,6 +89,10 @@ pub(super) trait LinkDriver {
 pub(super) struct Kernel;
 
 impl LinkDriver for Kernel {
+    fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>> {
+        Ok(plain(attachment))
+    }
+
     fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         linux.attach(&plain(attachment))
     }
@@ -86,31 +111,6 @@ impl LinkDriver for Kernel {
 
     fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()> {
         linux.check(&plain(attachment), attached)
-    }
-
-    fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
-        linux.presence(&plain(attachment))
-    }
-
-    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        linux.restore(&plain(attachment))
-    }
-
-    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        linux.restore_shared(&plain(attachment))
-    }
-
-    fn hardware_address(&self, linux: &Linux, attachment: &Attachment) -> Option<Mac> {
-        linux.hardware_address(&plain(attachment))
-    }
-
-    fn set_gateway(
-        &self,
-        linux: &Linux,
-        attachment: &Attachment,
-        families: &[Family],
-    ) -> Result<()> {
-        linux.set_gateway(&plain(attachment), families)
     }
 
     fn status(&self, linux: &Linux, network: &Network) -> Result<()> {

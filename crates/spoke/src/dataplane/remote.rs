@@ -1,6 +1,7 @@
 //! Attachments on networks of third-party Docker plugins: the plugin's part, and around it the
 //! kernel's.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use docker::remote::calls::Calls;
@@ -101,15 +102,17 @@ impl Plugins {
         };
         undone_there.and(undone)
     }
-
-    /// The kernel's part of the attachment.
-    fn on_host(&self, attachment: &Attachment) -> Result<Attachment> {
-        let made = self.foreign()?.remote.made(attachment)?;
-        Ok(within(made.unwrap_or_else(|| rest(attachment))))
-    }
 }
 
 impl LinkDriver for Plugins {
+    fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>> {
+        if is_ports(attachment) {
+            return Ok(Cow::Owned(rest(attachment)));
+        }
+        let made = self.foreign()?.remote.made(attachment)?;
+        Ok(Cow::Owned(within(made.unwrap_or_else(|| rest(attachment)))))
+    }
+
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
         self.foreign()?.remote.offer(attachment)
     }
@@ -209,14 +212,7 @@ impl LinkDriver for Plugins {
     fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
         match is_ports(attachment) {
             true => self.publish_again(linux, attachment),
-            false => linux.restore(&self.on_host(attachment)?),
-        }
-    }
-
-    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        match is_ports(attachment) {
-            true => linux.restore_shared(&rest(attachment)),
-            false => linux.restore_shared(&self.on_host(attachment)?),
+            false => linux.restore(&*self.on_host(attachment)?),
         }
     }
 

@@ -1,11 +1,13 @@
 //! Attachments on segments of Open vSwitch: the kernel's pair, and its place on the switch.
 
-use engine::port::{Driver, Presence};
+use std::borrow::Cow;
+
+use engine::port::Driver;
 use linux::Linux;
 use linux::identity::Identity;
 use model::{
-    Attached, Attachment, AttachmentId, Error, Family, Layer, Link, LinkKind, Mac, Network,
-    NetworkName, Ovs, Plug, Result, Tunnel,
+    Attached, Attachment, AttachmentId, Error, Layer, Link, LinkKind, Network, NetworkName, Ovs,
+    Plug, Result, Tunnel,
 };
 use neutron::ovsdb::{Ovsdb, SegmentPort};
 
@@ -40,6 +42,10 @@ fn on_host(attachment: &Attachment) -> Result<Attachment> {
 pub(super) struct Switch;
 
 impl LinkDriver for Switch {
+    fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>> {
+        on_host(attachment).map(Cow::Owned)
+    }
+
     /// The tunnels, which all attachments share, the pair, and then the switch.
     fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         let ovs = segment(attachment)?;
@@ -78,34 +84,6 @@ impl LinkDriver for Switch {
                 attachment.id.network, ovs.bridge
             ))),
         }
-    }
-
-    fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
-        match on_host(attachment) {
-            Ok(made) => linux.presence(&made),
-            Err(_) => Presence::Doubtful,
-        }
-    }
-
-    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        linux.restore(&on_host(attachment)?)
-    }
-
-    fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        linux.restore_shared(&on_host(attachment)?)
-    }
-
-    fn hardware_address(&self, linux: &Linux, attachment: &Attachment) -> Option<Mac> {
-        linux.hardware_address(&on_host(attachment).ok()?)
-    }
-
-    fn set_gateway(
-        &self,
-        linux: &Linux,
-        attachment: &Attachment,
-        families: &[Family],
-    ) -> Result<()> {
-        linux.set_gateway(&on_host(attachment)?, families)
     }
 
     /// Whether the switch answers, and has the bridge.
