@@ -18,7 +18,7 @@ pub use docs::{BEGIN, END, PAGES, document};
 pub use driver::Driver;
 pub use network::{DefaultRoute, Frame, KindSpec, NetworkSpec, Source};
 pub use neutron::{NEUTRON_KEYS, NeutronOptions};
-pub use option::{FrontEnd, NetworkOption, find, foreign, options};
+pub use option::{FrontEnd, NetworkOption, find, foreign, of_routed, options};
 pub use table::OPTIONS;
 pub use texts::Texts;
 pub use value::{Slot, Value};

@@ -28,6 +28,9 @@ pub struct NetworkOption {
     pub cli: &'static [&'static str],
     /// The drivers that have it. For any other it is an error.
     pub of: &'static [Driver],
+    /// Whether it is about packets that this host routes: networks of a tenant's address space, which it
+    /// does not route, do not have it.
+    pub is_of_routed: bool,
     /// How a value is read, and where it goes.
     pub value: Value,
     /// The default, in Markdown.
@@ -52,6 +55,7 @@ impl NetworkOption {
         cni: &[],
         cli: &[],
         of: Driver::ANY,
+        is_of_routed: false,
         value: Value::Own,
         default: "",
         meaning: "",
@@ -85,6 +89,12 @@ pub fn options(front: FrontEnd) -> impl Iterator<Item = &'static NetworkOption> 
 /// The option that a front end calls so.
 pub fn find(front: FrontEnd, name: &str) -> Option<&'static NetworkOption> {
     options(front).find(|option| option.names(front).contains(&name))
+}
+
+/// The names of what only networks have that this host routes, in the order of the table.
+pub fn of_routed(front: FrontEnd) -> impl Iterator<Item = &'static str> {
+    let names = move |option: &'static NetworkOption| option.names(front).iter().copied();
+    options(front).filter(|option| option.is_of_routed).flat_map(names)
 }
 
 /// The names of what a driver does not have, in the order of the table.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use model::text::{shown, truth};
 use model::{Error, NEUTRON_PREFIX, Result};
 
-use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, foreign, options};
+use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, foreign, of_routed, options};
 
 /// A map of options, and how it is given on the command line.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +71,11 @@ impl Texts<'_> {
     /// The first given key that `driver` does not have.
     pub fn foreign(&self, front: FrontEnd, driver: Driver) -> Option<&'static str> {
         foreign(front, driver).find(|key| self.text(key).is_some())
+    }
+
+    /// The first given key that only networks have that this host routes.
+    pub fn of_routed(&self, front: FrontEnd) -> Option<&'static str> {
+        of_routed(front).find(|key| self.text(key).is_some())
     }
 
     /// The value of one of `keys`, by `parse`; `None` if none is given.

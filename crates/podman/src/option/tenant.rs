@@ -1,20 +1,7 @@
 //! `-o address_space=NAME`: a tenant's network, which this host does not route.
 
 use model::{Error, Result};
-use spec::{NetworkSpec, Source, Texts};
-
-/// Options of packets that pass through this host.
-const OF_ROUTED: &[&[&str]] = &[
-    &["direct"],
-    &["host_ipv4"],
-    &["host_ipv6"],
-    &["masquerade"],
-    &["metric"],
-    &["names"],
-    &["no_default_route"],
-    &["publish"],
-    &["trusted_host_interfaces"],
-];
+use spec::{FrontEnd, NetworkSpec, Source, Texts};
 
 /// Only a bridge with addresses of Spoke's store can be a tenant's. A network on a parent device does
 /// not have the option.
@@ -30,7 +17,7 @@ pub(super) fn check(
             "-o address_space={space}: only bridges of this host whose addresses Spoke gives have one"
         )));
     }
-    match texts.there(OF_ROUTED) {
+    match texts.of_routed(FrontEnd::Podman) {
         None => Ok(()),
         Some(key) => Err(Error::invalid(format!(
             "-o {key}: this host does not route networks of address space {space}; a second network \

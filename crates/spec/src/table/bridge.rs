@@ -93,6 +93,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         podman: &["publish"],
         cli: &["publish"],
         of: PUBLISHING,
+        is_of_routed: true,
         value: Value::Reach(
             |spec| &mut spec.reach,
             &[("any", Reach::Any), ("lan", Reach::Lan), ("local", Reach::Local)],
@@ -110,6 +111,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cni: &["direct"],
         cli: &["direct"],
         of: PAIRS,
+        is_of_routed: true,
         value: Value::Flag(|spec| &mut spec.direct),
         default: "`false`; `true` in families whose gateway mode is `nat-unprotected`",
         meaning: "others reach containers by a route through this host, without a published port, \
@@ -139,6 +141,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cni: &["trustedHostInterfaces"],
         cli: &["trusted-interface"],
         of: &[Bridge],
+        is_of_routed: true,
         value: Value::Trusted(|spec| &mut spec.passage),
         default: "none",
         meaning: "devices of the host between colons, `eth1:eth2`: who comes by them reaches \
@@ -160,6 +163,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         podman: &["masquerade"],
         cni: &["ipMasq"],
         of: PAIRS,
+        is_of_routed: true,
         value: Value::Flag(|spec| &mut spec.masquerade),
         default: "`true` with `gateway=default`",
         meaning: "hide behind the host's address",
@@ -175,6 +179,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cni: &["hostIPv4"],
         cli: &["host-ipv4"],
         of: PAIRS,
+        is_of_routed: true,
         value: Value::SourceV4(|spec| &mut spec.sources.v4),
         default: "that of the device that they leave by",
         meaning: "the host's IPv4 address that masqueraded packets leave with",
@@ -190,6 +195,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cni: &["hostIPv6"],
         cli: &["host-ipv6"],
         of: PAIRS,
+        is_of_routed: true,
         value: Value::SourceV6(|spec| &mut spec.sources.v6),
         default: "that of the device that they leave by",
         meaning: "the host's IPv6 address that masqueraded packets leave with",
@@ -201,6 +207,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     NetworkOption {
         cli: &["no-masquerade"],
         of: PAIRS,
+        is_of_routed: true,
         value: Value::Not(|spec| &mut spec.masquerade),
         help: "Let packets leave with the container's own address",
         ..NONE
@@ -222,6 +229,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         cni: &["names"],
         cli: &["names"],
         of: &[Bridge],
+        is_of_routed: true,
         value: Value::Flag(|spec| &mut spec.names),
         default: "`false`",
         meaning: "`spoke serve` answers queries for the names of its containers, of every runtime, at \
@@ -250,17 +258,25 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     NetworkOption {
         docker: &["com.docker.network.bridge.host_binding_ipv4"],
         of: &[Bridge],
+        is_of_routed: true,
         ..NONE
     },
     NetworkOption {
         docker: &["com.docker.network.bridge.gateway_mode_ipv4"],
         of: &[Bridge],
+        is_of_routed: true,
         ..NONE
     },
     NetworkOption {
         docker: &["com.docker.network.bridge.gateway_mode_ipv6"],
         of: &[Bridge],
+        is_of_routed: true,
         ..NONE
     },
-    NetworkOption { docker: &["com.docker.network.bridge.inhibit_ipv4"], of: &[Bridge], ..NONE },
+    NetworkOption {
+        docker: &["com.docker.network.bridge.inhibit_ipv4"],
+        of: &[Bridge],
+        is_of_routed: true,
+        ..NONE
+    },
 ];

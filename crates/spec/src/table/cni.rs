@@ -65,7 +65,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     field(&["vlanId"], &[Vlan]),
     field(&["disableContainerInterface"], &[Bridge]),
     field(&["enabledad"], &[Bridge]),
-    field(&["forceAddress"], &[Bridge]),
+    NetworkOption { is_of_routed: true, ..field(&["forceAddress"], &[Bridge]) },
     field(&["macspoofchk"], &[Bridge]),
     field(&["portIsolation"], &[Bridge]),
     field(&["preserveDefaultVlan"], &[Bridge]),

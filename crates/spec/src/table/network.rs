@@ -82,6 +82,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     NetworkOption {
         podman: &["no_default_route"],
         of: OWN,
+        is_of_routed: true,
         value: Value::Not(|spec| &mut spec.default_route),
         default: "`false`",
         meaning: "containers get no default route",
@@ -89,6 +90,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     },
     NetworkOption {
         podman: &["metric"],
+        is_of_routed: true,
         value: Value::Number(|spec| &mut spec.metric),
         default: "by the interface: see below",
         meaning: "of the default route",
@@ -114,6 +116,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     NetworkOption {
         cni: &["isGateway"],
         of: &[Driver::Bridge],
+        is_of_routed: true,
         default: "true",
         meaning: "the bridge holds the gateway address",
         ..NONE
@@ -121,6 +124,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     NetworkOption {
         cni: &["isDefaultGateway"],
         of: OWN_ROUTES,
+        is_of_routed: true,
         default: "true",
         meaning: "containers route everything through the gateway",
         ..NONE

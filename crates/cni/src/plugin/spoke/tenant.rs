@@ -1,6 +1,7 @@
 //! `addressSpace`: a tenant's network, which this host does not route.
 
 use model::{Error, Ipam, LinkKind, Result, Wiring};
+use spec::FrontEnd;
 
 use crate::source::Source;
 use crate::wire::{Node, Object};
@@ -8,25 +9,11 @@ use crate::wire::{Node, Object};
 /// The field.
 const FIELD: &str = "addressSpace";
 
-/// Fields of networks that this host routes.
-const OF_ROUTED: [&str; 9] = [
-    "direct",
-    "forceAddress",
-    "hostIPv4",
-    "hostIPv6",
-    "ipMasq",
-    "isDefaultGateway",
-    "isGateway",
-    "names",
-    "trustedHostInterfaces",
-];
-
 /// Refuses what needs a route through this host.
 pub(super) fn refuse_routed(root: &Object<'_>) -> Result<()> {
     let Some(node) = root.get(FIELD) else { return Ok(()) };
-    let senseless = OF_ROUTED
-        .iter()
-        .find(|key| root.get(key).is_some_and(|it| it.value().as_bool() != Some(false)));
+    let is_given = |key: &str| root.get(key).is_some_and(|it| it.value().as_bool() != Some(false));
+    let senseless = spec::of_routed(FrontEnd::Cni).find(|key| is_given(key));
     match senseless {
         None => Ok(()),
         Some(key) => Err(node.wrong(format!(

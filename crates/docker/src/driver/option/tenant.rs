@@ -1,33 +1,18 @@
 //! `-o address_space=NAME`: a tenant's network, which this host does not route.
 
 use model::{Error, Publisher, Result};
-use spec::{DefaultRoute, KindSpec, NetworkSpec, Source, Texts};
+use spec::{DefaultRoute, FrontEnd, KindSpec, NetworkSpec, Source, Texts};
 
-use super::{BINDING, GATEWAY, INHIBIT, MODE_V4, MODE_V6, PORTS, passage};
+use super::{GATEWAY, PORTS};
 
 const SPACE: &str = "address_space";
-
-/// Options of packets that pass through this host.
-const OF_ROUTED: &[&[&str]] = &[
-    BINDING,
-    &[passage::DIRECT],
-    passage::HOST_V4,
-    passage::HOST_V6,
-    INHIBIT,
-    passage::MASQUERADE,
-    MODE_V4,
-    MODE_V6,
-    &["names"],
-    &["publish"],
-    passage::TRUSTED,
-];
 
 /// What follows from an address space: no device has a gateway's address, and Docker gives containers
 /// the way out, and publishes their ports, by a network of its own. Only a bridge of this host can be
 /// a tenant's.
 pub(super) fn settle(mut spec: NetworkSpec, texts: &Texts<'_>) -> Result<NetworkSpec> {
     let Some(space) = &spec.address_space else { return Ok(spec) };
-    if let Some(key) = texts.there(OF_ROUTED) {
+    if let Some(key) = texts.of_routed(FrontEnd::Docker) {
         return Err(texts.contradiction(SPACE, key));
     }
     if spec.source == Source::Dhcp || !matches!(spec.kind, None | Some(KindSpec::Bridge)) {

@@ -26,9 +26,12 @@ impl NetworkFlags {
 }
 
 impl NetworkFlags {
-    /// The first of these that was given.
-    pub(in crate::cli) fn first_of(&self, names: &[&str]) -> Option<&'static str> {
-        self.given.iter().map(|(name, _)| *name).find(|name| names.contains(name))
+    /// The first that only networks have that this host routes. From where ports are reached says nothing
+    /// about those of another network, and may be said.
+    pub(in crate::cli) fn of_routed(&self) -> Option<&'static str> {
+        let mut given = self.given.iter();
+        let found = given.find(|(name, option)| option.is_of_routed && *name != "publish");
+        found.map(|(name, _)| *name)
     }
 
     /// The first that was given besides this one.

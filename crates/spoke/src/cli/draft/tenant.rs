@@ -6,10 +6,6 @@ use model::{AddressSpace, Error, Result, Space};
 use crate::cli::HostContext;
 use crate::cli::args::{CreateArgs, Driver, IpamDriver};
 
-/// Flags of networks that this host routes.
-const OF_ROUTED: [&str; 6] =
-    ["direct", "trusted-interface", "host-ipv4", "host-ipv6", "no-masquerade", "names"];
-
 /// The subnets in use in the space. Those that this host routes are in another.
 pub(super) fn taken(host_context: &HostContext, space: &AddressSpace) -> Result<Occupancy> {
     (host_context.engine)()?.occupancy_of(&Space::Named(space.clone()))
@@ -56,5 +52,5 @@ fn routed(wanted: &CreateArgs) -> Option<&'static str> {
         ("config-from", wanted.remote.config_from.is_some()),
     ];
     let own = given.into_iter().find(|(_, given)| *given).map(|(option, _)| option);
-    wanted.flags.first_of(&OF_ROUTED).or(own)
+    wanted.flags.of_routed().or(own)
 }
