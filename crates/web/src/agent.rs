@@ -135,6 +135,26 @@ pub fn why(cause: &ureq::Error) -> String {
     }
 }
 
+/// Whether the server cannot have got the request: no connection to it came about.
+pub fn is_unsent(cause: &ureq::Error) -> bool {
+    use io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
+    const UNREACHABLE: [io::ErrorKind; 4] =
+        [ConnectionRefused, HostUnreachable, NetworkUnreachable, AddrNotAvailable];
+    match cause {
+        ureq::Error::Io(error) => {
+            UNREACHABLE.contains(&error.kind()) || is_lookup(error) || tls_error(error).is_some()
+        }
+        ureq::Error::Timeout(timeout) => matches!(timeout, Timeout::Resolve | Timeout::Connect),
+        ureq::Error::HostNotFound
+        | ureq::Error::ConnectionFailed
+        | ureq::Error::ConnectProxyFailed(_)
+        | ureq::Error::Tls(_)
+        | ureq::Error::Rustls(_)
+        | ureq::Error::BadUri(_) => true,
+        _ => false,
+    }
+}
+
 /// The TLS error behind an error.
 pub fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())

@@ -90,9 +90,8 @@ impl Http {
                     return Ok((url, answer));
                 }
                 Err(cause) => {
-                    let is_unsent = is_unsent(&cause);
                     failure = Some(unreachable(url, &cause));
-                    if !is_unsent {
+                    if !web::is_unsent(&cause) {
                         // The next call asks another one.
                         self.good.store((at + 1) % self.servers.len(), Ordering::Relaxed);
                         break;
@@ -101,21 +100,6 @@ impl Http {
             }
         }
         Err(failure.unwrap_or_else(|| Error::bug("etcd without servers")))
-    }
-}
-
-/// Whether the server cannot have done anything.
-fn is_unsent(cause: &ureq::Error) -> bool {
-    use std::io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    match cause {
-        ureq::Error::Io(error) => {
-            [ConnectionRefused, HostUnreachable, NetworkUnreachable].contains(&error.kind())
-        }
-        ureq::Error::Timeout(timeout) => {
-            matches!(timeout, ureq::Timeout::Connect | ureq::Timeout::Resolve)
-        }
-        ureq::Error::HostNotFound | ureq::Error::ConnectionFailed => true,
-        _ => false,
     }
 }
 

@@ -7,7 +7,7 @@ use model::{Error, Result};
 use serde_json::Value;
 use ureq::http::{HeaderMap, Request, Response};
 use ureq::{Agent, Body, SendBody, Timeout};
-use web::{Agents, Retries, Trust, is_lookup, tls_error};
+use web::{Agents, Retries, Trust, is_unsent, tls_error};
 
 use super::gate::Gate;
 use super::{LONGEST_PAUSE, refusal, url};
@@ -258,24 +258,7 @@ fn answer_of(status: u16, headers: &HeaderMap, bytes: &[u8]) -> Answer {
 }
 
 fn failure(cause: &ureq::Error, began: bool) -> Failure {
-    use io::ErrorKind::{AddrNotAvailable, ConnectionRefused, HostUnreachable, NetworkUnreachable};
-    const UNREACHABLE: [io::ErrorKind; 4] =
-        [ConnectionRefused, HostUnreachable, NetworkUnreachable, AddrNotAvailable];
-    let is_unsent = match cause {
-        _ if !began => true,
-        ureq::Error::Io(error) => {
-            UNREACHABLE.contains(&error.kind()) || is_lookup(error) || tls_error(error).is_some()
-        }
-        ureq::Error::Timeout(timeout) => matches!(timeout, Timeout::Resolve | Timeout::Connect),
-        ureq::Error::HostNotFound
-        | ureq::Error::ConnectionFailed
-        | ureq::Error::ConnectProxyFailed(_)
-        | ureq::Error::Tls(_)
-        | ureq::Error::Rustls(_)
-        | ureq::Error::BadUri(_) => true,
-        _ => false,
-    };
-    match is_unsent {
+    match !began || is_unsent(cause) {
         true => Failure::Unsent(why(cause)),
         false => Failure::Lost(why(cause)),
     }
