@@ -4,7 +4,7 @@
 //! the asker is: the packet filter leads to it what comes in by the bridge of that network, and nothing
 //! else (`linux/src/filter/names.rs`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -197,29 +197,26 @@ impl<'a> Server<'a> {
             return Ok(());
         }
         self.kept = Some(now);
-        self.listen();
-        let kept = self.book.keep(&self.held(), self.port);
+        let held = self.listen();
+        let kept = self.book.keep(&held, self.port);
         kept.unwrap_or_else(|error| self.book.failed("leading queries for names here", &error));
         Ok(())
     }
 
-    /// Where there are sockets: what another process has instead is led no queries.
-    fn held(&self) -> Vec<Place> {
-        let is_held =
-            |place: &&Place| self.listening.values().any(|socket| socket.place() == *place);
-        self.places.iter().filter(is_held).cloned().collect()
-    }
-
-    fn listen(&mut self) {
-        let places = &self.places;
-        self.listening.retain(|_, socket| places.contains(socket.place()));
-        for place in self.places.clone() {
-            if self.listening.values().any(|socket| *socket.place() == place) {
-                continue;
-            }
-            let opened = self.open(&place);
-            opened.unwrap_or_else(|error| self.book.failed("answering queries for names", &error));
-        }
+    /// Listens at each gateway, and at no other. The places that have their sockets: another process may
+    /// have the port at one, which is led no queries then.
+    fn listen(&mut self) -> Vec<Place> {
+        let mut held = self.places.clone();
+        let wanted: BTreeSet<&Place> = held.iter().collect();
+        self.listening.retain(|_, socket| wanted.contains(socket.place()));
+        let there: BTreeSet<Place> =
+            self.listening.values().map(|socket| socket.place().clone()).collect();
+        held.retain(|place| {
+            let opened = if there.contains(place) { Ok(()) } else { self.open(place) };
+            let failed = |error| self.book.failed("answering queries for names", &error);
+            opened.map_err(failed).is_ok()
+        });
+        held
     }
 
     fn open(&mut self, place: &Place) -> Result<()> {
@@ -228,11 +225,15 @@ impl<'a> Server<'a> {
         let udp = bind(place.address(), self.port, SocketType::DGRAM).map_err(failed)?;
         let tcp = bind(place.address(), self.port, SocketType::STREAM).map_err(failed)?;
         rustix::net::listen(&tcp, 64).map_err(|cause| failed(cause.into()))?;
-        for socket in [
+        let sockets = [
             Listening::Udp(place.clone(), UdpSocket::from(udp)),
             Listening::Tcp(place.clone(), TcpListener::from(tcp)),
-        ] {
-            self.watch(socket.as_fd(), self.next)?;
+        ];
+        // Both, or neither: where one is, the other counts as there.
+        for (number, socket) in (self.next..).zip(&sockets) {
+            self.watch(socket.as_fd(), number)?;
+        }
+        for socket in sockets {
             self.listening.insert(self.next, socket);
             self.next += 1;
         }

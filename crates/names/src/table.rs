@@ -124,13 +124,16 @@ impl Table {
 
     /// Where queries come in, each address once.
     pub fn places(&self) -> Vec<Place> {
-        let attached = self.attached.values().map(|(_, served)| served);
-        let all = self.networks.values().chain(attached).flat_map(|served| &served.places);
         let mut places: BTreeMap<IpAddr, Place> = BTreeMap::new();
-        for place in all {
+        for place in self.all_places() {
             places.entry(place.address()).or_insert_with(|| place.clone());
         }
         places.into_values().collect()
+    }
+
+    fn all_places(&self) -> impl Iterator<Item = &Place> {
+        let attached = self.attached.values().map(|(_, served)| served);
+        self.networks.values().chain(attached).flat_map(|served| &served.places)
     }
 
     /// Everybody who has a name, by network and name.
@@ -176,9 +179,8 @@ impl Table {
         let own = members.iter().find(|entry| !entry.servers.is_empty());
         let given = own.map(|entry| &entry.servers).or(network.map(|served| &served.servers));
         // Nobody is sent back to where the query came from.
-        let ours: BTreeSet<IpAddr> = self.places().iter().map(Place::address).collect();
-        let given = given.into_iter().flatten().filter(|server| !ours.contains(server));
-        Some(given.copied().collect())
+        let is_ours = |server: &IpAddr| self.all_places().any(|place| place.address() == *server);
+        Some(given.into_iter().flatten().filter(|server| !is_ours(server)).copied().collect())
     }
 
     /// The addresses of a name, without its domain, on some networks.
