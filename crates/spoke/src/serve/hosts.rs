@@ -54,8 +54,8 @@ struct State {
     broken: Vec<String>,
     /// What others wrote that is not used.
     refused: Vec<String>,
-    /// The containers of this host on every network.
-    attached: Attached,
+    /// The containers of this host on every network, once the store was read.
+    attached: Option<Attached>,
 }
 
 /// Addresses of containers and their hardware addresses.

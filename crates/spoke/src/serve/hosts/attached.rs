@@ -15,13 +15,20 @@ use crate::serve::Daemon;
 const GLANCE: Duration = Duration::from_millis(500);
 /// How long to wait after a failure.
 const PAUSE: Duration = Duration::from_secs(5);
+/// How long a host of no cluster waits before it looks whether the daemon stops.
+const IDLE: Duration = Duration::from_secs(60);
 
-/// Keeps [`super::State::attached`] until the daemon stops.
+/// Keeps [`super::State::attached`] until the daemon stops, while this host is a member of a cluster.
 pub(super) fn follow(daemon: &Daemon, hosts: &Hosts) {
-    while let Err(error) = follow_until_lost(daemon, hosts) {
-        daemon.journal.failed("watching the store for the other hosts", &error);
-        if daemon.sleep(PAUSE) {
-            return;
+    while !daemon.sleep(Duration::ZERO) {
+        if !hosts.wait(IDLE, |state| state.member.is_some()) {
+            continue;
+        }
+        if let Err(error) = follow_until_lost(daemon, hosts) {
+            daemon.journal.failed("watching the store for the other hosts", &error);
+            if daemon.sleep(PAUSE) {
+                return;
+            }
         }
     }
 }
@@ -30,18 +37,22 @@ fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
     let store = crate::host_context::open_store(daemon.context_pool.config())?;
     let mut watch = store.watch(&[Prefix::Attachments])?;
     let mut known: BTreeMap<Key, Vec<(NetworkName, Ipv4Addr, Mac)>> = BTreeMap::new();
-    while !daemon.sleep(Duration::ZERO) {
-        let changes = watch.wait(GLANCE)?;
-        if changes.is_empty() {
-            continue;
+    // The first time it is all that there is, and that may be nothing.
+    let mut changes = watch.wait(Duration::ZERO)?;
+    let mut is_published = false;
+    while !daemon.sleep(Duration::ZERO) && hosts.lock().member.is_some() {
+        if !changes.is_empty() || !is_published {
+            changes.into_iter().for_each(|change| learn(&mut known, change));
+            let all = known.values().flatten();
+            let attached =
+                all.map(|(network, address, mac)| ((network.clone(), *address), *mac)).collect();
+            hosts.set(|state| state.attached = Some(attached));
+            hosts.nudge();
+            is_published = true;
         }
-        changes.into_iter().for_each(|change| learn(&mut known, change));
-        let all = known.values().flatten();
-        let attached =
-            all.map(|(network, address, mac)| ((network.clone(), *address), *mac)).collect();
-        hosts.set(|state| state.attached = attached);
-        hosts.nudge();
+        changes = watch.wait(GLANCE)?;
     }
+    hosts.set(|state| state.attached = None);
     Ok(())
 }
 

@@ -186,7 +186,8 @@ impl Keeper<'_> {
         }
         self.link(view, member)?;
         self.remove_others(etcd, member, &wanted)?;
-        let attached = self.hosts.lock().attached.clone();
+        // Before the store was read the others keep what they know.
+        let Some(attached) = self.hosts.lock().attached.clone() else { return Ok(()) };
         let published = overlay::published(view, member, &attached, &made);
         book::publish(etcd, view, &member.name, &published)?;
         view.endpoints.retain(|(host, _, _), _| *host != member.name);

@@ -35,8 +35,7 @@ impl Local {
         host_context: &HostContext,
         (backend, now): (Backend, Timestamp),
     ) -> Result<()> {
-        let directory = place.join(NETWORKS);
-        let known: Option<Self> = member::read(&directory.join(name.as_str()))?;
+        let known: Option<Self> = member::read(&path(place, name))?;
         let engine = host_context.engine();
         let declared = engine.declared(name)?;
         let network = match (declared, known) {

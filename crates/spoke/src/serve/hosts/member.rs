@@ -65,14 +65,11 @@ pub(super) fn own_address(server: &Url) -> Result<Ipv4Addr> {
 
 /// What is in a file of ours, if it is there.
 pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    let failed = |cause| Error::os(format!("reading {}", path.display()), cause);
-    match fs::metadata(path) {
-        Ok(file) if file.len() <= LONGEST => {}
-        Ok(_) => return Err(Error::invalid(format!("{} is too long", path.display()))),
+    let bytes = match file::read(path, LONGEST) {
+        Ok(bytes) => bytes,
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(cause) => return Err(failed(cause)),
-    }
-    let bytes = fs::read(path).map_err(failed)?;
+        Err(cause) => return Err(file::failed(format!("reading {}", path.display()), cause)),
+    };
     serde_json::from_slice(&bytes).map(Some).map_err(|cause| {
         let what = format!("{} is damaged; move it away and join again", path.display());
         Error::invalid(what).because(cause)
