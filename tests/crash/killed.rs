@@ -221,6 +221,34 @@ fn anew(bed: &Bed<'_>, at: usize, after: &str) {
     assert!(attached(bed) > 0, "{after}: {answer:?}");
 }
 
+/// Kills the only plugin of a list before each of these system calls of ADD or DEL, and looks at what one
+/// DEL leaves: how often it died, of which moments.
+pub(crate) fn kill_at_each(
+    bed: &Bed<'_>,
+    verb: &str,
+    steps: &[&str],
+    look: impl Fn(&str),
+) -> (usize, Vec<Moment>) {
+    let ready = || {
+        if verb == "DEL" {
+            bed.add(1);
+        }
+    };
+    ready();
+    let mut moments = bed.moments(0, verb, None);
+    moments.retain(|moment| steps.contains(&moment.name.as_str()));
+    bed.del(1, "a trace");
+    let mut killed = 0;
+    for moment in &moments {
+        ready();
+        let after = format!("{verb} killed at {moment:?}");
+        killed += usize::from(kill(bed, 0, verb, None, moment));
+        bed.del(1, &after);
+        look(&after);
+    }
+    (killed, moments)
+}
+
 /// Whether the plugin died: a call may come less often the next time.
 pub(crate) fn kill(
     bed: &Bed<'_>,

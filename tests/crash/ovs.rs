@@ -3,8 +3,8 @@
 use serde_json::json;
 use tests::neutron_switch::Switch;
 
-use crate::bed::{Bed, Moment, world};
-use crate::killed::kill;
+use crate::bed::{Bed, world};
+use crate::killed::kill_at_each;
 
 /// What speaks with the switch, with the kernel, and with the disk.
 const STEPS: [&str; 7] = ["connect", "sendto", "sendmsg", "write", "renameat", "rename", "unlink"];
@@ -21,24 +21,10 @@ fn a_port_of_the_switch() {
     ]});
     let bed = Bed::new(&world, list);
     for verb in ["ADD", "DEL"] {
-        let ready = || {
-            if verb == "DEL" {
-                bed.add(1);
-            }
-        };
-        ready();
-        let mut moments = bed.moments(0, verb, None);
-        moments.retain(|moment: &Moment| STEPS.contains(&moment.name.as_str()));
-        bed.del(1, "a trace");
-        let mut killed = 0;
-        for moment in &moments {
-            ready();
-            let after = format!("{verb} killed at {moment:?}");
-            killed += usize::from(kill(&bed, 0, verb, None, moment));
-            bed.del(1, &after);
-            bed.is_clean(&after);
+        let (killed, moments) = kill_at_each(&bed, verb, &STEPS, |after| {
+            bed.is_clean(after);
             assert_eq!(switch.ports(), Vec::<String>::new(), "{after}");
-        }
+        });
         assert!(killed * 10 > moments.len() * 8, "{killed} of {moments:?}");
     }
 }

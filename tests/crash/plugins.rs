@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tests::{Plugins, World};
 
-use crate::bed::{Bed, Moment, world};
-use crate::killed::kill;
+use crate::bed::{Bed, world};
+use crate::killed::kill_at_each;
 
 /// What executes plugins, and what writes down what became of it.
 const STEPS: [&str; 6] = ["clone3", "clone", "vfork", "renameat", "rename", "flock"];
@@ -61,23 +61,7 @@ fn a_chain_of_our_own_plugins() {
 fn each(world: &World, list: Value) {
     let bed = Bed::new(world, list);
     for verb in ["ADD", "DEL"] {
-        let ready = || {
-            if verb == "DEL" {
-                bed.add(1);
-            }
-        };
-        ready();
-        let mut moments = bed.moments(0, verb, None);
-        moments.retain(|moment: &Moment| STEPS.contains(&moment.name.as_str()));
-        bed.del(1, "a trace");
-        let mut killed = 0;
-        for moment in &moments {
-            ready();
-            let after = format!("{verb} killed at {moment:?}");
-            killed += usize::from(kill(&bed, 0, verb, None, moment));
-            bed.del(1, &after);
-            bed.is_clean(&after);
-        }
+        let (killed, moments) = kill_at_each(&bed, verb, &STEPS, |after| bed.is_clean(after));
         println!("{killed} kills of {verb} in {} steps", moments.len());
         assert!(killed > 4, "{killed} of {moments:?}");
     }

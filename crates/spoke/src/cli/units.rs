@@ -81,8 +81,9 @@ impl Set<'_> {
     ) -> Result<Answer> {
         let units = self.units(host_context)?;
         let names: Vec<&str> = units.iter().map(|unit| unit.name).collect();
-        for unit in &units {
-            if unit.state(directory)? == State::Foreign {
+        let states = units.iter().map(|unit| unit.state(directory)).collect::<Result<Vec<_>>>()?;
+        for (unit, state) in units.iter().zip(&states) {
+            if *state == State::Foreign {
                 return Err(Error::conflict(format!(
                     "{} is somebody else's, or was changed by hand; move it away",
                     unit.path(directory).display()
@@ -90,8 +91,8 @@ impl Set<'_> {
             }
         }
         let mut text = String::new();
-        for unit in &units {
-            if unit.state(directory)? == State::Packaged {
+        for (unit, state) in units.iter().zip(states) {
+            if state == State::Packaged {
                 text.push_str(&format!("{} is the package's\n", unit.name));
                 continue;
             }
