@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 const SOCKET: &str = "hosts.sock";
 /// What is known of the cluster on this host, below the state directory.
 const PLACE: &str = "hosts";
+/// Below that: a file for each network that the daemon made.
+const NETWORKS: &str = "networks";
 /// Longer lines are refused, in bytes.
 const LONGEST: u64 = 16 << 20;
 /// How long the daemon may take.
@@ -31,6 +33,11 @@ pub(crate) fn socket(runtime: &Path) -> PathBuf {
 /// Where the daemon keeps what it knows of the cluster.
 pub(crate) fn place(state: &Path) -> PathBuf {
     state.join(PLACE)
+}
+
+/// Where it keeps what it knows of the networks that it made; `place` is that of the cluster.
+pub(crate) fn networks(place: &Path) -> PathBuf {
+    place.join(NETWORKS)
 }
 
 /// What is asked.

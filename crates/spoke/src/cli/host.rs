@@ -311,7 +311,7 @@ pub(super) fn remove_network(name: &NetworkName, host_context: &HostContext) -> 
     let is_made = host_context
         .store
         .iter()
-        .any(|state| hosts::place(state).join("networks").join(name.as_str()).exists());
+        .any(|state| hosts::networks(&hosts::place(state)).join(name.as_str()).exists());
     if !is_made {
         return Ok(false);
     }

@@ -15,9 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::member;
 use crate::host_context::HostContext;
-
-/// Below the directory of the cluster: a file for each network that the daemon made.
-const NETWORKS: &str = "networks";
+use crate::hosts::networks;
 
 /// A network that the daemon made, and which of its addresses are this host's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +65,7 @@ impl Local {
         (backend, now): (Backend, Timestamp),
     ) -> Result<Network> {
         // The intent, before the first side effect.
-        member::write(&place.join(NETWORKS), name.as_str(), self)?;
+        member::write(&networks(place), name.as_str(), self)?;
         let network = self.described(name, backend, now)?;
         host_context.engine().create_network(&network)?;
         Ok(network)
@@ -141,8 +139,7 @@ impl Local {
 /// What the daemon made, by name.
 pub(super) fn made(place: &Path) -> Result<BTreeMap<NetworkName, Local>> {
     let mut made = BTreeMap::new();
-    let directory = place.join(NETWORKS);
-    for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(networks(place)).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(Ok(name)) = name.to_str().map(str::parse::<NetworkName>) else { continue };
         if let Some(local) = member::read(&path(place, &name))? {
@@ -168,7 +165,7 @@ pub(super) fn disown(name: &NetworkName, place: &Path) -> Result<()> {
 }
 
 fn path(place: &Path, name: &NetworkName) -> PathBuf {
-    place.join(NETWORKS).join(name.as_str())
+    networks(place).join(name.as_str())
 }
 
 #[cfg(test)]
