@@ -34,7 +34,7 @@ pub use names::names;
 pub use plugin::plugin;
 pub use plugin_answers::plugin_answers;
 pub use podman::podman;
-pub use records::{journal, record};
+pub use records::{backup, journal, record};
 pub use run::{corpus, run};
 pub use runtime::{cached, list};
 pub use wire::{arguments, netlink, result};

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use engine::port::{Prefix, Store};
-use store::{Embedded, Roots};
+use model::Timestamp;
+use sha2::Digest;
+use store::{Embedded, Roots, archive};
 use tempfile::TempDir;
 
 const BOOT: &str = "e4b12529-60d7-4487-86f0-f28298241b61";
@@ -50,6 +52,18 @@ fn read_one(bytes: &[u8]) -> usize {
     let file = store.half(*durable).join(folder).join(name);
     fs::write(file, content.get(1..).unwrap_or_default()).unwrap();
     store.read()
+}
+
+/// A backup is read or refused, and what was read is written as the same again. The digest is right,
+/// so that what precedes it is reached.
+pub fn backup(bytes: &[u8]) {
+    let digest = sha2::Sha256::digest(bytes);
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let count = bytes.iter().filter(|byte| **byte == b'\n').count().saturating_sub(1);
+    let foot = format!("{{\"records\":{count},\"sha256\":\"{digest}\"}}\n");
+    let Ok(records) = archive::read(&[bytes, foot.as_bytes()].concat()) else { return };
+    let again = archive::write(&records, "0.0.0", Timestamp(0)).unwrap();
+    assert_eq!(archive::read(&again).unwrap(), records);
 }
 
 /// What a dead process left in the lock file, with the right checksum: it is finished or refused,

@@ -13,6 +13,11 @@ fn arguments() {
 }
 
 #[test]
+fn backup() {
+    run("backup", fuzz::backup);
+}
+
+#[test]
 fn cached() {
     run("cached", fuzz::cached);
 }

@@ -7,6 +7,7 @@
 
 mod alias;
 mod attach;
+mod backup;
 mod begin;
 mod bind;
 mod book;
@@ -40,6 +41,7 @@ mod subnet;
 mod unlisted;
 mod view;
 
+pub use backup::{RestoreMode, Restored, describe};
 pub use endpoint::Joining;
 pub use engine::Engine;
 pub use free::{Occupancy, check_subnet};

@@ -101,7 +101,7 @@ pub(crate) fn spans(network: &Network) -> Vec<(Space, Range)> {
 }
 
 /// That two networks would allocate the same addresses.
-fn clash(network: &Network, other: &Network) -> Option<Error> {
+pub(crate) fn clash(network: &Network, other: &Network) -> Option<Error> {
     if network.stage == Stage::Template || other.stage == Stage::Template {
         return None;
     }

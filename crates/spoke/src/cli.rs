@@ -2,6 +2,7 @@
 //! code, and only [`run`] writes.
 
 mod args;
+mod backup;
 mod claims;
 mod cni;
 mod dhcp;
@@ -206,6 +207,8 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         Command::Ps(wanted) => ps::run(wanted, cli.output, host_context),
         Command::Ipam(command) => ipam::run(command, cli.output, host_context),
         Command::Gc(gc) => findings::collect(gc, cli.output, host_context),
+        Command::Backup(wanted) => backup::backup(wanted, host_context),
+        Command::Restore(wanted) => backup::restore(wanted, cli.output, host_context),
         Command::Doctor => doctor::run(cli.output, host_context),
         Command::Cni(command) => install::run(command, cli.output, host_context),
         Command::Version => shell::version(cli.output),

@@ -12,7 +12,7 @@
 //! check fails takes the lock and reads again. A process does not read its own writes again until
 //! another process has written ([`own`]).
 
-mod file;
+pub(crate) mod file;
 mod half;
 mod header;
 mod outline;

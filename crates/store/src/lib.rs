@@ -2,6 +2,7 @@
 //!
 //! Both are an [`engine::port::Store`] and pass the same conformance suite (`tests/`).
 
+pub mod archive;
 mod boot;
 mod embedded;
 mod memory;

@@ -19,6 +19,7 @@ pub(super) use endpoint::{
 };
 pub(super) use ipam::IpamCommand;
 
+use super::backup::{BackupArgs, RestoreArgs};
 use super::dns::DnsCommand;
 use super::host::HostCommand;
 use super::kurma::args::KurmaCommand;
@@ -126,6 +127,23 @@ Examples:
         that no call can finish: what only the plugin knows, what it refused five times, and those \
         of plugins that are not installed any more. It says what they keep because of it.\n\nExamples:\n  spoke gc --dry-run\n  spoke gc")]
     Gc(GcArgs),
+    /// Write the networks, reservations and kept endpoints of this host into a file
+    #[command(
+        after_help = "The file has what outlives a reboot. It has no running containers, and no \
+        configuration (/etc/spoke). Exits with 1 where a damaged record is not in it.\n\nExamples:
+  spoke backup book.spoke
+  spoke backup - | ssh other 'cat > book.spoke'"
+    )]
+    Backup(BackupArgs),
+    /// Put back what a backup holds and this host does not
+    #[command(
+        after_help = "All of it, or nothing: a name, an address or a subnet that something else \
+        has meanwhile is named. Running containers are not touched.\n\nExamples:
+  spoke restore --dry-run book.spoke
+  spoke restore book.spoke
+  spoke restore --keep-existing book.spoke"
+    )]
+    Restore(RestoreArgs),
     /// Say what is wrong with this host for containers, and the command that repairs it
     #[command(after_help = "Exits with 1 when something is a FAIL.")]
     Doctor,

@@ -6,11 +6,12 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
 /// No record is larger, in bytes: what bounds every read.
-pub(super) const LARGEST: usize = 1 << 20;
+pub(crate) const LARGEST: usize = 1 << 20;
 
 /// Which record a file holds; its directory says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
     Network,
     Configured,
     Attachment,
@@ -33,7 +34,7 @@ struct Stored<K, R> {
 }
 
 impl Kind {
-    pub(super) fn of(key: &Key) -> Self {
+    pub(crate) fn of(key: &Key) -> Self {
         match key {
             Key::Network(_) => Kind::Network,
             Key::Configured(_) => Kind::Configured,
@@ -53,7 +54,7 @@ impl Kind {
 
 /// The contents of the file of `key`. Fails with `Bug` where the record is of another kind than
 /// the key, and with `Invalid` where it is too large.
-pub(super) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<Vec<u8>> {
+pub(crate) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<Vec<u8>> {
     let bytes = match (key, record) {
         (Key::Network(name) | Key::Configured(name), Record::Network(network)) => {
             write(name, revision, network)
@@ -96,7 +97,7 @@ fn write<K: Serialize, R: Serialize>(key: K, revision: Revision, record: R) -> R
 }
 
 /// The key, revision and record in a file of that kind.
-pub(super) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versioned)> {
+pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versioned)> {
     match kind {
         Kind::Network => read(bytes, Key::Network, Record::Network),
         Kind::Configured => read(bytes, Key::Configured, Record::Network),

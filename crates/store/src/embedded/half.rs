@@ -13,7 +13,7 @@ use rustix::fs::{self, AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::file::LARGEST;
-use super::header::{self, Header, State};
+use super::header::{self, Header, State, Unread};
 use super::{damaged, path};
 
 /// How long a process waits for the others. A transaction takes microseconds.
@@ -330,12 +330,18 @@ impl Open {
             let sequence = u64::try_from(now.as_micros()).unwrap_or_default();
             return Ok(Header { sequence, state: State::Calm });
         }
-        Header::decode(&bytes[..read]).ok_or_else(|| {
+        Header::decode(&bytes[..read]).map_err(|unread| {
             let lock = self.path("lock");
-            Error::invalid(format!(
-                "{0} is damaged; repair it with: truncate --size 0 '{0}'",
-                lock.display()
-            ))
+            let lock = lock.display();
+            match unread {
+                Unread::Damaged => Error::invalid(format!(
+                    "{lock} is damaged; repair it with: truncate --size 0 '{lock}'"
+                )),
+                Unread::Layout(layout) => Error::unsupported(format!(
+                    "{lock} says that a later version of Spoke wrote its records (layout {layout}); \
+                     install that version again, or restore a backup of this one"
+                )),
+            }
         })
     }
 

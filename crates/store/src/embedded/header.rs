@@ -1,8 +1,8 @@
 //! The lock file's contents: the sequence that revisions come from, and the journal of the one
 //! transaction that may be under way.
 //!
-//! Little endian: sequence (8 bytes), state (4), length of the journal (4), checksum of the
-//! journal (8), the journal. A transaction of several changes first prepares each new file beside
+//! Little endian: sequence (8 bytes), state (2), layout of the records (2), length of the journal (4),
+//! checksum of the journal (8), the journal. A transaction of several changes first prepares each new file beside
 //! its place, then writes this file in one call, which is the moment at which it has happened, and
 //! then moves the files. A process that was killed within that call leaves a checksum that is
 //! wrong: such a journal never happened.
@@ -14,6 +14,19 @@ pub(super) const SIZE: usize = 24;
 
 /// No journal is longer, in bytes.
 pub(super) const LONGEST: usize = 4 << 20;
+
+/// The layout of this version's records. A later one upgrades them, and writes its number; then this
+/// version refuses the store, because it would misread it.
+const LAYOUT: u16 = 0;
+
+/// Why bytes are no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// A later version of Spoke wrote the records, in this layout.
+    Layout(u16),
+    /// Anything else.
+    Damaged,
+}
 
 /// The header before the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,35 +74,45 @@ impl Header {
 
     pub(super) fn encode(self) -> [u8; SIZE] {
         let (state, length, checksum) = match self.state {
-            State::Calm => (0u32, 0, 0),
+            State::Calm => (0u16, 0, 0),
             State::Journal { length, checksum } => (1, length, checksum),
             State::Elsewhere => (2, 0, 0),
         };
         let mut bytes = [0; SIZE];
         bytes[0..8].copy_from_slice(&self.sequence.to_le_bytes());
-        bytes[8..12].copy_from_slice(&state.to_le_bytes());
+        bytes[8..10].copy_from_slice(&state.to_le_bytes());
+        bytes[10..12].copy_from_slice(&LAYOUT.to_le_bytes());
         bytes[12..16].copy_from_slice(&length.to_le_bytes());
         bytes[16..24].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// None where the bytes are no header.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let (sequence, rest) = bytes.split_first_chunk()?;
-        let (state, rest) = rest.split_first_chunk()?;
-        let (length, rest) = rest.split_first_chunk()?;
-        let (checksum, _) = rest.split_first_chunk()?;
-        let length = u32::from_le_bytes(*length);
-        let state = match u32::from_le_bytes(*state) {
+    /// Reads what [`Header::encode`] wrote.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Unread> {
+        let (sequence, state, layout, length, checksum) = fields(bytes).ok_or(Unread::Damaged)?;
+        let state = match state {
             0 => State::Calm,
-            1 if length as usize <= LONGEST => {
-                State::Journal { length, checksum: u64::from_le_bytes(*checksum) }
-            }
+            1 if length as usize <= LONGEST => State::Journal { length, checksum },
             2 => State::Elsewhere,
-            _ => return None,
+            _ => return Err(Unread::Damaged),
         };
-        Some(Self { sequence: u64::from_le_bytes(*sequence), state })
+        match layout {
+            LAYOUT => Ok(Self { sequence, state }),
+            layout => Err(Unread::Layout(layout)),
+        }
     }
+}
+
+/// In the order of the file.
+fn fields(bytes: &[u8]) -> Option<(u64, u16, u16, u32, u64)> {
+    let (sequence, rest) = bytes.split_first_chunk()?;
+    let (state, rest) = rest.split_first_chunk()?;
+    let (layout, rest) = rest.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let (checksum, _) = rest.split_first_chunk()?;
+    let (sequence, checksum) = (u64::from_le_bytes(*sequence), u64::from_le_bytes(*checksum));
+    let (state, layout) = (u16::from_le_bytes(*state), u16::from_le_bytes(*layout));
+    Some((sequence, state, layout, u32::from_le_bytes(*length), checksum))
 }
 
 /// Each field ends with a zero byte, which no path holds.
@@ -158,8 +181,16 @@ mod tests {
         assert_eq!(header.state, State::Journal { length, checksum: sum });
         for state in [State::Calm, State::Elsewhere] {
             let header = Header { sequence: 3, state };
-            assert_eq!(Header::decode(&header.encode()), Some(header));
+            assert_eq!(Header::decode(&header.encode()), Ok(header));
         }
+    }
+
+    #[test]
+    fn a_later_layout_is_no_damage() {
+        let mut bytes = Header { sequence: 3, state: State::Calm }.encode();
+        bytes[10] = 1;
+        assert_eq!(Header::decode(&bytes), Err(Unread::Layout(1)));
+        assert_eq!(Header::decode(&bytes[..20]), Err(Unread::Damaged));
     }
 
     #[test]

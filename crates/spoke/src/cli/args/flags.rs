@@ -26,12 +26,9 @@ impl NetworkFlags {
 }
 
 impl NetworkFlags {
-    /// The first that only networks have that this host routes. From where ports are reached says nothing
-    /// about those of another network, and may be said.
+    /// The first that only networks have that this host routes.
     pub(in crate::cli) fn of_routed(&self) -> Option<&'static str> {
-        let mut given = self.given.iter();
-        let found = given.find(|(name, option)| option.is_of_routed && *name != "publish");
-        found.map(|(name, _)| *name)
+        self.given.iter().find(|(_, option)| option.is_of_routed).map(|(name, _)| *name)
     }
 
     /// The first that was given besides this one.

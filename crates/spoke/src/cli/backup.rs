@@ -1,0 +1,109 @@
+//! `spoke backup` and `spoke restore`: the durable part of the book as one file.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use engine::{RestoreMode, describe};
+use model::{Error, Result};
+use serde::Serialize;
+use store::archive;
+
+use super::args::Output;
+use super::output::render;
+use super::{Answer, FOUND, HostContext};
+
+/// Standard input or output in the place of a file.
+const STANDARD: &str = "-";
+
+#[derive(Debug, Args)]
+pub(super) struct BackupArgs {
+    /// The file, which is replaced; - for standard output
+    file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RestoreArgs {
+    /// The file; - for standard input
+    file: PathBuf,
+    /// Leave what is here and differs, and restore the rest
+    #[arg(long)]
+    keep_existing: bool,
+    /// Only say what would be restored
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What a restore did.
+#[derive(Serialize)]
+struct RestoredView {
+    restored: Vec<String>,
+    unchanged: usize,
+    kept: Vec<String>,
+}
+
+pub(super) fn backup(wanted: &BackupArgs, host_context: &HostContext) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let damaged = engine.damaged_durable()?;
+    let records = engine.backup()?;
+    let bytes = archive::write(&records, env!("CARGO_PKG_VERSION"), host_context.now)?;
+    let mut answer = written(&wanted.file, bytes)?;
+    if !damaged.is_empty() {
+        let not_in =
+            |it: &engine::port::Damaged| format!("not in the backup: {}: {}", it.path, it.why);
+        answer.notes = damaged.iter().map(not_in).collect();
+        answer.code = FOUND;
+    }
+    Ok(answer)
+}
+
+/// For root alone: a network's options may hold what its plugins keep secret.
+fn written(path: &Path, bytes: Vec<u8>) -> Result<Answer> {
+    if path == Path::new(STANDARD) {
+        let text = String::from_utf8(bytes)
+            .map_err(|cause| Error::bug("a backup is no text").because(cause))?;
+        return Ok(Answer::text(text));
+    }
+    let draft = path.with_added_extension("new");
+    file::replace(path, &draft, &bytes)
+        .map_err(|cause| file::failed(format!("cannot write {}", path.display()), cause))?;
+    Ok(Answer::default())
+}
+
+pub(super) fn restore(
+    wanted: &RestoreArgs,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let records = archive::read(&read(&wanted.file)?)?;
+    let mode = RestoreMode { keep_existing: wanted.keep_existing, dry_run: wanted.dry_run };
+    let result = (host_context.engine)()?.restore_backup(&records, mode)?;
+    let view = RestoredView {
+        restored: result.restored.iter().map(describe).collect(),
+        unchanged: result.unchanged,
+        kept: result.kept.iter().map(describe).collect(),
+    };
+    let notes =
+        view.kept.iter().map(|key| format!("{key} is here and differs; it stays")).collect();
+    let text = render(output, &view, || table(&view, wanted.dry_run))?;
+    Ok(Answer { notes, ..Answer::text(text) })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let doing = || format!("cannot read the backup {}", path.display());
+    if path != Path::new(STANDARD) {
+        return file::read(path, archive::LARGEST).map_err(|cause| file::failed(doing(), cause));
+    }
+    let mut bytes = Vec::new();
+    let mut input = std::io::stdin().lock().take(archive::LARGEST);
+    input.read_to_end(&mut bytes).map_err(|cause| Error::os(doing(), cause))?;
+    Ok(bytes)
+}
+
+fn table(view: &RestoredView, dry_run: bool) -> String {
+    let verb = if dry_run { "would restore" } else { "restored" };
+    let lines = view.restored.iter().map(|key| format!("{verb} {key}\n"));
+    let unchanged =
+        (view.unchanged > 0).then(|| format!("{} are here as they were\n", view.unchanged));
+    lines.chain(unchanged).collect()
+}

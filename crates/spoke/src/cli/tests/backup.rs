@@ -1,0 +1,86 @@
+use super::*;
+
+fn host() -> Fixture {
+    let host = Fixture::new();
+    host.spoke("network create --subnet 10.70.1.0/24 --label tier=web front");
+    host.spoke("network create --subnet 10.70.2.0/24 back");
+    host.spoke("ipam reserve 10.70.1.9 --for db --network front");
+    host
+}
+
+fn backup(host: &Fixture) -> String {
+    host.spoke("backup -")
+}
+
+#[test]
+fn what_was_lost_comes_back_while_containers_run() {
+    let host = host();
+    host.attach("front", "c1", None);
+    let book = backup(&host);
+    let before = host.spoke("network inspect front back");
+    let other = Fixture::new();
+    other.write("book", &book);
+    let path = other.path("book").display().to_string();
+    let restored = "network back\nX network front\nX the reservation of 10.70.1.9\n\
+                    X the addresses that db had of network front\n";
+    let would = format!("would restore {}", restored.replace('X', "would restore"));
+    assert_eq!(other.spoke(&format!("restore --dry-run {path}")), would);
+    assert_eq!(other.spoke("network ls -q"), "");
+    let did = format!("restored {}", restored.replace('X', "restored"));
+    assert_eq!(other.spoke(&format!("restore {path}")), did);
+    let attached = "\"attached\": 1";
+    assert!(before.contains(attached), "{before}");
+    let after = other.spoke("network inspect front back");
+    assert_eq!(after, before.replace(attached, "\"attached\": 0"));
+    assert_eq!(other.spoke(&format!("restore {path}")), "4 are here as they were\n");
+    let db = other.attach("front", "c5", Some("db"));
+    assert_eq!(db.leases[0].address.addr().to_string(), "10.70.1.9");
+}
+
+#[test]
+fn what_others_have_meanwhile_is_named_and_nothing_is_written() {
+    let host = host();
+    let other = Fixture::new();
+    other.write("book", &backup(&host));
+    let path = other.path("book").display().to_string();
+    other.spoke("network create --subnet 10.70.2.0/25 mine");
+    let (code, error) = other.refused(&format!("restore {path}"));
+    assert_eq!(code, 4);
+    assert!(error.contains("network back cannot be restored"), "{error}");
+    assert!(error.contains("overlaps network mine"), "{error}");
+    assert_eq!(other.spoke("network ls -q"), "mine\n");
+    other.spoke("network rm mine");
+    other.spoke("network create --subnet 10.70.9.0/24 back");
+    let (code, error) = other.refused(&format!("restore {path}"));
+    assert_eq!(code, 4);
+    assert!(error.contains("network back is in the book already, and differs"), "{error}");
+    let line = ["restore", "--keep-existing", &path];
+    let (code, out, err) = other.try_spoke(&line);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("restored network front\n"), "{out}");
+    assert_eq!(err, "spoke: network back is here and differs; it stays\n");
+}
+
+#[test]
+fn a_damaged_backup_is_refused_whole() {
+    let host = host();
+    let book = backup(&host);
+    host.write("cut", &book[..book.len() - 40]);
+    host.write("edited", &book.replacen("10.70.1.0", "10.70.3.0", 1));
+    for (name, why) in [("cut", "last line"), ("edited", "digest"), ("spoke-binary", "no whole")] {
+        let (code, error) = host.refused(&format!("restore {}", host.path(name).display()));
+        assert_eq!(code, 2, "{name}");
+        assert!(error.contains(why), "{name}: {error}");
+    }
+}
+
+#[test]
+fn the_file_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = host();
+    let path = host.path("book.spoke");
+    host.spoke(&format!("backup {}", path.display()));
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(std::fs::read_to_string(path).unwrap(), backup(&host));
+}
