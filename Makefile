@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo check test test-vm test-neutron test-package fuzz bench build install deb lint
+.PHONY: help demo check test test-vm test-neutron test-package fuzz bench build install deb archive lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -69,6 +69,10 @@ install: build ## the binary, its manual pages and completions below PREFIX
 deb: ## the Debian package, in target/packages
 	@scripts/setup deb
 	@scripts/deb
+
+archive: ## a static program for other distributions, with checksums and its contents, in target/packages
+	@scripts/setup archive
+	@scripts/archive
 
 lint: ## format, clippy, documentation, the project's own rules
 	@scripts/setup build

@@ -7,6 +7,7 @@ mod coexist;
 mod fixture;
 mod foreign;
 mod held;
+mod image;
 mod ipam;
 mod lan;
 mod lan_segment;

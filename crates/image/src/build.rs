@@ -44,6 +44,23 @@ pub struct Extra {
 }
 
 impl Recipe {
+    /// The daemon: `spoke serve`, for a container that has the host's networks and processes.
+    pub fn daemon(name: &str, version: &str, program: &Path) -> Self {
+        let app = App {
+            exec: vec![PROGRAM.to_owned(), "serve".to_owned()],
+            environment: vec![("PATH".to_owned(), "/usr/sbin:/usr/bin:/sbin:/bin".to_owned())],
+            ..App::default()
+        };
+        Self {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            program: program.to_owned(),
+            links: Vec::new(),
+            files: Vec::new(),
+            app,
+        }
+    }
+
     /// A Kurma network plugin: `/opt/network/{add,del,setup}`, with the rights that it takes to make
     /// networks, and with the host's books and configuration where a host gives them.
     pub fn plugin(name: &str, version: &str, program: &Path) -> Self {

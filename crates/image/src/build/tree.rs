@@ -51,6 +51,8 @@ impl Tree {
         for directory in DIRECTORIES {
             tree.directory(directory)?;
         }
+        // As on hosts: engines name what is in /run by this path.
+        tree.add(Path::new("/var/run"), Node::Link("../run".to_owned()))?;
         for mount in &recipe.app.mount_points {
             tree.directory(&inside(&mount.path)?)?;
         }

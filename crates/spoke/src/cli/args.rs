@@ -414,6 +414,28 @@ pub(super) enum DockerCommand {
         /// Where to; made if it is not there, and must be empty
         directory: PathBuf,
     },
+    /// Write an image that runs the daemon, for hosts where only containers are installed
+    #[command(after_help = "The container needs the host's network and processes, and the places \
+        that the daemon and the engine share; docs/install.md explains each.\n\nExamples:
+  spoke docker image spoke.tar
+  docker load -i spoke.tar
+  docker run -d --name spoke --restart always --privileged --network host --pid host \\
+    -v /run/docker:/run/docker:rslave -v /var/run/docker.sock:/var/run/docker.sock \\
+    -v /run/spoke:/run/spoke -v /var/lib/spoke:/var/lib/spoke spoke.example/spoke:0.1.0")]
+    Image(ImageArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ImageArgs {
+    /// An archive, for `docker load`, `podman load` and `skopeo`
+    #[arg(required_unless_present = "layout", conflicts_with = "layout")]
+    pub(super) archive: Option<PathBuf>,
+    /// As an OCI image layout instead
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(super) layout: Option<PathBuf>,
+    /// The image's name
+    #[arg(long, default_value = "spoke.example/spoke", value_name = "NAME")]
+    pub(super) name: String,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,6 @@
 //! `spoke docker`: what a Docker Engine needs in order to find us.
 
+mod image;
 mod plugin;
 pub(super) mod probe;
 
@@ -28,6 +29,7 @@ pub(super) fn run(
                 probe::ask(&host_context.socket).map(|drivers| format!("answers as {drivers}"));
             set.status(&units.unit_dir, host_context, output, answer)
         }
+        DockerCommand::Image(wanted) => image::write(wanted, output, host_context),
         DockerCommand::Plugin { directory } => plugin::write(directory, host_context),
     }
 }
