@@ -5,6 +5,7 @@ mod create;
 mod endpoint;
 mod flags;
 mod ipam;
+mod traffic;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ pub(super) use endpoint::{
     NamedArgs, RowFilter,
 };
 pub(super) use ipam::IpamCommand;
+pub(super) use traffic::{By, CaptureArgs, FlowsArgs, Sort, TopArgs, TrafficCommand};
 
 use super::dns::DnsCommand;
 use super::host::HostCommand;
@@ -96,6 +98,8 @@ Examples:
   spoke ports front --format '{{.HostPort}} {{.Name}}'
   spoke ports -o json")]
     Ports(PortsArgs),
+    #[command(flatten)]
+    Traffic(TrafficCommand),
     /// Show by which names containers find each other
     #[command(subcommand)]
     Dns(DnsCommand),
