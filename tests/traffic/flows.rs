@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader};
 
 use serde_json::Value;
-use tests::World;
+use tests::{Engine, World};
 
 use crate::bed::{Beside, SPOKE, fetch, json};
 
@@ -33,6 +33,19 @@ pub(crate) fn name_both_ends(world: &World, web: &str) {
     assert!(line.contains("(front):80") && line.contains("192.0.2.1:8080"), "{text}");
     let refused = world.try_sh(&format!("{SPOKE} flows nobody"));
     assert!(refused.status == 3 && refused.stderr.contains("'nobody'"), "{refused:?}");
+}
+
+/// A container on a network that is Docker's own is known by its name, too.
+#[track_caller]
+pub(crate) fn name_dockers_own(engine: &Engine) {
+    engine.docker("run -d --name plain busybox sleep 3600");
+    engine.docker("exec plain ping -c 1 -W 10 192.0.2.2");
+    let flows = json(engine.world(), "flows plain");
+    let all = flows.as_array().expect("a list");
+    let is_meant = |flow: &&Value| flow["source"]["name"] == "plain";
+    let flow = all.iter().find(is_meant).unwrap_or_else(|| panic!("{flows:#}"));
+    assert_eq!((&flow["protocol"], &flow["masqueraded"]), (&"icmp".into(), &"192.0.2.1".into()));
+    engine.docker("rm -f plain");
 }
 
 /// What begins is reported while it is there, as a document on a line.

@@ -51,6 +51,7 @@ fn every_runtime_is_counted_named_and_captured() {
     is_counted(world, &name(0), &format!("/proc/{pid}/ns/net"), "eth0");
     is_counted(world, "line", "/run/netns/line", "eth0");
     flows::name_both_ends(world, &name(0));
+    flows::name_dockers_own(&engine);
     flows::are_followed(world, &name(0));
     capture::reads_back(world, &name(0));
     hostile_names_are_harmless(world, &name(1));

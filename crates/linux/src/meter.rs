@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use model::{Attachment, Error, Handoff, Layer, LinkKind, Phase, Place, Result, Sandbox};
+use model::{
+    Attachment, Error, Handoff, Interface, Kind, Layer, LinkKind, Phase, Place, Result, Sandbox,
+};
 use netlink::{At, Counters, Link, Links, Netns, Socket};
 
 use crate::identity::Identity;
@@ -115,11 +117,14 @@ pub fn interface(record: &Attachment) -> Result<(Netns, Link)> {
 /// The namespace of a container that is there.
 ///
 /// # Errors
-/// [`model::Kind::NotFound`] where it is gone.
+/// [`model::Kind::NotFound`] where it is gone; [`model::Kind::Denied`] where it may not be opened.
 pub fn namespace(sandbox: &Sandbox) -> Result<Netns> {
     let path = sandbox.path.display();
     let gone = || Error::not_found(format!("the network namespace {path} is gone"));
-    let netns = Netns::open(&sandbox.path).map_err(|error| gone().because(error))?;
+    let netns = Netns::open(&sandbox.path).map_err(|error| match error.kind() {
+        Kind::Denied => error,
+        _ => gone().because(error),
+    })?;
     // Its runtime may have named the path before the namespace was there.
     match sandbox.inode {
         0 => Ok(netns),
@@ -134,25 +139,33 @@ fn host_end(record: &Attachment) -> Result<Option<Link>> {
 }
 
 /// In the calling thread's namespace: the other end of a pair, or what has the attachment's mark, or its
-/// name.
+/// name, or its hardware address.
 fn find(record: &Attachment, end: Option<&Link>) -> Result<Option<Link>> {
     let mut socket = Socket::route()?;
     if let Some(index) = end.and_then(|end| end.peer) {
         return socket.link(At::Index(index));
     }
-    if record.handoff == Handoff::Caller {
-        let group = Identity::of(&record.id).group();
-        let links = socket.links(Links::default())?;
-        if let Some(link) = links.into_iter().find(|link| link.group == group) {
-            return Ok(Some(link));
-        }
+    let reported = reported(record);
+    let name = reported.map_or_else(|| plan::device(record), |interface| &interface.name);
+    if record.handoff == Handoff::Finish {
+        return socket.link(At::Name(name));
     }
-    let reported = match &record.phase {
+    // Its runtime chose the name.
+    let (group, made) = (Identity::of(&record.id).group(), record.wiring.link.as_ref());
+    let mac = reported.and_then(|it| it.mac).or(made.and_then(|link| link.mac));
+    let links = socket.links(Links::default())?;
+    let find = |is: &dyn Fn(&Link) -> bool| links.iter().find(|link| is(link)).cloned();
+    let marked = find(&|link| link.group == group);
+    let marked = marked.or_else(|| find(&|link| mac.is_some() && link.mac == mac));
+    Ok(marked.or_else(|| find(&|link| link.name == *name)))
+}
+
+/// The interface in the container, as its maker reported it.
+fn reported(record: &Attachment) -> Option<&Interface> {
+    match &record.phase {
         Phase::Attached(attached) => {
-            let mut interfaces = attached.interfaces.iter();
-            interfaces.find(|it| it.place == Place::Sandbox).map(|it| &it.name)
+            attached.interfaces.iter().find(|it| it.place == Place::Sandbox)
         }
         Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => None,
-    };
-    socket.link(At::Name(reported.unwrap_or_else(|| plan::device(record))))
+    }
 }

@@ -54,6 +54,11 @@ impl Addresses {
         Self(all)
     }
 
+    /// Adds an address that is nobody's so far.
+    pub fn add(&mut self, address: IpAddr, party: Party) {
+        self.0.entry(address).or_insert(party);
+    }
+
     /// Whose it is.
     pub fn party(&self, address: IpAddr) -> &Party {
         // A loopback address that was translated is seen in the host's namespace only.

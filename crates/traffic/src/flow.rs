@@ -84,6 +84,11 @@ impl Flow {
         self.ends().any(|end| end.party.is_container())
     }
 
+    /// Whether an address at one of its ends is of no container and not of this host.
+    pub fn is_to_outside(&self) -> bool {
+        self.ends().any(|end| end.party == Party::Outside)
+    }
+
     /// Whether one of the words names a container or network at one of its ends.
     pub fn is_of(&self, words: &[String]) -> bool {
         let means = |word: &String| {

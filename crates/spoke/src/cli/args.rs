@@ -42,6 +42,7 @@ use super::stock::NeutronCommand;
   spoke ps                            what is attached, by every runtime
   spoke ipam show front               who holds which address, and what is free
   spoke ports                         which ports of this host lead where
+  spoke top                           what containers receive and send
   spoke doctor                        what is wrong with this host, and what mends it
   spoke docker install                be a network driver of the Docker Engine here
 

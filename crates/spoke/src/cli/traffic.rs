@@ -1,5 +1,6 @@
 //! What containers send and receive: `spoke top`, `spoke flows`, `spoke capture`.
 
+mod addresses;
 mod capture;
 mod flows;
 mod known;

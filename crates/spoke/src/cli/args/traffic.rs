@@ -42,6 +42,7 @@ Examples:
 const LARGEST: u32 = 262_144;
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(in crate::cli) enum TrafficCommand {
     /// Show what containers receive and send, as it changes
     #[command(after_help = TOP)]

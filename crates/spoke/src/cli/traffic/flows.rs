@@ -3,21 +3,21 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write;
-use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::{Error, Kind, Result};
 use netlink::Socket;
 use netlink::conntrack::tracked::{self, Carried, Change, Follower, News, Tracked};
 use serde::Serialize;
+use traffic::Party;
 use traffic::flow::{End, Flow, Place};
-use traffic::{Addresses, Party};
 
 use super::super::args::{FlowsArgs, Output};
 use super::super::output::{line, render};
 use super::super::ps::shortened;
 use super::super::table::Table;
 use super::super::{Answer, HostContext};
+use super::addresses::Directory;
 use super::known::{self, Known};
 use super::summary::instant;
 use super::unit::short;
@@ -26,8 +26,8 @@ use super::unit::short;
 const COUNTING: &str = "/proc/sys/net/netfilter/nf_conntrack_acct";
 /// Whether it sends events.
 const EVENTS: &str = "/proc/sys/net/netfilter/nf_conntrack_events";
-/// More connections are not listed at once; the kernel's own limit is of this size.
-const MOST: usize = 262_144;
+/// More connections are not listed at once.
+const MOST: usize = 65_536;
 /// The longest wait for an event before the records are looked at again.
 const GLANCE: Duration = Duration::from_secs(5);
 
@@ -77,11 +77,13 @@ pub(in crate::cli) fn run(
         return follow(wanted, output, host_context, out);
     }
     let known = Known::now(host_context)?;
-    let names = known::resolved(&wanted.names, &known, host_context)?;
-    let addresses = addresses(&known)?;
-    let is_meant = |entry: &Tracked| is_wanted(&Flow::of(entry, &addresses), &names, wanted);
+    let directory = Directory::new(&known, host_context)?;
+    let addresses = directory.addresses();
+    let is_known = |word: &str| !addresses.of_container(word).is_empty();
+    let names = known::resolved(&wanted.names, &known, host_context, is_known)?;
+    let is_meant = |entry: &Tracked| is_wanted(&Flow::of(entry, addresses), &names, wanted);
     let listed = tracked::list(&mut Socket::netfilter()?, MOST, is_meant)?;
-    let views = listed.entries.iter().map(|entry| FlowView::of(&Flow::of(entry, &addresses)));
+    let views = listed.entries.iter().map(|entry| FlowView::of(&Flow::of(entry, addresses)));
     let views: Vec<FlowView> = views.collect();
     let mut notes = notes(&views);
     if listed.omitted > 0 {
@@ -96,13 +98,6 @@ fn is_wanted(flow: &Flow, names: &[String], wanted: &FlowsArgs) -> bool {
         [] => wanted.all || flow.is_of_container(),
         names => flow.is_of(names),
     }
-}
-
-/// Who has which address: every runtime's containers, and this host.
-fn addresses(known: &Known) -> Result<Addresses> {
-    let host = Socket::route()?.addresses(None)?.into_iter();
-    let host = host.map(|held| held.address.addr());
-    Ok(Addresses::of(known.records(), host.collect::<Vec<IpAddr>>()))
 }
 
 /// Why numbers may be missing.
@@ -133,24 +128,30 @@ fn follow(
         ));
     }
     let mut known = Known::watched(host_context)?;
-    let names = known::resolved(&wanted.names, &known, host_context)?;
     let mut follower = Follower::new()?;
-    let mut addresses = addresses(&known)?;
+    let mut directory = Directory::new(&known, host_context)?;
+    let is_known = |word: &str| !directory.addresses().of_container(word).is_empty();
+    let names = known::resolved(&wanted.names, &known, host_context, is_known)?;
     loop {
         let news = follower.wait(GLANCE)?;
         if known.refresh()? {
-            addresses = self::addresses(&known)?;
+            directory.refresh(&known)?;
         }
-        let written = match news {
-            News::Lost => write(out, &lost(output)?),
-            News::Changes(changes) => {
-                let flows = changes.iter().map(|(change, it)| (*change, Flow::of(it, &addresses)));
-                let meant = flows.filter(|(_, flow)| is_wanted(flow, &names, wanted));
-                let lines = meant.map(|(change, flow)| text(change, &flow, output));
-                write(out, &lines.collect::<Result<String>>()?)
-            }
+        let changes = match news {
+            News::Changes(changes) => changes,
+            News::Lost if write(out, &lost(output)?) => continue,
+            News::Lost => return Ok(Answer::default()),
         };
-        if !written {
+        let is_unknown =
+            |(_, it): &(Change, Tracked)| Flow::of(it, directory.addresses()).is_to_outside();
+        if changes.iter().any(is_unknown) {
+            directory.miss(&known, host_context)?;
+        }
+        let addresses = directory.addresses();
+        let flows = changes.iter().map(|(change, it)| (*change, Flow::of(it, addresses)));
+        let meant = flows.filter(|(_, flow)| is_wanted(flow, &names, wanted));
+        let lines = meant.map(|(change, flow)| text(change, &flow, output));
+        if !write(out, &lines.collect::<Result<String>>()?) {
             return Ok(Answer::default());
         }
     }

@@ -70,7 +70,8 @@ pub(super) fn is_meant(word: &str, record: &Attachment) -> bool {
     traffic::address::is_name(word, &name(record), container) || record.id.network.as_str() == word
 }
 
-/// The words with the names of networks instead of those that runtimes have for them.
+/// The words with the names of networks instead of those that runtimes have for them. Of some words the
+/// caller itself knows what they mean.
 ///
 /// # Errors
 /// [`model::Kind::NotFound`] for a word that means neither a container nor a network.
@@ -78,9 +79,10 @@ pub(super) fn resolved(
     words: &[String],
     known: &Known,
     host_context: &HostContext,
+    is_known: impl Fn(&str) -> bool,
 ) -> Result<Vec<String>> {
     let resolve = |word: &String| {
-        if known.records().any(|record| is_meant(word, record)) {
+        if is_known(word) || known.records().any(|record| is_meant(word, record)) {
             return Ok(word.clone());
         }
         let name = word.parse::<NetworkName>().ok();

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use linux::meter::Meter;
-use model::{Attachment, AttachmentId, Result};
+use model::{Attachment, AttachmentId, Phase, Result};
 use netlink::Counters;
 use serde::Serialize;
 use traffic::rate::{Rates, Snapshot, sum};
@@ -62,12 +62,29 @@ pub(in crate::cli) fn run(
         return live(wanted, host_context, out);
     }
     let known = Known::now(host_context)?;
-    let names = known::resolved(&wanted.names, &known, host_context)?;
+    let names = known::resolved(&wanted.names, &known, host_context, |_| false)?;
     let links = selected(&known, &names);
     let counted = Meter::new(&links)?.read()?;
     let mut rows = rows(&links, &counted, |_| None, wanted.by);
     sort(&mut rows, wanted.sort.unwrap_or(Sort::Bytes));
-    Ok(Answer::text(render(output, &rows, || totals(&rows, wanted.by).text())?))
+    let notes = uncounted(&links, &counted).into_iter().collect();
+    let text = render(output, &rows, || totals(&rows, wanted.by).text())?;
+    Ok(Answer { notes, ..Answer::text(text) })
+}
+
+/// Which containers are connected and have no counters.
+fn uncounted(links: &[&Attachment], counted: &[Option<Counters>]) -> Option<String> {
+    let is_missing = |(link, counters): &(&&Attachment, &Option<Counters>)| {
+        counters.is_none() && matches!(link.phase, Phase::Attached(_))
+    };
+    let mut missing = links.iter().zip(counted).filter(is_missing).map(|(link, _)| link);
+    let first = missing.next()?;
+    let others = match missing.count() {
+        0 => String::new(),
+        count => format!(" and {count} others"),
+    };
+    let name = known::name(first);
+    Some(format!("the links of {name}{others} are gone or cannot be entered: not counted"))
 }
 
 /// Those that are meant by any of the names.
@@ -80,7 +97,7 @@ fn selected<'a>(known: &'a Known, names: &[String]) -> Vec<&'a Attachment> {
 /// Until a signal ends the process, or its terminal goes.
 fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Result<Answer> {
     let mut known = Known::watched(host_context)?;
-    let names = known::resolved(&wanted.names, &known, host_context)?;
+    let names = known::resolved(&wanted.names, &known, host_context, |_| false)?;
     let started = Instant::now();
     let mut meter = Meter::new(&selected(&known, &names))?;
     let mut before: Option<Snapshot<AttachmentId>> = None;
