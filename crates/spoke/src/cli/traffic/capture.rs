@@ -292,7 +292,9 @@ impl Session {
             Err(errno) => return Err(Error::os("waiting for packets", errno.into())),
         }
         let reader = fds.last().filter(|_| is_read);
-        Ok(reader.is_some_and(|fd| fd.revents().intersects(PollFlags::ERR | PollFlags::NVAL)))
+        Ok(reader.is_some_and(|fd| {
+            fd.revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL)
+        }))
     }
 
     /// Takes what has come; whether an interface has failed.

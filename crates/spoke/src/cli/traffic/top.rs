@@ -23,8 +23,8 @@ use super::unit::short;
 
 /// How often the counters are read.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The lines above and below the rows.
-const AROUND: usize = 4;
+/// The lines above and below the rows, with that of the cursor.
+const AROUND: usize = 5;
 
 /// A container on a network, or a network.
 #[derive(Clone, Debug, PartialEq, Serialize)]
