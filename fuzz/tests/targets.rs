@@ -43,6 +43,11 @@ fn names() {
 }
 
 #[test]
+fn packet() {
+    run("packet", fuzz::packet);
+}
+
+#[test]
 fn engine_api() {
     run("engine_api", fuzz::engine_api);
 }

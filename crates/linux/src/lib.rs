@@ -14,6 +14,7 @@ pub mod identity;
 pub mod iptables;
 mod link;
 mod listener;
+pub mod meter;
 mod moved;
 pub mod names;
 mod origin_alias;

@@ -9,6 +9,8 @@ use rustix::io::Errno;
 use crate::Socket;
 use crate::wire::{Attributes, Batch, DUMP, Message};
 
+pub mod tracked;
+
 /// `NFNL_SUBSYS_CTNETLINK`.
 const SUBSYSTEM: u16 = 1 << 8;
 const NEW: u16 = SUBSYSTEM;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::outcome::Failure;
 use crate::wire::{Attribute, Attributes, Batch, Message, Messages};
 use crate::{
-    address, bridge_vlan, conntrack, link, monitor, neighbour, nft, route, rule, traffic, vrf,
+    address, bridge_vlan, conntrack, counters, link, monitor, neighbour, nft, route, rule, traffic,
+    vrf,
 };
 
 /// Deeper than anything the kernel nests.
@@ -29,6 +30,8 @@ fn objects(message: &Message<'_>, batch: &Batch) -> usize {
         route::read(message).is_some(),
         neighbour::read(message).is_some(),
         conntrack::read(message, &ports).is_some(),
+        conntrack::tracked::read_change(message).is_some(),
+        counters::read(message).is_some(),
         monitor::read(message).is_some(),
         nft::read_news(message).is_some(),
         rule::read(message).is_some(),

@@ -3,7 +3,9 @@
 pub mod address;
 mod announce;
 pub mod bridge_vlan;
+pub mod capture;
 pub mod conntrack;
+mod counters;
 mod decode;
 mod ethtool;
 pub mod fdb;
@@ -32,6 +34,7 @@ pub mod wire;
 
 pub use address::{Address, NewAddress};
 pub use announce::Announcement;
+pub use counters::{Count, Counters};
 pub use decode::decode_anything;
 pub use link::{
     At, Change, DeviceKind, Function, Link, Links, NewBridge, NewDevice, NewTap, NewVxlan, Peer,

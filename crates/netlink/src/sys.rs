@@ -1,5 +1,7 @@
 //! The system calls that `rustix` does not wrap.
 
+pub(crate) mod capture;
+
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use model::{IfName, Mac};

@@ -34,6 +34,7 @@ mod stock;
 mod summary;
 mod table;
 pub(crate) mod time;
+mod traffic;
 mod units;
 mod usage;
 mod view;
@@ -96,6 +97,8 @@ pub(crate) struct HostContext<'a> {
     /// The running containers of each Docker Engine of this host; called only where Docker maps
     /// ports.
     pub(crate) running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
+    /// Reports the changes of attachments' records, for commands that follow them.
+    pub(crate) watch: &'a dyn Fn() -> Result<store::Watch>,
     /// Where the daemon writes what happens.
     pub(crate) events: PathBuf,
     /// Runs the daemon until it is stopped.
@@ -200,6 +203,7 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
             events::follow(wanted, cli.output, host_context, out)
         }
         Command::Events(wanted) => events::show(wanted, cli.output, host_context),
+        Command::Traffic(command) => traffic::run(command, cli.output, host_context, out),
         Command::Ports(wanted) => ports::run(wanted, cli.output, host_context),
         Command::Endpoint(command) => endpoint::run(command, cli.output, host_context),
         Command::Host(command) => host::run(command, cli.output, host_context),

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use docker::api::{Api, Container};
+use engine::port::Prefix;
 use linux::Life;
 use model::{Error, Kind, Result};
 use neutron::Neutron;
@@ -109,6 +110,7 @@ fn command(args: Vec<OsString>) -> u8 {
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         foreign: &|| asked.foreign(&config),
         running: &|| running(&config.docker),
+        watch: &|| host_context::open_store(&config)?.watch(&[Prefix::Attachments]),
         events: config.events.path.clone(),
         serve: &|| serve::run(config.clone()),
         systemctl: Path::new(SYSTEMD).exists().then_some(&systemctl),

@@ -6,6 +6,7 @@ mod endpoint;
 mod flags;
 mod ipam;
 mod runtime;
+mod traffic;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,7 @@ pub(super) use endpoint::{
 };
 pub(super) use ipam::IpamCommand;
 pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs, Units};
+pub(super) use traffic::{By, CaptureArgs, FlowsArgs, Sort, TopArgs, TrafficCommand};
 
 use super::backup::{BackupArgs, RestoreArgs};
 use super::dns::DnsCommand;
@@ -43,6 +45,7 @@ use super::stock::NeutronCommand;
   spoke ps                            what is attached, by every runtime
   spoke ipam show front               who holds which address, and what is free
   spoke ports                         which ports of this host lead where
+  spoke top                           what containers receive and send
   spoke doctor                        what is wrong with this host, and what mends it
   spoke docker install                be a network driver of the Docker Engine here
 
@@ -99,6 +102,8 @@ Examples:
   spoke ports front --format '{{.HostPort}} {{.Name}}'
   spoke ports -o json")]
     Ports(PortsArgs),
+    #[command(flatten)]
+    Traffic(TrafficCommand),
     /// Show by which names containers find each other
     #[command(subcommand)]
     Dns(DnsCommand),

@@ -8,7 +8,7 @@ use model::Result;
 use super::usage::{self, Taken};
 use super::{HostContext, doctor, findings};
 use crate::config::Config;
-use crate::serve::metrics::{Book, PoolUse};
+use crate::serve::metrics::{Book, PoolUse, Traffic};
 
 /// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
 pub(crate) fn clashes<'a>(
@@ -33,7 +33,9 @@ pub(crate) fn figures<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>) -> Result<
         free: view.free,
     });
     let (pools, attachments) = (pools.collect(), engine.attachments()?);
-    Ok(Book { pools, attachments, ports: engine.ports()?.len(), networks })
+    // Without the kernel's counters the others are right.
+    let traffic = Traffic::read(&attachments).unwrap_or_default();
+    Ok(Book { pools, attachments, ports: engine.ports()?.len(), networks, traffic })
 }
 
 /// A finding's kind, and a sentence about it.
@@ -63,6 +65,7 @@ fn host_context<'a>(
         listed: &|| None,
         foreign: &|| Err(model::Error::bug("nobody asks plugins here")),
         running: &Vec::new,
+        watch: &|| Err(model::Error::bug("nothing is followed here")),
         events: config.events.path.clone(),
         serve: &|| Ok(()),
         systemctl: None,

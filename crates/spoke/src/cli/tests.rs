@@ -147,6 +147,7 @@ impl Fixture {
             kurma: crate::kurma::Host::new(&config, &|_| None),
             kuryr: Some(self.path("run/docker/plugins/kuryr.sock")),
             running: &|| self.running.take(),
+            watch: &|| Err(Error::bug("nothing is followed here")),
             events: self.path("run/spoke/events"),
             serve: &|| Ok(()),
             systemctl: self.has("run/systemd/system").then_some(&systemctl),

@@ -385,6 +385,11 @@ fn addresses(layers: &[&Attachment]) -> Vec<String> {
     addresses
 }
 
+/// The container's end of an attachment, as far as it is known.
+pub(super) fn reported_interface(record: &Attachment) -> &IfName {
+    interface(&[record]).unwrap_or(&record.id.ifname)
+}
+
 /// The container's end, where it is made: not every runtime says before what it is called.
 fn interface<'a>(layers: &[&'a Attachment]) -> Option<&'a IfName> {
     layers.iter().find_map(|layer| match &layer.phase {

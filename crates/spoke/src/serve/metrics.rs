@@ -2,6 +2,7 @@
 //! store is counted at each request, so that it cannot be wrong.
 
 mod names;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::event::What;
+pub(crate) use traffic::Traffic;
 
 /// Upper bounds of the buckets of durations, in seconds: around what a call costs, and around
 /// the fifteen seconds after which Docker gives up.
@@ -72,6 +74,8 @@ pub(crate) struct Book {
     pub(crate) pools: Vec<PoolUse>,
     /// How many host ports are taken.
     pub(crate) ports: usize,
+    /// What containers have received and sent.
+    pub(crate) traffic: Traffic,
 }
 
 /// How full a pool is.
@@ -292,6 +296,7 @@ fn registry_of(book: &Book) -> Registry {
     };
     registry.register("networks", "Networks that are known", single(book.networks.len()));
     registry.register("ports", "Ports of the host that are published", single(book.ports));
+    registry.register_collector(Box::new(book.traffic.clone()));
     registry
 }
 

@@ -1,0 +1,31 @@
+//! What containers send and receive: `spoke top`, `spoke flows`, `spoke capture`.
+
+mod addresses;
+mod capture;
+mod flows;
+mod known;
+mod port;
+mod screen;
+mod summary;
+mod top;
+mod unit;
+
+use std::io::Write;
+
+use model::Result;
+
+use super::args::{Output, TrafficCommand};
+use super::{Answer, HostContext};
+
+pub(super) fn run(
+    command: &TrafficCommand,
+    output: Output,
+    host_context: &HostContext,
+    out: &mut dyn Write,
+) -> Result<Answer> {
+    match command {
+        TrafficCommand::Top(wanted) => top::run(wanted, output, host_context, out),
+        TrafficCommand::Flows(wanted) => flows::run(wanted, output, host_context, out),
+        TrafficCommand::Capture(wanted) => capture::run(wanted, output, host_context, out),
+    }
+}

@@ -1,0 +1,75 @@
+//! Who has which address: containers of every runtime on Spoke's networks, Docker's on its own, and this
+//! host.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use docker::api::Container;
+use model::{Result, Runtime};
+use netlink::Socket;
+use traffic::{Addresses, Party};
+
+use super::super::HostContext;
+use super::super::ps::shortened;
+use super::known::Known;
+
+/// How often Docker is asked again at most.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// The addresses, which are read again when records change, and when an unknown one is seen.
+pub(super) struct Directory {
+    addresses: Addresses,
+    dockers: Vec<Container>,
+    asked: Instant,
+}
+
+impl Directory {
+    pub(super) fn new(known: &Known, host_context: &HostContext) -> Result<Self> {
+        let dockers = running(host_context);
+        let addresses = of(known, &dockers)?;
+        Ok(Self { addresses, dockers, asked: Instant::now() })
+    }
+
+    pub(super) fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// Takes in what the records say now.
+    pub(super) fn refresh(&mut self, known: &Known) -> Result<()> {
+        self.addresses = of(known, &self.dockers)?;
+        Ok(())
+    }
+
+    /// Asks Docker whose an address is that nothing here knows.
+    pub(super) fn miss(&mut self, known: &Known, host_context: &HostContext) -> Result<()> {
+        if self.asked.elapsed() < AGAIN {
+            return Ok(());
+        }
+        self.dockers = running(host_context);
+        self.asked = Instant::now();
+        self.refresh(known)
+    }
+}
+
+/// Where Docker does not answer, its containers are addresses and no more.
+fn running(host_context: &HostContext) -> Vec<Container> {
+    (host_context.running)().into_iter().flatten().flatten().collect()
+}
+
+fn of(known: &Known, dockers: &[Container]) -> Result<Addresses> {
+    let host = Socket::route()?.addresses(None)?.into_iter();
+    let host = host.map(|held| held.address.addr());
+    let mut addresses = Addresses::of(known.records(), host.collect::<Vec<IpAddr>>());
+    for (network, endpoint) in dockers.iter().flat_map(|container| &container.endpoints) {
+        let id = endpoint.id.to_string();
+        let network = network.as_ref().map(ToString::to_string).unwrap_or_default();
+        let party = Party::Container {
+            name: endpoint.name.as_ref().map_or_else(|| id.clone(), ToString::to_string),
+            container: id,
+            network: shortened(&network, false),
+            runtime: Runtime::Docker.to_string(),
+        };
+        endpoint.addresses.iter().for_each(|address| addresses.add(*address, party.clone()));
+    }
+    Ok(addresses)
+}

@@ -1,0 +1,56 @@
+//! The interfaces of a container that are captured.
+
+use linux::meter;
+use model::{Attachment, Error, IfName, Result};
+use netlink::capture::Capture;
+use netlink::{At, Link, Netns, Socket};
+use traffic::capture::Form;
+use traffic::capture::pcapng::Interface;
+
+use super::super::table::clean;
+use super::known;
+
+/// One interface.
+pub(super) struct Port {
+    pub(super) capture: Capture,
+    pub(super) described: Interface,
+}
+
+impl Port {
+    /// Of a link in this namespace.
+    pub(super) fn open(netns: &Netns, link: &Link, comment: String, snap: u32) -> Result<Self> {
+        let capture = netns.enter(|| Capture::open(link.index))??;
+        let has_header = link.mac.is_some() || link.flags.is_loopback();
+        let form = if has_header { Form::Ethernet } else { Form::Network };
+        let name = clean(link.name.as_str());
+        Ok(Self { capture, described: Interface { name, comment, form, snap } })
+    }
+}
+
+/// The interfaces that Spoke made, each with a sentence about it.
+pub(super) fn made(records: &[&Attachment]) -> Result<Vec<(Link, String)>> {
+    records.iter().map(|record| Ok((meter::interface(record)?.1, about(record)))).collect()
+}
+
+/// Those of these names, whatever made them.
+pub(super) fn named(
+    names: &[IfName],
+    record: &Attachment,
+    netns: &Netns,
+) -> Result<Vec<(Link, String)>> {
+    let look = |name: &IfName| {
+        let link = netns.enter(|| Socket::route()?.link(At::Name(name)))??;
+        let missing = || format!("container {} has no interface {name}", known::name(record));
+        let link = link.ok_or_else(|| Error::not_found(missing()))?;
+        Ok((link, about(record)))
+    };
+    names.iter().map(look).collect()
+}
+
+fn about(record: &Attachment) -> String {
+    let (id, name, runtime) = (&record.id, known::name(record), record.runtime);
+    clean(&format!(
+        "container {name} ({}), runtime {runtime}, network {}",
+        id.container, id.network
+    ))
+}

@@ -1,0 +1,155 @@
+//! What containers have received and sent, read from the kernel at each request.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use linux::meter::{self, Meter};
+use model::{Attachment, Result};
+use netlink::Counters;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use traffic::rate::sum;
+
+/// More containers on networks than this are left out, and counted. Each has six lines.
+const MOST: usize = 5_000;
+
+/// The counters of every container on every network. Two interfaces of one container on one network are
+/// one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    by_container: BTreeMap<Key, Counters>,
+    omitted: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    runtime: String,
+    network: String,
+    container: String,
+}
+
+impl Traffic {
+    /// What the kernel says now.
+    ///
+    /// # Errors
+    /// As [`Meter::new`] and [`Meter::read`].
+    pub(crate) fn read(attachments: &[Attachment]) -> Result<Self> {
+        let links = meter::links(attachments);
+        let counted = Meter::new(&links)?.read()?;
+        let each = links.iter().zip(counted);
+        Ok(Self::of(each.filter_map(|(link, counters)| Some((key(link), counters?))), MOST))
+    }
+
+    fn of(each: impl Iterator<Item = (Key, Counters)>, most: usize) -> Self {
+        let mut traffic = Self::default();
+        for (key, counters) in each {
+            let is_known = traffic.by_container.contains_key(&key);
+            if !is_known && traffic.by_container.len() == most {
+                traffic.omitted += 1;
+                continue;
+            }
+            let held = traffic.by_container.entry(key).or_default();
+            *held = sum(*held, counters);
+        }
+        traffic
+    }
+}
+
+fn key(record: &Attachment) -> Key {
+    let container = record.owner.as_ref().map(ToString::to_string);
+    Key {
+        runtime: record.runtime.to_string(),
+        network: record.id.network.to_string(),
+        container: container.unwrap_or_else(|| record.id.container.to_string()),
+    }
+}
+
+type Part = fn(Counters) -> u64;
+
+/// The families: name, help, and which number of the counters.
+fn families() -> [(&'static str, &'static str, Part); 6] {
+    [
+        ("container_receive_bytes", "Bytes that containers received", |it| it.receive.bytes),
+        ("container_receive_packets", "Packets that containers received", |it| it.receive.packets),
+        ("container_receive_drops", "Packets to containers, dropped at their link", |it| {
+            it.receive.drops
+        }),
+        ("container_transmit_bytes", "Bytes that containers sent", |it| it.transmit.bytes),
+        ("container_transmit_packets", "Packets that containers sent", |it| it.transmit.packets),
+        ("container_transmit_drops", "Packets of containers, dropped at their link", |it| {
+            it.transmit.drops
+        }),
+    ]
+}
+
+impl Collector for Traffic {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        for (name, help, part) in families() {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for (key, counters) in &self.by_container {
+                let labels = [
+                    ("runtime", key.runtime.as_str()),
+                    ("network", key.network.as_str()),
+                    ("container", key.container.as_str()),
+                ];
+                let counter = ConstCounter::new(part(*counters));
+                counter.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let help = "Containers whose counters are left out, because there are too many";
+        let omitted = ConstGauge::new(i64::try_from(self.omitted).unwrap_or(i64::MAX));
+        let name = "containers_omitted";
+        omitted.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
+    use netlink::Count;
+
+    use super::*;
+
+    fn key(container: &str) -> Key {
+        let (runtime, network) = ("docker".to_owned(), "front".to_owned());
+        Key { runtime, network, container: container.to_owned() }
+    }
+
+    fn received(bytes: u64) -> Counters {
+        Counters { receive: Count { bytes, ..Count::default() }, ..Counters::default() }
+    }
+
+    #[test]
+    fn names_of_others_stay_inside_their_quotes() {
+        let hostile = "x\"} 1\nspoke_up 1\\";
+        let all = [(key("a"), received(1)), (key("a"), received(2)), (key(hostile), received(7))];
+        let mut registry = Registry::with_prefix("spoke");
+        registry.register_collector(Box::new(Traffic::of(all.into_iter(), 9)));
+        let mut text = String::new();
+        encode(&mut text, &registry).unwrap();
+        let labels = r#"runtime="docker",network="front""#;
+        for line in [
+            format!(r#"spoke_container_receive_bytes_total{{{labels},container="a"}} 3"#),
+            format!(
+                r#"spoke_container_receive_bytes_total{{{labels},container="x\"}} 1\nspoke_up 1\\"}} 7"#
+            ),
+            "spoke_containers_omitted 0".to_owned(),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n---\n{text}");
+        }
+        assert!(!text.lines().any(|line| line.starts_with("spoke_up")), "{text}");
+    }
+
+    #[test]
+    fn too_many_are_left_out_and_counted() {
+        let all = ["a", "b", "c", "a", "d"].map(|name| (key(name), received(1)));
+        let traffic = Traffic::of(all.into_iter(), 2);
+        assert_eq!((traffic.by_container.len(), traffic.omitted), (2, 2));
+        assert_eq!(traffic.by_container[&key("a")], received(2));
+    }
+}

@@ -1,0 +1,145 @@
+//! Which container has an address, whatever runs it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use model::{Attachment, Layer, Phase, Space};
+
+/// The holder of an address.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Party {
+    /// A container on a network.
+    Container {
+        /// Its name, or its id where its runtime gives none.
+        name: String,
+        /// Its id.
+        container: String,
+        /// The network.
+        network: String,
+        /// Its runtime.
+        runtime: String,
+    },
+    /// This host.
+    Host,
+    /// Anything else.
+    Outside,
+}
+
+/// The addresses of this host and of the containers that it routes to.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses(BTreeMap<IpAddr, Party>);
+
+impl Addresses {
+    /// Of these attachments, all layers of them, and of the host itself. Networks that this host does not
+    /// route (a tenant's, a cloud's, a remote driver's) may have the same addresses as others, and their
+    /// packets do not come by here: they are not in it.
+    pub fn of<'a>(
+        attachments: impl IntoIterator<Item = &'a Attachment>,
+        host: impl IntoIterator<Item = IpAddr>,
+    ) -> Self {
+        let mut all: BTreeMap<IpAddr, Party> = BTreeMap::new();
+        all.extend(host.into_iter().map(|address| (address, Party::Host)));
+        for record in attachments {
+            let is_routed = record.wiring.space(&record.id.network) == Space::Host;
+            let is_there = !matches!(record.phase, Phase::Reserved);
+            if !is_routed || !is_there || !matches!(record.layer, Layer::Link | Layer::Address) {
+                continue;
+            }
+            let leased = record.leases.iter().map(|lease| lease.address.addr());
+            let held = record.addresses.iter().map(|held| held.address.addr());
+            for address in held.chain(leased) {
+                all.insert(address, party(record));
+            }
+        }
+        Self(all)
+    }
+
+    /// Adds an address that is nobody's so far.
+    pub fn add(&mut self, address: IpAddr, party: Party) {
+        self.0.entry(address).or_insert(party);
+    }
+
+    /// Whose it is.
+    pub fn party(&self, address: IpAddr) -> &Party {
+        // A loopback address that was translated is seen in the host's namespace only.
+        let unknown = if address.is_loopback() { &Party::Host } else { &Party::Outside };
+        self.0.get(&address).unwrap_or(unknown)
+    }
+
+    /// The addresses of the containers that are called so, by name or id.
+    pub fn of_container(&self, called: &str) -> Vec<IpAddr> {
+        let is_meant = |party: &Party| party.is_called(called);
+        self.0.iter().filter(|(_, party)| is_meant(party)).map(|(address, _)| *address).collect()
+    }
+}
+
+impl Party {
+    /// Whether it is a container.
+    pub fn is_container(&self) -> bool {
+        matches!(self, Party::Container { .. })
+    }
+
+    /// Whether it is the container that is called so, by name or id.
+    pub fn is_called(&self, called: &str) -> bool {
+        match self {
+            Party::Container { name, container, .. } => is_name(called, name, container),
+            Party::Host | Party::Outside => false,
+        }
+    }
+
+    /// Whether it is on this network.
+    pub fn is_on(&self, wanted: &str) -> bool {
+        matches!(self, Party::Container { network, .. } if network == wanted)
+    }
+}
+
+/// The least part of an id that stands for it.
+const SHORTEST: usize = 6;
+
+/// Whether a user's word means the container: its name, the last part of a name such as `podman/web`, its
+/// id, or the beginning of that.
+pub fn is_name(word: &str, name: &str, container: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    let is_part = word.len() >= SHORTEST && container.starts_with(word);
+    word == name || word == last || word == container || is_part
+}
+
+fn party(record: &Attachment) -> Party {
+    let id = &record.id;
+    Party::Container {
+        name: record.owner.as_ref().map_or_else(|| id.container.to_string(), ToString::to_string),
+        container: id.container.to_string(),
+        network: id.network.to_string(),
+        runtime: record.runtime.to_string(),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A container's and the host's addresses.
+    pub(crate) fn known() -> Addresses {
+        let web = Party::Container {
+            name: "podman/web".to_owned(),
+            container: "0123456789abcdef".to_owned(),
+            network: "front".to_owned(),
+            runtime: "podman".to_owned(),
+        };
+        let host = "192.0.2.1".parse().unwrap();
+        Addresses([("10.1.0.2".parse().unwrap(), web), (host, Party::Host)].into())
+    }
+
+    #[test]
+    fn a_container_is_called_by_name_or_id() {
+        let known = known();
+        for word in ["podman/web", "web", "0123456789abcdef", "012345"] {
+            assert_eq!(known.of_container(word).len(), 1, "{word}");
+        }
+        for word in ["podman", "we", "01234", "", "/"] {
+            assert!(known.of_container(word).is_empty(), "{word}");
+        }
+        assert_eq!(known.party("127.0.0.1".parse().unwrap()), &Party::Host);
+        assert_eq!(known.party("198.51.100.1".parse().unwrap()), &Party::Outside);
+    }
+}

@@ -1,0 +1,72 @@
+//! Docker's, CNI's and the command line's containers on one network.
+
+use serde_json::json;
+use tests::{Answer, Cni, Engine, Plugins, Release, Serve};
+
+use crate::bed::{NEIGHBOUR, SPOKE, fetch, is_counted, json, row};
+use crate::{capture, dashboard, flows};
+
+/// A name as a hostile pod may have it: no control characters, which are refused, but all that a shell, a
+/// page or Prometheus reads.
+pub(crate) const HOSTILE: &str = "x\"}<b>$(id)'\\n{{.}}";
+
+/// Metrics on loopback, as Prometheus reads them.
+const CONFIG: &str = "[metrics]\nlisten = \"127.0.0.1:9477\"\n";
+
+#[test]
+fn every_runtime_is_counted_named_and_captured() {
+    let release = Some(Release::V28_5).filter(|release| release.is_there());
+    let mut engine = Engine::prepared(release.unwrap_or(Release::V20_10), &Plugins::subject());
+    let world = engine.world();
+    world.sh(&format!("mkdir -p /etc/spoke; printf '{CONFIG}' >/etc/spoke/config.toml"));
+    let serve = Serve::start(world, &[]);
+    engine.start(&[]);
+    engine.import();
+    let world = engine.world();
+    world.sh(NEIGHBOUR);
+    world.sh(&format!("{SPOKE} network create --subnet 10.76.1.0/24 front"));
+    let create = "network create -d spoke --ipam-driver spoke --ipam-opt network=front";
+    engine.docker(&format!("{create} --subnet 10.76.1.0/24 front"));
+    let web = "--name web -p 8080:80 --network front --ip 10.76.1.9";
+    engine.docker(&format!("run -d {web} busybox httpd -f -h /www"));
+    let pid = engine.docker("inspect --format {{.State.Pid}} web");
+    let pid = pid.trim();
+    world.until_listens(pid, 80);
+    let mut pod = Cni::container(world, "pod");
+    pod.args = format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME={HOSTILE}");
+    let list = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [
+        {"type": "spoke", "network": "front"},
+    ]});
+    let answers = pod.add(&list);
+    assert!(answers.iter().all(Answer::ok), "{answers:?}");
+    world.netns("line");
+    world.sh(&format!("{SPOKE} network connect --ip 10.76.1.14 front line"));
+
+    fetch(world, "client", "192.0.2.1", 8080);
+    fetch(world, "line", "10.76.1.9", 80);
+    fetch(world, "pod", "10.76.1.9", 80);
+    let rows = json(world, "top front");
+    let runtimes = ["docker", "cni", "spoke"].map(|runtime| row(&rows, "runtime", runtime));
+    let name = |at: usize| runtimes[at]["name"].as_str().expect("a name").to_owned();
+    is_counted(world, &name(0), &format!("/proc/{pid}/ns/net"), "eth0");
+    is_counted(world, "line", "/run/netns/line", "eth0");
+    flows::name_both_ends(world, &name(0));
+    flows::name_dockers_own(&engine);
+    flows::are_followed(world, &name(0));
+    capture::reads_back(world, &name(0));
+    hostile_names_are_harmless(world, &name(1));
+    dashboard::every_expression_has_data(world, &name(1));
+    capture::ends_with_its_container(&engine, &name(0));
+    assert!(pod.del(&list).iter().all(Answer::ok));
+    drop(serve);
+}
+
+/// They stay within their cell, and their quotes.
+#[track_caller]
+fn hostile_names_are_harmless(world: &tests::World, name: &str) {
+    assert!(name.contains(HOSTILE), "{name}");
+    for command in ["top --once", "flows --all"] {
+        let text = world.sh(&format!("{SPOKE} {command}"));
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    }
+}
