@@ -5,6 +5,8 @@ mod create;
 mod endpoint;
 mod flags;
 mod ipam;
+mod limit;
+mod port;
 mod runtime;
 
 use std::path::PathBuf;
@@ -19,6 +21,8 @@ pub(super) use endpoint::{
     NamedArgs, RowFilter,
 };
 pub(super) use ipam::IpamCommand;
+pub(super) use limit::{Limit, LimitArgs};
+pub(super) use port::{PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
 pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs, Units};
 
 use super::backup::{BackupArgs, RestoreArgs};
@@ -99,6 +103,21 @@ Examples:
   spoke ports front --format '{{.HostPort}} {{.Name}}'
   spoke ports -o json")]
     Ports(PortsArgs),
+    /// Publish and withdraw ports of running containers, of every runtime
+    #[command(subcommand)]
+    Port(PortCommand),
+    /// Limit what a running container may send and receive, of every runtime
+    #[command(
+        after_help = "The limits hold instead of those that the runtime set. They belong to the \
+        container's name: they hold again when a container of the same runtime and name is attached to \
+        the same network.
+
+Examples:
+  spoke limit web 10mbit
+  spoke limit --egress 2mbit podman:web
+  spoke limit web none"
+    )]
+    Limit(LimitArgs),
     /// Show by which names containers find each other
     #[command(subcommand)]
     Dns(DnsCommand),
