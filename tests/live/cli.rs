@@ -4,17 +4,21 @@ use tests::{Remains, Serve};
 
 use crate::bed::{Bed, HOST, Live, SPOKE};
 
-/// A connection over one port goes on while another port comes and goes.
+/// A connection over one port goes on while another port comes and goes, with its connections.
 const FLOW: &str = r#"
-ip netns exec web busybox nc -ll -p 81 -e cat >/dev/null 2>&1 &
+ip netns exec web busybox nc -ll -p 81 -e cat >/dev/null 2>&1 & server=$!
 timeout 20 sh -c 'until ip netns exec web ss -Hltn sport = :81 | grep -q .; do :; done'
-mkfifo /run/in; : >/run/out
+mkfifo /run/in /run/in2; : >/run/out; : >/run/out2
+said() { timeout 10 sh -c "until grep -q $2 $1; do :; done"; }
 ip netns exec lan busybox nc 192.0.2.1 8081 </run/in >/run/out & exec 5>/run/in
-said() { timeout 10 sh -c "until grep -q $1 /run/out; do :; done"; }
-echo one >&5; said one
-SPOKE port add web 8443:80; echo two >&5; said two
-SPOKE port rm web 8443; echo three >&5; said three
-exec 5>&-; kill %1
+echo one >&5; said /run/out one
+SPOKE port add web 8443:81; echo two >&5; said /run/out two
+ip netns exec lan busybox nc 192.0.2.1 8443 </run/in2 >/run/out2 & client=$!; exec 6>/run/in2
+echo one >&6; said /run/out2 one
+SPOKE port rm web 8443; echo three >&5; said /run/out three
+# The connection over the port that is gone ends: the host knows of none.
+echo two >&6; timeout 10 tail --pid $client -f /dev/null; ! grep -q two /run/out2
+exec 5>&- 6>&-; kill $server
 "#;
 
 fn a_port_comes_and_goes(config: &str) {
@@ -47,6 +51,11 @@ fn a_port_comes_and_goes(config: &str) {
     bed.refuses("port rm web 8081", 2, &["its runtime"]);
     bed.refuses("port rm web 9", 3, &["no host port 9/tcp"]);
     bed.refuses("port add --ip fd00::1 web 8444:80", 2, &["family"]);
+    for address in ["224.0.0.1", "255.255.255.255", "0.0.0.1", "192.0.2.2"] {
+        bed.refuses(&format!("port add --ip {address} web 8444:80"), 2, &[address]);
+    }
+    bed.refuses("port add web +8444:80", 2, &["HOST:CONTAINER"]);
+    bed.refuses("port rm web 8443:80", 2, &["a port of the host is"]);
     bed.world.sh(&format!(
         "busybox nc -ll -p 8700 -e cat >/dev/null 2>&1 & echo $! >/run/rival
         timeout 20 sh -c 'until ss -Hltn sport = :8700 | grep -q .; do :; done'

@@ -28,7 +28,7 @@ fn objects(message: &Message<'_>, batch: &Batch) -> usize {
         address::read(message).is_some(),
         route::read(message).is_some(),
         neighbour::read(message).is_some(),
-        conntrack::read(message, &ports).is_some(),
+        conntrack::read(message, 17, &ports).is_some(),
         monitor::read(message).is_some(),
         nft::read_news(message).is_some(),
         rule::read(message).is_some(),

@@ -107,16 +107,6 @@ Examples:
     #[command(subcommand)]
     Port(PortCommand),
     /// Limit what a running container may send and receive, of every runtime
-    #[command(
-        after_help = "The limits hold instead of those that the runtime set. They belong to the \
-        container's name: they hold again when a container of the same runtime and name is attached to \
-        the same network.
-
-Examples:
-  spoke limit web 10mbit
-  spoke limit --egress 2mbit podman:web
-  spoke limit web none"
-    )]
     Limit(LimitArgs),
     /// Show by which names containers find each other
     #[command(subcommand)]

@@ -70,7 +70,7 @@ pub(super) fn attachments(
         let who: Vec<String> =
             who.iter().map(|(runtime, name)| format!("{runtime}:{name}")).collect();
         return Err(Error::conflict(format!(
-            "{} is the name of several containers: {}; name one of them",
+            "'{}' is the name of several containers: {}; name one of them",
             model::text::shown(called.name),
             who.join(", ")
         )));
@@ -82,7 +82,7 @@ pub(super) fn attachments(
     match found.is_empty() {
         false => Ok(found),
         true => Err(Error::not_found(format!(
-            "no container {} is attached{}; `spoke ps` lists what is",
+            "no container '{}' is attached{}; `spoke ps` lists what is",
             model::text::shown(called.name),
             network.map_or(String::new(), |name| format!(" to network {name}"))
         ))),

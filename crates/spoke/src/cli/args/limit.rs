@@ -10,6 +10,16 @@ const BURST: u64 = 64 * 1024 * 8;
 const MOST: u64 = 1_000_000_000_000;
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "The limits hold instead of those that the runtime set. They belong to the \
+    container's name: they hold again when a container of the same runtime and name is attached to \
+    the same network, until `none`.
+
+Examples:
+  spoke limit web 10mbit
+  spoke limit --egress 2mbit podman:web
+  spoke limit web none"
+)]
 pub(in crate::cli) struct LimitArgs {
     /// The container
     pub(in crate::cli) container: String,

@@ -56,7 +56,7 @@ pub(in crate::cli) struct PortAddArgs {
     /// The container
     pub(in crate::cli) container: String,
     /// The port of the host and that of the container
-    #[arg(value_name = "[IP:]HOST:CONTAINER[/PROTOCOL]", value_parser = published)]
+    #[arg(value_name = "[IP:]HOST:CONTAINER[/PROTOCOL]", value_parser = plain)]
     pub(in crate::cli) port: PortMap,
     /// Only at this address of the host
     #[arg(long, value_name = "ADDRESS")]
@@ -89,11 +89,15 @@ pub(in crate::cli) struct PortLsArgs {
     pub(in crate::cli) listing: Listing,
 }
 
-/// Also as `add` takes it.
-fn host_port(text: &str) -> Result<HostPort, String> {
-    if let Ok(map) = published(text) {
-        return Ok(HostPort { host: map.host, port: map.host_port, protocol: map.protocol });
+/// Numbers are digits, and nothing else.
+fn plain(text: &str) -> Result<PortMap, String> {
+    match text.contains('+') {
+        true => Err("a published port is [IP:]HOST:CONTAINER[/PROTOCOL]".to_owned()),
+        false => published(text),
     }
+}
+
+fn host_port(text: &str) -> Result<HostPort, String> {
     let wrong = || "a port of the host is [IP:]HOST[/PROTOCOL]".to_owned();
     let (text, protocol) = match text.rsplit_once('/') {
         Some((text, protocol)) => {
@@ -108,7 +112,9 @@ fn host_port(text: &str) -> Result<HostPort, String> {
         }
         None => (None, text),
     };
-    let port: NonZeroU16 = port.parse().map_err(|_| wrong())?;
+    let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+    let port: Option<NonZeroU16> = port.parse().ok().filter(|_| is_number);
+    let port = port.ok_or_else(wrong)?;
     Ok(HostPort { host, port, protocol })
 }
 
@@ -123,12 +129,12 @@ mod tests {
             ("53/udp", "53/udp"),
             ("127.0.0.1:53/udp", "127.0.0.1:53/udp"),
             ("[fd00::1]:443", "[fd00::1]:443/tcp"),
-            ("8443:443", "8443/tcp"),
-            ("127.0.0.1:8443:443", "127.0.0.1:8443/tcp"),
         ] {
             assert_eq!(host_port(text).unwrap().to_string(), shown);
         }
-        for wrong in ["", "0", "x", "80/icmp", "a:80", "70000", "8443:443:1:2"] {
+        for wrong in
+            ["", "0", "x", "+80", "80/icmp", "a:80", "70000", "8443:443", "127.0.0.1:8443:443"]
+        {
             assert!(host_port(wrong).is_err(), "{wrong}");
         }
     }
