@@ -9,6 +9,7 @@ use super::{Remember, Tried, key_of_amendment};
 use crate::Engine;
 use crate::attach::RACES;
 use crate::claim::key_of;
+use crate::gc::all_of;
 
 impl Engine<'_> {
     /// Gives an attachment that is to be made what its container's name keeps. A port that another
@@ -61,16 +62,10 @@ impl Engine<'_> {
         }
         let Ok(meant) = Amendment::of(&read.value) else { return Ok(()) };
         let Some(kept) = self.amendment_under(&key_of_amendment(&meant))? else { return Ok(()) };
-        if let Some(limits) = &kept.value.bandwidth {
-            self.limit_again(id, limits)?;
-        }
-        for map in &kept.value.ports {
-            match self.publish_again(id, map) {
-                Err(error) if error.kind() == Kind::TryAgain => return Err(error),
-                Ok(()) | Err(_) => {}
-            }
-        }
-        Ok(())
+        let limited = kept.value.bandwidth.iter().map(|limits| self.limit_again(id, limits));
+        let published = kept.value.ports.iter().map(|map| self.publish_again(id, map));
+        let failures = limited.chain(published).filter_map(Result::err);
+        all_of(failures.filter(|error| error.kind() == Kind::TryAgain).collect())
     }
 
     fn publish_again(&self, id: &AttachmentId, map: &PortMap) -> Result<()> {
@@ -95,16 +90,17 @@ impl Engine<'_> {
         if kept.is_empty() {
             return Ok(());
         }
+        let mut failures = Vec::new();
         for record in self.attachments()? {
             let is_kept = |it: &Amendment| {
                 (&it.network, it.runtime) == (&record.id.network, record.runtime)
                     && Amendment::name_of(&record).is_ok_and(|name| name == it.name)
             };
             if record.layer == Layer::Link && kept.iter().any(is_kept) {
-                self.bring_back(&record.id)?;
+                failures.extend(self.bring_back(&record.id).err());
             }
         }
-        Ok(())
+        all_of(failures)
     }
 }
 

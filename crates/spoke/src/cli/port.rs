@@ -123,13 +123,16 @@ fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result
     if let Some(container) = &wanted.container {
         let called = Called::of(container);
         let known = attachments(&engine, &called, None, host_context);
-        let known: Vec<String> =
-            known.unwrap_or_default().iter().map(Attachment::container_name).collect();
+        let whose = |it: &Attachment| (it.runtime.to_string(), it.container_name());
+        let known: Vec<_> = known.unwrap_or_default().iter().map(whose).collect();
+        let kept: Vec<_> = kept
+            .iter()
+            .filter(|it| called.is_name(it.runtime, it.name.as_str()))
+            .map(|it| (it.runtime.to_string(), it.name.to_string()))
+            .collect();
         rows.retain(|row| {
-            known.contains(&row.name)
-                || kept.iter().any(|it| {
-                    it.name.as_str() == row.name && called.is_name(it.runtime, it.name.as_str())
-                })
+            let whose = (row.runtime.clone(), row.name.clone());
+            known.contains(&whose) || kept.contains(&whose)
         });
         if rows.is_empty() && known.is_empty() {
             // Says which containers there are.
