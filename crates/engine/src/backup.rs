@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use model::{Error, Network, NetworkName, Result};
 
 use crate::Engine;
+use crate::amend::key_of_amendment;
 use crate::overlap::clash;
 use crate::port::{Damaged, Expect, Key, Outcome, Prefix, Record, Revision, Txn};
 
@@ -16,8 +17,8 @@ const ATTEMPTS: usize = 50;
 /// The records of one transaction.
 const AT_ONCE: usize = 1000;
 /// Where durable records are, beside networks and what is kept for each of them.
-const OTHERS: [Prefix; 4] =
-    [Prefix::Reservations, Prefix::Subnets, Prefix::Aliases, Prefix::Endpoints];
+const OTHERS: [Prefix; 5] =
+    [Prefix::Reservations, Prefix::Subnets, Prefix::Aliases, Prefix::Endpoints, Prefix::Amendments];
 
 /// How a backup is restored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -166,6 +167,7 @@ fn refuse_misplaced(key: &Key, record: &Record) -> Result<()> {
         (Key::Subnet(id), Record::Subnet(subnet)) => *id == subnet.id,
         (Key::Alias(id), Record::Alias(alias)) => *id == alias.id,
         (Key::Endpoint(id), Record::Attachment(held)) => *id == held.id,
+        (Key::Amendment(..), Record::Amendment(held)) => *key == key_of_amendment(held),
         (Key::Sticky(..), Record::Sticky(_)) => true,
         _ => false,
     };
@@ -190,6 +192,9 @@ pub fn describe(key: &Key) -> String {
         Key::Subnet(id) => format!("the allocated subnet {id}"),
         Key::Alias(id) => format!("a runtime's network {id}"),
         Key::Sandbox(container) => format!("sandbox {container}"),
+        Key::Amendment(network, runtime, name) => {
+            format!("what was changed of {runtime}'s container {name} {}", of(network))
+        }
     }
 }
 

@@ -33,6 +33,7 @@ impl Engine<'_> {
                 draft.blank = self.bring_ports(draft.blank)?;
             }
         }
+        self.amend(&mut draft.blank)?;
         let mut race = Race::default();
         for _ in 0..RACES {
             let lock = self.host.lock_attachment(&draft.blank.id);

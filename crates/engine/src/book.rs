@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use model::{
-    Alias, AliasId, Attachment, AttachmentId, Claim, ContainerId, Cursor, Error, Holder, Layer,
-    Network, NetworkName, OwnerName, PoolId, Reservation, Result, SandboxRecord, Space, Subnet,
-    SubnetId,
+    Alias, AliasId, Amendment, Attachment, AttachmentId, Claim, ContainerId, Cursor, Error, Holder,
+    Layer, Network, NetworkName, OwnerName, PoolId, Reservation, Result, SandboxRecord, Space,
+    Subnet, SubnetId,
 };
 
 use crate::Engine;
@@ -45,6 +45,7 @@ reader!(sticky, Sticky, Vec<IpAddr>);
 reader!(subnet, Subnet, Subnet);
 reader!(alias, Alias, Alias);
 reader!(sandbox_record, Sandbox, SandboxRecord);
+reader!(amendment, Amendment, Box<Amendment>);
 
 impl Engine<'_> {
     fn read<T>(
@@ -133,6 +134,14 @@ impl Engine<'_> {
         container: &ContainerId,
     ) -> Result<Option<Read<SandboxRecord>>> {
         self.read(&Key::Sandbox(container.clone()), sandbox_record)
+    }
+
+    pub(crate) fn amendment_under(&self, key: &Key) -> Result<Option<Read<Box<Amendment>>>> {
+        self.read(key, amendment)
+    }
+
+    pub(crate) fn amendments_in(&self, prefix: &Prefix) -> Result<Vec<Read<Box<Amendment>>>> {
+        self.read_all(prefix, amendment)
     }
 
     /// The attachments of a sandbox that have a record, whatever phase they are in.

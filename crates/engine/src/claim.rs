@@ -147,7 +147,7 @@ fn others(read: Option<&Read<Vec<Claim>>>, id: &AttachmentId) -> Vec<Claim> {
     claims.iter().filter(|claim| claim.holder != *id).cloned().collect()
 }
 
-fn claim(map: &PortMap, attachment: &Attachment) -> Claim {
+pub(crate) fn claim(map: &PortMap, attachment: &Attachment) -> Claim {
     let sandbox = attachment.sandbox.as_ref().map(|sandbox| sandbox.path.clone());
     Claim { host: map.host, holder: attachment.id.clone(), sandbox }
 }

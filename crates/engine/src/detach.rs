@@ -10,6 +10,7 @@ use model::{
     Attachment, AttachmentId, Error, Handoff, Ipam, Kind, Layer, Phase, Process, Result, Runtime,
 };
 
+use crate::amend::keep_leaving;
 use crate::book::{Read, unchanged};
 use crate::gc::{all_of, is_rewindable};
 use crate::port::{Key, Outcome, Presence, Record, Txn};
@@ -64,7 +65,8 @@ impl Engine<'_> {
         if is_only_in_the_book(&read.value) && self.try_forget(&read)? {
             return Ok(true);
         }
-        let Some(read) = self.own(read, meaning)? else { return Ok(false) };
+        let Some(mut read) = self.own(read, meaning)? else { return Ok(false) };
+        keep_leaving(&mut read.value);
         self.undo(&read.value)?;
         self.hand_over(&read.value);
         let gone = read.value.clone();

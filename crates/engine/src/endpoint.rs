@@ -13,6 +13,7 @@ use model::{
     Runtime, Sandbox, Sysctl,
 };
 
+use crate::amend::keep_leaving;
 use crate::attach::{RACES, lost};
 use crate::begin::{Draft, Inherited, Race, Tried};
 use crate::book::Read;
@@ -242,6 +243,7 @@ impl Engine<'_> {
                 return Ok(None);
             }
         }
+        keep_leaving(&mut read.value);
         self.driver.withdraw(&read.value)?;
         let key = Key::Attachment(read.value.id.clone(), read.value.layer);
         for _ in 0..RACES {

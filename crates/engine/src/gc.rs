@@ -117,6 +117,7 @@ impl Engine<'_> {
             let Some(read) = self.record_of(id, layer)? else { continue };
             let Some((finding, since)) = self.classify(&read.value) else {
                 if mode == Mode::Mend {
+                    failures.extend(self.finish_withdrawal(id, layer).err());
                     failures.extend(self.quarantine(&read.value, None).err());
                 }
                 continue;
@@ -135,6 +136,7 @@ impl Engine<'_> {
         self.damaged_records(&mut findings)?;
         if mode == Mode::Mend {
             failures.extend(self.name_sandboxes().err());
+            failures.extend(self.amend_all().err());
         }
         all_of(failures).map(|()| findings)
     }

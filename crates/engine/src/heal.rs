@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use model::{Attachment, AttachmentId, Layer, NetworkName, Phase, Result};
 
 use crate::Engine;
+use crate::amend::has_leaving;
 use crate::gc::all_of;
 use crate::port::Prefix;
 
@@ -78,6 +79,10 @@ impl Engine<'_> {
             }
             let _lock = self.host.lock_attachment(id);
             let Some(living) = self.living(id, layer)? else { continue };
+            if has_leaving(&living) {
+                note(id, self.finish_withdrawal(id, layer).map(|()| true));
+                continue;
+            }
             let made = match self.serving(&living) {
                 Ok(made) => made,
                 Err(error) => {

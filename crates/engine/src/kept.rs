@@ -190,7 +190,9 @@ impl Engine<'_> {
         let sandbox = Some(&entering.container).filter(|name| **name != reserved.id.container);
         started.gateway_role =
             Some(GatewayRole { sandbox: sandbox.cloned(), ..GatewayRole::of(entering.priority) });
-        Ok(Box::new(self.bring_ports(*started)?))
+        let mut entering = self.bring_ports(*started)?;
+        self.amend(&mut entering)?;
+        Ok(Box::new(entering))
     }
 
     /// Frees what a dead container has of the ports. The caller has no turn at any attachment.

@@ -6,6 +6,7 @@
 //! ports in [`port`], which the binary wires.
 
 mod alias;
+mod amend;
 mod attach;
 mod backup;
 mod begin;
@@ -41,6 +42,7 @@ mod subnet;
 mod unlisted;
 mod view;
 
+pub use amend::HostPort;
 pub use backup::{RestoreMode, Restored, describe};
 pub use endpoint::Joining;
 pub use engine::Engine;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Alias, Attachment, Error, Layer, Network, NetworkName, Result, Stage};
 
+use crate::amend::key_of_amendment;
 use crate::book::{Read, unchanged};
 use crate::detach::Meaning;
 use crate::gc::all_of;
@@ -161,6 +162,9 @@ impl Engine<'_> {
         txn = txn.delete(Key::Network(name.clone())).delete(Key::Configured(name.clone()));
         for pool in network.ipam.pools() {
             txn = txn.delete(Key::Cursor(pool.id.clone()));
+        }
+        for read in self.amendments_in(&Prefix::AmendmentsOf(name.clone()))? {
+            txn = txn.delete(key_of_amendment(&read.value));
         }
         self.store.commit(&self.forget_auxiliary(name, txn)?)
     }

@@ -15,7 +15,7 @@ impl Engine<'_> {
         owner: Option<&OwnerName>,
         names: &[HostName],
     ) -> Result<()> {
-        let _lock = self.host.lock_attachment(id);
+        let lock = self.host.lock_attachment(id);
         let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
         let owner = owner.or(read.value.owner.as_ref());
         let is_complete = matches!(read.value.phase, Phase::Attached(_)) && read.value.wiring.names;
@@ -29,13 +29,15 @@ impl Engine<'_> {
         let txn = Txn::new()
             .expect(key.clone(), unchanged(Some(&read)))
             .put(key, Record::Attachment(named));
-        self.store.commit(&txn).map(|_| ())
+        self.store.commit(&txn)?;
+        drop(lock);
+        self.bring_back(id)
     }
 
     /// Remembers the name of the container whose attachment this is, for people to read. One that is
     /// not complete, or not known, stays as it is, and so does one that changes at this moment.
     pub fn set_owner(&self, id: &AttachmentId, owner: &OwnerName) -> Result<()> {
-        let _lock = self.host.lock_attachment(id);
+        let lock = self.host.lock_attachment(id);
         let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
         let is_complete = matches!(read.value.phase, Phase::Attached(_));
         if !is_complete || read.value.owner.as_ref() == Some(owner) {
@@ -47,6 +49,8 @@ impl Engine<'_> {
         let txn = Txn::new()
             .expect(key.clone(), unchanged(Some(&read)))
             .put(key, Record::Attachment(named));
-        self.store.commit(&txn).map(|_| ())
+        self.store.commit(&txn)?;
+        drop(lock);
+        self.bring_back(id)
     }
 }

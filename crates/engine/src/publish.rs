@@ -97,11 +97,28 @@ impl Engine<'_> {
         Ok(read.map(|read| ports_of(&read.value).to_vec()).unwrap_or_default())
     }
 
-    /// Ends the publishing of the attachment's ports. What its siblings gave up for it stays
-    /// unpublished: their runtime publishes it again.
+    /// Ends the publishing of the attachment's ports, but for those that were added while it ran
+    /// ([`Engine::add_port`]). What its siblings gave up for it stays unpublished: their runtime
+    /// publishes it again.
     pub fn unpublish(&self, id: &AttachmentId) -> Result<()> {
+        if let Some(publish) = self.bare(id)? {
+            let wanted = Publishing { publish, open: Vec::new(), siblings: Siblings::GiveWay };
+            match self.publish(id, &wanted) {
+                Err(error) if error.kind() == Kind::NotFound => {}
+                published => return published.map(drop),
+            }
+        }
         let _lock = self.host.lock_attachment(id);
         self.withdraw_ports(id)
+    }
+
+    /// How an attachment's ports are published that has added ones, without those that its runtime
+    /// published.
+    fn bare(&self, id: &AttachmentId) -> Result<Option<Publish>> {
+        let read = self.record_of(id, Layer::Publish)?;
+        let publish = read.and_then(|read| read.value.wiring.publish);
+        let publish = publish.filter(|publish| !publish.added.is_empty());
+        Ok(publish.map(|it| Publish { ports: Vec::new(), served: Vec::new(), ..it }))
     }
 
     /// Tells the driver of an attachment's link that the link is its sandbox's default gateway in

@@ -21,7 +21,7 @@ use crate::{Connecting, Engine, Request};
 
 pub use gateway_network::GATEWAY_NETWORK;
 pub(crate) use gateway_network::is_gateway_endpoint;
-pub(crate) use ports::named;
+pub(crate) use ports::{is_carrier, named};
 
 impl Engine<'_> {
     /// Connects a sandbox to a network, and chooses its default gateway again: for each family the
@@ -100,6 +100,14 @@ impl Engine<'_> {
         let read = self.sandbox_record_of(attachment.sandbox_name())?;
         let mut sandbox_record = read.as_ref().map(|read| read.value.clone()).unwrap_or_default();
         sandbox_record.members.insert(attachment.id.clone());
+        let publish = attachment.wiring.publish.as_ref();
+        for map in publish.into_iter().flat_map(|publish| &publish.added) {
+            for list in [&mut sandbox_record.ports, &mut sandbox_record.added] {
+                if !list.contains(map) {
+                    list.push(map.clone());
+                }
+            }
+        }
         let sets_gateway_at_once = read.is_none() && self.driver.sets_gateway_at_once(attachment);
         if let Some(gateway_role) =
             attachment.gateway_role.as_mut().filter(|_| sets_gateway_at_once)

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use engine::port::{Driver, HostDataplane, Presence, Stray};
 use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
-    Network, Place, Result, Runtime, Sandbox,
+    Network, Place, PortMap, Result, Runtime, Sandbox,
 };
 use netlink::{Announcement, At, Errno, Link, Links, Netns, Reaper, Socket, process};
 
@@ -18,7 +18,8 @@ use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
 use crate::strays::Made;
 use crate::{
-    device, external, gateway, parts, plan, presence, probe, shared, tuning, verify, vlan_gateway,
+    device, external, gateway, parts, plan, presence, probe, rate, shared, tuning, verify,
+    vlan_gateway,
 };
 
 /// The lifetime of the process that uses the driver.
@@ -161,7 +162,25 @@ impl Driver for Linux {
     }
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        self.policy.restore(attachment)
+        let filter = self.policy.restore(attachment)?;
+        if attachment.wiring.bandwidth.is_none() || attachment.runtime == Runtime::Reference {
+            return Ok(filter);
+        }
+        let sandbox = entered(attachment)?;
+        Ok(rate::restore(attachment, sandbox.as_ref())? || filter)
+    }
+
+    fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
+        self.policy.refuse_port(attachment, map)
+    }
+
+    fn withdraw_ports(&self, attachment: &Attachment, gone: &[PortMap]) -> Result<()> {
+        self.policy.withdraw_ports(attachment, gone)
+    }
+
+    fn limit(&self, attachment: &Attachment) -> Result<()> {
+        let sandbox = entered(attachment)?;
+        rate::restore(attachment, sandbox.as_ref()).map(drop)
     }
 
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {

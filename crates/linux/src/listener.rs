@@ -92,6 +92,22 @@ pub(crate) fn refuse(map: &PortMap) -> Result<()> {
     )))
 }
 
+/// Refuses a port that any program of this host listens on, be it for a container.
+pub(crate) fn refuse_any(map: &PortMap) -> Result<()> {
+    if probe::port(map.protocol, map.host, map.host_port.get())? == Port::Free {
+        return Ok(());
+    }
+    let by = match taken(map) {
+        Taken::Kept => return Ok(()),
+        Taken::Podman(listener) | Taken::By(listener) => listener.to_string(),
+        Taken::Unknown => UNSEEN.to_owned(),
+    };
+    Err(Error::conflict(format!(
+        "host port {}/{} ({map}) is in use by {by}",
+        map.host_port, map.protocol
+    )))
+}
+
 /// The program that listens on a port of the host, besides `spoke serve`.
 pub fn taken(map: &PortMap) -> Taken {
     Listening::default().taken(map)

@@ -5,6 +5,7 @@ mod forward;
 mod gateway;
 mod loopback;
 mod own_table;
+mod ports;
 mod transit;
 mod wanted;
 

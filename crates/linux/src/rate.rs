@@ -59,6 +59,17 @@ pub(crate) fn lift(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<(
     }
 }
 
+/// Puts the limits back that others changed, or that a killed command left half made. Whether they
+/// were not as they should be.
+pub(crate) fn restore(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<bool> {
+    let Some(bandwidth) = &attachment.wiring.bandwidth else { return Ok(false) };
+    let limits = Limits::whole(attachment, bandwidth)?;
+    match (limits.place, sandbox) {
+        (Place::Sandbox, None) => Ok(false),
+        (_, _) => limits.within(sandbox, |socket| limits.mend(socket)),
+    }
+}
+
 /// The intermediate devices in the host for the attachment: Spoke's, and the reference plugin's
 /// where that made it.
 pub(crate) fn devices(attachment: &Attachment, socket: &mut Socket) -> Result<Vec<IfName>> {
@@ -80,9 +91,14 @@ pub(crate) fn devices(attachment: &Attachment, socket: &mut Socket) -> Result<Ve
 impl Limits {
     fn of(attachment: &Attachment) -> Result<Option<Self>> {
         let Some(bandwidth) = &attachment.wiring.bandwidth else { return Ok(None) };
-        if bandwidth.ingress.is_none() && bandwidth.egress.is_none() {
-            return Ok(None);
+        match bandwidth.ingress.is_none() && bandwidth.egress.is_none() {
+            true => Ok(None),
+            false => Self::whole(attachment, bandwidth).map(Some),
         }
+    }
+
+    /// The same where there may be none.
+    fn whole(attachment: &Attachment, bandwidth: &Bandwidth) -> Result<Self> {
         let (device, place) = limited(attachment, bandwidth)?;
         let (direct, redirected) = match place {
             Place::Host => (bandwidth.ingress, bandwidth.egress),
@@ -90,7 +106,34 @@ impl Limits {
         };
         let mark = mark(attachment);
         let names = names(attachment, &mark)?;
-        Ok(Some(Self { device, place, direct, redirected, mark, names }))
+        Ok(Self { device, place, direct, redirected, mark, names })
+    }
+
+    /// Makes the limits what they should be. Whether they were not.
+    fn mend(&self, socket: &mut Socket) -> Result<bool> {
+        let Some(device) = socket.link(At::Name(&self.device))? else { return Ok(false) };
+        let is_bucket = |it: &Discipline| matches!(it, Discipline::Bucket(_));
+        let is_limited = socket.disciplines(device.index)?.iter().any(is_bucket);
+        let ifb = self.ifb(socket)?;
+        let is_over = self.direct.is_none() && is_limited;
+        let has_ifb = self.redirected.is_none() && ifb.is_some();
+        if !is_over && !has_ifb && self.verify(socket).is_ok() {
+            return Ok(false);
+        }
+        let mut batch = Batch::new();
+        if is_over {
+            batch.unlimit(device.index);
+        }
+        if let Some(ifb) = ifb.filter(|_| has_ifb) {
+            if socket.redirections(device.index)?.contains(&ifb.index) {
+                batch.unfilter_ingress(device.index);
+            }
+            batch.delete_link(At::Index(ifb.index));
+        }
+        let gone = [Errno::NOENT, Errno::INVAL, Errno::NODEV];
+        let sent = socket.send(&mut batch)?;
+        gone.into_iter().fold(sent, netlink::Outcome::except).into_result()?;
+        self.set(socket).map(|_| true)
     }
 
     /// Does `work` where the limited link is.

@@ -5,6 +5,7 @@
 //! stands for an address, a name or an option.
 
 mod address;
+mod amendment;
 mod attached;
 mod attachment;
 mod cluster;
@@ -28,6 +29,7 @@ pub mod text;
 pub use address::{
     Mac, first_host, host_net, hosts_of, next_address, overlap, overlapping_pairs, previous_address,
 };
+pub use amendment::Amendment;
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
     Attachment, AttachmentId, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox, Spec,

@@ -87,6 +87,13 @@ pub struct Publish {
     pub backend: Backend,
     /// The published ports.
     pub ports: Vec<PortMap>,
+    /// Those of [`Publish::ports`] that a command added while the container ran
+    /// ([`crate::Amendment`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<PortMap>,
+    /// Ports that a command withdraws, which the packet filter may still have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leaving: Vec<PortMap>,
     /// Ports of the container that clients reach at its own address, as its network allows
     /// ([`crate::Passage`]), with or without a port of the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -107,7 +114,7 @@ pub struct Publish {
 impl Publish {
     /// Whether it comes to nothing.
     pub fn is_empty(&self) -> bool {
-        self.ports.is_empty() && self.served.is_empty()
+        self.ports.is_empty() && self.served.is_empty() && self.leaving.is_empty()
     }
 
     /// The default: no ports yet, reachable by every client.
@@ -115,6 +122,8 @@ impl Publish {
         Self {
             backend,
             ports: Vec::new(),
+            added: Vec::new(),
+            leaving: Vec::new(),
             served: Vec::new(),
             reach: Reach::default(),
             snat: true,

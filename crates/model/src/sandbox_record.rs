@@ -16,6 +16,10 @@ pub struct SandboxRecord {
     /// default-gateway endpoint publishes all of them (libnetwork's port map).
     #[serde(default)]
     pub ports: Vec<PortMap>,
+    /// Those of them that a command added while the sandbox was connected
+    /// ([`crate::Amendment`]).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<PortMap>,
     /// Its namespace, so that the end of that can be proved.
     #[serde(default)]
     pub namespace: Option<Namespace>,

@@ -59,7 +59,7 @@ pub(crate) struct Entry {
     zone: Option<u16>,
 }
 
-/// A tracked UDP flow.
+/// A tracked flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Where its first packet was sent to.
@@ -79,17 +79,31 @@ pub fn flush_udp(
     ports: &BTreeSet<u16>,
     meant: impl Fn(&Flow) -> bool,
 ) -> Result<usize> {
+    flush(socket, UDP, ports, meant)
+}
+
+/// The same of the flows of any protocol with ports, by its number in the IP header. The next packet
+/// of a connection whose translation is forgotten comes to this host, which knows of none.
+///
+/// # Errors
+/// As [`flush_udp`].
+pub fn flush(
+    socket: &mut Socket,
+    protocol: u8,
+    ports: &BTreeSet<u16>,
+    meant: impl Fn(&Flow) -> bool,
+) -> Result<usize> {
     if ports.is_empty() {
         return Ok(0);
     }
     let mut entries = Vec::new();
     for family in [Family::V4, Family::V6] {
         let mut batch = Batch::new();
-        select(&mut batch, family, ports);
+        select(&mut batch, family, protocol, ports);
         // The kernel has no connection tracking to talk about.
         let absent = [Errno::INVAL];
         entries.extend(socket.dump(&mut batch, &absent, |message| {
-            let (flow, entry) = read(message, ports)?;
+            let (flow, entry) = read(message, protocol, ports)?;
             meant(&flow).then_some(entry)
         })?);
     }
@@ -104,14 +118,14 @@ pub fn flush_udp(
     Ok(entries.len())
 }
 
-/// Asks for UDP only, and for one port only if there is only one: a host tracks hundreds of
+/// Asks for one protocol only, and for one port only if there is only one: a host tracks hundreds of
 /// thousands of flows.
-fn select(batch: &mut Batch, family: Family, ports: &BTreeSet<u16>) {
+fn select(batch: &mut Batch, family: Family, number: u8, ports: &BTreeSet<u16>) {
     let only = ports.first().filter(|_| ports.len() == 1);
     let mut request = batch.request(GET, DUMP, "listing tracked connections");
     request.bytes(&[crate::address::family(family), 0, 0, 0]).nest(ORIGINAL, |tuple| {
         tuple.nest(TUPLE_PROTOCOL, |protocol| {
-            protocol.u8(PROTOCOL_NUMBER, UDP);
+            protocol.u8(PROTOCOL_NUMBER, number);
             if let Some(port) = only {
                 protocol.be16(DESTINATION_PORT, *port);
             }
@@ -124,7 +138,7 @@ fn select(batch: &mut Batch, family: Family, ports: &BTreeSet<u16>) {
 }
 
 fn forget(batch: &mut Batch, entry: &Entry) {
-    let mut request = batch.request(DELETE, 0, "forgetting a tracked UDP flow");
+    let mut request = batch.request(DELETE, 0, "forgetting a tracked flow");
     request.bytes(&[entry.family, 0, 0, 0]);
     request.nest(ORIGINAL, |tuple| {
         tuple.bytes(&entry.original);
@@ -137,11 +151,15 @@ fn forget(batch: &mut Batch, entry: &Entry) {
     }
 }
 
-pub(crate) fn read(message: &Message<'_>, ports: &BTreeSet<u16>) -> Option<(Flow, Entry)> {
+pub(crate) fn read(
+    message: &Message<'_>,
+    protocol: u8,
+    ports: &BTreeSet<u16>,
+) -> Option<(Flow, Entry)> {
     (message.kind == NEW).then_some(())?;
     let attributes = message.attributes(HEADER);
     let original = attributes.find_kind(ORIGINAL)?;
-    let port = udp_port(&original.nested()).filter(|port| ports.contains(port))?;
+    let port = port_of(&original.nested(), protocol).filter(|port| ports.contains(port))?;
     let status = attributes.find_kind(STATUS).and_then(|status| status.be32()).unwrap_or(0);
     let answering = || address(&attributes.find_kind(REPLY)?.nested(), SOURCE);
     let flow = Flow {
@@ -157,11 +175,11 @@ pub(crate) fn read(message: &Message<'_>, ports: &BTreeSet<u16>) -> Option<(Flow
     Some((flow, entry))
 }
 
-/// The destination port of a tuple, if it is of UDP.
-fn udp_port(tuple: &Attributes<'_>) -> Option<u16> {
+/// The destination port of a tuple, if it is of this protocol.
+fn port_of(tuple: &Attributes<'_>, wanted: u8) -> Option<u16> {
     let protocol = tuple.find_kind(TUPLE_PROTOCOL)?.nested();
     let number = protocol.find_kind(PROTOCOL_NUMBER)?.u8()?;
-    (number == UDP).then(|| protocol.find_kind(DESTINATION_PORT)?.be16()).flatten()
+    (number == wanted).then(|| protocol.find_kind(DESTINATION_PORT)?.be16()).flatten()
 }
 
 /// One of a tuple's addresses, which has another number in each family.

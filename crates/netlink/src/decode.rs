@@ -29,7 +29,7 @@ fn objects(message: &Message<'_>, batch: &Batch) -> usize {
         address::read(message).is_some(),
         route::read(message).is_some(),
         neighbour::read(message).is_some(),
-        conntrack::read(message, &ports).is_some(),
+        conntrack::read(message, 17, &ports).is_some(),
         conntrack::tracked::read_change(message).is_some(),
         counters::read(message).is_some(),
         monitor::read(message).is_some(),

@@ -5,6 +5,7 @@ mod args;
 mod backup;
 mod claims;
 mod cni;
+mod container;
 mod dhcp;
 mod dns;
 mod docker;
@@ -19,6 +20,7 @@ mod install;
 mod ipam;
 mod kurma;
 mod kuryr;
+mod limit;
 mod mapped;
 mod network;
 mod orphans;
@@ -26,6 +28,7 @@ mod output;
 mod pending;
 mod plugin;
 mod podman;
+mod port;
 mod ports;
 mod ps;
 mod reference;
@@ -205,6 +208,8 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         Command::Events(wanted) => events::show(wanted, cli.output, host_context),
         Command::Traffic(command) => traffic::run(command, cli.output, host_context, out),
         Command::Ports(wanted) => ports::run(wanted, cli.output, host_context),
+        Command::Limit(wanted) => limit::run(wanted, cli.output, host_context),
+        Command::Port(command) => port::run(command, cli.output, host_context),
         Command::Endpoint(command) => endpoint::run(command, cli.output, host_context),
         Command::Host(command) => host::run(command, cli.output, host_context),
         Command::Network(command) => network::run(command, cli.output, host_context),

@@ -24,7 +24,7 @@ use linux::identity::Identity;
 use linux::names::Names;
 use model::{
     Attached, Attachment, AttachmentId, ContainerId, Family, IfName, LinkKind, Mac, Namespace,
-    Network, Result, Sandbox,
+    Network, PortMap, Result, Sandbox,
 };
 
 use crate::config::Config;
@@ -156,6 +156,18 @@ impl Driver for Dataplane {
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
         self.maker(attachment).restore(&self.linux, attachment)
+    }
+
+    fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
+        self.linux.refuse_port(attachment, map)
+    }
+
+    fn withdraw_ports(&self, attachment: &Attachment, gone: &[PortMap]) -> Result<()> {
+        self.maker(attachment).withdraw_ports(&self.linux, attachment, gone)
+    }
+
+    fn limit(&self, attachment: &Attachment) -> Result<()> {
+        self.maker(attachment).limit(&self.linux, attachment)
     }
 
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {

@@ -344,6 +344,7 @@ impl Kind {
             | Kind::Sticky
             | Kind::Subnet
             | Kind::Alias
+            | Kind::Amendment
             | Kind::Endpoint => true,
             Kind::Configured
             | Kind::Attachment

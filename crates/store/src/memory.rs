@@ -101,7 +101,9 @@ fn is_under(key: &Key, prefix: &Prefix) -> bool {
         | (Prefix::Subnets, Key::Subnet(_))
         | (Prefix::Aliases, Key::Alias(_))
         | (Prefix::Sandboxes, Key::Sandbox(_))
+        | (Prefix::Amendments, Key::Amendment(..))
         | (Prefix::Endpoints, Key::Endpoint(_)) => true,
+        (Prefix::AmendmentsOf(wanted), Key::Amendment(network, ..)) => network == wanted,
         (Prefix::EndpointsOf(network), Key::Endpoint(id)) => id.network == *network,
         (Prefix::AttachmentsOf(network), Key::Attachment(id, _)) => id.network == *network,
         (Prefix::AttachmentsOfContainer(wanted), Key::Attachment(id, _)) => id.container == *wanted,

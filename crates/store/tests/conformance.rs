@@ -100,6 +100,7 @@ fn each_kind_of_record_comes_back() {
             (alias_key("4be1d7a0c3f2"), alias("4be1d7a0c3f2", "podman")),
             (lease_key("10.0.0.2"), requested("10.0.0.2")),
             (Key::Sandbox("c1".parse().unwrap()), sandbox_record("c1")),
+            (amendment_key("default/web-0"), amendment("default/web-0")),
         ];
         let subnets = [
             subnet_id(Space::Host, "10.1.0.0/16", None),
@@ -304,6 +305,8 @@ fn every_prefix() -> Vec<Prefix> {
         Prefix::StickyOf("podman".parse().unwrap()),
         Prefix::Subnets,
         Prefix::Aliases,
+        Prefix::Amendments,
+        Prefix::AmendmentsOf("podman".parse().unwrap()),
     ]
 }
 

@@ -30,6 +30,8 @@ pub(super) fn publish(call: &Call<'_>, backend: &str) -> Result<Publish> {
     Ok(Publish {
         backend,
         served: Vec::new(),
+        added: Vec::new(),
+        leaving: Vec::new(),
         ports: port_maps(call)?,
         reach: model::Reach::Any,
         snat: root.maybe("snat")?.unwrap_or(true),

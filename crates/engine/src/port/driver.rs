@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use model::{
-    Attached, Attachment, ContainerId, Error, Family, IfName, Mac, Namespace, Network, Result,
-    Sandbox,
+    Attached, Attachment, ContainerId, Error, Family, IfName, Mac, Namespace, Network, PortMap,
+    Result, Sandbox,
 };
 
 /// Whether what a record describes is still there.
@@ -161,6 +161,31 @@ pub trait Driver: HostDataplane {
     /// Restores what other programs may remove from an attachment: its packet filter. Parts that
     /// are present stay as they are. Returns whether anything was missing.
     fn restore(&self, attachment: &Attachment) -> Result<bool>;
+
+    /// Refuses a port of the host for the attachment, where a program of this host has the port, or
+    /// the kernel does not speak its protocol.
+    fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
+        let _ = (attachment, map);
+        Ok(())
+    }
+
+    /// Stops leading these ports of the host to the attachment, which stays with the rest of its
+    /// ports. What is not there is done.
+    fn withdraw_ports(&self, attachment: &Attachment, gone: &[PortMap]) -> Result<()> {
+        let _ = gone;
+        Err(Error::unsupported(format!(
+            "{}: its driver withdraws no port while the container runs",
+            attachment.id
+        )))
+    }
+
+    /// Sets the limits of an attached container to those that its wiring has, and no others.
+    fn limit(&self, attachment: &Attachment) -> Result<()> {
+        Err(Error::unsupported(format!(
+            "{}: its driver sets no limits while the container runs",
+            attachment.id
+        )))
+    }
 
     /// The same of what it shares with others: that the host's own filter lets its packets pass.
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {

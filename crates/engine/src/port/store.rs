@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use model::{
-    Alias, AliasId, Attachment, AttachmentId, Claim, ContainerId, Cursor, Holder, Layer, Network,
-    NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, SandboxRecord, Space, Subnet,
-    SubnetId,
+    Alias, AliasId, Amendment, Attachment, AttachmentId, Claim, ContainerId, Cursor, Holder, Layer,
+    Network, NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, Runtime, SandboxRecord,
+    Space, Subnet, SubnetId,
 };
 
 use super::Outline;
@@ -41,6 +41,8 @@ pub enum Key {
     Sandbox(ContainerId),
     /// An attachment that its user keeps apart from any sandbox, as it is when it is in none. Durable.
     Endpoint(AttachmentId),
+    /// What commands changed of the running containers of a name. Durable.
+    Amendment(NetworkName, Runtime, OwnerName),
 }
 
 /// The value under a [`Key`] of the same name.
@@ -66,6 +68,8 @@ pub enum Record {
     Alias(Alias),
     /// Under [`Key::Sandbox`]; never without members.
     Sandbox(SandboxRecord),
+    /// Under [`Key::Amendment`]; never empty.
+    Amendment(Box<Amendment>),
 }
 
 /// A set of keys that can be listed.
@@ -102,6 +106,10 @@ pub enum Prefix {
     Endpoints,
     /// Every [`Key::Endpoint`] of one network.
     EndpointsOf(NetworkName),
+    /// Every [`Key::Amendment`].
+    Amendments,
+    /// Every [`Key::Amendment`] of one network.
+    AmendmentsOf(NetworkName),
 }
 
 /// Changes whenever a record is written; never the same again for the same key, not even after the
@@ -243,6 +251,7 @@ impl Key {
             | Key::Sticky(..)
             | Key::Subnet(_)
             | Key::Alias(_)
+            | Key::Amendment(..)
             | Key::Endpoint(_) => true,
             Key::Configured(_)
             | Key::Attachment(..)

@@ -40,11 +40,13 @@ impl Engine<'_> {
         for open in &wanted.open {
             self.choose_port(&mut plan, open, refused)?;
         }
+        self.keep_added(&mut plan)?;
         Ok(Planned::Plan(plan))
     }
 
     /// The previously published ports, if the call continues from them.
     fn settled(&self, link: &Attachment) -> Result<Option<Read<Box<Attachment>>>> {
+        self.finish_withdrawal(&link.id, Layer::Publish)?;
         let Some(read) = self.record_of(&link.id, Layer::Publish)? else { return Ok(None) };
         let same = read.value.sandbox == link.sandbox && read.value.addresses == link.addresses;
         let busy = match &read.value.phase {
@@ -56,6 +58,20 @@ impl Engine<'_> {
             true => Ok(Some(read)),
             false => self.detach_record(read, Meaning::Whatever).map(|_| None),
         }
+    }
+
+    /// Ports that a command added stay, unless the runtime publishes them itself by now.
+    fn keep_added(&self, plan: &mut Plan) -> Result<()> {
+        for map in plan.added().to_vec() {
+            let is_same = |other: &PortMap| {
+                key_of(other) == key_of(&map) && hosts_clash(other.host, map.host)
+            };
+            if !plan.maps.iter().any(is_same) {
+                self.clashes(plan, &map)?;
+                plan.maps.push(map);
+            }
+        }
+        Ok(())
     }
 
     /// Adds a port to the plan, unless a sibling keeps it.
@@ -187,6 +203,12 @@ impl Plan {
         self.old.as_ref().map_or(&[], |old| ports_of(&old.value))
     }
 
+    /// Those of them that a command added.
+    fn added(&self) -> &[PortMap] {
+        let publish = self.old.as_ref().and_then(|old| old.value.wiring.publish.as_ref());
+        publish.map_or(&[], |publish| &publish.added)
+    }
+
     /// A port of every address of the host is one of each family that the attachment has.
     fn split(&self, host: Option<IpAddr>, map: impl Fn(Option<IpAddr>) -> PortMap) -> Vec<PortMap> {
         let every = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
@@ -210,7 +232,8 @@ impl Plan {
             Some(bridge.name.clone())
         };
         let behind = publish.behind.clone().or_else(behind);
-        let publish = Publish { ports, behind, ..publish.clone() };
+        let added = self.added().iter().filter(|map| ports.contains(map)).cloned().collect();
+        let publish = Publish { ports, added, leaving: Vec::new(), behind, ..publish.clone() };
         // A third-party Docker plugin publishes the ports of its networks.
         let reported = link.wiring.link.as_ref().filter(|_| link.wiring.is_remote()).cloned();
         Attachment {

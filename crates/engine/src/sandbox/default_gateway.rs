@@ -95,8 +95,11 @@ impl Engine<'_> {
                 }
             };
             let ids = read.value.members.clone();
+            let mut added = read.value.added.clone();
+            added.retain(|map| !withdrawn.contains(map));
+            let ports_now = ports.clone();
             let sandbox_record =
-                SandboxRecord { members: ids, ports: ports.clone(), namespace, gateway_state };
+                SandboxRecord { members: ids, ports: ports_now, added, namespace, gateway_state };
             if !self.replace_sandbox_record(container, &mut read, sandbox_record)? {
                 continue;
             }
@@ -240,14 +243,14 @@ impl Engine<'_> {
     }
 
     /// Another process that changes the sandbox's default gateway.
-    fn other_changer(&self, sandbox_record: &SandboxRecord) -> Option<Process> {
+    pub(crate) fn other_changer(&self, sandbox_record: &SandboxRecord) -> Option<Process> {
         match sandbox_record.gateway_state {
             GatewayState::By(by) if by != self.host.me() && self.host.is_running(&by) => Some(by),
             GatewayState::By(_) | GatewayState::Determined | GatewayState::Undetermined => None,
         }
     }
 
-    fn outwait(
+    pub(crate) fn outwait(
         &self,
         read: &Read<SandboxRecord>,
         other: Process,

@@ -45,36 +45,44 @@ pub(super) fn share<'a>(attachment: &'a Attachment, ports: &'a [PortMap]) -> &'a
 }
 
 /// Others are reached past the host's packet filter, or not from outside.
-fn is_carrier(attachment: &Attachment) -> bool {
+pub(crate) fn is_carrier(attachment: &Attachment) -> bool {
     let firewall = attachment.wiring.firewall.as_ref();
     let kind = attachment.wiring.link.as_ref().map(|link| &link.kind);
     kind.is_some_and(LinkKind::has_ports)
         && firewall.is_none_or(|it| it.egress != EgressPolicy::Internal)
 }
 
-/// The same attachment with these ports.
-fn with(mut attachment: Box<Attachment>, ports: &[PortMap], backend: Backend) -> Box<Attachment> {
+/// The same attachment with these ports, of which some were added while the sandbox ran.
+fn with(
+    mut attachment: Box<Attachment>,
+    (ports, added): (&[PortMap], &[PortMap]),
+    backend: Backend,
+) -> Box<Attachment> {
     let bridge = attachment.wiring.link.as_ref().and_then(|link| link.kind.bridge());
     let behind = bridge.map(|bridge| bridge.name.clone());
     let fresh = || Publish { behind, ..Publish::new(backend) };
-    attachment.wiring.publish.get_or_insert_with(fresh).ports = ports.to_vec();
+    let publish = attachment.wiring.publish.get_or_insert_with(fresh);
+    publish.ports = ports.to_vec();
+    publish.added = added.iter().filter(|map| ports.contains(map)).cloned().collect();
     attachment
 }
 
 impl Engine<'_> {
-    /// The ports of the container's sandbox, where Spoke connects that.
-    fn ports_of(&self, container: &ContainerId) -> Result<Vec<PortMap>> {
-        Ok(self.sandbox_record_of(container)?.map(|read| read.value.ports).unwrap_or_default())
+    /// The ports of the container's sandbox, where Spoke connects that, and those of them that were
+    /// added while it ran.
+    fn ports_of(&self, container: &ContainerId) -> Result<(Vec<PortMap>, Vec<PortMap>)> {
+        let read = self.sandbox_record_of(container)?;
+        Ok(read.map(|read| (read.value.ports, read.value.added)).unwrap_or_default())
     }
 
     /// Has one that is to be attached bring the ports that its sandbox has already.
     pub(crate) fn bring_ports(&self, attachment: Attachment) -> Result<Attachment> {
-        let had = self.ports_of(attachment.sandbox_name())?;
+        let (had, added) = self.ports_of(attachment.sandbox_name())?;
         let ports = all(&had, std::slice::from_ref(&attachment));
         if share(&attachment, &ports) == published(&attachment) {
             return Ok(attachment);
         }
-        Ok(*with(Box::new(attachment), &ports, self.host.backend()))
+        Ok(*with(Box::new(attachment), (&ports, &added), self.host.backend()))
     }
 
     /// Writes into the record of a member, and into the store, that it has its share of these ports
@@ -91,7 +99,8 @@ impl Engine<'_> {
             if published(&read.value) == share {
                 return Ok(*read.value);
             }
-            let now = with(read.value.clone(), share, self.host.backend());
+            let (_, added) = self.ports_of(read.value.sandbox_name())?;
+            let now = with(read.value.clone(), (share, &added), self.host.backend());
             let claims = self.claims_on(published(&read.value).iter().chain(share))?;
             let txn = self.hold_ports(&now, share, &claims, Txn::new());
             if self.try_replace(&mut read, now, txn)?.is_none() {

@@ -5,6 +5,8 @@ mod create;
 mod endpoint;
 mod flags;
 mod ipam;
+mod limit;
+mod port;
 mod runtime;
 mod traffic;
 
@@ -20,6 +22,8 @@ pub(super) use endpoint::{
     NamedArgs, RowFilter,
 };
 pub(super) use ipam::IpamCommand;
+pub(super) use limit::{Limit, LimitArgs};
+pub(super) use port::{PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
 pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs, Units};
 pub(super) use traffic::{By, CaptureArgs, FlowsArgs, Sort, TopArgs, TrafficCommand};
 
@@ -104,6 +108,11 @@ Examples:
     Ports(PortsArgs),
     #[command(flatten)]
     Traffic(TrafficCommand),
+    /// Publish and withdraw ports of running containers, of every runtime
+    #[command(subcommand)]
+    Port(PortCommand),
+    /// Limit what a running container may send and receive, of every runtime
+    Limit(LimitArgs),
     /// Show by which names containers find each other
     #[command(subcommand)]
     Dns(DnsCommand),

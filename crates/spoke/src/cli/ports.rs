@@ -24,6 +24,8 @@ struct PublishedView {
     container_port: u16,
     /// The container's address of the same family; null where Docker maps to one of its own.
     container_ip: Option<String>,
+    /// Whether a command added it while the container ran.
+    added: bool,
     /// `any`, `lan` or `local`.
     reach: &'static str,
     name: String,
@@ -96,6 +98,10 @@ fn view(
         container_ip: match by {
             By::Spoke(_) => target(map, record),
             By::Docker => None,
+        },
+        added: match &by {
+            By::Spoke(publish) => publish.added.contains(map),
+            By::Docker => false,
         },
         reach: match by {
             By::Spoke(publish) => reach(publish.reach),

@@ -293,6 +293,8 @@ pub(super) struct PortView {
     pub(super) host_port: u16,
     pub(super) container_port: u16,
     pub(super) protocol: String,
+    /// Whether a command added it while the container ran.
+    pub(super) added: bool,
     /// As people read it.
     pub(super) text: String,
 }
@@ -324,7 +326,7 @@ impl AttachmentView {
             link_local: main.link_local.iter().map(ToString::to_string).collect(),
             default_gateway: remote::led(main).map(remote::families),
             neutron: neutron::NeutronPortView::of(layers),
-            ports: publish.flat_map(|publish| &publish.ports).map(PortView::of).collect(),
+            ports: publish.flat_map(ports).collect(),
             state: state(layers),
             since: rfc3339(since),
             sandbox: main.sandbox.as_ref().map(|sandbox| sandbox.path.display().to_string()),
@@ -348,20 +350,26 @@ impl AttachmentView {
     /// Adds those that Docker maps.
     pub(super) fn add_ports(&mut self, mapped: &Mapped) {
         let target = mapped.to(&self.endpoint);
-        self.ports.extend(target.iter().flat_map(|target| &target.ports).map(PortView::of));
+        let ports = target.iter().flat_map(|target| &target.ports);
+        self.ports.extend(ports.map(|map| PortView::of(map, false)));
     }
 }
 
 impl PortView {
-    fn of(map: &PortMap) -> Self {
+    fn of(map: &PortMap, added: bool) -> Self {
         Self {
             host_ip: map.host.map(|host| host.to_string()),
             host_port: map.host_port.get(),
             container_port: map.container_port.get(),
             protocol: map.protocol.to_string(),
+            added,
             text: map.to_string(),
         }
     }
+}
+
+fn ports(publish: &model::Publish) -> impl Iterator<Item = PortView> {
+    publish.ports.iter().map(|map| PortView::of(map, publish.added.contains(map)))
 }
 
 /// Of a chain of plugins each says them.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use engine::port::{Driver, Offer, Presence};
 use linux::Linux;
-use model::{Attached, Attachment, Error, Family, Mac, Network, Result};
+use model::{Attached, Attachment, Error, Family, Mac, Network, PortMap, Result};
 
 use super::plain;
 
@@ -45,6 +45,19 @@ pub(super) trait LinkDriver {
 
     fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
         linux.restore(&*self.on_host(attachment)?)
+    }
+
+    fn withdraw_ports(
+        &self,
+        linux: &Linux,
+        attachment: &Attachment,
+        gone: &[PortMap],
+    ) -> Result<()> {
+        linux.withdraw_ports(&*self.on_host(attachment)?, gone)
+    }
+
+    fn limit(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        linux.limit(&*self.on_host(attachment)?)
     }
 
     fn restore_shared(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {

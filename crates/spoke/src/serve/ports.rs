@@ -37,6 +37,8 @@ struct Wanted {
     name: String,
     runtime: Runtime,
     map: PortMap,
+    /// Whether a command added it while the container ran: its runtime does not know of it.
+    added: bool,
     /// When this was published; `None` where it was published before the daemon began.
     since: Option<Instant>,
 }
@@ -45,7 +47,7 @@ impl Wanted {
     /// Whether its runtime may still bind the port itself.
     fn is_early(&self) -> bool {
         let is_new = self.since.is_some_and(|since| since.elapsed() < RESERVED);
-        is_new && matches!(self.runtime, Runtime::Cni | Runtime::Reference)
+        is_new && !self.added && matches!(self.runtime, Runtime::Cni | Runtime::Reference)
     }
 }
 
@@ -172,6 +174,7 @@ fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, Wanted
             name: record.container_name(),
             runtime: record.runtime,
             map: map.clone(),
+            added: publish.added.contains(map),
             since,
         };
         let target = |host| (map.protocol, SocketAddr::new(host, map.host_port.get()));
@@ -181,7 +184,7 @@ fn published(record: &Attachment, since: Option<Instant>) -> Vec<(Target, Wanted
 }
 
 fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Journal) -> State {
-    if wanted.runtime == Runtime::Podman {
+    if wanted.runtime == Runtime::Podman && !wanted.added {
         // It binds its published ports after the network was made: they must be free until then.
         return State::Reserved;
     }

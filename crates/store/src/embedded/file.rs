@@ -24,6 +24,7 @@ pub(crate) enum Kind {
     Alias,
     Sandbox,
     Endpoint,
+    Amendment,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -48,6 +49,7 @@ impl Kind {
             Key::Alias(_) => Kind::Alias,
             Key::Sandbox(_) => Kind::Sandbox,
             Key::Endpoint(_) => Kind::Endpoint,
+            Key::Amendment(..) => Kind::Amendment,
         }
     }
 }
@@ -78,6 +80,9 @@ pub(crate) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<V
         (Key::Subnet(id), Record::Subnet(subnet)) => write(id, revision, subnet),
         (Key::Alias(id), Record::Alias(alias)) => write(id, revision, alias),
         (Key::Endpoint(id), Record::Attachment(held)) => write(id, revision, held),
+        (Key::Amendment(network, runtime, name), Record::Amendment(held)) => {
+            write((network, runtime, name), revision, held)
+        }
         (Key::Sandbox(container), Record::Sandbox(sandbox_record)) => {
             write(container, revision, sandbox_record)
         }
@@ -115,6 +120,11 @@ pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versi
         Kind::Alias => read(bytes, Key::Alias, Record::Alias),
         Kind::Sandbox => read(bytes, Key::Sandbox, Record::Sandbox),
         Kind::Endpoint => read(bytes, Key::Endpoint, Record::Attachment),
+        Kind::Amendment => read(
+            bytes,
+            |(network, runtime, name)| Key::Amendment(network, runtime, name),
+            Record::Amendment,
+        ),
     }
 }
 

@@ -29,6 +29,9 @@ pub(super) fn of(key: &Key) -> String {
         Key::Endpoint(id) => {
             format!("endpoints/{}/{}:{}", id.network, id.container, printable(&id.ifname))
         }
+        Key::Amendment(network, runtime, name) => {
+            format!("amendments/{network}/{runtime}{}", owner_name(name))
+        }
     }
 }
 
@@ -73,6 +76,7 @@ impl Scan {
             Prefix::Aliases,
             Prefix::Sandboxes,
             Prefix::Endpoints,
+            Prefix::Amendments,
         ];
         let cursors = Self::flat(Kind::Cursor, "cursors".into());
         let sticky = Self::nested(Kind::Sticky, "sticky");
@@ -110,6 +114,8 @@ impl Scan {
             Prefix::Aliases => flat(Kind::Alias, "aliases".into()),
             Prefix::Sandboxes => flat(Kind::Sandbox, "sandboxes".into()),
             Prefix::Endpoints => nested(Kind::Endpoint, "endpoints"),
+            Prefix::Amendments => nested(Kind::Amendment, "amendments"),
+            Prefix::AmendmentsOf(network) => flat(Kind::Amendment, format!("amendments/{network}")),
             Prefix::EndpointsOf(network) => flat(Kind::Endpoint, format!("endpoints/{network}")),
         }
     }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use engine::port::{Key, Outcome, Record, Revision, Store, Txn, Versioned};
 use model::{
-    Alias, Attachment, AttachmentId, Claim, Cursor, Dns, GatewayState, Handoff, Holder, Ipam,
-    Layer, Lease, Network, Order, Phase, PoolId, Process, Protocol, Publisher, Reservation,
-    Runtime, SandboxRecord, Space, Sticky, Subnet, SubnetId, Tenant, Timestamp, Wiring,
+    Alias, Amendment, Attachment, AttachmentId, Bandwidth, Claim, Cursor, Dns, GatewayState,
+    Handoff, Holder, Ipam, Layer, Lease, Network, Order, Phase, PoolId, Process, Protocol,
+    Publisher, Reservation, Runtime, SandboxRecord, Space, Sticky, Subnet, SubnetId, Tenant,
+    Timestamp, Wiring,
 };
 use store::{Embedded, Roots};
 
@@ -151,9 +152,25 @@ pub(crate) fn sandbox_record(container: &str) -> Record {
     Record::Sandbox(SandboxRecord {
         members: [id("podman", container), id("kube", container)].into(),
         ports: Vec::new(),
+        added: Vec::new(),
         namespace: None,
         gateway_state: GatewayState::By(Process { pid: 1, start: 2 }),
     })
+}
+
+pub(crate) fn amendment_key(name: &str) -> Key {
+    Key::Amendment("podman".parse().unwrap(), Runtime::Podman, name.parse().unwrap())
+}
+
+pub(crate) fn amendment(name: &str) -> Record {
+    Record::Amendment(Box::new(Amendment {
+        network: "podman".parse().unwrap(),
+        runtime: Runtime::Podman,
+        name: name.parse().unwrap(),
+        layer: Layer::Publish,
+        ports: Vec::new(),
+        bandwidth: Some(Bandwidth::default()),
+    }))
 }
 
 pub(crate) fn reservation_key(address: &str) -> Key {

@@ -108,7 +108,7 @@ fn server(text: &str) -> Result<IpAddr, String> {
     }
 }
 
-fn published(text: &str) -> Result<PortMap, String> {
+pub(in crate::cli) fn published(text: &str) -> Result<PortMap, String> {
     let wrong = || "a published port is [IP:]HOST:CONTAINER[/PROTOCOL]".to_owned();
     let (ports, container) = text.rsplit_once(':').ok_or_else(wrong)?;
     let (protocol, container_port) = exposed(container)?;
@@ -123,7 +123,7 @@ fn published(text: &str) -> Result<PortMap, String> {
     Ok(PortMap { host, host_port, container_port, protocol })
 }
 
-fn exposed(text: &str) -> Result<(Protocol, NonZeroU16), String> {
+pub(in crate::cli) fn exposed(text: &str) -> Result<(Protocol, NonZeroU16), String> {
     let (port, protocol) = match text.split_once('/') {
         Some((port, protocol)) => {
             (port, protocol.parse().map_err(|e: model::Error| e.to_string())?)

@@ -1,0 +1,154 @@
+//! What commands change of a running container: ports of the host, limits.
+//!
+//! The change stands in the attachment's record, as if its runtime had asked for it, and apart from
+//! that in an [`Amendment`] under the container's name, from which the next attachment of that name
+//! gets it. Both are committed at once, before the kernel is changed: what a killed command leaves
+//! to be made, [`Engine::restore`] makes. A port that is withdrawn stays in the record as a leaving
+//! one, with its claim, until the kernel leads it nowhere.
+
+mod bring;
+mod holders;
+mod limit;
+mod withdraw;
+
+use std::collections::BTreeSet;
+
+use model::{Amendment, Attachment, AttachmentId, Error, PortMap, Result};
+
+use self::holders::Holders;
+pub use self::withdraw::HostPort;
+use crate::Engine;
+use crate::attach::RACES;
+use crate::book::unchanged;
+use crate::claim::{claim, key_of};
+use crate::port::{Key, Outcome, Prefix, Record, Txn};
+
+impl Engine<'_> {
+    /// Publishes a port of an attached container, besides those that it has. Of a sandbox that
+    /// Spoke connects it is a port of the sandbox. Repeating it is no error.
+    ///
+    /// Fails with [`model::Kind::Conflict`] where a container or a program of this host has the port,
+    /// naming it; with [`model::Kind::Unsupported`] where no port of the host can lead to the
+    /// container; with [`model::Kind::NotFound`] where it is not attached. After a failure the port
+    /// is not published.
+    pub fn add_port(&self, id: &AttachmentId, map: &PortMap) -> Result<()> {
+        let mut freed = BTreeSet::new();
+        for _ in 0..RACES {
+            let lock = self.lock_of_ports(id)?;
+            let holders = self.port_holders(id)?;
+            let map = &holders.usual(map)?;
+            if holders.has_added(map) {
+                return self.serve(&holders);
+            }
+            holders.refuse_familyless(map)?;
+            match self.try_add(&holders, map, Remember::Yes)? {
+                Tried::Done(holders) => {
+                    return self.serve(&holders).inspect_err(|_| {
+                        // If this fails, the record says what is to be withdrawn.
+                        let _ = self.take_away(&holders, std::slice::from_ref(map));
+                    });
+                }
+                Tried::Held(holder) => {
+                    drop(lock);
+                    if !freed.insert(holder.clone()) || !self.free_if_gone(&holder)? {
+                        return Err(self.taken(map, &holder));
+                    }
+                }
+                Tried::Lost => {}
+            }
+        }
+        Err(Error::try_again(format!("publishing a port of {id}: lost {RACES} races in a row")))
+    }
+
+    /// Every change that is kept, of running containers and of those that may come again.
+    pub fn amendments(&self) -> Result<Vec<Amendment>> {
+        let read = self.amendments_in(&Prefix::Amendments)?;
+        Ok(read.into_iter().map(|read| *read.value).collect())
+    }
+
+    /// Commits the intent, where nobody else has the port.
+    fn try_add(&self, holders: &Holders, map: &PortMap, remember: Remember) -> Result<Tried> {
+        let key = key_of(map);
+        let claims = self.claims_of(&key)?;
+        let mut held = claims.as_ref().map(|read| read.value.clone()).unwrap_or_default();
+        if let Some(other) = held.iter().find(|claim| claim.clashes(map.host)) {
+            return Ok(Tried::Held(other.holder.clone()));
+        }
+        self.driver.refuse_port(&holders.link, map)?;
+        let mut changed = holders.clone();
+        changed.add(map);
+        held.extend(changed.records.iter().map(|it| claim(map, &it.record)));
+        let mut txn = changed.write(Txn::new());
+        if remember == Remember::Yes {
+            txn = self.remember_port(&changed, map, txn)?;
+        }
+        let txn = txn.expect(key.clone(), unchanged(claims.as_ref())).put(key, Record::Port(held));
+        self.settle(changed, &txn)
+    }
+
+    /// Commits changed records, and learns their revisions.
+    fn settle(&self, mut changed: Holders, txn: &Txn) -> Result<Tried> {
+        match self.store.commit(txn)? {
+            Outcome::Done(revision) => {
+                changed.committed(revision);
+                Ok(Tried::Done(Box::new(changed)))
+            }
+            Outcome::Lost(_) => Ok(Tried::Lost),
+        }
+    }
+
+    fn remember_port(&self, holders: &Holders, map: &PortMap, txn: Txn) -> Result<Txn> {
+        let mut amendment = Amendment::of(&holders.link)?;
+        let key = key_of_amendment(&amendment);
+        let known = self.amendment_under(&key)?;
+        let expect = unchanged(known.as_ref());
+        if let Some(known) = known {
+            amendment = *known.value;
+        }
+        amendment.layer = holders.layer();
+        if !amendment.ports.contains(map) {
+            amendment.ports.push(map.clone());
+        }
+        Ok(txn.expect(key.clone(), expect).put(key, Record::Amendment(Box::new(amendment))))
+    }
+
+    /// Leads the ports there.
+    fn serve(&self, holders: &Holders) -> Result<()> {
+        holders.records.iter().try_for_each(|held| {
+            let serving = self.serving(&held.record)?;
+            self.driver.restore(&serving).map(drop)
+        })
+    }
+}
+
+/// Whether the container's name keeps the change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Remember {
+    Yes,
+    /// It does already.
+    Known,
+}
+
+enum Tried {
+    Done(Box<Holders>),
+    /// This attachment has the port.
+    Held(AttachmentId),
+    Lost,
+}
+
+/// Where a change is kept.
+pub(crate) fn key_of_amendment(amendment: &Amendment) -> Key {
+    Key::Amendment(amendment.network.clone(), amendment.runtime, amendment.name.clone())
+}
+
+/// Whether ports of the record are being withdrawn.
+pub(crate) fn has_leaving(attachment: &Attachment) -> bool {
+    attachment.wiring.publish.as_ref().is_some_and(|publish| !publish.leaving.is_empty())
+}
+
+/// Has one that is undone undo the ports too that are being withdrawn.
+pub(crate) fn keep_leaving(attachment: &mut Attachment) {
+    if let Some(publish) = &mut attachment.wiring.publish {
+        publish.ports.append(&mut publish.leaving);
+    }
+}

@@ -1,0 +1,115 @@
+//! What is kept under a container's name comes back with the next attachment of that name.
+
+use model::{
+    Amendment, Attachment, AttachmentId, Kind, Layer, LinkKind, Phase, PortMap, Publish, Result,
+    hosts_clash,
+};
+
+use super::{Remember, Tried, key_of_amendment};
+use crate::Engine;
+use crate::attach::RACES;
+use crate::claim::key_of;
+use crate::gc::all_of;
+
+impl Engine<'_> {
+    /// Gives an attachment that is to be made what its container's name keeps. A port that another
+    /// container or a program has by now is left out: the container comes without it.
+    pub(crate) fn amend(&self, blank: &mut Attachment) -> Result<()> {
+        if !matches!(blank.layer, Layer::Link | Layer::Publish) {
+            return Ok(());
+        }
+        let Ok(meant) = Amendment::of(blank) else { return Ok(()) };
+        let Some(read) = self.amendment_under(&key_of_amendment(&meant))? else { return Ok(()) };
+        if let (Some(limits), Layer::Link) = (&read.value.bandwidth, blank.layer) {
+            blank.wiring.bandwidth = Some(limits.clone());
+        }
+        if read.value.layer != blank.layer || !takes_ports(blank) {
+            return Ok(());
+        }
+        for map in &read.value.ports {
+            if self.is_free_for(blank, map)? {
+                let fresh = self.usual_publish(blank, None)?;
+                let publish = blank.wiring.publish.get_or_insert(fresh);
+                publish.ports.push(map.clone());
+                publish.added.push(map.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn is_free_for(&self, blank: &Attachment, map: &PortMap) -> Result<bool> {
+        let own = blank.wiring.publish.as_ref().map_or(&[][..], |publish| &publish.ports);
+        let is_own = own
+            .iter()
+            .any(|other| key_of(other) == key_of(map) && hosts_clash(other.host, map.host));
+        if is_own {
+            return Ok(false);
+        }
+        let claims = self.claims_of(&key_of(map))?.map(|read| read.value).unwrap_or_default();
+        let clash = |holder: &AttachmentId| *holder != blank.id;
+        if claims.iter().any(|claim| claim.clashes(map.host) && clash(&claim.holder)) {
+            return Ok(false);
+        }
+        Ok(self.driver.refuse_port(blank, map).is_ok())
+    }
+
+    /// Publishes what a complete attachment's name keeps, where its name became known only after it
+    /// was made (Docker's). What cannot be published is left out.
+    pub(crate) fn bring_back(&self, id: &AttachmentId) -> Result<()> {
+        let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
+        if !matches!(read.value.phase, Phase::Attached(_)) {
+            return Ok(());
+        }
+        let Ok(meant) = Amendment::of(&read.value) else { return Ok(()) };
+        let Some(kept) = self.amendment_under(&key_of_amendment(&meant))? else { return Ok(()) };
+        let limited = kept.value.bandwidth.iter().map(|limits| self.limit_again(id, limits));
+        let published = kept.value.ports.iter().map(|map| self.publish_again(id, map));
+        let failures = limited.chain(published).filter_map(Result::err);
+        all_of(failures.filter(|error| error.kind() == Kind::TryAgain).collect())
+    }
+
+    fn publish_again(&self, id: &AttachmentId, map: &PortMap) -> Result<()> {
+        let _lock = self.lock_of_ports(id)?;
+        for _ in 0..RACES {
+            let holders = self.port_holders(id)?;
+            if holders.has_added(map) {
+                return Ok(());
+            }
+            match self.try_add(&holders, map, Remember::Known)? {
+                Tried::Done(holders) => return self.serve(&holders),
+                Tried::Held(_) => return Ok(()),
+                Tried::Lost => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for every complete attachment: what a killed daemon left, and ports that others had.
+    pub(crate) fn amend_all(&self) -> Result<()> {
+        let kept = self.amendments()?;
+        if kept.is_empty() {
+            return Ok(());
+        }
+        let mut failures = Vec::new();
+        for record in self.attachments()? {
+            let is_kept = |it: &Amendment| {
+                (&it.network, it.runtime) == (&record.id.network, record.runtime)
+                    && Amendment::name_of(&record).is_ok_and(|name| name == it.name)
+            };
+            if record.layer == Layer::Link && kept.iter().any(is_kept) {
+                failures.extend(self.bring_back(&record.id).err());
+            }
+        }
+        all_of(failures)
+    }
+}
+
+/// Whether ports of the host can lead to it.
+fn takes_ports(blank: &Attachment) -> bool {
+    let kind = blank.wiring.link.as_ref().map(|link| &link.kind);
+    let is_published = |publish: &Publish| !publish.ports.is_empty();
+    match blank.layer {
+        Layer::Publish => blank.wiring.publish.as_ref().is_some_and(is_published),
+        _ => kind.is_some_and(LinkKind::has_ports) && blank.wiring.address_space.is_none(),
+    }
+}

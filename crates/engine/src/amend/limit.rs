@@ -1,0 +1,118 @@
+//! Limits of a running container's bandwidth.
+
+use model::{Amendment, Attachment, AttachmentId, Bandwidth, Error, Layer, Phase, Result};
+
+use super::key_of_amendment;
+use crate::Engine;
+use crate::attach::RACES;
+use crate::book::{Read, unchanged};
+use crate::port::{Key, Outcome, Presence, Record, Txn};
+
+impl Engine<'_> {
+    /// Sets the limits of an attached container instead of those that it has, and keeps them under
+    /// its name. Without any it is unlimited, and nothing is kept: the next container of that name
+    /// has what its runtime says. Repeating it is no error; after a failure the previous limits
+    /// hold.
+    ///
+    /// Fails with [`model::Kind::NotFound`] where it is not attached, and with
+    /// [`model::Kind::Unsupported`] where its interface cannot be limited.
+    pub fn set_limits(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
+        self.try_limit(id, limits, true)
+    }
+
+    /// The same of limits that the container's name keeps already.
+    pub(super) fn limit_again(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
+        match self.limited(id)? {
+            Some(read) if is_so(&read.value, limits) => Ok(()),
+            Some(_) => self.try_limit(id, limits, false),
+            None => Ok(()),
+        }
+    }
+
+    fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, remember: bool) -> Result<()> {
+        let _lock = self.host.lock_attachment(id);
+        for _ in 0..RACES {
+            let Some(read) = self.limited(id)? else {
+                return Err(Error::not_found(format!(
+                    "{id} is not attached; `spoke ps` lists what is"
+                )));
+            };
+            let before = read.value.wiring.bandwidth.clone();
+            let mut now = read.value.clone();
+            let device = before.as_ref().and_then(|before| before.device.clone());
+            now.wiring.bandwidth = Some(Bandwidth { device, ..limits.clone() });
+            let amendment = remember.then_some(limits);
+            let kept = self.kept_limits(&read.value)?;
+            let Some(read) = self.write_limits(&read, now, amendment)? else { continue };
+            let set = self.driver.limit(&read.value);
+            return set.inspect_err(|_| {
+                let mut old = read.value.clone();
+                old.wiring.bandwidth = Some(before.unwrap_or_default());
+                let kept = remember.then(|| kept.unwrap_or_default());
+                // If this fails the record has what was asked for, and is compared again.
+                if let Ok(Some(_)) = self.write_limits(&read, old.clone(), kept.as_ref()) {
+                    let _ = self.driver.limit(&old);
+                }
+            });
+        }
+        Err(Error::try_again(format!("limiting {id}: lost {RACES} races in a row")))
+    }
+
+    /// The limits that the container's name keeps.
+    fn kept_limits(&self, record: &Attachment) -> Result<Option<Bandwidth>> {
+        let key = key_of_amendment(&Amendment::of(record)?);
+        Ok(self.amendment_under(&key)?.and_then(|read| read.value.bandwidth))
+    }
+
+    /// The record that has the limits: the layer of a plugin that limits, or the link's.
+    fn limited(&self, id: &AttachmentId) -> Result<Option<Read<Box<Attachment>>>> {
+        let is_ready = |read: &Read<Box<Attachment>>| {
+            matches!(read.value.phase, Phase::Attached(_))
+                && self.presence(&read.value) != Presence::Gone
+        };
+        let layer = self.record_of(id, Layer::Bandwidth)?.filter(is_ready);
+        match layer {
+            Some(read) => Ok(Some(read)),
+            None => Ok(self.record_of(id, Layer::Link)?.filter(is_ready)),
+        }
+    }
+
+    /// `None` where another process changed something meanwhile.
+    fn write_limits(
+        &self,
+        read: &Read<Box<Attachment>>,
+        now: Box<Attachment>,
+        kept: Option<&Bandwidth>,
+    ) -> Result<Option<Read<Box<Attachment>>>> {
+        let key = Key::Attachment(now.id.clone(), now.layer);
+        let mut txn = Txn::new()
+            .expect(key.clone(), unchanged(Some(read)))
+            .put(key, Record::Attachment(now.clone()));
+        if let Some(limits) = kept {
+            let mut amendment = Amendment::of(&now)?;
+            let key = key_of_amendment(&amendment);
+            let known = self.amendment_under(&key)?;
+            let expect = unchanged(known.as_ref());
+            if let Some(known) = known {
+                amendment = *known.value;
+            }
+            let is_any = limits.ingress.is_some() || limits.egress.is_some();
+            let kept = Bandwidth { device: None, ..limits.clone() };
+            amendment.bandwidth = Some(kept).filter(|_| is_any);
+            txn = txn.expect(key.clone(), expect);
+            txn = match amendment.is_empty() {
+                true => txn.delete(key),
+                false => txn.put(key, Record::Amendment(Box::new(amendment))),
+            };
+        }
+        match self.store.commit(&txn)? {
+            Outcome::Done(revision) => Ok(Some(Read { value: now, revision })),
+            Outcome::Lost(_) => Ok(None),
+        }
+    }
+}
+
+fn is_so(record: &Attachment, limits: &Bandwidth) -> bool {
+    let is = record.wiring.bandwidth.as_ref();
+    is.is_some_and(|is| (is.ingress, is.egress) == (limits.ingress, limits.egress))
+}

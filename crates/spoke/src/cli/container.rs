@@ -1,0 +1,144 @@
+//! Which attached container is meant by a name.
+
+use std::collections::BTreeSet;
+
+use engine::Engine;
+use model::{
+    Attachment, AttachmentId, Error, Layer, NetworkName, OwnerName, Phase, Result, Route, Runtime,
+};
+
+use super::HostContext;
+
+/// The fewest characters of an id that stand for it.
+const SHORTEST: usize = 6;
+
+/// A container's name, as it was typed: `web`, or `podman:web`.
+pub(super) struct Called<'a> {
+    runtime: Option<String>,
+    name: &'a str,
+}
+
+impl<'a> Called<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        match text.split_once(':') {
+            Some((runtime, name)) => Self { runtime: Some(runtime.to_owned()), name },
+            None => Self { runtime: None, name: text },
+        }
+    }
+
+    /// Whether a container of that runtime and name is meant. A runtime's own part of a name, as in
+    /// `podman/web`, may be left out.
+    pub(super) fn is_name(&self, runtime: Runtime, name: &str) -> bool {
+        self.is_of(runtime) && (name == self.name || name.rsplit('/').next() == Some(self.name))
+    }
+
+    fn is_of(&self, runtime: Runtime) -> bool {
+        self.runtime.as_ref().is_none_or(|wanted| *wanted == runtime.to_string())
+    }
+
+    fn is(&self, record: &Attachment) -> bool {
+        let (id, sandbox) = (record.id.container.as_str(), record.sandbox_name().as_str());
+        let owner = record.owner.as_ref();
+        let is_id = self.is_of(record.runtime) && [id, sandbox].contains(&self.name);
+        is_id || owner.is_some_and(|owner| self.is_name(record.runtime, owner.as_str()))
+    }
+
+    fn begins(&self, record: &Attachment) -> bool {
+        self.name.len() >= SHORTEST
+            && self.is_of(record.runtime)
+            && record.id.container.as_str().starts_with(self.name)
+    }
+}
+
+/// The complete attachments of the container that is called so, on one network or on all.
+///
+/// # Errors
+/// `NotFound` where there is none, `Conflict` where there are several containers.
+pub(super) fn attachments(
+    engine: &Engine<'_>,
+    called: &Called<'_>,
+    network: Option<&NetworkName>,
+    host_context: &HostContext,
+) -> Result<Vec<Attachment>> {
+    let mut found = named(engine, called)?;
+    if found.is_empty() && learn(engine, called, host_context)? {
+        found = named(engine, called)?;
+    }
+    let who: BTreeSet<_> =
+        found.iter().map(|it| (it.runtime.to_string(), it.container_name())).collect();
+    if who.len() > 1 {
+        let who: Vec<String> =
+            who.iter().map(|(runtime, name)| format!("{runtime}:{name}")).collect();
+        return Err(Error::conflict(format!(
+            "'{}' is the name of several containers: {}; name one of them",
+            model::text::shown(called.name),
+            who.join(", ")
+        )));
+    }
+    if let Some(network) = network {
+        let network = engine.network(network).map_or(network.clone(), |known| known.name);
+        found.retain(|it| it.id.network == network);
+    }
+    match found.is_empty() {
+        false => Ok(found),
+        true => Err(Error::not_found(format!(
+            "no container '{}' is attached{}; `spoke ps` lists what is",
+            model::text::shown(called.name),
+            network.map_or(String::new(), |name| format!(" to network {name}"))
+        ))),
+    }
+}
+
+fn named(engine: &Engine<'_>, called: &Called<'_>) -> Result<Vec<Attachment>> {
+    let mut records = engine.attachments()?;
+    records.retain(|it| matches!(it.phase, Phase::Attached(_)));
+    let mut found: Vec<Attachment> = records.iter().filter(|it| called.is(it)).cloned().collect();
+    if found.is_empty() {
+        found = records.iter().filter(|it| called.begins(it)).cloned().collect();
+    }
+    // The layers beside a link have what the link has.
+    let ids: BTreeSet<AttachmentId> =
+        found.iter().filter(|it| it.layer == Layer::Link).map(|it| it.id.clone()).collect();
+    found.retain(|it| it.layer == Layer::Link || !ids.contains(&it.id));
+    Ok(found)
+}
+
+/// Docker's containers have names that the daemon learns: without it, or before, the engines are
+/// asked. Whether there is one of that name.
+fn learn(engine: &Engine<'_>, called: &Called<'_>, host_context: &HostContext) -> Result<bool> {
+    let records = engine.attachments()?;
+    let is_nameless = |it: &&Attachment| {
+        it.runtime == Runtime::Docker && it.layer == Layer::Link && it.owner.is_none()
+    };
+    let nameless: Vec<&Attachment> = records.iter().filter(is_nameless).collect();
+    if nameless.is_empty() || !called.is_of(Runtime::Docker) {
+        return Ok(false);
+    }
+    let mut learned = false;
+    let containers = (host_context.running)().into_iter().filter_map(Result::ok).flatten();
+    for (_, endpoint) in containers.flat_map(|container| container.endpoints) {
+        let is_it = |name: &&OwnerName| called.is_name(Runtime::Docker, name.as_str());
+        let record = nameless.iter().find(|it| it.id.container == endpoint.id);
+        if let (Some(name), Some(record)) = (endpoint.name.as_ref().filter(is_it), record) {
+            engine.set_owner(&record.id, name)?;
+            learned = true;
+        }
+    }
+    Ok(learned)
+}
+
+/// The attachment of a container over which ports lead to it: that with its default route, rather
+/// one that publishes ports already.
+pub(super) fn leading(mut attachments: Vec<Attachment>) -> Option<Attachment> {
+    let rank = |it: &Attachment| {
+        let leads = it.gateway_role.as_ref().is_some_and(|role| !role.families.is_empty());
+        let publishes = it.wiring.publish.as_ref().is_some_and(|publish| !publish.is_empty());
+        let routes = match &it.phase {
+            Phase::Attached(attached) => attached.routes.iter().any(Route::is_default),
+            Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => false,
+        };
+        (!leads, !publishes, !routes, it.id.clone())
+    };
+    attachments.sort_by_key(rank);
+    attachments.into_iter().next()
+}

@@ -1,0 +1,10 @@
+//! What changes while containers run: ports of the host, limits, settings of networks.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod bed;
+mod cli;
+mod cni;
+mod docker;
+mod killed;
+mod limit;
+mod podman;
