@@ -16,25 +16,36 @@ use super::{Answer, HostContext};
 
 /// A published port and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-struct PublishedView {
-    host_port: u16,
-    protocol: String,
+pub(super) struct PublishedView {
+    pub(super) host_port: u16,
+    pub(super) protocol: String,
     /// The host's address; null: all of them.
-    host_ip: Option<String>,
-    container_port: u16,
+    pub(super) host_ip: Option<String>,
+    pub(super) container_port: u16,
     /// The container's address of the same family; null where Docker maps to one of its own.
-    container_ip: Option<String>,
+    pub(super) container_ip: Option<String>,
     /// `any`, `lan` or `local`.
-    reach: &'static str,
-    name: String,
-    container: String,
-    runtime: String,
-    network: String,
+    pub(super) reach: &'static str,
+    pub(super) name: String,
+    pub(super) container: String,
+    pub(super) runtime: String,
+    pub(super) network: String,
     /// The user's labels of the container.
-    labels: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>,
     /// The publisher: `nftables` and `iptables` are Spoke's, `plugin` is the network's Docker
     /// plugin.
-    backend: &'static str,
+    pub(super) backend: &'static str,
+}
+
+impl PublishedView {
+    /// Where it leads to.
+    pub(super) fn target(&self) -> String {
+        let to = self.container_ip.as_deref().unwrap_or_default();
+        match to.contains(':') {
+            true => format!("[{to}]:{}", self.container_port),
+            false => format!("{to}:{}", self.container_port),
+        }
+    }
 }
 
 pub(super) fn run(
@@ -45,19 +56,25 @@ pub(super) fn run(
     let engine = (host_context.engine)()?;
     let records = engine.attachments()?;
     let mapped = Mapped::ask(&engine.aliases()?, host_context);
-    let mut rows: Vec<PublishedView> = records
-        .iter()
-        .filter(|record| matches!(record.phase, Phase::Attached(_)) && serves(record))
-        .filter(|record| wanted.network.as_ref().is_none_or(|name| record.id.network == *name))
-        .flat_map(|record| published(record, &records, &mapped))
-        .collect();
+    let mut rows = all(&records, &mapped);
+    rows.retain(|row| wanted.network.as_ref().is_none_or(|name| row.network == name.as_str()));
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.labels)));
-    rows.sort();
     let listing = &wanted.listing;
     let name = |row: &PublishedView| format!("{}/{}", row.host_port, row.protocol);
     let table = |rows: &[PublishedView]| table(rows, listing.no_trunc);
     let text = list(output, listing, &rows, Shown { name: &name, table: &table })?;
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
+}
+
+/// A row for each published port of these attachments, in order.
+pub(super) fn all(records: &[Attachment], mapped: &Mapped) -> Vec<PublishedView> {
+    let mut rows: Vec<PublishedView> = records
+        .iter()
+        .filter(|record| matches!(record.phase, Phase::Attached(_)) && serves(record))
+        .flat_map(|record| published(record, records, mapped))
+        .collect();
+    rows.sort();
+    rows
 }
 
 fn published(record: &Attachment, all: &[Attachment], mapped: &Mapped) -> Vec<PublishedView> {
@@ -129,14 +146,10 @@ fn table(rows: &[PublishedView], no_trunc: bool) -> Table {
     let mut table = Table::new(&headings);
     for row in rows {
         let is_id = row.name == row.container;
-        let to = row.container_ip.clone().unwrap_or_default();
         table.row([
             format!("{}/{}", row.host_port, row.protocol),
             row.host_ip.clone().unwrap_or_else(|| "*".to_owned()),
-            match to.contains(':') {
-                true => format!("[{to}]:{}", row.container_port),
-                false => format!("{to}:{}", row.container_port),
-            },
+            row.target(),
             row.reach.to_owned(),
             if is_id { shortened(&row.name, no_trunc) } else { row.name.clone() },
             row.runtime.clone(),

@@ -1,0 +1,146 @@
+//! Containers in a table, with the filter.
+
+use crate::frame::{cell, columns, parts, tag, to_container, to_network};
+use crate::html::{Html, short};
+use crate::shown::{Attachment, Containers, Network};
+use crate::target::{Filter, link};
+
+/// A cell shows no more ports or addresses than this.
+const SHOWN: usize = 4;
+
+/// The URL of a part of the list.
+fn url(filter: &Filter, number: usize) -> String {
+    let number = if number > 1 { number.to_string() } else { String::new() };
+    link(
+        "containers",
+        &[
+            ("q", &filter.text),
+            ("runtime", &filter.runtime),
+            ("network", &filter.network),
+            ("page", &number),
+        ],
+    )
+}
+
+pub(crate) fn write(html: &mut Html, containers: &Containers) {
+    filter(html, containers);
+    if let Some(network) = &containers.network {
+        of_network(html, network);
+    }
+    let count = match containers.found == containers.all {
+        true => format!("{} containers", containers.all),
+        false => format!("{} of {} containers", containers.found, containers.all),
+    };
+    html.leaf("p", &[("class", "sum"), ("role", "status")], &count);
+    if containers.attachments.is_empty() {
+        html.leaf("p", &[("class", "empty")], "No container is attached here.");
+        return;
+    }
+    html.el("table", &[], |html| {
+        html.leaf("caption", &[("class", "quiet")], "Containers by name");
+        columns(html, &["Name", "Runtime", "Network", "Address", "Ports", "Up"]);
+        html.el("tbody", &[], |html| {
+            let same = |one: &Attachment, next: &Attachment| {
+                (&one.runtime, &one.name) == (&next.runtime, &next.name)
+            };
+            containers.attachments.chunk_by(same).for_each(|group| row(html, group));
+        });
+    });
+    parts(html, containers.part, &|number| url(&containers.filter, number));
+}
+
+/// Links, which work without the script; it adds a text field.
+fn filter(html: &mut Html, containers: &Containers) {
+    let filter = &containers.filter;
+    html.el("div", &[("class", "filter")], |html| {
+        html.el("span", &[("id", "find"), ("data-value", &filter.text)], |_| {});
+        html.el("ul", &[("aria-label", "Runtimes")], |html| {
+            let all = [String::new()];
+            for runtime in all.iter().chain(&containers.runtimes) {
+                let wanted = Filter { runtime: runtime.clone(), ..filter.clone() };
+                let name = if runtime.is_empty() { "all runtimes" } else { runtime };
+                let url = url(&wanted, 1);
+                html.el("li", &[], |html| match *runtime == filter.runtime {
+                    true => html.leaf("a", &[("href", &url), ("aria-current", "true")], name),
+                    false => html.leaf("a", &[("href", &url)], name),
+                });
+            }
+        });
+        if !filter.text.is_empty() || !filter.network.is_empty() {
+            let mut words = Vec::new();
+            if !filter.network.is_empty() {
+                words.push(format!("network {}", short(&filter.network, 40)));
+            }
+            if !filter.text.is_empty() {
+                words.push(format!("“{}”", short(&filter.text, 40)));
+            }
+            html.el("p", &[], |html| {
+                html.text(&format!("Only {}. ", words.join(", ")));
+                html.leaf("a", &[("href", "containers")], "Show all");
+            });
+        }
+    });
+}
+
+fn of_network(html: &mut Html, network: &Network) {
+    html.el("dl", &[("class", "facts")], |html| {
+        let mut fact = |name: &str, value: &str| {
+            if !value.is_empty() {
+                html.el("div", &[], |html| {
+                    html.leaf("dt", &[], name);
+                    html.leaf("dd", &[], value);
+                });
+            }
+        };
+        fact("Subnets", &network.subnets.join(", "));
+        fact("Driver", &network.driver);
+        fact("Device", network.device.as_deref().unwrap_or_default());
+        fact("Parent", network.parent.as_deref().unwrap_or_default());
+        fact("Made by", &network.runtime);
+        fact("Called", &network.titles.join(", "));
+        fact("Leads out", if network.internal { "no: internal" } else { "yes" });
+    });
+}
+
+fn row(html: &mut Html, group: &[Attachment]) {
+    let Some(first) = group.first() else { return };
+    html.el("tr", &[], |html| {
+        html.el("th", &[("scope", "row")], |html| {
+            to_container(html, &first.name, &first.runtime);
+        });
+        cell(html, "Runtime", |html| tag(html, &first.runtime));
+        cell(html, "Network", |html| {
+            for (at, one) in group.iter().enumerate() {
+                if at > 0 {
+                    html.void("br", &[]);
+                }
+                to_network(html, &one.network);
+            }
+        });
+        html.el("td", &[("data-of", "Address"), ("class", "mono")], |html| {
+            several(html, group.iter().flat_map(|one| &one.addresses));
+        });
+        html.el("td", &[("data-of", "Ports"), ("class", "mono")], |html| {
+            several(html, group.iter().flat_map(|one| &one.ports));
+        });
+        cell(html, "Up", |html| match first.state.as_str() {
+            "attached" => html.text(&first.age),
+            state => html.text(state),
+        });
+    });
+}
+
+/// A few values below each other.
+fn several<'a>(html: &mut Html, values: impl Iterator<Item = &'a String>) {
+    let values: Vec<&String> = values.collect();
+    for (at, value) in values.iter().take(SHOWN).enumerate() {
+        if at > 0 {
+            html.void("br", &[]);
+        }
+        html.text(&short(value, 60));
+    }
+    if values.len() > SHOWN {
+        html.void("br", &[]);
+        html.text(&format!("and {} more", values.len() - SHOWN));
+    }
+}

@@ -1,0 +1,169 @@
+//! The page: views of this host's networks for a browser, at a socket that only the superuser may
+//! connect to, and at a loopback address where one is configured.
+
+mod live;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use model::Result;
+use page::{Content, Frame, View};
+
+use super::Daemon;
+use super::http::{Connection, HttpListener, head};
+use super::sockets::{self, Made};
+use crate::config::{Level, WebConfig};
+use crate::host_context::HostContext;
+use crate::web::{self, Refusal, Request};
+use crate::{cli, host, hosts};
+
+/// What this host is called.
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+
+/// A smaller body is not compressed, in bytes.
+const SMALL: usize = 1400;
+
+const HTML: &str = "text/html; charset=utf-8";
+
+/// The loopback address that the configuration names.
+pub(super) fn loopback(config: &WebConfig) -> Result<Option<HttpListener>> {
+    let address = config.listen.filter(|_| config.enabled);
+    address.map(|address| sockets::bind_tcp(address).map(HttpListener::Tcp)).transpose()
+}
+
+/// An answer with its body.
+struct Reply {
+    status: &'static str,
+    kind: &'static str,
+    body: String,
+}
+
+impl Daemon {
+    /// Serves the page; the rest of the daemon works without.
+    pub(super) fn serve_web(self: &Arc<Self>, loopback: Option<HttpListener>) -> Option<Made> {
+        let config = self.context_pool.config();
+        if !config.web.enabled {
+            return None;
+        }
+        let streams = Arc::new(AtomicUsize::new(0));
+        let bound =
+            sockets::bind(&web::socket(&config.store.runtime)).and_then(|(socket, made)| {
+                self.serve_page("web", HttpListener::Unix(socket), &streams)?;
+                loopback.map_or(Ok(()), |door| self.serve_page("web-tcp", door, &streams))?;
+                Ok(made)
+            });
+        bound
+            .map_err(|error| {
+                let what = format!("the page is not served: {error}");
+                self.journal.log.say(Level::Warn, &what, &[]);
+            })
+            .ok()
+    }
+
+    fn serve_page(
+        self: &Arc<Self>,
+        name: &str,
+        door: HttpListener,
+        streams: &Arc<AtomicUsize>,
+    ) -> Result<()> {
+        let streams = Arc::clone(streams);
+        let is_loopback = matches!(door, HttpListener::Tcp(_));
+        let work = move |daemon: &Daemon| {
+            door.serve(&|connection| daemon.answer(connection, is_loopback, &streams));
+        };
+        self.spawn(name, work).map(drop)
+    }
+
+    fn answer(
+        &self,
+        connection: &mut dyn Connection,
+        is_loopback: bool,
+        streams: &AtomicUsize,
+    ) -> io::Result<()> {
+        connection.bound(web::TIMEOUT)?;
+        let Some(head) = head(connection)? else { return Ok(()) };
+        let judged = Request::read(&head).and_then(|request| {
+            if is_loopback {
+                request.check_loopback()?;
+            }
+            Ok(request)
+        });
+        let request = match judged {
+            Ok(request) => request,
+            Err(refusal) => return web::refuse(connection, &refusal),
+        };
+        match page::view(&request.target) {
+            Some(View::Live) if request.is_get => self.live(connection, streams),
+            Some(view) => send(connection, &request, self.reply(&view)),
+            None => {
+                let sentence = "there is no such view; the overview is at /";
+                web::refuse(connection, &Refusal { status: "404 Not Found", sentence })
+            }
+        }
+    }
+
+    fn reply(&self, view: &View) -> Reply {
+        let fixed = |kind, body: &str| Reply { status: "200 OK", kind, body: body.to_owned() };
+        match view {
+            View::Style => return fixed("text/css; charset=utf-8", page::STYLE),
+            View::Script => return fixed("text/javascript; charset=utf-8", page::SCRIPT),
+            View::Icon => return fixed("image/svg+xml", page::ICON),
+            _ => {}
+        }
+        match self.content(view) {
+            Ok(Some((content, notes))) => {
+                let frame = Frame { notes, ..self.frame() };
+                Reply { status: "200 OK", kind: HTML, body: page::document(&frame, &content) }
+            }
+            Ok(None) => Reply { status: "204 No Content", kind: HTML, body: String::new() },
+            Err(error) => {
+                let body = page::failure(&self.frame(), &error.to_string());
+                Reply { status: "503 Service Unavailable", kind: HTML, body }
+            }
+        }
+    }
+
+    fn content(&self, view: &View) -> Result<Option<(Content, Vec<String>)>> {
+        let pool = &self.context_pool;
+        let config = pool.config();
+        let is_neutron = config.kuryr.enabled || config.neutron.is_some();
+        let outside = cli::Outside {
+            running: &|| crate::running(&config.docker),
+            foreign: &|| pool.foreign(),
+            neutron: &|| is_neutron.then(|| pool.neutron()).transpose(),
+            listed: &|| super::neutron::listed(&config.docker, crate::TIMEOUT),
+        };
+        pool.with(|host_context: &HostContext| {
+            cli::content(view, &|| Ok(host_context.engine()), config, &outside)
+        })
+    }
+
+    fn frame(&self) -> Frame {
+        let name = std::fs::read_to_string(HOSTNAME).unwrap_or_default();
+        Frame {
+            host: name.trim().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            time: cli::time::rfc3339(host::now()),
+            is_member: hosts::is_member(&self.context_pool.config().store.state),
+            notes: Vec::new(),
+        }
+    }
+}
+
+fn send(connection: &mut dyn Connection, request: &Request, reply: Reply) -> io::Result<()> {
+    let (mut body, mut more) = (reply.body.into_bytes(), "Vary: Accept-Encoding\r\n");
+    if request.accepts_gzip && body.len() > SMALL {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(&body)?;
+        body = gzip.finish()?;
+        more = "Vary: Accept-Encoding\r\nContent-Encoding: gzip\r\n";
+    }
+    let mut answer = web::head(reply.status, reply.kind, Some(body.len()), more).into_bytes();
+    if request.is_get {
+        answer.extend_from_slice(&body);
+    }
+    web::write(connection, &answer)
+}
