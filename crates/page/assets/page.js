@@ -84,7 +84,7 @@
   }
 
   function soon() {
-    if (wanted) return;
+    if (wanted || document.getElementById("content").hasAttribute("data-still")) return;
     const passed = Date.now() - last;
     if (passed > PAUSE) refresh();
     else { wanted = true; setTimeout(refresh, PAUSE - passed); }

@@ -1,15 +1,21 @@
 //! What `spoke doctor` found, the worst first.
 
-use crate::html::Html;
+use crate::html::{Html, counted};
 use crate::shown::Check;
 
 pub(crate) fn write(html: &mut Html, checks: &[Check]) {
     let count = |status: &str| checks.iter().filter(|check| check.status == status).count();
     let sum = match (count("FAIL"), count("warn")) {
         (0, 0) => "Nothing is wrong.".to_owned(),
-        (fails, warnings) => format!("{fails} failures, {warnings} warnings"),
+        (fails, warnings) => {
+            format!("{}, {}", counted(fails, "failure"), counted(warnings, "warning"))
+        }
     };
-    html.leaf("p", &[("class", "sum")], &sum);
+    html.el("p", &[("class", "sum")], |html| {
+        html.text(&sum);
+        html.text(" ");
+        html.leaf("a", &[("href", "checks")], "Check again");
+    });
     html.el("ul", &[("class", "checks")], |html| {
         for status in ["FAIL", "warn", "ok"] {
             checks.iter().filter(|check| check.status == status).for_each(|check| one(html, check));

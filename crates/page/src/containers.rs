@@ -1,7 +1,7 @@
 //! Containers in a table, with the filter.
 
 use crate::frame::{cell, columns, parts, tag, to_container, to_network};
-use crate::html::{Html, short};
+use crate::html::{Html, counted, short};
 use crate::shown::{Attachment, Containers, Network};
 use crate::target::{Filter, link};
 
@@ -28,7 +28,7 @@ pub(crate) fn write(html: &mut Html, containers: &Containers) {
         of_network(html, network);
     }
     let count = match containers.found == containers.all {
-        true => format!("{} containers", containers.all),
+        true => counted(containers.all, "container"),
         false => format!("{} of {} containers", containers.found, containers.all),
     };
     html.leaf("p", &[("class", "sum"), ("role", "status")], &count);
@@ -110,11 +110,8 @@ fn row(html: &mut Html, group: &[Attachment]) {
         });
         cell(html, "Runtime", |html| tag(html, &first.runtime));
         cell(html, "Network", |html| {
-            for (at, one) in group.iter().enumerate() {
-                if at > 0 {
-                    html.void("br", &[]);
-                }
-                to_network(html, &one.network);
+            for one in group {
+                html.el("div", &[], |html| to_network(html, &one.network));
             }
         });
         html.el("td", &[("data-of", "Address"), ("class", "mono")], |html| {
@@ -133,14 +130,10 @@ fn row(html: &mut Html, group: &[Attachment]) {
 /// A few values below each other.
 fn several<'a>(html: &mut Html, values: impl Iterator<Item = &'a String>) {
     let values: Vec<&String> = values.collect();
-    for (at, value) in values.iter().take(SHOWN).enumerate() {
-        if at > 0 {
-            html.void("br", &[]);
-        }
-        html.text(&short(value, 60));
+    for value in values.iter().take(SHOWN) {
+        html.leaf("div", &[], &short(value, 60));
     }
     if values.len() > SHOWN {
-        html.void("br", &[]);
-        html.text(&format!("and {} more", values.len() - SHOWN));
+        html.leaf("div", &[], &format!("and {} more", values.len() - SHOWN));
     }
 }

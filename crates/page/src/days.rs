@@ -1,6 +1,6 @@
 //! How many events each day has, as bars.
 
-use crate::html::Html;
+use crate::html::{Html, counted};
 use crate::shown::Day;
 use crate::target::link;
 
@@ -32,7 +32,7 @@ fn bar(html: &mut Html, day: &Day, x: usize, most: usize, is_chosen: bool) {
     let attributes: Vec<_> =
         attributes.iter().map(|(name, value)| (*name, value.as_str())).collect();
     html.el("a", &attributes, |html| {
-        let mut title = format!("{}: {} events", day.day, day.count);
+        let mut title = format!("{}: {}", day.day, counted(day.count, "event"));
         if day.troubles > 0 {
             title.push_str(&format!(", {} of them troubles", day.troubles));
         }

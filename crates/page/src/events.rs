@@ -2,7 +2,7 @@
 
 use crate::days;
 use crate::frame::{cell, clock, columns, parts, to_container};
-use crate::html::{Html, short};
+use crate::html::{Html, counted, short};
 use crate::shown::{Event, Events};
 use crate::target::link;
 
@@ -12,7 +12,7 @@ const MESSAGE: usize = 400;
 pub(crate) fn write(html: &mut Html, events: &Events) {
     days::write(html, &events.days, events.day.as_deref());
     html.el("p", &[("class", "sum")], |html| {
-        html.text(&format!("{} events", events.found));
+        html.text(&counted(events.found, "event"));
         if let Some(day) = &events.day {
             html.text(&format!(" on {day}. "));
             html.leaf("a", &[("href", "events")], "All days");

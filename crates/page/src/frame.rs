@@ -55,7 +55,10 @@ fn around(
         html.el("body", &[], |html| {
             html.leaf("a", &[("class", "skip"), ("href", "#content")], "Skip to the content");
             html.el("header", &[("class", "top")], |html| top(html, frame, content));
-            html.el("main", &[("id", "content"), ("tabindex", "-1")], |html| {
+            let mut main = vec![("id", "content"), ("tabindex", "-1")];
+            // Checks are slow, and hold for a while.
+            main.extend(matches!(content, Some(Content::Checks(_))).then_some(("data-still", "")));
+            html.el("main", &main, |html| {
                 html.el("div", &[("class", "heading")], |html| {
                     html.leaf("h1", &[], &crate::html::short(title, 80));
                 });

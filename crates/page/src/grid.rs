@@ -102,7 +102,7 @@ fn draw(
 /// The last part of an address; the last two where cells are large.
 fn end_of(address: u64, scale: u64) -> String {
     match scale {
-        1..=15 => format!(".{}", address & 255),
+        1 => format!(".{}", address & 255),
         _ => format!(".{}.{}", address >> 8 & 255, address & 255),
     }
 }

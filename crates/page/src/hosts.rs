@@ -36,13 +36,12 @@ fn row(html: &mut Html, host: &Member) {
         });
         cell(html, "Containers", |html| html.text(&host.containers.to_string()));
         cell(html, "Leases from", |html| {
-            for (at, (network, block)) in host.blocks.iter().enumerate() {
-                if at > 0 {
-                    html.void("br", &[]);
-                }
-                to_network(html, network);
-                html.text(" ");
-                html.leaf("span", &[("class", "mono")], block);
+            for (network, block) in &host.blocks {
+                html.el("div", &[], |html| {
+                    to_network(html, network);
+                    html.text(" ");
+                    html.leaf("span", &[("class", "mono")], block);
+                });
             }
         });
     });

@@ -91,6 +91,11 @@ pub(crate) fn short(text: &str, most: usize) -> String {
     }
 }
 
+/// `1 container`, `2 containers`.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
 fn shown(character: char) -> char {
     let is_hidden = matches!(character,
         // Bidirectional formatting (UAX #9): "10.0.0.1" must not be read backwards.

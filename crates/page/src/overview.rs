@@ -59,8 +59,8 @@ fn figures(html: &mut Html, overview: &Overview) {
         };
         figure(containers.len() as u64, "containers", "containers");
         figure(overview.networks.len() as u64, "networks", "#networks");
-        figure(overview.ports as u64, "published ports", "ports");
-        figure(overview.addresses.used, "addresses held", "addresses");
+        figure(overview.ports as u64, "ports", "ports");
+        figure(overview.addresses.used, "addresses", "addresses");
         figure(overview.addresses.free, "IPv4 free", "addresses");
         if overview.addresses.quarantined > 0 {
             figure(overview.addresses.quarantined, "in quarantine", "addresses");

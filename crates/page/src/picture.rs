@@ -9,7 +9,7 @@ mod rows;
 
 use std::collections::BTreeMap;
 
-use crate::html::{Attribute, Html, short};
+use crate::html::{Attribute, Html, counted, short};
 use crate::shown::{Attachment, Network, Overview};
 use crate::target::link;
 
@@ -97,18 +97,19 @@ fn text(html: &mut Html, (x, y): (usize, usize), class: &str, text: &str) {
 pub(crate) fn write(html: &mut Html, overview: &Overview, size: Size) {
     let lanes = lanes(overview);
     let is_small = overview.attachments.len() <= CHIPS;
+    let is_named = rows::are_named(&lanes);
     let mut height = HOST + GAP;
     let mut drawn = Vec::new();
     for lane in &lanes {
         let body = match is_small {
             true => chips::height(lane, size),
-            false => rows::height(lane, size),
+            false => rows::height(lane, (size, is_named)),
         };
         drawn.push((lane, height, size.head() + body));
         height += size.head() + body + GAP;
     }
     let view = format!("0 0 {} {}", size.width(), height);
-    let label = format!("{} networks with their containers", overview.networks.len());
+    let label = format!("{} with their containers", counted(overview.networks.len(), "network"));
     let attributes = [
         ("class", size.class()),
         ("viewBox", view.as_str()),
@@ -124,7 +125,7 @@ pub(crate) fn write(html: &mut Html, overview: &Overview, size: Size) {
             draw(html, lane, (top, height), size);
             match is_small {
                 true => chips::draw(html, lane, top + size.head(), size),
-                false => rows::draw(html, lane, top + size.head(), size),
+                false => rows::draw(html, lane, top + size.head(), (size, is_named)),
             }
         }
     });
@@ -163,6 +164,11 @@ fn host(html: &mut Html, overview: &Overview, size: Size) {
         None => "no default route".to_owned(),
     };
     text(html, (104, 31), "meta", &uplink);
+    if overview.ports > 0 && size == Size::Wide {
+        let right = (size.width() - PAD).to_string();
+        let end = [("x", right.as_str()), ("y", "31"), ("class", "meta end")];
+        html.leaf("text", &end, &counted(overview.ports, "published port"));
+    }
 }
 
 fn draw(html: &mut Html, lane: &Lane<'_>, (top, height): (usize, usize), size: Size) {
@@ -181,15 +187,12 @@ fn draw(html: &mut Html, lane: &Lane<'_>, (top, height): (usize, usize), size: S
             text(html, (PAD, 28), "title", &short(&network.name, 28));
         });
         let meta = meta(network);
-        let count = match lane.attachments.len() {
-            1 => "1 container".to_owned(),
-            count => format!("{count} containers"),
-        };
+        let count = counted(lane.attachments.len(), "container");
         let right = (size.width() - size.left() - PAD).to_string();
         let end = [("x", right.as_str()), ("y", "28"), ("class", "meta end")];
         html.leaf("text", &end, &count);
         match size {
-            Size::Wide => text(html, (250, 28), "meta", &short(&meta, 100)),
+            Size::Wide => text(html, (PAD + rows::ASIDE, 28), "meta", &short(&meta, 100)),
             Size::Narrow => text(html, (PAD, 47), "meta", &short(&meta, 50)),
         }
     });

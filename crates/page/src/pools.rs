@@ -8,7 +8,7 @@ use crate::shown::{Pool, Pools, State, Taken};
 use crate::target::link;
 
 /// So many addresses of a pool without a grid are listed beside others.
-const LISTED: usize = 24;
+const LISTED: usize = 10;
 /// No list of one network's addresses is longer.
 const MOST: usize = 2000;
 /// So many free ranges are listed.

@@ -1,14 +1,14 @@
 //! Published ports.
 
 use crate::frame::{cell, columns, tag, to_container, to_network};
-use crate::html::Html;
+use crate::html::{Html, counted};
 use crate::shown::Port;
 
 pub(crate) fn write(html: &mut Html, ports: &[Port]) {
     match ports.is_empty() {
         true => html.leaf("p", &[("class", "empty")], "No container publishes a port."),
         false => {
-            let count = format!("{} ports of this host lead to containers", ports.len());
+            let count = format!("{} of this host published", counted(ports.len(), "port"));
             html.leaf("p", &[("class", "sum")], &count);
             table(html, ports, true);
         }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use model::{Error, Result};
@@ -30,9 +30,12 @@ Examples:
 /// The token's length, in bytes.
 const TOKEN: usize = 24;
 
-/// How long the daemon may be silent: it writes a line every five seconds where nothing changes, and
+/// How long the daemon may be silent: it writes a line every 15 seconds where nothing changes, and
 /// `spoke doctor`'s checks may wait for plugins.
 const SILENCE: Duration = Duration::from_secs(60);
+
+/// How often the client is looked at meanwhile.
+const GLANCE: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(super) struct WebArgs {
@@ -102,7 +105,7 @@ fn forward(connection: &mut dyn Connection, token: &str, socket: &Path) -> io::R
         Err(refusal) => return web::refuse(connection, &refusal),
     };
     let asked = connect(socket).map_err(io::Error::other).and_then(|mut daemon| {
-        daemon.set_read_timeout(Some(SILENCE))?;
+        daemon.set_read_timeout(Some(GLANCE))?;
         daemon.write_all(request.forwarded(&target).as_bytes())?;
         Ok(daemon)
     });
@@ -110,14 +113,31 @@ fn forward(connection: &mut dyn Connection, token: &str, socket: &Path) -> io::R
         let sentence = "the daemon is not there; start `spoke serve`";
         return web::refuse(connection, &Refusal { status: "502 Bad Gateway", sentence });
     };
+    copy(&mut daemon, connection)
+}
+
+/// Until either end has gone.
+fn copy(daemon: &mut UnixStream, connection: &mut dyn Connection) -> io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
-    loop {
-        let read = daemon.read(&mut buffer)?;
-        match buffer.get(..read) {
-            Some(bytes) if read > 0 => web::write(connection, bytes)?,
-            Some(_) | None => return Ok(()),
+    let mut heard = Instant::now();
+    while heard.elapsed() < SILENCE {
+        match daemon.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => {
+                web::write(connection, buffer.get(..read).unwrap_or_default())?;
+                heard = Instant::now();
+            }
+            Err(cause) if is_early(&cause) && !connection.is_over() => {}
+            Err(cause) => return Err(cause),
         }
     }
+    Ok(())
+}
+
+/// Whether there is only nothing to read yet.
+fn is_early(cause: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(cause.kind(), WouldBlock | TimedOut | Interrupted)
 }
 
 /// What follows the token in a target.

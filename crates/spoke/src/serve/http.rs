@@ -13,6 +13,9 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use model::Result;
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 
 /// A longer request is none of a scraper's, nor of a browser's.
 const LARGEST: usize = 8 << 10;
@@ -45,6 +48,18 @@ pub(crate) trait Connection: Read + Write + Send {
 
     /// Ends it from another thread.
     fn ending(&self) -> std::io::Result<Ending>;
+
+    /// Whether the client has gone. Does not wait.
+    fn is_over(&self) -> bool;
+}
+
+/// An end that the peer has closed is readable, with nothing to read (recv(2)).
+fn is_closed(socket: impl AsFd) -> bool {
+    let mut byte = [0_u8; 1];
+    match recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, read)) => read == 0,
+        Err(cause) => cause != Errno::WOULDBLOCK && cause != Errno::INTR,
+    }
 }
 
 /// Ends a connection for its reader and its writer.
@@ -60,6 +75,10 @@ impl Connection for UnixStream {
         let same = self.try_clone()?;
         Ok(Box::new(move || drop(same.shutdown(Shutdown::Both))))
     }
+
+    fn is_over(&self) -> bool {
+        is_closed(self)
+    }
 }
 
 impl Connection for TcpStream {
@@ -71,6 +90,10 @@ impl Connection for TcpStream {
     fn ending(&self) -> std::io::Result<Ending> {
         let same = self.try_clone()?;
         Ok(Box::new(move || drop(same.shutdown(Shutdown::Both))))
+    }
+
+    fn is_over(&self) -> bool {
+        is_closed(self)
     }
 }
 

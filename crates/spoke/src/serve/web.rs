@@ -4,12 +4,13 @@
 mod live;
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use model::Result;
+use model::{Error, Result};
 use page::{Content, Frame, View};
 
 use super::Daemon;
@@ -26,6 +27,10 @@ const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 /// A smaller body is not compressed, in bytes.
 const SMALL: usize = 1400;
 
+/// For how long checks hold: they take seconds on a host with many containers, and may wait for
+/// plugins.
+const FRESH: Duration = Duration::from_secs(20);
+
 const HTML: &str = "text/html; charset=utf-8";
 
 /// The loopback address that the configuration names.
@@ -33,6 +38,20 @@ pub(super) fn loopback(config: &WebConfig) -> Result<Option<HttpListener>> {
     let address = config.listen.filter(|_| config.enabled);
     address.map(|address| sockets::bind_tcp(address).map(HttpListener::Tcp)).transpose()
 }
+
+/// What the threads that answer share.
+#[derive(Default)]
+struct Shared {
+    /// How many browsers listen to changes.
+    listening: AtomicUsize,
+    /// The last checks.
+    checks: Mutex<Option<(Instant, Filled)>>,
+    /// Whether a thread makes checks.
+    is_checking: AtomicBool,
+}
+
+/// A view's content, and why something may be missing there.
+type Filled = (Content, Vec<String>);
 
 /// An answer with its body.
 struct Reply {
@@ -48,11 +67,11 @@ impl Daemon {
         if !config.web.enabled {
             return None;
         }
-        let streams = Arc::new(AtomicUsize::new(0));
+        let shared = Arc::new(Shared::default());
         let bound =
             sockets::bind(&web::socket(&config.store.runtime)).and_then(|(socket, made)| {
-                self.serve_page("web", HttpListener::Unix(socket), &streams)?;
-                loopback.map_or(Ok(()), |door| self.serve_page("web-tcp", door, &streams))?;
+                self.serve_page("web", HttpListener::Unix(socket), &shared)?;
+                loopback.map_or(Ok(()), |door| self.serve_page("web-tcp", door, &shared))?;
                 Ok(made)
             });
         bound
@@ -67,12 +86,12 @@ impl Daemon {
         self: &Arc<Self>,
         name: &str,
         door: HttpListener,
-        streams: &Arc<AtomicUsize>,
+        shared: &Arc<Shared>,
     ) -> Result<()> {
-        let streams = Arc::clone(streams);
+        let shared = Arc::clone(shared);
         let is_loopback = matches!(door, HttpListener::Tcp(_));
         let work = move |daemon: &Daemon| {
-            door.serve(&|connection| daemon.answer(connection, is_loopback, &streams));
+            door.serve(&|connection| daemon.answer(connection, is_loopback, &shared));
         };
         self.spawn(name, work).map(drop)
     }
@@ -81,7 +100,7 @@ impl Daemon {
         &self,
         connection: &mut dyn Connection,
         is_loopback: bool,
-        streams: &AtomicUsize,
+        shared: &Shared,
     ) -> io::Result<()> {
         connection.bound(web::TIMEOUT)?;
         let Some(head) = head(connection)? else { return Ok(()) };
@@ -96,8 +115,8 @@ impl Daemon {
             Err(refusal) => return web::refuse(connection, &refusal),
         };
         match page::view(&request.target) {
-            Some(View::Live) if request.is_get => self.live(connection, streams),
-            Some(view) => send(connection, &request, self.reply(&view)),
+            Some(View::Live) if request.is_get => self.live(connection, &shared.listening),
+            Some(view) => send(connection, &request, self.reply(&view, shared)),
             None => {
                 let sentence = "there is no such view; the overview is at /";
                 web::refuse(connection, &Refusal { status: "404 Not Found", sentence })
@@ -105,7 +124,7 @@ impl Daemon {
         }
     }
 
-    fn reply(&self, view: &View) -> Reply {
+    fn reply(&self, view: &View, shared: &Shared) -> Reply {
         let fixed = |kind, body: &str| Reply { status: "200 OK", kind, body: body.to_owned() };
         match view {
             View::Style => return fixed("text/css; charset=utf-8", page::STYLE),
@@ -113,7 +132,11 @@ impl Daemon {
             View::Icon => return fixed("image/svg+xml", page::ICON),
             _ => {}
         }
-        match self.content(view) {
+        let content = match view {
+            View::Checks => self.checks(shared),
+            _ => self.content(view),
+        };
+        match content {
             Ok(Some((content, notes))) => {
                 let frame = Frame { notes, ..self.frame() };
                 Reply { status: "200 OK", kind: HTML, body: page::document(&frame, &content) }
@@ -126,7 +149,24 @@ impl Daemon {
         }
     }
 
-    fn content(&self, view: &View) -> Result<Option<(Content, Vec<String>)>> {
+    fn checks(&self, shared: &Shared) -> Result<Option<Filled>> {
+        let known = || shared.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = known().clone().filter(|(made, _)| made.elapsed() < FRESH);
+        if let Some((_, filled)) = fresh {
+            return Ok(Some(filled));
+        }
+        if shared.is_checking.swap(true, Ordering::AcqRel) {
+            return Err(Error::try_again("this host is being checked already; look again soon"));
+        }
+        let filled = self.content(&View::Checks);
+        if let Ok(Some(filled)) = &filled {
+            *known() = Some((Instant::now(), filled.clone()));
+        }
+        shared.is_checking.store(false, Ordering::Release);
+        filled
+    }
+
+    fn content(&self, view: &View) -> Result<Option<Filled>> {
         let pool = &self.context_pool;
         let config = pool.config();
         let is_neutron = config.kuryr.enabled || config.neutron.is_some();

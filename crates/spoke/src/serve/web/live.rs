@@ -21,8 +21,8 @@ const MOST: usize = 16;
 /// How often the event file and the client are looked at while the store is silent.
 const GLANCE: Duration = Duration::from_millis(200);
 
-/// How often a line that says nothing is written: only so a client that has gone is noticed.
-const PING: Duration = Duration::from_secs(5);
+/// How often a line that says nothing is written: what is between may have lost the client.
+const PING: Duration = Duration::from_secs(15);
 
 /// After this the client connects anew.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -71,6 +71,9 @@ impl Daemon {
         while !self.sleep(Duration::ZERO) && started.elapsed() < LONGEST {
             // What cannot be watched any more is watched anew by the next connection.
             let Ok(changes) = watch.wait(GLANCE) else { return Ok(()) };
+            if connection.is_over() {
+                return Ok(());
+            }
             let now = mark_of(&events);
             if !changes.is_empty() || now != mark {
                 mark = now;
