@@ -29,23 +29,37 @@
     return { place: all(main).indexOf(active), all };
   }
 
+  const hasText = (one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+
   // Replaces what differs, and nothing else: a reader's place and selection stay.
   function update(old, now) {
-    if (old.isEqualNode(now)) return;
-    const alike = old.children.length === now.children.length
-      && [...old.children].every((one, at) => one.tagName === now.children[at].tagName)
-      && ![...old.childNodes, ...now.childNodes].some((one) => one.nodeType === 3 && one.data.trim());
-    if (!alike || old.namespaceURI !== now.namespaceURI || !old.children.length || old.tagName === "TR") {
-      const fresh = document.importNode(now, true);
-      if (old.tagName === "TR") fresh.classList.add("new");
-      old.replaceWith(fresh);
+    // The text field is the script's own.
+    if (old.id === "find" || old.isEqualNode(now)) return;
+    if (old.tagName !== now.tagName || hasText(old) || hasText(now)) {
+      old.replaceWith(document.importNode(now, true));
       return;
     }
     for (const { name } of [...old.attributes]) if (!now.hasAttribute(name)) old.removeAttribute(name);
     for (const { name, value } of now.attributes) {
       if (old.getAttribute(name) !== value) old.setAttribute(name, value);
     }
-    [...old.children].forEach((one, at) => update(one, now.children[at]));
+    children(old, now);
+  }
+
+  // What is the same at the start and at the end stays: events come at one end of a list.
+  function children(old, now) {
+    const [before, after] = [[...old.children], [...now.children]];
+    const same = (one, other) => one && other && one.isEqualNode(other);
+    while (same(before[0], after[0])) { before.shift(); after.shift(); }
+    let end = null;
+    while (same(before.at(-1), after.at(-1))) { end = before.pop(); after.pop(); }
+    after.forEach((one, at) => {
+      if (before[at]) { update(before[at], one); return; }
+      const fresh = document.importNode(one, true);
+      if (fresh.tagName === "TR") fresh.classList.add("new");
+      old.insertBefore(fresh, end);
+    });
+    before.slice(after.length).forEach((one) => one.remove());
   }
 
   async function refresh() {
@@ -60,15 +74,6 @@
       if (!now) throw new Error("no content");
       const main = document.getElementById("content");
       const focus = focused(main);
-      const field = main.querySelector("#find input");
-      if (field) {
-        // The field is the script's own, and stays.
-        now.querySelector("#find")?.replaceChildren(...[field.cloneNode(true)]);
-        field.setAttribute("value", field.value);
-        now.querySelector("#find input")?.setAttribute("value", field.value);
-        now.querySelector("#find")?.setAttribute("data-value", field.value);
-        main.querySelector("#find").setAttribute("data-value", field.value);
-      }
       update(main, now);
       if (focus && !main.contains(document.activeElement)) focus.all(main)[focus.place]?.focus();
       document.title = page.title;

@@ -66,20 +66,23 @@ fn filter(html: &mut Html, containers: &Containers) {
                 });
             }
         });
-        if !filter.text.is_empty() || !filter.network.is_empty() {
-            let mut words = Vec::new();
-            if !filter.network.is_empty() {
-                words.push(format!("network {}", short(&filter.network, 40)));
-            }
-            if !filter.text.is_empty() {
-                words.push(format!("“{}”", short(&filter.text, 40)));
-            }
-            html.el("p", &[], |html| {
-                html.text(&format!("Only {}. ", words.join(", ")));
-                html.leaf("a", &[("href", "containers")], "Show all");
-            });
-        }
+        // Always there, so that the script replaces it alone.
+        html.el("p", &[], |html| only(html, filter));
     });
+}
+
+fn only(html: &mut Html, filter: &Filter) {
+    let mut words = Vec::new();
+    if !filter.network.is_empty() {
+        words.push(format!("network {}", short(&filter.network, 40)));
+    }
+    if !filter.text.is_empty() {
+        words.push(format!("“{}”", short(&filter.text, 40)));
+    }
+    if !words.is_empty() {
+        html.text(&format!("Only {}. ", words.join(", ")));
+        html.leaf("a", &[("href", "containers")], "Show all");
+    }
 }
 
 fn of_network(html: &mut Html, network: &Network) {
