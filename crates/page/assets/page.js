@@ -3,7 +3,7 @@
 "use strict";
 
 (() => {
-  const PAUSE = 150;          // between two looks at a busy host, in milliseconds
+  const PAUSE = 300;          // between two looks at a busy host, in milliseconds
   const EVERY = 30000;        // ages grow without any change
   const AGAIN = 1000;         // after a lost connection
   const status = document.getElementById("live");
@@ -46,6 +46,15 @@
     children(old, now);
   }
 
+  // A new row is marked for a moment.
+  function mark(row) {
+    row.classList.add("new");
+    setTimeout(() => {
+      row.classList.remove("new");
+      if (!row.className) row.removeAttribute("class");
+    }, 1600);
+  }
+
   // What is the same at the start and at the end stays: events come at one end of a list.
   function children(old, now) {
     const [before, after] = [[...old.children], [...now.children]];
@@ -56,7 +65,7 @@
     after.forEach((one, at) => {
       if (before[at]) { update(before[at], one); return; }
       const fresh = document.importNode(one, true);
-      if (fresh.tagName === "TR") fresh.classList.add("new");
+      if (fresh.tagName === "TR") mark(fresh);
       old.insertBefore(fresh, end);
     });
     before.slice(after.length).forEach((one) => one.remove());

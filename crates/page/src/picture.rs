@@ -82,6 +82,15 @@ const HOST: usize = 50;
 struct Lane<'a> {
     network: &'a Network,
     attachments: Vec<&'a Attachment>,
+    /// Which other networks a container is on, in words.
+    also: BTreeMap<Key<'a>, String>,
+}
+
+/// A container: its runtime, and its name.
+type Key<'a> = (&'a str, &'a str);
+
+fn key(one: &Attachment) -> Key<'_> {
+    (&one.runtime, &one.name)
 }
 
 /// Draws an element that has nothing in it.
@@ -136,21 +145,37 @@ pub(crate) fn write(html: &mut Html, overview: &Overview, size: Size) {
 }
 
 /// The networks with the most containers come first.
-fn lanes(overview: &Overview) -> Vec<Lane<'_>> {
+fn lanes<'a>(overview: &'a Overview) -> Vec<Lane<'a>> {
     let mut on: BTreeMap<&str, Vec<&Attachment>> = BTreeMap::new();
     for attachment in &overview.attachments {
         on.entry(attachment.network.as_str()).or_default().push(attachment);
     }
-    let lane = |network: &'_ Network| on.remove(network.name.as_str()).unwrap_or_default();
-    let mut lane = lane;
-    let mut lanes: Vec<Lane<'_>> = overview
-        .networks
-        .iter()
-        .map(|network| Lane { network, attachments: lane(network) })
-        .collect();
+    let several = several(&overview.attachments);
+    let mut lane = |network: &'a Network| {
+        let attachments = on.remove(network.name.as_str()).unwrap_or_default();
+        let others = |one: &&Attachment| {
+            let of = several.get(&key(one))?;
+            let others = of.iter().filter(|name| **name != network.name);
+            let words: Vec<&str> = others.copied().collect();
+            Some(format!("also on {}", words.join(", ")))
+        };
+        let also = attachments.iter().filter_map(|one| Some((key(one), others(one)?))).collect();
+        Lane { network, attachments, also }
+    };
+    let mut lanes: Vec<Lane<'_>> = overview.networks.iter().map(&mut lane).collect();
     lanes.sort_by_key(|lane| std::cmp::Reverse(lane.attachments.len()));
     lanes.truncate(LANES);
     lanes
+}
+
+/// The containers that are on several networks.
+fn several(attachments: &[Attachment]) -> BTreeMap<Key<'_>, Vec<&str>> {
+    let mut networks: BTreeMap<Key<'_>, Vec<&str>> = BTreeMap::new();
+    for one in attachments {
+        networks.entry(key(one)).or_default().push(&one.network);
+    }
+    networks.retain(|_, of| of.len() > 1);
+    networks
 }
 
 fn host(html: &mut Html, overview: &Overview, size: Size) {

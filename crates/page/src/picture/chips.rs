@@ -1,6 +1,6 @@
 //! Containers with their names and addresses.
 
-use super::{Lane, PAD, Size, shape, text};
+use super::{Lane, PAD, Size, key, shape, text};
 use crate::html::{Html, short};
 use crate::shown::Attachment;
 
@@ -19,7 +19,8 @@ fn width(size: Size) -> usize {
 
 /// Where a container publishes, chips have a line for that.
 fn tall(lane: &Lane<'_>) -> usize {
-    if lane.attachments.iter().any(|one| !one.ports.is_empty()) { 64 } else { 46 }
+    let is_tall = |one: &&Attachment| !one.ports.is_empty() || lane.also.contains_key(&key(one));
+    if lane.attachments.iter().any(|one| is_tall(&one)) { 64 } else { 46 }
 }
 
 pub(super) fn height(lane: &Lane<'_>, size: Size) -> usize {
@@ -34,11 +35,18 @@ pub(super) fn draw(html: &mut Html, lane: &Lane<'_>, top: usize, size: Size) {
     for (at, attachment) in lane.attachments.iter().enumerate() {
         let x = size.left() + PAD + at % columns(size) * (width + GAP);
         let y = top + at / columns(size) * (tall + GAP);
-        chip(html, attachment, (x, y), (width, tall));
+        let also = lane.also.get(&key(attachment)).map(String::as_str);
+        chip(html, attachment, also, (x, y), (width, tall));
     }
 }
 
-fn chip(html: &mut Html, one: &Attachment, (x, y): (usize, usize), size: (usize, usize)) {
+fn chip(
+    html: &mut Html,
+    one: &Attachment,
+    also: Option<&str>,
+    (x, y): (usize, usize),
+    size: (usize, usize),
+) {
     let url = crate::container_link(&one.name, &one.runtime);
     let (x, y) = (x.to_string(), y.to_string());
     let (width, height) = (size.0.to_string(), size.1.to_string());
@@ -67,8 +75,12 @@ fn chip(html: &mut Html, one: &Attachment, (x, y): (usize, usize), size: (usize,
             let end = [("x", right.as_str()), ("y", "19"), ("class", "small end")];
             html.leaf("text", &end, &short(&one.runtime, 9));
             text(html, (10, 36), "mono", &short(address, letters));
-            if !one.ports.is_empty() {
-                text(html, (10, 53), "mono port", &short(&ports(&one.ports), letters));
+            match (one.ports.is_empty(), also) {
+                (false, _) => {
+                    text(html, (10, 53), "mono port", &short(&ports(&one.ports), letters))
+                }
+                (true, Some(also)) => text(html, (10, 53), "small", &short(also, letters)),
+                (true, None) => {}
             }
         });
     });

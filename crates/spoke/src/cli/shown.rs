@@ -15,7 +15,7 @@ use page::{Content, Numbered, View};
 
 use super::mapped::Mapped;
 use super::time::rfc3339;
-use super::{HostContext, doctor, ipam, ports, ps, summary};
+use super::{HostContext, HostFacts, doctor, ipam, ports, ps, summary};
 use crate::config::Config;
 use crate::dataplane::Foreign;
 use crate::hosts::{self, Ask, Reply};
@@ -26,6 +26,8 @@ const LAST: usize = 8;
 
 /// What the daemon has that a view may need.
 pub(crate) struct Outside<'a> {
+    /// The kernel's links, routes and packet filter, not older than a few seconds.
+    pub(crate) facts: &'a dyn Fn() -> Result<HostFacts>,
     /// The running containers of each Docker Engine of this host.
     pub(crate) running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
     /// Third-party Docker plugins.
@@ -44,6 +46,7 @@ pub(crate) fn content<'a>(
     outside: &Outside<'a>,
 ) -> Result<Option<(Content, Vec<String>)>> {
     let host_context = HostContext {
+        facts: outside.facts,
         running: outside.running,
         foreign: outside.foreign,
         neutron: outside.neutron,

@@ -16,6 +16,7 @@ use page::{Content, Frame, View};
 use super::Daemon;
 use super::http::{Connection, HttpListener, head};
 use super::sockets::{self, Made};
+use crate::cli::HostFacts;
 use crate::config::{Level, WebConfig};
 use crate::host_context::HostContext;
 use crate::web::{self, Refusal, Request};
@@ -30,6 +31,9 @@ const SMALL: usize = 1400;
 /// For how long checks hold: they take seconds on a host with many containers, and may wait for
 /// plugins.
 const FRESH: Duration = Duration::from_secs(20);
+
+/// For how long the kernel's description of this host is used.
+const FACTS: Duration = Duration::from_secs(5);
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -46,8 +50,22 @@ struct Shared {
     listening: AtomicUsize,
     /// The last checks.
     checks: Mutex<Option<(Instant, Filled)>>,
+    /// What the kernel says of this host: with a thousand devices that takes longer than all else.
+    facts: Mutex<Option<(Instant, HostFacts)>>,
     /// Whether a thread makes checks.
     is_checking: AtomicBool,
+}
+
+impl Shared {
+    fn facts(&self) -> Result<HostFacts> {
+        let known = || self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, facts)) = known().clone().filter(|(made, _)| made.elapsed() < FACTS) {
+            return Ok(facts);
+        }
+        let facts = crate::facts::gather()?;
+        *known() = Some((Instant::now(), facts.clone()));
+        Ok(facts)
+    }
 }
 
 /// A view's content, and why something may be missing there.
@@ -134,7 +152,7 @@ impl Daemon {
         }
         let content = match view {
             View::Checks => self.checks(shared),
-            _ => self.content(view),
+            _ => self.content(view, shared),
         };
         match content {
             Ok(Some((content, notes))) => {
@@ -158,7 +176,7 @@ impl Daemon {
         if shared.is_checking.swap(true, Ordering::AcqRel) {
             return Err(Error::try_again("this host is being checked already; look again soon"));
         }
-        let filled = self.content(&View::Checks);
+        let filled = self.content(&View::Checks, shared);
         if let Ok(Some(filled)) = &filled {
             *known() = Some((Instant::now(), filled.clone()));
         }
@@ -166,11 +184,12 @@ impl Daemon {
         filled
     }
 
-    fn content(&self, view: &View) -> Result<Option<Filled>> {
+    fn content(&self, view: &View, shared: &Shared) -> Result<Option<Filled>> {
         let pool = &self.context_pool;
         let config = pool.config();
         let is_neutron = config.kuryr.enabled || config.neutron.is_some();
         let outside = cli::Outside {
+            facts: &|| shared.facts(),
             running: &|| crate::running(&config.docker),
             foreign: &|| pool.foreign(),
             neutron: &|| is_neutron.then(|| pool.neutron()).transpose(),
