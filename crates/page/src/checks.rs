@@ -13,7 +13,7 @@ pub(crate) fn write(html: &mut Html, checks: &[Check]) {
     };
     html.el("p", &[("class", "sum")], |html| {
         html.text(&sum);
-        html.text(" ");
+        html.text(if sum.ends_with('.') { " " } else { ". " });
         html.leaf("a", &[("href", "checks")], "Check again");
     });
     html.el("ul", &[("class", "checks")], |html| {

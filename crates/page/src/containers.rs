@@ -1,5 +1,7 @@
 //! Containers in a table, with the filter.
 
+use std::collections::BTreeSet;
+
 use crate::frame::{cell, columns, parts, tag, to_container, to_network};
 use crate::html::{Html, counted, short};
 use crate::shown::{Attachment, Containers, Network};
@@ -132,7 +134,10 @@ fn row(html: &mut Html, group: &[Attachment]) {
 
 /// A few values below each other.
 fn several<'a>(html: &mut Html, values: impl Iterator<Item = &'a String>) {
-    let values: Vec<&String> = values.collect();
+    let mut values: Vec<&String> = values.collect();
+    // A container publishes on each of its networks.
+    let mut seen = BTreeSet::new();
+    values.retain(|value| seen.insert(*value));
     for value in values.iter().take(SHOWN) {
         html.leaf("div", &[], &short(value, 60));
     }

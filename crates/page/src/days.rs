@@ -16,6 +16,7 @@ pub(crate) fn write(html: &mut Html, days: &[Day], chosen: Option<&str>) {
     let attributes = [
         ("class", "days"),
         ("viewBox", view.as_str()),
+        ("preserveAspectRatio", "xMinYMin"),
         ("role", "group"),
         ("aria-label", "Events of each day"),
     ];

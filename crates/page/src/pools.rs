@@ -94,7 +94,10 @@ fn sum(pool: &Pool) -> String {
             words.push(format!("{} {word}", number(count)));
         }
     }
-    words.push(format!("{} free of {}", number(pool.free), number(pool.size)));
+    // An IPv6 subnet has more than a number says.
+    if grid::fits(pool) {
+        words.push(format!("{} free of {}", number(pool.free), number(pool.size)));
+    }
     words.join(" · ")
 }
 
@@ -124,9 +127,11 @@ fn row(html: &mut Html, taken: &Taken) {
         cell(html, "State", |html| html.text(taken.state.word()));
         cell(html, "Holder", |html| match taken.state {
             State::Held | State::Quarantined if !taken.holder.is_empty() => {
-                to_container(html, &taken.holder, &taken.runtime);
-                html.text(" ");
-                tag(html, &taken.runtime);
+                html.el("div", &[], |html| {
+                    to_container(html, &taken.holder, &taken.runtime);
+                    html.text(" ");
+                    tag(html, &taken.runtime);
+                });
             }
             _ => html.text(&taken.holder),
         });

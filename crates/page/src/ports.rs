@@ -1,5 +1,7 @@
 //! Published ports.
 
+use std::net::IpAddr;
+
 use crate::frame::{cell, columns, tag, to_container, to_network};
 use crate::html::{Html, counted};
 use crate::shown::Port;
@@ -8,7 +10,7 @@ pub(crate) fn write(html: &mut Html, ports: &[Port]) {
     match ports.is_empty() {
         true => html.leaf("p", &[("class", "empty")], "No container publishes a port."),
         false => {
-            let count = format!("{} of this host published", counted(ports.len(), "port"));
+            let count = format!("{} of this host", counted(ports.len(), "published port"));
             html.leaf("p", &[("class", "sum")], &count);
             table(html, ports, true);
         }
@@ -32,8 +34,9 @@ fn row(html: &mut Html, port: &Port, of_all: bool) {
             html.leaf("span", &[("class", "faint")], &format!("/{}", port.protocol));
         });
         cell(html, "Reached from", |html| {
-            let class = if port.reach == "any" { "reach any" } else { "reach" };
-            html.leaf("span", &[("class", class)], from(&port.reach));
+            let from = from(port);
+            let class = if from == ANYWHERE { "reach any" } else { "reach" };
+            html.leaf("span", &[("class", class)], from);
         });
         html.el("td", &[("data-of", "At address"), ("class", "mono")], |html| {
             html.text(port.host.as_deref().unwrap_or("all"));
@@ -42,20 +45,45 @@ fn row(html: &mut Html, port: &Port, of_all: bool) {
         cell(html, "Network", |html| to_network(html, &port.network));
         if of_all {
             cell(html, "Container", |html| {
-                to_container(html, &port.name, &port.runtime);
-                html.text(" ");
-                tag(html, &port.runtime);
+                html.el("div", &[], |html| {
+                    to_container(html, &port.name, &port.runtime);
+                    html.text(" ");
+                    tag(html, &port.runtime);
+                });
             });
         }
     });
 }
 
-/// From where, for people.
-fn from(reach: &str) -> &str {
-    match reach {
-        "any" => "anywhere",
+const ANYWHERE: &str = "anywhere";
+
+/// From where, for people. Nothing comes to a loopback address from another host.
+fn from(port: &Port) -> &str {
+    let host = port.host.as_deref().and_then(|host| host.parse::<IpAddr>().ok());
+    if host.is_some_and(|host| host.is_loopback()) {
+        return "this host";
+    }
+    match port.reach.as_str() {
+        "any" => ANYWHERE,
         "lan" => "connected subnets",
         "local" => "this host",
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_reaches_a_port() {
+        let from_of = |host: Option<&str>, reach: &str| {
+            let port = Port { host: host.map(Into::into), reach: reach.into(), ..Port::default() };
+            from(&port).to_owned()
+        };
+        assert_eq!(from_of(None, "any"), "anywhere");
+        assert_eq!(from_of(Some("192.0.2.1"), "lan"), "connected subnets");
+        assert_eq!(from_of(Some("127.0.0.1"), "any"), "this host");
+        assert_eq!(from_of(Some("::1"), "lan"), "this host");
     }
 }
