@@ -6,6 +6,8 @@ use crate::html::{Html, short};
 use crate::ports;
 use crate::shown::{Attachment, Container};
 
+/// No more ports are listed: a range may have thousands.
+const PORTS: usize = 100;
 /// A label's value is cut here.
 const LABEL: usize = 300;
 
@@ -22,7 +24,10 @@ pub(crate) fn write(html: &mut Html, container: &Container) {
         container.attachments.iter().for_each(|one| attachment(html, one));
     });
     section(html, "Published ports", !container.ports.is_empty(), |html| {
-        ports::table(html, &container.ports, false);
+        ports::table(html, container.ports.get(..PORTS).unwrap_or(&container.ports), false);
+        if container.ports.len() > PORTS {
+            html.el("p", &[], |html| html.leaf("a", &[("href", "ports")], "All ports"));
+        }
     });
     section(html, "Found by these names", !container.names.is_empty(), |html| {
         html.el("ul", &[], |html| {

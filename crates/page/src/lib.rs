@@ -58,7 +58,7 @@ pub enum Content {
     /// One container.
     Container(shown::Container),
     /// Published ports.
-    Ports(Vec<shown::Port>),
+    Ports(shown::Ports),
     /// Events.
     Events(shown::Events),
     /// The hosts of a cluster.

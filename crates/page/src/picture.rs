@@ -157,7 +157,7 @@ fn lanes<'a>(overview: &'a Overview) -> Vec<Lane<'a>> {
             let of = several.get(&key(one))?;
             let others = of.iter().filter(|name| **name != network.name);
             let words: Vec<&str> = others.copied().collect();
-            Some(format!("also on {}", words.join(", ")))
+            (!words.is_empty()).then(|| format!("also on {}", words.join(", ")))
         };
         let also = attachments.iter().filter_map(|one| Some((key(one), others(one)?))).collect();
         Lane { network, attachments, also }

@@ -2,19 +2,21 @@
 
 use std::net::IpAddr;
 
-use crate::frame::{cell, columns, tag, to_container, to_network};
+use crate::frame::{cell, columns, parts, tag, to_container, to_network};
 use crate::html::{Html, counted};
-use crate::shown::Port;
+use crate::shown::{Port, Ports};
+use crate::target::link;
 
-pub(crate) fn write(html: &mut Html, ports: &[Port]) {
-    match ports.is_empty() {
+pub(crate) fn write(html: &mut Html, ports: &Ports) {
+    match ports.ports.is_empty() {
         true => html.leaf("p", &[("class", "empty")], "No container publishes a port."),
         false => {
-            let count = format!("{} of this host", counted(ports.len(), "published port"));
+            let count = format!("{} of this host", counted(ports.all, "published port"));
             html.leaf("p", &[("class", "sum")], &count);
-            table(html, ports, true);
+            table(html, &ports.ports, true);
         }
     }
+    parts(html, ports.part, &|number| link("ports", &[("page", &number.to_string())]));
 }
 
 /// With the container where `of_all`.

@@ -233,6 +233,17 @@ pub struct Container {
     pub events: Vec<Event>,
 }
 
+/// Published ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ports {
+    /// Those of this part.
+    pub ports: Vec<Port>,
+    /// How many there are.
+    pub all: usize,
+    /// Which part.
+    pub part: Part,
+}
+
 /// A published port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Port {

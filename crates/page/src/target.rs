@@ -23,7 +23,7 @@ pub enum View {
         runtime: String,
     },
     /// Published ports.
-    Ports,
+    Ports(Numbered<()>),
     /// Events; of this day (`2026-11-18`) where one is named.
     Events(Numbered<Option<String>>),
     /// The hosts of a cluster.
@@ -75,7 +75,7 @@ pub fn view(target: &str) -> Option<View> {
         "container" => {
             View::Container { name: query.value("name"), runtime: query.value("runtime") }
         }
-        "ports" => View::Ports,
+        "ports" => View::Ports(query.numbered(())),
         "events" => View::Events(query.numbered(query.named("day"))),
         "hosts" => View::Hosts,
         "checks" => View::Checks,

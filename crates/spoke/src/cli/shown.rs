@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ::docker::api::Container;
 use engine::Engine;
 use model::{Attachment, Error, Result};
-use page::shown::{Hosts, Member, Overview};
+use page::shown::{Hosts, Member, Overview, Part, Ports};
 use page::{Content, Numbered, View};
 
 use super::mapped::Mapped;
@@ -20,6 +20,9 @@ use crate::config::Config;
 use crate::dataplane::Foreign;
 use crate::hosts::{self, Ask, Reply};
 use crate::serve::neutron::Listed;
+
+/// A part of the list has so many ports.
+const PORTS: usize = 500;
 
 /// How many events the overview and a container show.
 const LAST: usize = 8;
@@ -64,9 +67,12 @@ pub(crate) fn content<'a>(
         View::Container { name, runtime } => {
             Book::read(&host_context)?.container(name, runtime, &host_context)
         }
-        View::Ports => {
+        View::Ports(wanted) => {
             let book = Book::read(&host_context)?;
-            Ok(Some((Content::Ports(book.ports()), book.mapped.notes)))
+            let ports = book.ports();
+            let all = ports.len();
+            let (ports, part) = Part::of(ports, wanted.number, PORTS);
+            Ok(Some((Content::Ports(Ports { ports, all, part }), book.mapped.notes)))
         }
         View::Addresses(wanted) => known(addresses::pools(wanted, &host_context)?),
         View::Events(Numbered { of, number }) => {
