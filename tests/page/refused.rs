@@ -74,6 +74,16 @@ fn others_are_refused() {
     refuses(&bed, PAGE);
     let mode = bed.sh("stat -c '%a %U' /run/spoke/web.sock");
     assert_eq!(mode.trim(), "600 root");
+    for (target, word) in [
+        ("nosuch", "choose one above"),
+        ("container?name=Call+this+number&runtime=x", "no container of this name"),
+        ("containers?network=nosuch", "no network of this name"),
+        ("addresses?network=nosuch", "no network of this name"),
+    ] {
+        assert_eq!(status(&bed, &format!("'{PAGE}{target}'")), "404", "{target}");
+        let page = bed.sh(&format!("curl -s '{PAGE}{target}'"));
+        assert!(page.contains(word) && !page.contains("Call this"), "{target}: {page}");
+    }
     let web = Web::start(&bed);
     let (origin, token) = web.url.rsplit_once('/').unwrap().0.rsplit_once('/').unwrap();
     assert!(token.len() >= 32 && origin.starts_with("http://127.0.0.1:"), "{}", web.url);

@@ -20,9 +20,11 @@ pub(crate) fn write(html: &mut Html, container: &Container) {
     if container.attachments.is_empty() {
         html.leaf("p", &[("class", "empty")], "It is attached to no network now.");
     }
-    html.el("div", &[("class", "cards")], |html| {
-        container.attachments.iter().for_each(|one| attachment(html, one));
-    });
+    if !container.attachments.is_empty() {
+        html.el("div", &[("class", "cards")], |html| {
+            container.attachments.iter().for_each(|one| attachment(html, one));
+        });
+    }
     section(html, "Published ports", !container.ports.is_empty(), |html| {
         ports::table(html, container.ports.get(..PORTS).unwrap_or(&container.ports), false);
         if container.ports.len() > PORTS {

@@ -20,8 +20,11 @@ pub struct Frame {
     pub notes: Vec<String>,
 }
 
+/// Whether a content belongs to an entry of the navigation.
+type IsThis = fn(&Content) -> bool;
+
 /// The views in the navigation: a URL, a name, whether it is this one.
-const VIEWS: [(&str, &str, fn(&Content) -> bool); 7] = [
+const VIEWS: [(&str, &str, IsThis); 7] = [
     ("./", "Overview", |content| matches!(content, Content::Overview(_))),
     ("addresses", "Addresses", |content| matches!(content, Content::Pools(_))),
     ("containers", "Containers", |content| {

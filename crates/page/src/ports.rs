@@ -43,7 +43,9 @@ fn row(html: &mut Html, port: &Port, of_all: bool) {
         html.el("td", &[("data-of", "At address"), ("class", "mono")], |html| {
             html.text(port.host.as_deref().unwrap_or("all"));
         });
-        html.el("td", &[("data-of", "Leads to"), ("class", "mono")], |html| html.text(&port.to));
+        html.el("td", &[("data-of", "Leads to"), ("class", "mono")], |html| {
+            port.to.iter().for_each(|to| html.leaf("div", &[], to));
+        });
         cell(html, "Network", |html| to_network(html, &port.network));
         if of_all {
             cell(html, "Container", |html| {

@@ -255,8 +255,8 @@ pub struct Port {
     pub host: Option<String>,
     /// `any`, `lan` or `local`.
     pub reach: String,
-    /// Where it leads to.
-    pub to: String,
+    /// Where it leads to: an address of each family.
+    pub to: Vec<String>,
     /// The container.
     pub name: String,
     /// Its runtime.

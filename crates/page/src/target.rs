@@ -76,7 +76,7 @@ pub fn view(target: &str) -> Option<View> {
             View::Container { name: query.value("name"), runtime: query.value("runtime") }
         }
         "ports" => View::Ports(query.numbered(())),
-        "events" => View::Events(query.numbered(query.named("day"))),
+        "events" => View::Events(query.numbered(query.named("day").filter(|day| is_day(day)))),
         "hosts" => View::Hosts,
         "checks" => View::Checks,
         "style.css" => View::Style,
@@ -85,6 +85,11 @@ pub fn view(target: &str) -> Option<View> {
         "live" => View::Live,
         _ => return None,
     })
+}
+
+/// Whether it has the form of a day, `2026-11-18`.
+fn is_day(text: &str) -> bool {
+    text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
 /// What follows the question mark.
@@ -176,6 +181,7 @@ mod tests {
             view("/events?page=0&day=2026-11-18").unwrap(),
             View::Events(Numbered { of: Some("2026-11-18".to_owned()), number: 1 })
         );
+        assert_eq!(view("/events?day=of+reckoning"), view("/events"));
         for none in ["", "x", "/x", "//", "/events/", "http://h/", "/../etc/passwd"] {
             assert_eq!(view(none), None, "{none}");
         }

@@ -20,7 +20,7 @@ fn width(size: Size) -> usize {
 /// Where a container publishes, chips have a line for that.
 fn tall(lane: &Lane<'_>) -> usize {
     let is_tall = |one: &&Attachment| !one.ports.is_empty() || lane.also.contains_key(&key(one));
-    if lane.attachments.iter().any(|one| is_tall(&one)) { 64 } else { 46 }
+    if lane.attachments.iter().any(is_tall) { 64 } else { 46 }
 }
 
 pub(super) fn height(lane: &Lane<'_>, size: Size) -> usize {

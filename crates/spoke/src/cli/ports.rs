@@ -1,6 +1,6 @@
 //! `spoke ports`: every port of this host that leads to a container, of every runtime.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Attachment, Backend, Layer, Phase, PortMap, Publish, Reach, Result};
 use serde::Serialize;
@@ -24,6 +24,8 @@ pub(super) struct PublishedView {
     pub(super) container_port: u16,
     /// The container's address of the same family; null where Docker maps to one of its own.
     pub(super) container_ip: Option<String>,
+    /// Of each family the address that it leads to.
+    pub(super) container_ips: Vec<String>,
     /// `any`, `lan` or `local`.
     pub(super) reach: &'static str,
     pub(super) name: String,
@@ -39,11 +41,22 @@ pub(super) struct PublishedView {
 
 impl PublishedView {
     /// Where it leads to.
-    pub(super) fn target(&self) -> String {
-        let to = self.container_ip.as_deref().unwrap_or_default();
-        match to.contains(':') {
-            true => format!("[{to}]:{}", self.container_port),
-            false => format!("{to}:{}", self.container_port),
+    fn target(&self) -> String {
+        self.at(self.container_ip.as_deref().unwrap_or_default())
+    }
+
+    /// All of that, one of each family.
+    pub(super) fn targets(&self) -> Vec<String> {
+        match self.container_ips.as_slice() {
+            [] => vec![self.target()],
+            all => all.iter().map(|to| self.at(to)).collect(),
+        }
+    }
+
+    fn at(&self, address: &str) -> String {
+        match address.contains(':') {
+            true => format!("[{address}]:{}", self.container_port),
+            false => format!("{address}:{}", self.container_port),
         }
     }
 }
@@ -105,15 +118,17 @@ fn view(
     (name, labels): (&str, &BTreeMap<String, String>),
     by: By<'_>,
 ) -> PublishedView {
+    let targets = match by {
+        By::Spoke(_) => targets(map, record),
+        By::Docker => Vec::new(),
+    };
     PublishedView {
         host_port: map.host_port.get(),
         protocol: map.protocol.to_string(),
         host_ip: map.host.map(|host| host.to_string()),
         container_port: map.container_port.get(),
-        container_ip: match by {
-            By::Spoke(_) => target(map, record),
-            By::Docker => None,
-        },
+        container_ip: targets.first().cloned(),
+        container_ips: targets,
         reach: match by {
             By::Spoke(publish) => reach(publish.reach),
             By::Docker => reach(Reach::Any),
@@ -132,13 +147,17 @@ fn view(
     }
 }
 
-/// The destination of the port: the container's first address of the port's family.
-fn target(map: &PortMap, record: &Attachment) -> Option<String> {
+/// The destination of the port: the container's first address of each of the port's families, in the
+/// order of its addresses.
+fn targets(map: &PortMap, record: &Attachment) -> Vec<String> {
     let fits = |address: &std::net::IpAddr| {
         map.host.is_none_or(|host| host.is_ipv4() == address.is_ipv4())
     };
-    let addresses = record.addresses.iter().map(|held| held.address.addr());
-    addresses.into_iter().find(fits).map(|address| address.to_string())
+    let mut addresses: Vec<_> = record.addresses.iter().map(|held| held.address.addr()).collect();
+    addresses.retain(fits);
+    let mut families = BTreeSet::new();
+    addresses.retain(|address| families.insert(address.is_ipv4()));
+    addresses.iter().map(ToString::to_string).collect()
 }
 
 fn table(rows: &[PublishedView], no_trunc: bool) -> Table {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use model::{Error, Result};
+use model::{Error, Kind, Result};
 use page::{Content, Frame, View};
 
 use super::Daemon;
@@ -34,6 +34,8 @@ const FRESH: Duration = Duration::from_secs(20);
 
 /// For how long the kernel's description of this host is used.
 const FACTS: Duration = Duration::from_secs(5);
+
+const NOT_FOUND: &str = "404 Not Found";
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -135,9 +137,14 @@ impl Daemon {
         match page::view(&request.target) {
             Some(View::Live) if request.is_get => self.live(connection, &shared.listening),
             Some(view) => send(connection, &request, self.reply(&view, shared)),
+            None if is_flat(&request.target) => {
+                let error = Error::not_found("there is no such view; choose one above");
+                send(connection, &request, self.failure(&error))
+            }
+            // Its links would not lead to the views.
             None => {
-                let sentence = "there is no such view; the overview is at /";
-                web::refuse(connection, &Refusal { status: "404 Not Found", sentence })
+                let sentence = "there is no such view";
+                web::refuse(connection, &Refusal { status: NOT_FOUND, sentence })
             }
         }
     }
@@ -160,11 +167,16 @@ impl Daemon {
                 Reply { status: "200 OK", kind: HTML, body: page::document(&frame, &content) }
             }
             Ok(None) => Reply { status: "204 No Content", kind: HTML, body: String::new() },
-            Err(error) => {
-                let body = page::failure(&self.frame(), &error.to_string());
-                Reply { status: "503 Service Unavailable", kind: HTML, body }
-            }
+            Err(error) => self.failure(&error),
         }
+    }
+
+    fn failure(&self, error: &Error) -> Reply {
+        let status = match error.kind() {
+            Kind::NotFound => NOT_FOUND,
+            _ => "503 Service Unavailable",
+        };
+        Reply { status, kind: HTML, body: page::failure(&self.frame(), &error.to_string()) }
     }
 
     fn checks(&self, shared: &Shared) -> Result<Option<Filled>> {
@@ -210,6 +222,12 @@ impl Daemon {
             notes: Vec::new(),
         }
     }
+}
+
+/// Whether a target has no directories, so that relative links hold there.
+fn is_flat(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or_default();
+    path.matches('/').count() == 1
 }
 
 fn send(connection: &mut dyn Connection, request: &Request, reply: Reply) -> io::Result<()> {

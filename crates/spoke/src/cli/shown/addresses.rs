@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use model::{Holder, Network, Pool, Result};
+use model::{Error, Holder, Network, Pool, Result};
 use page::shown::{Addresses, Part, Pools, Range, State, Taken};
 use page::{Content, Numbered};
 
@@ -24,6 +24,9 @@ pub(super) fn pools(
     let is_wanted = |network: &&Network| {
         wanted.of.as_ref().is_none_or(|name| network.name.as_str() == name.as_str())
     };
+    if !networks.iter().any(|network| is_wanted(&network)) && wanted.of.is_some() {
+        return Err(Error::not_found("there is no network of this name"));
+    }
     let pools: Vec<&Pool> =
         networks.iter().filter(is_wanted).flat_map(|network| network.ipam.pools()).collect();
     let (pools, part) = Part::of(pools, wanted.number, MOST);

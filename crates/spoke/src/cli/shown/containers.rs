@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use model::Error;
 use page::shown::{Attachment, Container, Containers, Part, Port};
 use page::{Content, Filter, Numbered};
 
@@ -37,7 +38,7 @@ pub(super) fn attachment(view: AttachmentView, host_context: &HostContext) -> At
 pub(super) fn port(view: PublishedView) -> Port {
     Port {
         port: view.host_port,
-        to: view.target(),
+        to: view.targets(),
         protocol: view.protocol,
         host: view.host_ip,
         reach: view.reach.to_owned(),
@@ -86,6 +87,9 @@ impl Book {
         let found_count = found.len();
         let (shown, part) = Part::of(found, wanted.number, MOST);
         let network = self.networks().into_iter().find(|one| one.name == wanted.of.network);
+        if network.is_none() && !wanted.of.network.is_empty() {
+            return Err(Error::not_found("there is no network of this name"));
+        }
         let content = Containers {
             filter: wanted.of.clone(),
             attachments: shown.concat(),
@@ -110,6 +114,9 @@ impl Book {
             event.name.as_deref().or(event.container.as_deref()) == Some(name)
                 && event.runtime.as_deref().is_none_or(|of| of == runtime)
         });
+        if attachments.is_empty() && events.is_empty() {
+            return Err(Error::not_found("no container of this name is known here"));
+        }
         let content = Container {
             name: name.to_owned(),
             runtime: runtime.to_owned(),
