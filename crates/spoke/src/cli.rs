@@ -33,6 +33,7 @@ mod ports;
 mod ps;
 mod reference;
 mod shell;
+mod shown;
 mod stock;
 mod summary;
 mod table;
@@ -41,6 +42,7 @@ mod traffic;
 mod units;
 mod usage;
 mod view;
+mod web;
 mod yaml;
 
 use std::ffi::OsString;
@@ -62,6 +64,7 @@ use args::{Cli, Command, Output};
 pub(crate) use cni::run_tool;
 pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 pub(crate) use pending::who as debtor;
+pub(crate) use shown::{Outside, content};
 pub(crate) use summary::{clashes, figures, finding};
 
 /// Everything outside the process that commands read or change.
@@ -221,6 +224,7 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         Command::Doctor => doctor::run(cli.output, host_context),
         Command::Cni(command) => install::run(command, cli.output, host_context),
         Command::Version => shell::version(cli.output),
+        Command::Web(wanted) => web::run(wanted, cli.output, host_context, out),
         Command::Completion { shell } => shell::completion(*shell),
         Command::Man { directory } => shell::man(directory),
     }

@@ -6,6 +6,7 @@ mod kurma;
 mod kuryr;
 mod neutron;
 mod remote;
+mod web;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,7 @@ pub(crate) use kurma::KurmaConfig;
 pub(crate) use kuryr::KuryrConfig;
 pub(crate) use neutron::{CloudSettings, NeutronConfig};
 pub(crate) use remote::RemoteConfig;
+pub(crate) use web::WebConfig;
 
 /// Where the configuration is, unless `SPOKE_CONFIG` says otherwise.
 const PATH: &str = "/etc/spoke/config.toml";
@@ -49,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) dhcp: DhcpConfig,
     /// `[metrics]`.
     pub(crate) metrics: MetricsConfig,
+    /// `[web]`.
+    pub(crate) web: WebConfig,
     /// `[events]`.
     pub(crate) events: EventsConfig,
     /// `[log]`.
@@ -112,6 +116,7 @@ impl Config {
         config.neutron.as_ref().map_or(Ok(()), NeutronConfig::check)?;
         config.remote.check()?;
         config.metrics.check()?;
+        config.web.check()?;
         config.dhcp.check()?;
         daemon::absolute("events.path", &config.events.path)?;
         Ok(config)
@@ -172,6 +177,8 @@ mod tests {
             ("[docker]\ngrace_seconds = 0", "between 1 and 86400"),
             ("[log]\nlevel = \"loud\"", "loud"),
             ("[events]\npath = \"events\"", "absolute"),
+            ("[web]\nlisten = \"0.0.0.0:9180\"", "127.0.0.1:9180"),
+            ("[web]\nlisten = \"[2001:db8::1]:1\"", "spoke web"),
         ] {
             let error = Config::parse(text).unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 const SOCKET: &str = "hosts.sock";
 /// What is known of the cluster on this host, below the state directory.
 const PLACE: &str = "hosts";
+/// Below that: as which host this one is a member, where it is one.
+pub(crate) const MEMBER: &str = "member.json";
 /// Below that: a file for each network that the daemon made.
 const NETWORKS: &str = "networks";
 /// Longer lines are refused, in bytes.
@@ -33,6 +35,11 @@ pub(crate) fn socket(runtime: &Path) -> PathBuf {
 /// Where the daemon keeps what it knows of the cluster.
 pub(crate) fn place(state: &Path) -> PathBuf {
     state.join(PLACE)
+}
+
+/// Whether this host is a member of a cluster.
+pub(crate) fn is_member(state: &Path) -> bool {
+    place(state).join(MEMBER).exists()
 }
 
 /// Where it keeps what it knows of the networks that it made; `place` is that of the cluster.

@@ -20,6 +20,7 @@ mod plugin;
 mod sandbox;
 mod serve;
 mod sources;
+mod web;
 
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
@@ -125,9 +126,10 @@ fn neutron_of(config: &Config) -> Result<Option<Arc<Neutron>>> {
 }
 
 /// How long a Docker Engine may take for an answer to a person at a terminal.
-const TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
 
-fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {
+/// The running containers of each Docker Engine that is asked.
+pub(crate) fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {
     let asked = config.api.iter().filter(|_| config.enabled);
     asked.map(|socket| Api::new(socket.clone(), TIMEOUT).containers()).collect()
 }

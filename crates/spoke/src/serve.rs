@@ -10,7 +10,7 @@ mod dhcp;
 mod event_log;
 mod guard;
 mod hosts;
-mod http;
+pub(crate) mod http;
 mod journal;
 mod kurma;
 mod kuryr;
@@ -28,6 +28,7 @@ pub(crate) mod rivals;
 pub(crate) mod sockets;
 mod spec;
 mod trusted;
+mod web;
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;
@@ -50,7 +51,7 @@ use crate::host_context::HostContext;
 use crate::{cli, host};
 use backstage::Stage;
 use guard::Subscriptions;
-use http::MetricsListener;
+use http::HttpListener;
 use journal::Journal;
 use sockets::{Inherited, Made, Only};
 use spec::Spec;
@@ -91,7 +92,9 @@ struct Listeners {
     docker: Vec<Listener>,
     kuryr: Vec<Listener>,
     dhcp: Option<UnixListener>,
-    metrics: Option<MetricsListener>,
+    metrics: Option<HttpListener>,
+    /// Of the page, besides its socket.
+    web: Option<HttpListener>,
     _made: Vec<Made>,
     specs: Vec<Spec>,
 }
@@ -134,6 +137,7 @@ impl Listeners {
             kuryr: Vec::new(),
             dhcp: dhcp::inherited(&mut inherited, config),
             metrics: None,
+            web: web::loopback(&config.web)?,
             _made: Vec::new(),
             specs: Vec::new(),
         };
@@ -143,8 +147,8 @@ impl Listeners {
         }
         if config.metrics.enabled {
             doors.metrics = Some(match &config.metrics.listen {
-                Listen::Unix(path) => MetricsListener::Unix(doors.bind(path)?),
-                Listen::Tcp(address) => MetricsListener::Tcp(sockets::bind_tcp(*address)?),
+                Listen::Unix(path) => HttpListener::Unix(doors.bind(path)?),
+                Listen::Tcp(address) => HttpListener::Tcp(sockets::bind_tcp(*address)?),
             });
         }
         Ok(doors)
@@ -248,8 +252,9 @@ impl Daemon {
         let stage = Stage(Arc::clone(self));
         self.spawn("docker-api", move |daemon| reconcile::docker(daemon, &stage))?;
         if let Some(door) = doors.metrics {
-            self.spawn("metrics", move |daemon| door.serve(&|| daemon.figures()))?;
+            self.spawn("metrics", move |daemon| door.serve_metrics(&|| daemon.figures()))?;
         }
+        let _web = self.serve_web(doors.web);
         if let Some(listener) = doors.dhcp {
             self.serve_dhcp(listener);
         }

@@ -35,6 +35,7 @@ use super::kuryr::KuryrCommand;
 use super::plugin::args::PluginCommand;
 use super::podman::PodmanCommand;
 use super::stock::NeutronCommand;
+use super::web::WebArgs;
 
 /// One network engine for every container runtime of this host.
 #[derive(Debug, Parser)]
@@ -172,7 +173,7 @@ Examples:
 Listens at the socket that systemd passes, or at /run/docker/plugins/spoke.sock. Ends on SIGTERM.
 Nothing is lost when it is killed: it remembers nothing that is not in the book.
 
-Configuration: [docker], [kurma], [kuryr], [remote], [metrics], [events] and [log] in /etc/spoke/config.toml.
+Configuration: [docker], [kurma], [kuryr], [remote], [metrics], [web], [events] and [log] in /etc/spoke/config.toml.
 
 Examples:
   spoke docker install                let systemd run it
@@ -211,6 +212,9 @@ Examples:
     /// Test third-party plugins, record and replay what they say
     #[command(subcommand)]
     Plugin(PluginCommand),
+    /// Show the networks of this host in a browser, as long as this command runs
+    #[command(after_help = super::web::HELP)]
+    Web(WebArgs),
     /// Print the version
     Version,
     /// Print a completion script

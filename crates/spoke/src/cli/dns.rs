@@ -84,7 +84,7 @@ pub(super) fn run(
     Ok(Answer::text(list(output, listing, &rows, Shown { name: &name, table: &shown })?))
 }
 
-fn table(networks: &[Network], attachments: &[model::Attachment]) -> Names {
+pub(super) fn table(networks: &[Network], attachments: &[model::Attachment]) -> Names {
     let mut table = Names::default();
     for network in networks {
         table.put_network(&network.name, true, Some(network));

@@ -32,6 +32,16 @@ enum Status {
     Fail,
 }
 
+impl Status {
+    fn word(self) -> &'static str {
+        match self {
+            Status::Ok => "ok",
+            Status::Warn => "warn",
+            Status::Fail => "FAIL",
+        }
+    }
+}
+
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Check {
@@ -60,6 +70,22 @@ impl Check {
 }
 
 pub(super) fn run(output: Output, host_context: &HostContext) -> Result<Answer> {
+    let checks = checks(host_context);
+    let code = if checks.iter().any(|check| check.status == Status::Fail) { FOUND } else { 0 };
+    Ok(Answer { code, ..Answer::text(render(output, &checks, || text(&checks))?) })
+}
+
+/// The results, as the page shows them.
+pub(super) fn shown(host_context: &HostContext) -> Vec<page::shown::Check> {
+    let shown = |check: Check| page::shown::Check {
+        status: check.status.word().to_owned(),
+        what: check.what,
+        fix: check.fix,
+    };
+    checks(host_context).into_iter().map(shown).collect()
+}
+
+fn checks(host_context: &HostContext) -> Vec<Check> {
     let mut checks = kernel::checks(&host_context.root);
     checks.extend(host::stores(host_context));
     let (networks, attachments) = book(host_context, &mut checks).unwrap_or_default();
@@ -80,8 +106,7 @@ pub(super) fn run(output: Output, host_context: &HostContext) -> Result<Answer> 
     checks.extend(events::contested(host_context).map(|what| {
         Check::warn(what, "find what else changes the packet filter of this host, and stop it")
     }));
-    let code = if checks.iter().any(|check| check.status == Status::Fail) { FOUND } else { 0 };
-    Ok(Answer { code, ..Answer::text(render(output, &checks, || text(&checks))?) })
+    checks
 }
 
 fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
@@ -228,12 +253,7 @@ fn plugins_in(directory: &Path, host_context: &HostContext) -> Option<Check> {
 fn text(checks: &[Check]) -> String {
     let mut text = String::new();
     for check in checks {
-        let status = match check.status {
-            Status::Ok => "ok  ",
-            Status::Warn => "warn",
-            Status::Fail => "FAIL",
-        };
-        text.push_str(&format!("{status}  {}\n", check.what));
+        text.push_str(&format!("{:4}  {}\n", check.status.word(), check.what));
         if let Some(fix) = &check.fix {
             text.push_str(&format!("      fix: {fix}\n"));
         }

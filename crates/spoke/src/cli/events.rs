@@ -30,7 +30,8 @@ pub(super) fn show(
     Ok(Answer::text(render(output, &events, || table(events).text())?))
 }
 
-fn reported(path: &Path) -> Vec<Event> {
+/// The events so far, the oldest first.
+pub(super) fn reported(path: &Path) -> Vec<Event> {
     let files = [aside(path), path.to_owned()];
     let rest = |path: PathBuf| Tail::open(&path).map(|mut tail| tail.rest()).unwrap_or_default();
     files.into_iter().flat_map(rest).collect()

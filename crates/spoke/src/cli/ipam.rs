@@ -40,7 +40,11 @@ fn changed(address: IpAddr, notes: Vec<String>, output: Output) -> Result<Answer
 }
 
 /// The store, and the files of the reference plugins that it knows nothing of.
-fn taken(engine: &Engine, networks: &[Network], host_context: &HostContext) -> Result<Taken> {
+pub(super) fn taken(
+    engine: &Engine,
+    networks: &[Network],
+    host_context: &HostContext,
+) -> Result<Taken> {
     let holders = engine.holders()?;
     let mut files = reference::files(host_context, networks);
     let held: BTreeSet<IpAddr> = holders.iter().map(|holder| holder.lease.address.addr()).collect();

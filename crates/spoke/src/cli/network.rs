@@ -43,7 +43,7 @@ fn ls(wanted: &LsArgs, output: Output, host_context: &HostContext) -> Result<Ans
     Ok(Answer::text(list(output, &wanted.listing, &rows, shown)?))
 }
 
-fn by_network(mut aliases: Vec<Alias>) -> Vec<Alias> {
+pub(super) fn by_network(mut aliases: Vec<Alias>) -> Vec<Alias> {
     aliases.sort_by(|one, other| one.network.cmp(&other.network));
     aliases
 }

@@ -1,6 +1,6 @@
 //! `spoke ports`: every port of this host that leads to a container, of every runtime.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Attachment, Backend, Layer, Phase, PortMap, Publish, Reach, Result};
 use serde::Serialize;
@@ -16,27 +16,51 @@ use super::{Answer, HostContext};
 
 /// A published port and its holder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-struct PublishedView {
-    host_port: u16,
-    protocol: String,
+pub(super) struct PublishedView {
+    pub(super) host_port: u16,
+    pub(super) protocol: String,
     /// The host's address; null: all of them.
-    host_ip: Option<String>,
-    container_port: u16,
+    pub(super) host_ip: Option<String>,
+    pub(super) container_port: u16,
     /// The container's address of the same family; null where Docker maps to one of its own.
-    container_ip: Option<String>,
+    pub(super) container_ip: Option<String>,
+    /// Of each family the address that it leads to.
+    pub(super) container_ips: Vec<String>,
     /// Whether a command added it while the container ran.
-    added: bool,
+    pub(super) added: bool,
     /// `any`, `lan` or `local`.
-    reach: &'static str,
-    name: String,
-    container: String,
-    runtime: String,
-    network: String,
+    pub(super) reach: &'static str,
+    pub(super) name: String,
+    pub(super) container: String,
+    pub(super) runtime: String,
+    pub(super) network: String,
     /// The user's labels of the container.
-    labels: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, String>,
     /// The publisher: `nftables` and `iptables` are Spoke's, `plugin` is the network's Docker
     /// plugin.
-    backend: &'static str,
+    pub(super) backend: &'static str,
+}
+
+impl PublishedView {
+    /// Where it leads to.
+    fn target(&self) -> String {
+        self.at(self.container_ip.as_deref().unwrap_or_default())
+    }
+
+    /// All of that, one of each family.
+    pub(super) fn targets(&self) -> Vec<String> {
+        match self.container_ips.as_slice() {
+            [] => vec![self.target()],
+            all => all.iter().map(|to| self.at(to)).collect(),
+        }
+    }
+
+    fn at(&self, address: &str) -> String {
+        match address.contains(':') {
+            true => format!("[{address}]:{}", self.container_port),
+            false => format!("{address}:{}", self.container_port),
+        }
+    }
 }
 
 pub(super) fn run(
@@ -47,19 +71,25 @@ pub(super) fn run(
     let engine = (host_context.engine)()?;
     let records = engine.attachments()?;
     let mapped = Mapped::ask(&engine.aliases()?, host_context);
-    let mut rows: Vec<PublishedView> = records
-        .iter()
-        .filter(|record| matches!(record.phase, Phase::Attached(_)) && serves(record))
-        .filter(|record| wanted.network.as_ref().is_none_or(|name| record.id.network == *name))
-        .flat_map(|record| published(record, &records, &mapped))
-        .collect();
+    let mut rows = all(&records, &mapped);
+    rows.retain(|row| wanted.network.as_ref().is_none_or(|name| row.network == name.as_str()));
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.labels)));
-    rows.sort();
     let listing = &wanted.listing;
     let name = |row: &PublishedView| format!("{}/{}", row.host_port, row.protocol);
     let table = |rows: &[PublishedView]| table(rows, listing.no_trunc);
     let text = list(output, listing, &rows, Shown { name: &name, table: &table })?;
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
+}
+
+/// A row for each published port of these attachments, in order.
+pub(super) fn all(records: &[Attachment], mapped: &Mapped) -> Vec<PublishedView> {
+    let mut rows: Vec<PublishedView> = records
+        .iter()
+        .filter(|record| matches!(record.phase, Phase::Attached(_)) && serves(record))
+        .flat_map(|record| published(record, records, mapped))
+        .collect();
+    rows.sort();
+    rows
 }
 
 fn published(record: &Attachment, all: &[Attachment], mapped: &Mapped) -> Vec<PublishedView> {
@@ -90,15 +120,17 @@ fn view(
     (name, labels): (&str, &BTreeMap<String, String>),
     by: By<'_>,
 ) -> PublishedView {
+    let targets = match by {
+        By::Spoke(_) => targets(map, record),
+        By::Docker => Vec::new(),
+    };
     PublishedView {
         host_port: map.host_port.get(),
         protocol: map.protocol.to_string(),
         host_ip: map.host.map(|host| host.to_string()),
         container_port: map.container_port.get(),
-        container_ip: match by {
-            By::Spoke(_) => target(map, record),
-            By::Docker => None,
-        },
+        container_ip: targets.first().cloned(),
+        container_ips: targets,
         added: match &by {
             By::Spoke(publish) => publish.added.contains(map),
             By::Docker => false,
@@ -121,13 +153,17 @@ fn view(
     }
 }
 
-/// The destination of the port: the container's first address of the port's family.
-fn target(map: &PortMap, record: &Attachment) -> Option<String> {
+/// The destination of the port: the container's first address of each of the port's families, in the
+/// order of its addresses.
+fn targets(map: &PortMap, record: &Attachment) -> Vec<String> {
     let fits = |address: &std::net::IpAddr| {
         map.host.is_none_or(|host| host.is_ipv4() == address.is_ipv4())
     };
-    let addresses = record.addresses.iter().map(|held| held.address.addr());
-    addresses.into_iter().find(fits).map(|address| address.to_string())
+    let mut addresses: Vec<_> = record.addresses.iter().map(|held| held.address.addr()).collect();
+    addresses.retain(fits);
+    let mut families = BTreeSet::new();
+    addresses.retain(|address| families.insert(address.is_ipv4()));
+    addresses.iter().map(ToString::to_string).collect()
 }
 
 fn table(rows: &[PublishedView], no_trunc: bool) -> Table {
@@ -135,14 +171,10 @@ fn table(rows: &[PublishedView], no_trunc: bool) -> Table {
     let mut table = Table::new(&headings);
     for row in rows {
         let is_id = row.name == row.container;
-        let to = row.container_ip.clone().unwrap_or_default();
         table.row([
             format!("{}/{}", row.host_port, row.protocol),
             row.host_ip.clone().unwrap_or_else(|| "*".to_owned()),
-            match to.contains(':') {
-                true => format!("[{to}]:{}", row.container_port),
-                false => format!("{to}:{}", row.container_port),
-            },
+            row.target(),
             row.reach.to_owned(),
             if is_id { shortened(&row.name, no_trunc) } else { row.name.clone() },
             row.runtime.clone(),

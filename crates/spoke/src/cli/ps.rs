@@ -36,16 +36,30 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
     }
     rows.retain(|row| wanted.filters.iter().all(|filter| row.passes(filter)));
     let aliases = engine.aliases()?;
-    entitle(&mut rows, &aliases);
     let mapped = Mapped::ask(&aliases, host_context);
-    for row in &mut rows {
-        row.add_ports(&mapped);
-    }
+    complete(&mut rows, &aliases, &mapped);
     let listing = &wanted.listing;
     let name = |row: &AttachmentView| shortened(&row.container, listing.no_trunc);
     let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, host_context.now);
     let text = list(output, listing, &rows, Shown { name: &name, table: &table })?;
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
+}
+
+/// A row for each of these attachments.
+pub(super) fn all(
+    records: &[Attachment],
+    aliases: &[Alias],
+    mapped: &Mapped,
+) -> Vec<AttachmentView> {
+    let mut rows = rows(records, None);
+    complete(&mut rows, aliases, mapped);
+    rows
+}
+
+/// Adds what others know: the runtimes' names of networks, the ports that Docker maps.
+fn complete(rows: &mut [AttachmentView], aliases: &[Alias], mapped: &Mapped) {
+    entitle(rows, aliases);
+    rows.iter_mut().for_each(|row| row.add_ports(mapped));
 }
 
 /// Says what each row's runtime calls its network.

@@ -44,7 +44,7 @@ pub(crate) fn finding(finding: &Finding) -> (&'static str, String) {
     (view.kind, format!("{}: {}", view.subject, view.why))
 }
 
-fn host_context<'a>(
+pub(super) fn host_context<'a>(
     engine: &'a dyn Fn() -> Result<Engine<'a>>,
     config: &Config,
 ) -> HostContext<'a> {

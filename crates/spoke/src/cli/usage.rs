@@ -30,17 +30,24 @@ impl Taken {
         Self { holders, reservations, files }
     }
 
-    fn held_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Holder> {
+    pub(super) fn held_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a Holder> {
         let inside = inside(pool, &self.holders, |holder| holder.lease.address.addr());
         inside.filter(|holder| holder.lease.space == pool.space)
     }
 
     fn reserved_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = IpAddr> + 'a {
-        let inside = inside(pool, &self.reservations, |reserved| reserved.address);
-        inside.filter(|reserved| reserved.space == pool.space).map(|reserved| reserved.address)
+        self.reservations_in(pool).map(|reserved| reserved.address)
     }
 
-    fn files_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a HeldFile> {
+    pub(super) fn reservations_in<'a>(
+        &'a self,
+        pool: &'a Pool,
+    ) -> impl Iterator<Item = &'a Reservation> {
+        let inside = inside(pool, &self.reservations, |reserved| reserved.address);
+        inside.filter(|reserved| reserved.space == pool.space)
+    }
+
+    pub(super) fn files_in<'a>(&'a self, pool: &'a Pool) -> impl Iterator<Item = &'a HeldFile> {
         inside(pool, &self.files, |file| file.address)
     }
 }

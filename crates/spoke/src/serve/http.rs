@@ -1,6 +1,7 @@
-//! Metrics over HTTP, for clients that may reach the socket: one request for each connection,
-//! answered and closed. A scraper comes a few times a minute, so speed does not matter; but each
-//! has a thread, so that a slow one delays no other.
+//! HTTP for clients that may reach the socket: one request for each connection, answered and closed.
+//! A scraper comes a few times a minute, and a browser to the page now and then, so speed does not
+//! matter; but each has a thread, so that a slow one delays no other. And the metrics, the first
+//! that is served so.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -12,14 +13,17 @@ use std::thread::Scope;
 use std::time::{Duration, Instant};
 
 use model::Result;
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 
-/// A longer request is none of a scraper's.
+/// A longer request is none of a scraper's, nor of a browser's.
 const LARGEST: usize = 8 << 10;
 
 /// So many are answered at a time. Of more, the one that has been there longest is cut off.
 const MOST: usize = 32;
 
-/// How long a scraper may take to ask, and to read.
+/// How long a client may take to ask, and to read.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The stack of each thread, in bytes.
@@ -28,9 +32,9 @@ const STACK: usize = 512 << 10;
 /// The media type of OpenMetrics.
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Where scrapers connect.
+/// Where clients connect.
 #[derive(Debug)]
-pub(super) enum MetricsListener {
+pub(crate) enum HttpListener {
     /// A unix socket.
     Unix(UnixListener),
     /// A TCP address.
@@ -38,12 +42,24 @@ pub(super) enum MetricsListener {
 }
 
 /// A connection of either kind.
-trait Connection: Read + Write + Send {
+pub(crate) trait Connection: Read + Write + Send {
     /// Bounds both directions.
     fn bound(&self, limit: Duration) -> std::io::Result<()>;
 
     /// Ends it from another thread.
     fn ending(&self) -> std::io::Result<Ending>;
+
+    /// Whether the client has gone. Does not wait.
+    fn is_over(&self) -> bool;
+}
+
+/// An end that the peer has closed is readable, with nothing to read (recv(2)).
+fn is_closed(socket: impl AsFd) -> bool {
+    let mut byte = [0_u8; 1];
+    match recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((_, read)) => read == 0,
+        Err(cause) => cause != Errno::WOULDBLOCK && cause != Errno::INTR,
+    }
 }
 
 /// Ends a connection for its reader and its writer.
@@ -59,6 +75,10 @@ impl Connection for UnixStream {
         let same = self.try_clone()?;
         Ok(Box::new(move || drop(same.shutdown(Shutdown::Both))))
     }
+
+    fn is_over(&self) -> bool {
+        is_closed(self)
+    }
 }
 
 impl Connection for TcpStream {
@@ -71,6 +91,10 @@ impl Connection for TcpStream {
         let same = self.try_clone()?;
         Ok(Box::new(move || drop(same.shutdown(Shutdown::Both))))
     }
+
+    fn is_over(&self) -> bool {
+        is_closed(self)
+    }
 }
 
 /// A connection that is being answered.
@@ -79,14 +103,22 @@ struct Open {
     is_done: Arc<AtomicBool>,
 }
 
-impl MetricsListener {
+/// Answers one connection.
+type Answering<'a> = dyn Fn(&mut dyn Connection) -> std::io::Result<()> + Sync + 'a;
+
+impl HttpListener {
     /// Answers scrapers with what `figures` says, for ever.
-    pub(super) fn serve(&self, figures: &Figures<'_>) {
+    pub(super) fn serve_metrics(&self, figures: &Figures<'_>) {
+        self.serve(&|connection| answer(connection, figures));
+    }
+
+    /// Has each connection answered, for ever.
+    pub(crate) fn serve(&self, answering: &Answering<'_>) {
         std::thread::scope(|scope| {
             let mut open = VecDeque::new();
             loop {
                 // Out of files: those that are open close some time.
-                if self.accept(scope, &mut open, figures).is_err() {
+                if self.accept(scope, &mut open, answering).is_err() {
                     std::thread::sleep(TIMEOUT);
                 }
             }
@@ -98,11 +130,11 @@ impl MetricsListener {
         &self,
         scope: &'scope Scope<'scope, '_>,
         open: &mut VecDeque<Open>,
-        figures: &'scope Figures<'scope>,
+        answering: &'scope Answering<'scope>,
     ) -> std::io::Result<()> {
         let mut connection: Box<dyn Connection> = match self {
-            MetricsListener::Unix(listener) => Box::new(listener.accept()?.0),
-            MetricsListener::Tcp(listener) => Box::new(listener.accept()?.0),
+            HttpListener::Unix(listener) => Box::new(listener.accept()?.0),
+            HttpListener::Tcp(listener) => Box::new(listener.accept()?.0),
         };
         open.retain(|one| !one.is_done.load(Ordering::Acquire));
         while open.len() >= MOST
@@ -114,8 +146,8 @@ impl MetricsListener {
         let is_done = Arc::new(AtomicBool::new(false));
         open.push_back(Open { end, is_done: Arc::clone(&is_done) });
         let work = move || {
-            // The scraper may have disconnected.
-            drop(answer(&mut *connection, figures));
+            // The client may have disconnected.
+            drop(answering(&mut *connection));
             // The thread that could end it still has it open.
             done();
             is_done.store(true, Ordering::Release);
@@ -136,7 +168,7 @@ fn answer(connection: &mut dyn Connection, figures: &Figures<'_>) -> std::io::Re
 }
 
 /// A request up to its empty line; nothing where it is too long or too slow.
-fn head(connection: &mut dyn Connection) -> std::io::Result<Option<String>> {
+pub(crate) fn head(connection: &mut dyn Connection) -> std::io::Result<Option<String>> {
     let deadline = Instant::now() + TIMEOUT;
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while head.len() < LARGEST && Instant::now() < deadline {
@@ -214,7 +246,7 @@ mod tests {
         let listener = UnixListener::bind(&path).unwrap();
         // Ends with this process.
         std::thread::spawn(move || {
-            MetricsListener::Unix(listener).serve(&|| Ok("figures".to_owned()))
+            HttpListener::Unix(listener).serve_metrics(&|| Ok("figures".to_owned()))
         });
         let mut slow: Vec<_> = (0..2 * MOST).map(|_| UnixStream::connect(&path).unwrap()).collect();
         // Those that were cut off for others cannot be written to.

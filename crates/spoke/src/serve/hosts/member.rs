@@ -11,8 +11,8 @@ use model::{Error, HostName, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The file.
-const FILE: &str = "member.json";
+use crate::hosts::MEMBER as FILE;
+
 /// Longer ones are none of ours, in bytes.
 const LONGEST: u64 = 1 << 20;
 

@@ -1,0 +1,92 @@
+//! Containers with their names and addresses.
+
+use super::{Lane, PAD, Size, key, shape, text};
+use crate::html::{Html, short};
+use crate::shown::Attachment;
+
+const GAP: usize = 10;
+
+fn columns(size: Size) -> usize {
+    match size {
+        Size::Wide => 5,
+        Size::Narrow => 2,
+    }
+}
+
+fn width(size: Size) -> usize {
+    (size.inner() + GAP) / columns(size) - GAP
+}
+
+/// Where a container publishes, chips have a line for that.
+fn tall(lane: &Lane<'_>) -> usize {
+    let is_tall = |one: &&Attachment| !one.ports.is_empty() || lane.also.contains_key(&key(one));
+    if lane.attachments.iter().any(is_tall) { 64 } else { 46 }
+}
+
+pub(super) fn height(lane: &Lane<'_>, size: Size) -> usize {
+    match lane.attachments.len() {
+        0 => 0,
+        count => count.div_ceil(columns(size)) * (tall(lane) + GAP) - GAP + PAD,
+    }
+}
+
+pub(super) fn draw(html: &mut Html, lane: &Lane<'_>, top: usize, size: Size) {
+    let (width, tall) = (width(size), tall(lane));
+    for (at, attachment) in lane.attachments.iter().enumerate() {
+        let x = size.left() + PAD + at % columns(size) * (width + GAP);
+        let y = top + at / columns(size) * (tall + GAP);
+        let also = lane.also.get(&key(attachment)).map(String::as_str);
+        chip(html, attachment, also, (x, y), (width, tall));
+    }
+}
+
+fn chip(
+    html: &mut Html,
+    one: &Attachment,
+    also: Option<&str>,
+    (x, y): (usize, usize),
+    size: (usize, usize),
+) {
+    let url = crate::container_link(&one.name, &one.runtime);
+    let (x, y) = (x.to_string(), y.to_string());
+    let (width, height) = (size.0.to_string(), size.1.to_string());
+    let address = one.addresses.first().map_or("", |address| {
+        address.split_once('/').map_or(address.as_str(), |(address, _)| address)
+    });
+    // Of 7.2 units each at most.
+    let letters = (size.0 - 20) / 7;
+    let class = match (one.state.as_str(), one.ports.is_empty()) {
+        ("attached", true) => "chip",
+        ("attached", false) => "chip open",
+        _ => "chip faint",
+    };
+    html.el("a", &[("href", &url), ("class", class)], |html| {
+        let place = [("x", x.as_str()), ("y", &y), ("width", &width), ("height", &height)];
+        html.el("svg", &place, |html| {
+            let label = format!("{} ({}) {}", one.name, one.runtime, one.addresses.join(", "));
+            html.leaf("title", &[], &short(&label, 160));
+            let all = [("x", "1"), ("y", "1"), ("rx", "7")];
+            let (width, height) = ((size.0 - 2).to_string(), (size.1 - 2).to_string());
+            let all = [all[0], all[1], all[2], ("width", &width), ("height", &height)];
+            shape(html, "rect", &all);
+            let tag = one.runtime.chars().count().min(9) + 1;
+            text(html, (10, 19), "label", &short(&one.name, letters.saturating_sub(tag)));
+            let right = (size.0 - 10).to_string();
+            let end = [("x", right.as_str()), ("y", "19"), ("class", "small end")];
+            html.leaf("text", &end, &short(&one.runtime, 9));
+            text(html, (10, 36), "mono", &short(address, letters));
+            match (one.ports.is_empty(), also) {
+                (false, _) => {
+                    text(html, (10, 53), "mono port", &short(&ports(&one.ports), letters))
+                }
+                (true, Some(also)) => text(html, (10, 53), "small", &short(also, letters)),
+                (true, None) => {}
+            }
+        });
+    });
+}
+
+fn ports(ports: &[String]) -> String {
+    let text = ports.join(" ");
+    text.replace("->", "→").replace("/tcp", "")
+}

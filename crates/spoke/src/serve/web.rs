@@ -1,0 +1,246 @@
+//! The page: views of this host's networks for a browser, at a socket that only the superuser may
+//! connect to, and at a loopback address where one is configured.
+
+mod live;
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use model::{Error, Kind, Result};
+use page::{Content, Frame, View};
+
+use super::Daemon;
+use super::http::{Connection, HttpListener, head};
+use super::sockets::{self, Made};
+use crate::cli::HostFacts;
+use crate::config::{Level, WebConfig};
+use crate::host_context::HostContext;
+use crate::web::{self, Refusal, Request};
+use crate::{cli, host, hosts};
+
+/// What this host is called.
+const HOSTNAME: &str = "/proc/sys/kernel/hostname";
+
+/// A smaller body is not compressed, in bytes.
+const SMALL: usize = 1400;
+
+/// For how long checks hold: they take seconds on a host with many containers, and may wait for
+/// plugins.
+const FRESH: Duration = Duration::from_secs(20);
+
+/// For how long the kernel's description of this host is used.
+const FACTS: Duration = Duration::from_secs(5);
+
+const NOT_FOUND: &str = "404 Not Found";
+
+const HTML: &str = "text/html; charset=utf-8";
+
+/// The loopback address that the configuration names.
+pub(super) fn loopback(config: &WebConfig) -> Result<Option<HttpListener>> {
+    let address = config.listen.filter(|_| config.enabled);
+    address.map(|address| sockets::bind_tcp(address).map(HttpListener::Tcp)).transpose()
+}
+
+/// What the threads that answer share.
+#[derive(Default)]
+struct Shared {
+    /// How many browsers listen to changes.
+    listening: AtomicUsize,
+    /// The last checks.
+    checks: Mutex<Option<(Instant, Filled)>>,
+    /// What the kernel says of this host: with a thousand devices that takes longer than all else.
+    facts: Mutex<Option<(Instant, HostFacts)>>,
+    /// Whether a thread makes checks.
+    is_checking: AtomicBool,
+}
+
+impl Shared {
+    fn facts(&self) -> Result<HostFacts> {
+        let known = || self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, facts)) = known().clone().filter(|(made, _)| made.elapsed() < FACTS) {
+            return Ok(facts);
+        }
+        let facts = crate::facts::gather()?;
+        *known() = Some((Instant::now(), facts.clone()));
+        Ok(facts)
+    }
+}
+
+/// A view's content, and why something may be missing there.
+type Filled = (Content, Vec<String>);
+
+/// An answer with its body.
+struct Reply {
+    status: &'static str,
+    kind: &'static str,
+    body: String,
+}
+
+impl Daemon {
+    /// Serves the page; the rest of the daemon works without.
+    pub(super) fn serve_web(self: &Arc<Self>, loopback: Option<HttpListener>) -> Option<Made> {
+        let config = self.context_pool.config();
+        if !config.web.enabled {
+            return None;
+        }
+        let shared = Arc::new(Shared::default());
+        let bound =
+            sockets::bind(&web::socket(&config.store.runtime)).and_then(|(socket, made)| {
+                self.serve_page("web", HttpListener::Unix(socket), &shared)?;
+                loopback.map_or(Ok(()), |door| self.serve_page("web-tcp", door, &shared))?;
+                Ok(made)
+            });
+        bound
+            .map_err(|error| {
+                let what = format!("the page is not served: {error}");
+                self.journal.log.say(Level::Warn, &what, &[]);
+            })
+            .ok()
+    }
+
+    fn serve_page(
+        self: &Arc<Self>,
+        name: &str,
+        door: HttpListener,
+        shared: &Arc<Shared>,
+    ) -> Result<()> {
+        let shared = Arc::clone(shared);
+        let is_loopback = matches!(door, HttpListener::Tcp(_));
+        let work = move |daemon: &Daemon| {
+            door.serve(&|connection| daemon.answer(connection, is_loopback, &shared));
+        };
+        self.spawn(name, work).map(drop)
+    }
+
+    fn answer(
+        &self,
+        connection: &mut dyn Connection,
+        is_loopback: bool,
+        shared: &Shared,
+    ) -> io::Result<()> {
+        connection.bound(web::TIMEOUT)?;
+        let Some(head) = head(connection)? else { return Ok(()) };
+        let judged = Request::read(&head).and_then(|request| {
+            if is_loopback {
+                request.check_loopback()?;
+            }
+            Ok(request)
+        });
+        let request = match judged {
+            Ok(request) => request,
+            Err(refusal) => return web::refuse(connection, &refusal),
+        };
+        match page::view(&request.target) {
+            Some(View::Live) if request.is_get => self.live(connection, &shared.listening),
+            Some(view) => send(connection, &request, self.reply(&view, shared)),
+            None if is_flat(&request.target) => {
+                let error = Error::not_found("there is no such view; choose one above");
+                send(connection, &request, self.failure(&error))
+            }
+            // Its links would not lead to the views.
+            None => {
+                let sentence = "there is no such view";
+                web::refuse(connection, &Refusal { status: NOT_FOUND, sentence })
+            }
+        }
+    }
+
+    fn reply(&self, view: &View, shared: &Shared) -> Reply {
+        let fixed = |kind, body: &str| Reply { status: "200 OK", kind, body: body.to_owned() };
+        match view {
+            View::Style => return fixed("text/css; charset=utf-8", page::STYLE),
+            View::Script => return fixed("text/javascript; charset=utf-8", page::SCRIPT),
+            View::Icon => return fixed("image/svg+xml", page::ICON),
+            _ => {}
+        }
+        let content = match view {
+            View::Checks => self.checks(shared),
+            _ => self.content(view, shared),
+        };
+        match content {
+            Ok(Some((content, notes))) => {
+                let frame = Frame { notes, ..self.frame() };
+                Reply { status: "200 OK", kind: HTML, body: page::document(&frame, &content) }
+            }
+            Ok(None) => Reply { status: "204 No Content", kind: HTML, body: String::new() },
+            Err(error) => self.failure(&error),
+        }
+    }
+
+    fn failure(&self, error: &Error) -> Reply {
+        let status = match error.kind() {
+            Kind::NotFound => NOT_FOUND,
+            _ => "503 Service Unavailable",
+        };
+        Reply { status, kind: HTML, body: page::failure(&self.frame(), &error.to_string()) }
+    }
+
+    fn checks(&self, shared: &Shared) -> Result<Option<Filled>> {
+        let known = || shared.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = known().clone().filter(|(made, _)| made.elapsed() < FRESH);
+        if let Some((_, filled)) = fresh {
+            return Ok(Some(filled));
+        }
+        if shared.is_checking.swap(true, Ordering::AcqRel) {
+            return Err(Error::try_again("this host is being checked already; look again soon"));
+        }
+        let filled = self.content(&View::Checks, shared);
+        if let Ok(Some(filled)) = &filled {
+            *known() = Some((Instant::now(), filled.clone()));
+        }
+        shared.is_checking.store(false, Ordering::Release);
+        filled
+    }
+
+    fn content(&self, view: &View, shared: &Shared) -> Result<Option<Filled>> {
+        let pool = &self.context_pool;
+        let config = pool.config();
+        let is_neutron = config.kuryr.enabled || config.neutron.is_some();
+        let outside = cli::Outside {
+            facts: &|| shared.facts(),
+            running: &|| crate::running(&config.docker),
+            foreign: &|| pool.foreign(),
+            neutron: &|| is_neutron.then(|| pool.neutron()).transpose(),
+            listed: &|| super::neutron::listed(&config.docker, crate::TIMEOUT),
+        };
+        pool.with(|host_context: &HostContext| {
+            cli::content(view, &|| Ok(host_context.engine()), config, &outside)
+        })
+    }
+
+    fn frame(&self) -> Frame {
+        let name = std::fs::read_to_string(HOSTNAME).unwrap_or_default();
+        Frame {
+            host: name.trim().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            time: cli::time::rfc3339(host::now()),
+            is_member: hosts::is_member(&self.context_pool.config().store.state),
+            notes: Vec::new(),
+        }
+    }
+}
+
+/// Whether a target has no directories, so that relative links hold there.
+fn is_flat(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or_default();
+    path.matches('/').count() == 1
+}
+
+fn send(connection: &mut dyn Connection, request: &Request, reply: Reply) -> io::Result<()> {
+    let (mut body, mut more) = (reply.body.into_bytes(), "Vary: Accept-Encoding\r\n");
+    if request.accepts_gzip && body.len() > SMALL {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(&body)?;
+        body = gzip.finish()?;
+        more = "Vary: Accept-Encoding\r\nContent-Encoding: gzip\r\n";
+    }
+    let mut answer = web::head(reply.status, reply.kind, Some(body.len()), more).into_bytes();
+    if request.is_get {
+        answer.extend_from_slice(&body);
+    }
+    web::write(connection, &answer)
+}
