@@ -81,6 +81,9 @@ fn the_daemon_is_killed_and_starts_again() {
     until_equal(&segment, &b.world, "front", "b", 3);
     a.kill();
     a.spoke("network disconnect front gone");
+    a.sh("ip netns add exact");
+    let said = a.refused("network connect --ip 10.64.200.9 front exact");
+    assert!(said.contains("the daemon is not running"), "{said}");
     a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
     let more = a.attach("front", "more");
     let third = b.attach("front", "third");
