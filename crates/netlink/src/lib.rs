@@ -19,6 +19,7 @@ mod netns;
 pub mod nft;
 mod outcome;
 pub mod packet;
+pub mod ping;
 pub mod probe;
 pub mod process;
 mod reap;
