@@ -225,6 +225,11 @@ fn is_pin(reservation: &Reservation) -> bool {
     reservation.owner.as_ref().is_some_and(|owner| owner.as_str() == PINNED)
 }
 
+/// Whether a record only says what hosts have agreed on: they would have to agree on it again.
+pub(crate) fn is_of_hosts(record: &Record) -> bool {
+    matches!(record, Record::Reservation(reservation) if shared_address(reservation).is_some())
+}
+
 /// That an address is another host's, or that this host has it from the others, where that is so.
 pub(crate) fn shared_address(reservation: &Reservation) -> Option<Error> {
     let owner = reservation.owner.as_ref()?.as_str();
@@ -259,5 +264,7 @@ mod tests {
         assert_eq!(said("@host/b").as_deref(), Some(elsewhere));
         assert!(said("@pinned").is_some_and(|said| said.contains("pinned to this host")));
         assert_eq!(said("host/b"), None);
+        let is_backed_up = |owner| !is_of_hosts(&Record::Reservation(reservation(owner)));
+        assert!(is_backed_up("db") && !is_backed_up("@pinned") && !is_backed_up("@host/b"));
     }
 }

@@ -73,12 +73,13 @@ impl Engine<'_> {
         let lease = place.lease(address)?;
         let by = match &request.purpose {
             Purpose::Container(owner) if place.is_beyond(address) => {
-                Some(owner.as_ref().map_or("a container", OwnerName::as_str))
+                let container = || format!("a container of {}", place.subnet.runtime);
+                Some(owner.as_ref().map_or_else(container, ToString::to_string))
             }
             Purpose::Container(_) | Purpose::Gateway | Purpose::Auxiliary => None,
         };
         if let Some(by) = by
-            && let Some(pin) = self.pinned(&lease.space, &place.subnet.network, address, by)?
+            && let Some(pin) = self.pinned(&lease.space, &place.subnet.network, address, &by)?
         {
             return Ok(Proposal { lease, reserved: Some(pin), searched: None });
         }

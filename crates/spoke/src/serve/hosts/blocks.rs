@@ -38,6 +38,10 @@ impl Keeper<'_> {
         }
         let first = known.map(|known| known.block);
         let mut local = self.present(view, member, (name, network), first)?;
+        // Before the store was read nobody knows what is used.
+        if self.hosts.lock().attached.is_none() {
+            return Ok(local);
+        }
         if self.is_low(&local, name, 1) {
             self.grow(etcd, view, member, name)?;
             local = self.present(view, member, (name, network), Some(local.block))?;

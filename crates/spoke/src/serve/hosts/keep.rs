@@ -33,9 +33,19 @@ const QUIET: Duration = Duration::from_secs(20);
 pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
     let session = Arc::new(AtomicU64::new(0));
     let (silent, noted, heard) = (Silent::default(), Vec::new(), Revision::default());
-    let (alive, resting, announced) = (heard, BTreeMap::new(), Announced::default());
-    let mut keeper =
-        Keeper { daemon, hosts, wakes, session, silent, noted, heard, alive, resting, announced };
+    let mut keeper = Keeper {
+        daemon,
+        hosts,
+        wakes,
+        session,
+        silent,
+        noted,
+        heard,
+        alive: heard,
+        resting: BTreeMap::new(),
+        announced: Announced::default(),
+        unsettled: BTreeMap::new(),
+    };
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
         let Some(member) = member else {
@@ -72,6 +82,8 @@ pub(super) struct Keeper<'a> {
     /// Blocks that are given back soon.
     pub(super) resting: BTreeMap<(NetworkName, Ipv4Net), Instant>,
     announced: Announced,
+    /// What did not work with addresses between hosts, as it was reported last.
+    pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
 }
 
 impl Keeper<'_> {
@@ -204,7 +216,9 @@ impl Keeper<'_> {
                 .into_iter()
                 .map(|((network, address), mac)| ((member.name.clone(), network, address), mac)),
         );
-        self.settle_pins(etcd, view, member, &attached)
+        let settled = self.settle_pins(etcd, view, member, &attached);
+        self.report_unsettled(None, settled);
+        Ok(())
     }
 
     /// Makes the entries between this host and the others what the cluster says.

@@ -22,15 +22,22 @@ impl Keeper<'_> {
         if let Err(error) = self.refuse(view, name, &network) {
             return Ok(Err(error));
         }
-        let local = match self.blocks(etcd, view, member, (name, &network)) {
+        let mut local = match self.blocks(etcd, view, member, (name, &network)) {
             Err(error) if error.kind() == Kind::TryAgain => return Err(error),
             Err(error) => return Ok(Err(error)),
             Ok(local) => local,
         };
         // Addresses of these blocks that others have are kept from containers first.
-        if let Err(error) = self.keep_for_others(etcd, view, member, (name, &local)) {
-            return Ok(Err(error));
+        let kept = self.keep_for_others(etcd, view, member, (name, &local));
+        if let Err(error) = &kept {
+            let known = local::made(&self.hosts.place)?.remove(name);
+            match known.filter(|known| known.is_same(&local)) {
+                // It goes on with the blocks that it has.
+                Some(known) => local = known,
+                None => return Ok(Err(Error::new(error.kind(), error.to_string()))),
+            }
         }
+        self.report_unsettled(Some(name), kept);
         let backend = self.daemon.context_pool.config().firewall.backend;
         let ensured = self.daemon.context_pool.with(|host_context| {
             local.ensure(name, &self.hosts.place, host_context, (backend, host::now()))
@@ -88,6 +95,18 @@ impl Keeper<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Reports once that addresses cannot be kept for other hosts, or given back: the next comparison tries
+    /// it again, and traffic does not wait for that.
+    pub(super) fn report_unsettled(&mut self, of: Option<&NetworkName>, settled: Result<()>) {
+        let before = self.unsettled.remove(&of.cloned());
+        let Err(error) = settled else { return };
+        let what = error.to_string();
+        if before.as_ref() != Some(&what) {
+            self.daemon.journal.failed("addresses between this host and others", &error);
+        }
+        self.unsettled.insert(of.cloned(), what);
     }
 
     /// Reports once what does not work.
