@@ -67,9 +67,7 @@ pub(in crate::cli) fn run(
 /// The attachments of the one container that is called so.
 fn of_container<'a>(word: &str, known: &'a Known) -> Result<Vec<&'a Attachment>> {
     let mut links = known.links();
-    links.retain(|link| {
-        traffic::address::is_name(word, &known::name(link), link.id.container.as_str())
-    });
+    links.retain(|link| known::is_container(word, link));
     links.retain(|link| matches!(link.phase, Phase::Attached(_)) && link.sandbox.is_some());
     let shown = model::text::shown(word);
     // Docker's endpoints each have an id of their own.
@@ -83,9 +81,10 @@ fn of_container<'a>(word: &str, known: &'a Known) -> Result<Vec<&'a Attachment>>
         )));
     }
     if !links.iter().all(is_one) {
-        let ids: BTreeSet<&str> = links.iter().map(|link| link.id.container.as_str()).collect();
-        let ids = ids.into_iter().collect::<Vec<_>>().join(", ");
-        return Err(Error::invalid(format!("'{shown}' is several containers: {ids}; name one id")));
+        let call = |link: &&Attachment| format!("{}:{}", link.runtime, link.id.container);
+        let all: BTreeSet<String> = links.iter().map(call).collect();
+        let all = clean(&all.into_iter().collect::<Vec<_>>().join(", "));
+        return Err(Error::invalid(format!("'{shown}' is several containers; name one: {all}")));
     }
     Ok(links)
 }
