@@ -141,6 +141,7 @@
     field.type = "search";
     field.value = find.dataset.value;
     field.setAttribute("value", field.value);
+    field.maxLength = 200;
     field.placeholder = "Name, address, port or label";
     field.setAttribute("aria-label", "Find containers by name, address, port or label");
     find.append(field);

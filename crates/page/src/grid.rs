@@ -103,6 +103,8 @@ fn draw(
 fn end_of(address: u64, scale: u64) -> String {
     match scale {
         1 => format!(".{}", address & 255),
+        // A line is no less than a /16.
+        4096.. => format!("{}.{}", address >> 24 & 255, address >> 16 & 255),
         _ => format!(".{}.{}", address >> 8 & 255, address & 255),
     }
 }
@@ -127,6 +129,9 @@ fn taken(html: &mut Html, at: usize, cell: &Cell<'_>, scale: u64) {
     let rect = |html: &mut Html, class: &'static str, title: &str| {
         let mut attributes = place(class);
         (attributes[1].1, attributes[2].1) = (&x, &y);
+        if class == "gateway" {
+            attributes[5].1 = "10";
+        }
         html.el("rect", &attributes, |html| html.leaf("title", &[], title));
     };
     match (cell.taken.as_slice(), scale) {
@@ -142,16 +147,22 @@ fn taken(html: &mut Html, at: usize, cell: &Cell<'_>, scale: u64) {
             }
         }
         (many, _) => {
-            let class = match many.len() as u64 * 4 / scale {
-                _ if many.iter().any(|one| one.state == State::Quarantined) => "quarantined",
-                0 => "held few",
-                1 => "held some",
-                2 => "held most",
-                _ => "held",
-            };
-            rect(html, class, &format!("{} of {scale} are not free", many.len()));
+            let title = format!("{} of {scale} are not free", many.len());
+            match many.iter().any(|one| one.state == State::Quarantined) {
+                true => rect(html, "quarantined", &title),
+                false => filled(html, (&x, at / COLUMNS * STEP), many.len() as u64, scale, &title),
+            }
         }
     }
+}
+
+/// As much of the cell as is not free, from its bottom.
+fn filled(html: &mut Html, (x, top): (&str, usize), count: u64, scale: u64, title: &str) {
+    let tall = (count * 20).div_ceil(scale).clamp(4, 20) as usize;
+    let (y, tall) = ((top + 20 - tall).to_string(), tall.to_string());
+    let place =
+        [("class", "held"), ("x", x), ("y", &y), ("width", CELL), ("height", &tall), ("rx", "2")];
+    html.el("rect", &place, |html| html.leaf("title", &[], title));
 }
 
 fn class(state: State) -> &'static str {

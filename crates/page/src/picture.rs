@@ -163,9 +163,18 @@ fn lanes<'a>(overview: &'a Overview) -> Vec<Lane<'a>> {
         Lane { network, attachments, also }
     };
     let mut lanes: Vec<Lane<'_>> = overview.networks.iter().map(&mut lane).collect();
-    lanes.sort_by_key(|lane| std::cmp::Reverse(lane.attachments.len()));
+    lanes.sort_by_cached_key(|lane| {
+        (std::cmp::Reverse(lane.attachments.len()), in_order(&lane.network.name))
+    });
     lanes.truncate(LANES);
     lanes
+}
+
+/// A name as people order it: `svc2` before `svc10`.
+fn in_order(name: &str) -> (String, usize, String) {
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let number = name.get(stem.len()..).and_then(|digits| digits.parse().ok());
+    (stem.to_owned(), number.unwrap_or(0), name.to_owned())
 }
 
 /// The containers that are on several networks.
@@ -209,7 +218,14 @@ fn draw(html: &mut Html, lane: &Lane<'_>, (top, height): (usize, usize), size: S
         let all = [("class", "lane"), ("width", "100%"), ("height", "100%"), ("rx", "10")];
         shape(html, "rect", &all);
         html.el("a", &[("href", &link("containers", &[("network", &network.name)]))], |html| {
-            text(html, (PAD, 28), "title", &short(&network.name, 28));
+            // What has no room is cut, however wide its letters are.
+            let room = match size {
+                Size::Wide => rows::ASIDE - 10,
+                Size::Narrow => size.width() - size.left() - PAD - 110,
+            };
+            let (x, room) = (PAD.to_string(), room.to_string());
+            let place = [("x", x.as_str()), ("width", &room), ("height", "46")];
+            html.el("svg", &place, |html| text(html, (0, 28), "title", &short(&network.name, 28)));
         });
         let meta = meta(network);
         let count = counted(lane.attachments.len(), "container");
@@ -239,7 +255,7 @@ fn meta(network: &Network) -> String {
 pub(crate) fn legend(html: &mut Html) {
     html.el("p", &[("class", "legend")], |html| {
         html.text("A dashed line leads to an internal network: nothing is forwarded there. ");
-        html.text("Containers with published ports have the accent colour.");
+        html.text("Containers with published ports are larger squares, or say their ports, in the accent colour.");
     });
 }
 

@@ -14,7 +14,7 @@ use model::{Error, Kind, Result};
 use page::{Content, Frame, View};
 
 use super::Daemon;
-use super::http::{Connection, HttpListener, head};
+use super::http::{Connection, HttpListener};
 use super::sockets::{self, Made};
 use crate::cli::HostFacts;
 use crate::config::{Level, WebConfig};
@@ -111,7 +111,9 @@ impl Daemon {
         let shared = Arc::clone(shared);
         let is_loopback = matches!(door, HttpListener::Tcp(_));
         let work = move |daemon: &Daemon| {
-            door.serve(&|connection| daemon.answer(connection, is_loopback, &shared));
+            door.serve(&|connection, has_asked| {
+                daemon.answer(connection, has_asked, is_loopback, &shared)
+            });
         };
         self.spawn(name, work).map(drop)
     }
@@ -119,11 +121,11 @@ impl Daemon {
     fn answer(
         &self,
         connection: &mut dyn Connection,
+        has_asked: &AtomicBool,
         is_loopback: bool,
         shared: &Shared,
     ) -> io::Result<()> {
-        connection.bound(web::TIMEOUT)?;
-        let Some(head) = head(connection)? else { return Ok(()) };
+        let Some(head) = web::head_of(connection)? else { return Ok(()) };
         let judged = Request::read(&head).and_then(|request| {
             if is_loopback {
                 request.check_loopback()?;
@@ -134,6 +136,7 @@ impl Daemon {
             Ok(request) => request,
             Err(refusal) => return web::refuse(connection, &refusal),
         };
+        has_asked.store(true, Ordering::Release);
         match page::view(&request.target) {
             Some(View::Live) if request.is_get => self.live(connection, &shared.listening),
             Some(view) => send(connection, &request, self.reply(&view, shared)),
@@ -219,6 +222,7 @@ impl Daemon {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             time: cli::time::rfc3339(host::now()),
             is_member: hosts::is_member(&self.context_pool.config().store.state),
+            asks_again: false,
             notes: Vec::new(),
         }
     }
