@@ -105,7 +105,8 @@
   }
 
   function listen() {
-    if (source || document.hidden) return;
+    // What does not change by itself is not live.
+    if (source || document.hidden || document.querySelector("main[data-still]")) return;
     source = new EventSource("live");
     source.onopen = () => { say("live", false); if (lost) soon(); lost = 0; };
     source.addEventListener("change", soon);

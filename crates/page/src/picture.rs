@@ -164,17 +164,10 @@ fn lanes<'a>(overview: &'a Overview) -> Vec<Lane<'a>> {
     };
     let mut lanes: Vec<Lane<'_>> = overview.networks.iter().map(&mut lane).collect();
     lanes.sort_by_cached_key(|lane| {
-        (std::cmp::Reverse(lane.attachments.len()), in_order(&lane.network.name))
+        (std::cmp::Reverse(lane.attachments.len()), crate::in_order(&lane.network.name))
     });
     lanes.truncate(LANES);
     lanes
-}
-
-/// A name as people order it: `svc2` before `svc10`.
-fn in_order(name: &str) -> (String, usize, String) {
-    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
-    let number = name.get(stem.len()..).and_then(|digits| digits.parse().ok());
-    (stem.to_owned(), number.unwrap_or(0), name.to_owned())
 }
 
 /// The containers that are on several networks.

@@ -41,7 +41,7 @@ fn legend(html: &mut Html) {
     html.el("ul", &[("class", "legend")], |html| {
         for (class, word) in [
             ("held", "held"),
-            ("reserved", "reserved for an owner"),
+            ("reserved", "reserved"),
             ("quarantined", "quarantine: may be in use"),
             ("gateway", "gateway"),
             ("free", "free"),
