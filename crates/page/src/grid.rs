@@ -10,6 +10,8 @@ use crate::shown::{Pool, State, Taken};
 const COLUMNS: usize = 16;
 /// No grid has more cells.
 const MOST: u64 = 256;
+/// So many lines without a holder follow the last one with one.
+const EMPTY: u64 = 1;
 /// A cell with the space after it.
 const STEP: usize = 23;
 const CELL: &str = "20";
@@ -47,9 +49,19 @@ pub(crate) fn write(html: &mut Html, pool: &Pool) {
         let start = first - first % (scale * COLUMNS as u64);
         let cells = cells(pool, start, last, scale);
         let within = ((first - start) / scale, (last - start) / scale);
-        draw(html, pool, (start, scale), &cells, within);
+        // Pools can be compared where the empty end of each is one line.
+        let used = cells.keys().next_back().map_or(0, |at| at / COLUMNS as u64 + EMPTY);
+        let end = within.1.min((used + 1) * COLUMNS as u64 - 1);
+        draw(html, pool, (start, scale), &cells, (within.0, end));
+        let mut words = Vec::new();
         if scale > 1 {
-            html.leaf("p", &[("class", "legend")], &format!("Each cell is {scale} addresses."));
+            words.push(format!("Each cell is {scale} addresses."));
+        }
+        if end < within.1 {
+            words.push("All after these are free.".to_owned());
+        }
+        if !words.is_empty() {
+            html.leaf("p", &[("class", "legend")], &words.join(" "));
         }
     }
 }
@@ -227,7 +239,11 @@ mod tests {
         let html = drawn(&pool("10.70.1.1", "10.70.1.254", &["10.70.1.2", "10.70.1.9"]));
         assert_eq!(html.matches("class=\"held\"").count(), 2);
         assert!(html.contains("10.70.1.9 held by web (docker)") && html.contains("the gateway"));
+        assert_eq!(html.matches("h20v20h-20z").count(), 31);
+        assert!(html.contains("All after these are free."));
+        let html = drawn(&pool("10.70.1.1", "10.70.1.254", &["10.70.1.2", "10.70.1.240"]));
         assert_eq!(html.matches("h20v20h-20z").count(), 254);
+        assert!(!html.contains("All after"));
     }
 
     #[test]
