@@ -9,6 +9,9 @@ use crate::bed::{Bed, PAGE, SPOKE};
 /// More idle connections than are served at a time.
 const SLOW: usize = 40;
 
+/// The daemon has its own threads, and no more for clients than twice those that are served.
+const THREADS: usize = 100;
+
 /// `spoke web`, and its URL; ended when dropped.
 struct Web {
     process: Child,
@@ -54,7 +57,7 @@ fn refuses(bed: &Bed, base: &str) {
         ("-X DELETE", "405"),
         ("-H 'Sec-Fetch-Site: cross-site' -H 'Sec-Fetch-Mode: no-cors'", "403"),
         ("-H 'Sec-Fetch-Site: same-site'", "403"),
-        ("-H \"Long: $(printf x%.0s $(seq 9000))\"", "000"),
+        ("-H \"Long: $(printf x%.0s $(seq 9000))\"", "431"),
     ] {
         assert_eq!(status(bed, &format!("{arguments} '{base}'")), expected, "{arguments} {base}");
     }
@@ -123,4 +126,17 @@ fn slow(bed: &Bed) {
         curl -sf --max-time 60 {PAGE}ports >/dev/null && echo served"
     );
     assert_eq!(bed.sh(&script).trim(), "served");
+    let threads = bed.serve.pid().map(|pid| pid.as_raw_nonzero()).expect("it runs");
+    let count = fs::read_dir(format!("/proc/{threads}/task")).unwrap().count();
+    assert!(count < THREADS, "{count} threads");
+    // Who has asked stays while others only connect.
+    let script = format!(
+        "curl -sN {PAGE}live >/world/live & listens=$!
+        until_so() {{ timeout 60 sh -c \"until grep -q '$1' /world/live; do :; done\"; }}
+        until_so retry
+        for at in $(seq {SLOW}); do exec {{slow}}<>/dev/tcp/127.0.0.1/9180; done
+        {SPOKE} network create --subnet 10.99.0.0/24 later
+        until_so 'event: change' && kill $listens && echo heard"
+    );
+    assert!(bed.sh(&script).ends_with("heard\n"));
 }

@@ -105,7 +105,8 @@
   }
 
   function listen() {
-    if (source || document.hidden) return;
+    // What does not change by itself is not live.
+    if (source || document.hidden || document.querySelector("main[data-still]")) return;
     source = new EventSource("live");
     source.onopen = () => { say("live", false); if (lost) soon(); lost = 0; };
     source.addEventListener("change", soon);
@@ -141,6 +142,7 @@
     field.type = "search";
     field.value = find.dataset.value;
     field.setAttribute("value", field.value);
+    field.maxLength = 200;
     field.placeholder = "Name, address, port or label";
     field.setAttribute("aria-label", "Find containers by name, address, port or label");
     find.append(field);

@@ -9,7 +9,7 @@ use crate::shown::{Attachment, Container};
 /// No more ports are listed: a range may have thousands.
 const PORTS: usize = 100;
 /// A label's value is cut here.
-const LABEL: usize = 300;
+const LABEL: usize = 4096;
 
 pub(crate) fn write(html: &mut Html, container: &Container) {
     html.el("p", &[("class", "sum")], |html| {

@@ -16,6 +16,8 @@ pub struct Frame {
     pub time: String,
     /// Whether this host is a member of a cluster.
     pub is_member: bool,
+    /// Whether the browser asks again by itself.
+    pub asks_again: bool,
     /// What may be missing, and why.
     pub notes: Vec<String>,
 }
@@ -80,7 +82,10 @@ fn head(html: &mut Html, frame: &Frame, title: &str) {
     html.void("meta", &[("charset", "utf-8")]);
     html.void("meta", &[("name", "viewport"), ("content", "width=device-width, initial-scale=1")]);
     html.void("meta", &[("name", "color-scheme"), ("content", "light dark")]);
-    html.leaf("title", &[], &format!("{title} · {} · Spoke", frame.host));
+    if frame.asks_again {
+        html.void("meta", &[("http-equiv", "refresh"), ("content", "2")]);
+    }
+    html.leaf("title", &[], &format!("{} · {} · Spoke", crate::html::short(title, 80), frame.host));
     html.void("link", &[("rel", "stylesheet"), ("href", "style.css")]);
     html.void("link", &[("rel", "icon"), ("type", "image/svg+xml"), ("href", "icon.svg")]);
     html.el("script", &[("src", "page.js"), ("defer", "")], |_| {});
@@ -106,6 +111,9 @@ fn top(html: &mut Html, frame: &Frame, content: Option<&Content>) {
 }
 
 fn foot(html: &mut Html, frame: &Frame) {
+    if frame.time.is_empty() {
+        return;
+    }
     html.el("p", &[], |html| {
         html.text(&format!("Spoke {} on {}, as of ", frame.version, frame.host));
         html.leaf("time", &[("id", "asof"), ("datetime", &frame.time)], &clock(&frame.time));

@@ -10,6 +10,8 @@ use crate::shown::{Pool, State, Taken};
 const COLUMNS: usize = 16;
 /// No grid has more cells.
 const MOST: u64 = 256;
+/// So many lines without a holder follow the last one with one.
+const EMPTY: u64 = 1;
 /// A cell with the space after it.
 const STEP: usize = 23;
 const CELL: &str = "20";
@@ -47,9 +49,19 @@ pub(crate) fn write(html: &mut Html, pool: &Pool) {
         let start = first - first % (scale * COLUMNS as u64);
         let cells = cells(pool, start, last, scale);
         let within = ((first - start) / scale, (last - start) / scale);
-        draw(html, pool, (start, scale), &cells, within);
+        // Pools can be compared where the empty end of each is one line.
+        let used = cells.keys().next_back().map_or(0, |at| at / COLUMNS as u64 + EMPTY);
+        let end = within.1.min((used + 1) * COLUMNS as u64 - 1);
+        draw(html, pool, (start, scale), &cells, (within.0, end));
+        let mut words = Vec::new();
         if scale > 1 {
-            html.leaf("p", &[("class", "legend")], &format!("Each cell is {scale} addresses."));
+            words.push(format!("Each cell is {scale} addresses."));
+        }
+        if end < within.1 {
+            words.push("All after these are free.".to_owned());
+        }
+        if !words.is_empty() {
+            html.leaf("p", &[("class", "legend")], &words.join(" "));
         }
     }
 }
@@ -103,6 +115,8 @@ fn draw(
 fn end_of(address: u64, scale: u64) -> String {
     match scale {
         1 => format!(".{}", address & 255),
+        // A line is no less than a /16.
+        4096.. => format!("{}.{}", address >> 24 & 255, address >> 16 & 255),
         _ => format!(".{}.{}", address >> 8 & 255, address & 255),
     }
 }
@@ -127,6 +141,9 @@ fn taken(html: &mut Html, at: usize, cell: &Cell<'_>, scale: u64) {
     let rect = |html: &mut Html, class: &'static str, title: &str| {
         let mut attributes = place(class);
         (attributes[1].1, attributes[2].1) = (&x, &y);
+        if class == "gateway" {
+            attributes[5].1 = "10";
+        }
         html.el("rect", &attributes, |html| html.leaf("title", &[], title));
     };
     match (cell.taken.as_slice(), scale) {
@@ -142,16 +159,22 @@ fn taken(html: &mut Html, at: usize, cell: &Cell<'_>, scale: u64) {
             }
         }
         (many, _) => {
-            let class = match many.len() as u64 * 4 / scale {
-                _ if many.iter().any(|one| one.state == State::Quarantined) => "quarantined",
-                0 => "held few",
-                1 => "held some",
-                2 => "held most",
-                _ => "held",
-            };
-            rect(html, class, &format!("{} of {scale} are not free", many.len()));
+            let title = format!("{} of {scale} are not free", many.len());
+            match many.iter().any(|one| one.state == State::Quarantined) {
+                true => rect(html, "quarantined", &title),
+                false => filled(html, (&x, at / COLUMNS * STEP), many.len() as u64, scale, &title),
+            }
         }
     }
+}
+
+/// As much of the cell as is not free, from its bottom.
+fn filled(html: &mut Html, (x, top): (&str, usize), count: u64, scale: u64, title: &str) {
+    let tall = (count * 20).div_ceil(scale).clamp(4, 20) as usize;
+    let (y, tall) = ((top + 20 - tall).to_string(), tall.to_string());
+    let place =
+        [("class", "held"), ("x", x), ("y", &y), ("width", CELL), ("height", &tall), ("rx", "2")];
+    html.el("rect", &place, |html| html.leaf("title", &[], title));
 }
 
 fn class(state: State) -> &'static str {
@@ -216,7 +239,11 @@ mod tests {
         let html = drawn(&pool("10.70.1.1", "10.70.1.254", &["10.70.1.2", "10.70.1.9"]));
         assert_eq!(html.matches("class=\"held\"").count(), 2);
         assert!(html.contains("10.70.1.9 held by web (docker)") && html.contains("the gateway"));
+        assert_eq!(html.matches("h20v20h-20z").count(), 31);
+        assert!(html.contains("All after these are free."));
+        let html = drawn(&pool("10.70.1.1", "10.70.1.254", &["10.70.1.2", "10.70.1.240"]));
         assert_eq!(html.matches("h20v20h-20z").count(), 254);
+        assert!(!html.contains("All after"));
     }
 
     #[test]

@@ -67,6 +67,13 @@ pub enum Content {
     Checks(Vec<shown::Check>),
 }
 
+/// A name as people order it: `svc2` before `svc10`, and whatever its case.
+pub fn in_order(name: &str) -> (String, u64) {
+    let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let number = name.get(stem.len()..).and_then(|digits| digits.parse().ok());
+    (stem.to_lowercase(), number.unwrap_or(0))
+}
+
 impl Content {
     fn title(&self) -> String {
         match self {

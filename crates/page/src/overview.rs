@@ -70,8 +70,10 @@ fn figures(html: &mut Html, overview: &Overview) {
 
 /// With a thin space between thousands; a power of ten where there are too many digits to read.
 pub(crate) fn number(count: u64) -> String {
-    if count >= 1_000_000_000 {
-        return format!("{:.1e}", count as f64);
+    match count {
+        1_000_000_000.. => return format!("{:.1e}", count as f64),
+        1_000_000.. => return format!("{:.2}\u{a0}M", count as f64 / 1e6),
+        _ => {}
     }
     let digits = count.to_string();
     let mut text = String::new();
@@ -92,6 +94,7 @@ mod tests {
     fn numbers_can_be_read() {
         assert_eq!(number(999), "999");
         assert_eq!(number(65_534), "65\u{202f}534");
+        assert_eq!(number(1_052_795), "1.05\u{a0}M");
         assert_eq!(number(u64::MAX), "1.8e19");
     }
 }

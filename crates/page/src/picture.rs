@@ -163,7 +163,9 @@ fn lanes<'a>(overview: &'a Overview) -> Vec<Lane<'a>> {
         Lane { network, attachments, also }
     };
     let mut lanes: Vec<Lane<'_>> = overview.networks.iter().map(&mut lane).collect();
-    lanes.sort_by_key(|lane| std::cmp::Reverse(lane.attachments.len()));
+    lanes.sort_by_cached_key(|lane| {
+        (std::cmp::Reverse(lane.attachments.len()), crate::in_order(&lane.network.name))
+    });
     lanes.truncate(LANES);
     lanes
 }
@@ -209,7 +211,14 @@ fn draw(html: &mut Html, lane: &Lane<'_>, (top, height): (usize, usize), size: S
         let all = [("class", "lane"), ("width", "100%"), ("height", "100%"), ("rx", "10")];
         shape(html, "rect", &all);
         html.el("a", &[("href", &link("containers", &[("network", &network.name)]))], |html| {
-            text(html, (PAD, 28), "title", &short(&network.name, 28));
+            // What has no room is cut, however wide its letters are.
+            let room = match size {
+                Size::Wide => rows::ASIDE - 10,
+                Size::Narrow => size.width() - size.left() - PAD - 110,
+            };
+            let (x, room) = (PAD.to_string(), room.to_string());
+            let place = [("x", x.as_str()), ("width", &room), ("height", "46")];
+            html.el("svg", &place, |html| text(html, (0, 28), "title", &short(&network.name, 28)));
         });
         let meta = meta(network);
         let count = counted(lane.attachments.len(), "container");
@@ -239,7 +248,7 @@ fn meta(network: &Network) -> String {
 pub(crate) fn legend(html: &mut Html) {
     html.el("p", &[("class", "legend")], |html| {
         html.text("A dashed line leads to an internal network: nothing is forwarded there. ");
-        html.text("Containers with published ports have the accent colour.");
+        html.text("Containers with published ports are larger squares, or say their ports, in the accent colour.");
     });
 }
 

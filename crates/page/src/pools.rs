@@ -10,13 +10,13 @@ use crate::target::link;
 /// So many addresses of a pool without a grid are listed beside others.
 const LISTED: usize = 10;
 /// No list of one network's addresses is longer.
-const MOST: usize = 2000;
+const MOST: usize = 256;
 /// So many free ranges are listed.
 const RANGES: usize = 12;
 
 pub(crate) fn write(html: &mut Html, pools: &Pools) {
     if let Some(network) = &pools.network {
-        html.el("p", &[("class", "filter")], |html| {
+        html.el("p", &[("class", "sum")], |html| {
             html.text("Network ");
             to_network(html, network);
             html.text(" only. ");
@@ -41,7 +41,7 @@ fn legend(html: &mut Html) {
     html.el("ul", &[("class", "legend")], |html| {
         for (class, word) in [
             ("held", "held"),
-            ("reserved", "reserved for an owner"),
+            ("reserved", "reserved"),
             ("quarantined", "quarantine: may be in use"),
             ("gateway", "gateway"),
             ("free", "free"),
@@ -54,7 +54,8 @@ fn legend(html: &mut Html) {
                     ("focusable", "false"),
                 ];
                 html.el("svg", &icon, |html| {
-                    let rect = [("class", class), ("x", "1"), ("y", "1"), ("rx", "4")];
+                    let round = if class == "gateway" { "9" } else { "4" };
+                    let rect = [("class", class), ("x", "1"), ("y", "1"), ("rx", round)];
                     let rect =
                         [rect[0], rect[1], rect[2], rect[3], ("width", "18"), ("height", "18")];
                     html.el("rect", &rect, |_| {});
@@ -115,8 +116,16 @@ fn list(html: &mut Html, pool: &Pool, most: usize) {
     });
     if pool.taken.len() > most {
         let more = format!("{} more", pool.taken.len() - most);
-        let url = link("addresses", &[("network", &pool.network)]);
-        html.el("p", &[], |html| html.leaf("a", &[("href", &url)], &more));
+        html.el("p", &[], |html| match most {
+            LISTED => {
+                let url = link("addresses", &[("network", &pool.network)]);
+                html.leaf("a", &[("href", &url)], &more);
+            }
+            _ => {
+                html.text(&format!("{more}: "));
+                html.leaf("code", &[], &format!("spoke ipam show {}", pool.network));
+            }
+        });
     }
 }
 

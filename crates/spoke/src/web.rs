@@ -6,13 +6,20 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::serve::http::Connection;
+use crate::serve::http::{self, Connection, Head};
 
 /// The page's socket, below the runtime directory.
 const SOCKET: &str = "web.sock";
 
 /// A request with more header fields is none of a browser's.
 const FIELDS: usize = 64;
+
+/// So much of a request that is too long is read and dropped, in pieces: an answer may get lost where
+/// the connection ends before.
+const DROPPED: usize = 64;
+
+/// How long the next piece may take.
+const PIECE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long a client may take for each step of asking and reading.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
@@ -175,6 +182,28 @@ pub(crate) fn head(status: &str, kind: &str, length: Option<usize>, more: &str) 
          Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
          Cross-Origin-Opener-Policy: same-origin\r\n\r\n"
     )
+}
+
+/// The request, up to its empty line; `None` where there is none, or it is answered already.
+pub(crate) fn head_of(connection: &mut dyn Connection) -> io::Result<Option<String>> {
+    connection.bound(TIMEOUT)?;
+    match http::head(connection)? {
+        Head::Whole(head) => Ok(Some(head)),
+        Head::Missing => Ok(None),
+        Head::TooLong => {
+            let sentence = "the request has more than 8 KiB";
+            let refusal = Refusal { status: "431 Request Header Fields Too Large", sentence };
+            refuse(connection, &refusal)?;
+            connection.bound(PIECE_TIMEOUT)?;
+            let mut piece = [0; 1024];
+            for _ in 0..DROPPED {
+                if connection.read(&mut piece)? == 0 {
+                    break;
+                }
+            }
+            Ok(None)
+        }
+    }
 }
 
 /// Says why a request is not answered.

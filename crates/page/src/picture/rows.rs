@@ -108,10 +108,18 @@ fn draw_row(
 fn single(html: &mut Html, one: &Attachment, (x, y): (usize, usize), letters: usize) {
     let url = crate::container_link(&one.name, &one.runtime);
     html.el("a", &[("href", &url), ("class", "row")], |html| {
-        let path = format!("M{x} {}h9v9h-9z", y + 2);
+        let path = square(one, x, y + 2);
         shape(html, "path", &[("class", class(one)), ("d", &path)]);
         text(html, (x + 16, y + 11), "label", &short(&one.name, letters));
     });
+}
+
+/// Larger where a port is published: colour is not all that says so.
+fn square(one: &Attachment, x: usize, y: usize) -> String {
+    match one.ports.is_empty() {
+        true => format!("M{} {}h7v7h-7z", x + 1, y + 1),
+        false => format!("M{x} {y}h10v10h-10z"),
+    }
 }
 
 fn class(one: &Attachment) -> &'static str {
@@ -132,7 +140,7 @@ fn paths(html: &mut Html, row: &Row<'_>, (left, top): (usize, usize), beside: us
         for (at, one) in some.iter().enumerate() {
             let at = chunk * IN_A_PATH + at;
             let (x, y) = (left + at % beside * STEP, top + at / beside * STEP);
-            paths.entry(class(one)).or_default().push_str(&format!("M{x} {y}h9v9h-9z"));
+            paths.entry(class(one)).or_default().push_str(&square(one, x, y));
         }
         for (class, path) in paths {
             shape(html, "path", &[("class", class), ("d", &path)]);

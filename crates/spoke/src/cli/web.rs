@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,7 +16,7 @@ use serde::Serialize;
 use super::args::Output;
 use super::output::render;
 use super::{Answer, HostContext};
-use crate::serve::http::{Connection, HttpListener, head};
+use crate::serve::http::{Connection, HttpListener};
 use crate::web::{self, Refusal, Request};
 
 /// The help's end.
@@ -68,7 +69,8 @@ pub(super) fn run(
     })?;
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|cause| Error::os("writing", cause))?;
-    HttpListener::Tcp(listener).serve(&|connection| forward(connection, &token, &socket));
+    HttpListener::Tcp(listener)
+        .serve(&|connection, has_asked| forward(connection, has_asked, &token, &socket));
     Ok(Answer::default())
 }
 
@@ -93,9 +95,13 @@ fn token() -> Result<String> {
 }
 
 /// Answers one request with what the daemon answers.
-fn forward(connection: &mut dyn Connection, token: &str, socket: &Path) -> io::Result<()> {
-    connection.bound(web::TIMEOUT)?;
-    let Some(head) = head(connection)? else { return Ok(()) };
+fn forward(
+    connection: &mut dyn Connection,
+    has_asked: &AtomicBool,
+    token: &str,
+    socket: &Path,
+) -> io::Result<()> {
+    let Some(head) = web::head_of(connection)? else { return Ok(()) };
     let judged = Request::read(&head).and_then(|request| {
         request.check_loopback()?;
         Ok((target(&request.target, token)?.to_owned(), request))
@@ -104,16 +110,24 @@ fn forward(connection: &mut dyn Connection, token: &str, socket: &Path) -> io::R
         Ok(judged) => judged,
         Err(refusal) => return web::refuse(connection, &refusal),
     };
+    has_asked.store(true, Ordering::Release);
     let asked = connect(socket).map_err(io::Error::other).and_then(|mut daemon| {
         daemon.set_read_timeout(Some(GLANCE))?;
         daemon.write_all(request.forwarded(&target).as_bytes())?;
         Ok(daemon)
     });
     let Ok(mut daemon) = asked else {
-        let sentence = "the daemon is not there; start `spoke serve`";
-        return web::refuse(connection, &Refusal { status: "502 Bad Gateway", sentence });
+        return web::write(connection, lost(request.is_get).as_bytes());
     };
     copy(&mut daemon, connection)
+}
+
+/// A page that asks again by itself: the daemon may only be restarting.
+fn lost(is_get: bool) -> String {
+    let frame = page::Frame { asks_again: true, ..page::Frame::default() };
+    let body = page::failure(&frame, "The daemon is not there. Start it: spoke serve");
+    let head = web::head("502 Bad Gateway", "text/html; charset=utf-8", Some(body.len()), "");
+    if is_get { head + &body } else { head }
 }
 
 /// Until either end has gone.

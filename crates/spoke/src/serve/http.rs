@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
@@ -101,24 +101,37 @@ impl Connection for TcpStream {
 struct Open {
     end: Ending,
     is_done: Arc<AtomicBool>,
+    has_asked: Arc<AtomicBool>,
 }
 
-/// Answers one connection.
-type Answering<'a> = dyn Fn(&mut dyn Connection) -> std::io::Result<()> + Sync + 'a;
+/// Answers one connection; says when the client has asked for what it may have.
+type Answering<'a> = dyn Fn(&mut dyn Connection, &AtomicBool) -> std::io::Result<()> + Sync + 'a;
+
+/// Cuts off until there is room for one more: who has not asked yet comes first, and of these the one
+/// that has been there longest. So no client without a token ends the connection of one with it.
+fn make_room(open: &mut VecDeque<Open>) {
+    open.retain(|one| !one.is_done.load(Ordering::Acquire));
+    while open.len() >= MOST {
+        let silent = open.iter().position(|one| !one.has_asked.load(Ordering::Acquire));
+        if let Some(one) = open.remove(silent.unwrap_or(0)) {
+            (one.end)();
+        }
+    }
+}
 
 impl HttpListener {
     /// Answers scrapers with what `figures` says, for ever.
     pub(super) fn serve_metrics(&self, figures: &Figures<'_>) {
-        self.serve(&|connection| answer(connection, figures));
+        self.serve(&|connection, has_asked| answer(connection, has_asked, figures));
     }
 
     /// Has each connection answered, for ever.
     pub(crate) fn serve(&self, answering: &Answering<'_>) {
         std::thread::scope(|scope| {
-            let mut open = VecDeque::new();
+            let (mut open, working) = (VecDeque::new(), Arc::new(AtomicUsize::new(0)));
             loop {
                 // Out of files: those that are open close some time.
-                if self.accept(scope, &mut open, answering).is_err() {
+                if self.accept(scope, (&mut open, &working), answering).is_err() {
                     std::thread::sleep(TIMEOUT);
                 }
             }
@@ -129,59 +142,83 @@ impl HttpListener {
     fn accept<'scope>(
         &self,
         scope: &'scope Scope<'scope, '_>,
-        open: &mut VecDeque<Open>,
+        (open, working): (&mut VecDeque<Open>, &Arc<AtomicUsize>),
         answering: &'scope Answering<'scope>,
     ) -> std::io::Result<()> {
         let mut connection: Box<dyn Connection> = match self {
             HttpListener::Unix(listener) => Box::new(listener.accept()?.0),
             HttpListener::Tcp(listener) => Box::new(listener.accept()?.0),
         };
-        open.retain(|one| !one.is_done.load(Ordering::Acquire));
-        while open.len() >= MOST
-            && let Some(oldest) = open.pop_front()
-        {
-            (oldest.end)();
+        make_room(open);
+        // Those that were cut off end soon; meanwhile more threads would only take memory.
+        if working.load(Ordering::Acquire) >= 2 * MOST {
+            return Ok(());
         }
         let (end, done) = (connection.ending()?, connection.ending()?);
         let is_done = Arc::new(AtomicBool::new(false));
-        open.push_back(Open { end, is_done: Arc::clone(&is_done) });
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let (is_over, asked) = (Arc::clone(&is_done), Arc::clone(&has_asked));
+        open.push_back(Open { end, is_done: is_over, has_asked: asked });
+        let count = Arc::clone(working);
         let work = move || {
             // The client may have disconnected.
-            drop(answering(&mut *connection));
+            drop(answering(&mut *connection, &has_asked));
             // The thread that could end it still has it open.
             done();
             is_done.store(true, Ordering::Release);
+            count.fetch_sub(1, Ordering::AcqRel);
         };
-        std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).map(drop)
+        working.fetch_add(1, Ordering::AcqRel);
+        let spawned = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
+        if spawned.is_err() {
+            working.fetch_sub(1, Ordering::AcqRel);
+        }
+        spawned.map(drop)
     }
 }
 
 /// Returns the metrics.
 type Figures<'a> = dyn Fn() -> Result<String> + Sync + 'a;
 
-fn answer(connection: &mut dyn Connection, figures: &Figures<'_>) -> std::io::Result<()> {
+fn answer(
+    connection: &mut dyn Connection,
+    has_asked: &AtomicBool,
+    figures: &Figures<'_>,
+) -> std::io::Result<()> {
     connection.bound(TIMEOUT)?;
-    let Some(head) = head(connection)? else { return Ok(()) };
+    let Head::Whole(head) = head(connection)? else { return Ok(()) };
+    has_asked.store(true, Ordering::Release);
     let reply = reply(&head, figures);
     connection.write_all(reply.as_bytes())?;
     connection.flush()
 }
 
-/// A request up to its empty line; nothing where it is too long or too slow.
-pub(crate) fn head(connection: &mut dyn Connection) -> std::io::Result<Option<String>> {
+/// What a client sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// A request up to its empty line.
+    Whole(String),
+    /// More than is read.
+    TooLong,
+    /// None: the client has gone, or is too slow.
+    Missing,
+}
+
+/// A request up to its empty line.
+pub(crate) fn head(connection: &mut dyn Connection) -> std::io::Result<Head> {
     let deadline = Instant::now() + TIMEOUT;
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while head.len() < LARGEST && Instant::now() < deadline {
         let read = connection.read(&mut buffer)?;
         head.extend_from_slice(&buffer[..read]);
         if head.windows(4).any(|end| end == b"\r\n\r\n") {
-            return Ok(Some(String::from_utf8_lossy(&head).into_owned()));
+            return Ok(Head::Whole(String::from_utf8_lossy(&head).into_owned()));
         }
         if read == 0 {
-            return Ok(None);
+            return Ok(Head::Missing);
         }
     }
-    Ok(None)
+    Ok(if head.len() < LARGEST { Head::Missing } else { Head::TooLong })
 }
 
 fn reply(head: &str, figures: &Figures<'_>) -> String {
@@ -270,7 +307,7 @@ mod tests {
             scope.spawn(move || {
                 let _ = theirs.write_all(&[b'x'; LARGEST + 1]);
             });
-            assert_eq!(head(&mut ours).unwrap(), None);
+            assert_eq!(head(&mut ours).unwrap(), Head::TooLong);
         });
     }
 }

@@ -14,7 +14,7 @@ use model::{Error, Kind, Result};
 use page::{Content, Frame, View};
 
 use super::Daemon;
-use super::http::{Connection, HttpListener, head};
+use super::http::{Connection, HttpListener};
 use super::sockets::{self, Made};
 use crate::cli::HostFacts;
 use crate::config::{Level, WebConfig};
@@ -30,7 +30,7 @@ const SMALL: usize = 1400;
 
 /// For how long checks hold: they take seconds on a host with many containers, and may wait for
 /// plugins.
-const FRESH: Duration = Duration::from_secs(20);
+const FRESH: Duration = Duration::from_secs(5);
 
 /// For how long the kernel's description of this host is used.
 const FACTS: Duration = Duration::from_secs(5);
@@ -50,8 +50,8 @@ pub(super) fn loopback(config: &WebConfig) -> Result<Option<HttpListener>> {
 struct Shared {
     /// How many browsers listen to changes.
     listening: AtomicUsize,
-    /// The last checks.
-    checks: Mutex<Option<(Instant, Filled)>>,
+    /// The last checks, and when they were made, also in UTC.
+    checks: Mutex<Option<(Instant, String, Filled)>>,
     /// What the kernel says of this host: with a thousand devices that takes longer than all else.
     facts: Mutex<Option<(Instant, HostFacts)>>,
     /// Whether a thread makes checks.
@@ -111,7 +111,9 @@ impl Daemon {
         let shared = Arc::clone(shared);
         let is_loopback = matches!(door, HttpListener::Tcp(_));
         let work = move |daemon: &Daemon| {
-            door.serve(&|connection| daemon.answer(connection, is_loopback, &shared));
+            door.serve(&|connection, has_asked| {
+                daemon.answer(connection, has_asked, is_loopback, &shared)
+            });
         };
         self.spawn(name, work).map(drop)
     }
@@ -119,11 +121,11 @@ impl Daemon {
     fn answer(
         &self,
         connection: &mut dyn Connection,
+        has_asked: &AtomicBool,
         is_loopback: bool,
         shared: &Shared,
     ) -> io::Result<()> {
-        connection.bound(web::TIMEOUT)?;
-        let Some(head) = head(connection)? else { return Ok(()) };
+        let Some(head) = web::head_of(connection)? else { return Ok(()) };
         let judged = Request::read(&head).and_then(|request| {
             if is_loopback {
                 request.check_loopback()?;
@@ -134,6 +136,7 @@ impl Daemon {
             Ok(request) => request,
             Err(refusal) => return web::refuse(connection, &refusal),
         };
+        has_asked.store(true, Ordering::Release);
         match page::view(&request.target) {
             Some(View::Live) if request.is_get => self.live(connection, &shared.listening),
             Some(view) => send(connection, &request, self.reply(&view, shared)),
@@ -157,13 +160,14 @@ impl Daemon {
             View::Icon => return fixed("image/svg+xml", page::ICON),
             _ => {}
         }
+        let mut frame = self.frame();
         let content = match view {
-            View::Checks => self.checks(shared),
+            View::Checks => self.checks(shared, &mut frame),
             _ => self.content(view, shared),
         };
         match content {
             Ok(Some((content, notes))) => {
-                let frame = Frame { notes, ..self.frame() };
+                frame.notes = notes;
                 Reply { status: "200 OK", kind: HTML, body: page::document(&frame, &content) }
             }
             Ok(None) => Reply { status: "204 No Content", kind: HTML, body: String::new() },
@@ -179,10 +183,12 @@ impl Daemon {
         Reply { status, kind: HTML, body: page::failure(&self.frame(), &error.to_string()) }
     }
 
-    fn checks(&self, shared: &Shared) -> Result<Option<Filled>> {
+    /// The checks of a few seconds ago, or new ones; the document says as of when.
+    fn checks(&self, shared: &Shared, frame: &mut Frame) -> Result<Option<Filled>> {
         let known = || shared.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = known().clone().filter(|(made, _)| made.elapsed() < FRESH);
-        if let Some((_, filled)) = fresh {
+        let fresh = known().clone().filter(|(made, ..)| made.elapsed() < FRESH);
+        if let Some((_, time, filled)) = fresh {
+            frame.time = time;
             return Ok(Some(filled));
         }
         if shared.is_checking.swap(true, Ordering::AcqRel) {
@@ -190,7 +196,7 @@ impl Daemon {
         }
         let filled = self.content(&View::Checks, shared);
         if let Ok(Some(filled)) = &filled {
-            *known() = Some((Instant::now(), filled.clone()));
+            *known() = Some((Instant::now(), frame.time.clone(), filled.clone()));
         }
         shared.is_checking.store(false, Ordering::Release);
         filled
@@ -219,6 +225,7 @@ impl Daemon {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             time: cli::time::rfc3339(host::now()),
             is_member: hosts::is_member(&hosts::place(&self.context_pool.config().store.state)),
+            asks_again: false,
             notes: Vec::new(),
         }
     }

@@ -27,7 +27,11 @@ pub(super) fn attachment(view: AttachmentView, host_context: &HostContext) -> At
         driver: view.driver,
         names: view.names,
         labels: view.labels.into_iter().collect(),
-        ports: view.ports.into_iter().map(|port| port.text).collect(),
+        // Those of an endpoint in no sandbox are not open.
+        ports: match view.state {
+            "reserved" => Vec::new(),
+            _ => view.ports.into_iter().map(|port| port.text).collect(),
+        },
         state: view.state.to_owned(),
         age: ago(view.at, host_context.now),
         since: view.since,
@@ -76,7 +80,9 @@ impl Book {
         host_context: &HostContext,
     ) -> Filled {
         let mut all = self.attachments(host_context);
-        all.sort_by(|one, other| (key(one), &one.network).cmp(&(key(other), &other.network)));
+        all.sort_by_cached_key(|one| {
+            (page::in_order(&one.name), one.name.clone(), one.runtime.clone(), one.network.clone())
+        });
         let groups: Vec<&[Attachment]> = all.chunk_by(|one, next| key(one) == key(next)).collect();
         let runtimes: BTreeSet<&String> = all.iter().map(|one| &one.runtime).collect();
         let count = groups.len();

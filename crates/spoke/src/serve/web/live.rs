@@ -59,9 +59,12 @@ impl Daemon {
         connection: &mut dyn Connection,
         streams: &AtomicUsize,
     ) -> io::Result<()> {
-        let (Some(_place), Ok(mut watch)) = (Place::take(streams), self.watch_shown()) else {
-            let (status, sentence) = ("503 Service Unavailable", "too many listen already");
-            return web::refuse(connection, &Refusal { status, sentence });
+        let refusal = |sentence| Refusal { status: "503 Service Unavailable", sentence };
+        let Some(_place) = Place::take(streams) else {
+            return web::refuse(connection, &refusal("too many listen already"));
+        };
+        let Ok(mut watch) = self.watch_shown() else {
+            return web::refuse(connection, &refusal("changes cannot be watched"));
         };
         let head = web::head("200 OK", "text/event-stream", None, "X-Accel-Buffering: no\r\n");
         web::write(connection, format!("{head}retry: 1000\n\n").as_bytes())?;
