@@ -73,7 +73,8 @@ impl Engine<'_> {
         for _ in 0..RACES {
             let holders = self.port_holders(id)?;
             if holders.has_added(map) {
-                return Ok(());
+                // A killed command may have left it to the next look.
+                return self.serve(&holders);
             }
             match self.try_add(&holders, map, Remember::Known)? {
                 Tried::Done(holders) => return self.serve(&holders),

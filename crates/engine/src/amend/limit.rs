@@ -1,6 +1,9 @@
 //! Limits of a running container's bandwidth.
 
-use model::{Amendment, Attachment, AttachmentId, Bandwidth, Error, Layer, Phase, Result};
+use model::{
+    Amendment, Attachment, AttachmentId, Bandwidth, Error, Layer, NetworkName, OwnerName, Phase,
+    Result, Runtime,
+};
 
 use super::key_of_amendment;
 use crate::Engine;
@@ -18,6 +21,35 @@ impl Engine<'_> {
     /// [`model::Kind::Unsupported`] where its interface cannot be limited.
     pub fn set_limits(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
         self.try_limit(id, limits, true)
+    }
+
+    /// Forgets the limits that the containers of a name would get again, where none is attached.
+    /// Whether there were any.
+    pub fn forget_limits(
+        &self,
+        (runtime, name): (Runtime, &OwnerName),
+        network: Option<&NetworkName>,
+    ) -> Result<bool> {
+        for _ in 0..RACES {
+            let mut known = self.amendments_of(runtime, name, network)?;
+            known.retain(|read| read.value.bandwidth.is_some());
+            if known.is_empty() {
+                return Ok(false);
+            }
+            let txn = known.into_iter().fold(Txn::new(), |txn, read| {
+                let (key, expect) = (key_of_amendment(&read.value), unchanged(Some(&read)));
+                let rest = Box::new(Amendment { bandwidth: None, ..*read.value });
+                let txn = txn.expect(key.clone(), expect);
+                match rest.is_empty() {
+                    true => txn.delete(key),
+                    false => txn.put(key, Record::Amendment(rest)),
+                }
+            });
+            if let Outcome::Done(_) = self.store.commit(&txn)? {
+                return Ok(true);
+            }
+        }
+        Err(Error::try_again(format!("the limits of {name}: lost {RACES} races in a row")))
     }
 
     /// The same of limits that the container's name keeps already.
