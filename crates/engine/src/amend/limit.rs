@@ -5,6 +5,7 @@ use model::{
     Result, Runtime,
 };
 
+use super::bring::is_limited;
 use super::key_of_amendment;
 use crate::Engine;
 use crate::attach::RACES;
@@ -96,17 +97,19 @@ impl Engine<'_> {
         Ok(self.amendment_under(&key)?.and_then(|read| read.value.bandwidth))
     }
 
-    /// The record that has the limits: the layer of a plugin that limits, or the link's.
+    /// The record that has the limits: the link's where that limits, or the layer of a plugin that does,
+    /// or else the link's.
     fn limited(&self, id: &AttachmentId) -> Result<Option<Read<Box<Attachment>>>> {
         let is_ready = |read: &Read<Box<Attachment>>| {
             matches!(read.value.phase, Phase::Attached(_))
                 && self.presence(&read.value) != Presence::Gone
         };
-        let layer = self.record_of(id, Layer::Bandwidth)?.filter(is_ready);
-        match layer {
-            Some(read) => Ok(Some(read)),
-            None => Ok(self.record_of(id, Layer::Link)?.filter(is_ready)),
+        let link = self.record_of(id, Layer::Link)?.filter(is_ready);
+        if link.as_ref().is_some_and(|read| is_limited(&read.value)) {
+            return Ok(link);
         }
+        let layer = self.record_of(id, Layer::Bandwidth)?.filter(is_ready);
+        Ok(layer.or(link))
     }
 
     /// `None` where another process changed something meanwhile.
