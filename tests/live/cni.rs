@@ -61,3 +61,36 @@ fn adds(host: &Host, list: &serde_json::Value, runtime: &serde_json::Value) {
     host.world.sh(&format!("ip netns pids box | xargs -r kill; ip netns del box; {SPOKE} gc"));
     assert_eq!(host.elements(), Vec::<String>::new());
 }
+
+/// Of a chain with a plugin that limits, the limits of the command hold, and the next pod starts.
+#[test]
+fn limits_beside_a_plugin_that_limits() {
+    let host = Host { world: World::new(&Plugins::subject()) };
+    let list = json!({"name": "chain", "cniVersion": "1.0.0", "plugins": [
+        {"type": "bridge", "bridge": "cbr", "isGateway": true,
+            "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.76.1.0/24"}]]}},
+        {"type": "bandwidth", "ingressRate": 1000000, "ingressBurst": 1000000,
+            "egressRate": 1000000, "egressBurst": 1000000},
+    ]});
+    let rates =
+        || host.world.sh("tc qdisc show | grep -o 'rate [0-9A-Za-z]*' | sort | tr '\\n' ' '");
+    let mut cni = Cni::container(&host.world, "box");
+    for (command, expected) in [
+        ("limit box 3mbit", "rate 3Mbit rate 3Mbit "),
+        ("limit box 5mbit", "rate 5Mbit rate 5Mbit "),
+    ] {
+        assert!(cni.add(&list).iter().all(|answer| answer.ok()));
+        host.spoke(command);
+        assert_eq!(rates(), expected);
+        assert!(cni.del(&list).iter().all(|answer| answer.ok()));
+        // It comes back so, under the same name.
+        let answers = cni.add(&list);
+        assert!(answers.iter().all(|answer| answer.ok()), "{answers:?}");
+        assert_eq!(rates(), expected);
+        assert!(cni.del(&list).iter().all(|answer| answer.ok()));
+    }
+    host.spoke("limit box none");
+    assert!(cni.add(&list).iter().all(|answer| answer.ok()));
+    assert_eq!(rates(), "rate 1Mbit rate 1Mbit ");
+    assert!(cni.del(&list).iter().all(|answer| answer.ok()));
+}

@@ -30,7 +30,15 @@ fn it_is_set_lifted_and_healed() {
     bed.refuses("limit web 1mbps", 2, &["a rate is"]);
     bed.refuses("limit nobody 1mbit", 3, &["nobody"]);
 
-    // By name it comes back.
+    // By name it comes back, unless it is forgotten.
+    assert_eq!(bed.json("limit web")[0]["ingress"], 3_000_000);
+    bed.spoke("network disconnect front web");
+    assert!(bed.spoke("limit").contains("waiting"));
+    bed.spoke("limit web none");
+    assert_eq!(bed.spoke("limit --quiet"), "");
+    bed.spoke("network connect --ip 10.74.1.9 front web");
+    assert_eq!(limits(&bed), "");
+    bed.spoke("limit --ingress 3mbit web");
     bed.spoke("network disconnect front web");
     bed.spoke("network connect --ip 10.74.1.9 front web");
     assert_eq!(limits(&bed), "tbf rate 3Mbit");

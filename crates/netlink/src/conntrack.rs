@@ -221,7 +221,7 @@ mod tests {
     fn flow(protocol: u8, port: u16, status: u32) -> Option<Flow> {
         let bytes = tracked(protocol, port, status);
         let message = Messages::new(&bytes).next().unwrap();
-        read(&message, &BTreeSet::from([53, 8080])).map(|(flow, _)| flow)
+        read(&message, UDP, &BTreeSet::from([53, 8080])).map(|(flow, _)| flow)
     }
 
     #[test]
@@ -242,7 +242,7 @@ mod tests {
         #[test]
         fn any_payload_is_read(payload in proptest::collection::vec(any::<u8>(), 0..256)) {
             let message = Message { kind: NEW, flags: 0, sequence: 0, payload: &payload };
-            let _ = read(&message, &BTreeSet::from([1]));
+            let _ = read(&message, UDP, &BTreeSet::from([1]));
         }
     }
 }

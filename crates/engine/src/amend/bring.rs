@@ -1,8 +1,8 @@
 //! What is kept under a container's name comes back with the next attachment of that name.
 
 use model::{
-    Amendment, Attachment, AttachmentId, Kind, Layer, LinkKind, Phase, PortMap, Publish, Result,
-    hosts_clash,
+    Amendment, Attachment, AttachmentId, Bandwidth, Kind, Layer, LinkKind, Phase, PortMap, Publish,
+    Result, hosts_clash,
 };
 
 use super::{Remember, Tried, key_of_amendment};
@@ -15,13 +15,13 @@ impl Engine<'_> {
     /// Gives an attachment that is to be made what its container's name keeps. A port that another
     /// container or a program has by now is left out: the container comes without it.
     pub(crate) fn amend(&self, blank: &mut Attachment) -> Result<()> {
-        if !matches!(blank.layer, Layer::Link | Layer::Publish) {
+        if !matches!(blank.layer, Layer::Link | Layer::Publish | Layer::Bandwidth) {
             return Ok(());
         }
         let Ok(meant) = Amendment::of(blank) else { return Ok(()) };
         let Some(read) = self.amendment_under(&key_of_amendment(&meant))? else { return Ok(()) };
-        if let (Some(limits), Layer::Link) = (&read.value.bandwidth, blank.layer) {
-            blank.wiring.bandwidth = Some(limits.clone());
+        if let Some(limits) = &read.value.bandwidth {
+            self.amend_limits(blank, limits)?;
         }
         if read.value.layer != blank.layer || !takes_ports(blank) {
             return Ok(());
@@ -33,6 +33,24 @@ impl Engine<'_> {
                 publish.ports.push(map.clone());
                 publish.added.push(map.clone());
             }
+        }
+        Ok(())
+    }
+
+    /// The link has the limits; where another program made that, the layer that limits has them. One
+    /// device is limited once: a plugin that limits besides does nothing then.
+    fn amend_limits(&self, blank: &mut Attachment, limits: &Bandwidth) -> Result<()> {
+        if blank.layer == Layer::Link {
+            blank.wiring.bandwidth = Some(limits.clone());
+        }
+        if blank.layer == Layer::Bandwidth {
+            let link = self.record_of(&blank.id, Layer::Link)?;
+            let limits = match link.is_some_and(|link| is_limited(&link.value)) {
+                true => Bandwidth::default(),
+                false => limits.clone(),
+            };
+            let device = blank.wiring.bandwidth.take().and_then(|asked| asked.device);
+            blank.wiring.bandwidth = Some(Bandwidth { device, ..limits });
         }
         Ok(())
     }
@@ -73,7 +91,8 @@ impl Engine<'_> {
         for _ in 0..RACES {
             let holders = self.port_holders(id)?;
             if holders.has_added(map) {
-                return Ok(());
+                // A killed command may have left it to the next look.
+                return self.serve(&holders);
             }
             match self.try_add(&holders, map, Remember::Known)? {
                 Tried::Done(holders) => return self.serve(&holders),
@@ -102,6 +121,12 @@ impl Engine<'_> {
         }
         all_of(failures)
     }
+}
+
+/// Whether the record itself limits.
+pub(super) fn is_limited(record: &Attachment) -> bool {
+    let limits = record.wiring.bandwidth.as_ref();
+    limits.is_some_and(|limits| limits.ingress.is_some() || limits.egress.is_some())
 }
 
 /// Whether ports of the host can lead to it.

@@ -1,7 +1,11 @@
 //! Limits of a running container's bandwidth.
 
-use model::{Amendment, Attachment, AttachmentId, Bandwidth, Error, Layer, Phase, Result};
+use model::{
+    Amendment, Attachment, AttachmentId, Bandwidth, Error, Layer, NetworkName, OwnerName, Phase,
+    Result, Runtime,
+};
 
+use super::bring::is_limited;
 use super::key_of_amendment;
 use crate::Engine;
 use crate::attach::RACES;
@@ -18,6 +22,35 @@ impl Engine<'_> {
     /// [`model::Kind::Unsupported`] where its interface cannot be limited.
     pub fn set_limits(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
         self.try_limit(id, limits, true)
+    }
+
+    /// Forgets the limits that the containers of a name would get again, where none is attached.
+    /// Whether there were any.
+    pub fn forget_limits(
+        &self,
+        (runtime, name): (Runtime, &OwnerName),
+        network: Option<&NetworkName>,
+    ) -> Result<bool> {
+        for _ in 0..RACES {
+            let mut known = self.amendments_of(runtime, name, network)?;
+            known.retain(|read| read.value.bandwidth.is_some());
+            if known.is_empty() {
+                return Ok(false);
+            }
+            let txn = known.into_iter().fold(Txn::new(), |txn, read| {
+                let (key, expect) = (key_of_amendment(&read.value), unchanged(Some(&read)));
+                let rest = Box::new(Amendment { bandwidth: None, ..*read.value });
+                let txn = txn.expect(key.clone(), expect);
+                match rest.is_empty() {
+                    true => txn.delete(key),
+                    false => txn.put(key, Record::Amendment(rest)),
+                }
+            });
+            if let Outcome::Done(_) = self.store.commit(&txn)? {
+                return Ok(true);
+            }
+        }
+        Err(Error::try_again(format!("the limits of {name}: lost {RACES} races in a row")))
     }
 
     /// The same of limits that the container's name keeps already.
@@ -64,17 +97,19 @@ impl Engine<'_> {
         Ok(self.amendment_under(&key)?.and_then(|read| read.value.bandwidth))
     }
 
-    /// The record that has the limits: the layer of a plugin that limits, or the link's.
+    /// The record that has the limits: the link's where that limits, or the layer of a plugin that does,
+    /// or else the link's.
     fn limited(&self, id: &AttachmentId) -> Result<Option<Read<Box<Attachment>>>> {
         let is_ready = |read: &Read<Box<Attachment>>| {
             matches!(read.value.phase, Phase::Attached(_))
                 && self.presence(&read.value) != Presence::Gone
         };
-        let layer = self.record_of(id, Layer::Bandwidth)?.filter(is_ready);
-        match layer {
-            Some(read) => Ok(Some(read)),
-            None => Ok(self.record_of(id, Layer::Link)?.filter(is_ready)),
+        let link = self.record_of(id, Layer::Link)?.filter(is_ready);
+        if link.as_ref().is_some_and(|read| is_limited(&read.value)) {
+            return Ok(link);
         }
+        let layer = self.record_of(id, Layer::Bandwidth)?.filter(is_ready);
+        Ok(layer.or(link))
     }
 
     /// `None` where another process changed something meanwhile.

@@ -166,7 +166,7 @@ impl Engine<'_> {
     }
 
     /// What is kept under a name, on one network or on every one.
-    fn amendments_of(
+    pub(super) fn amendments_of(
         &self,
         runtime: Runtime,
         name: &OwnerName,

@@ -3,6 +3,8 @@
 use clap::Args;
 use model::{NetworkName, Rate};
 
+use super::Listing;
+
 /// Bits that pass at once, at least: what a large packet of the kernel's has.
 const BURST: u64 = 64 * 1024 * 8;
 
@@ -21,21 +23,22 @@ Examples:
   spoke limit web none"
 )]
 pub(in crate::cli) struct LimitArgs {
-    /// The container
-    pub(in crate::cli) container: String,
+    /// The container; without one, or without a rate, limits are listed
+    pub(in crate::cli) container: Option<String>,
     /// What it may send, and what it may receive, at most; `none`: as much as it can
-    #[arg(value_name = "RATE|none", value_parser = limit, required_unless_present_any = ["ingress", "egress"],
-        conflicts_with_all = ["ingress", "egress"])]
+    #[arg(value_name = "RATE|none", value_parser = limit, conflicts_with_all = ["ingress", "egress"])]
     pub(in crate::cli) both: Option<Limit>,
     /// What it may receive, at most; unlimited where only --egress is given
-    #[arg(long, value_name = "RATE|none", value_parser = limit)]
+    #[arg(long, value_name = "RATE|none", value_parser = limit, requires = "container")]
     pub(in crate::cli) ingress: Option<Limit>,
     /// What it may send, at most; unlimited where only --ingress is given
-    #[arg(long, value_name = "RATE|none", value_parser = limit)]
+    #[arg(long, value_name = "RATE|none", value_parser = limit, requires = "container")]
     pub(in crate::cli) egress: Option<Limit>,
     /// Its interface on this network; that with its default route unless given
     #[arg(long)]
     pub(in crate::cli) network: Option<NetworkName>,
+    #[command(flatten)]
+    pub(in crate::cli) listing: Listing,
 }
 
 /// A limit, or none.
