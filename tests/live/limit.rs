@@ -30,6 +30,15 @@ fn it_is_set_lifted_and_healed() {
     bed.refuses("limit web 1mbps", 2, &["a rate is"]);
     bed.refuses("limit nobody 1mbit", 3, &["nobody"]);
 
+    // Whichever of many commands is the last, the kernel has what the book has.
+    bed.world.sh(&format!(
+        "for rate in 5 6 7 8; do {SPOKE} limit web ${{rate}}mbit & {SPOKE} limit web none & done; wait"
+    ));
+    let limited = bed.json("limit web").as_array().map_or(0, Vec::len) > 0;
+    assert_eq!(limits(&bed).is_empty(), !limited);
+    bed.spoke("limit --ingress 3mbit web");
+    assert_eq!(limits(&bed), "tbf rate 3Mbit");
+
     // By name it comes back, unless it is forgotten.
     assert_eq!(bed.json("limit web")[0]["ingress"], 3_000_000);
     bed.spoke("network disconnect front web");

@@ -77,7 +77,7 @@ impl Engine<'_> {
             let amendment = remember.then_some(limits);
             let kept = self.kept_limits(&read.value)?;
             let Some(read) = self.write_limits(&read, now, amendment)? else { continue };
-            let set = self.driver.limit(&read.value);
+            let set = self.make_limits(read.value.clone());
             return set.inspect_err(|_| {
                 let mut old = read.value.clone();
                 old.wiring.bandwidth = Some(before.unwrap_or_default());
@@ -89,6 +89,21 @@ impl Engine<'_> {
             });
         }
         Err(Error::try_again(format!("limiting {id}: lost {RACES} races in a row")))
+    }
+
+    /// Makes the limits in the kernel that the record has at the end: another process may write others
+    /// before these are made.
+    fn make_limits(&self, mut record: Box<Attachment>) -> Result<()> {
+        for _ in 0..RACES {
+            self.driver.limit(&record)?;
+            match self.record_of(&record.id, record.layer)? {
+                Some(now) if now.value.wiring.bandwidth != record.wiring.bandwidth => {
+                    record = now.value;
+                }
+                Some(_) | None => return Ok(()),
+            }
+        }
+        Err(Error::try_again(format!("the limits of {} change all the time", record.id)))
     }
 
     /// The limits that the container's name keeps.
