@@ -9,7 +9,7 @@ use model::{
 };
 
 /// No more other containers are looked into for duplicates of an address.
-const RIVALS: usize = 64;
+const RIVALS: usize = 32;
 
 /// The attachments of this host.
 pub(super) struct Book<'a> {
