@@ -2,11 +2,13 @@
 
 pub mod address;
 mod announce;
+mod bridge;
 pub mod bridge_vlan;
 pub mod capture;
 pub mod conntrack;
 mod counters;
 mod decode;
+pub mod diag;
 mod ethtool;
 pub mod fdb;
 pub mod hold;
@@ -31,10 +33,13 @@ mod sys;
 pub mod sysctl;
 pub mod traffic;
 pub mod vrf;
+mod way;
 pub mod wire;
+pub mod xtables;
 
 pub use address::{Address, NewAddress};
 pub use announce::Announcement;
+pub use bridge::{BridgeSettings, Forwarded};
 pub use counters::{Count, Counters};
 pub use decode::decode_anything;
 pub use link::{
@@ -54,3 +59,4 @@ pub use rustix::io::Errno;
 pub use socket::{Socket, TIMEOUT};
 pub use sys::close_all_but;
 pub use vrf::Vrf;
+pub use way::{Routed, Way};

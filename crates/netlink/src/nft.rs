@@ -12,8 +12,10 @@ mod interval;
 mod list;
 mod news;
 mod object;
+mod step;
 mod transaction;
 mod typeof_key;
+mod whole;
 
 pub use counter::counter_users;
 pub use data::{Comment, Element, Field, Lookup, Set, Tuple};
@@ -27,7 +29,9 @@ pub use list::{
 pub use news::{News, Object};
 pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
+pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
 pub use transaction::{Place, Transaction};
+pub use whole::{AnyChain, AnyHook, AnyRule, AnySet, all_chains, all_rules, all_sets, seek};
 
 #[cfg(test)]
 mod tests;

@@ -72,6 +72,11 @@ impl Socket {
         Self::open(Some(NETFILTER), &[SocketOption::ExtAck, SocketOption::CapAck])
     }
 
+    /// Of another protocol of netlink.
+    pub(crate) fn of_protocol(protocol: Protocol) -> Result<Self> {
+        Self::open(Some(protocol), &[]).map_err(|errno| refused(OPENING, errno))
+    }
+
     /// Receives the notifications of `groups`, a mask.
     pub(crate) fn notified(protocol: Option<Protocol>, groups: u32) -> Result<Self> {
         let socket = Self::open(protocol, &[]).map_err(|errno| refused(OPENING, errno))?;
@@ -154,7 +159,17 @@ impl Socket {
         &mut self,
         batch: &mut Batch,
         absent: &[Errno],
+        read: impl FnMut(&Message<'_>) -> Option<T>,
+    ) -> Result<Vec<T>> {
+        self.dump_or(batch, read, |errno| absent.contains(&errno))
+    }
+
+    /// As [`Socket::dump`]; nothing if `is_absent` says so of what the kernel answers.
+    pub(crate) fn dump_or<T>(
+        &mut self,
+        batch: &mut Batch,
         mut read: impl FnMut(&Message<'_>) -> Option<T>,
+        mut is_absent: impl FnMut(Errno) -> bool,
     ) -> Result<Vec<T>> {
         self.check_strictly()?;
         for _ in 0..ATTEMPTS {
@@ -163,7 +178,7 @@ impl Socket {
             let End::Complete(outcome) = self.converse(batch, Until::Done, &mut each)? else {
                 continue;
             };
-            if outcome.failures().iter().any(|failure| absent.contains(&failure.errno)) {
+            if outcome.failures().iter().any(|failure| is_absent(failure.errno)) {
                 return Ok(Vec::new());
             }
             outcome.into_result()?;

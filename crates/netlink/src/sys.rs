@@ -39,6 +39,28 @@ pub(crate) fn enable(socket: impl AsFd, option: SocketOption) -> Result<(), Errn
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
+/// Fills `value` with what a socket's option is (getsockopt(2)); its bytes are the question too.
+#[allow(unsafe_code)]
+pub(crate) fn get_option(
+    socket: impl AsFd,
+    (level, option): (libc::c_int, libc::c_int),
+    value: &mut [u8],
+) -> Result<(), Errno> {
+    let mut length = libc::socklen_t::try_from(value.len()).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the descriptor is borrowed for the whole call; the kernel reads and writes at most
+    // `length` bytes of `value`, which is that long, initialized and not shared.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            option,
+            value.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
 fn last() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -13,6 +13,7 @@ mod doctor;
 mod draft;
 mod endpoint;
 mod events;
+mod explain;
 mod facts;
 mod findings;
 mod host;
@@ -145,7 +146,7 @@ pub(crate) fn run(
 ) -> u8 {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(usage) => return explain(&usage, out, err),
+        Err(usage) => return refuse(&usage, out, err),
     };
     match dispatch(&cli, host_context, out) {
         Ok(answer) => {
@@ -168,7 +169,7 @@ pub(crate) fn sentence(text: &impl std::fmt::Display) -> String {
     text.to_string().lines().map(table::clean).collect::<Vec<_>>().join("\n")
 }
 
-fn explain(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+fn refuse(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = usage.render().to_string();
     if usage.use_stderr() {
         let text = bounded(usage, text);
@@ -210,6 +211,7 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         }
         Command::Events(wanted) => events::show(wanted, cli.output, host_context),
         Command::Traffic(command) => traffic::run(command, cli.output, host_context, out),
+        Command::Explain(wanted) => explain::run(wanted, cli.output, host_context),
         Command::Ports(wanted) => ports::run(wanted, cli.output, host_context),
         Command::Limit(wanted) => limit::run(wanted, cli.output, host_context),
         Command::Port(command) => port::run(command, cli.output, host_context),

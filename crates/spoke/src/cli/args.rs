@@ -114,6 +114,9 @@ Examples:
     Port(PortCommand),
     /// Limit what a running container may send and receive, of every runtime
     Limit(LimitArgs),
+    /// Say why one container does not reach another, and the command that mends it
+    #[command(after_help = super::explain::HELP)]
+    Explain(super::explain::ExplainArgs),
     /// Show by which names containers find each other
     #[command(subcommand)]
     Dns(DnsCommand),

@@ -1,0 +1,247 @@
+//! A packet that is followed: what is known about it, and what is not.
+
+use std::net::IpAddr;
+
+use model::{Family, IpNet, Mac};
+use netlink::Link;
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carried {
+    /// An echo request, or the answer to one.
+    Echo,
+    /// The first packet to a port of TCP, or the answer to it.
+    Tcp(u16),
+    /// A datagram to a port, or back.
+    Udp(u16),
+    /// The first packet to a port of SCTP, or the answer to it.
+    Sctp(u16),
+}
+
+impl Carried {
+    /// The port that is called.
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Self::Echo => None,
+            Self::Tcp(port) | Self::Udp(port) | Self::Sctp(port) => Some(port),
+        }
+    }
+
+    /// The same to another port.
+    #[must_use]
+    pub fn to_port(self, port: u16) -> Self {
+        match self {
+            Self::Echo => Self::Echo,
+            Self::Tcp(_) => Self::Tcp(port),
+            Self::Udp(_) => Self::Udp(port),
+            Self::Sctp(_) => Self::Sctp(port),
+        }
+    }
+
+    fn number(self, family: Family) -> u8 {
+        match (self, family) {
+            (Self::Echo, Family::V4) => 1,
+            (Self::Echo, Family::V6) => 58,
+            (Self::Tcp(_), _) => 6,
+            (Self::Udp(_), _) => 17,
+            (Self::Sctp(_), _) => 132,
+        }
+    }
+}
+
+/// A device that a packet passes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Device {
+    /// Its index.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// Its group.
+    pub group: u32,
+    /// Its driver.
+    pub kind: Option<String>,
+}
+
+impl From<&Link> for Device {
+    fn from(link: &Link) -> Self {
+        Self {
+            index: link.index,
+            name: link.name.to_string(),
+            group: link.group,
+            kind: link.kind.clone(),
+        }
+    }
+}
+
+/// The addresses of a connection as its first packet had them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Original {
+    /// Who began.
+    pub source: IpAddr,
+    /// Who was called.
+    pub destination: IpAddr,
+    /// At which port.
+    pub port: Option<u16>,
+}
+
+/// A packet. `None` is what is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Its source.
+    pub source: IpAddr,
+    /// Its destination.
+    pub destination: IpAddr,
+    /// What it carries.
+    pub carried: Carried,
+    /// Whether it is the answer to another one.
+    pub is_reply: bool,
+    /// The first packet of its connection.
+    pub original: Original,
+    /// Whether the destination of its connection is translated.
+    pub is_dnat: bool,
+    /// The same of the source.
+    pub is_snat: bool,
+    /// Whether it is kept out of connection tracking.
+    pub is_untracked: bool,
+    /// The port of the one who asks, where one is supposed.
+    pub caller: Option<u16>,
+    /// Its mark.
+    pub mark: Option<u32>,
+    /// Source and destination of its frame.
+    pub macs: Option<(Mac, Mac)>,
+    /// The device by which it came in.
+    pub input: Option<Device>,
+    /// The device by which it goes out.
+    pub output: Option<Device>,
+}
+
+/// `ETH_P_IP` and `ETH_P_IPV6`.
+const IPV4: [u8; 2] = [0x08, 0x00];
+const IPV6: [u8; 2] = [0x86, 0xdd];
+/// SYN, and SYN with ACK.
+const FIRST: u8 = 0x02;
+const ANSWER: u8 = 0x12;
+
+impl Packet {
+    /// The first packet of a connection.
+    pub fn new(source: IpAddr, destination: IpAddr, carried: Carried) -> Self {
+        Self {
+            source,
+            destination,
+            carried,
+            is_reply: false,
+            original: Original { source, destination, port: carried.port() },
+            is_dnat: false,
+            is_snat: false,
+            is_untracked: false,
+            caller: None,
+            mark: Some(0),
+            macs: None,
+            input: None,
+            output: None,
+        }
+    }
+
+    /// Its family.
+    pub fn family(&self) -> Family {
+        Family::of(&IpNet::from(self.destination))
+    }
+
+    /// The number of what it carries.
+    pub fn protocol(&self) -> u8 {
+        self.carried.number(self.family())
+    }
+
+    /// The port that is called; an answer calls none.
+    pub fn destination_port(&self) -> Option<u16> {
+        if self.is_reply { None } else { self.carried.port() }
+    }
+
+    /// The port in its header that it goes to.
+    pub fn to_port(&self) -> Option<u16> {
+        if self.is_reply { self.caller } else { self.carried.port() }
+    }
+
+    /// The port in its header that it comes from.
+    pub fn from_port(&self) -> Option<u16> {
+        if self.is_reply { self.carried.port() } else { self.caller }
+    }
+
+    /// The type of its frame.
+    pub fn ether_type(&self) -> [u8; 2] {
+        if self.family() == Family::V4 { IPV4 } else { IPV6 }
+    }
+
+    /// Its Ethernet header.
+    pub fn link_header(&self) -> Vec<Option<u8>> {
+        let Some((source, destination)) = self.macs else { return Vec::new() };
+        let known = [destination.octets(), source.octets()].concat();
+        known.into_iter().chain(self.ether_type()).map(Some).collect()
+    }
+
+    /// Its network header, without options.
+    pub fn network_header(&self) -> Vec<Option<u8>> {
+        let octets = |address: IpAddr| match address {
+            IpAddr::V4(v4) => v4.octets().to_vec(),
+            IpAddr::V6(v6) => v6.octets().to_vec(),
+        };
+        let known = |bytes: &[u8]| bytes.iter().copied().map(Some).collect::<Vec<_>>();
+        let first = match self.family() {
+            // Version and length, service; length and identification are not known; not to be
+            // fragmented; hops and checksum are not known.
+            Family::V4 => [
+                known(&[0x45, 0]),
+                vec![None; 4],
+                known(&[0x40, 0]),
+                vec![None],
+                known(&[self.protocol()]),
+                vec![None; 2],
+            ]
+            .concat(),
+            Family::V6 => {
+                [known(&[0x60, 0]), vec![None; 4], known(&[self.protocol()]), vec![None]].concat()
+            }
+        };
+        [first, known(&octets(self.source)), known(&octets(self.destination))].concat()
+    }
+
+    /// The beginning of its transport header.
+    pub fn transport_header(&self) -> Vec<Option<u8>> {
+        let port = |port: Option<u16>| match port {
+            Some(port) => port.to_be_bytes().map(Some).to_vec(),
+            None => vec![None; 2],
+        };
+        let ports = [port(self.from_port()), port(self.to_port())].concat();
+        match self.carried {
+            Carried::Echo => {
+                let kind = match (self.family(), self.is_reply) {
+                    (Family::V4, false) => 8,
+                    (Family::V4, true) => 0,
+                    (Family::V6, false) => 128,
+                    (Family::V6, true) => 129,
+                };
+                [vec![Some(kind), Some(0)], vec![None; 6]].concat()
+            }
+            Carried::Tcp(_) => {
+                let flags = if self.is_reply { ANSWER } else { FIRST };
+                [ports, vec![None; 9], vec![Some(flags)], vec![None; 6]].concat()
+            }
+            Carried::Udp(_) | Carried::Sctp(_) => [ports, vec![None; 4]].concat(),
+        }
+    }
+
+    /// Its place in its connection: 8 new, 2 established, 64 untracked (`NF_CT_STATE_*`).
+    pub fn state(&self) -> u32 {
+        match (self.is_untracked, self.is_reply) {
+            (true, _) => 64,
+            (false, true) => 2,
+            (false, false) => 8,
+        }
+    }
+
+    /// `IPS_*` of its connection.
+    pub fn status(&self) -> u32 {
+        let bit = |is: bool, bit: u32| if is { bit } else { 0 };
+        bit(self.is_reply, 2) | bit(self.is_snat, 16) | bit(self.is_dnat, 32)
+    }
+}

@@ -1,0 +1,366 @@
+//! One base chain: its rules one after the other, and the chains that they call.
+//!
+//! Where it is not known whether a rule matches, both ways are followed. Only if they end differently
+//! the end is not known.
+
+use std::net::IpAddr;
+
+use netlink::nft::{AnyChain, AnyRule, Datum, Decision, RegisterPlace, Step};
+
+use super::judge::Translation;
+use super::{Filter, Place, Rules, xt};
+use crate::packet::Packet;
+use crate::port::{Kernel, Space};
+use crate::tri::Tri;
+
+mod load;
+
+/// How a chain ends for a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Accept,
+    Drop(Place),
+    Destination(Translation),
+    Source(Translation),
+    Unknown(Place),
+}
+
+impl End {
+    /// Whether both are the same for the packet.
+    fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Accept, Self::Accept) | (Self::Drop(_), Self::Drop(_)) => true,
+            (Self::Destination(one), Self::Destination(two))
+            | (Self::Source(one), Self::Source(two)) => {
+                (one.address, one.port) == (two.address, two.port)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How deep the kernel lets chains call each other, and more rules are not followed than these.
+const DEEPEST: usize = 16;
+const LONGEST: usize = 50_000;
+
+/// Matches of iptables that are mostly understood: another part of the rule is not.
+const UNDERSTOOD: [&str; 5] = ["comment", "conntrack", "addrtype", "tcp", "udp"];
+
+/// The ends that are possible, and whether it may also go on behind the chain.
+#[derive(Default)]
+struct Ends {
+    ends: Vec<End>,
+    goes_on: bool,
+}
+
+impl Ends {
+    fn add(&mut self, end: End) {
+        if !self.ends.iter().any(|there| there.is_like(&end)) {
+            self.ends.push(end);
+        }
+    }
+}
+
+/// The packet on its way through a base chain.
+pub(super) struct Run<'a> {
+    rules: &'a Rules,
+    filter: Filter,
+    base: &'a AnyChain,
+    packet: &'a mut Packet,
+    path: Vec<String>,
+    /// The first rule of which it is not known whether it matches and that decides something.
+    doubt: Option<Place>,
+    count: usize,
+    kernel: &'a mut dyn Kernel,
+    space: Space,
+}
+
+/// The registers of a rule; `None` is what is not known.
+pub(super) type Registers = [Option<[u8; 4]>; RegisterPlace::COUNT];
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        rules: &'a Rules,
+        filter: Filter,
+        base: &'a AnyChain,
+        packet: &'a mut Packet,
+        (kernel, space): (&'a mut dyn Kernel, Space),
+    ) -> Self {
+        let path = Vec::new();
+        Self { rules, filter, base, packet, path, doubt: None, count: 0, kernel, space }
+    }
+
+    pub(super) fn end(mut self) -> End {
+        let mut ends = self.chain(&self.base.name.clone());
+        if ends.goes_on {
+            let drops = self.base.hook.as_ref().is_some_and(|hook| hook.drops);
+            self.path = vec![self.base.name.clone()];
+            ends.add(match drops {
+                true => End::Drop(self.place(&self.base.name.clone(), None)),
+                false => End::Accept,
+            });
+        }
+        match (ends.ends.len(), self.doubt.take()) {
+            (1, _) | (_, None) => ends.ends.swap_remove(0),
+            (_, Some(doubt)) => End::Unknown(doubt),
+        }
+    }
+
+    fn place(&self, chain: &str, rule: Option<&AnyRule>) -> Place {
+        Place {
+            filter: self.filter,
+            family: self.base.family,
+            table: self.base.table.clone(),
+            chain: chain.to_owned(),
+            path: self.path.clone(),
+            rule: rule.map(|rule| rule.handle),
+            comment: rule.and_then(|rule| rule.comment.clone()),
+            rejects: false,
+            unclear: None,
+        }
+    }
+
+    fn chain(&mut self, name: &str) -> Ends {
+        let rules = self.rules;
+        let key = (self.filter, self.base.family, self.base.table.clone(), name.to_owned());
+        let list = rules.rules.get(&key).map_or(&[][..], Vec::as_slice);
+        self.path.push(name.to_owned());
+        let mut all = Ends { goes_on: true, ..Ends::default() };
+        for rule in list {
+            self.count += 1;
+            let (matches, then) = self.rule(name, rule);
+            if matches == Tri::No {
+                continue;
+            }
+            let decides = !then.ends.is_empty() || !then.goes_on;
+            if matches == Tri::Unknown && decides && self.doubt.is_none() {
+                self.doubt = Some(self.unclear(name, rule));
+            }
+            then.ends.into_iter().for_each(|end| all.add(end));
+            all.goes_on = then.goes_on || matches == Tri::Unknown;
+            if !all.goes_on {
+                break;
+            }
+        }
+        self.path.pop();
+        // `return` of a rule is noted as an end that no other chain sees.
+        let (returned, count) = (self.returned(), all.ends.len());
+        all.ends.retain(|end| *end != returned);
+        all.goes_on |= all.ends.len() < count;
+        all
+    }
+
+    /// The mark of a `return`: no rule can be it.
+    fn returned(&self) -> End {
+        End::Unknown(Place { path: Vec::new(), ..self.place("", None) })
+    }
+
+    fn unclear(&self, chain: &str, rule: &AnyRule) -> Place {
+        let what = rule.steps.iter().find_map(|step| match step {
+            Step::Match(name, ..) if UNDERSTOOD.contains(&name.as_str()) => None,
+            Step::Other(name) | Step::Match(name, ..) | Step::Target(name, ..) => {
+                Some(name.clone())
+            }
+            _ => None,
+        });
+        let mut place = self.place(chain, Some(rule));
+        place.unclear = Some(what.unwrap_or_else(|| "a value that is not known".to_owned()));
+        place
+    }
+
+    /// Whether a rule matches, and what it does then.
+    fn rule(&mut self, chain: &str, rule: &AnyRule) -> (Tri, Ends) {
+        let mut registers: Registers = [None; RegisterPlace::COUNT];
+        let mut matches = Tri::Yes;
+        let goes_on = || Ends { goes_on: true, ..Ends::default() };
+        for step in &rule.steps {
+            if let Some(then) = self.effect(step, (chain, rule), &registers) {
+                return (matches, then);
+            }
+            let (holds, decision) = self.step(step, &mut registers);
+            matches = matches.and(holds);
+            if matches == Tri::No {
+                return (Tri::No, goes_on());
+            }
+            if let Some(decision) = decision {
+                return (matches, self.decide(&decision, (chain, rule)));
+            }
+        }
+        (matches, goes_on())
+    }
+
+    /// What a step does that ends a rule.
+    fn effect(
+        &mut self,
+        step: &Step,
+        (chain, rule): (&str, &AnyRule),
+        registers: &Registers,
+    ) -> Option<Ends> {
+        let only = |end: End| Some(Ends { ends: vec![end], goes_on: false });
+        let translation =
+            |address, port| Translation { address, port, place: self.place(chain, Some(rule)) };
+        match step {
+            Step::Decision(decision) => Some(self.decide(decision, (chain, rule))),
+            Step::Reject => only(self.rejected(chain, rule)),
+            Step::Nat { family, .. } if !self.is_of(*family) => None,
+            Step::Nat { is_destination, address, port, .. } => {
+                let to = address.and_then(|at| self.address(registers, at));
+                let port = port.and_then(|at| port_of(registers, at));
+                match (is_destination, to) {
+                    (true, Some(to)) => only(End::Destination(translation(Some(to), port))),
+                    (false, Some(to)) => only(End::Source(translation(Some(to), None))),
+                    (_, None) => only(End::Unknown(self.unclear(chain, rule))),
+                }
+            }
+            Step::Masquerade => only(End::Source(translation(None, None))),
+            Step::Redirect(port) => {
+                let port = port.and_then(|at| port_of(registers, at));
+                only(End::Destination(translation(None, port)))
+            }
+            Step::Target(name, revision, info) => match xt::target(name, *revision, info) {
+                xt::Target::GoesOn => None,
+                xt::Target::Marks => {
+                    self.packet.mark = None;
+                    None
+                }
+                xt::Target::Untracked => {
+                    self.packet.is_untracked = true;
+                    None
+                }
+                xt::Target::Rejects => only(self.rejected(chain, rule)),
+                xt::Target::Source(to) => only(End::Source(translation(to, None))),
+                xt::Target::Destination(to, port) => only(End::Destination(translation(to, port))),
+                xt::Target::Unknown => only(End::Unknown(self.unclear(chain, rule))),
+            },
+            _ => None,
+        }
+    }
+
+    fn rejected(&self, chain: &str, rule: &AnyRule) -> End {
+        End::Drop(Place { rejects: true, ..self.place(chain, Some(rule)) })
+    }
+
+    fn decide(&mut self, decision: &Decision, (chain, rule): (&str, &AnyRule)) -> Ends {
+        let only = |end: End| Ends { ends: vec![end], goes_on: false };
+        match decision {
+            Decision::Accept => only(End::Accept),
+            Decision::Drop => only(End::Drop(self.place(chain, Some(rule)))),
+            Decision::Queue => only(End::Unknown(Place {
+                unclear: Some("a program decides".to_owned()),
+                ..self.place(chain, Some(rule))
+            })),
+            Decision::Continue => Ends { goes_on: true, ..Ends::default() },
+            Decision::Return => only(self.returned()),
+            Decision::Jump(_) | Decision::Goto(_)
+                if self.path.len() >= DEEPEST || self.count >= LONGEST =>
+            {
+                only(End::Unknown(self.unclear(chain, rule)))
+            }
+            Decision::Jump(to) => self.chain(to),
+            Decision::Goto(to) => {
+                let mut ends = self.chain(to);
+                if ends.goes_on {
+                    ends.goes_on = false;
+                    ends.add(self.returned());
+                }
+                ends
+            }
+        }
+    }
+
+    /// Whether the packet is of this family; `NFPROTO_INET` is both.
+    fn is_of(&self, family: u8) -> bool {
+        let own = if self.packet.destination.is_ipv4() { 2 } else { 10 };
+        family == 1 || family == own
+    }
+
+    fn address(&self, registers: &Registers, at: RegisterPlace) -> Option<IpAddr> {
+        let words = |count: usize| -> Option<Vec<u8>> {
+            let words = registers.get(at.0..at.0 + count)?;
+            words.iter().copied().collect::<Option<Vec<_>>>().map(|words| words.concat())
+        };
+        match self.packet.destination {
+            IpAddr::V4(_) => <[u8; 4]>::try_from(words(1)?).ok().map(IpAddr::from),
+            IpAddr::V6(_) => <[u8; 16]>::try_from(words(4)?).ok().map(IpAddr::from),
+        }
+    }
+
+    /// Whether a step holds, and the decision that a map of decisions leads to.
+    fn step(&mut self, step: &Step, registers: &mut Registers) -> (Tri, Option<Decision>) {
+        match step {
+            Step::Lookup { set, key, into, inverted } => {
+                let found = self.look_up((set, *key), registers);
+                match (found, into) {
+                    (None, _) => (Tri::Unknown, None),
+                    (Some(None), _) => (Tri::No.flipped(*inverted), None),
+                    (Some(Some(Some(Datum::Decision(decision)))), Some(_)) => {
+                        (Tri::Yes, Some(decision))
+                    }
+                    (Some(Some(Some(Datum::Bytes(bytes)))), Some(into)) => {
+                        store(registers, *into, &bytes);
+                        (Tri::Yes, None)
+                    }
+                    (Some(Some(_)), _) => (Tri::Yes.flipped(*inverted), None),
+                }
+            }
+            Step::Match(name, revision, info) => {
+                let (kernel, space) = (&mut *self.kernel, self.space);
+                let mut ask = |address| load::address_type(kernel, space, address);
+                (xt::matches((name, *revision, info), self.packet, &mut ask), None)
+            }
+            Step::Other(name) => {
+                if name == "meta" || name == "ct" {
+                    self.packet.mark = None;
+                }
+                (Tri::Unknown, None)
+            }
+            Step::NotTracked => {
+                self.packet.is_untracked = true;
+                (Tri::Yes, None)
+            }
+            _ => (load::load(step, self.packet, registers, (self.kernel, self.space)), None),
+        }
+    }
+
+    /// What a set says of a key: `None` if that is not known.
+    fn look_up(
+        &mut self,
+        (set, key): (&str, RegisterPlace),
+        registers: &Registers,
+    ) -> Option<Option<Option<Datum>>> {
+        let is = |it: &&netlink::nft::AnySet| {
+            (it.family, it.table.as_str(), it.name.as_str())
+                == (self.base.family, self.base.table.as_str(), set)
+        };
+        let set = self.rules.sets.iter().find(is)?;
+        let key = bytes(registers, key, set.key_length)?;
+        self.kernel.seek(self.space, set, &key).ok()
+    }
+}
+
+fn port_of(registers: &Registers, at: RegisterPlace) -> Option<u16> {
+    let [a, b, ..] = (*registers.get(at.0)?)?;
+    Some(u16::from_be_bytes([a, b]))
+}
+
+/// The first bytes from a register on; `None` if one of them is not known.
+pub(super) fn bytes(registers: &Registers, at: RegisterPlace, length: usize) -> Option<Vec<u8>> {
+    let words = registers.get(at.0..at.0.checked_add(length.div_ceil(4))?)?;
+    let known = words.iter().copied().collect::<Option<Vec<[u8; 4]>>>()?;
+    let mut bytes = known.concat();
+    bytes.truncate(length);
+    Some(bytes)
+}
+
+/// Puts bytes into registers; the rest of the last is zero.
+pub(super) fn store(registers: &mut Registers, at: RegisterPlace, bytes: &[u8]) {
+    for (number, chunk) in bytes.chunks(4).enumerate() {
+        let mut word = [0; 4];
+        for (to, from) in word.iter_mut().zip(chunk) {
+            *to = *from;
+        }
+        if let Some(register) = registers.get_mut(at.0 + number) {
+            *register = Some(word);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Chains, without a kernel.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use model::{Error, Mac, Protocol, Result};
+use netlink::diag::Taking;
+use netlink::nft::{
+    AnyChain, AnyHook, AnyRule, AnySet, Datum, Decision, Header, RegisterPlace, Step,
+};
+use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, Routed, Way};
+
+use super::*;
+use crate::packet::{Carried, Packet};
+use crate::port::{Kernel, Space, Which};
+
+/// A kernel that has rules and sets, and nothing else.
+#[derive(Default)]
+struct Fake {
+    rules: Rc<Rules>,
+    sets: BTreeMap<(String, Vec<u8>), Option<Datum>>,
+}
+
+fn no<T>() -> Result<T> {
+    Err(Error::not_found("nothing of that"))
+}
+
+impl Kernel for Fake {
+    fn link(&mut self, _: Space, _: &Which) -> Result<Option<Link>> {
+        no()
+    }
+    fn addresses(&mut self, _: Space) -> Result<Vec<Address>> {
+        no()
+    }
+    fn neighbours(&mut self, _: Space, _: u32) -> Result<Vec<Neighbour>> {
+        no()
+    }
+    fn way(&mut self, _: Space, packet: &Routed) -> Result<Way> {
+        let is_own = packet.to == "192.0.2.1".parse::<IpAddr>().unwrap();
+        Ok(if is_own { Way::Local } else { Way::Many })
+    }
+    fn parameter(&mut self, _: Space, _: &str) -> Result<Option<String>> {
+        no()
+    }
+    fn taking(&mut self, _: Space, _: Protocol) -> Result<Option<Vec<Taking>>> {
+        no()
+    }
+    fn rules(&mut self, _: Space) -> Result<Rc<Rules>> {
+        Ok(Rc::clone(&self.rules))
+    }
+    fn seek(&mut self, _: Space, set: &AnySet, key: &[u8]) -> Result<Option<Option<Datum>>> {
+        Ok(self.sets.get(&(set.name.clone(), key.to_vec())).cloned())
+    }
+    fn bridge(&mut self, _: u32) -> Result<Option<BridgeSettings>> {
+        no()
+    }
+    fn forwarded(&mut self, _: u32, _: Mac) -> Result<Option<Forwarded>> {
+        no()
+    }
+    fn vlans(&mut self, _: u32) -> Result<Vec<(u16, bool)>> {
+        no()
+    }
+}
+
+const AT: RegisterPlace = RegisterPlace(4);
+
+fn chain(name: &str, drops: Option<bool>) -> AnyChain {
+    let hook = drops.map(|drops| AnyHook {
+        kind: "filter".to_owned(),
+        number: 2,
+        priority: 0,
+        drops,
+        device: None,
+    });
+    AnyChain { family: 1, table: "t".to_owned(), name: name.to_owned(), hook }
+}
+
+fn rules(chain: &str, list: Vec<Vec<Step>>) -> Vec<AnyRule> {
+    let rule = |(steps, handle)| AnyRule {
+        family: 1,
+        table: "t".to_owned(),
+        chain: chain.to_owned(),
+        handle,
+        steps,
+        comment: None,
+    };
+    list.into_iter().zip(1..).map(rule).collect()
+}
+
+fn decide(decision: Decision) -> Step {
+    Step::Decision(decision)
+}
+
+fn unknown() -> Step {
+    Step::Other("numgen".to_owned())
+}
+
+fn port(number: u16) -> Vec<Step> {
+    let load = Step::Payload { base: Header::Transport, offset: 2, length: 2, into: AT };
+    vec![load, Step::Compare(AT, 0, number.to_be_bytes().to_vec())]
+}
+
+/// What becomes of a packet to port 80 in a chain `f` with this policy, and a chain `j`.
+fn ruling(drops: bool, f: Vec<Vec<Step>>, j: Vec<Vec<Step>>) -> Ruling {
+    let all = [rules("f", f), rules("j", j)].concat();
+    let chains = vec![chain("f", Some(drops)), chain("j", None)];
+    let mut kernel =
+        Fake { rules: Rc::new(Rules::new(chains, all, Vec::new())), ..Fake::default() };
+    let mut packet =
+        Packet::new("10.0.0.2".parse().unwrap(), "10.0.0.3".parse().unwrap(), Carried::Tcp(80));
+    judge(&mut kernel, Space::HOST, Point::FORWARD, &mut packet).unwrap()
+}
+
+fn passes(ruling: &Ruling) -> bool {
+    matches!(ruling, Ruling::Passes { .. })
+}
+
+fn by(ruling: &Ruling) -> (&str, Option<u64>) {
+    match ruling {
+        Ruling::Dropped(place) | Ruling::Unknown(place) => (place.chain.as_str(), place.rule),
+        Ruling::Passes { .. } => ("", None),
+    }
+}
+
+#[test]
+fn policies_and_rules_decide() {
+    assert!(passes(&ruling(false, vec![], vec![])));
+    assert_eq!(by(&ruling(true, vec![], vec![])), ("f", None));
+    let to = |number, decision| [port(number), vec![decide(decision)]].concat();
+    assert!(passes(&ruling(true, vec![to(80, Decision::Accept)], vec![])));
+    assert!(passes(&ruling(false, vec![to(81, Decision::Drop)], vec![])));
+    let dropped = ruling(false, vec![to(81, Decision::Drop), to(80, Decision::Drop)], vec![]);
+    assert_eq!(by(&dropped), ("f", Some(2)));
+}
+
+#[test]
+fn jumps_come_back_and_gotos_do_not() {
+    let jump = |decision| vec![vec![decide(decision)], vec![decide(Decision::Drop)]];
+    let empty = || vec![vec![decide(Decision::Return)], vec![decide(Decision::Drop)]];
+    let jumped = ruling(false, jump(Decision::Jump("j".to_owned())), empty());
+    assert_eq!(by(&jumped), ("f", Some(2)));
+    assert!(passes(&ruling(false, jump(Decision::Goto("j".to_owned())), empty())));
+    let inside = ruling(false, jump(Decision::Jump("j".to_owned())), jump(Decision::Continue));
+    assert_eq!(by(&inside), ("j", Some(2)));
+    // A chain that calls itself is not followed for ever.
+    let endless = ruling(
+        false,
+        vec![vec![decide(Decision::Jump("j".to_owned()))]],
+        vec![vec![decide(Decision::Jump("j".to_owned()))]],
+    );
+    assert!(matches!(endless, Ruling::Unknown(_)));
+}
+
+#[test]
+fn what_is_not_understood_matters_only_where_it_decides() {
+    let maybe = |decision| vec![unknown(), decide(decision)];
+    assert!(passes(&ruling(false, vec![maybe(Decision::Accept)], vec![])));
+    let doubt = ruling(false, vec![maybe(Decision::Drop)], vec![]);
+    assert!(matches!(doubt, Ruling::Unknown(_)));
+    assert_eq!(by(&doubt), ("f", Some(1)));
+    assert!(matches!(ruling(true, vec![maybe(Decision::Drop)], vec![]), Ruling::Dropped(_)));
+    // What is not understood and then does not match is no matter.
+    let other = [vec![unknown()], port(81), vec![decide(Decision::Drop)]].concat();
+    assert!(passes(&ruling(false, vec![other], vec![])));
+    // It may return, but then it is accepted as well.
+    let jump = vec![vec![decide(Decision::Jump("j".to_owned()))]];
+    let returns = vec![maybe(Decision::Return), vec![decide(Decision::Accept)]];
+    assert!(passes(&ruling(false, jump, returns)));
+}
+
+#[test]
+fn authors_are_known_by_names() {
+    let all = Rules::new(
+        vec![chain("FORWARD", Some(true)), chain("DOCKER-FORWARD", None)],
+        Vec::new(),
+        Vec::new(),
+    );
+    let place = |chain: &str, rule| Place {
+        filter: Filter::Nftables,
+        family: 1,
+        table: "t".to_owned(),
+        chain: chain.to_owned(),
+        path: Vec::new(),
+        rule,
+        comment: None,
+        rejects: false,
+        unclear: None,
+    };
+    assert_eq!(author(&all, &place("FORWARD", None)), Author::Docker);
+    assert_eq!(author(&all, &place("FORWARD", Some(1))), Author::Operator);
+    assert_eq!(author(&all, &place("DOCKER-USER", Some(1))), Author::Operator);
+    assert_eq!(author(&all, &place("ufw-user-forward", Some(1))), Author::Ufw);
+}

@@ -1,0 +1,241 @@
+//! The way of a packet from one to another and back, and the first hop at which it ends.
+
+mod arrive;
+mod begin;
+mod bridge;
+mod hop;
+mod host;
+mod interface;
+mod leave;
+mod mtu;
+mod ruling;
+mod site;
+
+use std::net::IpAddr;
+
+use model::{Mac, Result};
+use netlink::{Link, Neighbour};
+use serde::Serialize;
+
+use crate::packet::{Carried, Device, Packet};
+use crate::port::{Kernel, Space};
+pub use hop::{Hop, Status, Verdict};
+pub use site::{Bridging, End, Plug, Site, Standing};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Trip {
+    /// Who begins.
+    pub from: End,
+    /// Who is called.
+    pub to: End,
+    /// At this address; at the one that fits if `None`.
+    pub address: Option<IpAddr>,
+    /// With what.
+    pub carried: Carried,
+    /// Ports of the host that lead to containers, by the book.
+    pub published: Vec<Published>,
+    /// Other containers that the packet may be led to.
+    pub others: Vec<Site>,
+    /// Other containers that may have an address that is not theirs: names and namespaces.
+    pub rivals: Vec<(String, Space)>,
+}
+
+/// A port of the host, and where it leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The port.
+    pub map: model::PortMap,
+    /// The container.
+    pub name: String,
+    /// Its addresses.
+    pub to: Vec<IpAddr>,
+    /// Whether Spoke's own table has it.
+    pub in_table: bool,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Who begins.
+    pub from: String,
+    /// Who is called.
+    pub to: String,
+    /// The address that is called, where it is known.
+    pub called: Option<IpAddr>,
+    /// Whether it gets there, and back.
+    pub verdict: Verdict,
+    /// The hops, up to the one that fails.
+    pub hops: Vec<Hop>,
+}
+
+/// The walk is over: its last hop says why.
+#[derive(Clone, Copy, Debug)]
+struct Stop;
+
+type Walked<T> = std::result::Result<T, Stop>;
+
+/// Where a packet has come to its end.
+#[derive(Clone, Debug)]
+enum Arrived {
+    /// In the container that was called, or the one that called.
+    Container,
+    /// On this host.
+    Host,
+    /// Out of this host.
+    Beyond,
+}
+
+/// Follows the packet of `trip` there, and the answer back.
+pub fn walk(kernel: &mut dyn Kernel, trip: &Trip, before: Vec<Hop>) -> Report {
+    let mut walker = Walker {
+        kernel,
+        trip,
+        hops: before,
+        is_back: false,
+        mtus: Vec::new(),
+        is_routed: false,
+        called: None,
+    };
+    let walked = walker.there_and_back();
+    let verdict = match walked {
+        Ok(()) => Verdict::Reaches,
+        Err(Stop) => walker.hops.last().map_or(Verdict::Unknown, Hop::verdict),
+    };
+    let (from, to) = (trip.from.to_string(), trip.to.to_string());
+    let called = walker.called;
+    Report { from, to, called, verdict, hops: walker.hops }
+}
+
+struct Walker<'a> {
+    kernel: &'a mut dyn Kernel,
+    trip: &'a Trip,
+    hops: Vec<Hop>,
+    is_back: bool,
+    /// The devices that were passed.
+    mtus: Vec<mtu::Passed>,
+    /// Whether this host has routed the packet.
+    is_routed: bool,
+    /// The address that is called.
+    called: Option<IpAddr>,
+}
+
+impl Walker<'_> {
+    fn there_and_back(&mut self) -> Walked<()> {
+        let mut packet = self.begin()?;
+        let arrived = match &self.trip.from {
+            End::Container(site) => self.leave(site, &mut packet)?,
+            End::Host | End::Address(_) => self.sent_by_host(&mut packet)?,
+            End::Outside => self.comes_from_outside(&mut packet)?,
+        };
+        self.is_called(&arrived)?;
+        self.answers(&arrived, &packet)?;
+        if matches!(arrived, Arrived::Beyond) {
+            let what = "leaves this host; what happens then cannot be seen from here";
+            self.note("beyond", what);
+        }
+        self.fits()
+    }
+
+    /// That the packet has come to who was called.
+    fn is_called(&mut self, arrived: &Arrived) -> Walked<()> {
+        let (name, where_) = match (arrived, &self.trip.to) {
+            (Arrived::Container, End::Container(_))
+            | (Arrived::Beyond, End::Outside | End::Address(_))
+            // A port of the host may lead to a container.
+            | (Arrived::Host | Arrived::Container, End::Host) => return Ok(()),
+            (Arrived::Container, to) => (to.to_string(), "to a container"),
+            (Arrived::Host, to) => (to.to_string(), "to this host itself"),
+            (Arrived::Beyond, to) => (to.to_string(), "out of this host"),
+        };
+        Err(self.fail(Hop::new("destination", format!("it goes {where_}, not to {name}"))))
+    }
+
+    /// The answer to what has arrived.
+    fn answers(&mut self, arrived: &Arrived, packet: &Packet) -> Walked<()> {
+        self.is_back = true;
+        let mut answer = Packet {
+            source: packet.destination,
+            destination: packet.source,
+            is_reply: true,
+            mark: Some(0),
+            macs: None,
+            input: None,
+            output: None,
+            ..packet.clone()
+        };
+        match (arrived, &self.trip.to) {
+            (Arrived::Container, _) => {
+                let Some(site) = self.receiver(packet.destination) else { return Ok(()) };
+                let site = site.clone();
+                self.leave(&site, &mut answer)?;
+            }
+            (Arrived::Host, _) => {
+                self.sent_by_host(&mut answer)?;
+            }
+            // Whoever is out there.
+            (Arrived::Beyond, _) => {
+                answer.is_dnat = packet.is_dnat;
+                self.comes_from_outside(&mut answer)?;
+            }
+        }
+        self.is_back = false;
+        self.ok("back", "the answer finds its way back");
+        Ok(())
+    }
+
+    /// The container of this trip that has an address.
+    fn receiver(&self, address: IpAddr) -> Option<&Site> {
+        let sites = [&self.trip.to, &self.trip.from];
+        let sites = sites.into_iter().filter_map(End::site).chain(&self.trip.others);
+        sites.into_iter().find(|site| site.has(address))
+    }
+
+    /// What the kernel does not say is not known.
+    fn ask<T>(&mut self, answer: impl FnOnce(&mut dyn Kernel) -> Result<T>) -> Walked<T> {
+        match answer(self.kernel) {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.unknown("kernel", error.to_string())),
+        }
+    }
+
+    /// Whether whoever sends knows the wrong hardware address. `owner` has the right one.
+    fn neighbour(
+        &mut self,
+        (space, whose): (Space, &str),
+        link: &Link,
+        next: IpAddr,
+        (owner, mac): (&str, Option<Mac>),
+    ) -> Walked<Option<Neighbour>> {
+        let all = self.ask(|kernel| kernel.neighbours(space, link.index))?;
+        let entry = all.into_iter().find(|entry| entry.address == next);
+        if let (Some(known), Some(mac)) = (entry.and_then(|entry| entry.mac), mac)
+            && known != mac
+        {
+            let how = match entry.is_some_and(|entry| entry.permanent) {
+                true => "set by hand",
+                false => "learnt; does another device have the address too?",
+            };
+            let what = format!(
+                "{whose} sends what is for {next} to {known} ({how}), but {owner} has {mac}"
+            );
+            let fix = self.within(space, &format!("ip neigh del {next} dev {}", link.name));
+            return Err(self.fail(Hop::new("neighbour", what).fixed(fix)));
+        }
+        Ok(entry)
+    }
+
+    /// A command in a namespace.
+    fn within(&self, space: Space, command: &str) -> String {
+        let sites = [&self.trip.from, &self.trip.to];
+        let site = sites.into_iter().filter_map(End::site).find(|site| site.space() == Some(space));
+        match site {
+            Some(site) => site.within(command),
+            None => command.to_owned(),
+        }
+    }
+
+    fn device(link: &Link) -> Option<Device> {
+        Some(Device::from(link))
+    }
+}

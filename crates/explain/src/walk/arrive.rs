@@ -1,0 +1,137 @@
+//! A packet comes to a container, and to a socket.
+
+use netlink::diag::Taking;
+use netlink::{Link, Routed, Way};
+
+use super::begin::protocol;
+use super::{Arrived, Hop, Site, Walked, Walker};
+use crate::packet::{Carried, Device, Packet};
+use crate::port::Space;
+use crate::rules::{Author, Point};
+
+impl Walker<'_> {
+    /// To a container, by its interface.
+    pub(super) fn deliver(
+        &mut self,
+        site: &Site,
+        link: &Link,
+        packet: &mut Packet,
+    ) -> Walked<Arrived> {
+        let Some(space) = site.space() else {
+            return Err(self.unknown("container", format!("{} is not open", site.name)));
+        };
+        self.is_alone(site, packet.destination)?;
+        (packet.input, packet.output) = (Some(Device::from(link)), None);
+        packet.mark = Some(0);
+        let about = format!("what comes to {}", site.name);
+        self.filtered(space, Point::PREROUTING, packet, &about)?;
+        self.accepts((site, space), link, packet)?;
+        self.filtered(space, Point::INPUT, packet, &about)?;
+        if !packet.is_reply {
+            self.listens((&site.name, space), packet)?;
+        }
+        Ok(Arrived::Container)
+    }
+
+    /// Whether the container's kernel takes the source for possible.
+    fn accepts(
+        &mut self,
+        (site, space): (&Site, Space),
+        link: &Link,
+        packet: &Packet,
+    ) -> Walked<()> {
+        let (from, name) = (packet.source, &link.name);
+        let asked = Routed { to: packet.destination, from: Some(from), input: Some(link.index) };
+        match self.ask(|kernel| kernel.way(space, &asked))? {
+            Way::Local => Ok(()),
+            Way::Nowhere(_) if self.is_filtered_back(space, link, packet)? => {
+                let back = Routed { to: from, from: None, input: None };
+                let way = self.ask(|kernel| kernel.way(space, &back))?;
+                if matches!(way, Way::Nowhere(_)) {
+                    return Err(self.no_way_back(site, packet));
+                }
+                let what = format!(
+                    "rp_filter of {} drops it: what is for {from} does not leave by {name}",
+                    site.name
+                );
+                let fix = format!(
+                    "sysctl -w net.ipv4.conf.{name}.rp_filter=0 net.ipv4.conf.all.rp_filter=0"
+                );
+                let hop = Hop::new("rp-filter", what).by(Author::Operator);
+                Err(self.fail(hop.fixed(site.within(&fix))))
+            }
+            _ => {
+                let what = format!(
+                    "{} does not take what comes from {from} by {name} to {}",
+                    site.name, packet.destination
+                );
+                Err(self.fail(Hop::new("route", what)))
+            }
+        }
+    }
+
+    fn no_way_back(&mut self, site: &Site, packet: &Packet) -> super::Stop {
+        let (from, name) = (packet.source, &site.name);
+        let plug = site.plug_of(packet.destination);
+        let gateway = plug.and_then(|plug| Some((plug.gateway(packet.family())?, plug)));
+        let hop = Hop::new("route", format!("{name} has no route back to {from}"));
+        self.is_back = true;
+        self.fail(match gateway {
+            Some((gateway, plug)) => hop.fixed(
+                site.within(&format!("ip route add default via {gateway} dev {}", plug.interface)),
+            ),
+            None => hop,
+        })
+    }
+
+    /// Whether anything takes what arrives.
+    pub(super) fn listens(&mut self, (name, space): (&str, Space), packet: &Packet) -> Walked<()> {
+        let (Some(port), Some(protocol)) = (packet.destination_port(), protocol(packet.carried))
+        else {
+            return self.echoes((name, space), packet);
+        };
+        let Some(all) = self.ask(|kernel| kernel.taking(space, protocol))? else {
+            let what = format!("this kernel does not say who listens at {port}/{protocol}");
+            return Err(self.unknown("listener", what));
+        };
+        let there: Vec<Taking> = all.into_iter().filter(|taking| taking.port == port).collect();
+        if let Some(taking) = there.iter().find(|taking| taking.hears(packet.destination)) {
+            let at = taking.address;
+            self.ok("listener", format!("{name} listens at {at}, port {port}/{protocol}"));
+            return Ok(());
+        }
+        let what = match there.first() {
+            None => format!("nothing in {name} listens at port {port}/{protocol}"),
+            Some(_) => {
+                let at: Vec<String> = there.iter().map(|it| it.address.to_string()).collect();
+                let at = at.join(", ");
+                format!(
+                    "{name} listens at port {port}/{protocol} of {at} only, not of {}",
+                    packet.destination
+                )
+            }
+        };
+        let fix = match there.is_empty() {
+            true => format!("start the program that serves port {port}/{protocol} in {name}"),
+            false => format!("let the program in {name} listen at 0.0.0.0 (or ::)"),
+        };
+        Err(self.fail(Hop::new("listener", what).fixed(fix)))
+    }
+
+    fn echoes(&mut self, (name, space): (&str, Space), packet: &Packet) -> Walked<()> {
+        if packet.carried != Carried::Echo {
+            return Ok(());
+        }
+        let key = match packet.destination.is_ipv4() {
+            true => "net/ipv4/icmp_echo_ignore_all",
+            false => "net/ipv6/icmp/echo_ignore_all",
+        };
+        if self.ask(|kernel| kernel.parameter(space, key))?.as_deref() != Some("1") {
+            self.ok("echo", format!("{name} answers echo requests"));
+            return Ok(());
+        }
+        let what = format!("{name} ignores echo requests ({})", key.replace('/', "."));
+        let fix = self.within(space, &format!("sysctl -w {}=0", key.replace('/', ".")));
+        Err(self.fail(Hop::new("echo", what).by(Author::Operator).fixed(fix)))
+    }
+}

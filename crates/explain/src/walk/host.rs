@@ -1,0 +1,375 @@
+//! This host: what it routes, takes and sends.
+
+use std::net::IpAddr;
+
+use model::Family;
+use netlink::{Errno, Link, Routed, Way};
+
+use super::begin::{far, protocol};
+use super::{Arrived, Hop, Published, Walked, Walker};
+use crate::packet::{Device, Packet};
+use crate::port::{Space, Which};
+use crate::rules::{Author, Point, Ruling};
+
+impl Walker<'_> {
+    /// A packet that has come in by `input`.
+    pub(super) fn host(&mut self, input: &Link, packet: &mut Packet) -> Walked<Arrived> {
+        let before = (packet.destination, packet.destination_port());
+        self.translated(Point::PREROUTING, packet, &format!("what comes by {}", input.name))?;
+        self.answer_is_translated(packet);
+        let is_translated = before != (packet.destination, packet.destination_port());
+        if is_translated && !packet.is_reply {
+            let port = packet.destination_port().map_or(String::new(), |port| format!(":{port}"));
+            self.ok(
+                "port-map",
+                format!("the packet filter leads it to {}{port}", packet.destination),
+            );
+        }
+        let to = packet.destination;
+        let alone = Routed { to, from: None, input: None };
+        if self.ask(|kernel| kernel.way(Space::HOST, &alone))? == Way::Local {
+            return self.taken_by_host(packet);
+        }
+        self.forwards(input, packet)?;
+        let asked = Routed { to, from: Some(packet.source), input: Some(input.index) };
+        match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
+            Way::Out { link, gateway, .. } => {
+                let out = self.link_of_host(link)?;
+                packet.output = Some(Device::from(&out));
+                let about = format!("what passes from {} to {}", input.name, out.name);
+                self.filtered(Space::HOST, Point::FORWARD, packet, &about)?;
+                self.ok(
+                    "forward",
+                    format!("this host forwards from {} to {}", input.name, out.name),
+                );
+                self.out(&out, gateway, packet)
+            }
+            Way::Local => self.taken_by_host(packet),
+            Way::Nowhere(_) if self.is_filtered_back(Space::HOST, input, packet)? => {
+                Err(self.filtered_back(input, packet))
+            }
+            other => Err(self.not_routed(input, packet, other)),
+        }
+    }
+
+    /// Reverses what the first packet's addresses were translated to.
+    fn answer_is_translated(&mut self, packet: &mut Packet) {
+        if packet.is_reply && packet.is_snat {
+            packet.destination = packet.original.source;
+        }
+    }
+
+    fn link_of_host(&mut self, index: u32) -> Walked<Link> {
+        let link = self.ask(|kernel| kernel.link(Space::HOST, &Which::Index(index)))?;
+        link.ok_or_else(|| self.unknown("route", "the route leads out of a device that is gone"))
+    }
+
+    fn forwards(&mut self, input: &Link, packet: &Packet) -> Walked<()> {
+        let (family, all) = match packet.family() {
+            Family::V4 => ("ipv4", "net.ipv4.ip_forward"),
+            Family::V6 => ("ipv6", "net.ipv6.conf.all.forwarding"),
+        };
+        let key = |name: &str| format!("net/{family}/conf/{name}/forwarding");
+        let own = key(input.name.as_str());
+        let own = self.ask(|kernel| kernel.parameter(Space::HOST, &own))?;
+        let every = self.ask(|kernel| kernel.parameter(Space::HOST, &key("all")))?;
+        let is_on = match packet.family() {
+            Family::V4 => own.as_deref() == Some("1"),
+            Family::V6 => own.as_deref() == Some("1") || every.as_deref() == Some("1"),
+        };
+        if is_on {
+            return Ok(());
+        }
+        let (what, fix) = match every.as_deref() {
+            Some("1") => (
+                format!("this host does not forward what comes by {}", input.name),
+                format!("sysctl -w net.{family}.conf.{}.forwarding=1", input.name),
+            ),
+            _ => (
+                format!("this host does not forward packets ({all} is 0)"),
+                format!("sysctl -w {all}=1"),
+            ),
+        };
+        Err(self.fail(Hop::new("forwarding", what).by(Author::Operator).fixed(fix)))
+    }
+
+    /// Whether `rp_filter` refuses the source: no way leads back, or where it is strict another one.
+    pub(super) fn is_filtered_back(
+        &mut self,
+        space: Space,
+        input: &Link,
+        packet: &Packet,
+    ) -> Walked<bool> {
+        if packet.family() == Family::V6 {
+            return Ok(false);
+        }
+        let mut mode = 0;
+        for name in ["all", input.name.as_str()] {
+            let key = format!("net/ipv4/conf/{name}/rp_filter");
+            let value = self.ask(|kernel| kernel.parameter(space, &key))?;
+            mode = mode.max(value.and_then(|value| value.parse().ok()).unwrap_or(0));
+        }
+        let back = Routed { to: packet.source, from: None, input: None };
+        let way = self.ask(|kernel| kernel.way(space, &back))?;
+        Ok(match (mode, way) {
+            (0, _) => false,
+            (1, Way::Out { link, .. }) => link != input.index,
+            (_, Way::Out { .. }) => false,
+            _ => true,
+        })
+    }
+
+    fn filtered_back(&mut self, input: &Link, packet: &Packet) -> super::Stop {
+        let (from, name) = (packet.source, &input.name);
+        let what = format!(
+            "rp_filter drops it: what is for {from} does not leave by {name}, by which it came"
+        );
+        let fix =
+            format!("sysctl -w net.ipv4.conf.{name}.rp_filter=0 net.ipv4.conf.all.rp_filter=0");
+        self.fail(Hop::new("rp-filter", what).by(Author::Operator).fixed(fix))
+    }
+
+    fn not_routed(&mut self, input: &Link, packet: &Packet, way: Way) -> super::Stop {
+        let (to, from, name) = (packet.destination, packet.source, &input.name);
+        match way {
+            Way::Nowhere(errno) => {
+                let kind = match errno {
+                    Errno::INVAL => "a blackhole route, or takes its source for impossible",
+                    Errno::HOSTUNREACH => "an unreachable route",
+                    Errno::ACCESS => "a prohibiting route",
+                    _ => "no route",
+                };
+                let what = format!("this host has {kind} to {to} (from {from} by {name})");
+                let fix = format!("ip route get {to} from {from} iif {name}");
+                self.fail(Hop::new("host-route", what).by(Author::Operator).fixed(fix))
+            }
+            Way::Many | Way::Local | Way::Out { .. } => {
+                self.unknown("host-route", format!("{to} is a broadcast address to this host"))
+            }
+        }
+    }
+
+    /// A packet for this host itself.
+    fn taken_by_host(&mut self, packet: &mut Packet) -> Walked<Arrived> {
+        packet.output = None;
+        self.filtered(Space::HOST, Point::INPUT, packet, "what is for this host")?;
+        if packet.is_reply {
+            return Ok(Arrived::Host);
+        }
+        if let Some(published) = self.lost(packet) {
+            let table = if published.in_table { "Spoke's table" } else { "the packet filter" };
+            let what = format!(
+                "{} of {} is published, but {table} does not lead it there",
+                published.map, published.name
+            );
+            let hop = Hop::new("port-map", what).by(Author::Spoke);
+            return Err(self.fail(hop.fixed("systemctl restart spoke (spoke serve restores it)")));
+        }
+        self.listens(("this host", Space::HOST), packet)?;
+        Ok(Arrived::Host)
+    }
+
+    /// A port that the book says to be published where the packet went.
+    fn lost(&self, packet: &Packet) -> Option<Published> {
+        let (port, protocol) = (packet.destination_port()?, protocol(packet.carried)?);
+        let is = |it: &&Published| {
+            let there = it.map.host.is_none_or(|host| {
+                host.is_unspecified() && host.is_ipv4() == packet.destination.is_ipv4()
+                    || host == packet.destination
+            });
+            let family = it.to.iter().any(|to| to.is_ipv4() == packet.destination.is_ipv4());
+            it.map.protocol == protocol && it.map.host_port.get() == port && there && family
+        };
+        self.trip.published.iter().find(is).cloned()
+    }
+
+    /// What this host sends itself.
+    pub(super) fn sent_by_host(&mut self, packet: &mut Packet) -> Walked<Arrived> {
+        let own = packet.is_reply.then_some(packet.source);
+        self.answer_is_translated(packet);
+        let (mut way, source) = self.way_of_host(packet, own)?;
+        if own.is_none() {
+            packet.source = source;
+            packet.original.source = source;
+        }
+        packet.output = self.output_of(way)?;
+        self.translated(Point::OUTPUT, packet, "what this host sends")?;
+        if packet.is_dnat && !packet.is_reply {
+            let to = packet.destination;
+            self.ok("port-map", format!("the packet filter leads it to {to}"));
+            (way, _) = self.way_of_host(packet, None)?;
+            packet.output = self.output_of(way)?;
+        }
+        match way {
+            Way::Out { link, gateway, .. } => {
+                let out = self.link_of_host(link)?;
+                self.ok("route", format!("this host sends it out of {}", out.name));
+                self.out(&out, gateway, packet)
+            }
+            _ => {
+                packet.source = if own.is_none() { packet.destination } else { packet.source };
+                self.taken_by_host(packet)
+            }
+        }
+    }
+
+    fn output_of(&mut self, way: Way) -> Walked<Option<Device>> {
+        let index = match way {
+            Way::Out { link, .. } => link,
+            _ => 1,
+        };
+        Ok(Some(Device::from(&self.link_of_host(index)?)))
+    }
+
+    fn way_of_host(&mut self, packet: &Packet, from: Option<IpAddr>) -> Walked<(Way, IpAddr)> {
+        let to = packet.destination;
+        let asked = Routed { to, from, input: None };
+        match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
+            way @ Way::Out { source, .. } => Ok((way, source.unwrap_or(packet.source))),
+            Way::Local => Ok((Way::Local, to)),
+            way => {
+                let hop = match way {
+                    Way::Nowhere(Errno::INVAL) => {
+                        format!("this host has a blackhole route to {to}")
+                    }
+                    Way::Nowhere(_) => format!("this host has no route to {to}"),
+                    _ => format!("{to} is a broadcast address to this host"),
+                };
+                let fix = format!("ip route get {to}");
+                Err(self.fail(Hop::new("host-route", hop).by(Author::Operator).fixed(fix)))
+            }
+        }
+    }
+
+    /// What comes from beyond the default route.
+    pub(super) fn comes_from_outside(&mut self, packet: &mut Packet) -> Walked<Arrived> {
+        let family = packet.family();
+        let Some((index, own)) = self.uplink(family)? else {
+            return Err(self.unknown("outside", "this host has no way to the outside"));
+        };
+        let link = self.link_of_host(index)?;
+        if !packet.is_reply {
+            let far = far(family);
+            let asked = Routed { to: far, from: None, input: None };
+            let is_routed =
+                matches!(self.ask(|kernel| kernel.way(Space::HOST, &asked))?, Way::Out { .. });
+            packet.source = if is_routed { far } else { self.near(index, own)? };
+            packet.original.source = packet.source;
+            self.ok("outside", format!("{} comes in by {}", packet.source, link.name));
+        }
+        if !link.flags.is_up() || !link.flags.has_carrier() {
+            let what = format!("{}, the way to the outside, is down", link.name);
+            return Err(
+                self.fail(Hop::new("uplink", what).fixed(format!("ip link set {} up", link.name)))
+            );
+        }
+        packet.input = Some(Device::from(&link));
+        self.ingress(packet)?;
+        self.host(&link, packet)
+    }
+
+    /// An address of the segment that is not this host's.
+    fn near(&mut self, link: u32, own: IpAddr) -> Walked<IpAddr> {
+        let all = self.ask(|kernel| kernel.addresses(Space::HOST))?;
+        let net = all.iter().find(|it| it.link == link && it.address.addr() == own);
+        let other = net.and_then(|it| it.address.hosts().find(|host| *host != own));
+        other.ok_or_else(|| self.unknown("outside", "this host has no way to the outside"))
+    }
+
+    /// Out of a link of this host.
+    fn out(&mut self, out: &Link, gateway: Option<IpAddr>, packet: &mut Packet) -> Walked<Arrived> {
+        let about = format!("what leaves by {}", out.name);
+        let mut judged = packet.clone();
+        let ruling = self.judged(Space::HOST, Point::POSTROUTING, &mut judged, &about)?;
+        if let Ruling::Passes { source: Some(translation), .. } = ruling {
+            let own = match translation.address {
+                Some(address) => address,
+                None => self.masquerade(out, packet, gateway)?,
+            };
+            packet.is_snat |= own != packet.source;
+            packet.source = own;
+        }
+        self.is_routed = true;
+        let next = gateway.unwrap_or(packet.destination);
+        let is_ours = self.receiver(next).is_some();
+        match out.kind.as_deref() {
+            Some("bridge") if is_ours => self.onto_bridge(out, next, packet),
+            Some("veth") if is_ours => self.over_pair(out, next, packet),
+            _ => self.beyond(out, gateway, packet),
+        }
+    }
+
+    fn masquerade(
+        &mut self,
+        out: &Link,
+        packet: &Packet,
+        gateway: Option<IpAddr>,
+    ) -> Walked<IpAddr> {
+        let to = gateway.unwrap_or(packet.destination);
+        let asked = Routed { to, from: None, input: None };
+        match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
+            Way::Out { source: Some(source), .. } => Ok(source),
+            _ => Err(self.unknown("masquerade", format!("{} has no address", out.name))),
+        }
+    }
+
+    fn onto_bridge(&mut self, out: &Link, next: IpAddr, packet: &mut Packet) -> Walked<Arrived> {
+        let Some(site) = self.receiver(next).cloned() else {
+            return Err(self.unknown("neighbour", format!("nobody known has {next}")));
+        };
+        self.bridge_is_up(out)?;
+        let (link, port) = self.receiving(&site, next)?;
+        if port.master != Some(out.index) {
+            let what = format!(
+                "this host sends what is for {next} to {}, where {} is not",
+                out.name, site.name
+            );
+            let fix = format!("ip route get {next}");
+            return Err(self.fail(Hop::new("host-route", what).by(Author::Operator).fixed(fix)));
+        }
+        self.is_alone(&site, next)?;
+        self.neighbour((Space::HOST, "this host"), out, next, (&site.name, link.mac))?;
+        packet.macs = out.mac.zip(link.mac);
+        packet.input = None;
+        packet.output = Some(Device::from(&port));
+        self.of_frame(Point::OUTPUT, packet)?;
+        self.of_frame(Point::POSTROUTING, packet)?;
+        self.deliver(&site, &link, packet)
+    }
+
+    fn over_pair(&mut self, out: &Link, next: IpAddr, packet: &mut Packet) -> Walked<Arrived> {
+        let Some(site) = self.receiver(next).cloned() else {
+            return Err(self.unknown("neighbour", format!("nobody known has {next}")));
+        };
+        let (link, end) = self.receiving(&site, next)?;
+        if end.index != out.index {
+            let what = format!(
+                "this host sends what is for {next} to {}, which is not {}'s",
+                out.name, site.name
+            );
+            return Err(self.fail(Hop::new("host-route", what).by(Author::Operator)));
+        }
+        self.neighbour((Space::HOST, "this host"), out, next, (&site.name, link.mac))?;
+        self.deliver(&site, &link, packet)
+    }
+
+    /// Out of this host.
+    fn beyond(&mut self, out: &Link, gateway: Option<IpAddr>, packet: &Packet) -> Walked<Arrived> {
+        if !out.flags.is_up() || !out.flags.has_carrier() {
+            let what =
+                format!("{}, by which it leaves this host, is down or has no carrier", out.name);
+            let fix = format!("ip link set {} up", out.name);
+            return Err(self.fail(Hop::new("uplink", what).fixed(fix)));
+        }
+        let next = gateway.unwrap_or(packet.destination);
+        let is_container =
+            out.kind.as_deref() == Some("bridge") || out.kind.as_deref() == Some("veth");
+        if is_container && !packet.is_reply && gateway.is_none() {
+            let what =
+                format!("{next} is behind {}; the book has no container of that address", out.name);
+            return Err(self.unknown("neighbour", what));
+        }
+        self.ok("uplink", format!("it leaves by {}, to {next}", out.name));
+        Ok(Arrived::Beyond)
+    }
+}

@@ -1,0 +1,236 @@
+//! A packet leaves a container.
+
+use std::net::IpAddr;
+
+use netlink::{Errno, Link, Routed, Way};
+
+use super::{Arrived, Hop, Plug, Site, Walked, Walker};
+use crate::packet::{Device, Packet};
+use crate::port::{Space, Which};
+use crate::rules::{Author, Point};
+
+/// The way out of a container.
+pub(super) struct Out<'a> {
+    pub(super) site: &'a Site,
+    pub(super) space: Space,
+    pub(super) plug: &'a Plug,
+    pub(super) link: Link,
+    /// The next hop.
+    pub(super) next: IpAddr,
+}
+
+impl Walker<'_> {
+    /// Sends `packet` from a container, up to where it arrives.
+    pub(super) fn leave(&mut self, site: &Site, packet: &mut Packet) -> Walked<Arrived> {
+        let Some(space) = site.space() else {
+            return Err(self.unknown("container", format!("{} is not open", site.name)));
+        };
+        let plug = self.likely(site, packet)?;
+        self.family_is_on(site, plug, packet.family())?;
+        let to = packet.destination;
+        let own = packet.is_reply.then_some(packet.source);
+        if own.is_none() && site.has(to) {
+            return self.loops(site, space, packet);
+        }
+        let expected = own.filter(|own| plug.has(*own));
+        let expected = expected.or(plug.address(packet.family()).map(|net| net.addr()));
+        let Some(expected) = expected else {
+            let what = format!("{} has no address of the family of {to}", site.name);
+            return Err(self.fail(Hop::new("address", what)));
+        };
+        let link = self.interface((site, space), plug, expected)?;
+        let out = self.routed((site, space), (plug, link), packet, own)?;
+        packet.output = Self::device(&out.link);
+        self.filtered(space, Point::OUTPUT, packet, &format!("what {} sends", site.name))?;
+        self.filtered(space, Point::POSTROUTING, packet, &format!("what {} sends", site.name))?;
+        packet.mark = Some(0);
+        self.cross(&out, packet)
+    }
+
+    /// The interface that it is likely to leave by.
+    fn likely<'s>(&mut self, site: &'s Site, packet: &Packet) -> Walked<&'s Plug> {
+        let (to, family) = (packet.destination, packet.family());
+        let plugs = || site.plugs.iter().filter(|plug| plug.address(family).is_some());
+        let by_source = site.plug_of(packet.source).filter(|_| packet.is_reply);
+        let near = || plugs().find(|plug| plug.reaches(to));
+        let gate = || plugs().find(|plug| plug.gateway(family).is_some());
+        by_source.or_else(near).or_else(gate).or_else(|| plugs().next()).ok_or_else(|| {
+            self.fail(Hop::new(
+                "address",
+                format!("{} has no address of the family of {to}", site.name),
+            ))
+        })
+    }
+
+    /// To one of its own addresses.
+    fn loops(&mut self, site: &Site, space: Space, packet: &mut Packet) -> Walked<Arrived> {
+        let which = Which::Index(1);
+        let lo = self.ask(|kernel| kernel.link(space, &which))?;
+        if lo.is_none_or(|lo| !lo.flags.is_up()) {
+            let fix = site.within("ip link set lo up");
+            let what = format!("lo of {} is down", site.name);
+            return Err(self.fail(Hop::new("loopback", what).fixed(fix)));
+        }
+        packet.source = packet.destination;
+        self.listens((&site.name, space), packet)?;
+        Err(self.stays(site))
+    }
+
+    fn stays(&mut self, site: &Site) -> super::Stop {
+        self.ok("loopback", format!("it stays in {}", site.name));
+        super::Stop
+    }
+
+    fn routed<'s>(
+        &mut self,
+        (site, space): (&'s Site, Space),
+        (plug, link): (&'s Plug, Link),
+        packet: &mut Packet,
+        own: Option<IpAddr>,
+    ) -> Walked<Out<'s>> {
+        let to = packet.destination;
+        let way = self.ask(|kernel| kernel.way(space, &Routed { to, from: own, input: None }))?;
+        let Way::Out { link: index, gateway, source, .. } = way else {
+            return Err(self.no_route((site, plug), packet, way));
+        };
+        let out = match index == link.index {
+            true => (plug, link),
+            false => self.other((site, space), index, packet)?,
+        };
+        let (plug, link) = out;
+        if own.is_none() {
+            packet.source = source.unwrap_or(packet.source);
+        }
+        if let (Some(gateway), Some(right)) = (gateway, plug.gateway(packet.family()))
+            && gateway != right
+        {
+            self.wrong_gateway((site, plug), packet, (gateway, right))?;
+        }
+        let next = gateway.unwrap_or(to);
+        let how = match gateway {
+            Some(gateway) => format!("to {to} by {gateway} out of {}", link.name),
+            None => format!("to {to} out of {}, on its own segment", link.name),
+        };
+        self.ok("route", format!("{} sends {how}", site.name));
+        Ok(Out { site, space, plug, link, next })
+    }
+
+    /// It leaves by another interface than is likely.
+    fn other<'s>(
+        &mut self,
+        (site, space): (&'s Site, Space),
+        index: u32,
+        packet: &Packet,
+    ) -> Walked<(&'s Plug, Link)> {
+        let link = self.ask(|kernel| kernel.link(space, &Which::Index(index)))?;
+        let name = link.as_ref().map_or(String::new(), |link| link.name.to_string());
+        let plug = site.plugs.iter().find(|plug| plug.interface.as_str() == name);
+        match (plug, link) {
+            (Some(plug), Some(_)) => {
+                let family = packet.family();
+                let own = packet.is_reply.then_some(packet.source).filter(|own| plug.has(*own));
+                let own = own.or(plug.address(family).map(|net| net.addr()));
+                let Some(own) = own else {
+                    let what = format!("{name} of {} has no address of that family", site.name);
+                    return Err(self.unknown("address", what));
+                };
+                let link = self.interface((site, space), plug, own)?;
+                Ok((plug, link))
+            }
+            _ => {
+                let (to, who) = (packet.destination, &site.name);
+                let what =
+                    format!("{who} sends what is for {to} out of {name}, which Spoke did not make");
+                Err(self.unknown("route", what))
+            }
+        }
+    }
+
+    fn no_route(&mut self, (site, plug): (&Site, &Plug), packet: &Packet, way: Way) -> super::Stop {
+        let (name, to) = (&site.name, packet.destination);
+        let gateway = plug.gateway(packet.family());
+        let back = if self.is_back { " back" } else { "" };
+        let what = match way {
+            Way::Nowhere(Errno::INVAL) => format!("{name} has a blackhole route{back} to {to}"),
+            Way::Nowhere(Errno::HOSTUNREACH) => {
+                format!("{name} has an unreachable route{back} to {to}")
+            }
+            Way::Nowhere(Errno::ACCESS) => format!("{name} has a prohibiting route{back} to {to}"),
+            Way::Nowhere(_) if plug.is_internal => {
+                let what = format!(
+                    "network {} is internal: {name} has no route{back} to {to}",
+                    plug.network
+                );
+                let fix = "spoke network create --help says how a network is not --internal";
+                return self.fail(Hop::new("internal", what).by(Author::Spoke).fixed(fix));
+            }
+            Way::Nowhere(_) => {
+                let what =
+                    format!("{name} has no route{back} to {to}: the default route is missing");
+                let hop = Hop::new("route", what);
+                return self.fail(match gateway {
+                    Some(gateway) => hop.fixed(site.within(&format!(
+                        "ip route add default via {gateway} dev {}",
+                        plug.interface
+                    ))),
+                    None => hop,
+                });
+            }
+            Way::Local => format!("{name} takes {to} for its own address"),
+            Way::Many | Way::Out { .. } => format!("{name} takes {to} for a broadcast address"),
+        };
+        let fix = site.within(&format!("ip route get {to}"));
+        self.fail(Hop::new("route", what).by(Author::Operator).fixed(fix))
+    }
+
+    fn wrong_gateway(
+        &mut self,
+        (site, plug): (&Site, &Plug),
+        packet: &Packet,
+        (gateway, right): (IpAddr, IpAddr),
+    ) -> Walked<()> {
+        let name = &site.name;
+        let owner = self.ask(|kernel| kernel.owner(Space::HOST, gateway))?;
+        if owner.is_some() {
+            return Ok(());
+        }
+        let to = packet.destination;
+        let what = format!(
+            "{name} sends what is for {to} to {gateway}, but the gateway of network {} is {right}",
+            plug.network
+        );
+        let known = self.receiver(gateway).is_some();
+        if known {
+            return Err(self.unknown("gateway", format!("{what}; it may be a router")));
+        }
+        let fix = format!("ip route replace default via {right} dev {}", plug.interface);
+        Err(self.fail(Hop::new("gateway", what).by(Author::Operator).fixed(site.within(&fix))))
+    }
+
+    /// Over the pair into the host, or onto a segment.
+    fn cross(&mut self, out: &Out<'_>, packet: &mut Packet) -> Walked<Arrived> {
+        let Some(end) = self.host_end(out.space, &out.link)? else {
+            let (name, kind) = (&out.link.name, out.plug.kind);
+            let what = format!(
+                "{name} of {} ({kind}) has no end in this host: where it leads cannot be seen",
+                out.site.name
+            );
+            return Err(self.unknown("segment", what));
+        };
+        self.passes(&end, false);
+        packet.input = Some(Device::from(&end));
+        self.ingress(packet)?;
+        let own = (out.link.mac, out.site, out.plug);
+        match self.port(own, &end)? {
+            Some(bridge) => {
+                packet.macs = out.link.mac.zip(bridge.mac);
+                self.on_bridge((&end, &bridge), out, packet)
+            }
+            None => {
+                let whose = (out.space, out.site.name.as_str());
+                self.neighbour(whose, &out.link, out.next, (end.name.as_str(), end.mac))?;
+                self.host(&end, packet)
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What the packet filter does, and who has it do so.
+
+use super::{Hop, Walked, Walker};
+use crate::packet::Packet;
+use crate::port::Space;
+use crate::rules::{Author, Filter, Place, Point, Ruling, author, judge};
+
+impl Walker<'_> {
+    /// Lets the packet filter judge; the walk ends where it drops, or cannot be understood.
+    pub(super) fn judged(
+        &mut self,
+        space: Space,
+        point: Point,
+        packet: &mut Packet,
+        about: &str,
+    ) -> Walked<Ruling> {
+        match self.ask(|kernel| judge(kernel, space, point, packet))? {
+            passes @ Ruling::Passes { .. } => Ok(passes),
+            Ruling::Dropped(place) => Err(self.dropped((space, about), packet, place)),
+            Ruling::Unknown(place) => {
+                let what = match (&place.unclear, place.chain.is_empty()) {
+                    (Some(why), true) => format!("{about}: {why}"),
+                    (Some(why), false) => format!(
+                        "{about} depends on {place}, which Spoke does not understand ({why})"
+                    ),
+                    (None, _) => format!("{about} depends on {place}"),
+                };
+                let hop = Hop::new("filter", what).by(self.author(space, &place)?).ruled(place);
+                Err(self.fail(Hop { status: super::hop::Status::Unknown, ..hop }))
+            }
+        }
+    }
+
+    /// As [`Walker::judged`], where nothing may be translated.
+    pub(super) fn filtered(
+        &mut self,
+        space: Space,
+        point: Point,
+        packet: &mut Packet,
+        about: &str,
+    ) -> Walked<()> {
+        match self.judged(space, point, packet, about)? {
+            Ruling::Passes { destination: Some(translation), .. } => {
+                let what = format!("{about} is led elsewhere by {}", translation.place);
+                Err(self.unknown("filter", what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Walker::judged`]; the destination becomes what it is translated to.
+    pub(super) fn translated(
+        &mut self,
+        point: Point,
+        packet: &mut Packet,
+        about: &str,
+    ) -> Walked<()> {
+        let ruling = self.judged(Space::HOST, point, packet, about)?;
+        if let Ruling::Passes { destination: Some(translation), .. } = ruling {
+            packet.translate(&translation);
+        }
+        Ok(())
+    }
+
+    /// What a bridge does to a frame.
+    pub(super) fn of_frame(&mut self, point: Point, packet: &mut Packet) -> Walked<()> {
+        self.filtered(Space::HOST, point.in_bridge(), packet, "the frame in the bridge")
+    }
+
+    /// What a device does to what comes in.
+    pub(super) fn ingress(&mut self, packet: &mut Packet) -> Walked<()> {
+        self.filtered(Space::HOST, Point::Ingress, packet, "what comes in")
+    }
+
+    fn author(&mut self, space: Space, place: &Place) -> Walked<Author> {
+        let rules = self.ask(|kernel| kernel.rules(space))?;
+        Ok(author(&rules, place))
+    }
+
+    fn dropped(
+        &mut self,
+        (space, about): (Space, &str),
+        packet: &Packet,
+        place: Place,
+    ) -> super::Stop {
+        let by = match self.author(space, &place) {
+            Ok(by) => by,
+            Err(stop) => return stop,
+        };
+        let verb = if place.rejects { "refuses" } else { "drops" };
+        let (hop, what, fix) = match self.of_ours(&place) {
+            Some(known) => known,
+            None => ("filter", format!("{place} {verb} {about}"), fix(packet, &place, by)),
+        };
+        let fix = if space == Space::HOST { fix } else { self.within(space, &fix) };
+        self.fail(Hop::new(hop, what).by(by).ruled(place).fixed(fix))
+    }
+
+    /// What a drop in Spoke's own table means.
+    fn of_ours(&self, place: &Place) -> Option<(&'static str, String, String)> {
+        if !matches!(place.table.as_str(), "spoke" | "spoke_transit" | "spoke_names") {
+            return None;
+        }
+        let network = |end: &super::End| {
+            let site = end.site()?;
+            Some((site.name.clone(), site.plugs.first()?.network.clone()))
+        };
+        let (from, to) = (network(&self.trip.from), network(&self.trip.to));
+        let join = match (&from, &to) {
+            (Some((name, _)), Some((_, network))) => {
+                format!("spoke network connect {network} {name}")
+            }
+            _ => "spoke ports shows what is published".to_owned(),
+        };
+        let (hop, what, fix) = match (place.family, place.table.as_str(), place.chain.as_str()) {
+            (7, ..) => (
+                "spoofing",
+                "a container sends with an address that is not its own".to_owned(),
+                "spoke network inspect shows --anti-spoof".to_owned(),
+            ),
+            (_, "spoke", "internals") => (
+                "internal",
+                "one of the networks is internal: nothing passes between it and anything else"
+                    .to_owned(),
+                join,
+            ),
+            (_, "spoke", "forward") => (
+                "isolation",
+                "networks are isolated from each other, but for published ports".to_owned(),
+                join,
+            ),
+            (_, "spoke", "direct") | (_, "spoke_transit", _) => (
+                "published",
+                "what is not published is not reached from outside at the container's own address"
+                    .to_owned(),
+                "publish the port when the container is started (-p, --publish)".to_owned(),
+            ),
+            (_, "spoke", "reach") => (
+                "published",
+                "the port is published for the host's own segments, or for this host, only"
+                    .to_owned(),
+                "publish it without a limit of its reach".to_owned(),
+            ),
+            (_, "spoke", "loopback") => (
+                "loopback",
+                "loopback addresses do not come in from outside".to_owned(),
+                "call another address of this host".to_owned(),
+            ),
+            _ => return None,
+        };
+        Some((hop, format!("{what} ({place})"), fix))
+    }
+}
+
+/// The command that lets the packet pass.
+fn fix(packet: &Packet, place: &Place, by: Author) -> String {
+    let name = |device: &Option<crate::packet::Device>| device.as_ref().map(|it| it.name.clone());
+    let (input, output) = (name(&packet.input), name(&packet.output));
+    let ways = [("-i", input.clone()), ("-o", output.clone())];
+    let ways: String = ways
+        .iter()
+        .filter_map(|(option, name)| Some(format!(" {option} {}", name.as_ref()?)))
+        .collect();
+    let port =
+        packet.destination_port().map_or(String::new(), |port| format!(" to any port {port}"));
+    let is_forward = input.is_some() && output.is_some();
+    match by {
+        Author::Ufw if is_forward => {
+            let (input, output) = (input.unwrap_or_default(), output.unwrap_or_default());
+            format!("ufw route allow in on {input} out on {output}{port}")
+        }
+        Author::Ufw => format!("ufw allow in on {}{port}", input.unwrap_or_default()),
+        Author::Firewalld => {
+            let device = output.or(input).unwrap_or_default();
+            format!("firewall-cmd --zone=trusted --add-interface={device}")
+        }
+        Author::Docker => format!("iptables -I DOCKER-USER{ways} -j ACCEPT"),
+        _ => of_place(place),
+    }
+}
+
+fn of_place(place: &Place) -> String {
+    let (family, table, chain) = (place.family_name(), &place.table, &place.chain);
+    match (place.filter, place.rule) {
+        (Filter::Legacy, Some(rule)) => {
+            format!("{} -t {table} -D {chain} {rule}", place.iptables())
+        }
+        (Filter::Legacy, None) => format!("{} -t {table} -P {chain} ACCEPT", place.iptables()),
+        (Filter::Nftables, Some(rule)) => {
+            format!("nft delete rule {family} {table} {chain} handle {rule}")
+        }
+        (Filter::Nftables, None) => {
+            format!("nft add chain {family} {table} {chain} '{{ policy accept; }}'")
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The way of one packet, as the kernel itself would route it (rtnetlink(7), `RTM_GETROUTE`).
+
+use std::net::IpAddr;
+
+use model::{Family, IpNet, Result};
+use rustix::io::Errno;
+
+use crate::Socket;
+use crate::address::family;
+use crate::wire::{Batch, Message, array};
+
+const NEW: u16 = 24;
+const GET: u16 = 26;
+/// Length of `struct rtmsg`.
+const HEADER: usize = 12;
+
+/// `RTA_*`.
+mod rta {
+    pub(super) const DST: u16 = 1;
+    pub(super) const SRC: u16 = 2;
+    pub(super) const IIF: u16 = 3;
+    pub(super) const OIF: u16 = 4;
+    pub(super) const GATEWAY: u16 = 5;
+    pub(super) const PREFSRC: u16 = 7;
+    pub(super) const METRICS: u16 = 8;
+    pub(super) const METRIC_MTU: u16 = 2;
+}
+
+/// A packet to be routed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// Where to.
+    pub to: IpAddr,
+    /// Where from, if that is decided.
+    pub from: Option<IpAddr>,
+    /// The link by which it came in; this host's own if `None`.
+    pub input: Option<u32>,
+}
+
+/// Where the packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To this host itself.
+    Local,
+    /// Out of a link.
+    Out {
+        /// Its index.
+        link: u32,
+        /// The next hop, if it is not the destination itself.
+        gateway: Option<IpAddr>,
+        /// The source address that it gets.
+        source: Option<IpAddr>,
+        /// The path's MTU, where the route has one.
+        mtu: Option<u32>,
+    },
+    /// To several receivers (broadcast, multicast).
+    Many,
+    /// Nowhere, with the kernel's reason.
+    Nowhere(Errno),
+}
+
+impl Socket {
+    /// The way of `packet`. For one that came in the kernel checks its source as it would
+    /// (EXDEV: another way leads back, `rp_filter`; EINVAL: no address that may be a source; for
+    /// both EHOSTUNREACH where this host does not forward, or the route says so).
+    ///
+    /// # Errors
+    /// As [`Socket::get`]; refusals are in the answer.
+    pub fn way(&mut self, packet: &Routed) -> Result<Way> {
+        let mut batch = Batch::new();
+        let net = IpNet::from(packet.to);
+        let length = |address: IpAddr| IpNet::from(address).prefix_len();
+        let mut head = [0; HEADER];
+        head[0] = family(Family::of(&net));
+        head[1] = net.prefix_len();
+        head[2] = packet.from.map_or(0, length);
+        let mut request = batch.request(GET, 0, format!("asking for the way to {}", packet.to));
+        request.bytes(&head).address(rta::DST, packet.to);
+        if let Some(from) = packet.from {
+            request.address(rta::SRC, from);
+        }
+        if let Some(input) = packet.input {
+            request.u32(rta::IIF, input);
+        }
+        let mut found = None;
+        let outcome = self.exchange(&mut batch, |message| found = found.or(read(message)))?;
+        match outcome.failures().first() {
+            Some(failure) => Ok(Way::Nowhere(failure.errno)),
+            None => Ok(found.unwrap_or(Way::Nowhere(Errno::NETUNREACH))),
+        }
+    }
+}
+
+fn read(message: &Message<'_>) -> Option<Way> {
+    (message.kind == NEW).then_some(())?;
+    let [kind] = array(message.payload, 7)?;
+    let attributes = message.attributes(HEADER);
+    let number = |kind| attributes.find_kind(kind).and_then(|attribute| attribute.u32());
+    let address = |kind| attributes.find_kind(kind).and_then(|attribute| attribute.address());
+    let metrics = attributes.find_kind(rta::METRICS).map(|metrics| metrics.nested());
+    let mtu = metrics.and_then(|metrics| metrics.find_kind(rta::METRIC_MTU)?.u32());
+    // `RTN_*`.
+    Some(match kind {
+        2 => Way::Local,
+        3..=5 => Way::Many,
+        6 => Way::Nowhere(Errno::INVAL),
+        7 => Way::Nowhere(Errno::HOSTUNREACH),
+        8 => Way::Nowhere(Errno::ACCESS),
+        _ => Way::Out {
+            link: number(rta::OIF)?,
+            gateway: address(rta::GATEWAY),
+            source: address(rta::PREFSRC),
+            mtu: mtu.filter(|mtu| *mtu > 0),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_own_address_is_local() {
+        let mut socket = Socket::route().unwrap();
+        let packet = Routed { to: "127.0.0.1".parse().unwrap(), from: None, input: None };
+        assert_eq!(socket.way(&packet).unwrap(), Way::Local);
+    }
+
+    proptest! {
+        #[test]
+        fn any_payload_is_read(payload in proptest::collection::vec(any::<u8>(), 0..256)) {
+            let _ = read(&Message { kind: NEW, flags: 0, sequence: 0, payload: &payload });
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Who is meant by a word, and what the book says of them.
+
+use std::net::IpAddr;
+
+use explain::{Bridging, End, Kernel, Netlink, Plug, Published, Site, Space, Standing, Which};
+use linux::identity::Identity;
+use model::{
+    Attachment, Backend, EgressPolicy, Error, IfName, Layer, Phase, Place, Result, Sandbox,
+};
+
+/// No more other containers are looked into for duplicates of an address.
+const RIVALS: usize = 32;
+
+/// The attachments of this host.
+pub(super) struct Book<'a> {
+    records: &'a [Attachment],
+}
+
+/// Who is meant.
+pub(super) struct Found {
+    pub(super) end: End,
+    /// The address that was given, or that a name leads to.
+    pub(super) address: Option<IpAddr>,
+    /// A name that leads nowhere.
+    pub(super) is_lost: bool,
+}
+
+impl Found {
+    pub(super) fn at(end: End, address: Option<IpAddr>) -> Self {
+        Self { end, address, is_lost: false }
+    }
+}
+
+impl<'a> Book<'a> {
+    pub(super) fn new(records: &'a [Attachment]) -> Self {
+        Self { records }
+    }
+
+    /// Who begins.
+    pub(super) fn sender(&self, word: &str, kernel: &mut Netlink) -> Result<Found> {
+        let unknown = || {
+            let shown = model::text::shown(word);
+            Error::not_found(format!("no container is called '{shown}'; `spoke ps` lists them"))
+        };
+        let found = self.receiver(word, kernel)?.ok_or_else(unknown)?;
+        match found.end {
+            End::Address(address) => Err(Error::invalid(format!(
+                "{address} is no address of a container or of this host: say `outside`"
+            ))),
+            _ => Ok(found),
+        }
+    }
+
+    /// Who is called, but for names that only networks know.
+    pub(super) fn receiver(&self, word: &str, kernel: &mut Netlink) -> Result<Option<Found>> {
+        match word {
+            "host" => return Ok(Some(Found::at(End::Host, None))),
+            "outside" => return Ok(Some(Found::at(End::Outside, None))),
+            _ => {}
+        }
+        if let Ok(address) = word.parse::<IpAddr>() {
+            return self.of_address(address, kernel).map(Some);
+        }
+        let meant: Vec<&Attachment> =
+            self.records.iter().filter(|it| is_called(it, word)).collect();
+        let exact: Vec<&Attachment> =
+            meant.iter().copied().filter(|it| names(it).iter().any(|name| name == word)).collect();
+        let meant = if exact.is_empty() { meant } else { exact };
+        let Some(first) = meant.first() else { return Ok(None) };
+        if let Some(other) = meant.iter().find(|other| !is_same(first, other)) {
+            return Err(Error::conflict(format!(
+                "'{}' may be {} or {}: say which, as RUNTIME/NAME or by its id",
+                model::text::shown(word),
+                full_name(first),
+                full_name(other)
+            )));
+        }
+        let site = self.site(first, kernel);
+        Ok(Some(Found::at(End::Container(site), None)))
+    }
+
+    /// Who has an address.
+    pub(super) fn of_address(&self, address: IpAddr, kernel: &mut Netlink) -> Result<Found> {
+        let has = |it: &&Attachment| it.addresses.iter().any(|held| held.address.addr() == address);
+        if let Some(record) = self.records.iter().filter(|it| it.layer == Layer::Link).find(has) {
+            let site = self.site(record, kernel);
+            return Ok(Found::at(End::Container(site), Some(address)));
+        }
+        let end = match address.is_loopback() || kernel.owner(Space::HOST, address)?.is_some() {
+            true => End::Host,
+            false => End::Address(address),
+        };
+        Ok(Found::at(end, Some(address)))
+    }
+
+    fn site(&self, record: &Attachment, kernel: &mut Netlink) -> Site {
+        let of_it = || self.records.iter().filter(|other| is_same(record, other));
+        let links = of_it().filter(|it| matches!(it.layer, Layer::Link | Layer::Address));
+        let mut plugs: Vec<Plug> = links.filter_map(|link| plug(link, of_it())).collect();
+        let path =
+            record.sandbox.as_ref().map_or(String::new(), |it| it.path.display().to_string());
+        let standing = standing(record, kernel);
+        if let Standing::Open(space) = standing {
+            plugs.iter_mut().for_each(|plug| rename(plug, space, kernel));
+        }
+        Site { name: self.name(record), standing, path, plugs }
+    }
+
+    /// What a container is called: not every layer of it has its lasting name.
+    fn name(&self, record: &Attachment) -> String {
+        let mut of_it = self.records.iter().filter(|other| is_same(record, other));
+        let named = of_it.find(|it| it.owner.is_some());
+        named.unwrap_or(record).container_name()
+    }
+
+    /// The ports of this host that lead to containers.
+    pub(super) fn published(&self) -> Vec<Published> {
+        let attached = self.records.iter().filter(|it| matches!(it.phase, Phase::Attached(_)));
+        let ports = attached.filter(|it| it.wiring.publish.is_some()).flat_map(|record| {
+            let of_it = self.records.iter().filter(|other| other.id == record.id);
+            let to: Vec<IpAddr> =
+                of_it.flat_map(|it| &it.addresses).map(|it| it.address.addr()).collect();
+            let name = self.name(record);
+            record.wiring.publish.iter().flat_map(move |publish| {
+                let (to, name) = (to.clone(), name.clone());
+                let in_table = publish.backend == Backend::Nftables;
+                publish.ports.iter().map(move |map| Published {
+                    map: map.clone(),
+                    name: name.clone(),
+                    to: to.clone(),
+                    in_table,
+                })
+            })
+        });
+        ports.collect()
+    }
+
+    /// The containers to which a port of this host leads.
+    pub(super) fn others(&self, port: u16, kernel: &mut Netlink) -> Vec<Site> {
+        let leads = |it: &&Attachment| {
+            let publish = it.wiring.publish.as_ref();
+            publish.is_some_and(|all| all.ports.iter().any(|map| map.host_port.get() == port))
+        };
+        let records = self.records.iter().filter(leads);
+        records.map(|record| self.site(record, kernel)).collect()
+    }
+
+    /// Other containers of the networks of both.
+    pub(super) fn rivals(
+        &self,
+        (from, to): (&Found, &Found),
+        kernel: &mut Netlink,
+    ) -> Vec<(String, Space)> {
+        let sites: Vec<&Site> =
+            [from, to].into_iter().filter_map(|found| found.end.site()).collect();
+        let networks: Vec<&str> =
+            sites.iter().flat_map(|it| &it.plugs).map(|plug| plug.network.as_str()).collect();
+        let paths: Vec<&str> = sites.iter().map(|site| site.path.as_str()).collect();
+        let is_rival = |it: &&Attachment| {
+            let path = it.sandbox.as_ref().map(|sandbox| sandbox.path.to_string_lossy());
+            it.layer == Layer::Link
+                && networks.contains(&it.id.network.as_str())
+                && path.is_some_and(|path| !paths.contains(&path.as_ref()))
+        };
+        let rivals = self.records.iter().filter(is_rival).take(RIVALS);
+        let open = rivals.filter_map(|record| {
+            let Sandbox { path, inode } = record.sandbox.as_ref()?;
+            Some((record.container_name(), kernel.open(path, *inode).ok()?))
+        });
+        let mut open: Vec<(String, Space)> = open.collect();
+        open.extend(sites.iter().filter_map(|it| Some((it.name.clone(), it.space()?))));
+        open
+    }
+}
+
+/// Whether both are of one container.
+fn is_same(one: &Attachment, other: &Attachment) -> bool {
+    match (&one.sandbox, &other.sandbox) {
+        (Some(here), Some(there)) => here == there,
+        _ => one.sandbox_name() == other.sandbox_name() && one.runtime == other.runtime,
+    }
+}
+
+/// The names by which a container may be called.
+fn names(record: &Attachment) -> Vec<String> {
+    let name = record.container_name();
+    let bare = name.rsplit_once('/').map_or(name.as_str(), |(_, bare)| bare).to_owned();
+    let full = format!("{}/{bare}", record.runtime);
+    vec![name, bare, full, record.id.container.to_string(), record.sandbox_name().to_string()]
+}
+
+fn full_name(record: &Attachment) -> String {
+    names(record).swap_remove(2)
+}
+
+/// The start of an id is at least this long.
+const SHORTEST: usize = 4;
+
+fn is_called(record: &Attachment, word: &str) -> bool {
+    let starts = word.len() >= SHORTEST && record.id.container.as_str().starts_with(word);
+    starts || names(record).iter().any(|name| name == word)
+}
+
+/// An interface as the book has it.
+fn plug<'a>(record: &Attachment, of_it: impl Iterator<Item = &'a Attachment>) -> Option<Plug> {
+    let Phase::Attached(attached) = &record.phase else { return None };
+    let inside = attached.interfaces.iter().find(|it| it.place == Place::Sandbox);
+    let interface: IfName = inside.map_or(&record.id.ifname, |it| &it.name).clone();
+    let layers: Vec<&Attachment> = of_it.filter(|it| it.id == record.id).collect();
+    let ports = layers.iter().filter_map(|it| it.wiring.publish.as_ref());
+    let internal = layers.iter().filter_map(|it| it.wiring.firewall.as_ref());
+    let kind = record.wiring.link.as_ref().map(|link| &link.kind);
+    let bridging = match kind {
+        Some(kind) if kind.is_pair() => {
+            kind.bridge().map_or(Bridging::None, |bridge| Bridging::In(bridge.name.clone()))
+        }
+        _ => Bridging::Foreign,
+    };
+    let held = if record.addresses.is_empty() { &attached.addresses } else { &record.addresses };
+    Some(Plug {
+        network: record.id.network.to_string(),
+        interface,
+        addresses: held.iter().map(|it| (it.address, it.gateway)).collect(),
+        mac: inside.and_then(|it| it.mac),
+        bridging,
+        kind: kind.map_or("?", |kind| kind.traits().name),
+        is_internal: internal.into_iter().any(|it| it.egress == EgressPolicy::Internal),
+        direct: record.wiring.let_by_route(),
+        ports: ports.flat_map(|publish| publish.ports.clone()).collect(),
+    })
+}
+
+/// Interfaces with higher indices are not looked at.
+const INTERFACES: u32 = 64;
+
+/// Calls an interface as its runtime named it, which the book need not know: it is the one that has its
+/// addresses, or its hardware address.
+fn rename(plug: &mut Plug, space: Space, kernel: &mut Netlink) {
+    let named = kernel.link(space, &Which::Name(plug.interface.clone()));
+    if !matches!(named, Ok(None)) {
+        return;
+    }
+    let mut addresses = plug.addresses.iter().map(|(net, _)| net.addr());
+    let owner = addresses.find_map(|address| kernel.owner(space, address).ok().flatten());
+    let mut indices = owner.map_or(1..=INTERFACES, |owner| owner..=owner);
+    let found = indices.find_map(|index| {
+        let link = kernel.link(space, &Which::Index(index)).ok().flatten()?;
+        (owner.is_some() || plug.mac.is_some() && link.mac == plug.mac).then_some(link)
+    });
+    if let Some(link) = found {
+        plug.interface = link.name;
+    }
+}
+
+/// Whether the container's namespace is there.
+fn standing(record: &Attachment, kernel: &mut Netlink) -> Standing {
+    match (&record.phase, &record.sandbox) {
+        (Phase::Reserved, _) => Standing::Gone("its endpoint is in no sandbox".to_owned()),
+        (Phase::Attaching { .. }, _) => Standing::Closed("it is being attached".to_owned()),
+        (Phase::Detaching { .. }, _) => Standing::Closed("it is being detached".to_owned()),
+        (Phase::Attached(_), None) => Standing::Closed("its runtime did not say where".to_owned()),
+        (Phase::Attached(_), Some(sandbox)) => match kernel.open(&sandbox.path, sandbox.inode) {
+            Ok(space) => Standing::Open(space),
+            Err(error) => gone(record, &error, kernel),
+        },
+    }
+}
+
+/// A namespace that cannot be opened may be mounted elsewhere; without the host's end it is gone.
+fn gone(record: &Attachment, error: &Error, kernel: &mut Netlink) -> Standing {
+    let is_pair = record.wiring.link.as_ref().is_some_and(|link| link.kind.is_pair());
+    let end = Identity::of(&record.id).host_link().ok().filter(|_| is_pair);
+    let there = end.map(|end| kernel.link(Space::HOST, &Which::Name(end)));
+    match there {
+        Some(Ok(None)) => Standing::Gone("its network namespace has ended".to_owned()),
+        _ => Standing::Closed(error.to_string()),
+    }
+}

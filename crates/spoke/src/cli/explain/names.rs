@@ -1,0 +1,87 @@
+//! Who is meant by a name that only networks with names know.
+
+use explain::{End, Hop, Kernel, Netlink, Space};
+use model::{Attachment, Error, Network, NetworkName, Protocol, Result};
+use names::{Table, lookup};
+
+use super::ends::{Book, Found};
+
+/// What is answered for names.
+pub(super) struct Names<'a> {
+    table: Table,
+    networks: &'a [Network],
+    records: &'a [Attachment],
+}
+
+/// The name of the hop.
+const HOP: &str = "name";
+
+impl<'a> Names<'a> {
+    pub(super) fn new(networks: &'a [Network], records: &'a [Attachment]) -> Self {
+        let mut table = Table::default();
+        for network in networks {
+            table.put_network(&network.name, true, Some(network));
+        }
+        for record in records {
+            table.put_attachment(&record.id, record.layer, Some(record));
+        }
+        Self { table, networks, records }
+    }
+
+    /// Who has the name, as who asks is answered; the hops of that.
+    pub(super) fn find(
+        &self,
+        name: &str,
+        asker: &Found,
+        book: &Book<'_>,
+        kernel: &mut Netlink,
+    ) -> Result<(Found, Vec<Hop>)> {
+        let shown = model::text::shown(name);
+        let Some(site) = asker.end.site() else {
+            return Err(Error::not_found(format!(
+                "no container is called '{shown}'; `spoke ps` lists them"
+            )));
+        };
+        let mut of: Vec<&NetworkName> = Vec::new();
+        for plug in &site.plugs {
+            let named = self.networks.iter().find(|it| it.name.as_str() == plug.network);
+            of.extend(named.filter(|it| it.wiring.names).map(|it| &it.name));
+        }
+        if of.is_empty() {
+            let what =
+                format!("nobody is called '{shown}', and no network of {} has names", site.name);
+            let fix = "spoke network create --names makes a network with names";
+            return Ok(Self::lost(Hop::new(HOP, what).fixed(fix)));
+        }
+        let Some(address) = lookup(&self.table, &of, name)
+            .first()
+            .and_then(|entry| entry.addresses.first().copied())
+        else {
+            let what = format!("nobody is called '{shown}' on the networks of {}", site.name);
+            return Ok(Self::lost(Hop::new(HOP, what).fixed("spoke dns ls")));
+        };
+        if !self.is_answered(&of, kernel)? {
+            let what = "spoke serve does not answer queries at the gateway of the network";
+            return Ok(Self::lost(Hop::new(HOP, what).fixed("systemctl restart spoke")));
+        }
+        let found = book.of_address(address, kernel)?;
+        Ok((found, vec![Hop::ok(HOP, format!("'{shown}' is {address}"))]))
+    }
+
+    fn lost(hop: Hop) -> (Found, Vec<Hop>) {
+        (Found { end: End::Outside, address: None, is_lost: true }, vec![hop])
+    }
+
+    /// Whether the daemon has its sockets at a gateway of one of the networks.
+    fn is_answered(&self, of: &[&NetworkName], kernel: &mut Netlink) -> Result<bool> {
+        let on = self.records.iter().filter(|it| of.contains(&&it.id.network));
+        let gateways: Vec<_> =
+            on.flat_map(|it| &it.addresses).filter_map(|held| held.gateway).collect();
+        let table = kernel.rules(Space::HOST)?.has_table(1, "spoke_names");
+        let sockets = kernel.taking(Space::HOST, Protocol::Udp)?;
+        // A kernel that does not say leaves it open.
+        let there = sockets
+            .is_none_or(|sockets| sockets.iter().any(|socket| gateways.contains(&socket.address)));
+        Ok(table && there)
+    }
+}

@@ -1,0 +1,189 @@
+//! Faults of the packet filter, by whoever.
+
+use crate::bed::{Bed, Fault};
+use crate::faults::{IN, OUT, TO_B};
+
+const fn out(seed: &'static str, undo: &'static str, says: &'static str) -> Fault {
+    Fault { ask: "a outside 80", seed, undo, tries: OUT, hop: "filter", says }
+}
+
+/// A table of the operator's with a base chain for what is forwarded.
+macro_rules! table {
+    ($policy:literal, $rest:literal) => {
+        concat!(
+            "nft -f - <<'NFT'\ntable inet op {\n chain f { type filter hook forward priority 0; policy ",
+            $policy,
+            "; }\n}\n",
+            $rest,
+            "\nNFT"
+        )
+    };
+}
+
+const GONE: &str = "nft delete table inet op";
+const FLUSHED: &str = "iptables -F; iptables -X; iptables -P FORWARD ACCEPT";
+
+const FAULTS: &[Fault] = &[
+    out(
+        table!("accept", "add rule inet op f ip saddr 10.70.1.0/24 drop"),
+        GONE,
+        "chain f in table inet op drops",
+    ),
+    out(
+        table!("accept", "add rule inet op f meta l4proto tcp tcp dport { 22, 80-90 } reject"),
+        GONE,
+        "refuses",
+    ),
+    out(
+        table!(
+            "accept",
+            "add chain inet op j\nadd rule inet op j ip daddr 198.51.100.1 drop\nadd rule inet op j ip daddr 203.0.113.0/24 drop\nadd rule inet op f iifname \"sp-*\" ct state new jump j"
+        ),
+        GONE,
+        "chain j in table inet op",
+    ),
+    out(
+        table!("drop", "add rule inet op f ct state established,related accept"),
+        GONE,
+        "the policy of chain f",
+    ),
+    out(
+        table!(
+            "accept",
+            "add chain inet op j\nadd rule inet op j drop\nadd map inet op m { type ifname : verdict; }\nadd element inet op m { \"sp-front\" : goto j }\nadd rule inet op f iifname vmap @m"
+        ),
+        GONE,
+        "chain j in table inet op",
+    ),
+    out(
+        table!(
+            "accept",
+            "add set inet op s { type ipv4_addr . inet_service; flags interval; }\nadd element inet op s { 10.70.1.0/24 . 80 }\nadd rule inet op f ip saddr . tcp dport @s drop"
+        ),
+        GONE,
+        "delete rule inet op f",
+    ),
+    out(
+        "iptables -A FORWARD -s 10.70.1.2 -m conntrack --ctstate NEW -j REJECT",
+        FLUSHED,
+        "refuses",
+    ),
+    out("iptables -P FORWARD DROP", FLUSHED, "the policy of chain FORWARD in table ip filter"),
+    out(
+        "iptables -N DOCKER-FORWARD; iptables -A DOCKER-FORWARD -i sp-front -j DROP; iptables -A FORWARD -j DOCKER-FORWARD",
+        FLUSHED,
+        "\"by\":\"docker\"",
+    ),
+    out(
+        "iptables -N ufw-reject-forward; iptables -A ufw-reject-forward -m addrtype ! --dst-type LOCAL -j REJECT; iptables -A FORWARD -j ufw-reject-forward",
+        FLUSHED,
+        "ufw route allow in on sp-front out on up0",
+    ),
+    out(
+        "iptables -N DOCKER-USER; iptables -A DOCKER-USER -m comment --comment mine -p tcp -m multiport --dports 80,443 -j DROP; iptables -A FORWARD -j DOCKER-USER",
+        FLUSHED,
+        "\"by\":\"operator\"",
+    ),
+    out(
+        "nft -f - <<'NFT'\ntable inet firewalld {\n chain filter_FORWARD { type filter hook forward priority 10; policy accept; jump filter_FORWARD_POLICIES; reject with icmpx admin-prohibited; }\n chain filter_FORWARD_POLICIES { iifname \"virbr0\" accept; }\n}\nNFT",
+        "nft delete table inet firewalld",
+        "\"by\":\"firewalld\"",
+    ),
+    out(
+        "iptables-legacy -A FORWARD ! -i up0 -p tcp --dport 80 -j DROP",
+        "iptables-legacy -F FORWARD",
+        "iptables-legacy -t filter -D FORWARD 1",
+    ),
+    out(
+        "iptables-legacy -N mine; iptables-legacy -A mine -s 10.70.0.0/16 -j DROP; iptables-legacy -A FORWARD -j mine",
+        "iptables-legacy -F; iptables-legacy -X",
+        "rule 1 of iptables-legacy -t filter mine",
+    ),
+    out(
+        "iptables-legacy -P FORWARD DROP",
+        "iptables-legacy -P FORWARD ACCEPT",
+        "iptables-legacy -t filter -P FORWARD ACCEPT",
+    ),
+    Fault {
+        ask: "a b 80",
+        seed: "sysctl -qw net.bridge.bridge-nf-call-iptables=1; iptables -A FORWARD -i sp-front -o sp-front -j DROP",
+        undo: "iptables -F FORWARD; sysctl -qw net.bridge.bridge-nf-call-iptables=0",
+        tries: TO_B,
+        hop: "filter",
+        says: "br_netfilter is on",
+    },
+    Fault {
+        ask: "a b 80",
+        seed: "nft add table netdev t; nft add chain netdev t i \"{ type filter hook ingress device $VA priority 0; }\"; nft add rule netdev t i ip daddr 10.70.1.3 drop",
+        undo: "nft delete table netdev t",
+        tries: TO_B,
+        hop: "filter",
+        says: "table netdev t",
+    },
+    Fault {
+        ask: "a b 80",
+        seed: "nft add table bridge t; nft add chain bridge t f '{ type filter hook forward priority 0; }'; nft add rule bridge t f ether daddr $MB drop",
+        undo: "nft delete table bridge t",
+        tries: TO_B,
+        hop: "filter",
+        says: "table bridge t",
+    },
+    Fault {
+        ask: "a b 80",
+        seed: "ip netns exec b nft add table ip t; ip netns exec b nft add chain ip t i '{ type filter hook input priority 0; }'; ip netns exec b nft add rule ip t i tcp dport 80 drop",
+        undo: "ip netns exec b nft delete table ip t",
+        tries: TO_B,
+        hop: "filter",
+        says: "ip netns exec b nft delete rule ip t i handle",
+    },
+    Fault {
+        ask: "a b 80",
+        seed: "ip netns exec a nft add table ip t; ip netns exec a nft add chain ip t o '{ type filter hook output priority 0; policy drop; }'",
+        undo: "ip netns exec a nft delete table ip t",
+        tries: TO_B,
+        hop: "filter",
+        says: "the policy of chain o",
+    },
+    Fault {
+        ask: "outside b 80",
+        seed: "nft flush map inet spoke dnat4_any",
+        undo: "nft add element inet spoke dnat4_any '{ tcp . 8080 : 10.70.1.3 . 80 }'",
+        tries: IN,
+        hop: "port-map",
+        says: "8080->80/tcp of b is published",
+    },
+    Fault {
+        ask: "outside b 80",
+        seed: "nft add table ip t; nft add chain ip t p '{ type filter hook prerouting priority -200; }'; nft add rule ip t p iifname up0 ip saddr != 192.0.2.0/24 tcp dport 8080 drop",
+        undo: "nft delete table ip t",
+        tries: IN,
+        hop: "filter",
+        says: "chain p in table ip t",
+    },
+    Fault {
+        ask: "a host 80",
+        seed: "busybox httpd -p 80 -h /run/www; nft add table ip t; nft add chain ip t i '{ type filter hook input priority 0; }'; nft add rule ip t i iifname sp-front tcp dport 80 drop",
+        undo: "nft delete table ip t",
+        tries: "timeout TIME ip netns exec a bash -c '</dev/tcp/10.70.1.1/80'",
+        hop: "filter",
+        says: "chain i in table ip t",
+    },
+];
+
+#[test]
+fn filters_are_named() {
+    let bed = Bed::new();
+    bed.finds(FAULTS);
+    bed.reaches("a b 80", TO_B);
+    bed.reaches("a outside 80", OUT);
+    bed.reaches("outside b 80", IN);
+    // What is not understood is said to be so, and only where it decides.
+    bed.sh("nft add table ip t; nft add chain ip t f '{ type filter hook forward priority 0; }'; \
+        nft add rule ip t f numgen random mod 2 0 drop");
+    let (code, found) = bed.explain("a outside 80");
+    assert_eq!((code, &found["verdict"]), (5, &"cannot-tell".into()), "{found:#}");
+    assert!(found.to_string().contains("numgen"), "{found:#}");
+    bed.sh("nft add rule ip t f numgen random mod 2 0 accept; nft delete rule ip t f handle 2");
+    bed.reaches("a outside 80", OUT);
+    bed.sh("nft delete table ip t");
+}

@@ -1,0 +1,7 @@
+//! `spoke explain`: what it says of a fault is so, and what it says to work does.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod bed;
+mod faults;
+mod filter;
+mod runtimes;
