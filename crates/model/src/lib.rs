@@ -11,6 +11,7 @@ mod attachment;
 mod cluster;
 mod cursor;
 mod dhcp;
+mod egress;
 mod error;
 mod fact;
 mod family;
@@ -38,6 +39,7 @@ pub use attachment::{
 pub use cluster::{ClusterHost, Placement, SharedEndpoint, SharedNetwork, Vni};
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
+pub use egress::{DomainName, EgressRule, EgressTarget, Fence, Service, is_public};
 pub use error::{Error, Kind, Result};
 pub use fact::{Fact, Wanted};
 pub use family::Family;
