@@ -114,7 +114,7 @@ pub fn flush(
 
 /// A tracked flow, as far as it says who sends where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tracked {
+pub struct Outgoing {
     /// Who sent its first packet.
     pub source: IpAddr,
     /// Where that packet went to in the end, whatever it was sent to.
@@ -130,7 +130,7 @@ pub struct Tracked {
 ///
 /// # Errors
 /// As [`flush_udp`].
-pub fn flush(socket: &mut Socket, meant: impl Fn(&Tracked) -> bool) -> Result<usize> {
+pub fn end(socket: &mut Socket, meant: impl Fn(&Outgoing) -> bool) -> Result<usize> {
     let mut entries = Vec::new();
     for family in [Family::V4, Family::V6] {
         let mut batch = Batch::new();
@@ -138,7 +138,7 @@ pub fn flush(socket: &mut Socket, meant: impl Fn(&Tracked) -> bool) -> Result<us
         request.bytes(&[crate::address::family(family), 0, 0, 0]);
         // The kernel has no connection tracking to talk about.
         entries.extend(socket.dump(&mut batch, &[Errno::INVAL], |message| {
-            let (flow, entry) = read_tracked(message)?;
+            let (flow, entry) = read_outgoing(message)?;
             meant(&flow).then_some(entry)
         })?);
     }
@@ -158,14 +158,14 @@ fn delete(socket: &mut Socket, entries: &[Entry]) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn read_tracked(message: &Message<'_>) -> Option<(Tracked, Entry)> {
+pub(crate) fn read_outgoing(message: &Message<'_>) -> Option<(Outgoing, Entry)> {
     (message.kind == NEW).then_some(())?;
     let attributes = message.attributes(HEADER);
     let original = attributes.find_kind(ORIGINAL)?;
     let reply = attributes.find_kind(REPLY)?.nested();
     let answering = reply.find_kind(TUPLE_PROTOCOL)?.nested();
     let port = answering.find_kind(SOURCE_PORT).and_then(|port| port.be16()).unwrap_or(0);
-    let flow = Tracked {
+    let flow = Outgoing {
         source: address(&original.nested(), SOURCE)?,
         destination: address(&reply, SOURCE)?,
         port,
@@ -284,7 +284,7 @@ mod tests {
     fn flow(protocol: u8, port: u16, status: u32) -> Option<Flow> {
         let bytes = tracked(protocol, port, status);
         let message = Messages::new(&bytes).next().unwrap();
-        read(&message, &BTreeSet::from([53, 8080])).map(|(flow, _)| flow)
+        read(&message, UDP, &BTreeSet::from([53, 8080])).map(|(flow, _)| flow)
     }
 
     #[test]
@@ -305,7 +305,7 @@ mod tests {
         #[test]
         fn any_payload_is_read(payload in proptest::collection::vec(any::<u8>(), 0..256)) {
             let message = Message { kind: NEW, flags: 0, sequence: 0, payload: &payload };
-            let _ = (read(&message, &BTreeSet::from([1])), read_tracked(&message));
+            let _ = (read(&message, UDP, &BTreeSet::from([1])), read_outgoing(&message));
         }
     }
 }

@@ -172,7 +172,7 @@ fn learn(transaction: &mut Transaction, fenced: &Fenced, now: Timestamp) {
     let about = fenced.about("learning beside");
     let remaining = fenced.fence.learning.map_or(0, |until| until.0.saturating_sub(now.0));
     let limit = Duration::from_secs(remaining.max(1));
-    transaction.put_expiring(TABLE, LEARNING.name, &element, limit, &about);
+    transaction.put_expiring((TABLE, LEARNING.name), &element, limit, &about);
     if remaining == 0 {
         transaction.delete_element(TABLE, LEARNING.name, &element, about);
     }
@@ -230,7 +230,7 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
             transaction.delete_element(TABLE, WITHIN.name, &within, about());
             let limit = Duration::from_secs(1);
             let own = Element::of(key);
-            transaction.put_expiring(TABLE, LEARNING.name, &own, limit, &about());
+            transaction.put_expiring((TABLE, LEARNING.name), &own, limit, &about());
             transaction.delete_element(TABLE, LEARNING.name, &own, about());
             for set in range_sets() {
                 for range in of_bridge(socket, set.name, bridge)? {

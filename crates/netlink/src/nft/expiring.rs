@@ -64,8 +64,7 @@ impl Transaction {
     /// before 6.12 change the time of none, so it is replaced.
     pub fn put_expiring(
         &mut self,
-        table: Table<'_>,
-        set: &str,
+        (table, set): (Table<'_>, &str),
         element: &Element,
         limit: Duration,
         about: &str,

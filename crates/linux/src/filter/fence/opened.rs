@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use model::{DomainName, IpNet, Protocol, Result};
-use netlink::conntrack::{self, Tracked};
+use netlink::conntrack::{self, Outgoing};
 use netlink::nft::{self, Comment, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
@@ -57,7 +57,7 @@ impl Opening {
         })
     }
 
-    fn of_flow(flow: &Tracked) -> Option<Self> {
+    fn of_flow(flow: &Outgoing) -> Option<Self> {
         let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
         Some(Self {
             source: flow.source,
@@ -84,7 +84,7 @@ pub fn open(
         let about = format!("opening {} for {} ({TABLE})", opening.destination, opening.source);
         let sets = [(of(&OPEN, opening.source), limit), (of(&OPENED, opening.source), KNOWN)];
         for (set, limit) in sets {
-            transaction.put_expiring(TABLE, set, &element, limit, &about);
+            transaction.put_expiring((TABLE, set), &element, limit, &about);
         }
     }
     transaction.apply(socket)
@@ -154,7 +154,7 @@ pub fn end_flows(
     is_opened: &dyn Fn(&Opening) -> bool,
 ) -> Result<()> {
     let gateways = &fenced.gateways;
-    let is_ended = |flow: &Tracked| {
+    let is_ended = |flow: &Outgoing| {
         if !is_of(gateways, flow.source) {
             return false;
         }
@@ -171,7 +171,7 @@ pub fn end_flows(
             !by_rule && !is_opened(&opening)
         })
     };
-    conntrack::flush(socket, is_ended).map(drop)
+    conntrack::end(socket, is_ended).map(drop)
 }
 
 fn is_of(gateways: &[IpNet], address: IpAddr) -> bool {
@@ -189,7 +189,7 @@ pub fn forget_opened(socket: &mut Socket, all: &[Opening]) -> Result<()> {
         let about = format!("forgetting what a name opened ({TABLE})");
         let set = of(&OPENED, opening.source);
         // It is there for the one that is removed.
-        transaction.put_expiring(TABLE, set, &element, Duration::from_secs(1), &about);
+        transaction.put_expiring((TABLE, set), &element, Duration::from_secs(1), &about);
         transaction.delete_element(TABLE, set, &element, about);
     }
     transaction.apply(socket)
@@ -202,7 +202,7 @@ pub fn forget_opened(socket: &mut Socket, all: &[Opening]) -> Result<()> {
 /// As [`prune`].
 pub fn forget_source(socket: &mut Socket, addresses: &[IpAddr]) -> Result<()> {
     remove(socket, &|opening, _| addresses.contains(&opening.source))?;
-    conntrack::flush(socket, |flow| addresses.contains(&flow.source)).map(drop)
+    conntrack::end(socket, |flow| addresses.contains(&flow.source)).map(drop)
 }
 
 fn remove(socket: &mut Socket, unwanted: &dyn Fn(&Opening, &Element) -> bool) -> Result<()> {
