@@ -171,7 +171,13 @@ fn nothing_gets_out_but_what_is_allowed() {
     }
     comes_to(&bed, SENT);
 
-    // What the world has seen is what was let pass, and nothing else.
+    only_that_has_come(&bed);
+    all_was_told(&bed);
+}
+
+/// What the world has seen is what was let pass, and nothing else.
+#[track_caller]
+fn only_that_has_come(bed: &Bed) {
     let seen = bed.seen();
     let set = |name: &str| {
         let from = seen.split(&format!("set {name} {{")).nth(1).expect("a set");
@@ -199,8 +205,10 @@ fn nothing_gets_out_but_what_is_allowed() {
         "{seen}"
     );
     assert_eq!(set("odd"), Vec::<String>::new(), "{seen}");
+}
 
-    // It was all told.
+#[track_caller]
+fn all_was_told(bed: &Bed) {
     let denied = bed.denied();
     let all: Vec<String> = denied
         .as_array()

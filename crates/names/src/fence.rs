@@ -89,7 +89,7 @@ pub enum Verdict {
 
 /// A name with the records that count.
 struct Found {
-    aliases: Vec<(Name<Vec<u8>>, Ttl, Name<Vec<u8>>)>,
+    aliases: Vec<write::Alias>,
     owner: Name<Vec<u8>>,
     addresses: Vec<(IpAddr, Ttl)>,
 }
@@ -179,7 +179,7 @@ impl Found {
         let mut owner: Name<Vec<u8>> =
             query.sole_question().ok()?.qname().try_flatten_into().ok()?;
         let section = answer.answer().ok()?;
-        let mut known: Vec<(Name<Vec<u8>>, Ttl, Name<Vec<u8>>)> = Vec::new();
+        let mut known: Vec<write::Alias> = Vec::new();
         for record in section.limit_to_in::<Cname<ParsedName<&[u8]>>>().take(RECORDS) {
             let record = record.ok()?;
             let to = record.data().cname().try_flatten_into().ok()?;

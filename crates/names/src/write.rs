@@ -59,10 +59,13 @@ pub(crate) fn room_of(query: &Message<&[u8]>, by: Transport) -> usize {
     }
 }
 
+/// A name, for how long it stands for another one, and that one.
+pub(crate) type Alias = (Name<Vec<u8>>, Ttl, Name<Vec<u8>>);
+
 /// A name's aliases, and the addresses at their end.
 #[derive(Clone, Copy)]
 pub(crate) struct Chain<'a> {
-    pub(crate) aliases: &'a [(Name<Vec<u8>>, Ttl, Name<Vec<u8>>)],
+    pub(crate) aliases: &'a [Alias],
     pub(crate) owner: &'a Name<Vec<u8>>,
     pub(crate) addresses: &'a [(IpAddr, Ttl)],
     /// Nothing is to be kept longer.
