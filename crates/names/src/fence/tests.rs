@@ -118,7 +118,7 @@ fn only_the_chain_of_the_asked_name_opens() {
     ];
     let (opened, said, limit) = opens(rules, "A.example", &records);
     assert_eq!(opened, "203.0.113.1:443 203.0.113.1:53/udp");
-    assert_eq!((said.as_str(), limit), ("B.example c.example 203.0.113.1", 30));
+    assert_eq!((said.as_str(), limit), ("B.example. c.example. 203.0.113.1", 30));
 }
 
 #[test]
