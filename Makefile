@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo check test test-vm test-neutron test-package fuzz bench build install deb archive lint
+.PHONY: help demo demo-hosts check test test-vm test-neutron test-package fuzz bench build install deb archive lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -24,6 +24,12 @@ demo: ## the main job, seen
 	@scripts/setup demo
 	@$(MAKE) --no-print-directory build
 	@scripts/demo
+
+demo-hosts: ## many hosts, seen: two join, containers talk, one host is killed and its address moves
+	@scripts/setup demo
+	@scripts/setup hosts
+	@$(MAKE) --no-print-directory build
+	@scripts/demo-hosts
 
 test: ## every test: lint, units, private kernels, reference plugins, real runtimes
 	@scripts/setup test

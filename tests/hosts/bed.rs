@@ -55,8 +55,14 @@ impl Segment {
     /// A host without a container runtime.
     #[track_caller]
     pub(crate) fn host(&self, name: &'static str, number: u8) -> Host {
+        self.host_with("", name, number)
+    }
+
+    #[track_caller]
+    fn host_with(&self, config: &str, name: &'static str, number: u8) -> Host {
         let world = World::new(&Plugins::subject());
         let address = self.plug(&world, number);
+        world.sh(&format!("mkdir -p /etc/spoke; printf '%s' '{config}' >/etc/spoke/config.toml"));
         let serve = Some(serve(&world));
         Host { name, address, serve, world }
     }
@@ -64,10 +70,20 @@ impl Segment {
     /// Hosts of one cluster.
     #[track_caller]
     pub(crate) fn cluster<const N: usize>(&self, names: [&'static str; N]) -> [Host; N] {
+        self.cluster_with("", names)
+    }
+
+    /// The same, each with this configuration.
+    #[track_caller]
+    pub(crate) fn cluster_with<const N: usize>(
+        &self,
+        config: &str,
+        names: [&'static str; N],
+    ) -> [Host; N] {
         let mut number = 0;
         let hosts = names.map(|name| {
             number += 1;
-            self.host(name, number)
+            self.host_with(config, name, number)
         });
         init(&hosts[0].world, hosts[0].name);
         for host in &hosts[1..] {
@@ -84,6 +100,18 @@ impl Segment {
     #[track_caller]
     pub(crate) fn start_etcd(&mut self) {
         self.etcd = Some(Etcd::start(&self.world, SERVER));
+    }
+
+    /// The same, for clients with a certificate of `/world/ca.pem` only.
+    #[track_caller]
+    pub(crate) fn start_etcd_with_tls(&mut self) {
+        let arguments = [
+            "--client-cert-auth",
+            "--trusted-ca-file=/world/ca.pem",
+            "--cert-file=/world/server.pem",
+            "--key-file=/world/server.key",
+        ];
+        self.etcd = Some(Etcd::start_as(&self.world, ("https", SERVER), &arguments));
     }
 
     /// etcd ends, and its data go to `kept`; it starts again with what `from` has, with nothing where that
@@ -129,6 +157,19 @@ impl Segment {
                 return lines[at - 1].trim_start_matches(&begin).to_owned();
             }
             assert!(Instant::now() < deadline, "{host} has no block of {network}: {said}");
+        }
+    }
+
+    /// Waits until a host has so many blocks of a network.
+    #[track_caller]
+    pub(crate) fn until_blocks(&self, network: &str, host: &str, count: usize) {
+        let (deadline, mine) = (Instant::now() + TIMEOUT, format!("\"{host}\""));
+        loop {
+            let said = self.etcdctl(&format!("get --prefix /spoke/v1/block/{network}/"));
+            if said.lines().filter(|line| *line == mine).count() == count {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{host} does not come to {count} blocks: {said}");
         }
     }
 

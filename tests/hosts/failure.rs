@@ -14,7 +14,8 @@ fn etcd_is_gone_and_comes_back() {
     until_reached(&a.world, "one", &two);
     until_reached(&b.world, "two", &one);
     segment.stop_etcd();
-    until(&a.world, "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'the cluster is not heard of'");
+    // First it is only the watch that has ended.
+    until(&a.world, "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'not heard of: .* does not answer'");
     a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
     let more = a.attach("front", "more");
     assert!(more.starts_with(&own), "{more}");
@@ -80,6 +81,9 @@ fn the_daemon_is_killed_and_starts_again() {
     until_equal(&segment, &b.world, "front", "b", 3);
     a.kill();
     a.spoke("network disconnect front gone");
+    a.sh("ip netns add exact");
+    let said = a.refused("network connect --ip 10.64.200.9 front exact");
+    assert!(said.contains("the daemon is not running"), "{said}");
     a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
     let more = a.attach("front", "more");
     let third = b.attach("front", "third");
@@ -126,4 +130,33 @@ fn compaction_while_a_host_does_not_listen() {
     until_equal(&segment, &b.world, "front", "b", 3);
     let two = b.attach("front", "two");
     until_reached(&a.world, "two", &two);
+}
+
+/// etcd was restored from a state in which a host had no block yet: the host claims it again. Where another
+/// host has it by then, the host says so, keeps its containers, and takes another one after them.
+#[test]
+fn a_block_that_etcd_forgot_is_claimed_again() {
+    let segment = Segment::new();
+    let [a, mut b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    let block = segment.block("front", "b");
+    // Two hosts come between: the first free one is another's.
+    segment.etcdctl(&format!("del /spoke/v1/block/front/{block}"));
+    assert_eq!(segment.block("front", "b"), block);
+    until_equal(&segment, &a.world, "front", "a", 2);
+    until_reached(&a.world, "one", &two);
+    b.kill();
+    segment.etcdctl(&format!("put /spoke/v1/block/front/{block} '\"c\"'"));
+    b.start();
+    let ls = "/opt/cni/bin/spoke host ls 2>&1";
+    until(&b.world, &format!("{ls} | grep -q \"is host c's in etcd\""));
+    assert_eq!(crate::bed::address(&b.world, "two"), two);
+    b.spoke("network disconnect front two");
+    let other = segment.block("front", "b");
+    assert_ne!(other, block);
+    until(&b.world, &format!("! {ls} | grep -q 'in etcd'"));
+    let three = b.attach("front", "three");
+    assert!(three.starts_with(&segment.prefix("front", "b")), "{three} {other}");
+    until_reached(&b.world, "three", &one);
 }

@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod bed;
+mod check;
 mod failure;
 mod guard;
 mod member;
 mod network;
+mod pins;
 mod runtimes;
+mod tls;

@@ -73,8 +73,8 @@ fn another_layout_is_refused() {
     assert!(said.contains("have layout 2, and this Spoke knows 1"), "{said}");
     for (url, why) in [
         ("http://127.0.0.1:2379", "no other host reaches"),
-        ("https://192.0.2.100:2379", "TLS is not supported yet"),
-        ("192.0.2.100:2379", "does not begin with http://"),
+        ("https://192.0.2.100:2379", "does not answer"),
+        ("192.0.2.100:2379", "begins with neither http:// nor https://"),
         ("http://192.0.2.100:1", "does not answer"),
     ] {
         let said = a.refused(&format!("host init --etcd {url} --name a"));

@@ -2,18 +2,19 @@
 
 use crate::bed::{Segment, until, until_equal, until_reached};
 
-/// A network is where it was placed, and each host gives addresses from its block until that is full.
+/// A network is where it was placed. Each host gives addresses from its block, from another one when that is
+/// full, and says when there is none.
 #[test]
-fn a_full_block_is_told_and_others_go_on() {
+fn a_host_has_as_many_blocks_as_it_needs() {
     let segment = Segment::new();
     let [a, b, c] = segment.cluster(["a", "b", "c"]);
     let said = a.refused("network create --hosts a,nobody front");
     assert!(said.contains("the cluster has no host nobody"), "{said}");
-    a.spoke("network create --hosts a,b --subnet 10.99.0.0/24 --block 29 front");
+    a.spoke("network create --hosts a,b --subnet 10.99.0.0/27 --block 29 front");
     until(&b.world, "/opt/cni/bin/spoke network inspect front");
     assert!(c.refused("network inspect front").contains("no network front"));
     for (subnet, why) in [
-        ("10.99.0.0/25", "overlaps 10.99.0.0/24 of network front of the cluster"),
+        ("10.99.0.0/25", "overlaps 10.99.0.0/27 of network front of the cluster"),
         ("10.98.0.1/24", "is no subnet"),
         ("fd99::/64", "IPv6 is not supported there yet"),
     ] {
@@ -27,17 +28,39 @@ fn a_full_block_is_told_and_others_go_on() {
     };
     let said = c.refused("network create --hosts all --sticky back");
     assert!(said.contains("does not have --sticky yet"), "{said}");
-    for number in first("a")..first("a") + 6 {
+    // Asked once: later a has several, in another order.
+    let mine = first("a");
+    for number in mine..mine + 6 {
         let address = a.attach("front", &format!("box{number}"));
         assert_eq!(address, format!("10.99.0.{number}"));
     }
-    a.world.netns("more");
-    let said = a.refused("network connect front more");
-    assert!(said.contains("no IP addresses available in range set: 10.99.0."), "{said}");
+    // The next block comes with the last address but one; there are four, and one is b's.
+    segment.until_blocks("front", "a", 2);
+    let attach = |numbers: std::ops::Range<u32>| -> Vec<String> {
+        numbers.map(|number| a.attach("front", &format!("more{number}"))).collect()
+    };
+    attach(0..5);
+    segment.until_blocks("front", "a", 3);
+    // The last block is one shorter: the subnet's broadcast address is no host's.
+    let last = if segment.block("front", "b").contains(".24/") { 12 } else { 11 };
+    let more = attach(5..last);
     let two = b.attach("front", "two");
     assert_eq!(two, format!("10.99.0.{}", first("b")));
-    until_equal(&segment, &b.world, "front", "b", 7);
-    until_reached(&a.world, &format!("box{}", first("a")), &two);
+    until_equal(&segment, &b.world, "front", "b", 7 + last as usize);
+    until_reached(&b.world, "two", more.last().expect("one"));
+    a.world.netns("last");
+    let said = a.refused("network connect front last");
+    assert!(said.contains("no IP addresses available in range set: 10.99.0."), "{said}");
+    // Empty blocks are given back that are not needed, and not the one with the host's own address.
+    for number in mine..mine + 3 {
+        a.spoke(&format!("network disconnect front box{number}"));
+    }
+    for number in 0..last {
+        a.spoke(&format!("network disconnect front more{number}"));
+    }
+    segment.until_blocks("front", "a", 1);
+    until_reached(&b.world, "two", &format!("10.99.0.{}", mine + 3));
+    until_equal(&segment, &b.world, "front", "b", 4);
 }
 
 /// A network ends on every host, and not before its last container is gone.
@@ -106,4 +129,61 @@ fn a_host_that_cannot_have_it_says_so() {
     let (one, three) = (a.attach("front", "one"), c.attach("front", "three"));
     until_reached(&a.world, "one", &three);
     until_reached(&c.world, "three", &one);
+}
+
+/// What is asked for and cannot be is refused; what others wrote and cannot be is set aside, and told once.
+#[test]
+fn a_network_that_cannot_be_is_set_aside() {
+    let segment = Segment::new();
+    let [a, mut b] = segment.cluster(["a", "b"]);
+    for (options, why) in [
+        ("--ipv6", "IPv6 is not supported there yet"),
+        ("--mtu 1451", "the device with 192.0.2.1 has 1500, of which VXLAN takes 50"),
+        ("--scope global", "cannot be used with"),
+    ] {
+        let said = a.refused(&format!("network create --hosts all {options} front"));
+        assert!(said.contains(why), "{options}: {said}");
+    }
+    let strange = segment.host("x", 9);
+    let said = strange.refused("host init --etcd http://192.0.2.100:2379 --name all");
+    assert!(said.contains("a host cannot be called all"), "{said}");
+    a.spoke("network create --hosts all front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    let device = "ip -o link show type vxlan";
+    let before = a.sh(device);
+    let record = |vni: u32, net: u8| {
+        format!(
+            "'{{\"vni\":{vni},\"subnet\":\"10.{net}.0.0/16\",\"block\":24,\"mtu\":1450,\"hosts\":\"all\",\
+             \"since\":1}}'"
+        )
+    };
+    // One takes the number of a network, also in the record that says whose it is; the other claims none.
+    segment.etcdctl(&format!("put /spoke/v1/network/evil {}", record(4097, 77)));
+    segment.etcdctl("put /spoke/v1/vni/4097 '\"evil\"'");
+    segment.etcdctl(&format!("put /spoke/v1/network/stray {}", record(5000, 78)));
+    let ls = "/opt/cni/bin/spoke host ls 2>&1 >/dev/null";
+    for words in [
+        "network evil is not used: its VNI 4097 is that of network front",
+        "nobody has claimed its VNI 5000",
+    ] {
+        until(&a.world, &format!("{ls} | grep -q '{words}'"));
+        until(&b.world, &format!("{ls} | grep -q '{words}'"));
+    }
+    let said = a.sh(ls);
+    assert_eq!(said.matches("network evil").count(), 1, "{said}");
+    assert_eq!(a.sh(device), before);
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
+    b.sh(&format!("ip netns exec two ping -q -c 1 -W 3 {one}"));
+    // Any member ends them, also those that no host has.
+    let said = a.refused("network rm front");
+    assert!(said.contains("is used on host") && !said.contains("--force"), "{said}");
+    a.spoke("network rm evil stray");
+    until(&b.world, &format!("! {ls} | grep -q 'is not used'"));
+    a.spoke("network create --hosts b back");
+    until(&b.world, "/opt/cni/bin/spoke network inspect back");
+    b.kill();
+    a.spoke("host remove --force b");
+    a.spoke("network rm back");
+    segment.until_gone("back");
 }

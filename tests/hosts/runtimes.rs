@@ -2,7 +2,7 @@
 
 use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, World};
 
-use crate::bed::{Segment, address, init, join, serve, spoke, until, until_equal};
+use crate::bed::{Segment, address, init, join, serve, spoke, until, until_equal, until_reached};
 
 #[test]
 fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
@@ -64,9 +64,32 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     until(&cni, "grep -q 1 /world/seen");
     engine.exec("web", &["nc", "-w", "3", &boxed, "7000"]);
     until(&cni, &format!("grep -qx {web} /world/seen"));
+    move_an_address(&segment, &engine, &podman, &cni);
     engine.docker("rm -f web");
     until_equal(&segment, &cni, "front", "cni", 3);
     drop(serves);
+}
+
+/// An exact address goes from Docker's container to Podman's, and has one holder at a time.
+fn move_an_address(segment: &Segment, engine: &Engine, podman: &Podman5, cni: &World) {
+    let fixed = "10.64.200.9";
+    let run = "run -d --name fixed --network front --ip 10.64.200.9 busybox /bin/sleep 3600";
+    engine.docker(run);
+    until_reached(cni, "box", fixed);
+    let options = format!("--network front --ip {fixed}");
+    let said = podman.run_refused(&options);
+    assert!(said.contains("address 10.64.200.9 of network front is held by "), "{said}");
+    assert!(said.contains("on host docker"), "{said}");
+    engine.docker("rm -f fixed");
+    podman.run("fixed", &options, "");
+    let mac = podman.endpoint("fixed", "front")["MacAddress"].as_str().expect("a text").to_owned();
+    until(cni, &format!("ip netns exec box ip neigh show {fixed} | grep -qi {mac}"));
+    cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 {fixed}"));
+    let said = engine.try_docker(run);
+    assert!(said.status != 0 && said.stderr.contains("on host podman"), "{said:?}");
+    engine.docker("rm -f fixed");
+    podman.podman("rm -f -t 0 fixed");
+    segment.until_gone("/pin/");
 }
 
 fn worlds_of<'a>(

@@ -16,13 +16,24 @@ impl Etcd {
     /// When it ends, or does not serve in time, with what it said.
     #[track_caller]
     pub fn start(world: &World, address: &str) -> Self {
-        let (client, peer) = (format!("http://{address}:2379"), format!("http://{address}:2380"));
+        Self::start_as(world, ("http", address), &[])
+    }
+
+    /// The same with TLS for its clients.
+    ///
+    /// # Panics
+    /// As [`Etcd::start`].
+    #[track_caller]
+    pub fn start_as(world: &World, (scheme, address): (&str, &str), arguments: &[&str]) -> Self {
+        let client = format!("{scheme}://{address}:2379");
+        let peer = format!("http://{address}:2380");
         let mut command = world.command("/usr/bin/etcd");
         command
             .args(["--name", "one", "--data-dir", "/world/etcd"])
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
-            .args(["--initial-cluster", &format!("one={peer}")]);
+            .args(["--initial-cluster", &format!("one={peer}")])
+            .args(arguments);
         Self(Daemon::start(world, "etcd", &mut command, Ready::Notifies))
     }
 

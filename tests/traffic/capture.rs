@@ -28,6 +28,7 @@ fn until_listens(world: &World, file: &str) {
 /// A connection from its first to its last packet, and nothing besides.
 #[track_caller]
 pub(crate) fn reads_back(world: &World, web: &str) {
+    world.sh("touch /run/web.pcapng; chmod 644 /run/web.pcapng");
     let capture = format!("capture {web} -w /run/web.pcapng -c 6 tcp port 80 and host 192.0.2.2");
     let running = Beside::spoke(world, &capture);
     until_listens(world, "/run/web.pcapng");
@@ -89,12 +90,13 @@ fn through_a_pipe(world: &World, web: &str) {
 
 #[track_caller]
 fn refused(world: &World, web: &str) {
-    let on_terminal = format!("script -qec '{SPOKE} capture {web} -w -' /dev/null");
+    let on_terminal = |file| format!("script -qec '{SPOKE} capture {web} -w {file}' /dev/null");
     for (command, status, part) in [
         (format!("{SPOKE} capture nobody"), 3, "'nobody'"),
         (format!("{SPOKE} capture {web} port http"), 2, "'http'"),
         (format!("{SPOKE} capture {web} -i eth9"), 3, "eth9"),
-        (on_terminal, 2, "not for a terminal"),
+        (on_terminal("-"), 2, "not for a terminal"),
+        (on_terminal("/dev/stdout"), 2, "not for a terminal"),
     ] {
         let answer = world.try_sh(&command);
         let said = format!("{}{}", answer.stdout, answer.stderr);

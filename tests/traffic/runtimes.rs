@@ -3,7 +3,7 @@
 use serde_json::json;
 use tests::{Answer, Cni, Engine, Plugins, Release, Serve};
 
-use crate::bed::{NEIGHBOUR, SPOKE, fetch, is_counted, json, row};
+use crate::bed::{NEIGHBOUR, SPOKE, fetch, is_counted, json, row, until};
 use crate::{capture, dashboard, flows};
 
 /// A name as a hostile pod may have it: no control characters, which are refused, but all that a shell, a
@@ -22,6 +22,8 @@ fn every_runtime_is_counted_named_and_captured() {
     let serve = Serve::start(world, &[]);
     engine.start(&[]);
     engine.import();
+    // Docker's names come by its events, once the daemon hears it.
+    until("the engine is heard", || serve.log().contains(" answers at ").then_some(()));
     let world = engine.world();
     world.sh(NEIGHBOUR);
     world.sh(&format!("{SPOKE} network create --subnet 10.76.1.0/24 front"));
@@ -45,7 +47,10 @@ fn every_runtime_is_counted_named_and_captured() {
     fetch(world, "client", "192.0.2.1", 8080);
     fetch(world, "line", "10.76.1.9", 80);
     fetch(world, "pod", "10.76.1.9", 80);
-    let rows = json(world, "top front");
+    let rows = until("Docker's name", || {
+        let rows = json(world, "top front");
+        (row(&rows, "runtime", "docker")["name"] == "web").then_some(rows)
+    });
     let runtimes = ["docker", "cni", "spoke"].map(|runtime| row(&rows, "runtime", runtime));
     let name = |at: usize| runtimes[at]["name"].as_str().expect("a name").to_owned();
     is_counted(world, &name(0), &format!("/proc/{pid}/ns/net"), "eth0");

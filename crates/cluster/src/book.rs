@@ -1,14 +1,17 @@
 //! What is done with a cluster: hosts join and leave, networks are declared, blocks are taken,
-//! endpoints are published.
+//! addresses are pinned, endpoints are published.
 
 mod member;
 mod network;
+mod pin;
 mod publish;
 
 pub use member::{create_token, form, join, refuse_other_layout, remove_host, remove_token};
 pub use network::{
-    Declared, claim_block, declare, give_up_block, refuse_hosts_own, remove_network,
+    Declared, claim_block, declare, give_up_block, refuse_hosts_own, refuse_unclaimed,
+    remove_network,
 };
+pub use pin::{Pinning, Wanted, answer_pin, pin, unpin};
 pub use publish::{be_alive, publish};
 
 /// How often a transaction is tried again that others were faster than.

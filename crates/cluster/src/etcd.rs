@@ -2,6 +2,7 @@
 //!
 //! Why not a gRPC client: see `docs/design/hosts.md`.
 
+mod access;
 mod http;
 mod url;
 mod watch;
@@ -17,6 +18,7 @@ use crate::port::{
     Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Revision, Txn, WatchEnd, Write,
 };
 use crate::view::View;
+pub use access::Access;
 use http::Http;
 pub use url::Url;
 use wire::{Granted, KeyValue, Ranged, Renewed, Streamed, Txned, encoded};
@@ -36,9 +38,9 @@ impl Etcd {
     /// With the servers of one etcd.
     ///
     /// # Errors
-    /// `Invalid` where none is named.
-    pub fn new(servers: Vec<Url>) -> Result<Self> {
-        Http::new(servers).map(|http| Self { http })
+    /// `Invalid` where none is named, or a file cannot be used.
+    pub fn new(servers: Vec<Url>, access: Access) -> Result<Self> {
+        Http::new(servers, access).map(|http| Self { http })
     }
 
     fn page(&self, from: &str, at: Option<u64>) -> Result<Ranged> {

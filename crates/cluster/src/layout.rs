@@ -7,7 +7,9 @@
 //! | `alive/HOST` | `{}`, with the host's lease | the host's daemon |
 //! | `turn` | `{}` | whoever declares or removes a network |
 //! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}` | `network create --hosts`, `network rm` |
+//! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
+//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
 //! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}` | the daemon of that host |
 //! | `token/ID` | `{"digest":"…","expires":1}`, with a lease | `host token create`, `host join` |
 //!
@@ -15,7 +17,7 @@
 
 use std::net::Ipv4Addr;
 
-use model::{Error, HostName, Ipv4Net, NetworkName, Result};
+use model::{Error, HostName, Ipv4Net, NetworkName, Result, Vni};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -38,7 +40,9 @@ pub fn path(key: &Key) -> String {
         Key::Host(host) => format!("host/{host}"),
         Key::Alive(host) => format!("alive/{host}"),
         Key::Network(network) => format!("network/{network}"),
+        Key::Vni(vni) => format!("vni/{vni}"),
         Key::Block(network, net) => format!("block/{network}/{net}"),
+        Key::Pin(network, address) => format!("pin/{network}/{address}"),
         Key::Endpoint(host, network, address) => format!("endpoint/{host}/{network}/{address}"),
         Key::Token(id) => format!("token/{}", id.as_str()),
     };
@@ -61,10 +65,14 @@ pub fn key(path: &str) -> Result<Key> {
     let key = match parts.as_slice() {
         ["layout"] => Key::Layout,
         ["turn"] => Key::Turn,
-        ["host", host] => Key::Host(host.parse()?),
+        ["host", host] => Key::Host(member(host)?),
         ["alive", host] => Key::Alive(host.parse()?),
         ["network", network] => Key::Network(network.parse()?),
+        ["vni", vni] => Key::Vni(vni.parse::<Vni>()?),
         ["block", network, net, length] => Key::Block(network.parse()?, block(net, length)?),
+        ["pin", network, address] => {
+            Key::Pin(network.parse()?, address.parse().map_err(|_| none())?)
+        }
         ["endpoint", host, network, address] => {
             let address: Ipv4Addr = address.parse().map_err(|_| none())?;
             Key::Endpoint(host.parse()?, network.parse::<NetworkName>()?, address)
@@ -76,6 +84,19 @@ pub fn key(path: &str) -> Result<Key> {
     match self::path(&key) == path {
         true => Ok(key),
         false => Err(none()),
+    }
+}
+
+/// The name of a member. `all` is what `--hosts` calls every host.
+///
+/// # Errors
+/// `Invalid` where it is no name, or that one.
+pub fn member(name: &str) -> Result<HostName> {
+    match name {
+        "all" => Err(Error::invalid(
+            "a host cannot be called all: `--hosts all` means every host; choose another name with --name",
+        )),
+        name => name.parse(),
     }
 }
 
@@ -94,7 +115,9 @@ pub fn value(record: &Record) -> Result<String> {
         Record::Host(host) => json(host),
         Record::Mark => Ok("{}".to_owned()),
         Record::Network(network) => json(network),
+        Record::Vni(network) => json(network),
         Record::Block(host) => json(host),
+        Record::Pin(pin) => json(pin),
         Record::Endpoint(endpoint) => json(endpoint),
         Record::Token(token) => json(token),
     }
@@ -118,7 +141,13 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
             network.check(name)?;
             Record::Network(network)
         }
+        Key::Vni(_) => Record::Vni(read(value)?),
         Key::Block(..) => Record::Block(read(value)?),
+        Key::Pin(..) => {
+            let pin: model::AddressPin = read(value)?;
+            pin.check()?;
+            Record::Pin(pin)
+        }
         Key::Endpoint(..) => Record::Endpoint(read(value)?),
         Key::Token(_) => Record::Token(read(value)?),
     })
@@ -148,7 +177,9 @@ mod tests {
             "host/a",
             "alive/a.example.com",
             "network/front",
+            "vni/4097",
             "block/front/10.8.3.0/24",
+            "pin/front/10.8.9.9",
             "endpoint/a/front/10.8.3.2",
             "token/0123456789abcdef",
         ] {
@@ -165,6 +196,10 @@ mod tests {
             "host/",
             "host/a/b",
             "host/../a",
+            "host/all",
+            "vni/0",
+            "vni/007",
+            "pin/front/10.8.9",
             "network/-x",
             "block/front/10.8.3.0/024",
             "block/front/10.8.3.0",
@@ -194,6 +229,17 @@ mod tests {
             ("\"all\"", "\"some\""),
         ] {
             assert!(record(&network, good.replace(from, to).as_bytes()).is_err(), "{to}");
+        }
+        let pin = Key::Pin("front".parse().unwrap(), Ipv4Addr::new(10, 8, 9, 9));
+        for good in [
+            r#"{"host":"a","by":"docker/db","state":"granted"}"#,
+            r#"{"host":"a","by":"docker/db","state":{"held":"podman/web"}}"#,
+        ] {
+            assert_eq!(value(&record(&pin, good.as_bytes()).unwrap()).unwrap(), good);
+        }
+        let long = format!(r#"{{"host":"a","by":"{}","state":"asked"}}"#, "x".repeat(300));
+        for bad in [r#"{"host":"a","by":"x","state":"mine"}"#, &long] {
+            assert!(record(&pin, bad.as_bytes()).is_err(), "{bad}");
         }
         let host = Key::Host("a".parse().unwrap());
         assert!(record(&host, &vec![b' '; LONGEST_VALUE + 1]).is_err());

@@ -2,7 +2,8 @@
 //!
 //! A host's own store stays the truth about that host. What is here is the truth between hosts: who is
 //! a member, which networks many hosts have, which host has which block of addresses, and where each
-//! address is. Only the daemon opens it; no attach and no detach asks it.
+//! address is. Only the daemon opens it. An attach asks the daemon only for an exact address outside the
+//! host's blocks; a detach asks nobody.
 //!
 //! [`Cluster`] is keys, records and transactions, as `engine::port::Store` is; [`layout`] says what they
 //! are in etcd, [`Etcd`] carries them, [`View`] is all of it in memory, and [`book`] has the operations.
@@ -17,7 +18,7 @@ mod reach;
 mod token;
 mod view;
 
-pub use etcd::{Etcd, Url};
+pub use etcd::{Access, Etcd, Url};
 pub use port::{
     Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, TokenId,
     TokenRecord, Txn, WatchEnd, Write,

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use model::{
-    ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedEndpoint, SharedNetwork,
-    Timestamp,
+    AddressPin, ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedEndpoint,
+    SharedNetwork, Timestamp, Vni,
 };
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -66,8 +66,12 @@ pub enum Key {
     Turn,
     /// A network of many hosts.
     Network(NetworkName),
+    /// A number of a network in VXLAN packets.
+    Vni(Vni),
     /// A block of a network's addresses.
     Block(NetworkName, Ipv4Net),
+    /// An address that a host has apart from its blocks.
+    Pin(NetworkName, Ipv4Addr),
     /// An address of a network that a container, or the bridge, of a host has.
     Endpoint(HostName, NetworkName, Ipv4Addr),
     /// A token with which a host can join.
@@ -85,8 +89,12 @@ pub enum Record {
     Mark,
     /// Of [`Key::Network`].
     Network(SharedNetwork),
+    /// Of [`Key::Vni`]: whose it is.
+    Vni(NetworkName),
     /// Of [`Key::Block`]: whose it is.
     Block(HostName),
+    /// Of [`Key::Pin`].
+    Pin(AddressPin),
     /// Of [`Key::Endpoint`].
     Endpoint(SharedEndpoint),
     /// Of [`Key::Token`].

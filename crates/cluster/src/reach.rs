@@ -49,12 +49,11 @@ impl View {
         taken: &mut BTreeSet<Mac>,
         reached: &mut Reached,
     ) {
-        let Some(block) = self.block(name, host) else { return };
         let first = (host.clone(), name.clone(), Ipv4Addr::UNSPECIFIED);
         let last = (host.clone(), name.clone(), Ipv4Addr::BROADCAST);
         for ((_, _, address), mac) in self.endpoints.range(first..=last).take(MOST) {
             let why = match () {
-                () if !block.contains(address) => format!("it is not in its block {block}"),
+                () if !self.may_have(name, host, *address) => self.foreign(name, host, *address),
                 () if is_edge(network, *address) => "it is no host's address".to_owned(),
                 () if !is_unicast(*mac) => format!("{mac} is no address of an interface"),
                 () if !taken.insert(*mac) => format!("another one has the address {mac}"),
@@ -64,6 +63,21 @@ impl View {
                 }
             };
             reached.refused.push(format!("{address} of network {name} on host {host}: {why}"));
+        }
+    }
+}
+
+impl View {
+    /// Why a host cannot have an address.
+    fn foreign(&self, name: &NetworkName, host: &HostName, address: Ipv4Addr) -> String {
+        if let Some(holder) = self.pinned(name, address) {
+            return format!("host {holder} has it");
+        }
+        let blocks: Vec<String> =
+            self.blocks_of(name, host).map(|block| block.to_string()).collect();
+        match blocks.is_empty() {
+            true => "it has no block".to_owned(),
+            false => format!("it is not in its block {}", blocks.join(", ")),
         }
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use model::{ClusterHost, HostName, Ipv4Net, Mac, NetworkName, SharedNetwork};
+use model::{
+    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, SharedNetwork, Vni,
+};
 
 use crate::port::{Change, Key, Record, Revision, TokenId, TokenRecord};
 
@@ -23,8 +25,12 @@ pub struct View {
     pub alive: BTreeSet<HostName>,
     /// The networks.
     pub networks: BTreeMap<NetworkName, SharedNetwork>,
+    /// Whose each VNI is.
+    pub vnis: BTreeMap<Vni, NetworkName>,
     /// Whose each block is.
     pub blocks: BTreeMap<(NetworkName, Ipv4Net), HostName>,
+    /// The addresses that hosts have apart from their blocks, and when each was written.
+    pub pins: BTreeMap<(NetworkName, Ipv4Addr), (AddressPin, Revision)>,
     /// The addresses of each host on each network.
     pub endpoints: BTreeMap<(HostName, NetworkName, Ipv4Addr), Mac>,
     /// The tokens, and when each was written.
@@ -69,6 +75,12 @@ impl View {
             (Key::Network(name), Some(Record::Network(network))) => {
                 self.networks.insert(name, network);
             }
+            (Key::Vni(vni), Some(Record::Vni(network))) => {
+                self.vnis.insert(vni, network);
+            }
+            (Key::Pin(network, address), Some(Record::Pin(pin))) => {
+                self.pins.insert((network, address), (pin, revision.unwrap_or_default()));
+            }
             (Key::Block(network, net), Some(Record::Block(host))) => {
                 self.blocks.insert((network, net), host);
             }
@@ -89,6 +101,8 @@ impl View {
             Key::Host(host) => drop(self.hosts.remove(host)),
             Key::Alive(host) => drop(self.alive.remove(host)),
             Key::Network(name) => drop(self.networks.remove(name)),
+            Key::Vni(vni) => drop(self.vnis.remove(vni)),
+            Key::Pin(network, address) => drop(self.pins.remove(&(network.clone(), *address))),
             Key::Block(network, net) => drop(self.blocks.remove(&(network.clone(), *net))),
             Key::Endpoint(host, network, address) => {
                 self.endpoints.remove(&(host.clone(), network.clone(), *address));
@@ -105,13 +119,48 @@ impl View {
         self.networks.iter().filter(move |(_, network)| network.hosts.has(host))
     }
 
-    /// The block of a network that a host has. What is no block of the network is nobody's.
+    /// The blocks of a network that a host has. What is no block of the network is nobody's.
+    pub fn blocks_of<'v>(
+        &'v self,
+        name: &'v NetworkName,
+        host: &'v HostName,
+    ) -> impl Iterator<Item = Ipv4Net> + 'v {
+        let network = self.networks.get(name);
+        let of_host =
+            self.blocks.iter().filter(move |((of, _), holder)| of == name && *holder == host);
+        of_host
+            .map(|((_, net), _)| *net)
+            .filter(move |net| network.is_some_and(|network| network.is_block(net)))
+    }
+
+    /// The first of them.
     pub fn block(&self, name: &NetworkName, host: &HostName) -> Option<Ipv4Net> {
+        self.blocks_of(name, host).next()
+    }
+
+    /// The block of a network in which an address is, and its host.
+    pub fn block_with(
+        &self,
+        name: &NetworkName,
+        address: Ipv4Addr,
+    ) -> Option<(Ipv4Net, &HostName)> {
         let network = self.networks.get(name)?;
-        let mut all = self
-            .blocks
-            .iter()
-            .filter(|((of, net), holder)| of == name && *holder == host && network.is_block(net));
-        all.next().map(|((_, net), _)| *net)
+        let block = network.block_with(address)?;
+        self.blocks.get(&(name.clone(), block)).map(|holder| (block, holder))
+    }
+
+    /// The host that an address was given to apart from its blocks.
+    pub fn pinned(&self, name: &NetworkName, address: Ipv4Addr) -> Option<&HostName> {
+        let (pin, _) = self.pins.get(&(name.clone(), address))?;
+        (pin.state == PinState::Granted).then_some(&pin.host)
+    }
+
+    /// Whether a host may have an address: it is in one of its blocks, or was given to it, and to no
+    /// other one.
+    pub fn may_have(&self, name: &NetworkName, host: &HostName, address: Ipv4Addr) -> bool {
+        match self.pinned(name, address) {
+            Some(holder) => holder == host,
+            None => self.blocks_of(name, host).any(|block| block.contains(&address)),
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::Engine;
 use crate::amend::key_of_amendment;
 use crate::overlap::clash;
 use crate::port::{Damaged, Expect, Key, Outcome, Prefix, Record, Revision, Txn};
+use crate::shared::is_of_hosts;
 
 /// How often the book is read anew because another process wrote meanwhile.
 const ATTEMPTS: usize = 50;
@@ -59,7 +60,8 @@ impl Engine<'_> {
         for _ in 0..ATTEMPTS {
             let now = self.durable()?;
             if revisions(&now) == revisions(&before) {
-                return Ok(now.into_iter().map(|(key, (record, _))| (key, record)).collect());
+                let all = now.into_iter().map(|(key, (record, _))| (key, record));
+                return Ok(all.filter(|(_, record)| !is_of_hosts(record)).collect());
             }
             before = now;
         }

@@ -97,6 +97,12 @@ impl Engine<'_> {
                 if let Ipam::Requested { leases } = &request.ipam {
                     choice.leases.clone_from(leases);
                 }
+                if draft.apart && choice.is_from_others() {
+                    return Err(Error::unsupported(format!(
+                        "an endpoint of network {} has an address of its host's own blocks",
+                        request.network.name
+                    )));
+                }
                 attachment.leases.clone_from(&choice.leases);
                 txn = match &request.ipam {
                     Ipam::Requested { .. } => self.bind(&attachment, txn)?,

@@ -22,6 +22,8 @@ use crate::{Engine, Request};
 pub(crate) struct Choice {
     pub(crate) leases: Vec<Lease>,
     cursors: Vec<(Pool, Option<Read<Cursor>>, Found)>,
+    /// Reservations that must still be there: addresses that other hosts gave to this one.
+    pins: Vec<Read<Reservation>>,
 }
 
 impl Engine<'_> {
@@ -30,6 +32,9 @@ impl Engine<'_> {
         let mut choice = Choice::default();
         let mut wanted = request.wanted.clone();
         for pool in request.ipam.pools() {
+            if self.lease_pinned(pool, &mut wanted, request, &mut choice)? {
+                continue;
+            }
             let place = wanted.iter().position(|address| pool.range_of(*address).is_some());
             match place.map(|place| wanted.remove(place)) {
                 Some(address) => choice.leases.push(self.exactly(pool, address, request)?),
@@ -58,6 +63,26 @@ impl Engine<'_> {
             ))),
             _ => Ok(choice),
         }
+    }
+
+    /// Takes a wanted address that is in the pool's subnet, and that other hosts give to this one; whether
+    /// there is one.
+    fn lease_pinned(
+        &self,
+        pool: &Pool,
+        wanted: &mut Vec<IpAddr>,
+        request: &Request,
+        choice: &mut Choice,
+    ) -> Result<bool> {
+        for place in 0..wanted.len() {
+            if let Some((lease, pin)) = self.beyond(pool, wanted[place], request)? {
+                wanted.remove(place);
+                choice.leases.push(lease);
+                choice.pins.push(pin);
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn exactly(&self, pool: &Pool, address: IpAddr, request: &Request) -> Result<Lease> {
@@ -232,10 +257,19 @@ fn learn(network: &NetworkName, owner: &OwnerName, lease: &Lease, txn: Txn) -> T
 }
 
 impl Choice {
-    /// Adds to the transaction where the next search starts.
+    /// Whether other hosts gave an address of it to this one.
+    pub(crate) fn is_from_others(&self) -> bool {
+        !self.pins.is_empty()
+    }
+
+    /// Adds to the transaction where the next search starts, and that what other hosts gave is still given.
     pub(crate) fn advance(&self, mut txn: Txn) -> Txn {
         for (pool, read, found) in &self.cursors {
             txn = advance(pool, read.as_ref(), found, txn);
+        }
+        for pin in &self.pins {
+            let key = Key::Reservation(pin.value.space.clone(), pin.value.address);
+            txn = txn.expect(key, unchanged(Some(pin)));
         }
         txn
     }

@@ -39,6 +39,7 @@ mod sandbox;
 mod search;
 mod serving;
 mod several;
+mod shared;
 mod subnet;
 mod unlisted;
 mod view;
@@ -55,6 +56,7 @@ pub use naming::Connecting;
 pub use publish::{OpenPort, Publishing, Siblings};
 pub use request::{Members, Request};
 pub use sandbox::GATEWAY_NETWORK;
+pub use shared::InUse;
 pub use subnet::{
     AUXILIARY, AddressRequest, GATEWAY, Purpose, SubnetRequest, SubnetSpec, name_of as subnet_name,
 };

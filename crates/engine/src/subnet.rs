@@ -8,6 +8,7 @@ mod files;
 mod place;
 mod room;
 
+pub(crate) use address::reserved_for;
 pub use allocation::name_of;
 
 use std::collections::BTreeSet;

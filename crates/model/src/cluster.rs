@@ -180,10 +180,63 @@ impl SharedNetwork {
         net.prefix_len() == self.block && *net == net.trunc() && self.subnet.contains(net)
     }
 
+    /// The block in which an address of the subnet is.
+    pub fn block_with(&self, address: Ipv4Addr) -> Option<Ipv4Net> {
+        let block = Ipv4Net::new(address, self.block).ok()?.trunc();
+        self.is_block(&block).then_some(block)
+    }
+
+    /// Whether an address is one that a host's bridge has, or would have.
+    pub fn is_gateway(&self, address: Ipv4Addr) -> bool {
+        self.block_with(address).is_some_and(|block| Self::gateway(&block) == address)
+    }
+
     /// The address that a host's bridge has in its block: the second of the block, as the first may be
     /// the subnet's own.
     pub fn gateway(block: &Ipv4Net) -> Ipv4Addr {
         Ipv4Addr::from(u32::from(block.network()).saturating_add(1))
+    }
+}
+
+/// An address that a host has, or asks for, apart from its blocks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddressPin {
+    /// Which host.
+    pub host: HostName,
+    /// What has it there, for sentences; at most 200 bytes.
+    pub by: String,
+    /// Whether the host has it.
+    pub state: PinState,
+}
+
+/// Whether an address was given to the host that asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PinState {
+    /// It is in the block of another host, which has not answered yet.
+    Asked,
+    /// The host has it.
+    Granted,
+    /// It is in use on the host of its block: by what, for a sentence; at most 200 bytes.
+    Held(String),
+}
+
+impl AddressPin {
+    /// Longer descriptions are refused, in bytes.
+    pub const LONGEST: usize = 200;
+
+    /// Fails with `Invalid` where a description is too long.
+    pub fn check(&self) -> Result<()> {
+        let held = match &self.state {
+            PinState::Held(by) => by.len(),
+            PinState::Asked | PinState::Granted => 0,
+        };
+        match self.by.len().max(held) > Self::LONGEST {
+            true => {
+                Err(Error::invalid(format!("its holder has more than {} bytes", Self::LONGEST)))
+            }
+            false => Ok(()),
+        }
     }
 }
 

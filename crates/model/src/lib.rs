@@ -36,7 +36,9 @@ pub use attachment::{
     Attachment, AttachmentId, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox, Spec,
     Timestamp, Wiring,
 };
-pub use cluster::{ClusterHost, Placement, SharedEndpoint, SharedNetwork, Vni};
+pub use cluster::{
+    AddressPin, ClusterHost, PinState, Placement, SharedEndpoint, SharedNetwork, Vni,
+};
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
 pub use egress::{DomainName, EgressRule, EgressTarget, Fence, Service, is_public};

@@ -20,6 +20,7 @@ pub mod nft;
 mod outcome;
 pub mod packet;
 mod packet_log;
+pub mod ping;
 pub mod probe;
 pub mod process;
 mod reap;

@@ -19,6 +19,11 @@ pub struct Outcome {
 }
 
 impl Overlay {
+    /// The members from which packets are taken, where this host has a network.
+    pub fn guarded(&self) -> Option<&BTreeSet<Ipv4Addr>> {
+        (!self.networks.is_empty()).then_some(&self.members)
+    }
+
     /// Compares this with the kernel and changes what differs. Goes on with the next network after a
     /// failure.
     ///

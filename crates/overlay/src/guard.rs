@@ -47,6 +47,19 @@ const DESTINATION: u32 = 16;
 const CHAINS: [(&str, Hook); 3] =
     [("input", Hook::Input), ("forward", Hook::Forward), ("output", Hook::Output)];
 
+/// Whether this is the table.
+pub fn is_guard(family: Family, name: &str) -> bool {
+    (family, name) == (TABLE.family, TABLE.name)
+}
+
+/// Takes VXLAN packets from `members` only, where that is not so; whether anything had to be changed.
+///
+/// # Errors
+/// Where the kernel refuses it.
+pub fn guard(members: &BTreeSet<Ipv4Addr>) -> Result<bool> {
+    ensure(&mut Socket::netfilter()?, members)
+}
+
 /// Takes VXLAN packets from `members` only; whether anything had to be changed.
 pub(crate) fn ensure(socket: &mut Socket, members: &BTreeSet<Ipv4Addr>) -> Result<bool> {
     if !is_whole(socket)? {

@@ -19,6 +19,7 @@ use std::net::Ipv4Addr;
 use model::{IfName, Ipv4Net, Mac, Mtu, NetworkName, Vni};
 
 pub use apply::{Outcome, underlay_mtu};
+pub use guard::{guard, is_guard};
 pub use identity::{device, gateway_mac};
 
 /// The UDP port (RFC 7348 §5).

@@ -55,6 +55,8 @@ pub(crate) struct Config {
     pub(crate) web: WebConfig,
     /// `[events]`.
     pub(crate) events: EventsConfig,
+    /// `[hosts]`.
+    pub(crate) hosts: HostsConfig,
     /// `[log]`.
     pub(crate) log: LogConfig,
 }
@@ -67,6 +69,22 @@ pub(crate) struct StoreConfig {
     pub(crate) runtime: PathBuf,
     /// The half that outlives a reboot: networks and reservations.
     pub(crate) state: PathBuf,
+}
+
+/// This host among others.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct HostsConfig {
+    /// How long after its lease a host's entries are withdrawn and its addresses may be taken over, in
+    /// seconds.
+    pub(crate) takeover_seconds: u32,
+}
+
+impl Default for HostsConfig {
+    /// A daemon that is restarted or updated is back by then, and its containers were there all the time.
+    fn default() -> Self {
+        Self { takeover_seconds: 60 }
+    }
 }
 
 /// Which packet filter is used.

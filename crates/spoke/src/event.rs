@@ -53,7 +53,7 @@ pub(crate) enum What {
     Contested,
     /// It is no longer removed.
     ContestOver,
-    /// A DHCP server's address may not be used any more.
+    /// An address may not be used any more: a DHCP server's, or one that another host has by now.
     LeaseLost,
     /// A DHCP server gave an address in place of a lost one.
     LeaseRegained,

@@ -1,26 +1,30 @@
 //! The facts of this host that the engine asks for.
 
+use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::port::{AttachmentLock, Host, Occupied};
-use model::{AttachmentId, Backend, Process, Result, Timestamp};
+use model::{AttachmentId, Backend, NetworkName, Process, Result, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 
+use crate::config::Config;
 use crate::context_pool::Shared;
+use crate::hosts::{self, Ask};
 
 /// This host, seen by this process.
 pub(crate) struct ThisHost {
     me: Process,
-    backend: Backend,
+    config: Arc<Config>,
     shared: Shared,
 }
 
 impl ThisHost {
     /// Learns who we are; threads that have the same `shared` take turns. Fails where `/proc` is not mounted.
-    pub(crate) fn new(backend: Backend, shared: Shared) -> Result<Self> {
-        Ok(Self { me: netlink::process::me()?, backend, shared })
+    pub(crate) fn new(config: &Arc<Config>, shared: Shared) -> Result<Self> {
+        Ok(Self { me: netlink::process::me()?, config: Arc::clone(config), shared })
     }
 }
 
@@ -54,8 +58,19 @@ impl Host for ThisHost {
         self.shared.locks.take(id)
     }
 
+    /// Only the daemon speaks to the others.
+    fn pin(&self, network: &NetworkName, address: IpAddr, by: &str) -> Result<bool> {
+        let made = hosts::networks(&hosts::place(&self.config.store.state)).join(network.as_str());
+        let IpAddr::V4(address) = address else { return Ok(false) };
+        if !made.exists() {
+            return Ok(false);
+        }
+        let ask = Ask::Pin { network: network.clone(), address, by: by.to_owned() };
+        hosts::ask(&self.config.store.runtime, &ask).map(|_| true)
+    }
+
     fn backend(&self) -> Backend {
-        self.backend
+        self.config.firewall.backend
     }
 
     fn occupied(&self) -> Result<Vec<Occupied>> {

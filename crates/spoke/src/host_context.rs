@@ -47,7 +47,7 @@ impl HostContext {
             store: open_store(config)?,
             driver: Dataplane::new(config, shared.opened.clone()),
             sources: Sources::new(Plugins::new(Arc::clone(config), shared.opened.clone())),
-            host: ThisHost::new(config.firewall.backend, shared)?,
+            host: ThisHost::new(config, shared)?,
         })
     }
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cluster::{TokenId, Url};
+use cluster::{Access, TokenId, Url};
 use model::{
     Error, HostName, Ipv4Net, Kind, Mtu, NetworkName, Placement, Result, SharedNetwork, Timestamp,
 };
@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 const SOCKET: &str = "hosts.sock";
 /// What is known of the cluster on this host, below the state directory.
 const PLACE: &str = "hosts";
-/// Below that: as which host this one is a member, where it is one.
-pub(crate) const MEMBER: &str = "member.json";
 /// Below that: a file for each network that the daemon made.
 const NETWORKS: &str = "networks";
+/// Below the first: as whom this host is a member.
+pub(crate) const MEMBER: &str = "member.json";
 /// Longer lines are refused, in bytes.
 const LONGEST: u64 = 16 << 20;
 /// How long the daemon may take.
@@ -37,29 +37,39 @@ pub(crate) fn place(state: &Path) -> PathBuf {
     state.join(PLACE)
 }
 
-/// Whether this host is a member of a cluster.
-pub(crate) fn is_member(state: &Path) -> bool {
-    place(state).join(MEMBER).exists()
-}
-
 /// Where it keeps what it knows of the networks that it made; `place` is that of the cluster.
 pub(crate) fn networks(place: &Path) -> PathBuf {
     place.join(NETWORKS)
+}
+
+/// Whether this host is a member of a cluster.
+pub(crate) fn is_member(place: &Path) -> bool {
+    place.join(MEMBER).exists()
 }
 
 /// What is asked.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ask {
-    Init { etcd: Vec<Url>, name: HostName, address: Option<Ipv4Addr> },
-    Join { token: String, name: HostName, address: Option<Ipv4Addr> },
+    Init { etcd: Vec<Url>, me: Me },
+    Join { token: String, me: Me },
     Hosts,
+    Check,
     Remove { name: HostName, force: bool },
     CreateToken { seconds: u32 },
     Tokens,
     RemoveToken { id: TokenId },
     CreateNetwork(Box<Wanted>),
     RemoveNetwork { name: NetworkName },
+    Pin { network: NetworkName, address: Ipv4Addr, by: String },
+}
+
+/// As whom a host becomes a member.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Me {
+    pub(crate) name: HostName,
+    pub(crate) address: Option<Ipv4Addr>,
+    pub(crate) access: Access,
 }
 
 /// A network for many hosts.
@@ -79,6 +89,7 @@ pub(crate) enum Reply {
     Done,
     Token { token: String, expires: Timestamp },
     Hosts(HostsView),
+    Checks(Vec<HostCheck>),
     Tokens(BTreeMap<TokenId, Timestamp>),
     Network { network: SharedNetwork, missing: Vec<HostName>, failure: Option<String> },
 }
@@ -106,6 +117,23 @@ pub(crate) struct HostView {
     pub(crate) blocks: BTreeMap<String, String>,
     /// How many containers it has on networks of the cluster.
     pub(crate) containers: usize,
+}
+
+/// What was found on the way to another host.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct HostCheck {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    /// By which it was asked.
+    pub(crate) network: Option<String>,
+    /// From a packet to its answer.
+    pub(crate) microseconds: Option<u128>,
+    /// The largest packet of the network that arrives and comes back, in bytes.
+    pub(crate) mtu: Option<u32>,
+    /// By how much its clock is ahead.
+    pub(crate) clock_milliseconds: Option<i64>,
+    /// What is wrong, in sentences.
+    pub(crate) problems: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -82,7 +82,9 @@ impl Party {
     /// Whether it is the container that is called so, by name or id.
     pub fn is_called(&self, called: &str) -> bool {
         match self {
-            Party::Container { name, container, .. } => is_name(called, name, container),
+            Party::Container { name, container, runtime, .. } => {
+                is_name(called, [name, container, runtime])
+            }
             Party::Host | Party::Outside => false,
         }
     }
@@ -96,12 +98,16 @@ impl Party {
 /// The least part of an id that stands for it.
 const SHORTEST: usize = 6;
 
-/// Whether a user's word means the container: its name, the last part of a name such as `podman/web`, its
-/// id, or the beginning of that.
-pub fn is_name(word: &str, name: &str, container: &str) -> bool {
-    let last = name.rsplit('/').next().unwrap_or(name);
-    let is_part = word.len() >= SHORTEST && container.starts_with(word);
-    word == name || word == last || word == container || is_part
+/// Whether a user's word means the container of this name, id and runtime: its name, the last part of a name
+/// such as `podman/web`, its id, or the beginning of that; each also behind `RUNTIME:`.
+pub fn is_name(word: &str, [name, container, runtime]: [&str; 3]) -> bool {
+    let behind = word.strip_prefix(runtime).and_then(|rest| rest.strip_prefix(':'));
+    let means = |word: &str| {
+        let last = name.rsplit('/').next().unwrap_or(name);
+        let is_part = word.len() >= SHORTEST && container.starts_with(word);
+        word == name || word == last || word == container || is_part
+    };
+    means(word) || behind.is_some_and(means)
 }
 
 fn party(record: &Attachment) -> Party {
@@ -133,10 +139,10 @@ pub(crate) mod tests {
     #[test]
     fn a_container_is_called_by_name_or_id() {
         let known = known();
-        for word in ["podman/web", "web", "0123456789abcdef", "012345"] {
+        for word in ["podman/web", "web", "0123456789abcdef", "012345", "podman:web"] {
             assert_eq!(known.of_container(word).len(), 1, "{word}");
         }
-        for word in ["podman", "we", "01234", "", "/"] {
+        for word in ["podman", "we", "01234", "", "/", "docker:web", "podman:", "podman:we"] {
             assert!(known.of_container(word).is_empty(), "{word}");
         }
         assert_eq!(known.party("127.0.0.1".parse().unwrap()), &Party::Host);

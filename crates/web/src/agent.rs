@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use model::{Error, Result};
 use ureq::config::ConfigBuilder;
-use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider};
+use ureq::tls::{Certificate, ClientCert, PemItem, RootCerts, TlsConfig, TlsProvider};
 use ureq::typestate::AgentScope;
 use ureq::{Agent, Timeout};
 
@@ -79,12 +79,25 @@ pub fn config(
         .timeout_global(Some(timeout))
         .timeout_connect(Some(timeout.min(CONNECT)));
     match scheme {
-        "https" => Ok(config.tls_config(tls(trust)?)),
+        "https" => Ok(config.tls_config(tls(trust, None)?)),
         _ => Ok(config),
     }
 }
 
-fn tls(trust: Trust<'_>) -> Result<TlsConfig> {
+/// The files of a client's certificate.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientFiles<'a> {
+    /// The certificate, and those between it and the authority, in PEM.
+    pub certificate: &'a Path,
+    /// Its key, in PEM.
+    pub key: &'a Path,
+}
+
+/// The settings of TLS.
+///
+/// # Errors
+/// Where a file cannot be read, or has not what it should have.
+pub fn tls(trust: Trust<'_>, client: Option<ClientFiles<'_>>) -> Result<TlsConfig> {
     let roots = match trust {
         Trust::Anybody => Vec::new(),
         Trust::File(path) => authorities_of(path)?,
@@ -95,11 +108,30 @@ fn tls(trust: Trust<'_>) -> Result<TlsConfig> {
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .root_certs(RootCerts::Specific(Arc::new(roots)))
         .disable_verification(matches!(trust, Trust::Anybody))
+        .client_cert(client.map(client_certificate).transpose()?)
         .build())
 }
 
+fn client_certificate(files: ClientFiles<'_>) -> Result<ClientCert> {
+    let chain = certificates(files.certificate, "certificate")?;
+    let doing = || format!("reading the key {}", files.key.display());
+    let pem =
+        file::read(files.key, LARGEST_AUTHORITIES).map_err(|error| file::failed(doing(), error))?;
+    let mut items = ureq::tls::parse_pem(&pem);
+    let key = items.find_map(|item| match item {
+        Ok(PemItem::PrivateKey(key)) => Some(key),
+        _ => None,
+    });
+    let key = key.ok_or_else(|| Error::invalid("it has no key in PEM").context(doing()))?;
+    Ok(ClientCert::new_with_certs(&chain, key))
+}
+
 fn authorities_of(path: &Path) -> Result<Vec<Certificate<'static>>> {
-    let doing = || format!("reading the authorities {}", path.display());
+    certificates(path, "authorities")
+}
+
+fn certificates(path: &Path, what: &str) -> Result<Vec<Certificate<'static>>> {
+    let doing = || format!("reading the {what} {}", path.display());
     let pem =
         file::read(path, LARGEST_AUTHORITIES).map_err(|error| file::failed(doing(), error))?;
     let found = ureq::tls::parse_pem(&pem).filter_map(|item| match item {

@@ -12,7 +12,7 @@ mod proxies;
 mod retries;
 mod timed;
 
-pub use agent::{Agents, Trust, config, is_lookup, is_unsent, tls_error, why};
+pub use agent::{Agents, ClientFiles, Trust, config, is_lookup, is_unsent, tls, tls_error, why};
 pub use body::{Body, Framing};
 pub use head::Head;
 pub use proxies::Proxies;

@@ -2,7 +2,7 @@
 
 use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
-use crate::layout::VERSION;
+use crate::layout::{self, VERSION};
 use crate::port::{Cluster, Expect, Key, Outcome, Record, TokenId, TokenRecord, Txn, Write};
 use crate::reach::is_host;
 use crate::token::JoinToken;
@@ -96,6 +96,7 @@ fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> Result<()> 
             host.address
         )));
     }
+    layout::member(name.as_str())?;
     if view.hosts.contains_key(name) {
         return Err(Error::conflict(format!(
             "the cluster has a host {name}; choose another name with --name, or remove it with \
@@ -188,6 +189,10 @@ pub fn remove_host(
         Write::Delete(Key::Alive(name.clone())),
         Write::DeleteEndpointsOf(name.clone()),
     ];
+    let pins = view.pins.iter().filter(|(_, (pin, _))| pin.host == *name);
+    writes.extend(
+        pins.map(|((network, address), _)| Write::Delete(Key::Pin(network.clone(), *address))),
+    );
     let blocks = view.blocks.iter().filter(|(_, holder)| *holder == name);
     writes
         .extend(blocks.map(|((network, net), _)| Write::Delete(Key::Block(network.clone(), *net))));

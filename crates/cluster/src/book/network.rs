@@ -44,11 +44,13 @@ pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwor
         let view = cluster.read()?;
         let network = described(&view, wanted)?;
         let turn = view.turn.map_or(Expect::Absent, Expect::At);
-        let key = Key::Network(wanted.name.clone());
+        let (key, vni) = (Key::Network(wanted.name.clone()), Key::Vni(network.vni));
         let txn = Txn::default()
             .expect(Key::Turn, turn)
             .expect(key.clone(), Expect::Absent)
+            .expect(vni.clone(), Expect::Absent)
             .put(Key::Turn, Record::Mark)
+            .put(vni, Record::Vni(wanted.name.clone()))
             .put(key, Record::Network(network.clone()));
         if let Outcome::Done(_) = cluster.commit(&txn)? {
             return Ok(network);
@@ -107,6 +109,24 @@ pub fn refuse_hosts_own(view: &View, name: &NetworkName, subnet: &Ipv4Net) -> Re
     }
 }
 
+/// Refuses a network whose VNI is another one's: its device would be that of the other.
+///
+/// # Errors
+/// `Conflict`, naming the other.
+pub fn refuse_unclaimed(view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
+    let vni = network.vni;
+    match view.vnis.get(&vni) {
+        Some(holder) if holder == name => Ok(()),
+        Some(holder) => Err(Error::conflict(format!(
+            "network {name} is not used: its VNI {vni} is that of network {holder}"
+        ))),
+        None => Err(Error::conflict(format!(
+            "network {name} is not used: nobody has claimed its VNI {vni} for it, as `spoke network \
+             create` does"
+        ))),
+    }
+}
+
 /// A host has 256 addresses, or a sixteenth of a subnet that is smaller than a /20.
 fn block_of(subnet: u8) -> u8 {
     subnet.saturating_add(4).clamp(24, 29)
@@ -130,7 +150,8 @@ fn choose(view: &View) -> Result<Ipv4Net> {
 }
 
 fn free_vni(view: &View) -> Result<Vni> {
-    let taken: BTreeSet<u32> = view.networks.values().map(|it| it.vni.number()).collect();
+    let networks = view.networks.values().map(|network| network.vni);
+    let taken: BTreeSet<u32> = networks.chain(view.vnis.keys().copied()).map(Vni::number).collect();
     let mut free = (FIRST_VNI..=Vni::LAST).filter(|number| !taken.contains(number));
     free.find_map(Vni::new).ok_or_else(|| Error::exhausted("every VNI is taken"))
 }
@@ -143,18 +164,25 @@ fn free_vni(view: &View) -> Result<Vni> {
 pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> {
     for _ in 0..RACES {
         let view = cluster.read()?;
-        if !view.networks.contains_key(name) {
+        let Some(network) = view.networks.get(name) else {
             return Err(Error::not_found(format!("the cluster has no network {name}")));
-        }
+        };
         if let Some((host, address)) = user_of(&view, name) {
+            let advice = match view.alive.contains(host) {
+                true => "remove its containers first".to_owned(),
+                false => format!("that host is lost: `spoke host remove {host}` if it is for good"),
+            };
             return Err(Error::conflict(format!(
-                "network {name} is used on host {host}, by {address} among others; remove its \
-                 containers first"
+                "network {name} is used on host {host}, by {address} among others; {advice}"
             )));
         }
         let turn = view.turn.map_or(Expect::Absent, Expect::At);
         let key = Key::Network(name.clone());
-        let txn = Txn::default().expect(Key::Turn, turn).put(Key::Turn, Record::Mark).delete(key);
+        let mut txn =
+            Txn::default().expect(Key::Turn, turn).put(Key::Turn, Record::Mark).delete(key);
+        if view.vnis.get(&network.vni) == Some(name) {
+            txn = txn.delete(Key::Vni(network.vni));
+        }
         if let Outcome::Done(_) = cluster.commit(&txn)? {
             return Ok(());
         }
@@ -164,26 +192,34 @@ pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> 
 
 fn user_of<'a>(view: &'a View, name: &NetworkName) -> Option<(&'a HostName, Ipv4Addr)> {
     view.endpoints.keys().find_map(|(host, of, address)| {
-        let block = view.block(name, host)?;
-        let is_container = *address != SharedNetwork::gateway(&block);
-        (of == name && is_container).then_some((host, *address))
+        let network = view.networks.get(name)?;
+        (of == name && !network.is_gateway(*address)).then_some((host, *address))
     })
 }
 
-/// A block of the network for the host: the one that it has, or the first that nobody has.
+/// One more block of the network for the host: `own`, from which the host gives addresses already, where
+/// that is free, or the first that nobody has.
 ///
 /// # Errors
 /// `Exhausted` where every block is some host's.
-pub fn claim_block(cluster: &impl Cluster, name: &NetworkName, host: &HostName) -> Result<Ipv4Net> {
+pub fn claim_block(
+    cluster: &impl Cluster,
+    name: &NetworkName,
+    host: &HostName,
+    own: Option<Ipv4Net>,
+) -> Result<Ipv4Net> {
     for _ in 0..RACES {
         let view = cluster.read()?;
-        if let Some(block) = view.block(name, host) {
-            return Ok(block);
-        }
         let network = view.networks.get(name);
         let network = network
             .ok_or_else(|| Error::not_found(format!("the cluster has no network {name}")))?;
-        let block = free_block(&view, name, network)?;
+        let is_free = |net: &Ipv4Net| {
+            network.is_block(net) && !view.blocks.contains_key(&(name.clone(), *net))
+        };
+        let block = match own.filter(is_free) {
+            Some(own) => own,
+            None => free_block(&view, name, network)?,
+        };
         let key = Key::Block(name.clone(), block);
         let txn = Txn::default()
             .expect(Key::Host(host.clone()), Expect::Present)
@@ -197,13 +233,22 @@ pub fn claim_block(cluster: &impl Cluster, name: &NetworkName, host: &HostName) 
     Err(Error::try_again(format!("others take the blocks of network {name} all the time")))
 }
 
+/// The first block that is nobody's. One with addresses that hosts have, or that were pinned, comes last:
+/// its host may not have claimed it again.
 fn free_block(view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<Ipv4Net> {
     let taken: BTreeSet<Ipv4Net> =
         view.blocks.keys().filter(|(of, _)| of == name).map(|(_, net)| *net).collect();
+    let endpoints = view.endpoints.keys().filter(|(_, of, _)| of == name);
+    let pins = view.pins.keys().filter(|(of, _)| of == name).map(|(_, address)| *address);
+    let used: BTreeSet<Ipv4Net> = endpoints
+        .map(|(_, _, address)| *address)
+        .chain(pins)
+        .filter_map(|address| network.block_with(address))
+        .collect();
     let blocks = network.subnet.subnets(network.block);
     let blocks = blocks.map_err(|cause| Error::bug("blocks of a subnet").because(cause))?;
-    let free = blocks.into_iter().find(|net| !taken.contains(net));
-    free.ok_or_else(|| {
+    let free = blocks.into_iter().filter(|net| !taken.contains(net));
+    free.min_by_key(|net| (used.contains(net), *net)).ok_or_else(|| {
         Error::exhausted(format!(
             "every block of network {name} ({} in blocks of a /{}) is some host's; `spoke host ls` \
              lists hosts that may be removed",

@@ -5,14 +5,14 @@ use std::net::Ipv4Addr;
 
 use model::{Error, HostName, Mac, NetworkName, Result, SharedEndpoint};
 
-use crate::port::{Cluster, Expect, Key, LeaseId, Outcome, Record, Txn, Write};
+use crate::port::{Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write};
 use crate::view::View;
 
-/// Says that the daemon of a member is there, as long as the lease is renewed.
+/// Says that the daemon of a member is there, as long as the lease is renewed; in which transaction.
 ///
 /// # Errors
 /// `NotFound` where the host is no member any more.
-pub fn be_alive(cluster: &impl Cluster, host: &HostName, lease: LeaseId) -> Result<()> {
+pub fn be_alive(cluster: &impl Cluster, host: &HostName, lease: LeaseId) -> Result<Revision> {
     let put = Write::Put(Key::Alive(host.clone()), Record::Mark, Some(lease));
     commit(cluster, host, vec![put])
 }
@@ -48,10 +48,10 @@ pub fn publish(
 }
 
 /// A host that was removed must not write any more.
-fn commit(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result<()> {
+fn commit(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result<Revision> {
     let expect = vec![(Key::Host(host.clone()), Expect::Present)];
     match cluster.commit(&Txn { expect, writes })? {
-        Outcome::Done(_) => Ok(()),
+        Outcome::Done(revision) => Ok(revision),
         Outcome::Lost => Err(Error::not_found(format!("host {host} was removed from the cluster"))),
     }
 }

@@ -2,16 +2,19 @@
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use model::{Error, Kind, Result};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::typestate::WithBody;
+use ureq::{Agent, Body, RequestBuilder};
 
+use super::access::Access;
 use super::url::Url;
-use super::wire::Refusal;
+use super::wire::{Authenticated, Refusal};
 
 /// Longer answers are refused, in bytes.
 const LONGEST: u64 = 64 << 20;
@@ -29,37 +32,70 @@ pub(super) struct Http {
     /// The one that answered last.
     good: AtomicUsize,
     agent: Agent,
+    access: Access,
+    /// By which etcd knows the user, for some minutes.
+    token: Mutex<Option<String>>,
 }
 
 impl Http {
-    pub(super) fn new(servers: Vec<Url>) -> Result<Self> {
+    pub(super) fn new(servers: Vec<Url>, access: Access) -> Result<Self> {
+        access.check()?;
         if servers.is_empty() {
             return Err(Error::invalid("no server of etcd is named"));
         }
-        let config = Agent::config_builder()
+        let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .proxy(None)
             .user_agent(concat!("spoke/", env!("CARGO_PKG_VERSION")))
             .timeout_connect(Some(CONNECT))
-            .timeout_resolve(Some(CONNECT))
-            .build();
-        Ok(Self { servers, good: AtomicUsize::new(0), agent: config.into() })
+            .timeout_resolve(Some(CONNECT));
+        if servers.iter().any(Url::is_https) {
+            config = config.tls_config(access.tls()?);
+        }
+        let (good, agent) = (AtomicUsize::new(0), config.build().into());
+        Ok(Self { servers, good, agent, access, token: Mutex::default() })
     }
 
     /// Asks the server that answered last, and the others where it cannot be connected to. Fails with
     /// `TryAgain` where none answers: then nobody knows whether it was done.
     pub(super) fn ask<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
+        self.known(|token| self.ask_as(token, path, body))
+    }
+
+    /// Works with the user's token, and once more with a new one where etcd knows that one no more.
+    fn known<T>(&self, work: impl Fn(Option<&str>) -> Result<T>) -> Result<T> {
+        let Some((user, password)) = self.access.credentials()? else { return work(None) };
+        let lock = || self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock().clone();
+        if let Some(kept) = kept {
+            match work(Some(&kept)) {
+                Err(error) if error.kind() == Kind::Denied => {}
+                done => return done,
+            }
+        }
+        let body = json!({"name": user, "password": password});
+        let given: Authenticated = self.ask_as(None, "/v3/auth/authenticate", &body)?;
+        *lock() = Some(given.token.clone());
+        work(Some(&given.token))
+    }
+
+    fn ask_as<T: DeserializeOwned>(
+        &self,
+        token: Option<&str>,
+        path: &str,
+        body: &Value,
+    ) -> Result<T> {
         let text = body.to_string();
         let (url, answer) = self.first(|url| {
-            let request = self.agent.post(format!("{url}{path}"));
+            let request = with(self.agent.post(format!("{url}{path}")), token);
             let request = request.config().timeout_global(Some(TIMEOUT)).build();
             request.content_type("application/json").send(text.as_str())
         })?;
         let mut answer = accepted(url, path, answer)?;
         let read = answer.body_mut().with_config().limit(LONGEST).read_to_vec();
-        let bytes = read.map_err(|cause| unreachable(url, &cause))?;
+        let bytes = read.map_err(|cause| unreachable((url, &self.access), &cause))?;
         serde_json::from_slice(&bytes).map_err(|cause| {
             Error::try_again(format!("{url} does not answer {path} as etcd does")).because(cause)
         })
@@ -68,12 +104,14 @@ impl Http {
     /// Begins a stream, whose next piece is waited for at most `quiet`.
     pub(super) fn stream(&self, path: &str, body: &Value, quiet: Duration) -> Result<impl Read> {
         let text = body.to_string();
-        let (url, answer) = self.first(|url| {
-            let request = self.agent.post(format!("{url}{path}"));
-            let request = request.config().timeout_per_read(Some(quiet)).build();
-            request.content_type("application/json").send(text.as_str())
-        })?;
-        Ok(accepted(url, path, answer)?.into_body().into_reader())
+        self.known(|token| {
+            let (url, answer) = self.first(|url| {
+                let request = with(self.agent.post(format!("{url}{path}")), token);
+                let request = request.config().timeout_per_read(Some(quiet)).build();
+                request.content_type("application/json").send(text.as_str())
+            })?;
+            Ok(accepted(url, path, answer)?.into_body().into_reader())
+        })
     }
 
     fn first(
@@ -90,7 +128,7 @@ impl Http {
                     return Ok((url, answer));
                 }
                 Err(cause) => {
-                    failure = Some(unreachable(url, &cause));
+                    failure = Some(unreachable((url, &self.access), &cause));
                     if !web::is_unsent(&cause) {
                         // The next call asks another one.
                         self.good.store((at + 1) % self.servers.len(), Ordering::Relaxed);
@@ -103,8 +141,21 @@ impl Http {
     }
 }
 
-fn unreachable(url: &Url, cause: &ureq::Error) -> Error {
-    Error::try_again(format!("etcd at {url} does not answer: {cause}"))
+fn with(request: RequestBuilder<WithBody>, token: Option<&str>) -> RequestBuilder<WithBody> {
+    match token {
+        Some(token) => request.header("Authorization", token),
+        None => request,
+    }
+}
+
+/// A server that wants a certificate ends the connection, and the alert that says so may be lost.
+const NO_CERTIFICATE: &str =
+    "; where it wants a certificate of its clients, name one with --etcd-cert";
+
+fn unreachable((url, access): (&Url, &Access), cause: &ureq::Error) -> Error {
+    let is_bare = url.is_https() && access.certificate.is_none();
+    let hint = if is_bare { NO_CERTIFICATE } else { "" };
+    Error::try_again(format!("etcd at {url} does not answer: {}{hint}", web::why(cause)))
 }
 
 fn accepted(url: &Url, path: &str, mut answer: Response<Body>) -> Result<Response<Body>> {

@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 /// Longer ones are refused, in bytes.
 const LONGEST: usize = 300;
 
-/// `http://HOST:PORT`.
+/// `http://HOST:PORT` or `https://HOST:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Url {
+    is_https: bool,
     host: String,
     port: u16,
 }
@@ -31,6 +32,11 @@ impl Url {
         })
     }
 
+    /// Whether etcd is spoken to by TLS.
+    pub fn is_https(&self) -> bool {
+        self.is_https
+    }
+
     /// The UDP or TCP port.
     pub fn port(&self) -> u16 {
         self.port
@@ -43,15 +49,14 @@ impl FromStr for Url {
     fn from_str(text: &str) -> Result<Self> {
         let invalid = |why: &str| {
             Err(Error::invalid(format!(
-                "{:?} is no address of etcd: {why}; it is http://HOST:PORT",
+                "{:?} is no address of etcd: {why}; it is http://HOST:PORT or https://HOST:PORT",
                 model::text::shown(text)
             )))
         };
-        if text.starts_with("https://") {
-            return invalid("etcd with TLS is not supported yet");
-        }
-        let Some(rest) = text.strip_prefix("http://").filter(|_| text.len() <= LONGEST) else {
-            return invalid("it does not begin with http://");
+        let https = text.strip_prefix("https://");
+        let rest = https.or_else(|| text.strip_prefix("http://"));
+        let Some(rest) = rest.filter(|_| text.len() <= LONGEST) else {
+            return invalid("it begins with neither http:// nor https://");
         };
         let Some((host, port)) = rest.trim_end_matches('/').rsplit_once(':') else {
             return invalid("it names no port");
@@ -64,7 +69,9 @@ impl FromStr for Url {
             return invalid("it names no host");
         }
         match port.parse() {
-            Ok(port) if port > 0 => Ok(Self { host: host.to_owned(), port }),
+            Ok(port) if port > 0 => {
+                Ok(Self { is_https: https.is_some(), host: host.to_owned(), port })
+            }
             Ok(_) | Err(_) => invalid("its port is no number from 1 to 65535"),
         }
     }
@@ -85,7 +92,8 @@ impl From<Url> for String {
 
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}", self.host, self.port)
+        let scheme = if self.is_https { "https" } else { "http" };
+        write!(f, "{scheme}://{}:{}", self.host, self.port)
     }
 }
 
@@ -96,14 +104,14 @@ mod tests {
     #[test]
     fn only_servers_are_read() {
         for good in
-            ["http://192.0.2.1:2379", "http://etcd.example.com:1", "http://[2001:db8::1]:2379"]
+            ["http://192.0.2.1:2379", "https://etcd.example.com:1", "http://[2001:db8::1]:2379"]
         {
             assert_eq!(good.parse::<Url>().unwrap().to_string(), good);
         }
         for bad in [
             "",
             "192.0.2.1:2379",
-            "https://192.0.2.1:2379",
+            "ftp://192.0.2.1:2379",
             "http://192.0.2.1",
             "http://:2379",
             "http://a:0",

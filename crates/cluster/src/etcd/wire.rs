@@ -95,6 +95,12 @@ impl Event {
     }
 }
 
+/// The answer to a user and a password.
+#[derive(Debug, Deserialize)]
+pub(super) struct Authenticated {
+    pub(super) token: String,
+}
+
 /// An error of the gateway.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Refusal {

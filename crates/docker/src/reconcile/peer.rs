@@ -9,6 +9,9 @@ use crate::api::{Api, Events, Named, Names, News};
 
 /// How long to wait after the first failure; twice as long after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause where it refused at once: nobody listens, which costs nothing to find out. At boot
+/// engines start after us, and until they are heard their containers have no names.
+const LONGEST_REFUSED: Duration = Duration::from_secs(4);
 
 /// An engine.
 pub(super) struct Peer {
@@ -83,6 +86,7 @@ impl Peer {
         if Instant::now() < self.retry {
             return State::Silent;
         }
+        let begin = Instant::now();
         match self.greet() {
             Ok((events, version)) => {
                 self.events = Some(events);
@@ -93,6 +97,7 @@ impl Peer {
             }
             Err(why) => {
                 self.lose(why, report);
+                self.pause = paused(self.pause, begin.elapsed());
                 State::Silent
             }
         }
@@ -117,5 +122,23 @@ impl Peer {
     /// When to ask a silent engine again.
     pub(super) fn retry(&self) -> Option<Instant> {
         self.events.is_none().then_some(self.retry)
+    }
+}
+
+/// The pause after a failure that took so long to be found out.
+fn paused(pause: Duration, took: Duration) -> Duration {
+    if took < FIRST_PAUSE { pause.min(LONGEST_REFUSED) } else { pause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_that_is_not_there_is_asked_soon_and_one_that_hangs_is_not() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(paused(minute, Duration::from_millis(3)), LONGEST_REFUSED);
+        assert_eq!(paused(FIRST_PAUSE, Duration::ZERO), FIRST_PAUSE);
+        assert_eq!(paused(minute, Duration::from_secs(10)), minute);
     }
 }

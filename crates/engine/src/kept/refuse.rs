@@ -3,6 +3,7 @@
 use model::{Attachment, AttachmentId, Error, Layer, LinkKind, Phase, Reservation, Result};
 
 use super::ENDPOINT;
+use crate::shared::shared_address;
 use crate::{GATEWAY_NETWORK, Request};
 
 pub(super) fn refuse_inseparable(request: &Request) -> Result<()> {
@@ -44,8 +45,11 @@ fn refuse_driver(id: &AttachmentId, kind: Option<&LinkKind>, asks_over_link: boo
     )))
 }
 
-/// That the address is an endpoint's, where it is one's.
+/// That the address is an endpoint's or another host's, where it is one's.
 pub(crate) fn kept_address(reservation: &Reservation) -> Option<Error> {
+    if let Some(error) = shared_address(reservation) {
+        return Some(error);
+    }
     let owner = reservation.owner.as_ref()?.as_str().strip_prefix(ENDPOINT)?;
     let network = reservation.network.as_ref().map_or_else(String::new, ToString::to_string);
     Some(Error::conflict(format!(

@@ -1,8 +1,9 @@
 //! The few facts of this host that decisions depend on.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{AttachmentId, Backend, IpNet, Process, Result, Timestamp};
+use model::{AttachmentId, Backend, IpNet, NetworkName, Process, Result, Timestamp};
 
 /// The right to work on an attachment, until it is dropped.
 pub type AttachmentLock = Box<dyn std::any::Any>;
@@ -43,6 +44,16 @@ pub trait Host {
     /// 4193 §3.2, always the same on one host and best another one on every host.
     fn site(&self) -> [u8; 5] {
         *b"spoke"
+    }
+
+    /// Has an address given to this host that is in none of its blocks of a network of many hosts; `by` is
+    /// what will have it, for sentences. `false` where the network is this host's alone.
+    ///
+    /// # Errors
+    /// `Conflict` where another host has it, by name; `TryAgain` where the others cannot be asked.
+    fn pin(&self, network: &NetworkName, address: IpAddr, by: &str) -> Result<bool> {
+        let _ = (network, address, by);
+        Ok(false)
     }
 
     /// The packet filter for a network that no configuration describes: the gateway network.

@@ -14,6 +14,7 @@ use crate::Engine;
 use crate::attach::held;
 use crate::book::{Read, unchanged};
 use crate::choose::advance;
+use crate::kept::kept_address;
 use crate::port::{Expect, Key, Outcome, Record, Txn};
 use crate::search::{Avoid, Found, Search};
 
@@ -70,6 +71,18 @@ impl Engine<'_> {
             )));
         }
         let lease = place.lease(address)?;
+        let by = match &request.purpose {
+            Purpose::Container(owner) if place.is_beyond(address) => {
+                let container = || format!("a container of {}", place.subnet.runtime);
+                Some(owner.as_ref().map_or_else(container, ToString::to_string))
+            }
+            Purpose::Container(_) | Purpose::Gateway | Purpose::Auxiliary => None,
+        };
+        if let Some(by) = by
+            && let Some(pin) = self.pinned(&lease.space, &place.subnet.network, address, &by)?
+        {
+            return Ok(Proposal { lease, reserved: Some(pin), searched: None });
+        }
         let reserved = self.reservation_of(&lease.space, address)?;
         let is_for_owner = match (reserved.as_ref(), &request.purpose) {
             (None, _) => true,
@@ -325,7 +338,10 @@ fn kept_by<'a>(place: &Place, purpose: &'a Purpose) -> Option<&'a OwnerName> {
     }
 }
 
-pub(super) fn reserved_for(reservation: &Reservation) -> Error {
+pub(crate) fn reserved_for(reservation: &Reservation) -> Error {
+    if let Some(error) = kept_address(reservation) {
+        return error;
+    }
     let address = reservation.address;
     let whose = match reservation.owner.as_ref().map(OwnerName::as_str) {
         Some(GATEWAY) => "requested as a gateway".to_owned(),

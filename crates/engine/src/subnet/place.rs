@@ -59,6 +59,11 @@ impl Place {
         Ok(Lease { space: self.subnet.id.space.clone(), pool: Some(pool), address, gateway })
     }
 
+    /// Whether the address is in no range of a network that exists.
+    pub(super) fn is_beyond(&self, address: IpAddr) -> bool {
+        self.network.is_some() && self.pool.range_of(address).is_none()
+    }
+
     /// Fails with `Invalid` where the address is no host of the subnet.
     pub(super) fn check_inside(&self, address: IpAddr) -> Result<()> {
         let net = self.subnet.id.net;

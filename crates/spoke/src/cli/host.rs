@@ -1,5 +1,8 @@
 //! `spoke host`: this host among others.
 
+mod access;
+mod check;
+
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -7,6 +10,7 @@ use std::str::FromStr;
 
 use clap::Subcommand;
 use cluster::{TokenId, Url};
+use engine::Engine;
 use model::{Error, HostName, IpNet, Kind, NetworkName, Placement, Result, Timestamp};
 use serde::Serialize;
 
@@ -15,7 +19,7 @@ use super::output::{names, render};
 use super::table::Table;
 use super::time::rfc3339;
 use super::{Answer, HostContext, Output};
-use crate::hosts::{self, Ask, HostsView, Reply, Wanted};
+use crate::hosts::{self, Ask, HostsView, Me, Reply, Wanted};
 
 /// What this host is called.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -24,6 +28,8 @@ const HOURS: u32 = 24;
 /// A token is worth something for no longer than this, in hours.
 const MOST_HOURS: i64 = 24 * 365;
 const SECONDS: u32 = 3600;
+const NO_IPV6: &str =
+    "a network of many hosts has one IPv4 subnet; IPv6 is not supported there yet";
 
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
@@ -62,6 +68,16 @@ Examples:
 Examples:\n  spoke host ls\n  spoke host ls -o json"
     )]
     Ls,
+    /// Ask the other hosts over the networks that this one shares with them
+    #[command(
+        after_help = "Says for each host whether packets of VXLAN arrive and come back, how large they may be, \
+        and by how much its clock differs. Says what is wrong and what to do; the exit code is 1 then.
+
+Examples:
+  spoke host check
+  spoke host check -o json"
+    )]
+    Check,
     /// Take a host out of the cluster, with its addresses
     #[command(
         after_help = "Of the host itself, or of one that is lost for good. A host that is there notices it, \
@@ -111,6 +127,8 @@ pub(super) struct IdentityArgs {
     /// Where the other hosts reach this one; the address from which it reaches etcd unless given
     #[arg(long, value_name = "IP")]
     address: Option<Ipv4Addr>,
+    #[command(flatten)]
+    access: access::AccessArgs,
 }
 
 /// Where a network is to be: `all`, or names between commas.
@@ -160,18 +178,21 @@ pub(super) fn run(
     let ask = |ask: Ask| hosts::ask(&host_context.runtime, &ask);
     match command {
         HostCommand::Init { etcd, identity } => {
-            let name = identity.name()?;
-            ask(Ask::Init { etcd: etcd.clone(), name, address: identity.address })?;
+            ask(Ask::Init { etcd: etcd.clone(), me: identity.me()? })?;
             created(ask(Ask::CreateToken { seconds: HOURS * SECONDS })?, output)
         }
         HostCommand::Join { token, identity } => {
-            let name = identity.name()?;
-            let given = name.to_string();
-            ask(Ask::Join { token: token.clone(), name, address: identity.address })?;
+            let me = identity.me()?;
+            let given = me.name.to_string();
+            ask(Ask::Join { token: token.clone(), me })?;
             Ok(Answer::text(names(output, &[given])?))
         }
         HostCommand::Ls => match ask(Ask::Hosts)? {
             Reply::Hosts(view) => list(&view, output),
+            other => Err(unexpected(&other)),
+        },
+        HostCommand::Check => match ask(Ask::Check)? {
+            Reply::Checks(checks) => check::answer(&checks, output),
             other => Err(unexpected(&other)),
         },
         HostCommand::Remove { name, force } => {
@@ -196,6 +217,10 @@ pub(super) fn run(
 }
 
 impl IdentityArgs {
+    fn me(&self) -> Result<Me> {
+        Ok(Me { name: self.name()?, address: self.address, access: self.access.access()? })
+    }
+
     fn name(&self) -> Result<HostName> {
         if let Some(name) = &self.name {
             return Ok(name.clone());
@@ -269,6 +294,9 @@ pub(super) fn create_network(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
+    if wanted.remote.ipv6 {
+        return Err(Error::unsupported(NO_IPV6));
+    }
     if let Some(flag) = wanted.flags.besides("mtu") {
         return Err(Error::unsupported(format!(
             "a network of many hosts does not have --{flag} yet"
@@ -278,9 +306,7 @@ pub(super) fn create_network(
         [] => None,
         [IpNet::V4(subnet)] => Some(*subnet),
         _ => {
-            return Err(Error::unsupported(
-                "a network of many hosts has one IPv4 subnet; IPv6 is not supported there yet",
-            ));
+            return Err(Error::unsupported(NO_IPV6));
         }
     };
     let name = wanted.name.clone();
@@ -307,12 +333,18 @@ pub(super) fn create_network(
 }
 
 /// Removes a network of many hosts; `false` where it is none.
-pub(super) fn remove_network(name: &NetworkName, host_context: &HostContext) -> Result<bool> {
-    let is_made = host_context
-        .store
-        .iter()
-        .any(|state| hosts::networks(&hosts::place(state)).join(name.as_str()).exists());
-    if !is_made {
+pub(super) fn remove_network(
+    engine: &Engine,
+    name: &NetworkName,
+    host_context: &HostContext,
+) -> Result<bool> {
+    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+    // A host that does not have the network can end it too, once the hosts that had it are gone.
+    let is_shared = places.any(|place| {
+        hosts::networks(&place).join(name.as_str()).exists()
+            || (hosts::is_member(&place) && engine.named(name).is_ok_and(|it| it.is_none()))
+    });
+    if !is_shared {
         return Ok(false);
     }
     match hosts::ask(&host_context.runtime, &Ask::RemoveNetwork { name: name.clone() }) {

@@ -189,7 +189,7 @@ fn rm(wanted: &RmArgs, output: Output, host_context: &HostContext) -> Result<Ans
                 answer.notes.extend(drained.err().map(|error| error.to_string()));
             }
             Err(error) if wanted.force && error.kind() == Kind::NotFound => {}
-            Err(error) => note(&mut answer, &with_advice(error, wanted.force)),
+            Err(error) => note(&mut answer, &error),
         }
     }
     Ok(Answer { text: names(output, &removed)?, ..answer })
@@ -201,13 +201,15 @@ fn remove(
     force: bool,
     host_context: &HostContext,
 ) -> Result<()> {
-    if host::remove_network(name, host_context)? {
+    // Its containers on other hosts are not detached by --force.
+    if host::remove_network(engine, name, host_context)? {
         return Ok(());
     }
-    match cloud::remove(engine, name, force, host_context)? {
-        true => Ok(()),
-        false => engine.remove_network(name, force),
-    }
+    let removed = match cloud::remove(engine, name, force, host_context) {
+        Ok(false) => engine.remove_network(name, force),
+        removed => removed.map(drop),
+    };
+    removed.map_err(|error| with_advice(error, force))
 }
 
 fn note(answer: &mut Answer, error: &Error) {

@@ -4,17 +4,25 @@
 //! |---|---|
 //! | `hosts` | holds the lease, makes this host's networks, entries and published endpoints equal to the cluster's |
 //! | `hosts-book` | learns of attachments from the store |
+//! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed |
 //! | `hosts-ask` | answers the command line |
 //! | `hosts-watch` | hears of changes in etcd, one for each session |
 
+mod announce;
 mod ask;
 mod attached;
+mod blocks;
+mod check;
+mod guard;
 mod keep;
 mod local;
+mod make;
 mod member;
 mod overlay;
+mod pin;
+mod pins;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
@@ -22,7 +30,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::{Change, Revision, View};
-use model::{Error, Mac, NetworkName, Result, Timestamp};
+use model::{Error, HostName, Mac, NetworkName, Result, Timestamp};
 
 use super::Daemon;
 use super::sockets::{self, Made};
@@ -52,14 +60,26 @@ struct State {
     failures: BTreeMap<NetworkName, String>,
     /// What does not work between this host and the others.
     broken: Vec<String>,
+    /// The members from which VXLAN packets are taken, while this host has networks of many hosts.
+    guarded: Option<BTreeSet<Ipv4Addr>>,
+    /// The hosts whose addresses may be taken over.
+    gone: BTreeSet<HostName>,
+    /// Addresses that other hosts gave to this one a moment ago, for a container that has none yet.
+    fresh: BTreeMap<(NetworkName, Ipv4Addr), Instant>,
     /// What others wrote that is not used.
     refused: Vec<String>,
     /// The containers of this host on every network, once the store was read.
     attached: Option<Attached>,
 }
 
-/// Addresses of containers and their hardware addresses.
-type Attached = BTreeMap<(NetworkName, Ipv4Addr), Mac>;
+/// What containers of this host have.
+#[derive(Clone, Debug, Default)]
+struct Attached {
+    /// Their addresses, and the hardware addresses.
+    macs: BTreeMap<(NetworkName, Ipv4Addr), Mac>,
+    /// Addresses that are leased, also before there is an interface.
+    leases: BTreeSet<(NetworkName, Ipv4Addr)>,
+}
 
 /// Why the keeper goes on.
 enum Wake {
@@ -98,6 +118,8 @@ impl Daemon {
         let (listener, made) = sockets::bind(&hosts::socket(&store.runtime))?;
         let theirs = Arc::clone(&hosts);
         self.spawn("hosts-book", move |daemon| attached::follow(daemon, &theirs))?;
+        let theirs = Arc::clone(&hosts);
+        self.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
         let theirs = Arc::clone(&hosts);
         self.spawn("hosts-ask", move |daemon| ask::serve(daemon, &theirs, &listener))?;
         self.spawn("hosts", move |daemon| keep::keep(daemon, &hosts, wakes))?;

@@ -218,7 +218,7 @@ impl Daemon {
             host: name.trim().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             time: cli::time::rfc3339(host::now()),
-            is_member: hosts::is_member(&self.context_pool.config().store.state),
+            is_member: hosts::is_member(&hosts::place(&self.context_pool.config().store.state)),
             notes: Vec::new(),
         }
     }

@@ -9,6 +9,8 @@ use super::packet::{ICMP, ICMP6, Packet, TCP, UDP};
 /// A longer filter is refused, in words; and a deeper one.
 const LONGEST: usize = 512;
 const DEEPEST: usize = 64;
+/// The protocols whose ports are meant: TCP, UDP, SCTP.
+const WITH_PORTS: [u8; 3] = [TCP, UDP, 132];
 
 /// A condition on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub enum Filter {
     Host(Side, Vec<IpAddr>),
     /// An address in this network.
     Net(Side, IpNet),
-    /// A port in this range.
+    /// A port in this range, of TCP, UDP or SCTP.
     Port(Side, u16, u16),
 }
 
@@ -67,7 +69,7 @@ impl Filter {
             return Err(Error::invalid(format!("the filter is longer than {LONGEST} words")));
         }
         let mut reader = Reader { words: &words, addresses, depth: 0 };
-        let filter = reader.either()?;
+        let filter = reader.all()?;
         match reader.words.first() {
             None => Ok(filter),
             Some(word) => Err(refused(word, "`and` or `or`")),
@@ -89,7 +91,8 @@ impl Filter {
             Filter::Host(side, hosts) => side.holds(packet.addresses, |it| hosts.contains(&it)),
             Filter::Net(side, net) => side.holds(packet.addresses, |it| net.contains(&it)),
             Filter::Port(side, first, last) => {
-                side.holds(packet.ports, |port| (*first..=*last).contains(&port))
+                let has_ports = packet.protocol.is_some_and(|it| WITH_PORTS.contains(&it));
+                has_ports && side.holds(packet.ports, |port| (*first..=*last).contains(&port))
             }
         }
     }
@@ -102,20 +105,18 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn either(&mut self) -> Result<Filter> {
-        let mut all = self.both()?;
-        while self.take(&["or", "||"]) {
-            all = Filter::Either(Box::new(all), Box::new(self.both()?));
-        }
-        Ok(all)
-    }
-
-    fn both(&mut self) -> Result<Filter> {
+    /// `and` and `or` bind alike, from the left, as in tcpdump.
+    fn all(&mut self) -> Result<Filter> {
         let mut all = self.one()?;
-        while self.take(&["and", "&&"]) {
-            all = Filter::Both(Box::new(all), Box::new(self.one()?));
+        loop {
+            if self.take(&["and", "&&"]) {
+                all = Filter::Both(Box::new(all), Box::new(self.one()?));
+            } else if self.take(&["or", "||"]) {
+                all = Filter::Either(Box::new(all), Box::new(self.one()?));
+            } else {
+                return Ok(all);
+            }
         }
-        Ok(all)
     }
 
     fn one(&mut self) -> Result<Filter> {
@@ -126,7 +127,7 @@ impl<'a> Reader<'a> {
         let filter = match self.next()? {
             "not" | "!" => Filter::Not(Box::new(self.one()?)),
             "(" => {
-                let inner = self.either()?;
+                let inner = self.all()?;
                 match self.next()? {
                     ")" => inner,
                     word => return Err(refused(word, "`)`")),
@@ -142,8 +143,8 @@ impl<'a> Reader<'a> {
         match word {
             "tcp" => self.of_protocol(&[TCP]),
             "udp" => self.of_protocol(&[UDP]),
-            "icmp" => Ok(Filter::Protocol(&[ICMP])),
-            "icmp6" => Ok(Filter::Protocol(&[ICMP6])),
+            "icmp" => Ok(of_version(false, &[ICMP])),
+            "icmp6" => Ok(of_version(true, &[ICMP6])),
             "arp" => Ok(Filter::Arp),
             "ip" => Ok(Filter::Ip(false)),
             "ip6" => Ok(Filter::Ip(true)),
@@ -182,7 +183,8 @@ impl<'a> Reader<'a> {
             "portrange" => {
                 let word = self.next()?;
                 let ends = word.split_once('-').ok_or_else(|| refused(word, "ports as 80-90"))?;
-                Ok(Filter::Port(side, port(ends.0)?, port(ends.1)?))
+                let (one, other) = (port(ends.0)?, port(ends.1)?);
+                Ok(Filter::Port(side, one.min(other), one.max(other)))
             }
             word => Err(refused(
                 word,
@@ -217,6 +219,10 @@ impl<'a> Reader<'a> {
         self.words = rest;
         Ok(first)
     }
+}
+
+fn of_version(is_v6: bool, numbers: &'static [u8]) -> Filter {
+    Filter::Both(Box::new(Filter::Ip(is_v6)), Box::new(Filter::Protocol(numbers)))
 }
 
 fn port(word: &str) -> Result<u16> {
@@ -258,6 +264,10 @@ mod tests {
             ("net 10.1.0.0/24 and ip and not ip6", true),
             ("src net 10.1.0.3/32 or dst port 81", false),
             ("arp or tcp and src port 80", false),
+            ("tcp or udp and port 53", false),
+            ("port 53 and udp or tcp", true),
+            ("tcp or (udp and port 53)", true),
+            ("dst portrange 90-70 and not icmp", true),
             ("icmp6 or not arp", true),
         ] {
             assert_eq!(read(text).unwrap().holds(&packet), holds, "{text}");

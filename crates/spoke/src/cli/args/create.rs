@@ -67,7 +67,8 @@ pub(in crate::cli) struct CreateArgs {
 pub(in crate::cli) struct ManyArgs {
     /// Make it on all hosts of the cluster, or on these (`spoke host`)
     #[arg(long, value_name = "all|HOST,…", conflicts_with_all = ["driver", "gateways", "ranges", "internal", "labels",
-        "options"])]
+        "options", "ipam_driver", "ipam_options", "auxiliary", "ipv4", "scope", "config_only", "config_from", "mode",
+        "dhcp", "conflist", "cni_path"])]
     pub(in crate::cli) hosts: Option<super::super::host::Hosts>,
     /// The prefix length of the part of the subnet that each host has for itself; 24 unless given, or less in
     /// a small subnet

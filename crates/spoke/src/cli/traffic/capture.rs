@@ -1,10 +1,10 @@
 //! `spoke capture`: the packets of a container, seen in its own namespace.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,6 +34,8 @@ const GLANCE: Duration = Duration::from_millis(500);
 const BUFFER: usize = 262_144 + 4;
 /// So many packets are taken before the container is looked for again.
 const AT_ONCE: usize = 1024;
+/// Who may read a file of packets: its owner.
+const PRIVATE: u32 = 0o600;
 /// The name of the program in files.
 const APPLICATION: &str = concat!("spoke ", env!("CARGO_PKG_VERSION"));
 
@@ -46,10 +48,7 @@ pub(in crate::cli) fn run(
 ) -> Result<Answer> {
     let is_standard = wanted.write.as_deref() == Some(Path::new("-"));
     if is_standard && std::io::stdout().is_terminal() {
-        return Err(Error::invalid(
-            "a capture is not for a terminal; name a file, or lead it to a program as in `spoke \
-            capture web -w - | tcpdump -nr -`",
-        ));
+        return Err(on_terminal());
     }
     let known = Known::now(host_context)?;
     let records = of_container(&wanted.container, &known)?;
@@ -68,9 +67,7 @@ pub(in crate::cli) fn run(
 /// The attachments of the one container that is called so.
 fn of_container<'a>(word: &str, known: &'a Known) -> Result<Vec<&'a Attachment>> {
     let mut links = known.links();
-    links.retain(|link| {
-        traffic::address::is_name(word, &known::name(link), link.id.container.as_str())
-    });
+    links.retain(|link| known::is_container(word, link));
     links.retain(|link| matches!(link.phase, Phase::Attached(_)) && link.sandbox.is_some());
     let shown = model::text::shown(word);
     // Docker's endpoints each have an id of their own.
@@ -84,9 +81,10 @@ fn of_container<'a>(word: &str, known: &'a Known) -> Result<Vec<&'a Attachment>>
         )));
     }
     if !links.iter().all(is_one) {
-        let ids: BTreeSet<&str> = links.iter().map(|link| link.id.container.as_str()).collect();
-        let ids = ids.into_iter().collect::<Vec<_>>().join(", ");
-        return Err(Error::invalid(format!("'{shown}' is several containers: {ids}; name one id")));
+        let call = |link: &&Attachment| format!("{}:{}", link.runtime, link.id.container);
+        let all: BTreeSet<String> = links.iter().map(call).collect();
+        let all = clean(&all.into_iter().collect::<Vec<_>>().join(", "));
+        return Err(Error::invalid(format!("'{shown}' is several containers; name one: {all}")));
     }
     Ok(links)
 }
@@ -108,11 +106,26 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     Ok(stopped)
 }
 
-/// Packets are nobody else's to read.
-fn create(path: &Path) -> Result<BufWriter<std::fs::File>> {
-    let file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path);
-    file.map(BufWriter::new)
-        .map_err(|cause| Error::os(format!("writing {}", path.display()), cause))
+/// Packets are nobody else's to read, also where the file was there before.
+fn create(path: &Path) -> Result<BufWriter<File>> {
+    let doing = |cause| Error::os(format!("writing {}", path.display()), cause);
+    let mut options = OpenOptions::new();
+    let file = options.create(true).write(true).truncate(true).mode(PRIVATE).open(path);
+    let file = file.map_err(doing)?;
+    if file.is_terminal() {
+        return Err(on_terminal());
+    }
+    if file.metadata().map_err(doing)?.is_file() {
+        file.set_permissions(Permissions::from_mode(PRIVATE)).map_err(doing)?;
+    }
+    Ok(BufWriter::new(file))
+}
+
+fn on_terminal() -> Error {
+    Error::invalid(
+        "a capture is not for a terminal; name a file, or lead it to a program as in `spoke capture \
+        web -w - | tcpdump -nr -`",
+    )
 }
 
 /// Where packets go.

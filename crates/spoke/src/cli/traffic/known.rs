@@ -66,8 +66,13 @@ pub(super) fn name(record: &Attachment) -> String {
 
 /// Whether the word means the attachment's container or network.
 pub(super) fn is_meant(word: &str, record: &Attachment) -> bool {
-    let container = record.id.container.as_str();
-    traffic::address::is_name(word, &name(record), container) || record.id.network.as_str() == word
+    is_container(word, record) || record.id.network.as_str() == word
+}
+
+/// Whether the word means the attachment's container.
+pub(super) fn is_container(word: &str, record: &Attachment) -> bool {
+    let (name, runtime) = (name(record), record.runtime.to_string());
+    traffic::address::is_name(word, [&name, record.id.container.as_str(), &runtime])
 }
 
 /// The words with the names of networks instead of those that runtimes have for them. Of some words the

@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use cluster::{Etcd, JoinToken, book};
-use model::{ClusterHost, Error, HostName, Kind, NetworkName, Result, SharedNetwork};
+use cluster::{Etcd, JoinToken, Url, book};
+use model::{ClusterHost, Error, HostName, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 use overlay::Overlay;
 
 use super::member::{self, Member};
 use super::{Hosts, State};
+use crate::cli::time::rfc3339;
 use crate::host;
-use crate::hosts::{self, Ask, HostView, HostsView, Reply, Wanted};
+use crate::hosts::{self, Ask, HostView, HostsView, Me, Reply, Wanted};
 use crate::serve::Daemon;
 
 /// How long a command may take to say what it wants.
@@ -26,16 +27,18 @@ pub(super) fn serve(daemon: &Daemon, hosts: &Hosts, listener: &UnixListener) {
     while !daemon.sleep(Duration::ZERO) {
         match listener.accept() {
             // A command that went away needs no answer.
-            Ok((mut stream, _)) => drop(hosts::answer(&mut stream, LIMIT, |ask| hosts.carry(ask))),
+            Ok((mut stream, _)) => {
+                drop(hosts::answer(&mut stream, LIMIT, |ask| hosts.carry(daemon, ask)))
+            }
             Err(_) => drop(daemon.sleep(PAUSE)),
         }
     }
 }
 
 impl Hosts {
-    fn carry(&self, ask: Ask) -> Result<Reply> {
+    fn carry(&self, daemon: &Daemon, ask: Ask) -> Result<Reply> {
         match ask {
-            Ask::Init { etcd, name, address } => {
+            Ask::Init { etcd, me } => {
                 self.refuse_member()?;
                 let server = etcd.first().ok_or_else(|| Error::invalid("no etcd is named"))?;
                 if server.address()?.is_loopback() {
@@ -43,17 +46,13 @@ impl Hosts {
                         "no other host reaches {server}; name etcd by an address that all hosts reach"
                     )));
                 }
-                let address = address.map_or_else(|| member::own_address(server), Ok)?;
-                self.enter(Member { name, address, etcd }, book::form).map(|()| Reply::Done)
+                self.enter(me, etcd, book::form).map(|()| Reply::Done)
             }
-            Ask::Join { token, name, address } => {
+            Ask::Join { token, me } => {
                 self.refuse_member()?;
                 let token = JoinToken::read(&token)?;
-                let server =
-                    token.etcd.first().ok_or_else(|| Error::bug("a token without etcd"))?;
-                let address = address.map_or_else(|| member::own_address(server), Ok)?;
-                let member = Member { name, address, etcd: token.etcd.clone() };
-                self.enter(member, |etcd, name, host| book::join(etcd, &token, name, host))
+                let etcd = token.etcd.clone();
+                self.enter(me, etcd, |etcd, name, host| book::join(etcd, &token, name, host))
                     .map(|()| Reply::Done)
             }
             Ask::Hosts => self.list().map(Reply::Hosts),
@@ -80,6 +79,8 @@ impl Hosts {
             }
             Ask::CreateNetwork(wanted) => self.create_network(*wanted),
             Ask::RemoveNetwork { name } => self.remove_network(&name),
+            Ask::Check => self.check(),
+            Ask::Pin { network, address, by } => self.pin(daemon, (&network, address), &by),
         }
     }
 
@@ -97,12 +98,16 @@ impl Hosts {
     /// would have to be removed by hand.
     fn enter(
         &self,
-        member: Member,
+        Me { name, address, access }: Me,
+        etcd: Vec<Url>,
         how: impl FnOnce(&Etcd, &HostName, &ClusterHost) -> Result<()>,
     ) -> Result<()> {
+        let server = etcd.first().ok_or_else(|| Error::invalid("no etcd is named"))?;
+        let address = address.map_or_else(|| member::own_address(server), Ok)?;
+        let member = Member { name, address, etcd, access };
         overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
         let host = ClusterHost { address: member.address, since: host::now() };
-        let etcd = Etcd::new(member.etcd.clone())?;
+        let etcd = member.etcd()?;
         member.write(&self.place)?;
         if let Err(error) = how(&etcd, &member.name, &host) {
             Member::forget(&self.place)?;
@@ -120,15 +125,18 @@ impl Hosts {
 
     fn connected(&self) -> Result<(Member, Etcd)> {
         let member = self.lock().member.clone().ok_or_else(no_member)?;
-        let etcd = Etcd::new(member.etcd.clone())?;
+        let etcd = member.etcd()?;
         Ok((member, etcd))
     }
 
     /// The same, while the cluster is heard of: an etcd that lost its data takes what is written to it.
-    fn heard(&self) -> Result<(Member, Etcd)> {
+    pub(super) fn heard(&self) -> Result<(Member, Etcd)> {
         let lost = self.lock().lost.clone();
         match lost {
-            Some((_, why)) => Err(Error::try_again(format!("the cluster is not heard of: {why}"))),
+            Some((since, why)) => Err(Error::try_again(format!(
+                "since {} the cluster is not heard of: {why}",
+                rfc3339(since)
+            ))),
             None => self.connected(),
         }
     }
@@ -148,6 +156,13 @@ impl Hosts {
         let mtu = wanted.mtu.or_else(|| Overlay::mtu_within(underlay)).ok_or_else(|| {
             Error::invalid(format!("{} is on a device with an MTU of {underlay}", member.address))
         })?;
+        if Overlay::mtu_within(underlay).is_none_or(|most| mtu.bytes() > most.bytes()) {
+            return Err(Error::invalid(format!(
+                "MTU {mtu} does not fit: the device with {} has {underlay}, of which VXLAN takes {}",
+                member.address,
+                overlay::OVERHEAD
+            )));
+        }
         let Wanted { name, subnet, block, hosts, .. } = wanted;
         let since = host::now();
         let declared = book::Declared { name: name.clone(), subnet, block, mtu, hosts, since };
@@ -169,12 +184,13 @@ impl Hosts {
     fn remove_network(&self, name: &NetworkName) -> Result<Reply> {
         let (_, etcd) = self.heard()?;
         book::remove_network(&etcd, name)?;
+        // A host that is lost gives its blocks up when it is back.
         let is_gone = |state: &State| {
-            state.failures.contains_key(name)
-                || state.view.as_ref().is_some_and(|view| {
-                    !view.networks.contains_key(name)
-                        && !view.blocks.keys().any(|(of, _)| of == name)
-                })
+            state.view.as_ref().is_some_and(|view| {
+                let mut holders = view.blocks.iter().filter(|((of, _), _)| of == name);
+                let is_held = holders.any(|(_, holder)| view.alive.contains(holder));
+                !view.networks.contains_key(name) && (state.failures.contains_key(name) || !is_held)
+            })
         };
         self.wait(EVERYWHERE, is_gone);
         match self.lock().failures.get(name) {
@@ -194,10 +210,11 @@ impl Hosts {
             let blocks: std::collections::BTreeMap<_, _> = view
                 .networks
                 .keys()
-                .filter_map(|network| Some((network, view.block(network, name)?)))
+                .map(|network| (network, joined(view.blocks_of(network, name))))
+                .filter(|(_, blocks)| !blocks.is_empty())
                 .collect();
             let is_container = |network: &NetworkName, address| {
-                blocks.get(network).is_none_or(|block| SharedNetwork::gateway(block) != address)
+                view.networks.get(network).is_none_or(|network| !network.is_gateway(address))
             };
             let own = view
                 .endpoints
@@ -210,8 +227,8 @@ impl Hosts {
                 own: *name == member.name,
                 containers: own.count(),
                 blocks: blocks
-                    .iter()
-                    .map(|(name, net)| (name.to_string(), net.to_string()))
+                    .into_iter()
+                    .map(|(name, blocks)| (name.to_string(), blocks))
                     .collect(),
             }
         });
@@ -219,19 +236,29 @@ impl Hosts {
     }
 }
 
+fn joined(blocks: impl Iterator<Item = Ipv4Net>) -> String {
+    blocks.map(|block| block.to_string()).collect::<Vec<_>>().join(" ")
+}
+
 fn notes(state: &State) -> Vec<String> {
     let damaged = state.view.iter().flat_map(|view| &view.damaged);
     let damaged = damaged.map(|(key, why)| format!("not used, {key}: {why}"));
-    let failures = state.failures.iter().map(|(name, why)| format!("network {name}: {why}"));
+    // Most sentences name the network themselves.
+    let failures = state.failures.iter().map(|(name, why)| match why.contains(name.as_str()) {
+        true => why.clone(),
+        false => format!("network {name}: {why}"),
+    });
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
-    failures.chain(state.broken.iter().cloned()).chain(refused).chain(damaged).collect()
+    let all = failures.chain(state.broken.iter().cloned()).chain(refused).chain(damaged);
+    let mut seen = BTreeSet::new();
+    all.filter(|note| seen.insert(note.clone())).collect()
 }
 
 /// Those of the hosts that have not said yet that they have the network.
 fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec<HostName> {
     let Some(view) = &state.view else { return hosts.iter().cloned().collect() };
     let has = |host: &HostName| {
-        view.block(name, host).is_some_and(|block| {
+        view.blocks_of(name, host).any(|block| {
             let gateway = (host.clone(), name.clone(), SharedNetwork::gateway(&block));
             view.endpoints.contains_key(&gateway)
         })
@@ -239,7 +266,7 @@ fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec
     hosts.iter().filter(|host| !has(host)).cloned().collect()
 }
 
-fn no_member() -> Error {
+pub(super) fn no_member() -> Error {
     Error::not_found(
         "this host is in no cluster; make one with `spoke host init --etcd URL`, or join one with \
          `spoke host join TOKEN`",

@@ -1,14 +1,14 @@
-//! Which addresses the containers of this host have, as the store says.
+//! Which addresses the containers of this host have, and which are leased, as the store says.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use engine::port::{Key, Prefix, Record};
-use model::{Attachment, Layer, Mac, NetworkName, Phase, Place, Result};
+use model::{Attachment, Holder, Layer, Mac, NetworkName, Phase, Place, Result, Space};
 use store::Changed;
 
-use super::Hosts;
+use super::{Attached, Hosts};
 use crate::serve::Daemon;
 
 /// How long the store's watch waits before it looks whether the daemon stops.
@@ -35,18 +35,24 @@ pub(super) fn follow(daemon: &Daemon, hosts: &Hosts) {
 
 fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
     let store = crate::host_context::open_store(daemon.context_pool.config())?;
-    let mut watch = store.watch(&[Prefix::Attachments])?;
-    let mut known: BTreeMap<Key, Vec<(NetworkName, Ipv4Addr, Mac)>> = BTreeMap::new();
+    let mut watch = store.watch(&[Prefix::Attachments, Prefix::AllLeases])?;
+    let (mut known, mut leases) = (Known::new(), BTreeMap::new());
     // The first time it is all that there is, and that may be nothing.
     let mut changes = watch.wait(Duration::ZERO)?;
     let mut is_published = false;
     while !daemon.sleep(Duration::ZERO) && hosts.lock().member.is_some() {
         if !changes.is_empty() || !is_published {
-            changes.into_iter().for_each(|change| learn(&mut known, change));
+            for change in changes {
+                match change.key {
+                    Key::Lease(..) => lease(&mut leases, change),
+                    _ => learn(&mut known, change),
+                }
+            }
             let all = known.values().flatten();
-            let attached =
+            let macs =
                 all.map(|(network, address, mac)| ((network.clone(), *address), *mac)).collect();
-            hosts.set(|state| state.attached = Some(attached));
+            let leases = leases.values().cloned().collect();
+            hosts.set(|state| state.attached = Some(Attached { macs, leases }));
             hosts.nudge();
             is_published = true;
         }
@@ -56,7 +62,29 @@ fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
     Ok(())
 }
 
-fn learn(known: &mut BTreeMap<Key, Vec<(NetworkName, Ipv4Addr, Mac)>>, change: Changed) {
+/// Addresses of each attachment.
+type Known = BTreeMap<Key, Vec<(NetworkName, Ipv4Addr, Mac)>>;
+
+fn lease(leases: &mut BTreeMap<Key, (NetworkName, Ipv4Addr)>, change: Changed) {
+    let held = match change.now.map(|now| now.record) {
+        Some(Record::Lease(holder)) => held(&holder),
+        Some(_) | None => None,
+    };
+    match held {
+        Some(held) => drop(leases.insert(change.key, held)),
+        None => drop(leases.remove(&change.key)),
+    }
+}
+
+fn held(holder: &Holder) -> Option<(NetworkName, Ipv4Addr)> {
+    let pool = holder.lease.pool.as_ref().filter(|_| holder.lease.space == Space::Host)?;
+    match holder.lease.address.addr() {
+        IpAddr::V4(address) => Some((pool.network.clone(), address)),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn learn(known: &mut Known, change: Changed) {
     let addresses = match change.now.map(|now| now.record) {
         Some(Record::Attachment(attachment)) => addresses_of(&attachment),
         Some(_) | None => Vec::new(),

@@ -1,6 +1,6 @@
 //! Makes this host what the cluster says, and says to the cluster what this host has.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,9 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Etcd, LeaseId, Revision, View, WatchEnd, book};
-use model::{Error, Kind, NetworkName, Result};
+use model::{Error, Ipv4Net, Kind, NetworkName, Result};
 
-use super::local::{self, Local};
+use super::announce::Announced;
+use super::local;
 use super::member::Member;
 use super::overlay::{self, Silent};
 use super::{Hosts, Wake};
@@ -32,7 +33,19 @@ const QUIET: Duration = Duration::from_secs(20);
 pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
     let session = Arc::new(AtomicU64::new(0));
     let (silent, noted, heard) = (Silent::default(), Vec::new(), Revision::default());
-    let mut keeper = Keeper { daemon, hosts, wakes, session, silent, noted, heard };
+    let mut keeper = Keeper {
+        daemon,
+        hosts,
+        wakes,
+        session,
+        silent,
+        noted,
+        heard,
+        alive: heard,
+        resting: BTreeMap::new(),
+        announced: Announced::default(),
+        unsettled: BTreeMap::new(),
+    };
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
         let Some(member) = member else {
@@ -53,9 +66,9 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
     }
 }
 
-struct Keeper<'a> {
-    daemon: &'a Daemon,
-    hosts: &'a Arc<Hosts>,
+pub(super) struct Keeper<'a> {
+    pub(super) daemon: &'a Daemon,
+    pub(super) hosts: &'a Arc<Hosts>,
     wakes: Receiver<Wake>,
     /// Which session it is: what an earlier one's watch still says is not heard.
     session: Arc<AtomicU64>,
@@ -64,19 +77,26 @@ struct Keeper<'a> {
     noted: Vec<String>,
     /// The latest state of the cluster that this daemon knows.
     heard: Revision,
+    /// Since when this host is heard of without a break: nobody takes its addresses over meanwhile.
+    pub(super) alive: Revision,
+    /// Blocks that are given back soon.
+    pub(super) resting: BTreeMap<(NetworkName, Ipv4Net), Instant>,
+    announced: Announced,
+    /// What did not work with addresses between hosts, as it was reported last.
+    pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
 }
 
 impl Keeper<'_> {
     /// From one connection to etcd to its loss. Ends without an error where everything is to be read
     /// again, or the daemon stops; with `NotFound` where this host is no member any more.
     fn session(&mut self, member: &Member) -> Result<()> {
-        let etcd = Arc::new(Etcd::new(member.etcd.clone())?);
+        let etcd = Arc::new(member.etcd()?);
         let mut view = etcd.read()?;
         book::refuse_other_layout(&view)?;
         self.refuse_older(&view)?;
         refuse_removed(&view, member)?;
         let lease = etcd.grant(LEASE)?;
-        book::be_alive(&*etcd, &member.name, lease)?;
+        self.alive = book::be_alive(&*etcd, &member.name, lease)?;
         self.watch(&etcd, view.revision)?;
         self.hosts.set(|state| state.lost = None);
         let mut renewed = Instant::now();
@@ -177,10 +197,10 @@ impl Keeper<'_> {
     fn converge(&mut self, etcd: &Etcd, view: &mut View, member: &Member) -> Result<()> {
         let wanted: Vec<NetworkName> =
             view.networks_of(&member.name).map(|(name, _)| name.clone()).collect();
-        let mut made = BTreeSet::new();
+        let mut made = BTreeMap::new();
         for name in &wanted {
             match self.make(etcd, view, member, name)? {
-                Ok(()) => drop(made.insert(name.clone())),
+                Ok(block) => drop(made.insert(name.clone(), block)),
                 Err(error) => self.fail(name, &error),
             }
         }
@@ -196,19 +216,28 @@ impl Keeper<'_> {
                 .into_iter()
                 .map(|((network, address), mac)| ((member.name.clone(), network, address), mac)),
         );
+        let settled = self.settle_pins(etcd, view, member, &attached);
+        self.report_unsettled(None, settled);
         Ok(())
     }
 
     /// Makes the entries between this host and the others what the cluster says.
     fn link(&mut self, view: &View, member: &Member) -> Result<()> {
-        let gone = self.silent.gone(view, Instant::now());
+        let takeover = self.daemon.context_pool.config().hosts.takeover_seconds;
+        let grace = Duration::from_secs(takeover.into());
+        let gone = self.silent.gone(view, (Instant::now(), grace));
         let made = local::made(&self.hosts.place)?;
         let (overlay, refused) = overlay::wanted(view, member, &gone, &made)?;
-        self.hosts.set(|state| state.refused = refused);
+        self.hosts.set(|state| {
+            state.refused = refused;
+            state.guarded = overlay.guarded().cloned();
+            state.gone = gone;
+        });
         match overlay.apply() {
             Ok(outcome) => self.note(outcome.failures.iter().map(ToString::to_string).collect()),
             Err(error) => self.note(vec![error.to_string()]),
         }
+        self.announced.moved(&overlay, self.hosts.lock().attached.as_ref());
         Ok(())
     }
 
@@ -221,68 +250,6 @@ impl Keeper<'_> {
         let shown = failures.clone();
         self.hosts.set(|state| state.broken = shown);
         self.noted = failures;
-    }
-
-    /// Makes one network here. The outer error is etcd's, the inner one this host's.
-    fn make(
-        &self,
-        etcd: &Etcd,
-        view: &mut View,
-        member: &Member,
-        name: &NetworkName,
-    ) -> Result<Result<()>> {
-        let Some(network) = view.networks.get(name).cloned() else { return Ok(Ok(())) };
-        if let Err(error) = book::refuse_hosts_own(view, name, &network.subnet) {
-            return Ok(Err(error));
-        }
-        let block = match view.block(name, &member.name) {
-            Some(block) => block,
-            None => match book::claim_block(etcd, name, &member.name) {
-                Err(error) if error.kind() == Kind::Exhausted => return Ok(Err(error)),
-                Err(error) if error.kind() == Kind::NotFound => return Ok(Err(error)),
-                claimed => claimed?,
-            },
-        };
-        view.blocks.insert((name.clone(), block), member.name.clone());
-        let backend = self.daemon.context_pool.config().firewall.backend;
-        let local = Local { network, block };
-        let ensured = self.daemon.context_pool.with(|host_context| {
-            local.ensure(name, &self.hosts.place, host_context, (backend, host::now()))
-        });
-        if ensured.is_ok() {
-            self.hosts.set(|state| drop(state.failures.remove(name)));
-        }
-        Ok(ensured)
-    }
-
-    /// Networks that this host has no more, once nobody uses them.
-    fn remove_others(&self, etcd: &Etcd, member: &Member, wanted: &[NetworkName]) -> Result<()> {
-        let mut made = local::made(&self.hosts.place)?;
-        made.retain(|name, _| !wanted.contains(name));
-        for (name, local) in made {
-            let removed = self
-                .daemon
-                .context_pool
-                .with(|host_context| local::remove(&name, &self.hosts.place, host_context));
-            match removed {
-                Ok(()) => {
-                    self.hosts.set(|state| drop(state.failures.remove(&name)));
-                    book::give_up_block(etcd, &name, &member.name, local.block)?;
-                }
-                Err(error) => self.fail(&name, &error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Reports once what does not work.
-    fn fail(&self, name: &NetworkName, error: &Error) {
-        let what = error.to_string();
-        let before = self.hosts.lock().failures.get(name).cloned();
-        if before.as_ref() != Some(&what) {
-            self.daemon.journal.failed(&format!("making network {name} of the cluster"), error);
-            self.hosts.set(|state| drop(state.failures.insert(name.clone(), what)));
-        }
     }
 
     /// etcd does not answer: reported once. What the kernel has stays as it is.
@@ -315,6 +282,7 @@ impl Keeper<'_> {
             members: BTreeSet::new(),
             networks: Vec::new(),
         };
+        self.hosts.set(|state| state.guarded = None);
         let mut outcome = nothing.apply().map(drop);
         for name in local::made(&self.hosts.place).unwrap_or_default().into_keys() {
             let place = &self.hosts.place;
@@ -323,7 +291,10 @@ impl Keeper<'_> {
             });
             outcome = outcome.and(removed);
         }
-        outcome = outcome.and(Member::forget(&self.hosts.place));
+        let context_pool = &self.daemon.context_pool;
+        outcome = outcome
+            .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
+            .and(Member::forget(&self.hosts.place));
         if let Err(error) = outcome {
             self.daemon.journal.failed("leaving the cluster of hosts", &error);
             self.pause(PAUSE);

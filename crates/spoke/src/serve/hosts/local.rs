@@ -21,7 +21,11 @@ use crate::hosts::networks;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Local {
     pub(super) network: SharedNetwork,
+    /// The block in which the bridge has its address.
     pub(super) block: Ipv4Net,
+    /// Those that came later, while the first was full.
+    #[serde(default)]
+    pub(super) more: Vec<Ipv4Net>,
 }
 
 impl Local {
@@ -38,6 +42,11 @@ impl Local {
         let declared = engine.declared(name)?;
         let network = match (declared, known) {
             (Some(declared), Some(known)) if known == *self => declared,
+            (Some(declared), Some(known)) if self.is_same(&known) => {
+                self.write(name, place)?;
+                engine.set_ranges(name, self.ranges())?;
+                declared
+            }
             (Some(_), Some(_)) => {
                 // The cluster has made it anew while this host did not listen.
                 remove(name, place, host_context)?;
@@ -65,10 +74,30 @@ impl Local {
         (backend, now): (Backend, Timestamp),
     ) -> Result<Network> {
         // The intent, before the first side effect.
-        member::write(&networks(place), name.as_str(), self)?;
+        self.write(name, place)?;
         let network = self.described(name, backend, now)?;
         host_context.engine().create_network(&network)?;
         Ok(network)
+    }
+
+    fn write(&self, name: &NetworkName, place: &Path) -> Result<()> {
+        member::write(&networks(place), name.as_str(), self)
+    }
+
+    /// Whether they differ at most in the blocks that came later.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (&self.network, self.block) == (&other.network, other.block)
+    }
+
+    /// All blocks.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = Ipv4Net> + '_ {
+        std::iter::once(self.block).chain(self.more.iter().copied())
+    }
+
+    /// How many addresses containers can have in a block.
+    pub(super) fn capacity(&self, block: Ipv4Net) -> usize {
+        let range = self.range(block);
+        usize::try_from(range.size()).unwrap_or(usize::MAX)
     }
 
     fn described(&self, name: &NetworkName, backend: Backend, since: Timestamp) -> Result<Network> {
@@ -113,25 +142,33 @@ impl Local {
         })
     }
 
-    /// The block without the bridge's address, and without those of the subnet that no host may have.
     fn pool(&self, name: &NetworkName) -> Pool {
-        let gateway = SharedNetwork::gateway(&self.block);
-        let before = |address: Ipv4Addr| Ipv4Addr::from(u32::from(address).saturating_sub(1));
-        let last = match self.block.broadcast() {
-            last if last == self.network.subnet.broadcast() => before(last),
-            last => last,
-        };
-        let range = Range {
-            subnet: IpNet::V4(self.network.subnet),
-            first: Ipv4Addr::from(u32::from(gateway).saturating_add(1)).into(),
-            last: last.into(),
-            gateway: Some(gateway.into()),
-        };
         Pool {
             id: PoolId { network: name.clone(), index: 0 },
             space: Space::Host,
-            ranges: vec![range],
+            ranges: self.ranges(),
             order: Order::NextAfterLast,
+        }
+    }
+
+    fn ranges(&self) -> Vec<Range> {
+        self.blocks().map(|block| self.range(block)).collect()
+    }
+
+    /// A block without what would be a bridge's address, and without those of the subnet that no host may
+    /// have. The gateway is the bridge's own address.
+    fn range(&self, block: Ipv4Net) -> Range {
+        let first = SharedNetwork::gateway(&block);
+        let before = |address: Ipv4Addr| Ipv4Addr::from(u32::from(address).saturating_sub(1));
+        let last = match block.broadcast() {
+            last if last == self.network.subnet.broadcast() => before(last),
+            last => last,
+        };
+        Range {
+            subnet: IpNet::V4(self.network.subnet),
+            first: Ipv4Addr::from(u32::from(first).saturating_add(1)).into(),
+            last: last.into(),
+            gateway: Some(SharedNetwork::gateway(&self.block).into()),
         }
     }
 }
@@ -182,7 +219,7 @@ mod tests {
             hosts: model::Placement::All,
             since: Timestamp(1),
         };
-        Local { network, block }
+        Local { network, block, more: Vec::new() }
     }
 
     #[test]
@@ -195,5 +232,11 @@ mod tests {
         assert_eq!(range("10.8.0.0/16", "10.8.0.0/24"), ["10.8.0.1", "10.8.0.2", "10.8.0.255"]);
         assert_eq!(range("10.8.0.0/16", "10.8.3.0/24"), ["10.8.3.1", "10.8.3.2", "10.8.3.255"]);
         assert_eq!(range("10.8.0.0/16", "10.8.255.0/24")[2], "10.8.255.254");
+        let mut more = local("10.8.0.0/16", "10.8.3.0/29");
+        more.more = vec!["10.8.1.0/29".parse().unwrap()];
+        let pool = more.pool(&"front".parse().unwrap());
+        assert_eq!(pool.shown(), "10.8.3.2-10.8.3.7,10.8.1.2-10.8.1.7");
+        assert!(pool.ranges.iter().all(|range| range.gateway == pool.ranges[0].gateway));
+        assert_eq!(more.capacity(more.block), 6);
     }
 }

@@ -6,12 +6,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use cluster::Url;
+use crate::hosts::MEMBER;
+use cluster::{Access, Etcd, Url};
 use model::{Error, HostName, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-
-use crate::hosts::MEMBER as FILE;
 
 /// Longer ones are none of ours, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -25,19 +24,26 @@ pub(super) struct Member {
     pub(super) address: Ipv4Addr,
     /// The servers of etcd.
     pub(super) etcd: Vec<Url>,
+    /// How etcd knows this host.
+    #[serde(default)]
+    pub(super) access: Access,
 }
 
 impl Member {
+    pub(super) fn etcd(&self) -> Result<Etcd> {
+        Etcd::new(self.etcd.clone(), self.access.clone())
+    }
+
     pub(super) fn read(place: &Path) -> Result<Option<Self>> {
-        read(&place.join(FILE))
+        read(&place.join(MEMBER))
     }
 
     pub(super) fn write(&self, place: &Path) -> Result<()> {
-        write(place, FILE, self)
+        write(place, MEMBER, self)
     }
 
     pub(super) fn forget(place: &Path) -> Result<()> {
-        remove(&place.join(FILE))
+        remove(&place.join(MEMBER))
     }
 }
 

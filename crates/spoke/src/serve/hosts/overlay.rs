@@ -5,29 +5,30 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use cluster::View;
-use model::{HostName, Mac, NetworkName, Result, SharedNetwork};
+use model::{HostName, Ipv4Net, Mac, NetworkName, Result, SharedNetwork};
 use overlay::{Overlay, OverlayNetwork, gateway_mac};
 
 use super::Attached;
 use super::local::Local;
 use super::member::Member;
 
-/// How long the entries of a host stay whose lease has ended: a daemon that is restarted or updated is
-/// back by then, and its containers were there all the time.
-const GRACE: Duration = Duration::from_secs(60);
-
 /// Hosts whose lease has ended, and since when as far as this daemon knows.
 #[derive(Debug, Default)]
 pub(super) struct Silent(BTreeMap<HostName, Instant>);
 
 impl Silent {
-    /// Those whose entries are withdrawn.
-    pub(super) fn gone(&mut self, view: &View, now: Instant) -> BTreeSet<HostName> {
+    /// Those whose entries are withdrawn, and whose addresses may be taken over: their lease has ended for
+    /// at least `grace`.
+    pub(super) fn gone(
+        &mut self,
+        view: &View,
+        (now, grace): (Instant, Duration),
+    ) -> BTreeSet<HostName> {
         self.0.retain(|host, _| view.hosts.contains_key(host) && !view.alive.contains(host));
         for host in view.hosts.keys().filter(|host| !view.alive.contains(*host)) {
             self.0.entry(host.clone()).or_insert(now);
         }
-        let is_over = |since: &Instant| now.saturating_duration_since(*since) >= GRACE;
+        let is_over = |since: &Instant| now.saturating_duration_since(*since) >= grace;
         self.0.iter().filter(|(_, since)| is_over(since)).map(|(host, _)| host.clone()).collect()
     }
 }
@@ -44,8 +45,9 @@ pub(super) fn wanted(
     let (mut networks, mut refused) = (Vec::new(), Vec::new());
     for (name, network) in view.networks_of(&member.name) {
         // The bridge may still be that of an earlier network of this name.
-        let is_here = view.block(name, &member.name).is_some_and(|block| {
-            made.get(name).is_some_and(|made| made.block == block && made.network == *network)
+        let is_here = made.get(name).is_some_and(|made| {
+            let mut blocks = view.blocks_of(name, &member.name);
+            made.network == *network && blocks.any(|block| block == made.block)
         });
         if !is_here {
             continue;
@@ -65,24 +67,19 @@ pub(super) fn wanted(
     Ok((Overlay { local: member.address, members, networks }, refused))
 }
 
-/// What this host has to publish: its containers, and its bridges.
+/// What this host has to publish: its containers, and the bridges of networks in their blocks.
 pub(super) fn published(
     view: &View,
     member: &Member,
     attached: &Attached,
-    made: &BTreeSet<NetworkName>,
+    made: &BTreeMap<NetworkName, Ipv4Net>,
 ) -> BTreeMap<(NetworkName, Ipv4Addr), Mac> {
-    let blocks: BTreeMap<_, _> = view
-        .networks_of(&member.name)
-        .filter(|(name, _)| made.contains(*name))
-        .filter_map(|(name, _)| Some((name, view.block(name, &member.name)?)))
-        .collect();
-    let own = attached.iter().filter(|((name, address), _)| {
-        blocks.get(name).is_some_and(|block| block.contains(address))
+    let own = attached.macs.iter().filter(|((name, address), _)| {
+        made.contains_key(name) && view.may_have(name, &member.name, *address)
     });
     let mut all: BTreeMap<_, _> = own.map(|(name, mac)| (name.clone(), *mac)).collect();
-    all.extend(blocks.into_iter().map(|(name, block)| {
-        let address = SharedNetwork::gateway(&block);
+    all.extend(made.iter().map(|(name, block)| {
+        let address = SharedNetwork::gateway(block);
         ((name.clone(), address), gateway_mac(name, &member.name))
     }));
     all
@@ -101,7 +98,8 @@ mod tests {
         view.hosts.insert(host.clone(), ClusterHost { address, since: Timestamp(1) });
         let (mut silent, begin) = (Silent::default(), Instant::now());
         let mut gone = |view: &View, seconds| {
-            silent.gone(view, begin + Duration::from_secs(seconds)).contains(&host)
+            let now = begin + Duration::from_secs(seconds);
+            silent.gone(view, (now, Duration::from_secs(60))).contains(&host)
         };
         assert!(!gone(&view, 0) && !gone(&view, 59) && gone(&view, 60));
         view.alive.insert(host.clone());

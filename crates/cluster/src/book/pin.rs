@@ -1,0 +1,201 @@
+//! Addresses that a host has apart from its blocks.
+//!
+//! An address in nobody's block is given by the record alone. One in the block of another host is asked of
+//! that host, which leases from its block without asking anybody: it keeps the address for the other one, or
+//! says what has it. A host that is gone is not asked.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use model::{AddressPin, Error, HostName, NetworkName, PinState, Result, SharedNetwork, text};
+
+use super::RACES;
+use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
+use crate::view::View;
+
+/// What came of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pinning {
+    /// The host has the address.
+    Granted,
+    /// This host was asked, in whose block the address is; it answers in the record.
+    Asked(HostName),
+    /// This host has it, for what the text says.
+    Taken(HostName, String),
+}
+
+/// Which address, and who asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// On which network.
+    pub network: &'a NetworkName,
+    /// The address.
+    pub address: Ipv4Addr,
+    /// The host that asks.
+    pub host: &'a HostName,
+    /// What will have it there, for sentences.
+    pub by: &'a str,
+}
+
+/// Asks for an address. `gone` are hosts that were not heard of for so long that their addresses may be
+/// taken over.
+///
+/// # Errors
+/// `NotFound` where there is no such network; `Invalid` where no container can have the address; `TryAgain`
+/// where the host that has it is lost, and not for long enough.
+pub fn pin(
+    cluster: &impl Cluster,
+    wanted: &Wanted<'_>,
+    gone: &BTreeSet<HostName>,
+) -> Result<Pinning> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        let (txn, state) = match wanted.proposed(&view, gone)? {
+            Ok(proposed) => proposed,
+            Err(decided) => return Ok(decided),
+        };
+        let asked = match &state {
+            PinState::Asked => view.block_with(wanted.network, wanted.address).map(|(_, it)| it),
+            PinState::Granted | PinState::Held(_) => None,
+        };
+        let by = shortened(wanted.by);
+        let pin = AddressPin { host: wanted.host.clone(), by, state };
+        let txn = txn.put(wanted.key(), Record::Pin(pin));
+        if let Outcome::Done(_) = cluster.commit(&txn)? {
+            return Ok(asked.map_or(Pinning::Granted, |host| Pinning::Asked(host.clone())));
+        }
+    }
+    Err(Error::try_again(format!(
+        "others ask for address {} of network {} all the time",
+        wanted.address, wanted.network
+    )))
+}
+
+impl Wanted<'_> {
+    fn key(&self) -> Key {
+        Key::Pin(self.network.clone(), self.address)
+    }
+
+    /// What has to be so for the record to be written, and as what; or what is decided already.
+    fn proposed(
+        &self,
+        view: &View,
+        gone: &BTreeSet<HostName>,
+    ) -> Result<std::result::Result<(Txn, PinState), Pinning>> {
+        let network = view.networks.get(self.network).ok_or_else(|| {
+            Error::not_found(format!("the cluster has no network {}", self.network))
+        })?;
+        self.refuse_unusable(network)?;
+        let mut txn = Txn::default()
+            .expect(Key::Host(self.host.clone()), Expect::Present)
+            .expect(Key::Network(self.network.clone()), Expect::Present);
+        txn = match view.pins.get(&(self.network.clone(), self.address)) {
+            None => txn.expect(self.key(), Expect::Absent),
+            Some((pin, at)) if pin.host == *self.host => match &pin.state {
+                PinState::Granted => return Ok(Err(Pinning::Granted)),
+                PinState::Asked | PinState::Held(_) => txn.expect(self.key(), Expect::At(*at)),
+            },
+            Some((pin, at)) if is_gone(view, gone, &pin.host) => txn
+                .expect(Key::Alive(pin.host.clone()), Expect::Absent)
+                .expect(self.key(), Expect::At(*at)),
+            Some((pin, _)) => {
+                self.refuse_lost(view, &pin.host)?;
+                return Ok(Err(Pinning::Taken(pin.host.clone(), pin.by.clone())));
+            }
+        };
+        let block = network.block_with(self.address).ok_or_else(|| self.unusable(network))?;
+        let key = Key::Block(self.network.clone(), block);
+        match view.blocks.get(&(self.network.clone(), block)) {
+            None => Ok(Ok((txn.expect(key, Expect::Absent), PinState::Granted))),
+            Some(holder) if holder == self.host => Err(Error::try_again(format!(
+                "address {} is in a block that this host has only just taken",
+                self.address
+            ))),
+            Some(holder) if is_gone(view, gone, holder) => {
+                let txn = txn.expect(Key::Alive(holder.clone()), Expect::Absent);
+                Ok(Ok((txn.expect(key, Expect::Present), PinState::Granted)))
+            }
+            Some(holder) => {
+                self.refuse_lost(view, holder)?;
+                Ok(Ok((txn.expect(key, Expect::Present), PinState::Asked)))
+            }
+        }
+    }
+
+    /// Nobody can be asked of a host that is lost, and it may be there all the same.
+    fn refuse_lost(&self, view: &View, host: &HostName) -> Result<()> {
+        match view.alive.contains(host) {
+            true => Ok(()),
+            false => Err(Error::try_again(format!(
+                "address {} of network {} is host {host}'s, which is lost; when that has lasted for some \
+                 time its addresses can be taken over (`takeover_seconds`), or at once by `spoke host remove \
+                 {host}`",
+                self.address, self.network
+            ))),
+        }
+    }
+
+    fn refuse_unusable(&self, network: &SharedNetwork) -> Result<()> {
+        let block = network.block_with(self.address);
+        let is_gateway = network.is_gateway(self.address);
+        let subnet = network.subnet;
+        let is_edge = self.address == subnet.network() || self.address == subnet.broadcast();
+        match block.is_none() || is_gateway || is_edge {
+            true => Err(self.unusable(network)),
+            false => Ok(()),
+        }
+    }
+
+    fn unusable(&self, network: &SharedNetwork) -> Error {
+        Error::invalid(format!(
+            "no container has address {} of network {} ({}): it is a host's, or the subnet's own",
+            self.address, self.network, network.subnet
+        ))
+    }
+}
+
+/// Whether a host cannot be asked: it was not heard of for long enough, or is no member any more.
+fn is_gone(view: &View, gone: &BTreeSet<HostName>, host: &HostName) -> bool {
+    !view.alive.contains(host) && (gone.contains(host) || !view.hosts.contains_key(host))
+}
+
+/// Answers for an address of an own block; `at` is the request. Nothing happens where that was withdrawn.
+///
+/// # Errors
+/// As the cluster's.
+pub fn answer_pin(
+    cluster: &impl Cluster,
+    (network, address): (&NetworkName, Ipv4Addr),
+    (pin, at): (&AddressPin, Revision),
+    state: PinState,
+) -> Result<()> {
+    let state = match state {
+        PinState::Held(by) => PinState::Held(shortened(&by)),
+        other => other,
+    };
+    let key = Key::Pin(network.clone(), address);
+    let record = Record::Pin(AddressPin { state, ..pin.clone() });
+    cluster.commit(&Txn::default().expect(key.clone(), Expect::At(at)).put(key, record)).map(|_| ())
+}
+
+/// Gives an address back, or withdraws a request; `at` is the record. Nothing happens where another one has
+/// it by now.
+///
+/// # Errors
+/// As the cluster's.
+pub fn unpin(
+    cluster: &impl Cluster,
+    (network, address): (&NetworkName, Ipv4Addr),
+    at: Revision,
+) -> Result<()> {
+    let key = Key::Pin(network.clone(), address);
+    cluster.commit(&Txn::default().expect(key.clone(), Expect::At(at)).delete(key)).map(|_| ())
+}
+
+fn shortened(by: &str) -> String {
+    let mut by = text::shown(by);
+    while by.len() > AddressPin::LONGEST {
+        by.pop();
+    }
+    by
+}

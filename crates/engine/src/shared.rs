@@ -1,0 +1,270 @@
+//! Addresses of networks that many hosts share.
+//!
+//! A host leases from its own blocks. An address outside them is given to it by the others; the reservation
+//! [`PINNED`] is the proof on this host, and a lease of such an address is made only while that is there. An
+//! address in a block of this host that another host has is reserved for that host.
+
+use std::net::IpAddr;
+
+use model::{
+    Error, Holder, HostName, Ipam, Lease, NetworkName, OwnerName, Pool, Range, Reservation, Result,
+    Space, host_net,
+};
+
+use crate::book::{Read, unchanged};
+use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
+use crate::{Engine, Request};
+
+/// How the owner of an address is called that this host has outside its blocks.
+const PINNED: &str = "@pinned";
+/// What the owner of an address begins with that another host has in a block of this one.
+const ELSEWHERE: &str = "@host/";
+
+/// What keeps an address from being given to another host.
+#[derive(Clone, Debug, PartialEq)]
+pub enum InUse {
+    /// A container has it.
+    Held(Box<Holder>),
+    /// An operator, or an endpoint, has reserved it: for whom, for a sentence.
+    Reserved(String),
+}
+
+impl Engine<'_> {
+    /// The lease of an address that is in the pool's subnet, and in none of the network's ranges; none where
+    /// there is nobody to ask, because the network is this host's alone.
+    pub(crate) fn beyond(
+        &self,
+        pool: &Pool,
+        address: IpAddr,
+        request: &Request,
+    ) -> Result<Option<(Lease, Read<Reservation>)>> {
+        let network = &request.network.name;
+        let by = request.owner.as_ref().map_or(request.container.as_str(), OwnerName::as_str);
+        // A front end may have widened the request's pool for an exact address.
+        let mut pools = request.network.ipam.pools().iter();
+        let pool = pools.find(|own| own.id == pool.id).unwrap_or(pool);
+        let range = pool.ranges.iter().find(|range| range.subnet.contains(&address));
+        let Some(range) = range.filter(|_| pool.range_of(address).is_none()) else {
+            return Ok(None);
+        };
+        let Some(read) = self.pinned(&pool.space, network, address, by)? else { return Ok(None) };
+        let net = model::IpNet::new(address, range.subnet.prefix_len());
+        let net = net.unwrap_or_else(|_| host_net(address));
+        let (space, pool) = (pool.space.clone(), Some(pool.id.clone()));
+        Ok(Some((Lease { space, pool, address: net, gateway: range.gateway }, read)))
+    }
+
+    /// Has an address given to this host; the reservation that proves it. None where the network is this
+    /// host's alone.
+    pub(crate) fn pinned(
+        &self,
+        space: &Space,
+        network: &NetworkName,
+        address: IpAddr,
+        by: &str,
+    ) -> Result<Option<Read<Reservation>>> {
+        if let Some(read) = self.reservation_of(space, address)?
+            && !is_pin(&read.value)
+        {
+            return Err(crate::subnet::reserved_for(&read.value));
+        }
+        if !self.host.pin(network, address, by)? {
+            return Ok(None);
+        }
+        let read = self.reservation_of(space, address)?.filter(|read| is_pin(&read.value));
+        let gone = || Error::try_again(format!("address {address} was given back a moment ago"));
+        read.ok_or_else(gone).map(Some)
+    }
+
+    /// Notes that the others gave an address to this host. Repeating it is no error.
+    ///
+    /// # Errors
+    /// `Conflict` where it is reserved for another one.
+    pub fn note_pin(&self, network: &NetworkName, address: IpAddr) -> Result<()> {
+        match self.reserve_as(network, address, PINNED)? {
+            None => Ok(()),
+            Some(InUse::Held(_)) => Ok(()),
+            Some(InUse::Reserved(by)) => {
+                Err(Error::conflict(format!("address {address} is {by} on this host")))
+            }
+        }
+    }
+
+    /// Ends that, unless a container has the address; whether it has ended.
+    pub fn end_pin(&self, address: IpAddr) -> Result<bool> {
+        self.unreserve_as(address, |owner| owner == PINNED)
+    }
+
+    /// Keeps an address of this host's block for a host that has it; what is in the way, if anything is.
+    /// Repeating it is no error.
+    pub fn give_to_host(
+        &self,
+        network: &NetworkName,
+        address: IpAddr,
+        host: &HostName,
+    ) -> Result<Option<InUse>> {
+        self.reserve_as(network, address, &format!("{ELSEWHERE}{host}"))
+    }
+
+    /// Every address of this host's blocks that is kept for another host, and for which.
+    pub fn given_to_hosts(&self) -> Result<Vec<(NetworkName, IpAddr, String)>> {
+        let all = self.reserved_by(|owner| owner.starts_with(ELSEWHERE))?.into_iter();
+        let of = |owner: String| owner.trim_start_matches(ELSEWHERE).to_owned();
+        Ok(all.map(|(network, address, owner)| (network, address, of(owner))).collect())
+    }
+
+    /// Every address that this host has outside its blocks.
+    pub fn pins(&self) -> Result<Vec<(NetworkName, IpAddr)>> {
+        let all = self.reserved_by(|owner| owner == PINNED)?.into_iter();
+        Ok(all.map(|(network, address, _)| (network, address)).collect())
+    }
+
+    /// Takes an address back that was kept for another host.
+    pub fn take_from_host(&self, address: IpAddr) -> Result<bool> {
+        self.unreserve_as(address, |owner| owner.starts_with(ELSEWHERE))
+    }
+
+    /// Ends all that is kept for other hosts, and all that they gave to this one: it is among no others any
+    /// more. Containers keep their addresses.
+    pub fn forget_hosts(&self) -> Result<()> {
+        let ours = self.reserved_by(|owner| owner == PINNED || owner.starts_with(ELSEWHERE))?;
+        let keys = ours.into_iter().map(|(_, address, _)| Key::Reservation(Space::Host, address));
+        let txn = keys.fold(Txn::new(), Txn::delete);
+        self.store.commit(&txn).map(|_| ())
+    }
+
+    /// Gives a network of this host other ranges of addresses.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such network; `TryAgain` where another process changes it.
+    pub fn set_ranges(&self, name: &NetworkName, ranges: Vec<Range>) -> Result<()> {
+        let key = Key::Network(name.clone());
+        let read = self.network_under(&key)?;
+        let mut read = read.ok_or_else(|| Error::not_found(format!("no network {name}")))?;
+        let Ipam::Book { pools } = &mut read.value.ipam else {
+            return Err(Error::bug(format!("network {name} has no pool of the store")));
+        };
+        let Some(pool) = pools.first_mut() else {
+            return Err(Error::bug(format!("network {name} has no pool")));
+        };
+        if pool.ranges == ranges {
+            return Ok(());
+        }
+        pool.ranges = ranges;
+        let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
+        match self.store.commit(&txn.put(key, Record::Network(read.value)))? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Lost(_) => Err(Error::try_again(format!("network {name} changes right now"))),
+        }
+    }
+
+    /// Reserves an address under an owner of ours; what is in the way, if anything is.
+    fn reserve_as(
+        &self,
+        network: &NetworkName,
+        address: IpAddr,
+        owner: &str,
+    ) -> Result<Option<InUse>> {
+        let owner: OwnerName = owner.parse()?;
+        let (space, key) = (Space::Host, Key::Reservation(Space::Host, address));
+        if let Some(read) = self.reservation_of(&space, address)? {
+            let is_same = read.value.owner.as_ref() == Some(&owner);
+            let whose = read.value.owner.map_or("nobody".to_owned(), |owner| owner.to_string());
+            return Ok((!is_same).then(|| InUse::Reserved(format!("reserved for {whose}"))));
+        }
+        if let Some(read) = self.holder_of(&space, address)? {
+            return Ok(Some(InUse::Held(Box::new(read.value))));
+        }
+        let reservation = Reservation {
+            space: space.clone(),
+            address,
+            owner: Some(owner),
+            network: Some(network.clone()),
+            learned: false,
+        };
+        let txn = Txn::new()
+            .expect(Key::Lease(space, address), Expect::Absent)
+            .expect(key.clone(), Expect::Absent)
+            .put(key, Record::Reservation(reservation));
+        match self.store.commit(&txn)? {
+            Outcome::Done(_) => Ok(None),
+            Outcome::Lost(_) => {
+                Err(Error::try_again(format!("address {address} changes right now")))
+            }
+        }
+    }
+
+    /// Ends a reservation of ours, unless a container has the address; whether there is none any more.
+    fn unreserve_as(&self, address: IpAddr, is_ours: impl Fn(&str) -> bool) -> Result<bool> {
+        let (lease, key) =
+            (Key::Lease(Space::Host, address), Key::Reservation(Space::Host, address));
+        let Some(read) = self.reservation_of(&Space::Host, address)? else { return Ok(true) };
+        if !read.value.owner.as_ref().is_some_and(|owner| is_ours(owner.as_str())) {
+            return Ok(true);
+        }
+        let txn = Txn::new()
+            .expect(lease, Expect::Absent)
+            .expect(key.clone(), unchanged(Some(&read)))
+            .delete(key);
+        Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
+    }
+
+    fn reserved_by(
+        &self,
+        is_ours: impl Fn(&str) -> bool,
+    ) -> Result<Vec<(NetworkName, IpAddr, String)>> {
+        let all = self.reservations_in(&Prefix::Reservations)?.into_iter();
+        let ours = all
+            .map(|read| read.value)
+            .filter(|it| it.owner.as_ref().is_some_and(|owner| is_ours(owner.as_str())));
+        Ok(ours.filter_map(|it| Some((it.network?, it.address, it.owner?.to_string()))).collect())
+    }
+}
+
+fn is_pin(reservation: &Reservation) -> bool {
+    reservation.owner.as_ref().is_some_and(|owner| owner.as_str() == PINNED)
+}
+
+/// Whether a record only says what hosts have agreed on: they would have to agree on it again.
+pub(crate) fn is_of_hosts(record: &Record) -> bool {
+    matches!(record, Record::Reservation(reservation) if shared_address(reservation).is_some())
+}
+
+/// That an address is another host's, or that this host has it from the others, where that is so.
+pub(crate) fn shared_address(reservation: &Reservation) -> Option<Error> {
+    let owner = reservation.owner.as_ref()?.as_str();
+    let address = reservation.address;
+    let network = reservation.network.as_ref().map_or_else(String::new, ToString::to_string);
+    match owner.strip_prefix(ELSEWHERE) {
+        Some(host) => Some(Error::conflict(format!(
+            "address {address} of network {network} is in use on host {host}"
+        ))),
+        None if owner == PINNED => Some(Error::conflict(format!(
+            "address {address} of network {network} is pinned to this host while a container has it"
+        ))),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_reservations_are_of_hosts() {
+        let reservation = |owner: &str| Reservation {
+            space: Space::Host,
+            address: "10.64.0.9".parse().unwrap(),
+            owner: Some(owner.parse().unwrap()),
+            network: Some("front".parse().unwrap()),
+            learned: false,
+        };
+        let said = |owner| shared_address(&reservation(owner)).map(|error| error.to_string());
+        let elsewhere = "address 10.64.0.9 of network front is in use on host b";
+        assert_eq!(said("@host/b").as_deref(), Some(elsewhere));
+        assert!(said("@pinned").is_some_and(|said| said.contains("pinned to this host")));
+        assert_eq!(said("host/b"), None);
+        let is_backed_up = |owner| !is_of_hosts(&Record::Reservation(reservation(owner)));
+        assert!(is_backed_up("db") && !is_backed_up("@pinned") && !is_backed_up("@host/b"));
+    }
+}

@@ -1,0 +1,210 @@
+//! Echoes of other hosts, and their clocks (RFC 792).
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use model::Result;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, connect, ipproto, recv,
+    send, socket_with,
+};
+
+use crate::outcome::refused;
+
+/// So many are asked at a time: each has a socket.
+const AT_ONCE: usize = 128;
+/// IPv4 without options, and an echo without data, in bytes.
+const HEADERS: usize = 20 + 8;
+/// Which of a process's questions it is says the socket.
+const SEQUENCE: [u8; 2] = [0, 1];
+const ECHO: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+const TIMESTAMP: u8 = 13;
+const TIMESTAMP_REPLY: u8 = 14;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// A packet of so many bytes, from its IPv4 header on, and the same back.
+    Echo(u32),
+    /// The time of day.
+    Clock,
+}
+
+/// One question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// From which address of this host.
+    pub from: Ipv4Addr,
+    /// Who is asked.
+    pub to: Ipv4Addr,
+    /// What.
+    pub ask: Ask,
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// From the question to the answer.
+    pub took: Duration,
+    /// Milliseconds since midnight in UTC on the other host's clock, where that was asked.
+    pub clock: Option<u32>,
+}
+
+/// Asks all of them, each for at most `limit`; none where no answer came.
+///
+/// # Errors
+/// Where the process may not open such sockets (CAP_NET_RAW).
+pub fn ask(questions: &[Question], limit: Duration) -> Result<Vec<Option<Answer>>> {
+    let mut answers = Vec::new();
+    for questions in questions.chunks(AT_ONCE) {
+        answers.extend(ask_some(questions, limit)?);
+    }
+    Ok(answers)
+}
+
+fn ask_some(questions: &[Question], limit: Duration) -> Result<Vec<Option<Answer>>> {
+    let opened: Result<Vec<OwnedFd>> = questions.iter().map(|_| open()).collect();
+    let (sockets, begin) = (opened?, Instant::now());
+    for (socket, question) in sockets.iter().zip(questions) {
+        // What cannot be sent is not answered.
+        let _ = question.send(socket);
+    }
+    let mut answers = vec![None; questions.len()];
+    while answers.iter().any(Option::is_none) {
+        let remaining = limit.saturating_sub(begin.elapsed());
+        let timeout = Timespec::try_from(remaining).ok();
+        let mut polled: Vec<PollFd<'_>> =
+            sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(refused("waiting for echoes", errno)),
+        }
+        for ((socket, question), answer) in sockets.iter().zip(questions).zip(&mut answers) {
+            while let Some(clock) = question.receive(socket) {
+                let took = begin.elapsed();
+                answer.get_or_insert(Answer { took, clock });
+            }
+        }
+    }
+    Ok(answers)
+}
+
+fn open() -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::INET, SocketType::RAW, flags, Some(ipproto::ICMP))
+        .map_err(|errno| refused("opening a socket for echoes", errno))
+}
+
+impl Question {
+    fn send(&self, socket: &OwnedFd) -> std::result::Result<(), Errno> {
+        let at = |address: Ipv4Addr| SocketAddr::new(IpAddr::V4(address), 0);
+        bind(socket, &at(self.from))?;
+        connect(socket, &at(self.to))?;
+        send(socket, &self.ask.packet(identifier()), SendFlags::empty()).map(drop)
+    }
+
+    /// The next answer that has come, and the clock in it.
+    fn receive(&self, socket: &OwnedFd) -> Option<Option<u32>> {
+        let mut buffer = [0; 128];
+        loop {
+            let (_, length) = recv(socket.as_fd(), &mut buffer, RecvFlags::TRUNC).ok()?;
+            let bytes = buffer.get(..length.min(buffer.len())).unwrap_or_default();
+            if let Some(answer) = self.ask.answer(bytes, length, identifier()) {
+                return Some(answer);
+            }
+        }
+    }
+}
+
+/// By which this process knows its answers.
+fn identifier() -> [u8; 2] {
+    let pid = std::process::id().to_be_bytes();
+    [pid[2], pid[3]]
+}
+
+impl Ask {
+    fn packet(self, identifier: [u8; 2]) -> Vec<u8> {
+        let (kind, length) = match self {
+            Ask::Echo(length) => (ECHO, (length as usize).max(HEADERS) - HEADERS),
+            Ask::Clock => (TIMESTAMP, 12),
+        };
+        let mut packet = vec![kind, 0, 0, 0];
+        packet.extend(identifier);
+        packet.extend(SEQUENCE);
+        packet.resize(8 + length, 0);
+        let sum = checksum(&packet).to_be_bytes();
+        packet[2..4].copy_from_slice(&sum);
+        packet
+    }
+
+    /// The clock in an answer to this, where it is one; `bytes` are the first of `length`.
+    fn answer(self, bytes: &[u8], length: usize, identifier: [u8; 2]) -> Option<Option<u32>> {
+        let header = usize::from(bytes.first()? & 15) * 4;
+        let reply = bytes.get(header..)?;
+        let is_ours = reply.get(4..6)? == identifier && reply.get(6..8)? == SEQUENCE;
+        match (self, *reply.first()?) {
+            (Ask::Echo(wanted), ECHO_REPLY) if is_ours && length >= wanted as usize => Some(None),
+            (Ask::Clock, TIMESTAMP_REPLY) if is_ours => {
+                let clock = reply.get(16..20)?.first_chunk().copied().map(u32::from_be_bytes)?;
+                Some(Some(clock))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// RFC 1071.
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).copied().map_or(0, u32::from));
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_packet_has_its_length_and_a_sum_of_zero() {
+        for (ask, length) in [(Ask::Echo(1450), 1430), (Ask::Echo(0), 8), (Ask::Clock, 20)] {
+            let packet = ask.packet([1, 2]);
+            assert_eq!((packet.len(), checksum(&packet)), (length, 0), "{ask:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_answer_to_the_question_is_one() {
+        let ip = [&[0x45_u8][..], &[0; 19]].concat();
+        let reply = |kind: u8, id: [u8; 2], more: &[u8]| {
+            [&ip[..], &[kind, 0, 0, 0], &id, &SEQUENCE, more].concat()
+        };
+        let echo = reply(ECHO_REPLY, [1, 2], &[]);
+        assert_eq!(Ask::Echo(28).answer(&echo, 28, [1, 2]), Some(None));
+        assert_eq!(Ask::Echo(29).answer(&echo, 28, [1, 2]), None);
+        assert_eq!(Ask::Echo(28).answer(&echo, 28, [1, 3]), None);
+        let clock = reply(TIMESTAMP_REPLY, [1, 2], &[0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9]);
+        assert_eq!(Ask::Clock.answer(&clock, clock.len(), [1, 2]), Some(Some(9)));
+        assert_eq!(Ask::Clock.answer(&clock[..30], 30, [1, 2]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn anything_is_read(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            for ask in [Ask::Echo(28), Ask::Clock] {
+                let _ = ask.answer(&bytes, bytes.len(), [1, 2]);
+            }
+        }
+    }
+}

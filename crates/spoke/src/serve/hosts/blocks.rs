@@ -1,0 +1,170 @@
+//! The blocks of this host: the first one, more of them while they are full, fewer when they are empty.
+//!
+//! | when | then |
+//! |---|---|
+//! | of all addresses of the blocks a sixteenth, or one, is left | the next free block is claimed |
+//! | a later block is empty, and the others have twice as many free | it rests: no container gets an address of it |
+//! | it has rested, and is empty still | it is given back |
+
+use std::time::{Duration, Instant};
+
+use cluster::{Cluster, Etcd, View, book};
+use model::{Error, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
+
+use super::keep::Keeper;
+use super::local::{self, Local};
+use super::member::Member;
+
+/// A process that chose an address of a block has its lease by then.
+const REST: Duration = Duration::from_secs(5);
+/// The part of its addresses with which a host claims another block.
+const LOW: usize = 16;
+
+impl Keeper<'_> {
+    /// The network as this host should have it.
+    pub(super) fn blocks(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        (name, network): (&NetworkName, &SharedNetwork),
+    ) -> Result<Local> {
+        let known = local::made(&self.hosts.place)?.remove(name);
+        let known = known.filter(|known| known.network == *network);
+        if view.block(name, &member.name).is_none() {
+            let own = known.as_ref().map(|known| known.block);
+            let block = self.claim_first(etcd, view, member, (name, own))?;
+            learn(etcd, view, member, (name, block))?;
+        }
+        let first = known.map(|known| known.block);
+        let mut local = self.present(view, member, (name, network), first)?;
+        // Before the store was read nobody knows what is used.
+        if self.hosts.lock().attached.is_none() {
+            return Ok(local);
+        }
+        if self.is_low(&local, name, 1) {
+            self.grow(etcd, view, member, name)?;
+            local = self.present(view, member, (name, network), Some(local.block))?;
+        }
+        self.give_back(etcd, view, member, (name, &local))?;
+        self.present(view, member, (name, network), Some(local.block))
+    }
+
+    /// The blocks that this host has, without those that rest.
+    fn present(
+        &self,
+        view: &View,
+        member: &Member,
+        (name, network): (&NetworkName, &SharedNetwork),
+        first: Option<Ipv4Net>,
+    ) -> Result<Local> {
+        let mut more: Vec<Ipv4Net> = view.blocks_of(name, &member.name).collect();
+        let block = first.filter(|first| more.contains(first)).or(more.first().copied());
+        let gone = || Error::try_again(format!("network {name} has no block here any more"));
+        let block = block.ok_or_else(gone)?;
+        more.retain(|net| *net != block && !self.resting.contains_key(&(name.clone(), *net)));
+        Ok(Local { network: network.clone(), block, more })
+    }
+
+    /// A block for this host. etcd may have forgotten the one from which it gives addresses already, when
+    /// it was restored from an older state.
+    fn claim_first(
+        &self,
+        etcd: &Etcd,
+        view: &View,
+        member: &Member,
+        (name, own): (&NetworkName, Option<Ipv4Net>),
+    ) -> Result<Ipv4Net> {
+        let taken = own.and_then(|own| Some((own, view.blocks.get(&(name.clone(), own))?)));
+        if let Some((own, holder)) = taken.filter(|(_, holder)| **holder != member.name) {
+            let context_pool = &self.daemon.context_pool;
+            let removed = context_pool
+                .with(|host_context| local::remove(name, &self.hosts.place, host_context));
+            removed.map_err(|error| {
+                Error::conflict(format!(
+                    "the block {own} of network {name}, from which containers of this host have \
+                     addresses, is host {holder}'s in etcd; disconnect them, and this host takes \
+                     another one"
+                ))
+                .because(error)
+            })?;
+        }
+        book::claim_block(etcd, name, &member.name, own)
+    }
+
+    /// Takes one more block, or one that rests. Where there is none an attach says so.
+    fn grow(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        name: &NetworkName,
+    ) -> Result<()> {
+        let mut resting = self.resting.keys().filter(|(of, _)| of == name);
+        if let Some(key) = resting.next().cloned() {
+            self.resting.remove(&key);
+            return Ok(());
+        }
+        match book::claim_block(etcd, name, &member.name, None) {
+            Ok(block) => learn(etcd, view, member, (name, block)),
+            Err(error) if error.kind() == Kind::Exhausted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets an empty block rest, and gives one back that has rested.
+    fn give_back(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        (name, local): (&NetworkName, &Local),
+    ) -> Result<()> {
+        for block in &local.more {
+            let more = local.more.iter().copied().filter(|net| net != block).collect();
+            let without = Local { more, ..local.clone() };
+            if self.used(name, *block) == 0 && !self.is_low(&without, name, 2) {
+                self.resting.insert((name.clone(), *block), Instant::now());
+                return Ok(());
+            }
+        }
+        let is_over = |since: &Instant| since.elapsed() >= REST;
+        let mut rested =
+            self.resting.iter().filter(|((of, _), since)| of == name && is_over(since));
+        let Some(block) = rested.next().map(|((_, block), _)| *block) else { return Ok(()) };
+        self.resting.remove(&(name.clone(), block));
+        if self.used(name, block) == 0 && local.block != block {
+            book::give_up_block(etcd, name, &member.name, block)?;
+            view.blocks.remove(&(name.clone(), block));
+        }
+        Ok(())
+    }
+
+    /// Whether at most a sixteenth of its addresses, or one, is left, `times` over.
+    fn is_low(&self, local: &Local, name: &NetworkName, times: usize) -> bool {
+        let all: usize = local.blocks().map(|block| local.capacity(block)).sum();
+        let used: usize = local.blocks().map(|block| self.used(name, block)).sum();
+        all.saturating_sub(used) <= (all / LOW).max(1) * times
+    }
+
+    /// How many addresses of a block containers have, here or elsewhere.
+    fn used(&self, name: &NetworkName, block: Ipv4Net) -> usize {
+        let state = self.hosts.lock();
+        let leased = state.attached.iter().flat_map(|attached| &attached.leases);
+        let leased = leased.filter(|(of, address)| of == name && block.contains(address)).count();
+        let pins = state.view.iter().flat_map(|view| view.pins.keys());
+        leased + pins.filter(|(of, address)| of == name && block.contains(address)).count()
+    }
+}
+
+/// Learns of a block that was claimed, and of the addresses of it that others have by then.
+fn learn(
+    etcd: &Etcd,
+    view: &mut View,
+    member: &Member,
+    (name, block): (&NetworkName, Ipv4Net),
+) -> Result<()> {
+    view.pins = etcd.read()?.pins;
+    view.blocks.insert((name.clone(), block), member.name.clone());
+    Ok(())
+}

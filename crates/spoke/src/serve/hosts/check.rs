@@ -1,0 +1,187 @@
+//! `spoke host check`: asks the other hosts over the networks that this one shares with them.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cluster::View;
+use model::{ClusterHost, HostName, NetworkName, Result, SharedNetwork};
+use netlink::ping::{self, Answer, Ask, Question};
+
+use super::Hosts;
+use super::local::{self, Local};
+use super::member::Member;
+use crate::hosts::{HostCheck, Reply};
+
+/// How long a host may take to answer.
+const LIMIT: Duration = Duration::from_secs(1);
+/// The same for each packet with which the largest one that arrives is sought.
+const SEEK: Duration = Duration::from_millis(200);
+/// A packet that arrives if any does, in bytes (RFC 791 §3.2).
+const SMALL: u32 = 68;
+/// Clocks that differ by more are told, in milliseconds: certificates and tokens depend on them.
+const SKEW: i64 = 2000;
+/// Milliseconds of a day.
+const DAY: i64 = 86_400_000;
+
+/// A host, and the way to it that is checked.
+struct Way<'a> {
+    name: &'a HostName,
+    host: &'a ClusterHost,
+    network: &'a NetworkName,
+    mtu: u32,
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+}
+
+impl Hosts {
+    pub(super) fn check(&self) -> Result<Reply> {
+        let (member, view) = {
+            let state = self.lock();
+            let member = state.member.clone().ok_or_else(super::ask::no_member)?;
+            (member, state.view.clone().unwrap_or_default())
+        };
+        let made = local::made(&self.place)?;
+        let mut checks = Vec::new();
+        let mut ways = Vec::new();
+        for (name, host) in view.hosts.iter().filter(|(name, _)| **name != member.name) {
+            match way(&view, &made, (name, host)) {
+                Some(way) => ways.push(way),
+                None => checks.push(unchecked(name, host)),
+            }
+        }
+        checks.extend(checked(&member, &view, &ways)?);
+        checks.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(Reply::Checks(checks))
+    }
+}
+
+/// By the first network that both hosts have.
+fn way<'a>(
+    view: &'a View,
+    made: &std::collections::BTreeMap<NetworkName, Local>,
+    (name, host): (&'a HostName, &'a ClusterHost),
+) -> Option<Way<'a>> {
+    view.networks.iter().find_map(|(network, shared)| {
+        let here = made.get(network).filter(|made| made.network == *shared)?;
+        let mut gateways =
+            view.blocks_of(network, name).map(|block| SharedNetwork::gateway(&block));
+        let to = gateways.find(|gateway| {
+            view.endpoints.contains_key(&(name.clone(), network.clone(), *gateway))
+        })?;
+        let from = SharedNetwork::gateway(&here.block);
+        Some(Way { name, host, network, mtu: shared.mtu.bytes(), from, to })
+    })
+}
+
+fn unchecked(name: &HostName, host: &ClusterHost) -> HostCheck {
+    let why = "it has no network with this host by which it could be checked".to_owned();
+    HostCheck {
+        name: name.to_string(),
+        address: host.address.to_string(),
+        problems: vec![why],
+        ..HostCheck::default()
+    }
+}
+
+fn checked(member: &Member, view: &View, ways: &[Way<'_>]) -> Result<Vec<HostCheck>> {
+    let ask = |ask| move |way: &Way<'_>| Question { from: way.from, to: way.to, ask };
+    let small: Vec<Question> = ways.iter().map(ask(Ask::Echo(SMALL))).collect();
+    let whole: Vec<Question> = ways.iter().map(|way| ask(Ask::Echo(way.mtu))(way)).collect();
+    let clocks: Vec<Question> = ways.iter().map(ask(Ask::Clock)).collect();
+    let begin = milliseconds();
+    let answers = ping::ask(&[small, whole, clocks].concat(), LIMIT)?;
+    let mut checks = Vec::new();
+    for (at, way) in ways.iter().enumerate() {
+        let of = |which: usize| answers.get(which * ways.len() + at).copied().flatten();
+        let fits = match (of(0), of(1)) {
+            (_, Some(_)) => Some(way.mtu),
+            (Some(_), None) => Some(largest(way)?),
+            (None, None) => None,
+        };
+        let skew = of(2).and_then(|answer| skew(answer, begin));
+        let mut check = HostCheck {
+            name: way.name.to_string(),
+            address: way.host.address.to_string(),
+            network: Some(way.network.to_string()),
+            microseconds: of(0).map(|answer| answer.took.as_micros()),
+            mtu: fits,
+            clock_milliseconds: skew,
+            problems: Vec::new(),
+        };
+        check.problems = problems(member, view.alive.contains(way.name), way, &check);
+        checks.push(check);
+    }
+    Ok(checks)
+}
+
+/// The largest packet that arrives, where some do and whole ones do not.
+fn largest(way: &Way<'_>) -> Result<u32> {
+    let (mut fits, mut fails) = (SMALL, way.mtu);
+    while fails - fits > 1 {
+        let middle = fits + (fails - fits) / 2;
+        let question = Question { from: way.from, to: way.to, ask: Ask::Echo(middle) };
+        match ping::ask(&[question], SEEK)?.first() {
+            Some(Some(_)) => fits = middle,
+            Some(None) | None => fails = middle,
+        }
+    }
+    Ok(fits)
+}
+
+/// By how much the other clock is ahead, in milliseconds; `begin` is this one's at the question.
+fn skew(answer: Answer, begin: i64) -> Option<i64> {
+    // RFC 792: with the highest bit set it is no time of day.
+    let theirs = answer.clock.filter(|clock| i64::from(*clock) < DAY)?;
+    let now = begin + i64::try_from(answer.took.as_millis()).unwrap_or(0);
+    let ahead = (i64::from(theirs) - now).rem_euclid(DAY);
+    Some(if ahead > DAY / 2 { ahead - DAY } else { ahead })
+}
+
+/// Milliseconds since midnight in UTC.
+fn milliseconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_millis()).unwrap_or(0).rem_euclid(DAY)
+}
+
+fn problems(member: &Member, is_alive: bool, way: &Way<'_>, check: &HostCheck) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !is_alive {
+        problems.push("it is lost: its daemon does not renew its lease".to_owned());
+    }
+    match check.mtu {
+        None => problems.push(format!(
+            "it does not answer on network {}: UDP port {} must be open between {} and {}, both ways",
+            way.network,
+            overlay::PORT,
+            member.address,
+            way.host.address
+        )),
+        Some(fits) if fits < way.mtu => problems.push(format!(
+            "packets of {} bytes of network {} do not arrive, and those of {fits} do: raise the MTU between \
+             the hosts to {}, or make the network again with --mtu {fits}",
+            way.mtu,
+            way.network,
+            way.mtu + overlay::OVERHEAD
+        )),
+        Some(_) => {}
+    }
+    if let Some(skew) = check.clock_milliseconds.filter(|skew| skew.abs() > SKEW) {
+        let way = if skew > 0 { "ahead of" } else { "behind" };
+        problems.push(format!("its clock is {} ms {way} this host's", skew.abs()));
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_differ_over_midnight_too() {
+        let at = |clock| Answer { took: Duration::ZERO, clock: Some(clock) };
+        assert_eq!(skew(at(5), DAY - 5), Some(10));
+        assert_eq!(skew(at(86_399_995), 5), Some(-10));
+        assert_eq!(skew(at(1000), 1000), Some(0));
+        assert_eq!(skew(at(u32::MAX), 0), None);
+    }
+}

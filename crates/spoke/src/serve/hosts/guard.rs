@@ -1,0 +1,56 @@
+//! Puts the packet filter before the VXLAN port back when another program removes it or a part of it.
+
+use std::time::Duration;
+
+use model::Result;
+use netlink::{Event, Monitor, Wake};
+
+use super::Hosts;
+use crate::serve::Daemon;
+
+/// Where another program keeps removing it, it is put back at most this often.
+const REST: Duration = Duration::from_millis(50);
+/// How long to wait after a failure.
+const PAUSE: Duration = Duration::from_secs(5);
+/// A host of no cluster looks again after so long, or when it becomes a member.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Keeps it until the daemon stops, while this host is a member of a cluster.
+pub(super) fn keep(daemon: &Daemon, hosts: &Hosts) {
+    while !daemon.sleep(Duration::ZERO) {
+        if !hosts.wait(IDLE, |state| state.member.is_some()) {
+            continue;
+        }
+        if let Err(error) = keep_until_lost(daemon, hosts) {
+            daemon.journal.failed("watching the packet filter for the other hosts", &error);
+            if daemon.sleep(PAUSE) {
+                return;
+            }
+        }
+    }
+}
+
+fn keep_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
+    let mut monitor = Monitor::ruleset()?;
+    while hosts.lock().member.is_some() {
+        let is_changed = match monitor.wait(&daemon.stop, IDLE)? {
+            Wake::Stopped => return Ok(()),
+            Wake::Quiet => false,
+            Wake::Lost => true,
+            Wake::News(news) => news.iter().any(is_ours),
+        };
+        let members = hosts.lock().guarded.clone().filter(|_| is_changed);
+        if let Some(members) = members {
+            overlay::guard(&members)?;
+            daemon.sleep(REST);
+        }
+    }
+    Ok(())
+}
+
+fn is_ours(change: &Event) -> bool {
+    match change {
+        Event::Ruleset(news) => overlay::is_guard(news.family, &news.table),
+        Event::Address | Event::Route => false,
+    }
+}

@@ -1,0 +1,121 @@
+//! Makes the networks of the cluster on this host, and removes those that it has no more.
+
+use cluster::{Etcd, View, book};
+use model::{Error, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
+
+use super::keep::Keeper;
+use super::local;
+use super::member::Member;
+use crate::host;
+
+impl Keeper<'_> {
+    /// Makes one network here; the block with its gateway. The outer error is etcd's, the inner one this host's.
+    pub(super) fn make(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        name: &NetworkName,
+    ) -> Result<Result<Ipv4Net>> {
+        let gone = || Error::try_again(format!("network {name} went away"));
+        let network = view.networks.get(name).cloned().ok_or_else(gone)?;
+        if let Err(error) = self.refuse(view, name, &network) {
+            return Ok(Err(error));
+        }
+        let mut local = match self.blocks(etcd, view, member, (name, &network)) {
+            Err(error) if error.kind() == Kind::TryAgain => return Err(error),
+            Err(error) => return Ok(Err(error)),
+            Ok(local) => local,
+        };
+        // Addresses of these blocks that others have are kept from containers first.
+        let kept = self.keep_for_others(etcd, view, member, (name, &local));
+        if let Err(error) = &kept {
+            let known = local::made(&self.hosts.place)?.remove(name);
+            match known.filter(|known| known.is_same(&local)) {
+                // It goes on with the blocks that it has.
+                Some(known) => local = known,
+                None => return Ok(Err(Error::new(error.kind(), error.to_string()))),
+            }
+        }
+        self.report_unsettled(Some(name), kept);
+        let backend = self.daemon.context_pool.config().firewall.backend;
+        let ensured = self.daemon.context_pool.with(|host_context| {
+            local.ensure(name, &self.hosts.place, host_context, (backend, host::now()))
+        });
+        if ensured.is_ok() {
+            self.hosts.set(|state| drop(state.failures.remove(name)));
+        }
+        Ok(ensured.map(|()| local.block))
+    }
+
+    /// Refuses what would take the device of another network, or the way to another host. What this host
+    /// has already goes before what others write later.
+    fn refuse(&self, view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
+        book::refuse_hosts_own(view, name, &network.subnet)?;
+        let made = local::made(&self.hosts.place)?;
+        if made.get(name).is_some_and(|made| made.network == *network) {
+            return Ok(());
+        }
+        let is_there = |other: &NetworkName| view.networks.contains_key(other);
+        let mut others = made.iter().filter(|(other, _)| *other != name && is_there(other));
+        match others.find(|(_, made)| made.network.vni == network.vni) {
+            Some((other, _)) => Err(Error::conflict(format!(
+                "network {name} is not used: its VNI {} is that of network {other} of this host",
+                network.vni
+            ))),
+            None => book::refuse_unclaimed(view, name, network),
+        }
+    }
+
+    /// Networks that this host has no more, once nobody uses them.
+    pub(super) fn remove_others(
+        &self,
+        etcd: &Etcd,
+        member: &Member,
+        wanted: &[NetworkName],
+    ) -> Result<()> {
+        let mut made = local::made(&self.hosts.place)?;
+        made.retain(|name, _| !wanted.contains(name));
+        self.hosts.set(|state| {
+            state.failures.retain(|name, _| wanted.contains(name) || made.contains_key(name));
+        });
+        for (name, local) in made {
+            let removed = self
+                .daemon
+                .context_pool
+                .with(|host_context| local::remove(&name, &self.hosts.place, host_context));
+            match removed {
+                Ok(()) => {
+                    self.hosts.set(|state| drop(state.failures.remove(&name)));
+                    for block in local.blocks() {
+                        book::give_up_block(etcd, &name, &member.name, block)?;
+                    }
+                }
+                Err(error) => self.fail(&name, &error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports once that addresses cannot be kept for other hosts, or given back: the next comparison tries
+    /// it again, and traffic does not wait for that.
+    pub(super) fn report_unsettled(&mut self, of: Option<&NetworkName>, settled: Result<()>) {
+        let before = self.unsettled.remove(&of.cloned());
+        let Err(error) = settled else { return };
+        let what = error.to_string();
+        if before.as_ref() != Some(&what) {
+            self.daemon.journal.failed("addresses between this host and others", &error);
+        }
+        self.unsettled.insert(of.cloned(), what);
+    }
+
+    /// Reports once what does not work.
+    pub(super) fn fail(&self, name: &NetworkName, error: &Error) {
+        let what = error.to_string();
+        let before = self.hosts.lock().failures.get(name).cloned();
+        if before.as_ref() != Some(&what) {
+            self.daemon.journal.failed(&format!("making network {name} of the cluster"), error);
+            self.hosts.set(|state| drop(state.failures.insert(name.clone(), what)));
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Addresses that this host has apart from its blocks, and those of its blocks that others have.
+//!
+//! The store decides who has an address on this host: an address is given back, or kept for another host,
+//! only in a transaction that finds no lease of it.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use cluster::book::{self, Pinning};
+use cluster::{Etcd, Revision, View};
+use engine::InUse;
+use model::{AddressPin, Error, Holder, HostName, NetworkName, PinState, Result, Space};
+
+use super::Attached;
+use super::keep::Keeper;
+use super::local::Local;
+use super::member::Member;
+use crate::event::{Event, What};
+use crate::host;
+
+/// How long an address is this host's without a container that has it: one is being made.
+const FRESH: Duration = Duration::from_secs(10);
+
+type Name = (NetworkName, Ipv4Addr);
+
+impl Keeper<'_> {
+    /// Keeps the addresses of this host's blocks for other hosts that have them or ask for them, and answers.
+    pub(super) fn keep_for_others(
+        &self,
+        etcd: &Etcd,
+        view: &View,
+        member: &Member,
+        (name, local): (&NetworkName, &Local),
+    ) -> Result<()> {
+        let theirs: Vec<_> = view
+            .pins
+            .iter()
+            .filter(|((of, address), (pin, _))| {
+                of == name
+                    && pin.host != member.name
+                    && local.blocks().any(|block| block.contains(address))
+            })
+            .collect();
+        self.take_back(name, |address, host| {
+            let pin = theirs.iter().find(|((_, of), _)| IpAddr::V4(*of) == address);
+            pin.is_some_and(|(_, (pin, _))| {
+                pin.host.as_str() == host && !matches!(pin.state, PinState::Held(_))
+            })
+        })?;
+        for ((_, address), (pin, at)) in theirs {
+            match pin.state {
+                PinState::Asked => self.answer(etcd, (name, *address), (pin, *at))?,
+                PinState::Granted => self.give(etcd, (name, *address), &pin.host, *at)?,
+                PinState::Held(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what is kept for other hosts on a network and is not `wanted` any more.
+    fn take_back(&self, name: &NetworkName, wanted: impl Fn(IpAddr, &str) -> bool) -> Result<()> {
+        self.daemon.context_pool.with(|host_context| {
+            let engine = host_context.engine();
+            let given = engine.given_to_hosts()?.into_iter();
+            let mut over =
+                given.filter(|(of, address, host)| of == name && !wanted(*address, host));
+            over.try_for_each(|(_, address, _)| engine.take_from_host(address).map(drop))
+        })
+    }
+
+    fn answer(
+        &self,
+        etcd: &Etcd,
+        (name, address): (&NetworkName, Ipv4Addr),
+        (pin, at): (&AddressPin, Revision),
+    ) -> Result<()> {
+        let in_use = self.daemon.context_pool.with(|host_context| {
+            host_context.engine().give_to_host(name, address.into(), &pin.host)
+        })?;
+        let state = match in_use {
+            None => PinState::Granted,
+            Some(InUse::Held(holder)) => PinState::Held(shown(&holder)),
+            Some(InUse::Reserved(by)) => PinState::Held(format!("nobody: it is {by}")),
+        };
+        book::answer_pin(etcd, (name, address), (pin, at), state)
+    }
+
+    /// Keeps an address for the host to which it was given while this one was not heard of. What another one
+    /// wrote since, without having asked, is taken back.
+    fn give(
+        &self,
+        etcd: &Etcd,
+        (name, address): (&NetworkName, Ipv4Addr),
+        host: &HostName,
+        at: Revision,
+    ) -> Result<()> {
+        let give = || {
+            self.daemon
+                .context_pool
+                .with(|host_context| host_context.engine().give_to_host(name, address.into(), host))
+        };
+        if let Some(InUse::Held(holder)) = give()? {
+            if at > self.alive {
+                return self.disprove(etcd, (name, address), host, at);
+            }
+            self.evict((name, address), &holder, host)?;
+            give()?;
+        }
+        Ok(())
+    }
+
+    /// Deletes a pin that nobody can have made as the layout says.
+    fn disprove(
+        &self,
+        etcd: &Etcd,
+        (name, address): (&NetworkName, Ipv4Addr),
+        host: &HostName,
+        at: Revision,
+    ) -> Result<()> {
+        let why = Error::conflict(format!(
+            "etcd had address {address} of network {name} as host {host}'s, which never asked this host for \
+             it: that record was deleted"
+        ));
+        self.daemon.journal.failed("the cluster of hosts", &why);
+        book::unpin(etcd, (name, address), at)
+    }
+
+    /// Detaches a container from a network where another host has its address by now.
+    fn evict(
+        &self,
+        (name, address): (&NetworkName, Ipv4Addr),
+        holder: &Holder,
+        host: &HostName,
+    ) -> Result<()> {
+        let evicted =
+            self.daemon.context_pool.with(|host_context| host_context.engine().evict(holder));
+        let what = format!(
+            "{} was detached from network {name}: host {host} has its address {address} by now, because \
+             this host was not heard of for too long",
+            shown(holder)
+        );
+        self.daemon.journal.report(&Event::new(What::LeaseLost, host::now(), what));
+        evicted
+    }
+
+    /// Gives back what no container of this host has any more, and detaches what another host has by now.
+    pub(super) fn settle_pins(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        attached: &Attached,
+    ) -> Result<()> {
+        self.hosts.set(|state| state.fresh.retain(|_, since| since.elapsed() < FRESH));
+        let own = view.pins.iter().filter(|(_, (pin, _))| pin.host == member.name);
+        let own: Vec<(Name, Revision, PinState)> =
+            own.map(|(name, (pin, at))| (name.clone(), *at, pin.state.clone())).collect();
+        for (name, at, state) in own {
+            self.settle_own(etcd, view, (name, at, state), attached)?;
+        }
+        self.sweep(view, member)?;
+        let noted = self.daemon.context_pool.with(|host_context| host_context.engine().pins())?;
+        for (network, address) in noted {
+            let IpAddr::V4(address) = address else { continue };
+            if view.pinned(&network, address) != Some(&member.name) {
+                self.settle_lost(etcd, view, member, &(network, address))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends what is kept for other hosts on networks that this host has no more.
+    fn sweep(&self, view: &View, member: &Member) -> Result<()> {
+        let is_here = |name: &NetworkName| {
+            view.networks.get(name).is_some_and(|network| network.hosts.has(&member.name))
+        };
+        self.daemon.context_pool.with(|host_context| {
+            let engine = host_context.engine();
+            let mut over = engine.given_to_hosts()?.into_iter().filter(|(of, _, _)| !is_here(of));
+            over.try_for_each(|(_, address, _)| engine.take_from_host(address).map(drop))
+        })
+    }
+
+    fn is_fresh(&self, name: &Name) -> bool {
+        self.hosts.lock().fresh.contains_key(name)
+    }
+
+    fn settle_own(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        (name, at, state): (Name, Revision, PinState),
+        attached: &Attached,
+    ) -> Result<()> {
+        let is_used = attached.leases.contains(&name);
+        if is_used {
+            // From now on it goes with its container.
+            self.hosts.set(|state| {
+                state.fresh.remove(&name);
+            });
+        }
+        if is_used || self.is_fresh(&name) {
+            return Ok(());
+        }
+        let is_over = state != PinState::Granted
+            || self
+                .daemon
+                .context_pool
+                .with(|host_context| host_context.engine().end_pin(name.1.into()))?;
+        if is_over {
+            book::unpin(etcd, (&name.0, name.1), at)?;
+            view.pins.remove(&name);
+        }
+        Ok(())
+    }
+
+    /// An address that this host had from the others, and that etcd does not give it any more.
+    fn settle_lost(&self, etcd: &Etcd, view: &View, member: &Member, name: &Name) -> Result<()> {
+        if self.is_fresh(name) {
+            return Ok(());
+        }
+        let (network, address) = (&name.0, name.1);
+        if let Some((pin, at)) = view.pins.get(name).filter(|(_, at)| *at > self.alive) {
+            return self.disprove(etcd, (network, address), &pin.host, *at);
+        }
+        let holder = self
+            .daemon
+            .context_pool
+            .with(|host_context| host_context.engine().holder(&Space::Host, address.into()))?;
+        if let Some(holder) = holder {
+            let by = shown(&holder);
+            let wanted = book::Wanted { network, address, host: &member.name, by: &by };
+            // etcd may have been restored from a state without it; a network that is gone ends by itself.
+            let other = match book::pin(etcd, &wanted, &BTreeSet::new()) {
+                Ok(Pinning::Taken(host, _)) => host,
+                Ok(Pinning::Granted | Pinning::Asked(_)) => return Ok(()),
+                Err(error) if error.kind() == model::Kind::TryAgain => {
+                    match view.pinned(network, address) {
+                        Some(host) => host.clone(),
+                        None => return Ok(()),
+                    }
+                }
+                Err(error) if error.kind() == model::Kind::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            self.evict((network, address), &holder, &other)?;
+        }
+        self.daemon
+            .context_pool
+            .with(|host_context| host_context.engine().end_pin(address.into()))
+            .map(drop)
+    }
+}
+
+fn shown(holder: &Holder) -> String {
+    let owner = holder.owner.as_ref().map(ToString::to_string);
+    let container = || holder.attachment().map(|id| id.container.to_string());
+    let name = owner.or_else(container).unwrap_or_else(|| "a container".to_owned());
+    format!("{}/{name}", holder.runtime)
+}

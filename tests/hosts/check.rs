@@ -1,0 +1,48 @@
+//! `spoke host check`: what is wrong between hosts is found, and said with what to do.
+
+use serde_json::Value;
+
+use crate::bed::{Host, Segment, until};
+
+/// What it prints, and says; whether something is wrong.
+fn check(host: &Host) -> (Value, String, bool) {
+    let said = host.world.try_sh("/opt/cni/bin/spoke host check -o json");
+    let rows = serde_json::from_str(&said.stdout).expect("JSON");
+    (rows, said.stderr, said.status == 1)
+}
+
+#[test]
+fn what_is_wrong_between_hosts_is_found() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    until(
+        &a.world,
+        "/opt/cni/bin/spoke host check 2>&1 | grep -q 'host b: it has no network with'",
+    );
+    a.spoke("network create --hosts all front");
+    until(&a.world, "/opt/cni/bin/spoke host check");
+    let (rows, said, _) = check(&a);
+    assert_eq!((&rows[0]["name"], &rows[0]["mtu"]), (&"b".into(), &1450.into()), "{rows} {said}");
+    let ahead = rows[0]["clock_milliseconds"].as_i64().expect("a number");
+    assert!(ahead.abs() < 2000, "{rows}");
+    // A switch between them that lets less through than their devices say.
+    segment.sh("ip link set host2 mtu 1400");
+    let (rows, said, is_wrong) = check(&a);
+    // A bridge lets a VLAN's four bytes more through.
+    let fits = rows[0]["mtu"].as_u64().expect("a number");
+    assert!(is_wrong && (1350..=1354).contains(&fits), "{rows} {said}");
+    let advice =
+        format!("the MTU between the hosts to 1500, or make the network again with --mtu {fits}");
+    assert!(said.contains(&advice), "{said}");
+    segment.sh("ip link set host2 mtu 1500");
+    until(&a.world, "/opt/cni/bin/spoke host check");
+    // A firewall.
+    b.sh("nft add table ip closed; nft add chain ip closed input '{ type filter hook input priority 0; }'
+        nft add rule ip closed input udp dport 4789 drop");
+    let (rows, said, is_wrong) = check(&a);
+    assert!(is_wrong && rows[0]["mtu"].is_null(), "{rows}");
+    assert!(
+        said.contains("UDP port 4789 must be open between 192.0.2.1 and 192.0.2.2, both ways"),
+        "{said}"
+    );
+}
