@@ -31,7 +31,7 @@ pub use docker::docker;
 pub use engine_api::engine_api;
 pub use image_archive::{image_archive, image_signature};
 pub use kuryr::kuryr;
-pub use names::names;
+pub use names::{fence, names};
 pub use packet::packet;
 pub use plugin::plugin;
 pub use plugin_answers::plugin_answers;

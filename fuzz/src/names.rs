@@ -8,7 +8,7 @@ use model::{
     Ipam, Layer, Link, LinkKind, NetworkName, Order, Phase, Pool, PoolId, Range, Runtime, Space,
     Timestamp,
 };
-use names::{Asker, Decision, Table, Transport, decide};
+use names::{Asker, Decision, Table, Transport, Verdict, decide, judge};
 
 /// The address of whom the asker must not find.
 const OTHERS: [u8; 4] = [10, 71, 2, 4];
@@ -74,7 +74,45 @@ pub fn names(bytes: &[u8]) {
                 // Who answers answers starts a loop.
                 assert_eq!(decide(table(), &asker, &answer, by), Decision::Drop);
             }
+            Decision::Deny(..) | Decision::Learn(..) => panic!("it has no fence"),
             Decision::Forward(_) | Decision::Drop => {}
+        }
+    }
+}
+
+/// What any server answers to a container on a network with a fence: the answer to its query for
+/// `a.example`, with whatever records.
+pub fn fence(bytes: &[u8]) {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let mut record = record("front", "web", "10.71.1.9/24");
+        let rules = "a.example:443,*.b.example:1-64,10.9.0.0/16:22";
+        record.wiring.fence = Some(rules.parse().expect("rules"));
+        let mut table = Table::default();
+        table.put_attachment(&record.id, record.layer, Some(&record));
+        table
+    });
+    let network: NetworkName = "front".parse().expect("a name");
+    let asker = Asker { network: &network, address: IpAddr::from([10, 71, 1, 9]) };
+    let question = b"\x01a\x07example\0\0\x01\0\x01";
+    let query = [&[7, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0], &question[..]].concat();
+    let (counts, records) = bytes.split_at(bytes.len().min(6));
+    let mut head = vec![7, 7, 0x81, 0x80, 0, 1];
+    head.extend(counts.iter().chain(&[0; 6]).take(6));
+    let answer = [&head, &question[..], records].concat();
+    let is_host = |address: IpAddr| address == IpAddr::from([203, 0, 113, 254]);
+    for answer in [answer.as_slice(), bytes] {
+        match judge(table, &asker, (&query, answer), Transport::Udp, &is_host) {
+            Verdict::AsItIs => panic!("it has a fence"),
+            Verdict::Refuse(message) => assert!(message.len() >= 12 && message[..2] == [7, 7]),
+            Verdict::Answer(judged) => {
+                assert!(judged.message.len() <= 1232 && judged.message[..2] == [7, 7]);
+                for (address, service) in &judged.opened {
+                    assert!(model::is_public(*address) && !is_host(*address), "{address}");
+                    assert!(judged.addresses.contains(address) && service.first == 443);
+                }
+                assert!(judged.limit.as_secs() >= 30 && judged.limit.as_secs() <= 3600);
+            }
         }
     }
 }

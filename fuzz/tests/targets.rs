@@ -38,6 +38,11 @@ fn docker() {
 }
 
 #[test]
+fn fence() {
+    run("fence", fuzz::fence);
+}
+
+#[test]
 fn names() {
     run("names", fuzz::names);
 }

@@ -18,6 +18,7 @@ mod claim;
 mod detach;
 mod endpoint;
 mod engine;
+mod fence;
 mod free;
 mod gc;
 mod heal;

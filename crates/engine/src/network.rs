@@ -21,6 +21,7 @@ impl Engine<'_> {
     /// the first attachment; the record then has the pools that they allocated, not those that were
     /// asked for. After a failure nothing is left.
     pub fn create_network(&self, network: &Network) -> Result<()> {
+        network.refuse_fence()?;
         self.clear_remains(&network.name)?;
         if network.stage == Stage::Template {
             return self.intend(network)?.map_or_else(|| Err(exists(&network.name)), |_| Ok(()));

@@ -18,7 +18,8 @@ impl Engine<'_> {
         let lock = self.host.lock_attachment(id);
         let Some(read) = self.record_of(id, Layer::Link)? else { return Ok(()) };
         let owner = owner.or(read.value.owner.as_ref());
-        let is_complete = matches!(read.value.phase, Phase::Attached(_)) && read.value.wiring.names;
+        let is_complete =
+            matches!(read.value.phase, Phase::Attached(_)) && read.value.wiring.has_names();
         if !is_complete || (read.value.owner.as_ref(), &read.value.names[..]) == (owner, names) {
             return Ok(());
         }

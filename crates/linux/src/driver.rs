@@ -98,6 +98,7 @@ impl Driver for Linux {
     }
 
     fn connect(&self, attachment: &Attachment) -> Result<()> {
+        self.policy.fence(attachment)?;
         match attachment.wiring.link {
             Some(_) => link::connect(attachment, entered(attachment)?.as_ref()),
             None => Ok(()),
@@ -216,6 +217,8 @@ impl Driver for Linux {
 
     fn up(&self, network: &Network) -> Result<()> {
         let Some(link) = &network.wiring.link else { return Ok(()) };
+        network.refuse_fence()?;
+        self.policy.fence_network(&network.name, &network.wiring, &network.ipam)?;
         shared::with_lock(&link.kind, || raise(network, &link.kind))?;
         let firewall = network.wiring.firewall.as_ref();
         let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
@@ -292,6 +295,7 @@ impl HostDataplane for Linux {
 impl Linux {
     fn make(&self, attachment: &Attachment, before: Before) -> Result<Attached> {
         self.policy.probe(attachment)?;
+        self.policy.fence(attachment)?;
         let sandbox = entered(attachment)?;
         let mut attached = match (&attachment.wiring.link, &sandbox, attachment.handoff) {
             (Some(_), Some(_), _) | (Some(_), None, Handoff::Caller) => {

@@ -4,6 +4,7 @@
 
 mod elements;
 mod entry;
+pub mod fence;
 mod forwarding;
 mod lan;
 pub(crate) mod loopback;

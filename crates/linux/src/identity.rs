@@ -225,6 +225,12 @@ pub fn mac_of(network: &NetworkName, address: IpAddr) -> Mac {
     short(&hash.finalize())
 }
 
+/// What distinguishes a text from others, in sixteen digits.
+pub(crate) fn digest_of(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn short(digest: &[u8]) -> Mac {
     let mut octets = [0; 6];
     for (octet, byte) in octets.iter_mut().zip(digest) {

@@ -1,5 +1,6 @@
 //! The treatment of an attachment's packets, in the filter that its record names.
 
+mod fence;
 mod flows;
 mod forward;
 mod gateway;
@@ -67,7 +68,7 @@ impl Policy {
     /// As [`Policy::install`], for what mostly is there and only the attachment has. Whether any of it
     /// was missing.
     pub(crate) fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        let prepared = self.prepare(attachment)?;
+        let prepared = self.refence(attachment)? | self.prepare(attachment)?;
         let unchecked = match wanted::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::restore(socket, &sender))?,
             None => false,
@@ -155,7 +156,7 @@ impl Policy {
             Some(stale) => self.if_there(|socket| stale.forget(socket)),
             None => Ok(()),
         };
-        let ways = self.forget_ways(attachment);
+        let ways = self.forget_ways(attachment).and(self.forget_opened(attachment));
         let zone = in_zone(attachment, firewalld::remove_sources);
         rules.and(elements).and(self.uncheck(attachment)).and(flows).and(ways).and(zone)
     }
@@ -272,6 +273,7 @@ impl Policy {
             filter::disallow_forwarding(socket, bridge)?;
             firewalld::forget(socket, bridge)?;
             filter::transit::forget(socket, bridge)?;
+            filter::fence::forget_bridge(socket, bridge)?;
             filter::forget_bridge(socket, bridge)?;
             if is_last { forget_unowned(socket, Some(bridge)) } else { Ok(()) }
         });

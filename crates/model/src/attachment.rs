@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AddressSpace, AliasId, Attached, Bandwidth, ContainerId, Dns, Family, Firewall, Gateway,
+    AddressSpace, AliasId, Attached, Bandwidth, ContainerId, Dns, Family, Fence, Firewall, Gateway,
     GatewayRole, HostName, IfName, InterfaceAddress, Ipam, Labels, Lease, Link, LinkKind,
     LinkLocal, Masquerade, NetworkName, OwnerName, Passage, Publish, Route, SourceRouting, Space,
     Sysctl, Tuning, Vrf,
@@ -111,6 +111,10 @@ pub struct Wiring {
     /// Whether Spoke answers queries for names at the network's gateways.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub names: bool,
+    /// Where its packets may go, by name and by address. What holds is what the network's record says: an
+    /// attachment's is that of its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<Fence>,
     /// The tenant's address space of its network, which this host does not route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_space: Option<AddressSpace>,

@@ -11,6 +11,7 @@ mod attachment;
 mod cluster;
 mod cursor;
 mod dhcp;
+mod egress;
 mod error;
 mod fact;
 mod family;
@@ -40,6 +41,7 @@ pub use cluster::{
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
+pub use egress::{DomainName, EgressRule, EgressTarget, Fence, Service, is_public};
 pub use error::{Error, Kind, Result};
 pub use fact::{Fact, Wanted};
 pub use family::Family;

@@ -8,11 +8,16 @@ use crate::{Attachment, Dns, Gateway, IpNet, Ipam, NetworkName, Wiring, first_ho
 pub const NAME_DOMAIN: &str = "spoke";
 
 impl Wiring {
+    /// Whether the network has names: it asks for them, or has a fence, which they are a part of.
+    pub fn has_names(&self) -> bool {
+        self.names || self.fence.is_some()
+    }
+
     /// The addresses at which Spoke answers queries for names, with the lengths of their subnets. None
     /// where the network does not ask for it, or where no bridge of this host has its gateways.
     pub fn name_servers(&self, ipam: &Ipam) -> Vec<IpNet> {
         match self.link.as_ref().and_then(|link| link.kind.bridge()) {
-            Some(bridge) if self.names && bridge.gateway != Gateway::None => gateways(ipam),
+            Some(bridge) if self.has_names() && bridge.gateway != Gateway::None => gateways(ipam),
             Some(_) | None => Vec::new(),
         }
     }

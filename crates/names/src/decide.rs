@@ -6,6 +6,7 @@ use domain::base::iana::{Class, Opcode, Rcode, Rtype};
 use domain::base::{Message, ToName};
 use model::{NAME_DOMAIN, NetworkName, name_domain};
 
+use crate::fence::{self, Asked};
 use crate::table::{Asker, Entry, Table};
 use crate::write;
 
@@ -27,17 +28,21 @@ pub enum Decision {
     Refuse(Vec<u8>),
     /// Others know: these servers, or where there are none this host's.
     Forward(Vec<IpAddr>),
+    /// The network's fence does not allow the name: this says that there is none, and it is reported.
+    Deny(Vec<u8>, String),
+    /// As [`Decision::Forward`]; without the fence's learning it would be refused, and is reported.
+    Learn(Vec<IpAddr>, String),
     /// It is no query, or no container's. Who answers answers starts a loop.
     Drop,
 }
 
 /// A question, as far as it decides something.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Question {
+pub(crate) struct Question {
     /// The name in small letters, without the dot at its end.
-    name: String,
+    pub(crate) name: String,
     /// Which records are asked for.
-    kind: Rtype,
+    pub(crate) kind: Rtype,
 }
 
 /// Decides on a message of an asker.
@@ -77,7 +82,7 @@ pub fn lookup<'a>(table: &'a Table, networks: &[&NetworkName], name: &str) -> Ve
     }
 }
 
-fn question(query: &Message<&[u8]>) -> Result<Question, Rcode> {
+pub(crate) fn question(query: &Message<&[u8]>) -> Result<Question, Rcode> {
     let asked = query.sole_question().map_err(|_| Rcode::FORMERR)?;
     let counts = query.header_counts();
     if counts.ancount() > 0 || counts.nscount() > 0 || counts.arcount() > 2 {
@@ -99,10 +104,7 @@ fn answered(
     by: Transport,
 ) -> Decision {
     let networks = table.networks_of(asker);
-    let room = match by {
-        Transport::Udp => write::room(query),
-        Transport::Tcp => usize::from(u16::MAX),
-    };
+    let room = write::room_of(query, by);
     let found = |entries: &[&Entry]| {
         let addresses = wanted(entries, question.kind, query.header().id());
         write::addresses(query, &addresses, room).map_or(Decision::Drop, Decision::Answer)
@@ -138,9 +140,16 @@ fn answered(
     if !entries.is_empty() {
         return found(&entries);
     }
-    match table.servers_of(asker) {
-        Some(servers) => Decision::Forward(servers),
-        None => refused(query, Rcode::REFUSED),
+    let Some(servers) = table.servers_of(asker) else { return refused(query, Rcode::REFUSED) };
+    match fence::asked(table, asker.network, question) {
+        None | Some(Asked::Forward) => Decision::Forward(servers),
+        Some(Asked::Learn) => Decision::Learn(servers, question.name.clone()),
+        Some(Asked::Nothing) => found(&[]),
+        // With another code resolvers would ask again, ask others, or wait.
+        Some(Asked::Refuse) => match write::failure(query, Rcode::NXDOMAIN) {
+            Some(message) => Decision::Deny(message, question.name.clone()),
+            None => Decision::Drop,
+        },
     }
 }
 

@@ -5,6 +5,8 @@
 //! Messages are read and written by `domain`.
 
 mod decide;
+mod fence;
+mod gate;
 mod listening;
 mod pending;
 mod server;
@@ -14,6 +16,8 @@ mod upstream;
 mod write;
 
 pub use decide::{Decision, Transport, decide, lookup};
+pub use fence::{Judged, Verdict, judge};
+pub use gate::{Gate, Refusal, Why};
 pub use server::{Book, Counters, Server};
 pub use table::{Asker, Entry, Place, Table};
 pub use upstream::host_servers;

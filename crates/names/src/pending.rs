@@ -43,6 +43,8 @@ pub(crate) struct Done {
     pub(crate) asker: SocketAddr,
     /// By which of our sockets.
     pub(crate) listener: u64,
+    /// The query that it answers, as it came.
+    pub(crate) query: Vec<u8>,
     pub(crate) message: Vec<u8>,
     pub(crate) has_failed: bool,
 }
@@ -159,10 +161,10 @@ impl All {
         (asker, listener): (SocketAddr, u64),
     ) -> Result<u64, Done> {
         let refusal = || {
-            let query = Message::from_octets(query).ok();
-            let message = query.and_then(|query| write::failure(&query, Rcode::SERVFAIL));
-            let message = message.unwrap_or_default();
-            Done { asker, listener, message, has_failed: true }
+            let parsed = Message::from_octets(query).ok();
+            let message = parsed.and_then(|query| write::failure(&query, Rcode::SERVFAIL));
+            let (message, query) = (message.unwrap_or_default(), query.to_vec());
+            Done { asker, listener, query, message, has_failed: true }
         };
         let count = self.of_one.get(&asker.ip()).copied().unwrap_or_default();
         if self.pending.len() >= MOST || count >= MOST_OF_ONE {
@@ -228,6 +230,7 @@ impl All {
         }
         let has_failed = answer.is_none();
         let message = answer.unwrap_or_else(|| pending.failed());
-        Some(Done { asker: pending.asker, listener: pending.listener, message, has_failed })
+        let Pending { asker, listener, query, .. } = pending;
+        Some(Done { asker, listener, query, message, has_failed })
     }
 }

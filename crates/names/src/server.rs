@@ -18,6 +18,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::decide::{Decision, Transport, decide};
+use crate::gate::{Gate, Why};
 use crate::listening::Listening;
 use crate::pending::{All, Done};
 use crate::table::{Asker, Place, Table};
@@ -76,8 +77,8 @@ impl Counters {
     pub(crate) fn count(&self, decision: &Decision) {
         let counter = match decision {
             Decision::Answer(_) => &self.answered,
-            Decision::Forward(_) => &self.forwarded,
-            Decision::Refuse(_) | Decision::Drop => &self.refused,
+            Decision::Forward(_) | Decision::Learn(..) => &self.forwarded,
+            Decision::Refuse(_) | Decision::Deny(..) | Decision::Drop => &self.refused,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -112,12 +113,12 @@ impl<'a> Server<'a> {
         book: &'a mut dyn Book,
         port: u16,
         host: &Path,
-        counters: Arc<Counters>,
+        (counters, gate): (Arc<Counters>, Arc<dyn Gate>),
     ) -> Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         let epoll = epoll.map_err(|cause| Error::os("making an epoll descriptor", cause.into()))?;
         let table = Arc::new(RwLock::new(Table::default()));
-        let shared = Shared::new(table, Arc::clone(&counters), host.to_owned());
+        let shared = Shared::new(table, (Arc::clone(&counters), gate), host.to_owned());
         let (host, asked, listening) = (Host::new(host), All::default(), HashMap::new());
         let (next, generation, places, kept) = (FIRST, None, Vec::new(), None);
         Ok(Self {
@@ -134,6 +135,11 @@ impl<'a> Server<'a> {
             kept,
             asked,
         })
+    }
+
+    /// What is known, for who looks up more in it.
+    pub fn table(&self) -> Arc<RwLock<Table>> {
+        Arc::clone(&self.shared.table)
     }
 
     /// Answers until `stop` becomes readable.
@@ -282,14 +288,24 @@ impl<'a> Server<'a> {
                 Decision::Answer(answer) | Decision::Refuse(answer) => {
                     let _ = socket.send_to(&answer, peer);
                 }
-                Decision::Forward(given) => {
-                    let servers = self.host.or(given, Instant::now());
-                    let started = self.asked.begin(message, servers, (peer, number));
-                    self.started(started);
+                Decision::Deny(answer, name) => {
+                    let _ = socket.send_to(&answer, peer);
+                    self.shared.refused(&asker, name, Why::NoRule);
                 }
+                Decision::Learn(given, name) => {
+                    self.shared.refused(&asker, name, Why::Learned);
+                    self.forward(message, given, (peer, number));
+                }
+                Decision::Forward(given) => self.forward(message, given, (peer, number)),
                 Decision::Drop => {}
             }
         }
+    }
+
+    fn forward(&mut self, message: &[u8], given: Vec<IpAddr>, from: (SocketAddr, u64)) {
+        let servers = self.host.or(given, Instant::now());
+        let started = self.asked.begin(message, servers, from);
+        self.started(started);
     }
 
     fn started(&mut self, started: std::result::Result<u64, Done>) {
@@ -325,8 +341,11 @@ impl<'a> Server<'a> {
         if done.has_failed {
             self.counters.fail();
         }
-        if let Some(Listening::Udp(_, socket)) = self.listening.get(&done.listener) {
-            let _ = socket.send_to(&done.message, done.asker);
+        if let Some(Listening::Udp(place, socket)) = self.listening.get(&done.listener) {
+            let asker = Asker { network: &place.network, address: done.asker.ip() };
+            let exchange = (done.query.as_slice(), done.message.clone());
+            let message = self.shared.let_in(&asker, exchange, Transport::Udp);
+            let _ = socket.send_to(&message, done.asker);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use model::{
-    Attachment, AttachmentId, EgressPolicy, IfName, IpNet, Ipam, Layer, Network, NetworkName,
-    OwnerName, Phase, Runtime, Wiring, name_domain,
+    Attachment, AttachmentId, EgressPolicy, Fence, IfName, IpNet, Ipam, Layer, Network,
+    NetworkName, OwnerName, Phase, Runtime, Timestamp, Wiring, name_domain,
 };
 
 /// Where queries of a network come in.
@@ -51,6 +51,7 @@ struct Served {
     places: Vec<Place>,
     internal: bool,
     servers: Vec<IpAddr>,
+    fence: Option<Fence>,
 }
 
 /// Who asks, as far as it is known: where the query came in, and from which address.
@@ -74,6 +75,7 @@ pub struct Table {
     by_address: HashMap<NetworkName, HashMap<IpAddr, AttachmentId>>,
     by_sandbox: HashMap<PathBuf, BTreeSet<AttachmentId>>,
     generation: u64,
+    now: Option<Timestamp>,
 }
 
 impl Table {
@@ -95,10 +97,15 @@ impl Table {
         };
     }
 
-    /// An attachment is as it says now, or gone.
-    pub fn put_attachment(&mut self, id: &AttachmentId, layer: Layer, now: Option<&Attachment>) {
+    /// An attachment is as it says now, or gone. Returns the addresses that it has no more.
+    pub fn put_attachment(
+        &mut self,
+        id: &AttachmentId,
+        layer: Layer,
+        now: Option<&Attachment>,
+    ) -> Vec<IpAddr> {
         if layer != Layer::Link {
-            return;
+            return Vec::new();
         }
         let served = now.and_then(|now| {
             let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
@@ -111,10 +118,44 @@ impl Table {
                 None => self.attached.remove(id),
             };
         }
+        let mut gone = self.entries.get(id).map(|it| it.addresses.clone()).unwrap_or_default();
         self.forget(id);
         if let Some(entry) = now.and_then(Entry::of) {
+            gone.retain(|address| !entry.addresses.contains(address));
             self.remember(id, entry);
         }
+        gone
+    }
+
+    /// What time it is, for fences that learn for a while. As long as nobody says so, none does.
+    pub fn set_time(&mut self, now: Timestamp) {
+        self.now = Some(now);
+    }
+
+    /// What a network allows, where it has a fence: as a command declared it, or else a configuration, or the
+    /// first of its attachments.
+    pub fn fence_of(&self, network: &NetworkName) -> Option<&Fence> {
+        self.served(network)?.fence.as_ref()
+    }
+
+    /// Whether the fence of a network only records now.
+    pub(crate) fn is_learning(&self, network: &NetworkName) -> bool {
+        let fence = self.fence_of(network);
+        fence.zip(self.now).is_some_and(|(fence, now)| fence.is_learning(now))
+    }
+
+    /// All addresses that an asker has on its network.
+    pub(crate) fn addresses_of(&self, asker: &Asker<'_>) -> Vec<IpAddr> {
+        let holder = self.holder(&[asker.network], asker.address);
+        holder.map(|entry| entry.addresses.clone()).unwrap_or_default()
+    }
+
+    /// The container that has an address on the network behind a bridge.
+    pub fn behind(&self, bridge: &str, address: IpAddr) -> (Option<&NetworkName>, Option<&Entry>) {
+        let is_there = |place: &&Place| place.bridge.as_str() == bridge;
+        let networks: Vec<&NetworkName> =
+            self.all_places().filter(is_there).map(|place| &place.network).collect();
+        (networks.first().copied(), self.holder(&networks, address))
     }
 
     /// Changes whenever [`Table::places`] may have changed.
@@ -268,7 +309,8 @@ impl Served {
         let place = |gateway| Place { network: name.clone(), bridge: bridge.clone(), gateway };
         let places: Vec<Place> = wiring.name_servers(ipam).into_iter().map(place).collect();
         let internal = is_internal(wiring);
-        (!places.is_empty()).then(|| Self { places, internal, servers: parsed(servers) })
+        let fence = wiring.fence.clone();
+        (!places.is_empty()).then(|| Self { places, internal, servers: parsed(servers), fence })
     }
 }
 

@@ -12,6 +12,7 @@ use domain::base::iana::Rcode;
 use model::NetworkName;
 
 use crate::decide::{Decision, Transport, decide};
+use crate::gate::{self, Gate, Refusal, Why};
 use crate::pending::restored;
 use crate::server::Counters;
 use crate::table::{Asker, Table};
@@ -32,11 +33,12 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 const STACK: usize = 256 << 10;
 
 /// What every connection needs.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) table: Arc<RwLock<Table>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) host: PathBuf,
+    gate: Arc<dyn Gate>,
     open: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
@@ -47,8 +49,28 @@ struct Counted {
 }
 
 impl Shared {
-    pub(crate) fn new(table: Arc<RwLock<Table>>, counters: Arc<Counters>, host: PathBuf) -> Self {
-        Self { table, counters, host, open: Arc::default() }
+    pub(crate) fn new(
+        table: Arc<RwLock<Table>>,
+        (counters, gate): (Arc<Counters>, Arc<dyn Gate>),
+        host: PathBuf,
+    ) -> Self {
+        Self { table, counters, host, gate, open: Arc::default() }
+    }
+
+    /// Reports a name that was refused.
+    pub(crate) fn refused(&self, asker: &Asker<'_>, name: String, why: Why) {
+        let (network, source) = (asker.network.clone(), asker.address);
+        self.gate.refused(&Refusal { network, source, name, why });
+    }
+
+    /// What a container gets of a server's answer.
+    pub(crate) fn let_in(
+        &self,
+        asker: &Asker<'_>,
+        exchange: (&[u8], Vec<u8>),
+        by: Transport,
+    ) -> Vec<u8> {
+        gate::let_in(&*self.gate, &self.table, asker, exchange, by)
     }
 
     /// Serves a connection, or closes it where there are too many.
@@ -79,7 +101,17 @@ impl Shared {
             self.counters.count(&decision);
             let answer = match decision {
                 Decision::Answer(answer) | Decision::Refuse(answer) => answer,
-                Decision::Forward(given) => self.ask(&query, &host.or(given, Instant::now())),
+                Decision::Deny(answer, name) => {
+                    self.refused(&asker, name, Why::NoRule);
+                    answer
+                }
+                Decision::Learn(given, name) => {
+                    self.refused(&asker, name, Why::Learned);
+                    self.ask(&asker, &query, &host.or(given, Instant::now()))
+                }
+                Decision::Forward(given) => {
+                    self.ask(&asker, &query, &host.or(given, Instant::now()))
+                }
                 Decision::Drop => return Ok(()),
             };
             write(&mut stream, &answer)?;
@@ -88,9 +120,10 @@ impl Shared {
     }
 
     /// The answer of the first server that gives one.
-    fn ask(&self, query: &[u8], servers: &[IpAddr]) -> Vec<u8> {
+    fn ask(&self, asker: &Asker<'_>, query: &[u8], servers: &[IpAddr]) -> Vec<u8> {
         let asked = servers.iter().find_map(|server| ask(query, *server).ok());
-        asked.unwrap_or_else(|| {
+        let given = |answer| self.let_in(asker, (query, answer), Transport::Tcp);
+        asked.map(given).unwrap_or_else(|| {
             self.counters.fail();
             let message = Message::from_octets(query).ok();
             message.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()

@@ -2,11 +2,14 @@
 
 use std::net::IpAddr;
 
-use domain::base::iana::{Opcode, Rcode};
+use domain::base::iana::{Opcode, Rcode, Rtype};
 use domain::base::message_builder::{AnswerBuilder, PushError};
 use domain::base::name::FlattenInto;
-use domain::base::{Message, MessageBuilder, Name, StaticCompressor};
-use domain::rdata::{A, Aaaa, Ptr};
+use domain::base::{Message, MessageBuilder, Name, StaticCompressor, Ttl};
+use domain::rdata::{A, Aaaa, Cname, Ptr};
+
+use crate::decide::Transport;
+use crate::fence::records_of;
 
 /// How much of an answer is taken in one datagram (RFC 9715).
 const PAYLOAD: u16 = 1232;
@@ -45,6 +48,64 @@ pub(crate) fn addresses(query: &Message<&[u8]>, all: &[IpAddr], room: usize) -> 
             return Some(answer);
         }
         count = (count * room / answer.len()).min(count - 1);
+    }
+}
+
+/// The room for an answer that comes back by the way of its query.
+pub(crate) fn room_of(query: &Message<&[u8]>, by: Transport) -> usize {
+    match by {
+        Transport::Udp => room(query),
+        Transport::Tcp => usize::from(u16::MAX),
+    }
+}
+
+/// A name, for how long it stands for another one, and that one.
+pub(crate) type Alias = (Name<Vec<u8>>, Ttl, Name<Vec<u8>>);
+
+/// A name's aliases, and the addresses at their end.
+#[derive(Clone, Copy)]
+pub(crate) struct Chain<'a> {
+    pub(crate) aliases: &'a [Alias],
+    pub(crate) owner: &'a Name<Vec<u8>>,
+    pub(crate) addresses: &'a [(IpAddr, Ttl)],
+    /// Nothing is to be kept longer.
+    pub(crate) most: Ttl,
+}
+
+/// An answer of these, or of the records of another kind that a message has at the end of the aliases. Says
+/// how many addresses it has: those that fit.
+pub(crate) fn chain(
+    query: &Message<&[u8]>,
+    rcode: Rcode,
+    chain: &Chain<'_>,
+    others: Option<(&Message<&[u8]>, Rtype)>,
+    room: usize,
+) -> Option<(Vec<u8>, usize)> {
+    let mut count = chain.addresses.len();
+    loop {
+        let fill = |answer: &mut Building| {
+            for (from, ttl, to) in chain.aliases {
+                answer.push((from, (*ttl).min(chain.most), Cname::new(to)))?;
+            }
+            for (address, ttl) in chain.addresses.iter().take(count) {
+                let ttl = (*ttl).min(chain.most);
+                match address {
+                    IpAddr::V4(v4) => answer.push((chain.owner, ttl, A::new(*v4)))?,
+                    IpAddr::V6(v6) => answer.push((chain.owner, ttl, Aaaa::new(*v6)))?,
+                }
+            }
+            let records = others.map(|(from, kind)| records_of(from, chain.owner, kind));
+            for (ttl, data) in records.into_iter().flatten() {
+                answer.push((chain.owner, ttl.min(chain.most), data))?;
+            }
+            Ok(())
+        };
+        let answer = built(query, rcode, count < chain.addresses.len(), fill)?;
+        match answer.len() <= room {
+            true => return Some((answer, count)),
+            false if count == 0 => return Some((truncated(query)?, 0)),
+            false => count = (count * room / answer.len()).min(count - 1),
+        }
     }
 }
 

@@ -32,6 +32,7 @@ const SOURCE: [u16; 2] = [1, 3];
 /// `CTA_IP_V4_DST` and `CTA_IP_V6_DST`.
 const DESTINATION: [u16; 2] = [2, 4];
 const PROTOCOL_NUMBER: u16 = 1;
+const SOURCE_PORT: u16 = 2;
 const DESTINATION_PORT: u16 = 3;
 
 /// `CTA_FILTER`: which parts of the tuple select in a dump. Before Linux 5.8 nothing does.
@@ -107,6 +108,45 @@ pub fn flush(
             meant(&flow).then_some(entry)
         })?);
     }
+    delete(socket, &entries)?;
+    Ok(entries.len())
+}
+
+/// A tracked flow, as far as it says who sends where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Who sent its first packet.
+    pub source: IpAddr,
+    /// Where that packet went to in the end, whatever it was sent to.
+    pub destination: IpAddr,
+    /// The port there; 0 where the protocol has none.
+    pub port: u16,
+    /// The number of its protocol.
+    pub protocol: u8,
+}
+
+/// Deletes the tracked flows in the socket's namespace that are `meant`: what belongs to them is a new flow,
+/// which meets the present rules. Returns how many there were. The socket is a [`Socket::netfilter`].
+///
+/// # Errors
+/// As [`flush_udp`].
+pub fn end(socket: &mut Socket, meant: impl Fn(&Outgoing) -> bool) -> Result<usize> {
+    let mut entries = Vec::new();
+    for family in [Family::V4, Family::V6] {
+        let mut batch = Batch::new();
+        let mut request = batch.request(GET, DUMP, "listing tracked connections");
+        request.bytes(&[crate::address::family(family), 0, 0, 0]);
+        // The kernel has no connection tracking to talk about.
+        entries.extend(socket.dump(&mut batch, &[Errno::INVAL], |message| {
+            let (flow, entry) = read_outgoing(message)?;
+            meant(&flow).then_some(entry)
+        })?);
+    }
+    delete(socket, &entries)?;
+    Ok(entries.len())
+}
+
+fn delete(socket: &mut Socket, entries: &[Entry]) -> Result<()> {
     for some in entries.chunks(AT_ONCE) {
         let mut batch = Batch::new();
         for entry in some {
@@ -115,7 +155,36 @@ pub fn flush(
         // It may have ended by itself since.
         socket.send(&mut batch)?.except(Errno::NOENT).into_result()?;
     }
-    Ok(entries.len())
+    Ok(())
+}
+
+pub(crate) fn read_outgoing(message: &Message<'_>) -> Option<(Outgoing, Entry)> {
+    (message.kind == NEW).then_some(())?;
+    let attributes = message.attributes(HEADER);
+    let original = attributes.find_kind(ORIGINAL)?;
+    let reply = attributes.find_kind(REPLY)?.nested();
+    let answering = reply.find_kind(TUPLE_PROTOCOL)?.nested();
+    let port = answering.find_kind(SOURCE_PORT).and_then(|port| port.be16()).unwrap_or(0);
+    let flow = Outgoing {
+        source: address(&original.nested(), SOURCE)?,
+        destination: address(&reply, SOURCE)?,
+        port,
+        protocol: answering.find_kind(PROTOCOL_NUMBER)?.u8()?,
+    };
+    Some((flow, entry(message, &attributes, &original)?))
+}
+
+fn entry(
+    message: &Message<'_>,
+    attributes: &Attributes<'_>,
+    original: &crate::wire::Attribute<'_>,
+) -> Option<Entry> {
+    Some(Entry {
+        family: *message.payload.first()?,
+        original: original.value.to_vec(),
+        id: attributes.find_kind(ID).and_then(|attribute| attribute.be32()),
+        zone: attributes.find_kind(ZONE).and_then(|attribute| attribute.be16()),
+    })
 }
 
 /// Asks for one protocol only, and for one port only if there is only one: a host tracks hundreds of
@@ -166,13 +235,7 @@ pub(crate) fn read(
         to: SocketAddr::new(address(&original.nested(), DESTINATION)?, port),
         led_to: (status & DESTINATION_NAT != 0).then(answering).flatten(),
     };
-    let entry = Entry {
-        family: *message.payload.first()?,
-        original: original.value.to_vec(),
-        id: attributes.find_kind(ID).and_then(|attribute| attribute.be32()),
-        zone: attributes.find_kind(ZONE).and_then(|attribute| attribute.be16()),
-    };
-    Some((flow, entry))
+    Some((flow, entry(message, &attributes, &original)?))
 }
 
 /// The destination port of a tuple, if it is of this protocol.
@@ -242,7 +305,7 @@ mod tests {
         #[test]
         fn any_payload_is_read(payload in proptest::collection::vec(any::<u8>(), 0..256)) {
             let message = Message { kind: NEW, flags: 0, sequence: 0, payload: &payload };
-            let _ = read(&message, UDP, &BTreeSet::from([1]));
+            let _ = (read(&message, UDP, &BTreeSet::from([1])), read_outgoing(&message));
         }
     }
 }

@@ -193,13 +193,13 @@ fn is_ours(thread: u32) -> bool {
     Path::new(&format!("/proc/self/task/{thread}")).exists()
 }
 
-enum Readable {
+pub(crate) enum Readable {
     Socket,
     Stop,
     Nothing,
 }
 
-fn readable(socket: &Socket, stop: &Stop, deadline: Instant) -> Result<Readable> {
+pub(crate) fn readable(socket: &Socket, stop: &Stop, deadline: Instant) -> Result<Readable> {
     loop {
         let remaining = deadline.saturating_duration_since(Instant::now());
         let timeout = Timespec::try_from(remaining).ok();

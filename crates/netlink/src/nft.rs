@@ -7,6 +7,7 @@
 mod abi;
 mod counter;
 mod data;
+mod expiring;
 mod expression;
 mod interval;
 mod list;
@@ -19,6 +20,7 @@ mod whole;
 
 pub use counter::counter_users;
 pub use data::{Comment, Element, Field, Lookup, Set, Tuple};
+pub use expiring::{Between, Expiring, between, expiring};
 pub use expression::{Conntrack, Expression, Meta, Register, Verdict};
 pub use interval::{Interval, intervals};
 pub(crate) use list::read_anything;

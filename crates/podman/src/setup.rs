@@ -213,7 +213,7 @@ fn status(exec: &Exec, network: &Network, attached: Attached) -> StatusBlock {
     let of_network = attached.dns.nameservers.iter().filter_map(|server| server.parse().ok());
     // Where Spoke answers, it asks those that were given.
     let dns_servers = match exec.network.dns_servers() {
-        given if given.is_empty() || network.wiring.names => of_network.collect(),
+        given if given.is_empty() || network.wiring.has_names() => of_network.collect(),
         given => given.to_vec(),
     };
     StatusBlock { has_gateway: !is_internal(network), dns_servers, attached }

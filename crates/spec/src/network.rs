@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use model::{
-    AddressSpace, Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Firewall, Gateway,
-    Handoff, IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link, LinkKind, Macvlan,
-    MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent, Passage, Place,
-    Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp, VlanId, Vlans, Wiring,
+    AddressSpace, Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Fence, Firewall,
+    Gateway, Handoff, IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link, LinkKind,
+    Macvlan, MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent, Passage,
+    Place, Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp, VlanId, Vlans,
+    Wiring,
 };
 
 /// Where a DHCP daemon listens that keeps leases alive, Spoke's or the reference's.
@@ -60,6 +61,8 @@ pub struct NetworkSpec {
     pub hairpin: Option<bool>,
     /// Whether Spoke answers queries for names at the gateway.
     pub names: Option<bool>,
+    /// Where packets may go, by name and by address.
+    pub fence: Option<Fence>,
     /// Whether the bridge takes every packet.
     pub promiscuous: Option<bool>,
     /// The address that ports are published on.
@@ -178,6 +181,7 @@ impl NetworkSpec {
             }),
             publish: reach.map(|reach| Publish { reach, ..Publish::new(backend) }),
             names: self.names.unwrap_or(false),
+            fence: self.fence.clone(),
             address_space: self.address_space.clone(),
             firewall: is_pair.then_some(firewall),
             ..Wiring::default()

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use model::text::{choice, interfaces, truth};
 use model::{
-    AddressSpace, IfName, IngressPolicy, Mtu, NetworkName, Passage, Reach, Sources, VlanId,
+    AddressSpace, Fence, IfName, IngressPolicy, Mtu, NetworkName, Passage, Reach, Sources, VlanId,
 };
 
 use crate::NetworkSpec;
@@ -44,6 +44,8 @@ pub enum Value {
     SourceV6(Slot<Ipv6Addr>),
     /// Devices that are trusted, between colons.
     Trusted(Slot<Passage>),
+    /// Where packets may go: rules between commas.
+    Fence(Slot<Fence>),
     /// From where published ports are reached.
     Reach(Slot<Reach>, Words<Reach>),
     /// From where containers are reached.
@@ -86,6 +88,7 @@ impl Value {
                 )?;
                 keep(slot(spec), Passage::Trusted(devices))
             }
+            Value::Fence(slot) => keep(slot(spec), parsed(text)?),
             Value::Reach(slot, words) => keep(slot(spec), word(text, words)?),
             Value::Ingress(slot, words) => keep(slot(spec), word(text, words)?),
         }
@@ -106,7 +109,8 @@ impl Value {
             | Value::AddressSpace(_)
             | Value::SourceV4(_)
             | Value::SourceV6(_)
-            | Value::Trusted(_) => Vec::new(),
+            | Value::Trusted(_)
+            | Value::Fence(_) => Vec::new(),
         }
     }
 }

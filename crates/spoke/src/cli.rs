@@ -6,11 +6,13 @@ mod backup;
 mod claims;
 mod cni;
 mod container;
+mod denied;
 mod dhcp;
 mod dns;
 mod docker;
 mod doctor;
 mod draft;
+mod egress;
 mod endpoint;
 mod events;
 mod explain;
@@ -200,6 +202,11 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         Command::Serve => (host_context.serve)().map(|()| Answer::default()),
         Command::Dhcp(command) => dhcp::run(command, cli.output, host_context),
         Command::Dns(command) => dns::run(command, cli.output, host_context),
+        Command::Egress(command) => egress::run(command, cli.output, host_context),
+        Command::Denied(wanted) if wanted.follow => {
+            denied::follow(wanted, cli.output, host_context, out)
+        }
+        Command::Denied(wanted) => denied::show(wanted, cli.output, host_context),
         Command::Docker(command) => docker::run(command, cli.output, host_context),
         Command::Kurma(command) => kurma::run(command, cli.output, host_context),
         Command::Kuryr(command) => kuryr::run(command, cli.output, host_context),

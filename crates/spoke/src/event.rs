@@ -211,8 +211,8 @@ impl EventFile {
     }
 
     /// Adds a line, in one write, so that none is ever seen half.
-    pub(crate) fn append(&self, event: &Event) -> io::Result<()> {
-        let mut line = serde_json::to_vec(event)?;
+    pub(crate) fn append(&self, what: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = match open.take() {

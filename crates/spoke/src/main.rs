@@ -6,6 +6,7 @@ mod cli;
 mod config;
 mod context_pool;
 mod dataplane;
+mod denied;
 mod event;
 mod facts;
 mod host;

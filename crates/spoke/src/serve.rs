@@ -8,6 +8,7 @@ mod backstage;
 mod book;
 mod dhcp;
 mod event_log;
+pub(crate) mod fence;
 mod guard;
 mod hosts;
 pub(crate) mod http;
@@ -77,6 +78,8 @@ pub(crate) struct Daemon {
     stopped: (Mutex<bool>, Condvar),
     /// The thread that answers queries for names, which takes back what leads them here.
     names: Mutex<Option<JoinHandle<()>>>,
+    /// What opens the fences of networks for names.
+    fence: Arc<fence::FenceGate>,
 }
 
 /// Why the daemon ends.
@@ -202,8 +205,11 @@ impl Listeners {
 
 impl Daemon {
     fn new(config: Config) -> Result<Self> {
+        let journal = Arc::new(Journal::new(&config));
+        let gate = fence::FenceGate::new(&config.events.path, journal.metrics.fence());
         Ok(Self {
-            journal: Arc::new(Journal::new(&config)),
+            journal,
+            fence: Arc::new(gate),
             context_pool: ContextPool::new(config),
             stop: netlink::Stop::new()?,
             stopped: (Mutex::new(false), Condvar::new()),
@@ -237,6 +243,8 @@ impl Daemon {
         self.spawn("network", |daemon| guard::network(daemon, network))?;
         let (watch, reported) = self.open_book()?;
         self.spawn("event-log", |daemon| daemon.follow_book(watch, reported))?;
+        self.spawn("fence", fence::keep)?;
+        self.spawn("fence-log", fence::hear)?;
         let names = self.spawn("names", names::answer)?;
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
         self.spawn("reconcile", reconcile::book)?;

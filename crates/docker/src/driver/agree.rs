@@ -1,7 +1,8 @@
 //! Compares an existing network with what CreateNetwork describes.
 
 use model::{
-    Bridge, EgressPolicy, Error, Family, Gateway, IfName, LinkKind, Mtu, Network, Passage, Result,
+    Bridge, EgressPolicy, Error, Family, Fence, Gateway, IfName, LinkKind, Mtu, Network, Passage,
+    Publisher, Result,
 };
 use spec::{DefaultRoute, KindSpec, NetworkSpec};
 
@@ -124,6 +125,18 @@ fn other_mtu(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, Strin
         .then(|| ("-o mtu", mtu.map_or_else(|| "the kernel's MTU".to_owned(), shown)))
 }
 
+fn other_fence(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, String)> {
+    if known.wiring.fence.is_some() && spec.publisher == Some(Publisher::Runtime) {
+        let there = "egress rules, which Docker's own bridge would lead past".to_owned();
+        return Some(("-o ports=docker", there));
+    }
+    if spec.fence.is_some() && spec.fence != known.wiring.fence {
+        let there = known.wiring.fence.as_ref().map_or("everywhere".to_owned(), Fence::to_string);
+        return Some(("-o egress", format!("egress {there}; `spoke egress set` changes it")));
+    }
+    None
+}
+
 fn first_difference(
     known: &Network,
     bridge: &Bridge,
@@ -187,6 +200,9 @@ fn first_difference(
     }
     if spec.names.is_some_and(|wanted| wanted != known.wiring.names) {
         return Some(("-o names", format!("names {}", known.wiring.names)));
+    }
+    if let Some(fence) = other_fence(known, spec) {
+        return Some(fence);
     }
     if spec.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
         return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));

@@ -23,6 +23,7 @@ const FRONT: FrontEnd = FrontEnd::Docker;
 const ISOLATION: &str = "isolation";
 const PORTS: &[&str] = &["ports"];
 const INTERFACES: &[&str] = &["interfaces"];
+const EGRESS: &str = "egress";
 const GATEWAY: &[&str] = &["gateway"];
 const ICC: &[&str] = &["com.docker.network.bridge.enable_icc"];
 const BINDING: &[&str] = &["com.docker.network.bridge.host_binding_ipv4"];
@@ -52,6 +53,10 @@ pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
     if (publisher, handoff) == (Some(Publisher::Runtime), Some(Handoff::Finish)) {
         // Docker would call its own interface in the container as we call ours.
         return Err(texts.contradiction(PORTS[0], INTERFACES[0]));
+    }
+    if publisher == Some(Publisher::Runtime) && spec.fence.is_some() {
+        // Containers would leave by Docker's own bridge.
+        return Err(texts.contradiction(PORTS[0], EGRESS));
     }
     let spec = NetworkSpec {
         route: route(&texts, modes, egress, &given)?,
@@ -89,6 +94,7 @@ pub(crate) fn is_of_bridge(spec: &NetworkSpec) -> bool {
         || spec.promiscuous.is_some()
         || spec.hairpin.is_some()
         || spec.names.is_some()
+        || spec.fence.is_some()
 }
 
 fn prefix(texts: &Texts<'_>) -> Result<Option<IfName>> {

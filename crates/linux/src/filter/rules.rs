@@ -367,7 +367,7 @@ impl Ip {
         [Expression::Meta(Meta::Family, R), Expression::Equal(R, Cow::Borrowed(number))]
     }
 
-    fn source(self) -> Expression<'static> {
+    pub(super) fn source(self) -> Expression<'static> {
         self.address(12, 8)
     }
 
@@ -390,7 +390,7 @@ impl Ip {
     }
 
     /// Matches if one of `sets` has the interface and `address`.
-    fn behind(
+    pub(super) fn behind(
         self,
         interface: Meta,
         address: Expression<'static>,

@@ -1,6 +1,7 @@
 //! In private namespaces: the table beside what nft(8) makes of `ruleset.nft`, and real traffic.
 
 mod crowd;
+mod egress;
 mod fence;
 mod foreign;
 mod life;

@@ -121,3 +121,15 @@ pub(crate) const USERDATA_HOST_ORDER: [u8; 6] = {
 };
 /// `NFTNL_UDATA_TABLE_COMMENT`, `_RULE_COMMENT` and `_SET_ELEM_COMMENT` of libnftnl.
 pub(crate) const USERDATA_COMMENT: u8 = 0;
+/// `NFT_SET_TIMEOUT`.
+pub(crate) const SET_HAS_TIMEOUTS: u32 = 0x10;
+/// `NFT_SET_CONCAT`: with intervals, each field of a key is one.
+pub(crate) const SET_IS_CONCATENATED: u32 = 0x80;
+/// `NFTA_SET_DESC`, `NFTA_SET_DESC_CONCAT` and `NFTA_SET_FIELD_LEN`.
+pub(crate) const SET_DESCRIPTION: u16 = 9;
+pub(crate) const DESCRIPTION_FIELDS: u16 = 2;
+pub(crate) const FIELD_LENGTH: u16 = 1;
+/// `NFTA_SET_ELEM_TIMEOUT`, `_EXPIRATION` (milliseconds) and `_KEY_END`.
+pub(crate) const ELEMENT_TIMEOUT: u16 = 4;
+pub(crate) const ELEMENT_EXPIRATION: u16 = 5;
+pub(crate) const ELEMENT_KEY_END: u16 = 10;

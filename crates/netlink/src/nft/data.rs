@@ -92,6 +92,10 @@ pub enum Lookup {
     Exact,
     /// By what lies between two keys ([`super::Transaction::add_interval`]).
     Interval,
+    /// By what lies between two keys in each field ([`super::Transaction::add_between`]).
+    Ranges,
+    /// By keys of elements that expire ([`super::Transaction::put_expiring`]).
+    Expiring,
 }
 
 /// A set, or a map if it has data. At most four fields of either: what nft(8) can number.
@@ -114,6 +118,8 @@ impl Set<'_> {
         let interval = match self.lookup {
             Lookup::Exact => 0,
             Lookup::Interval => abi::SET_IS_INTERVAL,
+            Lookup::Ranges => abi::SET_IS_INTERVAL | abi::SET_IS_CONCATENATED,
+            Lookup::Expiring => abi::SET_HAS_TIMEOUTS,
         };
         let map = if self.data.is_empty() { 0 } else { abi::SET_IS_MAP };
         let objects = if self.counters { abi::SET_HAS_OBJECTS } else { 0 };
@@ -133,6 +139,22 @@ impl Set<'_> {
         if self.counters {
             request.be32(abi::SET_OBJECT_TYPE, abi::IS_COUNTER);
         }
+        if self.lookup == Lookup::Ranges {
+            self.write_fields(request);
+        }
+    }
+
+    /// How long each field is: the kernel must know where a range begins.
+    fn write_fields(&self, request: &mut Request<'_>) {
+        request.nest(abi::SET_DESCRIPTION, |description| {
+            description.nest(abi::DESCRIPTION_FIELDS, |fields| {
+                for field in self.key {
+                    fields.nest(abi::LIST_ELEMENT, |one| {
+                        one.be32(abi::FIELD_LENGTH, Field::length_of(&[*field]));
+                    });
+                }
+            });
+        });
     }
 }
 

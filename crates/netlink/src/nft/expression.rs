@@ -53,6 +53,8 @@ pub enum Meta {
     /// The user whose socket it is sent by, 4 bytes. Of what the kernel itself sends there is none, which
     /// no rule matches.
     SocketUser,
+    /// To whom the frame was sent (`PACKET_*`), 1 byte: 0 is this host alone.
+    PacketType,
     /// The type of the frame (`ETH_P_*`), 2 bytes: what is behind a tag, where the kernel has taken one off.
     EtherType,
 }
@@ -66,6 +68,7 @@ impl Meta {
             Meta::SocketUser => 10,
             Meta::Family => 15,
             Meta::Protocol => 16,
+            Meta::PacketType => 19,
             Meta::InputGroup => 21,
             Meta::OutputGroup => 22,
             Meta::InputKind => 26,
@@ -178,6 +181,22 @@ pub enum Expression<'a> {
     NotTracked,
     /// Counts.
     Counter,
+    /// Matches so often and no more, in packets.
+    Limit {
+        /// In a second.
+        per_second: u32,
+        /// At once.
+        burst: u32,
+    },
+    /// Reports the packet to whom listens to this group ([`crate::PacketLog`]).
+    Log {
+        /// The group.
+        group: u16,
+        /// What is reported with it, at most 63 bytes.
+        prefix: &'a str,
+        /// How much of the packet is, in bytes.
+        length: u32,
+    },
     /// A match of iptables.
     Extension {
         /// Its name.
@@ -218,6 +237,8 @@ impl Expression<'_> {
             Expression::Masquerade => "masq",
             Expression::NotTracked => "notrack",
             Expression::Counter => "counter",
+            Expression::Limit { .. } => "limit",
+            Expression::Log { .. } => "log",
             Expression::Extension { .. } => "match",
             Expression::Verdict(_) => "immediate",
         }
@@ -279,6 +300,13 @@ impl Expression<'_> {
             Expression::Masquerade | Expression::NotTracked => {}
             Expression::Counter => {
                 to.be64(1, 0).be64(2, 0);
+            }
+            // `NFT_LIMIT_PKTS`, in one second.
+            Expression::Limit { per_second, burst } => {
+                to.be64(1, u64::from(*per_second)).be64(2, 1).be32(3, *burst).be32(4, 0);
+            }
+            Expression::Log { group, prefix, length } => {
+                to.be16(1, *group).text(2, prefix).be32(3, *length).be16(4, 1);
             }
             Expression::Extension { name, revision, info } => {
                 to.text(1, name).be32(2, *revision).attribute(3, info);

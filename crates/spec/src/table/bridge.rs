@@ -245,6 +245,29 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         ..NONE
     },
     NetworkOption {
+        docker: &["egress"],
+        podman: &["egress"],
+        cni: &["egress"],
+        cli: &["egress"],
+        of: &[Bridge],
+        is_of_routed: true,
+        value: Value::Fence(|spec| &mut spec.fence),
+        default: "everywhere",
+        meaning: "where containers may go: names, `*.` names, addresses and subnets with ports, or `none`; the \
+                  network has names then ([egress.md](egress.md))",
+        differs: &[(
+            Cni,
+            "where containers may go, in a list or between commas: names, `*.` names, addresses and subnets \
+             with ports, or `none` ([egress.md](egress.md))",
+            "everywhere",
+        )],
+        help: "Let its containers go to these names, addresses and subnets only, such as \
+               github.com:443,*.example.org:443,10.9.0.7:5432,example.org:53/udp, or none; `spoke serve` \
+               must run to resolve names",
+        metavar: "RULES",
+        ..NONE
+    },
+    NetworkOption {
         docker: &["promiscuous"],
         cni: &["promiscMode"],
         of: &[Bridge],

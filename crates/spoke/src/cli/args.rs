@@ -28,7 +28,9 @@ pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs, Unit
 pub(super) use traffic::{By, CaptureArgs, FlowsArgs, Sort, TopArgs, TrafficCommand};
 
 use super::backup::{BackupArgs, RestoreArgs};
+use super::denied::DeniedArgs;
 use super::dns::DnsCommand;
+use super::egress::EgressCommand;
 use super::host::HostCommand;
 use super::kurma::args::KurmaCommand;
 use super::kuryr::KuryrCommand;
@@ -120,6 +122,20 @@ Examples:
     /// Show by which names containers find each other
     #[command(subcommand)]
     Dns(DnsCommand),
+    /// Show and change where the containers of a network may go
+    #[command(subcommand)]
+    Egress(EgressCommand),
+    /// Show what networks with egress rules refused, and follow what they refuse
+    #[command(
+        after_help = "`spoke serve` writes it. At most 100 packets a second are reported, and of one \
+        container 100 names. The older ones of a busy host are dropped: one or two MiB are kept.
+
+Examples:
+  spoke denied agents -n 20
+  spoke denied -f
+  spoke denied -f -o json             one JSON object a line"
+    )]
+    Denied(DeniedArgs),
     /// Show what happened on this host, and follow what happens
     #[command(
         after_help = "`spoke serve` writes the events, also those of containers that it did \

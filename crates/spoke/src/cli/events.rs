@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use model::{Error, Result, Timestamp};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use serde::de::DeserializeOwned;
 
 use super::args::{EventsArgs, Output};
 use super::output::{line, render};
@@ -32,6 +33,11 @@ pub(super) fn show(
 
 /// The events so far, the oldest first.
 pub(super) fn reported(path: &Path) -> Vec<Event> {
+    kept(path)
+}
+
+/// What a file of the daemon's has, with the part that was put aside.
+pub(super) fn kept<T: DeserializeOwned>(path: &Path) -> Vec<T> {
     let files = [aside(path), path.to_owned()];
     let rest = |path: PathBuf| Tail::open(&path).map(|mut tail| tail.rest()).unwrap_or_default();
     files.into_iter().flat_map(rest).collect()
@@ -55,9 +61,9 @@ pub(super) fn follow(
 ) -> Result<Answer> {
     let watch = watch(&host_context.events)?;
     let mut tail = Tail::open(&host_context.events).ok();
-    let reported = tail.as_mut().map(Tail::rest).unwrap_or_default();
+    let reported: Vec<Event> = tail.as_mut().map(Tail::rest).unwrap_or_default();
     let first = reported.len().saturating_sub(wanted.last.unwrap_or(0));
-    let mut news = reported[first..].to_vec();
+    let mut news: Vec<Event> = reported[first..].to_vec();
     loop {
         for event in &news {
             if write(output, event, out).is_err() {
@@ -65,13 +71,23 @@ pub(super) fn follow(
                 return Ok(Answer::default());
             }
         }
-        wait(&watch)?;
-        news = tail.as_mut().map(Tail::rest).unwrap_or_default();
-        if tail.as_ref().is_none_or(|tail| !tail.is_at(&host_context.events)) {
-            tail = Tail::open(&host_context.events).ok();
-            news.extend(tail.as_mut().map(Tail::rest).unwrap_or_default());
-        }
+        news = changed(&watch, &host_context.events, &mut tail)?;
     }
+}
+
+/// Waits for more of a file, and reads it.
+pub(super) fn changed<T: DeserializeOwned>(
+    watch: &std::os::fd::OwnedFd,
+    path: &Path,
+    tail: &mut Option<Tail>,
+) -> Result<Vec<T>> {
+    wait(watch)?;
+    let mut news: Vec<T> = tail.as_mut().map(Tail::rest).unwrap_or_default();
+    if tail.as_ref().is_none_or(|tail| !tail.is_at(path)) {
+        *tail = Tail::open(path).ok();
+        news.extend(tail.as_mut().map(Tail::rest).unwrap_or_default());
+    }
+    Ok(news)
 }
 
 fn write(output: Output, event: &Event, out: &mut dyn Write) -> Result<()> {
@@ -103,14 +119,14 @@ fn cells(event: &Event) -> [String; 3] {
 }
 
 /// The file as far as it was read.
-struct Tail {
+pub(super) struct Tail {
     reader: BufReader<File>,
     identity: (u64, u64),
     read: u64,
 }
 
 impl Tail {
-    fn open(path: &Path) -> std::io::Result<Self> {
+    pub(super) fn open(path: &Path) -> std::io::Result<Self> {
         let file = file::open(path)?;
         let metadata = file.metadata()?;
         let identity = (metadata.dev(), metadata.ino());
@@ -124,7 +140,7 @@ impl Tail {
 
     /// The events that were not read yet. A line that is not complete is read again; one that is
     /// no event is passed over.
-    fn rest(&mut self) -> Vec<Event> {
+    pub(super) fn rest<T: DeserializeOwned>(&mut self) -> Vec<T> {
         let mut events = Vec::new();
         let mut line = Vec::new();
         loop {
@@ -133,7 +149,7 @@ impl Tail {
             match bounded.read_until(b'\n', &mut line) {
                 Ok(read) if line.ends_with(b"\n") => {
                     self.read += read as u64;
-                    events.extend(serde_json::from_slice::<Event>(&line).ok());
+                    events.extend(serde_json::from_slice::<T>(&line).ok());
                 }
                 Ok(_) | Err(_) => {
                     // A failure shows at the next read.
@@ -146,7 +162,7 @@ impl Tail {
 }
 
 /// Watches the file's directory, because the file need not exist yet.
-fn watch(path: &Path) -> Result<std::os::fd::OwnedFd> {
+pub(super) fn watch(path: &Path) -> Result<std::os::fd::OwnedFd> {
     let doing = |cause: rustix::io::Errno| {
         Error::os(format!("following {}; `spoke serve` writes it", path.display()), cause.into())
     };

@@ -1,6 +1,7 @@
 //! Metrics for Prometheus. What only the daemon sees is counted when it happens; what is in the
 //! store is counted at each request, so that it cannot be wrong.
 
+mod fence;
 mod names;
 mod traffic;
 
@@ -16,6 +17,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::fence::Counts;
 use crate::event::What;
 pub(crate) use traffic::Traffic;
 
@@ -51,6 +53,7 @@ pub(crate) struct Metrics {
     settled: Counter,
     plugins: Family<Labels, Gauge>,
     names: Arc<::names::Counters>,
+    fence: Arc<Counts>,
 }
 
 /// The counters of a cloud.
@@ -132,6 +135,8 @@ impl Metrics {
         );
         let names = Arc::<::names::Counters>::default();
         registry.register_collector(Box::new(names::Queries(Arc::clone(&names))));
+        let fence = Arc::<Counts>::default();
+        registry.register_collector(Box::new(fence::Refused(Arc::clone(&fence))));
         Self {
             registry,
             operations,
@@ -145,12 +150,18 @@ impl Metrics {
             settled,
             plugins,
             names,
+            fence,
         }
     }
 
     /// What becomes of queries for names.
     pub(super) fn names(&self) -> Arc<::names::Counters> {
         Arc::clone(&self.names)
+    }
+
+    /// What fences refuse.
+    pub(super) fn fence(&self) -> Arc<Counts> {
+        Arc::clone(&self.fence)
     }
 
     /// Neutron answered a request, or did not.

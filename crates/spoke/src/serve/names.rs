@@ -2,10 +2,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ::names::{Book, Place, Server, Table};
+use ::names::{Book, Gate, Place, Server, Table};
 use engine::port::{Key, Prefix, Record};
+use linux::filter::fence::NAMES_PORT;
 use linux::filter::{NameServer, keep_names, unload_names};
 use model::{Error, Result};
 use netlink::{Socket, nft};
@@ -15,11 +17,6 @@ use super::Daemon;
 
 /// Where this host's servers are named.
 pub(crate) const RESOLVER: &str = "/etc/resolv.conf";
-
-/// At which port of the gateways the sockets are: the packet filter leads there what is asked at port 53,
-/// so that other servers of this host can have that. It is none of IANA's, and only root may have it:
-/// whoever has it while the daemon is away answers for it.
-const PORT: u16 = 299;
 
 /// How long to wait before the records are watched anew.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -52,11 +49,15 @@ fn answer_until_lost(daemon: &Daemon) -> Result<()> {
     let (socket, kept, is_failing) = (Socket::netfilter()?, None, false);
     let mut records = Records { daemon, watch, socket, kept, is_failing };
     let counters = daemon.journal.metrics.names();
-    Server::new(&mut records, PORT, Path::new(RESOLVER), counters)?.run(daemon.stop.as_fd())
+    let shared = (counters, Arc::clone(&daemon.fence) as Arc<dyn Gate>);
+    let mut server = Server::new(&mut records, NAMES_PORT, Path::new(RESOLVER), shared)?;
+    daemon.fence.set_table(server.table());
+    server.run(daemon.stop.as_fd())
 }
 
 impl Book for Records<'_> {
     fn refresh(&mut self, table: &mut Table) -> Result<()> {
+        table.set_time(crate::host::now());
         for Changed { key, now } in self.watch.wait(Duration::ZERO)? {
             let now = now.map(|now| now.record);
             match (&key, &now) {
@@ -69,9 +70,13 @@ impl Book for Records<'_> {
                 (Key::Network(name), _) => table.put_network(name, true, None),
                 (Key::Configured(name), _) => table.put_network(name, false, None),
                 (Key::Attachment(id, layer), Some(Record::Attachment(now))) => {
-                    table.put_attachment(id, *layer, Some(now));
+                    let gone = table.put_attachment(id, *layer, Some(now));
+                    self.daemon.fence.forget(&gone);
                 }
-                (Key::Attachment(id, layer), _) => table.put_attachment(id, *layer, None),
+                (Key::Attachment(id, layer), _) => {
+                    let gone = table.put_attachment(id, *layer, None);
+                    self.daemon.fence.forget(&gone);
+                }
                 (_, _) => {}
             }
         }

@@ -1,7 +1,7 @@
 //! Which fields there are, and which of them each driver has, by the table of options. What a driver
 //! does not have is an error: a field that did nothing would be believed.
 
-use model::{Error, Passage, Result, Sources};
+use model::{Error, Fence, Passage, Result, Sources};
 use spec::{Driver, FrontEnd, NetworkOption, NetworkSpec, Value, options};
 
 use crate::plugin::firewall;
@@ -92,6 +92,7 @@ pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
                 let devices = node.list()?.iter().map(Node::parse).collect::<Result<_>>()?;
                 *slot(&mut spec) = Some(Passage::trusting(devices));
             }
+            Value::Fence(slot) => *slot(&mut spec) = Some(fence(&node)?),
             Value::AddressSpace(slot) => *slot(&mut spec) = Some(node.parse()?),
             Value::Ingress(slot, _) => *slot(&mut spec) = firewall::ingress(root)?,
             Value::Own
@@ -104,6 +105,19 @@ pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
         }
     }
     Ok(spec)
+}
+
+/// Rules in a list, or between commas.
+fn fence(node: &Node<'_>) -> Result<Fence> {
+    let text = match node.value().is_array() {
+        true => {
+            let rules = node.list()?;
+            let texts: Vec<&str> = rules.iter().map(Node::text).collect::<Result<_>>()?;
+            if texts.is_empty() { "none".to_owned() } else { texts.join(",") }
+        }
+        false => node.text()?.to_owned(),
+    };
+    text.parse().map_err(|error| node.wrong(format!("but {error}")))
 }
 
 fn is_not(node: &Node<'_>, what: &str) -> Error {

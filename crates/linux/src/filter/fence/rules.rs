@@ -1,0 +1,178 @@
+//! The rules of the table, statement for statement what `fence.nft` says.
+
+use std::borrow::Cow;
+
+use netlink::nft::{
+    Base, ChainKind, Conntrack, Expression, Hook, Meta, Policy, Register, Set, Verdict,
+};
+
+use super::sets::{
+    ALLOWED, FENCED, HOSTS, LEARNING, OPEN, SOURCES, STAMP, TABLE, WITHIN, all_sets,
+};
+use crate::filter::rules::translated;
+use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending};
+use crate::filter::ruleset::Ruleset;
+
+/// The group in which packets are reported, and how much of one.
+pub const LOG_GROUP: u16 = 5353;
+const LENGTH: u32 = 128;
+/// The port of the gateways at which names are asked: the packet filter leads there what is asked at port
+/// 53, so that other servers of this host can have that. It is none of IANA's, and only root may have it:
+/// whoever has it while the daemon is away answers for it.
+pub const NAMES_PORT: u16 = 299;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMPV6: u8 = 58;
+/// `NF_CT_STATE_BIT`.
+const ESTABLISHED: u32 = 2;
+/// Router solicitation, neighbour solicitation and advertisement (RFC 4861).
+const DISCOVERY: [u8; 3] = [133, 135, 136];
+
+/// The table.
+pub(super) fn ruleset() -> Ruleset {
+    let base = |hook| Base { kind: ChainKind::Filter, hook, priority: -20, policy: Policy::Accept };
+    Ruleset {
+        table: TABLE,
+        stamp: STAMP,
+        sets: all_sets(),
+        chains: vec![
+            (STAMP, None),
+            ("forward", Some(base(Hook::Forward))),
+            ("leaving", None),
+            ("input", Some(base(Hook::Input))),
+            ("to_host", None),
+            ("genuine", None),
+            ("refused", None),
+            ("learned", None),
+        ],
+        rules: rules(),
+    }
+}
+
+fn rules() -> Vec<(&'static str, Steps)> {
+    let chains = [
+        ("forward", vec![ending(in_set(&FENCED), jump("leaving"))]),
+        ("leaving", leaving()),
+        ("input", vec![ending(in_set(&FENCED), jump("to_host"))]),
+        ("to_host", to_host()),
+        ("genuine", genuine()),
+        ("refused", refused()),
+        ("learned", vec![log("learned", [100, 200]), vec![ACCEPT]]),
+    ];
+    let named = |(chain, rules): (&'static str, Vec<Steps>)| {
+        rules.into_iter().map(move |rule| (chain, rule))
+    };
+    chains.into_iter().flat_map(named).collect()
+}
+
+fn leaving() -> Vec<Steps> {
+    vec![
+        ending(between(&WITHIN), ACCEPT),
+        vec![jump("genuine")],
+        established(),
+        by_bridge(Ip::V4, &ALLOWED),
+        by_bridge(Ip::V6, &ALLOWED),
+        by_source(Ip::V4),
+        by_source(Ip::V6),
+        vec![jump("refused")],
+    ]
+}
+
+fn to_host() -> Vec<Steps> {
+    let names = |protocol: u8| {
+        let mut steps = translated(Expression::Meta(Meta::Protocol, R));
+        steps.extend([
+            equal(vec![protocol]),
+            Expression::DestinationPort(R),
+            equal(NAMES_PORT.to_be_bytes().to_vec()),
+        ]);
+        ending(steps, ACCEPT)
+    };
+    let discovery = |kind: u8| {
+        let mut steps = vec![Expression::Meta(Meta::Protocol, R), equal(vec![ICMPV6])];
+        steps.extend([Expression::Transport { offset: 0, length: 1, into: R }, equal(vec![kind])]);
+        ending(steps, ACCEPT)
+    };
+    let to_others =
+        vec![Expression::Meta(Meta::PacketType, R), Expression::Unequal(R, vec![0].into()), DROP];
+    let mut rules = DISCOVERY.map(discovery).to_vec();
+    rules.extend([
+        to_others,
+        vec![jump("genuine")],
+        established(),
+        names(UDP),
+        names(TCP),
+        by_bridge(Ip::V4, &HOSTS),
+        by_bridge(Ip::V6, &HOSTS),
+        vec![jump("refused")],
+    ]);
+    rules
+}
+
+fn genuine() -> Vec<Steps> {
+    let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &SOURCES), RETURN);
+    vec![own(Ip::V4), own(Ip::V6), log("forged", [20, 40]), vec![DROP]]
+}
+
+fn refused() -> Vec<Steps> {
+    vec![ending(in_set(&LEARNING), jump("learned")), log("denied", [100, 200]), vec![DROP]]
+}
+
+/// What belongs to a flow that was let pass.
+fn established() -> Steps {
+    vec![
+        Expression::Conntrack(Conntrack::State, R),
+        Expression::Mask(R, ESTABLISHED.to_ne_bytes().to_vec().into()),
+        Expression::Unequal(R, Cow::Borrowed(&[0; 4])),
+        ACCEPT,
+    ]
+}
+
+/// Matches the bridge, destination, protocol and port.
+fn by_bridge(ip: Ip, sets: &[Set<'static>; 2]) -> Steps {
+    let mut steps = ip.only().to_vec();
+    let address = R.behind(NAME_WORDS);
+    steps.extend([Expression::Meta(Meta::InputName, R), into(ip.destination(), address)]);
+    steps.extend(service(address.behind(ip.words())));
+    ending(ending(steps, Expression::In(ip.of(sets), R)), ACCEPT)
+}
+
+/// Matches the source, destination, protocol and port.
+fn by_source(ip: Ip) -> Steps {
+    let mut steps = ip.only().to_vec();
+    let address = R.behind(ip.words());
+    steps.extend([ip.source(), into(ip.destination(), address)]);
+    steps.extend(service(address.behind(ip.words())));
+    ending(ending(steps, Expression::In(ip.of(&OPEN), R)), ACCEPT)
+}
+
+fn service(at: Register) -> [Expression<'static>; 2] {
+    [Expression::Meta(Meta::Protocol, at), Expression::DestinationPort(at.behind(1))]
+}
+
+fn into(loaded: Expression<'static>, into: Register) -> Expression<'static> {
+    match loaded {
+        Expression::Network { offset, length, .. } => Expression::Network { offset, length, into },
+        other => other,
+    }
+}
+
+fn log(prefix: &'static str, [per_second, burst]: [u32; 2]) -> Steps {
+    vec![
+        Expression::Limit { per_second, burst },
+        Expression::Log { group: LOG_GROUP, prefix, length: LENGTH },
+    ]
+}
+
+fn in_set(set: &Set<'static>) -> Steps {
+    vec![Expression::Meta(Meta::InputName, R), Expression::In(set.name, R)]
+}
+
+fn equal(value: Vec<u8>) -> Expression<'static> {
+    Expression::Equal(R, value.into())
+}
+
+fn jump(chain: &'static str) -> Expression<'static> {
+    Expression::Verdict(Verdict::Jump(chain))
+}

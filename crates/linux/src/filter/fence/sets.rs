@@ -1,0 +1,216 @@
+//! The sets of the table, and the ranges that rules by address are in them.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use model::{EgressRule, Family as IpFamily, IfName, IpNet, Protocol};
+use netlink::nft::{Between, Family, Field, Lookup, Set, Table, Tuple};
+
+use crate::filter::ruleset::set;
+
+/// The table.
+pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_fence" };
+/// The version, as in `inet spoke`.
+pub(super) const STAMP: &str = "fence_1";
+
+const FROM: [&[Field]; 2] = [&[Field::Interface, Field::Ipv4], &[Field::Interface, Field::Ipv6]];
+const TO: [&[Field]; 2] = [
+    &[Field::Interface, Field::Ipv4, Field::Protocol, Field::Service],
+    &[Field::Interface, Field::Ipv6, Field::Protocol, Field::Service],
+];
+const FLOW: [&[Field]; 2] = [
+    &[Field::Ipv4, Field::Ipv4, Field::Protocol, Field::Service],
+    &[Field::Ipv6, Field::Ipv6, Field::Protocol, Field::Service],
+];
+
+const fn pair(
+    names: [&'static str; 2],
+    keys: [&'static [Field]; 2],
+    by: Lookup,
+) -> [Set<'static>; 2] {
+    [Set { lookup: by, ..set(names[0], keys[0]) }, Set { lookup: by, ..set(names[1], keys[1]) }]
+}
+
+pub(super) const FENCED: Set<'static> = set("fenced", &[Field::Interface]);
+pub(super) const LEARNING: Set<'static> =
+    Set { lookup: Lookup::Expiring, ..set("learning", &[Field::Interface]) };
+pub(super) const WITHIN: Set<'static> = set("within", &[Field::Interface, Field::Interface]);
+/// Of IPv4 and of IPv6, as the following.
+pub(super) const SOURCES: [Set<'static>; 2] = pair(["sources4", "sources6"], FROM, Lookup::Ranges);
+pub(super) const ALLOWED: [Set<'static>; 2] = pair(["allowed4", "allowed6"], TO, Lookup::Ranges);
+pub(super) const HOSTS: [Set<'static>; 2] = pair(["hosts4", "hosts6"], TO, Lookup::Ranges);
+pub(super) const OPEN: [Set<'static>; 2] = pair(["open4", "open6"], FLOW, Lookup::Expiring);
+pub(super) const OPENED: [Set<'static>; 2] = pair(["opened4", "opened6"], FLOW, Lookup::Expiring);
+
+/// All of them, in the order of `fence.nft`.
+pub(super) fn all_sets() -> Vec<Set<'static>> {
+    let mut all = vec![FENCED, LEARNING, WITHIN];
+    for pair in [SOURCES, ALLOWED, HOSTS, OPEN, OPENED] {
+        all.extend(pair);
+    }
+    all
+}
+
+/// Those with ranges of a bridge.
+pub(super) fn range_sets() -> impl Iterator<Item = Set<'static>> {
+    [SOURCES, ALLOWED, HOSTS].into_iter().flatten()
+}
+
+/// Of a pair of sets the one for the address.
+pub(super) fn of(sets: &[Set<'static>; 2], address: IpAddr) -> &'static str {
+    let [v4, v6] = sets;
+    if address.is_ipv4() { v4.name } else { v6.name }
+}
+
+/// The sources behind a bridge.
+pub(super) fn sources(bridge: &IfName, subnets: &[IpNet]) -> Vec<(&'static str, Between)> {
+    let mut all = Vec::new();
+    for net in distinct(subnets) {
+        let key = |address| Tuple::new().interface(bridge).address(address);
+        let (first, last) = (key(net.network()), key(net.broadcast()));
+        all.push((of(&SOURCES, net.addr()), Between { first, last }));
+    }
+    all
+}
+
+fn distinct(subnets: &[IpNet]) -> Vec<IpNet> {
+    IpNet::aggregate(&subnets.iter().map(IpNet::trunc).collect::<Vec<_>>())
+}
+
+/// What the rules allow by address.
+pub(super) fn allowed(bridge: &IfName, rules: &[EgressRule]) -> Vec<(&'static str, Between)> {
+    let mut all = Vec::new();
+    let is_host =
+        |rule: &&EgressRule| rule.net().is_some_and(|net| net.prefix_len() == net.max_prefix_len());
+    let hosts: Vec<&EgressRule> = rules.iter().filter(is_host).collect();
+    let every: Vec<&EgressRule> = rules.iter().collect();
+    for (sets, rules) in [(&ALLOWED, every), (&HOSTS, hosts)] {
+        for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
+            for family in [IpFamily::V4, IpFamily::V6] {
+                let ranges = apart(&rules, protocol, family);
+                all.extend(
+                    ranges
+                        .iter()
+                        .map(|range| (of(sets, range.first), range.between(bridge, protocol))),
+                );
+            }
+        }
+    }
+    all
+}
+
+/// Addresses and ports that rules allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Block {
+    first: IpAddr,
+    last: IpAddr,
+    ports: (u16, u16),
+}
+
+impl Block {
+    fn between(&self, bridge: &IfName, protocol: Protocol) -> Between {
+        let key = |address, port| {
+            Tuple::new()
+                .interface(bridge)
+                .address(address)
+                .protocol(protocol.number())
+                .service(port)
+        };
+        Between { first: key(self.first, self.ports.0), last: key(self.last, self.ports.1) }
+    }
+}
+
+/// The same addresses and ports, each once: the kernel refuses what overlaps.
+fn apart(rules: &[&EgressRule], protocol: Protocol, family: IpFamily) -> Vec<Block> {
+    let nets: Vec<(u128, u128, (u16, u16))> = rules
+        .iter()
+        .filter(|rule| rule.service.protocol == protocol)
+        .filter_map(|rule| Some((rule.net()?, (rule.service.first, rule.service.last))))
+        .filter(|(net, _)| IpFamily::of(net) == family)
+        .map(|(net, ports)| (number(net.network()), number(net.broadcast()), ports))
+        .collect();
+    let most = if family == IpFamily::V4 { u128::from(u32::MAX) } else { u128::MAX };
+    let mut bounds = BTreeSet::new();
+    for (first, last, _) in &nets {
+        bounds.insert(*first);
+        // Behind the last address of all nothing begins.
+        bounds.extend(last.checked_add(1).filter(|next| *next <= most));
+    }
+    let bounds: Vec<u128> = bounds.into_iter().collect();
+    let mut all: Vec<Block> = Vec::new();
+    for (place, first) in bounds.iter().enumerate() {
+        let last = bounds.get(place + 1).map_or(most, |next| next - 1);
+        let is_in = |(from, to, _): &&(u128, u128, (u16, u16))| from <= first && last <= *to;
+        let ports = merged(nets.iter().filter(is_in).map(|(_, _, ports)| *ports).collect());
+        for ports in ports {
+            let (first, last) = (address(*first, family), address(last, family));
+            all.push(Block { first, last, ports });
+        }
+    }
+    all
+}
+
+fn merged(mut ports: Vec<(u16, u16)>) -> Vec<(u16, u16)> {
+    ports.sort_unstable();
+    let mut all: Vec<(u16, u16)> = Vec::new();
+    for (first, last) in ports {
+        match all.last_mut() {
+            Some(before) if u32::from(first) <= u32::from(before.1) + 1 => {
+                before.1 = before.1.max(last);
+            }
+            Some(_) | None => all.push((first, last)),
+        }
+    }
+    all
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(u32::from(v4)),
+        IpAddr::V6(v6) => v6.into(),
+    }
+}
+
+fn address(number: u128, family: IpFamily) -> IpAddr {
+    match family {
+        IpFamily::V4 => IpAddr::V4(u32::try_from(number).unwrap_or(u32::MAX).into()),
+        IpFamily::V6 => IpAddr::V6(number.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// No two overlap, and together they are what the rules say.
+        #[test]
+        fn ranges_are_apart(
+            given in proptest::collection::vec((0u32..64, 26u8..=32, 1u16..30, 0u16..9), 0..8),
+        ) {
+            let rules: Vec<EgressRule> = given
+                .iter()
+                .map(|(low, length, port, more)| {
+                    let net = IpNet::new(IpAddr::V4((0xffff_ffc0 + low).into()), *length).unwrap();
+                    format!("{}:{port}-{}", net.trunc(), port + more).parse().unwrap()
+                })
+                .collect();
+            let rules: Vec<&EgressRule> = rules.iter().collect();
+            let boxes = apart(&rules, Protocol::Tcp, IpFamily::V4);
+            for low in 0..64u32 {
+                let at = IpAddr::V4((0xffff_ffc0 + low).into());
+                for port in 1..40u16 {
+                    let is_in = |one: &&Block| {
+                        one.first <= at && at <= one.last && one.ports.0 <= port && port <= one.ports.1
+                    };
+                    let wanted = rules.iter().any(|rule| {
+                        rule.net().unwrap().contains(&at) && rule.service.has(Protocol::Tcp, port)
+                    });
+                    prop_assert_eq!(boxes.iter().filter(is_in).count(), usize::from(wanted));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! The fence of a network: where its containers may go, by name and by address.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+use crate::{Backend, EgressPolicy, Error, Gateway, Ipam, NAME_DOMAIN, NetworkName, Protocol};
+use crate::{Result, Timestamp, Wiring, text};
+
+/// The word for a fence that lets nothing out.
+const NOTHING: &str = "none";
+/// More rules nobody can survey, and no packet filter searches as fast.
+const MOST: usize = 256;
+/// More ports of one name would be too many elements for each of its addresses.
+const MOST_PORTS: u16 = 64;
+/// Of a name in DNS, in bytes (RFC 1035 §3.1), and of one label.
+const LONGEST: usize = 253;
+const LONGEST_LABEL: usize = 63;
+
+/// Where the containers of a network may go. What no rule allows is refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fence {
+    /// What is allowed; nothing where there are none.
+    pub rules: Vec<EgressRule>,
+    /// Until then nothing is refused, and what would be is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Timestamp>,
+}
+
+/// One thing that is allowed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct EgressRule {
+    /// To where.
+    pub target: EgressTarget,
+    /// To which of its ports.
+    pub service: Service,
+}
+
+/// What a rule allows the ports of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EgressTarget {
+    /// This name.
+    Name(DomainName),
+    /// Every name below this one, and not the name itself (`*.NAME`).
+    Below(DomainName),
+    /// These addresses.
+    Net(IpNet),
+}
+
+/// Ports of a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Service {
+    /// The protocol.
+    pub protocol: Protocol,
+    /// The first port.
+    pub first: u16,
+    /// The last port.
+    pub last: u16,
+}
+
+/// A name in DNS, in small letters and without a dot at its end: letters, digits, `-` and `_`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DomainName(String);
+
+impl DomainName {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is a name below `domain`.
+    pub fn is_below(&self, domain: &Self) -> bool {
+        let before = self.0.strip_suffix(domain.as_str());
+        before.is_some_and(|before| before.len() > 1 && before.ends_with('.'))
+    }
+}
+
+impl FromStr for DomainName {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self> {
+        let lower = given.to_ascii_lowercase();
+        let name = lower.strip_suffix('.').unwrap_or(&lower);
+        let is_label = |label: &str| {
+            let is_allowed = |it: u8| it.is_ascii_alphanumeric() || it == b'-' || it == b'_';
+            (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(is_allowed)
+        };
+        let is_number = |label: &str| label.bytes().all(|it| it.is_ascii_digit());
+        let is_name = name.len() <= LONGEST && name.split('.').all(is_label);
+        if is_name && !name.rsplit('.').next().is_some_and(is_number) {
+            return Ok(Self(name.to_owned()));
+        }
+        let shown = text::shown(given);
+        Err(Error::invalid(format!(
+            "'{shown}' is no name of letters, digits, - and _ between dots (others are written as \
+             xn--…)"
+        )))
+    }
+}
+
+impl fmt::Display for DomainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Service {
+    /// One port of a protocol.
+    pub fn one(protocol: Protocol, port: u16) -> Self {
+        Self { protocol, first: port, last: port }
+    }
+
+    /// The ports.
+    pub fn ports(&self) -> RangeInclusive<u16> {
+        self.first..=self.last
+    }
+
+    /// Whether the port is one of them.
+    pub fn has(&self, protocol: Protocol, port: u16) -> bool {
+        self.protocol == protocol && self.ports().contains(&port)
+    }
+}
+
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        if self.last != self.first {
+            write!(f, "-{}", self.last)?;
+        }
+        match self.protocol {
+            Protocol::Tcp => Ok(()),
+            other => write!(f, "/{other}"),
+        }
+    }
+}
+
+impl FromStr for Service {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self> {
+        let (ports, protocol) = match given.split_once('/') {
+            Some((ports, protocol)) => (ports, protocol.parse()?),
+            None => (given, Protocol::Tcp),
+        };
+        let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
+        let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+        match (port(first), port(last)) {
+            (Some(first), Some(last)) if first <= last => Ok(Self { protocol, first, last }),
+            _ => {
+                let shown = text::shown(ports);
+                Err(Error::invalid(format!(
+                    "'{shown}' is no port (1 to 65535), and no range of such"
+                )))
+            }
+        }
+    }
+}
+
+impl EgressTarget {
+    fn parse(given: &str) -> Result<Self> {
+        if let Some(domain) = given.strip_prefix("*.") {
+            return domain.parse().map(Self::Below);
+        }
+        let bare = given.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let net = match bare {
+            Some(inner) => net(inner).filter(|net| net.addr().is_ipv6()),
+            None => net(given).filter(|net| net.addr().is_ipv4()),
+        };
+        match net {
+            Some(net) => Ok(Self::Net(net)),
+            None => given.parse().map(Self::Name),
+        }
+    }
+}
+
+/// The subnet, without the bits that say nothing.
+fn net(text: &str) -> Option<IpNet> {
+    let parsed = text.parse::<IpNet>().ok().map(|net| net.trunc());
+    parsed.or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
+impl fmt::Display for EgressTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "{name}"),
+            Self::Below(name) => write!(f, "*.{name}"),
+            Self::Net(net) => {
+                let is_one = net.prefix_len() == net.max_prefix_len();
+                let shown = if is_one { net.addr().to_string() } else { net.to_string() };
+                if net.addr().is_ipv6() { write!(f, "[{shown}]") } else { f.write_str(&shown) }
+            }
+        }
+    }
+}
+
+impl EgressRule {
+    /// Whether it allows the ports of this name.
+    fn is_of(&self, name: &DomainName) -> bool {
+        match &self.target {
+            EgressTarget::Name(own) => own == name,
+            EgressTarget::Below(domain) => name.is_below(domain),
+            EgressTarget::Net(_) => false,
+        }
+    }
+
+    /// The addresses that it allows by themselves.
+    pub fn net(&self) -> Option<IpNet> {
+        match &self.target {
+            EgressTarget::Net(net) => Some(*net),
+            EgressTarget::Name(_) | EgressTarget::Below(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for EgressRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.target, self.service)
+    }
+}
+
+impl FromStr for EgressRule {
+    type Err = Error;
+
+    fn from_str(given: &str) -> Result<Self> {
+        let shown = || text::shown(given);
+        let wrong = |why: &dyn fmt::Display| Error::invalid(format!("egress '{}': {why}", shown()));
+        let (target, service) = given
+            .rsplit_once(':')
+            .filter(|(target, _)| !target.contains(':') || target.ends_with(']'))
+            .ok_or_else(|| {
+                wrong(
+                    &"it is a name, address or [IPv6 address], a colon and ports, such as \
+                        github.com:443 or [fd00::/8]:53/udp",
+                )
+            })?;
+        if target == "*" {
+            return Err(wrong(&"* alone is no name; 0.0.0.0/0 and [::/0] are all addresses"));
+        }
+        let target = EgressTarget::parse(target).map_err(|error| wrong(&error))?;
+        let service: Service = service.parse().map_err(|error| wrong(&error))?;
+        if let EgressTarget::Name(name) | EgressTarget::Below(name) = &target {
+            let own = NAME_DOMAIN.parse::<DomainName>()?;
+            if *name == own || name.is_below(&own) {
+                return Err(wrong(&"names below .spoke are those of containers"));
+            }
+            if service.last - service.first >= MOST_PORTS {
+                return Err(wrong(&format!("a name has at most {MOST_PORTS} ports in one rule")));
+            }
+        }
+        Ok(Self { target, service })
+    }
+}
+
+impl TryFrom<String> for EgressRule {
+    type Error = Error;
+
+    fn try_from(given: String) -> Result<Self> {
+        given.parse()
+    }
+}
+
+impl From<EgressRule> for String {
+    fn from(rule: EgressRule) -> Self {
+        rule.to_string()
+    }
+}
+
+impl Fence {
+    /// The ports that the rules allow of a name; none where the name is not allowed.
+    pub fn services_of(&self, name: &DomainName) -> Vec<Service> {
+        let rules = self.rules.iter().filter(|rule| rule.is_of(name));
+        rules.map(|rule| rule.service).collect()
+    }
+
+    /// Whether some rule names a subnet with this address.
+    pub fn covers(&self, address: IpAddr) -> bool {
+        self.rules.iter().filter_map(EgressRule::net).any(|net| net.contains(&address))
+    }
+
+    /// Whether a rule allows this port of the address, whatever led there.
+    pub fn allows(&self, address: IpAddr, protocol: Protocol, port: u16) -> bool {
+        self.rules.iter().any(|rule| {
+            rule.net().is_some_and(|net| net.contains(&address)) && rule.service.has(protocol, port)
+        })
+    }
+
+    /// Whether it only records at this time.
+    pub fn is_learning(&self, now: Timestamp) -> bool {
+        self.learning.is_some_and(|until| until > now)
+    }
+
+    /// The same rules, whatever is being learned.
+    pub fn same_rules(&self, other: &Self) -> bool {
+        self.rules == other.rules
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rules.is_empty() {
+            return f.write_str(NOTHING);
+        }
+        for (place, rule) in self.rules.iter().enumerate() {
+            write!(f, "{}{rule}", if place == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Fence {
+    type Err = Error;
+
+    /// Reads rules between commas, or `none`.
+    fn from_str(given: &str) -> Result<Self> {
+        let given = given.trim();
+        if given.eq_ignore_ascii_case(NOTHING) {
+            return Ok(Self::default());
+        }
+        let mut rules: Vec<EgressRule> = Vec::new();
+        for part in given.split(',') {
+            let rule = part.trim().parse()?;
+            if !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        if rules.len() > MOST {
+            return Err(Error::invalid(format!("{} rules of egress: at most {MOST}", rules.len())));
+        }
+        Ok(Self { rules, learning: None })
+    }
+}
+
+/// Whether an address can be that of a public name: not private, not of a link or of this host, no
+/// multicast, and not one that stands for such another one (RFC 6890, RFC 4291, RFC 6052, RFC 3056).
+pub fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => is_public_v4(v4),
+        IpAddr::V6(v6) => is_public_v6(v6),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let is_special = address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || a == 0
+        || a >= 224
+        // RFC 6598, RFC 6890 (IETF protocols), RFC 2544.
+        || (a == 100 && (64..128).contains(&b))
+        || (a, b, c) == (192, 0, 0)
+        || (a == 198 && (b == 18 || b == 19));
+    !is_special
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [a, b, c, d, e, f, g, h] = address.segments();
+    if [a, b, c, d, e, f] == [0x64, 0xff9b, 0, 0, 0, 0] {
+        let [g, h] = [g.to_be_bytes(), h.to_be_bytes()];
+        return is_public_v4(Ipv4Addr::new(g[0], g[1], h[0], h[1]));
+    }
+    // 6to4 and Teredo carry addresses of IPv4.
+    (a & 0xe000) == 0x2000 && a != 0x2002 && (a, b) != (0x2001, 0)
+}
+
+impl Wiring {
+    /// Refuses a fence where nothing could keep it: Spoke answers names and judges packets at the gateway
+    /// that a bridge of its own is.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`], with what is in the way.
+    pub fn refuse_fence(&self, network: &NetworkName, ipam: &Ipam) -> Result<()> {
+        if self.fence.is_none() {
+            return Ok(());
+        }
+        let refused =
+            |why: &str| Err(Error::unsupported(format!("network {network}: egress {why}")));
+        let Some(bridge) = self.link.as_ref().and_then(|link| link.kind.bridge()) else {
+            return refused("needs a bridge, which is the network's gateway (driver bridge)");
+        };
+        let firewall = self.firewall.as_ref();
+        if firewall.is_some_and(|it| it.egress == EgressPolicy::Internal) {
+            return refused(
+                "says where an internal network's packets may go: leave out one of both",
+            );
+        }
+        if bridge.gateway == Gateway::None || self.address_space.is_some() {
+            return refused("needs a bridge that is the network's gateway");
+        }
+        if bridge.port.vlans != crate::Vlans::default() {
+            return refused("is not supported on a VLAN of a bridge");
+        }
+        if firewall.is_none_or(|it| it.backend != Backend::Nftables)
+            || self.masquerade.as_ref().is_some_and(|it| it.backend != Backend::Nftables)
+        {
+            return refused("needs the nftables back end");
+        }
+        if self.name_servers(ipam).is_empty() {
+            return refused(
+                "needs a subnet of which Spoke knows the gateway, for the network's names",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl crate::Network {
+    /// The same of a network that is made: its containers must not get another way out for the lack of one.
+    ///
+    /// # Errors
+    /// As [`Wiring::refuse_fence`].
+    pub fn refuse_fence(&self) -> Result<()> {
+        self.wiring.refuse_fence(&self.name, &self.ipam)?;
+        let bridge = self.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        match bridge.filter(|_| self.wiring.fence.is_some()) {
+            Some(bridge) if bridge.gateway != Gateway::Default => Err(Error::unsupported(format!(
+                "network {}: egress needs a bridge that is the containers' default gateway",
+                self.name
+            ))),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn fence(text: &str) -> Fence {
+    text.parse().unwrap()
+}
+
+#[test]
+fn rules_are_read_and_written_again() {
+    for (given, written) in [
+        ("github.com:443", "github.com:443"),
+        ("GitHub.com.:443/TCP, *.Example.org:8000-8010", "github.com:443,*.example.org:8000-8010"),
+        ("example.org:53/udp,10.9.0.7:5432", "example.org:53/udp,10.9.0.7:5432"),
+        ("10.9.1.7/16:1-65535", "10.9.0.0/16:1-65535"),
+        ("[fd00::1]:443,[2001:db8::/32]:53/udp", "[fd00::1]:443,[2001:db8::/32]:53/udp"),
+        ("0.0.0.0/0:443", "0.0.0.0/0:443"),
+        ("none", "none"),
+        ("a.b:1,a.b:1", "a.b:1"),
+    ] {
+        assert_eq!(fence(given).to_string(), written);
+        assert_eq!(fence(written), fence(given));
+    }
+}
+
+#[test]
+fn what_says_nothing_is_refused() {
+    for given in [
+        "",
+        "github.com",
+        "github.com:0",
+        "github.com:x",
+        "github.com:70000",
+        "*:443",
+        ":443",
+        "a..b:1",
+        "*.*.b:1",
+        "a.*.b:1",
+        "fd00::1:443",
+        "[10.0.0.1]:1",
+        "10.9.0:1",
+        "1.2.3.4.5:1",
+        "web.front.spoke:80",
+        "*.spoke:80",
+        "a.b:1/icmp",
+        "a.b:2-1",
+        "bücher.example:1",
+        "a b:1",
+        "a.b:1-65",
+        "none,a.b:1",
+        "a.b:1,",
+        "a\u{0}b:1",
+    ] {
+        assert!(given.parse::<Fence>().is_err(), "{given}");
+    }
+}
+
+#[test]
+fn names_are_matched_by_labels() {
+    let fence = fence("github.com:443,*.example.org:80-81,*.example.org:53/udp,10.0.0.0/8:22");
+    let of = |name: &str| {
+        let services = fence.services_of(&name.parse().unwrap());
+        services.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(of("github.com"), "443");
+    assert_eq!(of("a.example.org"), "80-81 53/udp");
+    assert_eq!(of("a.b.example.org"), "80-81 53/udp");
+    for other in ["example.org", "x.github.com", "github.com.evil", "notexample.org", "com"] {
+        assert_eq!(of(other), "", "{other}");
+    }
+    assert!(fence.covers([10, 1, 1, 1].into()) && !fence.covers([11, 1, 1, 1].into()));
+    assert!(fence.allows([10, 1, 1, 1].into(), Protocol::Tcp, 22));
+    assert!(!fence.allows([10, 1, 1, 1].into(), Protocol::Udp, 22));
+}
+
+#[test]
+fn public_addresses_are_known() {
+    for public in ["1.1.1.1", "203.0.113.9", "2606:4700::1111", "64:ff9b::101:101", "172.32.0.1"] {
+        assert!(is_public(public.parse().unwrap()), "{public}");
+    }
+    for other in [
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.0.1",
+        "127.0.0.1",
+        "169.254.169.254",
+        "0.0.0.0",
+        "224.0.0.1",
+        "255.255.255.255",
+        "100.64.0.1",
+        "240.0.0.1",
+        "::",
+        "::1",
+        "fe80::1",
+        "fd00::1",
+        "ff02::1",
+        "::ffff:10.0.0.1",
+        "::ffff:1.1.1.1",
+        "64:ff9b::a00:1",
+        "2002:a00:1::",
+        "2001::1",
+        "fec0::1",
+        "198.18.0.1",
+        "192.0.0.8",
+    ] {
+        assert!(!is_public(other.parse().unwrap()), "{other}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_survived(text in ".{0,80}") {
+        if let Ok(fence) = text.parse::<Fence>() {
+            prop_assert_eq!(fence.to_string().parse::<Fence>().unwrap(), fence);
+        }
+    }
+}

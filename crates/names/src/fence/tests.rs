@@ -1,0 +1,252 @@
+use std::net::IpAddr;
+
+use domain::base::iana::{Class, Rcode, Rtype};
+use domain::base::{Message, MessageBuilder, Name};
+use domain::rdata::{A, Aaaa, AllRecordData, Cname, Txt};
+use model::{
+    Attached, Attachment, AttachmentId, Bridge, BridgePort, Gateway, InterfaceAddress, Ipam, Layer,
+    Link, LinkKind, Order, Phase, Pool, PoolId, Range, Runtime, Space, Timestamp,
+};
+
+use super::*;
+use crate::decide::{Decision, decide};
+
+const SELF: [u8; 4] = [10, 71, 1, 9];
+
+fn table(rules: &str) -> Table {
+    let network: NetworkName = "front".parse().unwrap();
+    let id = AttachmentId {
+        network: network.clone(),
+        container: "web".parse().unwrap(),
+        ifname: "eth0".parse().unwrap(),
+    };
+    let phase = Phase::Attached(Attached::default());
+    let mut record = Attachment::new(id, Layer::Link, Runtime::Cni, Timestamp(0), phase);
+    let kind = LinkKind::Bridge(Bridge {
+        name: "br0".parse().unwrap(),
+        gateway: Gateway::Default,
+        force_address: false,
+        hairpin: false,
+        promiscuous: false,
+        port: BridgePort::default(),
+    });
+    record.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+    record.wiring.fence = Some(rules.parse().unwrap());
+    let nets = ["10.71.1.9/24", "fd71::9/64"].map(|net| net.parse::<model::IpNet>().unwrap());
+    let ranges = nets.map(|net| Range::of_hosts(net.trunc(), None, None).unwrap()).to_vec();
+    let id = PoolId { network, index: 0 };
+    let pools = vec![Pool { id, space: Space::Host, ranges, order: Order::NextAfterLast }];
+    record.ipam = Ipam::Book { pools };
+    let held = |address| InterfaceAddress { address, gateway: None, interface: None };
+    record.addresses = nets.map(held).to_vec();
+    let mut table = Table::default();
+    table.put_attachment(&record.id, record.layer, Some(&record));
+    table
+}
+
+fn name(text: &str) -> Name<Vec<u8>> {
+    text.parse().unwrap()
+}
+
+fn query(text: &str, kind: Rtype) -> Vec<u8> {
+    let mut question = MessageBuilder::new_vec().question();
+    question.push((name(text), kind, Class::IN)).unwrap();
+    question.finish()
+}
+
+enum Data<'a> {
+    At(&'a str),
+    Is(&'a str),
+    Says,
+}
+
+fn answer(query: &[u8], records: &[(&str, u32, Data<'_>)]) -> Vec<u8> {
+    let message = Message::from_octets(query).unwrap();
+    let mut answer = MessageBuilder::new_vec().start_answer(&message, Rcode::NOERROR).unwrap();
+    for (owner, ttl, data) in records {
+        let owner = name(owner);
+        match data {
+            Data::Is(to) => answer.push((&owner, *ttl, Cname::new(name(to)))).unwrap(),
+            Data::Says => {
+                let text = Txt::<Vec<u8>>::build_from_slice(b"hello").unwrap();
+                answer.push((&owner, *ttl, text)).unwrap();
+            }
+            Data::At(address) => match address.parse().unwrap() {
+                IpAddr::V4(v4) => answer.push((&owner, *ttl, A::new(v4))).unwrap(),
+                IpAddr::V6(v6) => answer.push((&owner, *ttl, Aaaa::new(v6))).unwrap(),
+            },
+        }
+    }
+    answer.finish()
+}
+
+fn judged(table: &Table, query: &[u8], answer: &[u8]) -> Verdict {
+    let network: NetworkName = "front".parse().unwrap();
+    let asker = Asker { network: &network, address: SELF.into() };
+    let is_host = |address: IpAddr| address == IpAddr::from([203, 0, 113, 254]);
+    judge(table, &asker, (query, answer), Transport::Udp, &is_host)
+}
+
+/// What is opened, the answer's records, and for how many seconds.
+fn opens(rules: &str, asked: &str, records: &[(&str, u32, Data<'_>)]) -> (String, String, u64) {
+    let query = query(asked, Rtype::A);
+    match judged(&table(rules), &query, &answer(&query, records)) {
+        Verdict::Answer(it) => {
+            assert_eq!(it.sources, [IpAddr::from(SELF), "fd71::9".parse().unwrap()]);
+            let opened: Vec<_> = it.opened.iter().map(|(to, on)| format!("{to}:{on}")).collect();
+            let message = Message::from_octets(it.message.as_slice()).unwrap();
+            let records = message.answer().unwrap().limit_to::<AllRecordData<_, _>>();
+            let records: Vec<_> = records.map(|one| one.unwrap().data().to_string()).collect();
+            (opened.join(" "), records.join(" "), it.limit.as_secs())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn only_the_chain_of_the_asked_name_opens() {
+    use Data::{At, Is};
+    let rules = "a.example:443,a.example:53/udp";
+    let records = [
+        ("b.example", 9, Is("c.example")),
+        ("evil.example", 9, At("203.0.113.66")),
+        ("a.example", 300, Is("B.example")),
+        ("c.example", 100, At("203.0.113.1")),
+        ("c.example", 100, At("10.0.0.1")),
+        ("a.example", 100, At("203.0.113.67")),
+        ("c.example", 100, At("203.0.113.254")),
+    ];
+    let (opened, said, limit) = opens(rules, "A.example", &records);
+    assert_eq!(opened, "203.0.113.1:443 203.0.113.1:53/udp");
+    assert_eq!((said.as_str(), limit), ("B.example. c.example. 203.0.113.1", 30));
+}
+
+#[test]
+fn addresses_that_a_rule_names_are_answered_and_not_opened() {
+    use Data::At;
+    let rules = "a.example:443,10.0.0.0/8:22";
+    let (opened, said, _) = opens(rules, "a.example", &[("a.example", 9, At("10.0.0.1"))]);
+    assert_eq!((opened.as_str(), said.as_str()), ("", "10.0.0.1"));
+}
+
+#[test]
+fn times_are_bounded_and_many_addresses_are_cut() {
+    let rules = "a.example:443,*.b.example:1-64";
+    let many: Vec<String> = (0..200).map(|it| format!("203.0.113.{it}")).collect();
+    let records = |owner: &'static str, ttl| -> Vec<(&str, u32, Data<'_>)> {
+        many.iter().map(|it| (owner, ttl, Data::At(it.as_str()))).collect()
+    };
+    let (opened, said, limit) = opens(rules, "a.example", &records("a.example", u32::MAX));
+    let count = opened.split(' ').count();
+    assert!(count > 16 && count <= 32, "{opened}");
+    assert_eq!(
+        (said.split(' ').count(), limit),
+        (count, 3600),
+        "what is not answered is not opened"
+    );
+    let (opened, ..) = opens(rules, "x.b.example", &records("x.b.example", 0));
+    assert_eq!(opened.split(' ').count(), 8, "each has 64 ports");
+}
+
+#[test]
+fn what_is_no_answer_opens_nothing() {
+    let table = table("a.example:443");
+    let asked = query("a.example", Rtype::A);
+    for (query, answer) in [
+        (
+            query("b.example", Rtype::A),
+            answer(&asked, &[("b.example", 9, Data::At("203.0.113.1"))]),
+        ),
+        (asked.clone(), b"".to_vec()),
+        (asked.clone(), answer(&asked, &[("a.example", 9, Data::Is("a.example"))])),
+    ] {
+        assert!(matches!(judged(&table, &query, &answer), Verdict::Refuse(_)));
+    }
+    let asked = query("a.example", Rtype::TXT);
+    let records = [("a.example", 9, Data::Says), ("evil.example", 9, Data::Says)];
+    let Verdict::Answer(it) = judged(&table, &asked, &answer(&asked, &records)) else { panic!() };
+    let message = Message::from_octets(it.message).unwrap();
+    assert_eq!(message.header_counts().ancount(), 1);
+    assert!(it.opened.is_empty());
+}
+
+#[test]
+fn queries_are_decided_before_anybody_is_asked() {
+    let mut table = table("a.example:443");
+    let network: NetworkName = "front".parse().unwrap();
+    let asker = Asker { network: &network, address: SELF.into() };
+    let asks = |table: &Table, name: &str, kind: Rtype| match decide(
+        table,
+        &asker,
+        &query(name, kind),
+        Transport::Udp,
+    ) {
+        Decision::Forward(_) => "forward",
+        Decision::Learn(..) => "learn",
+        Decision::Deny(..) => "deny",
+        Decision::Answer(_) => "answer",
+        Decision::Refuse(_) | Decision::Drop => "refuse",
+    };
+    for (name, kind, expected) in [
+        ("a.example", Rtype::A, "forward"),
+        ("a.example", Rtype::MX, "forward"),
+        ("a.example", Rtype::HTTPS, "answer"),
+        ("a.example", Rtype::ANY, "answer"),
+        ("a.example", Rtype::NULL, "answer"),
+        ("b.example", Rtype::A, "deny"),
+        ("b.example", Rtype::HTTPS, "deny"),
+        ("x.a.example", Rtype::TXT, "deny"),
+        ("web", Rtype::A, "answer"),
+        ("none.front.spoke", Rtype::A, "answer"),
+    ] {
+        assert_eq!(asks(&table, name, kind), expected, "{name} {kind}");
+    }
+    let mut learning: model::Fence = "none".parse().unwrap();
+    learning.learning = Some(Timestamp(100));
+    let mut network = network_of(&learning);
+    table.put_network(&"front".parse().unwrap(), true, Some(&network));
+    assert_eq!(asks(&table, "b.example", Rtype::A), "deny", "what time it is is not known");
+    table.set_time(Timestamp(99));
+    assert_eq!(asks(&table, "b.example", Rtype::A), "learn");
+    table.set_time(Timestamp(100));
+    assert_eq!(asks(&table, "b.example", Rtype::A), "deny");
+    network.wiring.fence = Some("b.example:1".parse().unwrap());
+    table.put_network(&"front".parse().unwrap(), true, Some(&network));
+    assert_eq!(asks(&table, "b.example", Rtype::A), "forward", "the network's record holds");
+    assert_eq!(asks(&table, "a.example", Rtype::A), "deny");
+}
+
+fn network_of(fence: &model::Fence) -> model::Network {
+    let made = table("none");
+    let (_, entry) = made.entries()[0];
+    let subnet: model::IpNet = format!("{}/24", entry.addresses[0]).parse().unwrap();
+    let name: NetworkName = "front".parse().unwrap();
+    let kind = LinkKind::Bridge(Bridge {
+        name: "br0".parse().unwrap(),
+        gateway: Gateway::Default,
+        force_address: false,
+        hairpin: false,
+        promiscuous: false,
+        port: BridgePort::default(),
+    });
+    let wiring = model::Wiring {
+        link: Some(Link { kind, name: None, mac: None, mtu: None }),
+        fence: Some(fence.clone()),
+        ..model::Wiring::default()
+    };
+    let ranges = vec![Range::of_hosts(subnet.trunc(), None, None).unwrap()];
+    let id = PoolId { network: name.clone(), index: 0 };
+    let pools = vec![Pool { id, space: Space::Host, ranges, order: Order::NextAfterLast }];
+    model::Network {
+        name,
+        runtime: Runtime::Spoke,
+        since: Timestamp(0),
+        wiring,
+        ipam: Ipam::Book { pools },
+        routes: Vec::new(),
+        dns: model::Dns::default(),
+        sticky: false,
+        labels: model::Labels::default(),
+        stage: model::Stage::Made,
+    }
+}

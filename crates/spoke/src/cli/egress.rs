@@ -1,0 +1,385 @@
+//! `spoke egress`: where the containers of a network may go.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use linux::filter::fence::{self, Fenced, Opening};
+use model::{
+    DomainName, EgressRule, EgressTarget, Error, Fence, Network, NetworkName, Protocol, Result,
+    Service, Timestamp,
+};
+use netlink::Socket;
+use serde::Serialize;
+
+use super::args::Output;
+use super::output::{names, render};
+use super::table::Table;
+use super::time::rfc3339;
+use super::{Answer, FOUND, HostContext, denied};
+use crate::denied::{Act, Denied};
+
+/// What `spoke egress` is asked.
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(super) enum EgressCommand {
+    /// Show what a network allows, and what is open now because of a name
+    #[command(after_help = "Examples:
+  spoke egress show agents
+  spoke egress show agents -o json")]
+    Show(Which),
+    /// Say whether a network allows a name or address, and by which rule
+    #[command(after_help = "Nobody is asked for the name. Exits with 1 where something is refused.
+
+Examples:
+  spoke egress test agents github.com:443
+  spoke egress test agents api.github.com:443 10.9.0.7:5432 example.org:53/udp")]
+    Test(TestArgs),
+    /// Allow these and nothing else from now on
+    #[command(
+        after_help = "What stays allowed goes on; flows that are allowed no more end at once.
+
+Examples:
+  spoke egress set agents github.com:443,*.example.org:443,10.9.0.7:5432
+  spoke egress set agents none"
+    )]
+    Set(SetArgs),
+    /// Refuse nothing for a while, and record what would have been refused
+    #[command(
+        after_help = "It ends by itself, also while the daemon is away. `spoke egress suggest` has the \
+        rules then. Only packets in the name of an address that is not the network's are still dropped.
+
+Examples:
+  spoke egress learn agents --for 1h
+  spoke egress learn agents --stop"
+    )]
+    Learn(LearnArgs),
+    /// Print the rules that would allow what was learned or refused
+    #[command(
+        after_help = "Read them before they are set: what was refused may have been refused rightly.
+
+Examples:
+  spoke egress suggest agents
+  spoke egress set agents \"$(spoke egress suggest agents --all | paste -sd,)\""
+    )]
+    Suggest(SuggestArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Which {
+    /// The network
+    network: NetworkName,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TestArgs {
+    /// The network
+    network: NetworkName,
+    /// Names or addresses, each with a port
+    #[arg(required = true, value_name = "TARGET:PORT")]
+    targets: Vec<EgressRule>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SetArgs {
+    /// The network
+    network: NetworkName,
+    /// Names, *. names, addresses and subnets with ports, between commas; or none
+    rules: Fence,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LearnArgs {
+    /// The network
+    network: NetworkName,
+    /// For so long, such as 90s, 30m or 2h; at most 7 days
+    #[arg(long = "for", value_name = "TIME", value_parser = period, required_unless_present = "stop")]
+    period: Option<Duration>,
+    /// Refuse again, from now on
+    #[arg(long, conflicts_with = "period")]
+    stop: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SuggestArgs {
+    /// The network
+    network: NetworkName,
+    /// Also what is allowed already
+    #[arg(long)]
+    all: bool,
+}
+
+/// A time with its unit.
+fn period(text: &str) -> Result<Duration, String> {
+    let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86400)];
+    let read = units.iter().find_map(|(unit, seconds)| {
+        let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+        number.checked_mul(*seconds)
+    });
+    match read {
+        Some(seconds) if (1..=7 * 86400).contains(&seconds) => Ok(Duration::from_secs(seconds)),
+        _ => Err("it is a number with s, m, h or d, at most 7d".to_owned()),
+    }
+}
+
+/// A network's fence, as it is shown.
+#[derive(Debug, Serialize)]
+struct FenceView {
+    network: String,
+    rules: Vec<String>,
+    learning_until: Option<String>,
+    open: Vec<OpenView>,
+}
+
+/// What is open because of a name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+struct OpenView {
+    source: IpAddr,
+    address: IpAddr,
+    port: u16,
+    protocol: String,
+    names: Vec<String>,
+    seconds: u64,
+}
+
+pub(super) fn run(
+    command: &EgressCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    match command {
+        EgressCommand::Show(which) => show(&which.network, output, host_context),
+        EgressCommand::Test(wanted) => test(wanted, host_context),
+        EgressCommand::Set(wanted) => {
+            let rules = wanted.rules.rules.clone();
+            change(&wanted.network, output, host_context, &move |fence| {
+                fence.rules.clone_from(&rules);
+            })
+        }
+        EgressCommand::Learn(wanted) => {
+            let until = wanted.period.filter(|_| !wanted.stop);
+            let until = until.map(|period| Timestamp(host_context.now.0 + period.as_secs()));
+            change(&wanted.network, output, host_context, &move |fence| fence.learning = until)
+        }
+        EgressCommand::Suggest(wanted) => suggest(wanted, host_context),
+    }
+}
+
+fn fenced(network: &Network) -> Result<Fenced> {
+    Fenced::of(&network.name, &network.wiring, &network.ipam)?.ok_or_else(|| {
+        Error::not_found(format!(
+            "network {} has no egress rules: it was made without --egress",
+            network.name
+        ))
+    })
+}
+
+/// Records the change first: whoever makes the fence meanwhile makes the new one.
+fn change(
+    name: &NetworkName,
+    output: Output,
+    host_context: &HostContext,
+    change: &dyn Fn(&mut Fence),
+) -> Result<Answer> {
+    let network = (host_context.engine)()?.change_fence(name, change)?;
+    let fenced = fenced(&network)?;
+    let mut socket = Socket::netfilter()?;
+    fence::keep(&mut socket, &fenced, Some(host_context.now))?;
+    if !fenced.fence.is_learning(host_context.now) {
+        fence::prune(&mut socket, &fenced)?;
+    }
+    Ok(Answer::text(names(output, &[network.name.to_string()])?))
+}
+
+fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let network = (host_context.engine)()?.network(name)?;
+    let fenced = fenced(&network)?;
+    let opened = fence::opened(&mut Socket::netfilter()?)?;
+    let is_own =
+        |opening: &Opening| fenced.gateways.iter().any(|net| net.contains(&opening.source));
+    let mut open: Vec<OpenView> = opened
+        .into_iter()
+        .filter(|(opening, (_, remaining))| is_own(opening) && !remaining.is_zero())
+        .map(|(opening, (names, remaining))| OpenView {
+            source: opening.source,
+            address: opening.destination,
+            port: opening.port,
+            protocol: opening.protocol.to_string(),
+            names: names.iter().map(ToString::to_string).collect(),
+            seconds: remaining.as_secs(),
+        })
+        .collect();
+    open.sort();
+    let learning = fenced.fence.learning.filter(|_| fenced.fence.is_learning(host_context.now));
+    let view = FenceView {
+        network: network.name.to_string(),
+        rules: fenced.fence.rules.iter().map(ToString::to_string).collect(),
+        learning_until: learning.map(rfc3339),
+        open,
+    };
+    Ok(Answer::text(render(output, &view, || text(&view))?))
+}
+
+fn text(view: &FenceView) -> String {
+    let mut text = String::new();
+    if let Some(until) = &view.learning_until {
+        text.push_str(&format!("Learns until {until}: nothing is refused.\n"));
+    }
+    let mut rules = Table::new(&["ALLOWED"]);
+    view.rules.iter().for_each(|rule| rules.row([rule.clone()]));
+    if view.rules.is_empty() {
+        rules.row(["none".to_owned()]);
+    }
+    text.push_str(&rules.text());
+    if !view.open.is_empty() {
+        let mut open = Table::new(&["CONTAINER", "OPEN", "BECAUSE OF", "SECONDS"]);
+        for one in &view.open {
+            let service = format!("{}/{}", one.port, one.protocol);
+            let to = match one.address {
+                IpAddr::V4(v4) => format!("{v4}:{service}"),
+                IpAddr::V6(v6) => format!("[{v6}]:{service}"),
+            };
+            let seconds = one.seconds.to_string();
+            open.row([one.source.to_string(), to, one.names.join(","), seconds]);
+        }
+        text.push('\n');
+        text.push_str(&open.text());
+    }
+    text
+}
+
+fn test(wanted: &TestArgs, host_context: &HostContext) -> Result<Answer> {
+    let network = (host_context.engine)()?.network(&wanted.network)?;
+    let fence = fenced(&network)?.fence;
+    let mut table = Table::headless();
+    let mut code = 0;
+    for target in &wanted.targets {
+        let by = fence.rules.iter().find(|rule| allows(rule, target));
+        let shown = by.map_or("refused".to_owned(), |rule| format!("allowed by {rule}"));
+        if by.is_none() {
+            code = FOUND;
+        }
+        table.row([target.to_string(), shown]);
+    }
+    Ok(Answer { code, ..Answer::text(table.text()) })
+}
+
+/// Whether a rule allows all of another one.
+fn allows(rule: &EgressRule, target: &EgressRule) -> bool {
+    let (ours, theirs) = (&rule.service, &target.service);
+    let has_ports =
+        ours.protocol == theirs.protocol && ours.first <= theirs.first && theirs.last <= ours.last;
+    has_ports
+        && match (&rule.target, &target.target) {
+            (EgressTarget::Net(net), EgressTarget::Net(one)) => net.contains(one),
+            (EgressTarget::Below(domain), EgressTarget::Name(name)) => name.is_below(domain),
+            (one, other) => one == other,
+        }
+}
+
+fn suggest(wanted: &SuggestArgs, host_context: &HostContext) -> Result<Answer> {
+    let network = (host_context.engine)()?.network(&wanted.network)?;
+    let fence = fenced(&network)?.fence;
+    let denied = denied::all(Some(&network.name), host_context);
+    let mut rules = suggested(&denied);
+    rules.retain(|rule| !fence.rules.iter().any(|known| allows(known, rule)));
+    if wanted.all {
+        rules = fence.rules.iter().cloned().chain(rules).collect();
+    }
+    Ok(Answer::text(rules.iter().map(|rule| format!("{rule}\n")).collect()))
+}
+
+/// Names with the ports that were used of them, and addresses that no name led to. A name whose ports are
+/// not known was asked for and not used.
+fn suggested(all: &[Denied]) -> Vec<EgressRule> {
+    let mut rules: BTreeMap<String, EgressRule> = BTreeMap::new();
+    let mut named: BTreeMap<DomainName, bool> = BTreeMap::new();
+    for denied in all {
+        let name = denied.name.as_deref().and_then(|name| name.parse::<DomainName>().ok());
+        let protocol = denied.protocol.as_deref().and_then(|it| it.parse::<Protocol>().ok());
+        let is_packet = matches!(denied.act, Act::PacketDropped | Act::Learned);
+        match (name, denied.address, protocol, denied.port) {
+            (name, Some(address), Some(protocol), Some(port)) if is_packet && port > 0 => {
+                let target = match name {
+                    Some(name) => {
+                        named.insert(name.clone(), true);
+                        EgressTarget::Name(name)
+                    }
+                    None => EgressTarget::Net(address.into()),
+                };
+                let rule = EgressRule { target, service: Service::one(protocol, port) };
+                rules.insert(rule.to_string(), rule);
+            }
+            (Some(name), None, _, _) => {
+                named.entry(name).or_insert(false);
+            }
+            _ => {}
+        }
+    }
+    // Refused names were never connected to. Most are web servers.
+    let learned: Vec<&Denied> = all.iter().filter(|it| it.act == Act::Learned).collect();
+    if learned.is_empty() {
+        for (name, _) in named.iter().filter(|(_, is_used)| !**is_used) {
+            let target = EgressTarget::Name(name.clone());
+            let rule = EgressRule { target, service: Service::one(Protocol::Tcp, 443) };
+            rules.insert(rule.to_string(), rule);
+        }
+    }
+    rules.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(act: Act, name: Option<&str>, to: Option<(&str, u16, &str)>) -> Denied {
+        let mut one = Denied::new(Timestamp(1), "a".into(), [10, 0, 0, 2].into(), act);
+        one.name = name.map(str::to_owned);
+        if let Some((address, port, protocol)) = to {
+            one.address = Some(address.parse().unwrap());
+            (one.port, one.protocol) = (Some(port), Some(protocol.to_owned()));
+        }
+        one
+    }
+
+    #[test]
+    fn what_was_used_is_suggested() {
+        let all = [
+            denied(Act::Learned, Some("git.example"), None),
+            denied(Act::Learned, Some("git.example"), Some(("203.0.113.7", 443, "tcp"))),
+            denied(Act::Learned, Some("unused.example"), None),
+            denied(Act::Learned, None, Some(("203.0.113.9", 53, "udp"))),
+            denied(Act::Learned, None, Some(("203.0.113.9", 0, "icmp"))),
+            denied(Act::NameRefused, Some("bad name"), None),
+        ];
+        let rules: Vec<String> = suggested(&all).iter().map(ToString::to_string).collect();
+        assert_eq!(rules, ["203.0.113.9:53/udp", "git.example:443"]);
+        let refused = [denied(Act::NameRefused, Some("x.example"), None)];
+        assert_eq!(suggested(&refused)[0].to_string(), "x.example:443");
+    }
+
+    #[test]
+    fn a_rule_covers_what_is_asked() {
+        let rule = |text: &str| text.parse::<EgressRule>().unwrap();
+        for (one, other, expected) in [
+            ("*.a.example:443", "b.a.example:443", true),
+            ("*.a.example:443", "a.example:443", false),
+            ("*.a.example:1-500", "b.a.example:443", false),
+            ("10.0.0.0/8:1-1000", "10.9.0.7:22", true),
+            ("10.0.0.0/8:1-1000", "10.9.0.7:22/udp", false),
+        ] {
+            let Ok(one) = one.parse::<EgressRule>() else { continue };
+            assert_eq!(allows(&one, &rule(other)), expected, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn periods_have_units() {
+        assert_eq!(period("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(period("7d"), Ok(Duration::from_secs(604_800)));
+        for wrong in ["", "1", "0s", "8d", "1w", "s", "-1s", "99999999999999999999h"] {
+            assert!(period(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A host with a fenced network and an open one, and a world outside that has servers on every address.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use tests::{Plugins, Serve, World};
+
+pub(crate) const SPOKE: &str = "/opt/cni/bin/spoke";
+const WORLD: &str = include_str!("world.py");
+const ATTEMPT: &str = include_str!("attempt.py");
+
+/// What containers of the fenced network may reach. The host is 203.0.113.254, and asks 203.0.113.53.
+pub(crate) const RULES: &str = "*.allowed.example:443,exact.example:443,ports.allowed.example:80-81,\
+                                203.0.113.20:5432,10.66.0.20:443,[2001:db8:113::20]:5432";
+
+pub(crate) struct Bed {
+    pub(crate) world: World,
+    pub(crate) serve: Option<Serve>,
+}
+
+impl Bed {
+    /// With networks `agents`, which has a fence, and `plain`, and these namespaces.
+    #[track_caller]
+    pub(crate) fn new(namespaces: &[&str]) -> Self {
+        let world = World::new(&Plugins::subject());
+        prepare(&world);
+        let serve = Some(Serve::start(&world, &[]));
+        let bed = Self { world, serve };
+        bed.spoke(&format!(
+            "network create --egress '{RULES}' --subnet 10.81.1.0/24 --subnet fd81:1::/64 agents"
+        ));
+        bed.spoke("network create --subnet 10.81.2.0/24 plain");
+        for name in namespaces {
+            bed.world.netns(name);
+        }
+        bed.until_answers("10.81.1.1");
+        bed
+    }
+
+    #[track_caller]
+    pub(crate) fn spoke(&self, command: &str) -> String {
+        self.world.sh(&format!("{SPOKE} {command}"))
+    }
+
+    #[track_caller]
+    pub(crate) fn until_answers(&self, gateway: &str) {
+        until(
+            &self.world,
+            &format!("nft list table inet spoke_names 2>/dev/null | grep -q ' {gateway} '"),
+        );
+    }
+
+    /// What becomes of attempts from a namespace.
+    #[track_caller]
+    pub(crate) fn attempts(&self, namespace: &str, lines: &str) -> BTreeMap<String, String> {
+        attempts(&self.world, &format!("/run/netns/{namespace}"), lines)
+    }
+
+    /// Each attempt of a namespace comes to what is expected of it; all are made at once.
+    #[track_caller]
+    pub(crate) fn all(&self, namespace: &str, table: &[(&str, &str)]) {
+        let lines = table.iter().enumerate();
+        let lines: String = lines.map(|(place, (it, _))| format!("{place} {it}\n")).collect();
+        let results = self.attempts(namespace, &lines);
+        for (place, (attempt, expected)) in table.iter().enumerate() {
+            let result = &results[&place.to_string()];
+            assert_eq!(result, expected, "{namespace}: {attempt}\n{}", self.world.logs());
+        }
+    }
+
+    /// What becomes of one attempt.
+    #[track_caller]
+    pub(crate) fn attempt(&self, namespace: &str, line: &str) -> String {
+        let all = self.attempts(namespace, &format!("it {line}"));
+        all.get("it").expect("a result").clone()
+    }
+
+    /// Whether the world was asked for a name, or anything below it.
+    pub(crate) fn was_asked(&self, name: &str) -> bool {
+        let asked = fs::read_to_string(self.world.path("/world/asked")).unwrap_or_default();
+        asked.lines().any(|line| line.contains(name))
+    }
+
+    /// Everything that has come to the world, as `address . protocol . port`.
+    #[track_caller]
+    pub(crate) fn seen(&self) -> String {
+        self.world.sh("ip netns exec world nft list table inet seen")
+    }
+
+    /// Everything that was denied, as JSON.
+    #[track_caller]
+    pub(crate) fn denied(&self) -> serde_json::Value {
+        serde_json::from_str(&self.spoke("denied -o json")).expect("JSON")
+    }
+}
+
+#[track_caller]
+pub(crate) fn until(world: &World, condition: &str) {
+    world.sh(&format!("timeout 60 sh -c \"until {condition}; do :; done\""));
+}
+
+/// Makes the world outside, and the host's server of names there.
+#[track_caller]
+pub(crate) fn prepare(world: &World) {
+    fs::write(world.path("/world/world.py"), WORLD).expect("written");
+    fs::write(world.path("/world/attempt.py"), ATTEMPT).expect("written");
+    world.netns("world");
+    world.sh(
+        "ip link set lo up; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding
+        printf 'nameserver 203.0.113.53\\n' >/etc/resolv.conf
+        ip link add up0 type veth peer name out0 netns world
+        ip address add 203.0.113.254/24 dev up0; ip address add 2001:db8:113::254/64 nodad dev up0
+        ip link set up0 up
+        ip -n world link set lo up; ip -n world address add 203.0.113.53/24 dev out0
+        ip -n world address add 2001:db8:113::53/64 nodad dev out0; ip -n world link set out0 up
+        ip -n world route add local 203.0.113.0/25 dev lo; ip -n world route add local 198.51.0.0/16 dev lo
+        ip -n world route add local 169.254.169.254 dev lo; ip -n world route add local 10.66.0.0/16 dev lo
+        ip -n world route add default via 203.0.113.254
+        ip -n world -6 route add local 2001:db8:113::/120 dev lo; ip -n world -6 route add local fd66::/64 dev lo
+        ip -n world -6 route add default via 2001:db8:113::254
+        ip route add default via 203.0.113.53; ip -6 route add default via 2001:db8:113::53
+        ip route add 203.0.113.0/25 via 203.0.113.53
+        ip -6 route add 2001:db8:113::/120 via 2001:db8:113::53
+        ip netns exec world nft -f - <<'END'
+table inet seen {
+    set four { typeof ip daddr . meta l4proto . th dport; flags dynamic; size 65535; }
+    set six { typeof ip6 daddr . meta l4proto . th dport; flags dynamic; size 65535; }
+    set odd { typeof ip daddr . meta l4proto; flags dynamic; size 65535; }
+    chain in {
+        type filter hook prerouting priority -300
+        iifname out0 ip daddr != 203.0.113.53 meta l4proto { tcp, udp } add @four { ip daddr . meta l4proto . th dport }
+        iifname out0 ip daddr != 203.0.113.53 meta l4proto != { tcp, udp } add @odd { ip daddr . meta l4proto }
+        iifname out0 ip6 daddr != 2001:db8:113::53 meta l4proto { tcp, udp } add @six { ip6 daddr . meta l4proto . th dport }
+    }
+}
+END
+",
+    );
+    listen(world, "/run/netns/world", "asked 22 80 81 443 853 5432 8443");
+    listen(world, "/proc/1/ns/net", "host 8022");
+    until(world, "ip netns exec world ss -Hltn | grep -q ':8443 '");
+    until(world, "ip netns exec world ss -Hltn | grep -q ':443 '");
+    until(world, "ss -Hltn | grep -q ':8022 '");
+}
+
+/// Starts a world's listeners in a network namespace: a file for the names that it is asked, and ports. They
+/// are this host's program, because not every world has one, and end with the world.
+#[track_caller]
+pub(crate) fn listen(world: &World, netns: &str, arguments: &str) {
+    let (file, ports) = arguments.split_once(' ').expect("a file and ports");
+    let pid = world.pid().to_string();
+    let net = match netns.strip_prefix("/proc/1/") {
+        Some(own) => format!("--net=/proc/{pid}/{own}"),
+        None => format!("--net={}", world.path(netns).display()),
+    };
+    let mut listens = Command::new("nsenter");
+    listens.args(["--target", &pid, "--pid", &net, "--", "sh", "-c"]);
+    let (script, asked) = (world.path("/world/world.py"), world.path(&format!("/world/{file}")));
+    listens.arg(format!(
+        "python3 {} {} {ports} >/dev/null 2>{}.log &",
+        script.display(),
+        asked.display(),
+        asked.display()
+    ));
+    assert!(listens.status().expect("nsenter starts").success());
+}
+
+/// What becomes of attempts in a network namespace of a world.
+#[track_caller]
+pub(crate) fn attempts(world: &World, netns: &str, lines: &str) -> BTreeMap<String, String> {
+    let mut tries = Command::new("nsenter");
+    tries.arg(format!("--net={}", world.path(netns).display()));
+    tries.args(["python3", "-c", ATTEMPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut tries = tries.stderr(Stdio::piped()).spawn().expect("nsenter starts");
+    tries.stdin.take().expect("piped").write_all(lines.as_bytes()).expect("written");
+    let done = tries.wait_with_output().expect("it ends");
+    let complaint = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success() && complaint.is_empty(), "{netns}: {complaint}{}", world.logs());
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    let pair = |line: &str| line.split_once(' ').map(|(name, it)| (name.to_owned(), it.to_owned()));
+    said.lines().filter_map(pair).collect()
+}

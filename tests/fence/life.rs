@@ -1,0 +1,164 @@
+//! What becomes of a fence while it is used: other rules, other containers, and what others do to it.
+
+use tests::Serve;
+
+use crate::bed::{Bed, listen, until};
+use crate::flow::Flow;
+
+fn connected(namespaces: &[&str]) -> Bed {
+    let bed = Bed::new(namespaces);
+    for (place, name) in namespaces.iter().enumerate() {
+        bed.spoke(&format!("network connect --ip 10.81.1.{} agents {name}", place + 10));
+    }
+    bed
+}
+
+/// What stays allowed goes on; what does not ends at once, and with it what names have opened.
+#[test]
+fn rules_change_while_containers_run() {
+    let bed = connected(&["agent", "mate"]);
+    for name in ["cut", "stays"] {
+        bed.attempt("agent", &format!("ask 10.81.1.1 {name}.allowed.example"));
+    }
+    let mut cut = Flow::open(&bed.world, "agent", "203.0.113.33", 443);
+    let mut stays = Flow::open(&bed.world, "agent", "203.0.113.34", 443);
+    let mut by_rule = Flow::open(&bed.world, "agent", "203.0.113.20", 5432);
+    // The time of this one is over, and it goes on all the same.
+    bed.world.sh("nft flush set inet spoke_fence open4");
+    assert_eq!(stays.state(), "goes on");
+    assert_eq!(bed.attempt("agent", "tcp 203.0.113.34 443"), "shut");
+
+    bed.spoke("egress set agents stays.allowed.example:443,203.0.113.8:853");
+    let states = (stays.state(), cut.state(), by_rule.state());
+    assert_eq!(states, said(["goes on", "shut", "shut"]));
+    assert_eq!(bed.attempt("agent", "ask 10.81.1.1 stays.allowed.example"), "203.0.113.34");
+    let table = [
+        ("ask 10.81.1.1 cut.allowed.example", "NXDOMAIN"),
+        ("tcp 203.0.113.33 443", "shut"),
+        ("tcp 203.0.113.34 443", "open"),
+        ("tcp 203.0.113.20 5432", "shut"),
+        ("tcp 203.0.113.8 853", "open"),
+    ];
+    bed.all("agent", &table);
+    let test =
+        |target: &str| bed.world.try_sh(&format!("/opt/cni/bin/spoke egress test agents {target}"));
+    assert_eq!(test("stays.allowed.example:443").status, 0);
+    assert_eq!(test("cut.allowed.example:443").status, 1);
+
+    // Nothing is refused while it learns, and everything again when that is over.
+    bed.spoke("egress learn agents --for 1h");
+    assert_eq!(bed.attempt("agent", "ask 10.81.1.1 learned.evil.example"), "203.0.113.19");
+    let mut learned = Flow::open(&bed.world, "agent", "203.0.113.19", 443);
+    assert_eq!(bed.attempt("agent", "udp 203.0.113.99 8443"), "open");
+    let suggested = "/opt/cni/bin/spoke egress suggest agents";
+    until(&bed.world, &format!("{suggested} | grep -q learned.evil.example:443"));
+    until(&bed.world, &format!("{suggested} | grep -q 203.0.113.99:8443/udp"));
+    bed.spoke("egress learn agents --stop");
+    assert_eq!((learned.state(), stays.state()), ("shut".into(), "goes on".into()));
+    let table =
+        [("ask 10.81.1.1 learned.evil.example", "NXDOMAIN"), ("udp 203.0.113.99 8443", "shut")];
+    bed.all("agent", &table);
+    let refused = bed.world.try_sh("/opt/cni/bin/spoke egress set plain none");
+    assert!(refused.stderr.contains("made without --egress"), "{refused:?}");
+}
+
+fn said([one, two, three]: [&str; 3]) -> (String, String, String) {
+    (one.to_owned(), two.to_owned(), three.to_owned())
+}
+
+/// What one container opened is not the next one's, by its address or by its name.
+#[test]
+fn a_container_leaves_nothing_open() {
+    let bed = connected(&["agent", "mate"]);
+    bed.world.netns("next");
+    assert_eq!(bed.attempt("agent", "ask 10.81.1.1 reused.allowed.example"), "203.0.113.32");
+    assert_eq!(bed.attempt("agent", "tcp 203.0.113.32 443"), "open");
+    assert_eq!(bed.attempt("mate", "tcp 203.0.113.32 443"), "shut", "only who asked");
+    bed.spoke("network disconnect agents agent");
+    bed.spoke("network connect --ip 10.81.1.10 agents next");
+    assert_eq!(bed.attempt("next", "tcp 203.0.113.32 443"), "shut", "another one of the address");
+    bed.spoke("network connect --ip 10.81.1.99 agents agent");
+    assert_eq!(bed.attempt("agent", "tcp 203.0.113.32 443"), "shut", "another address");
+    assert_eq!(bed.attempt("agent", "ask 10.81.1.1 reused.allowed.example"), "203.0.113.32");
+    assert_eq!(bed.attempt("agent", "tcp 203.0.113.32 443"), "open");
+    assert_eq!(bed.attempt("next", "tcp 203.0.113.32 443"), "shut");
+
+    // Ports that it publishes answer, and it reaches its network's other containers.
+    bed.world.netns("server");
+    bed.spoke("network connect --ip 10.81.1.50 --publish 8080:8022 agents server");
+    listen(&bed.world, "/run/netns/server", "server 8022");
+    until(&bed.world, "ip netns exec server ss -Hltn | grep -q ':8022 '");
+    assert_eq!(bed.attempt("world", "tcp 203.0.113.254 8080"), "open");
+    assert_eq!(bed.attempt("agent", "tcp 10.81.1.50 8022"), "open");
+
+    // The fence of a network is for what leaves by that network.
+    bed.spoke("network connect --ip 10.81.2.50 plain server");
+    bed.world.sh("ip -n server route add 203.0.113.0/24 via 10.81.2.1");
+    assert_eq!(bed.attempt("server", "tcp 203.0.113.99 443"), "open", "by the other network");
+    bed.world.sh("ip -n server route change 203.0.113.0/24 via 10.81.1.1");
+    assert_eq!(bed.attempt("server", "tcp 203.0.113.99 443"), "shut");
+    assert_eq!(bed.attempt("server", "tcp 203.0.113.99 443 from=10.81.2.50"), "shut");
+
+    for name in ["agent", "mate", "next", "server"] {
+        bed.spoke(&format!("network disconnect agents {name}"));
+    }
+    bed.spoke("network rm agents");
+    until(&bed.world, "! nft list table inet spoke_fence >/dev/null 2>&1");
+    assert_eq!(bed.spoke("events | grep -c healed || true").trim(), "0");
+}
+
+/// A dead daemon opens nothing, and a flushed packet filter is put back with what was open.
+#[test]
+fn it_stays_shut_whatever_happens() {
+    let mut bed = connected(&["agent"]);
+    assert_eq!(bed.attempt("agent", "ask 10.81.1.1 good.allowed.example"), "203.0.113.10");
+    let mut flow = Flow::open(&bed.world, "agent", "203.0.113.10", 443);
+    bed.serve.take().expect("it runs").kill();
+    assert_eq!(flow.state(), "goes on");
+    bed.world.netns("late");
+    bed.spoke("network connect --ip 10.81.1.60 agents late");
+    let table = [
+        ("tcp 203.0.113.10 443", "open"),
+        ("tcp 203.0.113.20 5432", "open"),
+        ("tcp 203.0.113.99 443", "shut"),
+        ("udp 203.0.113.8 8443", "shut"),
+        ("udp 203.0.113.8 53", "shut"),
+        ("tcp 203.0.113.8 53", "shut"),
+    ];
+    bed.all("agent", &table);
+    bed.all("late", &[("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.10 443", "shut")]);
+    bed.spoke("egress set agents *.allowed.example:443,203.0.113.8:853");
+    assert_eq!(bed.attempt("late", "tcp 203.0.113.20 5432"), "shut");
+    assert!(!bed.was_asked("evil.example"));
+
+    bed.serve = Some(Serve::start(&bed.world, &[]));
+    until(&bed.world, "ss -Hlun sport = :299 | grep -q 10.81.1.1");
+    assert_eq!(bed.attempt("agent", "ask 10.81.1.1 fresh.allowed.example"), "203.0.113.17");
+    assert_eq!(bed.attempt("agent", "ask 10.81.1.1 evil.example"), "NXDOMAIN");
+    for lost in [
+        "flush ruleset",
+        "delete table inet spoke_fence",
+        "flush chain inet spoke_fence leaving",
+        "flush set inet spoke_fence fenced",
+        "insert rule inet spoke_fence leaving accept",
+    ] {
+        bed.world.sh(&format!("nft {lost}"));
+        let is_whole = "nft list table inet spoke_fence 2>/dev/null | tr -d '\\n\\t' | \
+                        grep -q 'chain leaving {iifname . oifname @within accept.*jump refused'";
+        until(&bed.world, is_whole);
+        until(&bed.world, "nft list set inet spoke_fence fenced | grep -q sp-agents");
+        until(&bed.world, "nft list set inet spoke_fence open4 | grep -q 203.0.113.17");
+        let table = [
+            ("tcp 203.0.113.99 443", "shut"),
+            ("tcp 203.0.113.17 443", "open"),
+            ("tcp 203.0.113.8 853", "open"),
+        ];
+        bed.all("agent", &table);
+        assert_eq!(flow.state(), "goes on", "{lost}");
+    }
+    until(&bed.world, "/opt/cni/bin/spoke events | grep -q 'fences of networks'");
+    // Stopped for good, it leaves the fence shut.
+    bed.serve.take().expect("it runs").stop();
+    bed.all("agent", &[("tcp 203.0.113.99 443", "shut"), ("udp 203.0.113.8 53", "shut")]);
+    assert!(!bed.was_asked("evil.example"));
+}

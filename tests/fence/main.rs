@@ -1,0 +1,9 @@
+//! The fence of a network: what gets out, and what does not.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bed;
+mod escapes;
+mod flow;
+mod life;
+mod refusals;
+mod runtimes;
