@@ -122,6 +122,14 @@ const SENT: &[(&str, &str, &str)] = &[
     ("host-six", "tcp 2001:db8:113::254 8022", "shut"),
     ("other-gateway", "tcp 10.81.2.1 8022", "shut"),
     ("other-container", "tcp 10.81.2.9 8022", "shut"),
+    // Flows that the container begins in the name of others towards itself, to be the one that answers.
+    ("answers-outside", "answer 203.0.113.99 443 10.81.1.1", "shut"),
+    ("answers-outside-six", "answer 2001:db8:113::99 443 fd81:1::1", "shut"),
+    ("answers-by-mate", "answer 203.0.113.99 443 10.81.1.8", "shut"),
+    ("answers-gateway", "answer 10.81.1.1 8022 10.81.1.8", "shut"),
+    ("answers-gateway-six", "answer fd81:1::1 8022 fd81:1::1", "shut"),
+    ("answers-host", "answer 203.0.113.254 8022 10.81.1.8", "shut"),
+    ("answers-host-six", "answer 2001:db8:113::254 8022 fd81:1::8", "shut"),
     // Root inside gives itself another address.
     ("own-address", "tcp 203.0.113.10 443 from=10.81.1.77", "shut"),
     ("own-other-net", "tcp 203.0.113.20 5432 from=10.99.0.7", "shut"),
@@ -159,6 +167,9 @@ fn nothing_gets_out_but_what_is_allowed() {
     }
     bed.world.sh("ip -n agent address add 10.81.1.77/24 dev eth0
         ip -n agent address add 10.99.0.7/24 dev eth0; ip route add 10.99.0.0/24 dev sp-agents");
+    // As where Docker runs: packets that a bridge forwards are filtered, too.
+    bed.world
+        .sh("for each in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 1 >$each; done");
     // The listeners answer who is not fenced.
     assert_eq!(bed.attempt("other", "tcp 203.0.113.99 443"), "open");
     assert_eq!(bed.attempt("other", "udp 203.0.113.98 8443 from=10.81.2.9/4000"), "open");

@@ -5,10 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use crate::{Backend, EgressPolicy, Error, Gateway, Ipam, NAME_DOMAIN, NetworkName, Protocol};
+use crate::{
+    Backend, EgressPolicy, Error, Family, Gateway, Ipam, NAME_DOMAIN, NetworkName, Protocol,
+};
 use crate::{Result, Timestamp, Wiring, text};
 
 /// The word for a fence that lets nothing out.
@@ -279,13 +281,13 @@ impl Fence {
 
     /// Whether some rule names a subnet with this address.
     pub fn covers(&self, address: IpAddr) -> bool {
-        self.rules.iter().filter_map(EgressRule::net).any(|net| net.contains(&address))
+        self.rules.iter().filter_map(EgressRule::net).any(|net| means(net, address))
     }
 
     /// Whether a rule allows this port of the address, whatever led there.
     pub fn allows(&self, address: IpAddr, protocol: Protocol, port: u16) -> bool {
         self.rules.iter().any(|rule| {
-            rule.net().is_some_and(|net| net.contains(&address)) && rule.service.has(protocol, port)
+            rule.net().is_some_and(|net| means(net, address)) && rule.service.has(protocol, port)
         })
     }
 
@@ -335,6 +337,26 @@ impl FromStr for Fence {
     }
 }
 
+/// Whether a rule for `net` is meant for the address. Addresses of a link are meant only where the rule names
+/// nothing else: behind 169.254.169.254 a cloud tells its hosts' secrets, and `0.0.0.0/0` does not ask for
+/// these.
+fn means(net: IpNet, address: IpAddr) -> bool {
+    let link = link_local(Family::of(&net));
+    net.contains(&address) && (!link.contains(&address) || link.contains(&net))
+}
+
+/// Of a link (RFC 3927, RFC 4291).
+const LINK_LOCAL_V4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(169, 254, 0, 0), 16);
+const LINK_LOCAL_V6: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10);
+
+/// The addresses of a link, `169.254.0.0/16` and `fe80::/10`.
+pub fn link_local(family: Family) -> IpNet {
+    match family {
+        Family::V4 => LINK_LOCAL_V4.into(),
+        Family::V6 => LINK_LOCAL_V6.into(),
+    }
+}
+
 /// Whether an address can be that of a public name: not private, not of a link or of this host, no
 /// multicast, and not one that stands for such another one (RFC 6890, RFC 4291, RFC 6052, RFC 3056).
 pub fn is_public(address: IpAddr) -> bool {
@@ -353,6 +375,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || a >= 224
         // RFC 6598, RFC 6890 (IETF protocols), RFC 2544.
         || (a == 100 && (64..128).contains(&b))
+        // RFC 7526 (6to4), and where Azure's hosts are told their secrets.
+        || (a, b, c) == (192, 88, 99)
+        || address == Ipv4Addr::new(168, 63, 129, 16)
         || (a, b, c) == (192, 0, 0)
         || (a == 198 && (b == 18 || b == 19));
     !is_special

@@ -41,7 +41,7 @@ pub use cluster::{
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
-pub use egress::{DomainName, EgressRule, EgressTarget, Fence, Service, is_public};
+pub use egress::{DomainName, EgressRule, EgressTarget, Fence, Service, is_public, link_local};
 pub use error::{Error, Kind, Result};
 pub use fact::{Fact, Wanted};
 pub use family::Family;

@@ -74,6 +74,18 @@ fn names_are_matched_by_labels() {
 }
 
 #[test]
+fn addresses_of_a_link_are_meant_only_by_their_own_name() {
+    let metadata = [169, 254, 169, 254].into();
+    let allows = |text: &str| fence(text).allows(metadata, Protocol::Tcp, 80);
+    assert!(!allows("0.0.0.0/0:80") && !allows("169.0.0.0/8:80"));
+    assert!(allows("169.254.169.254:80") && allows("169.254.0.0/16:80"));
+    assert!(!fence("0.0.0.0/0:80").covers(metadata));
+    assert!(fence("0.0.0.0/0:80").allows([169, 253, 1, 1].into(), Protocol::Tcp, 80));
+    let link = "fe80::1".parse().unwrap();
+    assert!(!fence("[::/0]:80").allows(link, Protocol::Tcp, 80));
+}
+
+#[test]
 fn public_addresses_are_known() {
     for public in ["1.1.1.1", "203.0.113.9", "2606:4700::1111", "64:ff9b::101:101", "172.32.0.1"] {
         assert!(is_public(public.parse().unwrap()), "{public}");

@@ -140,6 +140,8 @@ pub enum Expression<'a> {
     Conntrack(Conntrack, Register),
     /// Loads what the destination address is to this host (`RTN_*`), 4 bytes.
     DestinationType(Register),
+    /// What kind of address the packet comes from, as this host sees it (`RTN_LOCAL` and so on).
+    SourceType(Register),
     /// Keeps only these bits.
     Mask(Register, Cow<'a, [u8]>),
     /// Matches if the register has this value.
@@ -229,7 +231,7 @@ impl Expression<'_> {
             | Expression::EthernetSource(_)
             | Expression::DestinationPort(_) => "payload",
             Expression::Conntrack(..) => "ct",
-            Expression::DestinationType(_) => "fib",
+            Expression::DestinationType(_) | Expression::SourceType(_) => "fib",
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
@@ -272,9 +274,12 @@ impl Expression<'_> {
                 };
                 to.be32(2, key).be32(1, into.number());
             }
-            // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about.
+            // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about, or `NFTA_FIB_F_SADDR`.
             Expression::DestinationType(into) => {
                 to.be32(3, 2).be32(2, 3).be32(1, into.number());
+            }
+            Expression::SourceType(into) => {
+                to.be32(3, 1).be32(2, 3).be32(1, into.number());
             }
             Expression::Mask(register, mask) => bitwise(to, *register, mask),
             Expression::Equal(register, value) => compare(to, *register, 0, value),

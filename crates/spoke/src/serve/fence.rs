@@ -196,7 +196,9 @@ impl Fences {
                 let message =
                     format!("network {} refuses again what its rules do not allow", fenced.network);
                 daemon.journal.report(&Event::new(What::Other, now, message));
-                let pruned = fence::prune(socket, fenced);
+                // The kernel may count a moment longer, in which ended flows would begin again.
+                let pruned = fence::keep(socket, fenced, Some(now))
+                    .and_then(|()| fence::prune(socket, fenced));
                 pruned.unwrap_or_else(|error| {
                     daemon.journal.failed("ending what was learned", &error)
                 });

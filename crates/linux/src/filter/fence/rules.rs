@@ -24,6 +24,8 @@ pub const NAMES_PORT: u16 = 299;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
+/// `RTN_LOCAL` (rtnetlink(7)).
+const LOCAL: u32 = 2;
 /// `NF_CT_STATE_BIT`.
 const ESTABLISHED: u32 = 2;
 /// Router solicitation, neighbour solicitation and advertisement (RFC 4861).
@@ -43,6 +45,7 @@ pub(super) fn ruleset() -> Ruleset {
             ("input", Some(base(Hook::Input))),
             ("to_host", None),
             ("genuine", None),
+            ("forged", None),
             ("refused", None),
             ("learned", None),
         ],
@@ -57,6 +60,7 @@ fn rules() -> Vec<(&'static str, Steps)> {
         ("input", vec![ending(in_set(&FENCED), jump("to_host"))]),
         ("to_host", to_host()),
         ("genuine", genuine()),
+        ("forged", forged()),
         ("refused", refused()),
         ("learned", vec![log("learned", [100, 200]), vec![ACCEPT]]),
     ];
@@ -68,8 +72,8 @@ fn rules() -> Vec<(&'static str, Steps)> {
 
 fn leaving() -> Vec<Steps> {
     vec![
-        ending(between(&WITHIN), ACCEPT),
         vec![jump("genuine")],
+        ending(between(&WITHIN), ACCEPT),
         established(),
         by_bridge(Ip::V4, &ALLOWED),
         by_bridge(Ip::V6, &ALLOWED),
@@ -111,8 +115,14 @@ fn to_host() -> Vec<Steps> {
 }
 
 fn genuine() -> Vec<Steps> {
+    let of_host =
+        vec![Expression::SourceType(R), equal(LOCAL.to_ne_bytes().to_vec()), jump("forged")];
     let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &SOURCES), RETURN);
-    vec![own(Ip::V4), own(Ip::V6), log("forged", [20, 40]), vec![DROP]]
+    vec![of_host, own(Ip::V4), own(Ip::V6), vec![jump("forged")]]
+}
+
+fn forged() -> Vec<Steps> {
+    vec![log("forged", [20, 40]), vec![DROP]]
 }
 
 fn refused() -> Vec<Steps> {

@@ -1,7 +1,7 @@
 //! The sets of the table, and the ranges that rules by address are in them.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use model::{EgressRule, Family as IpFamily, IfName, IpNet, Protocol};
 use netlink::nft::{Between, Family, Field, Lookup, Set, Table, Tuple};
@@ -62,10 +62,17 @@ pub(super) fn of(sets: &[Set<'static>; 2], address: IpAddr) -> &'static str {
     if address.is_ipv4() { v4.name } else { v6.name }
 }
 
+/// What neighbours find each other by (RFC 4861): the addresses of the link, and none. They lead nowhere
+/// else, but stay in the network as a bridge's packets, which the rules judge where br_netfilter is.
+const ON_LINK: [(Ipv6Addr, u8); 2] =
+    [(Ipv6Addr::UNSPECIFIED, 128), (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10)];
+
 /// The sources behind a bridge.
 pub(super) fn sources(bridge: &IfName, subnets: &[IpNet]) -> Vec<(&'static str, Between)> {
     let mut all = Vec::new();
-    for net in distinct(subnets) {
+    let on_link =
+        ON_LINK.into_iter().filter_map(|(net, length)| IpNet::new(net.into(), length).ok());
+    for net in distinct(subnets).into_iter().chain(on_link) {
         let key = |address| Tuple::new().interface(bridge).address(address);
         let (first, last) = (key(net.network()), key(net.broadcast()));
         all.push((of(&SOURCES, net.addr()), Between { first, last }));
@@ -127,7 +134,7 @@ fn apart(rules: &[&EgressRule], protocol: Protocol, family: IpFamily) -> Vec<Blo
         .filter(|rule| rule.service.protocol == protocol)
         .filter_map(|rule| Some((rule.net()?, (rule.service.first, rule.service.last))))
         .filter(|(net, _)| IpFamily::of(net) == family)
-        .map(|(net, ports)| (number(net.network()), number(net.broadcast()), ports))
+        .flat_map(|(net, ports)| pieces(net).map(move |(first, last)| (first, last, ports)))
         .collect();
     let most = if family == IpFamily::V4 { u128::from(u32::MAX) } else { u128::MAX };
     let mut bounds = BTreeSet::new();
@@ -148,6 +155,23 @@ fn apart(rules: &[&EgressRule], protocol: Protocol, family: IpFamily) -> Vec<Blo
         }
     }
     all
+}
+
+/// The addresses that a rule for the subnet means ([`model::Fence::allows`]): those of the link only where it
+/// names nothing else.
+fn pieces(net: IpNet) -> impl Iterator<Item = (u128, u128)> {
+    let (first, last) = (number(net.network()), number(net.broadcast()));
+    let link = model::link_local(IpFamily::of(&net));
+    let (from, to) = (number(link.network()), number(link.broadcast()));
+    let is_around = first <= from && to <= last && (first, last) != (from, to);
+    let pieces = match is_around {
+        true => [
+            from.checked_sub(1).map(|before| (first, before)),
+            to.checked_add(1).map(|next| (next, last)),
+        ],
+        false => [Some((first, last)), None],
+    };
+    pieces.into_iter().flatten().filter(|(first, last)| first <= last)
 }
 
 fn merged(mut ports: Vec<(u16, u16)>) -> Vec<(u16, u16)> {
@@ -183,6 +207,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn addresses_of_a_link_are_left_out() {
+        let all = |text: &str| {
+            let rule: EgressRule = text.parse().unwrap();
+            let blocks = apart(&[&rule], Protocol::Tcp, IpFamily::V4);
+            blocks.iter().map(|it| format!("{}-{}", it.first, it.last)).collect::<Vec<_>>()
+        };
+        let around = ["0.0.0.0-169.253.255.255", "169.255.0.0-255.255.255.255"];
+        assert_eq!(all("0.0.0.0/0:80"), around);
+        assert_eq!(all("169.254.169.254:80"), ["169.254.169.254-169.254.169.254"]);
+        assert_eq!(all("169.254.0.0/16:80"), ["169.254.0.0-169.254.255.255"]);
+    }
 
     proptest! {
         /// No two overlap, and together they are what the rules say.
