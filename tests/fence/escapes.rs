@@ -128,6 +128,8 @@ const SENT: &[(&str, &str, &str)] = &[
     ("answers-by-mate", "answer 203.0.113.99 443 10.81.1.8", "shut"),
     ("answers-gateway", "answer 10.81.1.1 8022 10.81.1.8", "shut"),
     ("answers-gateway-six", "answer fd81:1::1 8022 fd81:1::1", "shut"),
+    ("answers-broadcast", "answer 10.81.1.255 8022 10.81.1.8", "shut"),
+    ("answers-anycast-six", "answer fd81:1:: 8022 fd81:1::1", "shut"),
     ("answers-host", "answer 203.0.113.254 8022 10.81.1.8", "shut"),
     ("answers-host-six", "answer 2001:db8:113::254 8022 fd81:1::8", "shut"),
     // Root inside gives itself another address.

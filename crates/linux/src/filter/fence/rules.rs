@@ -24,8 +24,8 @@ pub const NAMES_PORT: u16 = 299;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
-/// `RTN_LOCAL` (rtnetlink(7)).
-const LOCAL: u32 = 2;
+/// `RTN_UNICAST` (rtnetlink(7)).
+const UNICAST: u32 = 1;
 /// `NF_CT_STATE_BIT`.
 const ESTABLISHED: u32 = 2;
 /// Router solicitation, neighbour solicitation and advertisement (RFC 4861).
@@ -115,10 +115,15 @@ fn to_host() -> Vec<Steps> {
 }
 
 fn genuine() -> Vec<Steps> {
-    let of_host =
-        vec![Expression::SourceType(R), equal(LOCAL.to_ne_bytes().to_vec()), jump("forged")];
+    let mut none = Ip::V6.only().to_vec();
+    none.extend([Ip::V6.source(), equal(vec![0; 16]), RETURN]);
+    let of_nobody = vec![
+        Expression::SourceType(R),
+        Expression::Unequal(R, UNICAST.to_ne_bytes().to_vec().into()),
+        jump("forged"),
+    ];
     let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &SOURCES), RETURN);
-    vec![of_host, own(Ip::V4), own(Ip::V6), vec![jump("forged")]]
+    vec![none, of_nobody, own(Ip::V4), own(Ip::V6), vec![jump("forged")]]
 }
 
 fn forged() -> Vec<Steps> {

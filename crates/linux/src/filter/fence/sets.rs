@@ -1,7 +1,7 @@
 //! The sets of the table, and the ranges that rules by address are in them.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use model::{EgressRule, Family as IpFamily, IfName, IpNet, Protocol};
 use netlink::nft::{Between, Family, Field, Lookup, Set, Table, Tuple};
@@ -62,17 +62,12 @@ pub(super) fn of(sets: &[Set<'static>; 2], address: IpAddr) -> &'static str {
     if address.is_ipv4() { v4.name } else { v6.name }
 }
 
-/// What neighbours find each other by (RFC 4861): the addresses of the link, and none. They lead nowhere
-/// else, but stay in the network as a bridge's packets, which the rules judge where br_netfilter is.
-const ON_LINK: [(Ipv6Addr, u8); 2] =
-    [(Ipv6Addr::UNSPECIFIED, 128), (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10)];
-
-/// The sources behind a bridge.
+/// The sources behind a bridge. Neighbours find each other by addresses of the link (RFC 4861): these lead
+/// nowhere else, but stay in the network as a bridge's packets, which the rules judge where br_netfilter is.
 pub(super) fn sources(bridge: &IfName, subnets: &[IpNet]) -> Vec<(&'static str, Between)> {
     let mut all = Vec::new();
-    let on_link =
-        ON_LINK.into_iter().filter_map(|(net, length)| IpNet::new(net.into(), length).ok());
-    for net in distinct(subnets).into_iter().chain(on_link) {
+    let on_link = model::link_local(IpFamily::V6);
+    for net in distinct(subnets).into_iter().chain([on_link]) {
         let key = |address| Tuple::new().interface(bridge).address(address);
         let (first, last) = (key(net.network()), key(net.broadcast()));
         all.push((of(&SOURCES, net.addr()), Between { first, last }));
