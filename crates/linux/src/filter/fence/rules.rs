@@ -29,7 +29,9 @@ const UNICAST: u32 = 1;
 /// `NF_CT_STATE_BIT`.
 const ESTABLISHED: u32 = 2;
 /// Router solicitation, neighbour solicitation and advertisement (RFC 4861).
-const DISCOVERY: [u8; 3] = [133, 135, 136];
+const DISCOVERY: [u8; 3] = [133, SOLICITATION, ADVERTISEMENT];
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
 
 /// The table.
 pub(super) fn ruleset() -> Ruleset {
@@ -71,7 +73,10 @@ fn rules() -> Vec<(&'static str, Steps)> {
 }
 
 fn leaving() -> Vec<Steps> {
+    let neighbours = |kind: u8| ending([between(&WITHIN), of_icmpv6(kind)].concat(), ACCEPT);
     vec![
+        neighbours(SOLICITATION),
+        neighbours(ADVERTISEMENT),
         vec![jump("genuine")],
         ending(between(&WITHIN), ACCEPT),
         established(),
@@ -93,11 +98,7 @@ fn to_host() -> Vec<Steps> {
         ]);
         ending(steps, ACCEPT)
     };
-    let discovery = |kind: u8| {
-        let mut steps = vec![Expression::Meta(Meta::Protocol, R), equal(vec![ICMPV6])];
-        steps.extend([Expression::Transport { offset: 0, length: 1, into: R }, equal(vec![kind])]);
-        ending(steps, ACCEPT)
-    };
+    let discovery = |kind: u8| ending(of_icmpv6(kind), ACCEPT);
     let to_others =
         vec![Expression::Meta(Meta::PacketType, R), Expression::Unequal(R, vec![0].into()), DROP];
     let mut rules = DISCOVERY.map(discovery).to_vec();
@@ -114,16 +115,24 @@ fn to_host() -> Vec<Steps> {
     rules
 }
 
+/// Matches ICMPv6 of a type.
+fn of_icmpv6(kind: u8) -> Steps {
+    vec![
+        Expression::Meta(Meta::Protocol, R),
+        equal(vec![ICMPV6]),
+        Expression::Transport { offset: 0, length: 1, into: R },
+        equal(vec![kind]),
+    ]
+}
+
 fn genuine() -> Vec<Steps> {
-    let mut none = Ip::V6.only().to_vec();
-    none.extend([Ip::V6.source(), equal(vec![0; 16]), RETURN]);
     let of_nobody = vec![
         Expression::SourceType(R),
         Expression::Unequal(R, UNICAST.to_ne_bytes().to_vec().into()),
         jump("forged"),
     ];
     let own = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &SOURCES), RETURN);
-    vec![none, of_nobody, own(Ip::V4), own(Ip::V6), vec![jump("forged")]]
+    vec![of_nobody, own(Ip::V4), own(Ip::V6), vec![jump("forged")]]
 }
 
 fn forged() -> Vec<Steps> {
