@@ -1,7 +1,7 @@
 //! Why one container does not reach another.
 //!
 //! The way of a packet is followed hop by hop, from the kernel's own state and the address book:
-//! nothing is executed, changed or sent. [`walk`] is pure: it asks the kernel through the port
+//! nothing is executed, changed or sent. [`walk()`] is pure: it asks the kernel through the port
 //! [`Kernel`], which [`Netlink`] implements. What is not understood is said to be so.
 
 mod netlink_kernel;
