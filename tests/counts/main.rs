@@ -71,7 +71,8 @@ fn version_is_cheap() {
 }
 
 /// Peak of resident memory, and minor page faults. Most of that memory is the program's file, which all
-/// processes share. The page cache decides how many pages one fault maps, so the bound on faults is a third
+/// processes share, and of which more is mapped around a fault the larger it is; what a start costs are the
+/// faults. The page cache decides how many pages one fault maps, so the bound on faults is a third
 /// above what a freshly built program takes.
 #[test]
 fn little_memory_and_few_page_faults() {
@@ -82,7 +83,7 @@ fn little_memory_and_few_page_faults() {
         let config = cni.config(&list, &list["plugins"][0], verb, result.as_ref()).to_string();
         let Spent { peak, faults } = spent_by(&cni, verb, &config);
         println!("{verb} {} KiB, {faults} page faults", peak / 1024);
-        assert!(peak <= 9 * MIB, "{verb}: {peak} bytes");
+        assert!(peak <= 10 * MIB, "{verb}: {peak} bytes");
         let bound = if verb == "VERSION" { 140 } else { 260 };
         assert!(faults <= bound, "{verb}: {faults} page faults");
     }

@@ -27,9 +27,12 @@ fn connect(from: &str, to: &str, port: u16) -> String {
     format!("nsenter --net={from} bash -c '</dev/tcp/{to}/{port}'")
 }
 
-/// The path of a container's namespace, and its address.
+/// The path of a container's namespace, and its address, once its name is known: Docker's come by the
+/// engine's events, which the daemon hears a moment after the engine is there.
 #[track_caller]
 fn place(world: &World, name: &str) -> (String, String) {
+    let known = format!("{SPOKE} ps --format \"{{{{.Name}}}}\" | grep -Eq \"(^|/){name}$\"");
+    world.sh(&format!("timeout 60 bash -c 'until {known}; do :; done'"));
     let shown: Value = serde_json::from_str(&world.sh(&format!("{SPOKE} ps -o json"))).unwrap();
     let is = |row: &&Value| {
         let found = row["name"].as_str().unwrap();

@@ -58,9 +58,28 @@ fn rules_change_while_containers_run() {
     let table =
         [("ask 10.81.1.1 learned.evil.example", "NXDOMAIN"), ("udp 203.0.113.99 8443", "shut")];
     bed.all("agent", &table);
+    // What never stops to send, and is not answered, ends with the time, too: an answer would open it.
+    bed.world.sh(&format!("ip netns exec agent timeout 20 python3 -c '{SENDS}' >/dev/null 2>&1 &"));
+    bed.spoke("egress learn agents --for 2s");
+    let flows = "/opt/cni/bin/spoke flows -o json | grep -q 203.0.113.97";
+    until(&bed.world, flows);
+    until(&bed.world, "/opt/cni/bin/spoke events | grep -q 'agents refuses again'");
+    until(&bed.world, &format!("! {flows}"));
     let refused = bed.world.try_sh("/opt/cni/bin/spoke egress set plain none");
     assert!(refused.stderr.contains("made without --egress"), "{refused:?}");
 }
+
+const SENDS: &str = "
+import socket, time
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    sock.connect((\"203.0.113.97\", 7777))
+    while True:
+        try:
+            sock.send(b\"x\")
+        except OSError:
+            pass
+        time.sleep(0.05)
+";
 
 fn said([one, two, three]: [&str; 3]) -> (String, String, String) {
     (one.to_owned(), two.to_owned(), three.to_owned())
@@ -144,7 +163,7 @@ fn it_stays_shut_whatever_happens() {
     ] {
         bed.world.sh(&format!("nft {lost}"));
         let is_whole = "nft list table inet spoke_fence 2>/dev/null | tr -d '\\n\\t' | \
-                        grep -q 'chain leaving {iifname . oifname @within accept.*jump refused'";
+                        grep -q 'chain leaving {iifname . oifname @within icmpv6.*jump refused'";
         until(&bed.world, is_whole);
         until(&bed.world, "nft list set inet spoke_fence fenced | grep -q sp-agents");
         until(&bed.world, "nft list set inet spoke_fence open4 | grep -q 203.0.113.17");
