@@ -129,14 +129,15 @@ fn slow(bed: &Bed) {
     let threads = bed.serve.pid().map(|pid| pid.as_raw_nonzero()).expect("it runs");
     let count = fs::read_dir(format!("/proc/{threads}/task")).unwrap().count();
     assert!(count < THREADS, "{count} threads");
-    // Who has asked stays while others only connect.
+    // Who has asked stays while others only connect. The listeners from before make room as soon as it is
+    // noticed that they are gone.
     let script = format!(
-        "curl -sN {PAGE}live >/world/live & listens=$!
+        "setsid sh -c 'until curl -sfN {PAGE}live; do :; done' >/world/live & listens=$!
         until_so() {{ timeout 60 sh -c \"until grep -q '$1' /world/live; do :; done\"; }}
         until_so retry
         for at in $(seq {SLOW}); do exec {{slow}}<>/dev/tcp/127.0.0.1/9180; done
         {SPOKE} network create --subnet 10.99.0.0/24 later
-        until_so 'event: change' && kill $listens && echo heard"
+        until_so 'event: change' && kill -- -$listens && echo heard"
     );
     assert!(bed.sh(&script).ends_with("heard\n"));
 }
