@@ -93,6 +93,7 @@ fn quadlets_and_a_pod() {
         "printf '[engine]\\ninfra_image = \"localhost/spoke-test\"\\ninfra_command = \"/bin/sleep\"\\n' \
          >/etc/containers/containers.conf.d/20-infra.conf",
     );
+    podman.podman("tag localhost/spoke-test docker.io/library/busybox");
     let units = world.sh("QUADLET_UNIT_DIRS=/tmp/units /usr/libexec/podman/quadlet -dryrun");
     let mut commands = executed(&units);
     commands.sort_by_key(|command| !command.contains("network create"));
@@ -102,10 +103,10 @@ fn quadlets_and_a_pod() {
     for command in &commands {
         world.sh(&command.replace(" run ", &below));
     }
-    assert_eq!(page(world, 8080), "a page");
+    assert_eq!(page(world, 8080), "hello");
     assert_eq!(podman.endpoint("web", "front")["IPAddress"], "10.70.1.9");
     podman.podman("kube play --network front /tmp/units/pod.yaml");
-    assert_eq!(page(world, 8081), "a page");
+    assert_eq!(page(world, 8081), "hello");
     podman.podman("kube down --force /tmp/units/pod.yaml");
     podman.podman("rm -f -t 0 web");
     podman.podman("network rm front");

@@ -281,13 +281,13 @@ impl Fence {
 
     /// Whether some rule names a subnet with this address.
     pub fn covers(&self, address: IpAddr) -> bool {
-        self.rules.iter().filter_map(EgressRule::net).any(|net| means(net, address))
+        self.rules.iter().filter_map(EgressRule::net).any(|net| is_meant(net, address))
     }
 
     /// Whether a rule allows this port of the address, whatever led there.
     pub fn allows(&self, address: IpAddr, protocol: Protocol, port: u16) -> bool {
         self.rules.iter().any(|rule| {
-            rule.net().is_some_and(|net| means(net, address)) && rule.service.has(protocol, port)
+            rule.net().is_some_and(|net| is_meant(net, address)) && rule.service.has(protocol, port)
         })
     }
 
@@ -337,10 +337,10 @@ impl FromStr for Fence {
     }
 }
 
-/// Whether a rule for `net` is meant for the address. Addresses of a link are meant only where the rule names
+/// Whether a rule for `net` means the address. Those of a link are meant only where the rule names
 /// nothing else: behind 169.254.169.254 a cloud tells its hosts' secrets, and `0.0.0.0/0` does not ask for
 /// these.
-fn means(net: IpNet, address: IpAddr) -> bool {
+pub fn is_meant(net: IpNet, address: IpAddr) -> bool {
     let link = link_local(Family::of(&net));
     net.contains(&address) && (!link.contains(&address) || link.contains(&net))
 }

@@ -41,7 +41,9 @@ pub use cluster::{
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};
-pub use egress::{DomainName, EgressRule, EgressTarget, Fence, Service, is_public, link_local};
+pub use egress::{
+    DomainName, EgressRule, EgressTarget, Fence, Service, is_meant, is_public, link_local,
+};
 pub use error::{Error, Kind, Result};
 pub use fact::{Fact, Wanted};
 pub use family::Family;

@@ -153,7 +153,7 @@ pub fn judge(
         found.addresses.iter().map(|(it, _)| *it).filter(|it| !is_given(*it)).collect();
     found.addresses.retain(|(address, _)| is_given(*address));
     let ports: usize = services.iter().map(|service| service.ports().len()).sum();
-    found.addresses.truncate(ADDRESSES.min(OPENINGS / ports.max(1)));
+    found.addresses.truncate(ADDRESSES.min(OPENINGS / ports.max(1)).max(1));
     let limit = found.limit();
     let others = if is_address(question.kind) { None } else { Some((&answer, question.kind)) };
     let written = write::chain(&query, answer.header().rcode(), &found.parts(), others, room);

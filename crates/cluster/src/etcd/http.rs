@@ -51,6 +51,11 @@ impl Http {
             .user_agent(concat!("spoke/", env!("CARGO_PKG_VERSION")))
             .timeout_connect(Some(CONNECT))
             .timeout_resolve(Some(CONNECT));
+        if let Some(bare) = servers.iter().find(|url| access.user.is_some() && !url.is_https()) {
+            return Err(Error::invalid(format!(
+                "a password is not sent to {bare} in clear text; name https:// servers only"
+            )));
+        }
         if servers.iter().any(Url::is_https) {
             config = config.tls_config(access.tls()?);
         }

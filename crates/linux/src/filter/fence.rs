@@ -76,7 +76,8 @@ impl Fenced {
     }
 }
 
-/// Makes the fence, unless it is there with these rules: for each container that is attached.
+/// Makes the fence, unless it is there with these rules: for each container that is attached. The chains are
+/// compared, too: a flush of the table leaves its sets.
 ///
 /// # Errors
 /// Where the kernel lacks something, or the process may not change it. Nothing may be attached then.
@@ -84,7 +85,11 @@ pub fn ensure(socket: &mut Socket, fenced: &Fenced) -> Result<()> {
     let mark = fenced.mark()?;
     let found = nft::find(socket, TABLE, &[(FENCED.name, &mark)])?;
     match found.first() {
-        Some((_, there)) if there.comment == mark.comment => Ok(()),
+        Some((_, there))
+            if there.comment == mark.comment && rules::ruleset().verify(socket).is_ok() =>
+        {
+            Ok(())
+        }
         Some(_) | None => keep(socket, fenced, None),
     }
 }

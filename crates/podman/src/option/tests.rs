@@ -23,7 +23,7 @@ fn an_unknown_option_names_the_accepted_ones() {
     let error = options(json!({"mtuu": "1400"})).unwrap_err().to_string();
     assert!(error.starts_with("-o mtuu: no such option; Spoke has bridge, mtu,"), "{error}");
     let long = options(json!({"x".repeat(500): "\u{7}"})).unwrap_err().to_string();
-    assert!(long.len() < 350, "{long}");
+    assert!(long.len() < error.len() + 100, "{long}");
 }
 
 #[test]

@@ -56,8 +56,8 @@ use super::web::WebArgs;
   spoke doctor                        what is wrong with this host, and what mends it
   spoke docker install                be a network driver of the Docker Engine here
 
-Exit codes: 0 done, 1 found something or the kernel refused, 2 wrong usage, 3 not found,
-4 taken or exhausted, 70 a bug in Spoke, 75 try again, 77 permission denied."
+Exit codes: 0 done, 1 found something or the kernel refused, 2 wrong usage or a wrong file,
+3 not found, 4 taken, exhausted or ambiguous, 5 cannot be judged (explain), 70 a bug in Spoke, 75 try again, 77 permission denied."
 )]
 pub(super) struct Cli {
     /// How results are written
@@ -192,7 +192,7 @@ Examples:
 Listens at the socket that systemd passes, or at /run/docker/plugins/spoke.sock. Ends on SIGTERM.
 Nothing is lost when it is killed: it remembers nothing that is not in the book.
 
-Configuration: [docker], [kurma], [kuryr], [remote], [metrics], [web], [events] and [log] in /etc/spoke/config.toml.
+Configuration: /etc/spoke/config.toml; docs/configuration.md has every section.
 
 Examples:
   spoke docker install                let systemd run it

@@ -1,6 +1,8 @@
 //! `spoke backup` and `spoke restore`: the durable part of the book as one file.
 
-use std::io::Read;
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -65,9 +67,21 @@ fn written(path: &Path, bytes: Vec<u8>) -> Result<Answer> {
         return Ok(Answer::text(text));
     }
     let draft = path.with_added_extension("new");
-    file::replace(path, &draft, &bytes)
+    replaced(path, &draft, &bytes)
         .map_err(|cause| file::failed(format!("cannot write {}", path.display()), cause))?;
     Ok(Answer::default())
+}
+
+/// The draft is a new file: in a directory of everybody's somebody may have one of that name.
+fn replaced(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
+    match fs::remove_file(draft) {
+        Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
+        Ok(()) | Err(_) => {}
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(draft)?;
+    let written = file.write_all(bytes).and_then(|()| fs::rename(draft, path));
+    written.inspect_err(|_| drop(fs::remove_file(draft)))
 }
 
 pub(super) fn restore(

@@ -12,7 +12,11 @@ use super::HostContext;
 /// The fewest characters of an id that stand for it.
 const SHORTEST: usize = 6;
 
-/// A container's name, as it was typed: `web`, or `podman:web`.
+/// Whose containers have names.
+const RUNTIMES: [Runtime; 5] =
+    [Runtime::Cni, Runtime::Podman, Runtime::Spoke, Runtime::Docker, Runtime::Kurma];
+
+/// A container's name, as it was typed: `web`, `podman:web`, or `podman/web` as listings have it.
 pub(super) struct Called<'a> {
     runtime: Option<String>,
     name: &'a str,
@@ -20,7 +24,10 @@ pub(super) struct Called<'a> {
 
 impl<'a> Called<'a> {
     pub(super) fn of(text: &'a str) -> Self {
-        match text.split_once(':') {
+        let is_runtime =
+            |(word, _): &(&str, &str)| RUNTIMES.iter().any(|it| it.to_string() == *word);
+        let listed = || text.split_once('/').filter(is_runtime);
+        match text.split_once(':').or_else(listed) {
             Some((runtime, name)) => Self { runtime: Some(runtime.to_owned()), name },
             None => Self { runtime: None, name: text },
         }

@@ -31,7 +31,7 @@ pub(super) fn show(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    let all = all(wanted.network.as_ref(), host_context);
+    let all = all(known(wanted, host_context)?.as_ref(), host_context);
     let first = all.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let all = &all[first..];
     Ok(Answer::text(render(output, &all, || table(all).text())?))
@@ -42,6 +42,14 @@ pub(super) fn all(network: Option<&NetworkName>, host_context: &HostContext) -> 
     let mut all: Vec<Denied> = kept(&path(&host_context.events));
     all.retain(|one| is_of(one, network));
     all
+}
+
+/// The network by the name that the log has: Docker calls it by another one.
+fn known(wanted: &DeniedArgs, host_context: &HostContext) -> Result<Option<NetworkName>> {
+    let Some(name) = &wanted.network else { return Ok(None) };
+    let engine = (host_context.engine)()?;
+    // What is gone by now may be in the log.
+    Ok(Some(engine.network(name).map_or_else(|_| name.clone(), |network| network.name)))
 }
 
 fn is_of(denied: &Denied, network: Option<&NetworkName>) -> bool {
@@ -55,15 +63,16 @@ pub(super) fn follow(
     host_context: &HostContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
+    let network = known(wanted, host_context)?;
     let path = path(&host_context.events);
     let watch = watch(&path)?;
     let mut tail = Tail::open(&path).ok();
     let mut news: Vec<Denied> = tail.as_mut().map(Tail::rest).unwrap_or_default();
-    news.retain(|one| is_of(one, wanted.network.as_ref()));
+    news.retain(|one| is_of(one, network.as_ref()));
     let first = news.len().saturating_sub(wanted.last.unwrap_or(0));
     news.drain(..first);
     loop {
-        for one in news.iter().filter(|one| is_of(one, wanted.network.as_ref())) {
+        for one in news.iter().filter(|one| is_of(one, network.as_ref())) {
             if write(output, one, out).is_err() {
                 // A reader that has seen enough is no failure.
                 return Ok(Answer::default());

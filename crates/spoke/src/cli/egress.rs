@@ -272,7 +272,9 @@ fn allows(rule: &EgressRule, target: &EgressRule) -> bool {
         ours.protocol == theirs.protocol && ours.first <= theirs.first && theirs.last <= ours.last;
     has_ports
         && match (&rule.target, &target.target) {
-            (EgressTarget::Net(net), EgressTarget::Net(one)) => net.contains(one),
+            (EgressTarget::Net(net), EgressTarget::Net(one)) => {
+                model::is_meant(*net, one.network()) && model::is_meant(*net, one.broadcast())
+            }
             (EgressTarget::Below(domain), EgressTarget::Name(name)) => name.is_below(domain),
             (one, other) => one == other,
         }

@@ -4,7 +4,7 @@ mod gate;
 mod memory;
 mod refused;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
@@ -35,8 +35,12 @@ struct Fences {
     /// What holds on each bridge: a network that a command declared is that, whatever a runtime's
     /// configuration says of it. Of several networks on one bridge the first holds.
     networks: BTreeMap<IfName, Fenced>,
+    /// Those for which the last attempt failed.
+    unfinished: BTreeSet<IfName>,
     /// Whether each was learning when it was looked at last.
     learning: BTreeMap<IfName, bool>,
+    /// Whether the last healing failed, which is reported once.
+    is_failing: bool,
     /// Of which networks fences were put back, in how many microseconds.
     healed: Option<(Vec<IfName>, u128)>,
 }
@@ -68,21 +72,22 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     let mut socket = Socket::netfilter()?;
     let mut fences = Fences::default();
     fences.learn_records(daemon, &mut watch, &mut socket)?;
-    fences.heal(daemon, &mut socket);
+    let mut is_whole = fences.heal(daemon, &mut socket);
     daemon.fence.remember(&mut socket);
     let mut swept = Instant::now();
     loop {
-        let is_damaged = match monitor.wait(&daemon.stop, GLANCE)? {
-            Wake::Stopped => return Ok(()),
-            Wake::Quiet => swept.elapsed() > SWEEP,
-            Wake::Lost => true,
-            Wake::News(news) => news.iter().any(damages) || swept.elapsed() > SWEEP,
-        };
+        let is_damaged = !is_whole
+            || match monitor.wait(&daemon.stop, GLANCE)? {
+                Wake::Stopped => return Ok(()),
+                Wake::Quiet => swept.elapsed() > SWEEP,
+                Wake::Lost => true,
+                Wake::News(news) => news.iter().any(damages) || swept.elapsed() > SWEEP,
+            };
         // Rules are recorded before the kernel follows: what is put back are those of now.
         fences.learn_records(daemon, &mut watch, &mut socket)?;
         if is_damaged {
             swept = Instant::now();
-            fences.heal(daemon, &mut socket);
+            is_whole = fences.heal(daemon, &mut socket);
         }
         if !is_damaged {
             fences.report_healed(daemon);
@@ -109,54 +114,94 @@ impl Fences {
     ) -> Result<()> {
         for Changed { key, now } in watch.wait(Duration::ZERO)? {
             let network = match now.map(|now| now.record) {
-                Some(Record::Network(network)) => fenced(daemon, &network),
-                _ => None,
+                Some(Record::Network(network)) => fenced(&network),
+                _ => Ok(None),
             };
             match network {
-                Some(fenced) => self.recorded.insert(key, fenced),
-                None => self.recorded.remove(&key),
-            };
+                Ok(Some(fenced)) => drop(self.recorded.insert(key, fenced)),
+                Ok(None) => drop(self.recorded.remove(&key)),
+                // What was recorded holds on.
+                Err(error) => failed(daemon, &error),
+            }
         }
         let now = holding(&self.recorded);
         let before = std::mem::replace(&mut self.networks, now.clone());
         for (bridge, fenced) in &now {
-            if before.get(bridge) != Some(fenced) {
-                let done = self.renew(daemon, fenced, socket);
-                done.unwrap_or_else(|error| failed(daemon, &error));
+            if before.get(bridge) == Some(fenced) && !self.unfinished.contains(bridge) {
+                continue;
+            }
+            match self.renew(daemon, fenced, socket) {
+                Ok(()) => drop(self.unfinished.remove(bridge)),
+                Err(error) => self.fail(daemon, bridge, &error),
             }
         }
-        for bridge in before.keys().filter(|bridge| !now.contains_key(*bridge)) {
-            let done = fence::forget_bridge(socket, bridge);
-            done.unwrap_or_else(|error| failed(daemon, &error));
+        for fenced in before.into_values().filter(|it| !now.contains_key(&it.bridge)) {
+            self.forget(daemon, fenced, socket);
         }
         Ok(())
+    }
+
+    /// It is done again at the next look, and reported once.
+    fn fail(&mut self, daemon: &Daemon, bridge: &IfName, error: &model::Error) {
+        if self.unfinished.insert(bridge.clone()) {
+            failed(daemon, error);
+        }
+    }
+
+    /// Removes a fence whose network is gone, or has none any more. A record that could not be read just
+    /// now is no proof of that.
+    fn forget(&mut self, daemon: &Daemon, fenced: Fenced, socket: &mut Socket) {
+        let is_over = daemon.context_pool.with(|host_context| {
+            let network = host_context.engine().named(&fenced.network)?;
+            Ok(network.is_none_or(|network| network.wiring.fence.is_none()))
+        });
+        let bridge = fenced.bridge.clone();
+        let forgotten = is_over.and_then(|is_over: bool| match is_over {
+            true => fence::forget_bridge(socket, &bridge).map(|()| true),
+            false => Ok(false),
+        });
+        match forgotten {
+            Ok(true) => drop(self.unfinished.remove(&bridge)),
+            Ok(false) => drop(self.networks.insert(bridge, fenced)),
+            Err(error) => {
+                self.fail(daemon, &bridge, &error);
+                self.networks.insert(bridge, fenced);
+            }
+        }
     }
 
     fn renew(&mut self, daemon: &Daemon, fenced: &Fenced, socket: &mut Socket) -> Result<()> {
         let now = host::now();
         let is_learning = fenced.fence.is_learning(now);
         self.learning.insert(fenced.bridge.clone(), is_learning);
-        fence::keep(socket, fenced, Some(now))?;
         daemon.fence.forget_names(fenced);
+        fence::keep(socket, fenced, Some(now))?;
         if is_learning { Ok(()) } else { fence::prune(socket, fenced) }
     }
 
-    /// Makes what is missing, opens again what was open, and ends what began meanwhile.
-    fn heal(&mut self, daemon: &Daemon, socket: &mut Socket) {
+    /// Makes what is missing, opens again what was open, and ends what began meanwhile. Whether all of it
+    /// is there then; where not, it is done again at the next look.
+    fn heal(&mut self, daemon: &Daemon, socket: &mut Socket) -> bool {
         let began = Instant::now();
         let all: Vec<Fenced> = self.networks.values().cloned().collect();
         if all.is_empty() {
-            return;
+            return true;
         }
         let healed = self.put_back(daemon, &all, socket);
+        let is_whole = healed.is_ok();
         match healed {
             Ok(false) => {}
             Ok(true) => {
                 let bridges = self.networks.keys().cloned().collect();
                 self.healed = Some((bridges, began.elapsed().as_micros()));
             }
-            Err(error) => daemon.journal.failed("putting the fences of networks back", &error),
+            Err(error) if !self.is_failing => {
+                daemon.journal.failed("putting the fences of networks back", &error);
+            }
+            Err(_) => {}
         }
+        self.is_failing = !is_whole;
+        is_whole
     }
 
     /// Reports what was put back, unless a network was being removed: that begins with its fence.
@@ -175,15 +220,17 @@ impl Fences {
         if fence::is_kept(socket, all)? {
             return Ok(false);
         }
-        // All are shut before one is opened again.
+        // All are shut before one is opened again, and what fails for one keeps no other from it.
+        let mut failures = Vec::new();
         for fenced in all {
-            fence::keep(socket, fenced, Some(host::now()))?;
+            failures.extend(fence::keep(socket, fenced, Some(host::now())).err());
         }
-        daemon.fence.open_again(socket)?;
+        failures.extend(daemon.fence.open_again(socket).err());
         for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(host::now())) {
-            fence::end_flows(socket, fenced, &|opening| daemon.fence.knows(opening))?;
+            let ended = fence::end_flows(socket, fenced, &|opening| daemon.fence.knows(opening));
+            failures.extend(ended.err());
         }
-        Ok(true)
+        failures.into_iter().next().map_or(Ok(true), Err)
     }
 
     /// Ends what began while a network learned, when that is over.
@@ -199,9 +246,10 @@ impl Fences {
                 // The kernel may count a moment longer, in which ended flows would begin again.
                 let pruned = fence::keep(socket, fenced, Some(now))
                     .and_then(|()| fence::prune(socket, fenced));
-                pruned.unwrap_or_else(|error| {
-                    daemon.journal.failed("ending what was learned", &error)
-                });
+                if let Err(error) = pruned {
+                    daemon.journal.failed("ending what was learned", &error);
+                    self.unfinished.insert(bridge.clone());
+                }
             }
         }
     }
@@ -222,13 +270,9 @@ fn failed(daemon: &Daemon, error: &model::Error) {
     daemon.journal.failed("keeping the fence of a network", error);
 }
 
-fn fenced(daemon: &Daemon, network: &Network) -> Option<Fenced> {
-    if network.stage == model::Stage::Template {
-        return None;
+fn fenced(network: &Network) -> Result<Option<Fenced>> {
+    match network.stage {
+        model::Stage::Template => Ok(None),
+        _ => Fenced::of(&network.name, &network.wiring, &network.ipam),
     }
-    let fenced = Fenced::of(&network.name, &network.wiring, &network.ipam);
-    fenced.unwrap_or_else(|error| {
-        daemon.journal.failed("keeping the fence of a network", &error);
-        None
-    })
 }

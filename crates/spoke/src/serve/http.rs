@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
@@ -104,6 +104,34 @@ struct Open {
     has_asked: Arc<AtomicBool>,
 }
 
+/// How many threads answer, also those whose connections were cut off.
+#[derive(Default)]
+struct Working {
+    count: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Working {
+    /// Waits until there is room for one more thread, and counts it. `false` where none came: who was cut
+    /// off ends soon, and more threads would only take memory.
+    fn begin(&self) -> bool {
+        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_full = |count: &mut usize| *count >= 2 * MOST;
+        let waited = self.ended.wait_timeout_while(count, TIMEOUT, is_full);
+        let (mut count, result) = waited.unwrap_or_else(PoisonError::into_inner);
+        if !result.timed_out() {
+            *count += 1;
+        }
+        !result.timed_out()
+    }
+
+    fn end(&self) {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count = count.saturating_sub(1);
+        self.ended.notify_one();
+    }
+}
+
 /// Answers one connection; says when the client has asked for what it may have.
 type Answering<'a> = dyn Fn(&mut dyn Connection, &AtomicBool) -> std::io::Result<()> + Sync + 'a;
 
@@ -128,7 +156,7 @@ impl HttpListener {
     /// Has each connection answered, for ever.
     pub(crate) fn serve(&self, answering: &Answering<'_>) {
         std::thread::scope(|scope| {
-            let (mut open, working) = (VecDeque::new(), Arc::new(AtomicUsize::new(0)));
+            let (mut open, working) = (VecDeque::new(), Arc::new(Working::default()));
             loop {
                 // Out of files: those that are open close some time.
                 if self.accept(scope, (&mut open, &working), answering).is_err() {
@@ -142,7 +170,7 @@ impl HttpListener {
     fn accept<'scope>(
         &self,
         scope: &'scope Scope<'scope, '_>,
-        (open, working): (&mut VecDeque<Open>, &Arc<AtomicUsize>),
+        (open, working): (&mut VecDeque<Open>, &Arc<Working>),
         answering: &'scope Answering<'scope>,
     ) -> std::io::Result<()> {
         let mut connection: Box<dyn Connection> = match self {
@@ -150,11 +178,10 @@ impl HttpListener {
             HttpListener::Tcp(listener) => Box::new(listener.accept()?.0),
         };
         make_room(open);
-        // Those that were cut off end soon; meanwhile more threads would only take memory.
-        if working.load(Ordering::Acquire) >= 2 * MOST {
+        let (end, done) = (connection.ending()?, connection.ending()?);
+        if !working.begin() {
             return Ok(());
         }
-        let (end, done) = (connection.ending()?, connection.ending()?);
         let is_done = Arc::new(AtomicBool::new(false));
         let has_asked = Arc::new(AtomicBool::new(false));
         let (is_over, asked) = (Arc::clone(&is_done), Arc::clone(&has_asked));
@@ -166,12 +193,13 @@ impl HttpListener {
             // The thread that could end it still has it open.
             done();
             is_done.store(true, Ordering::Release);
-            count.fetch_sub(1, Ordering::AcqRel);
+            count.end();
         };
-        working.fetch_add(1, Ordering::AcqRel);
         let spawned = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
         if spawned.is_err() {
-            working.fetch_sub(1, Ordering::AcqRel);
+            working.end();
+            // Nobody answers the client: it is let go.
+            open.pop_back();
         }
         spawned.map(drop)
     }

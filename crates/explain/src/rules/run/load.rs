@@ -20,6 +20,7 @@ mod meta {
     pub(super) const OUTPUT_NAME: u32 = 7;
     pub(super) const FAMILY: u32 = 15;
     pub(super) const CARRIED: u32 = 16;
+    pub(super) const PACKET_TYPE: u32 = 19;
     pub(super) const INPUT_GROUP: u32 = 21;
     pub(super) const OUTPUT_GROUP: u32 = 22;
     pub(super) const SECURED: u32 = 25;
@@ -185,6 +186,8 @@ fn of_meta(key: u32, packet: &Packet) -> Loaded {
         meta::CARRIED => vec![packet.protocol()].into(),
         meta::INPUT_GROUP => group(&packet.input),
         meta::OUTPUT_GROUP => group(&packet.output),
+        // `PACKET_HOST`: what is followed has one receiver.
+        meta::PACKET_TYPE => vec![0].into(),
         meta::SECURED => vec![0].into(),
         meta::INPUT_KIND => kind(&packet.input),
         meta::OUTPUT_KIND => kind(&packet.output),

@@ -186,7 +186,15 @@ fn names(record: &Attachment) -> Vec<String> {
     let name = record.container_name();
     let bare = name.rsplit_once('/').map_or(name.as_str(), |(_, bare)| bare).to_owned();
     let full = format!("{}/{bare}", record.runtime);
-    vec![name, bare, full, record.id.container.to_string(), record.sandbox_name().to_string()]
+    let short = format!("{}:{bare}", record.runtime);
+    vec![
+        name,
+        bare,
+        full,
+        short,
+        record.id.container.to_string(),
+        record.sandbox_name().to_string(),
+    ]
 }
 
 fn full_name(record: &Attachment) -> String {

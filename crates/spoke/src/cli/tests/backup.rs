@@ -15,9 +15,9 @@ fn backup(host: &Fixture) -> String {
 #[test]
 fn what_was_lost_comes_back_while_containers_run() {
     let host = host();
+    let before = host.spoke("network inspect front back");
     host.attach("front", "c1", None);
     let book = backup(&host);
-    let before = host.spoke("network inspect front back");
     let other = Fixture::new();
     other.write("book", &book);
     let path = other.path("book").display().to_string();
@@ -28,10 +28,7 @@ fn what_was_lost_comes_back_while_containers_run() {
     assert_eq!(other.spoke("network ls -q"), "");
     let did = format!("restored {}", restored.replace('X', "restored"));
     assert_eq!(other.spoke(&format!("restore {path}")), did);
-    let attached = "\"attached\": 1";
-    assert!(before.contains(attached), "{before}");
-    let after = other.spoke("network inspect front back");
-    assert_eq!(after, before.replace(attached, "\"attached\": 0"));
+    assert_eq!(other.spoke("network inspect front back"), before);
     assert_eq!(other.spoke(&format!("restore {path}")), "4 are here as they were\n");
     let db = other.attach("front", "c5", Some("db"));
     assert_eq!(db.leases[0].address.addr().to_string(), "10.70.1.9");

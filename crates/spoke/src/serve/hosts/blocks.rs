@@ -132,12 +132,26 @@ impl Keeper<'_> {
         let mut rested =
             self.resting.iter().filter(|((of, _), since)| of == name && is_over(since));
         let Some(block) = rested.next().map(|((_, block), _)| *block) else { return Ok(()) };
+        if self.is_in_book(name, local, block)? {
+            self.resting.insert((name.clone(), block), Instant::now());
+            return Ok(());
+        }
         self.resting.remove(&(name.clone(), block));
         if self.used(name, block) == 0 && local.block != block {
             book::give_up_block(etcd, name, &member.name, block)?;
             view.blocks.remove(&(name.clone(), block));
         }
         Ok(())
+    }
+
+    /// Whether containers get addresses of a block still: to take it out of the book may have failed.
+    fn is_in_book(&self, name: &NetworkName, local: &Local, block: Ipv4Net) -> Result<bool> {
+        let first = local.range(block).first;
+        self.daemon.context_pool.with(|host_context| {
+            let network = host_context.engine().declared(name)?;
+            let pools = network.iter().flat_map(|network| network.ipam.pools());
+            Ok(pools.flat_map(|pool| &pool.ranges).any(|range| range.first == first))
+        })
     }
 
     /// Whether at most a sixteenth of its addresses, or one, is left, `times` over.

@@ -41,7 +41,11 @@ impl Local {
         let engine = host_context.engine();
         let declared = engine.declared(name)?;
         let network = match (declared, known) {
-            (Some(declared), Some(known)) if known == *self => declared,
+            (Some(declared), Some(known)) if known == *self => {
+                // The process that wrote this may have ended before the book had the ranges.
+                engine.set_ranges(name, self.ranges())?;
+                declared
+            }
             (Some(declared), Some(known)) if self.is_same(&known) => {
                 self.write(name, place)?;
                 engine.set_ranges(name, self.ranges())?;
@@ -157,7 +161,7 @@ impl Local {
 
     /// A block without what would be a bridge's address, and without those of the subnet that no host may
     /// have. The gateway is the bridge's own address.
-    fn range(&self, block: Ipv4Net) -> Range {
+    pub(super) fn range(&self, block: Ipv4Net) -> Range {
         let first = SharedNetwork::gateway(&block);
         let before = |address: Ipv4Addr| Ipv4Addr::from(u32::from(address).saturating_sub(1));
         let last = match block.broadcast() {
