@@ -75,7 +75,9 @@ fn executed(units: &str) -> Vec<String> {
     let without = ["--cgroups=split", "--sdnotify=conmon", "--cidfile=%t/%N.cid", "--replace"];
     let commands = commands.map(|line| {
         let words = line.split(' ').filter(|word| !without.contains(word));
-        words.collect::<Vec<_>>().join(" ").replace("/usr/bin/podman", "/run/stage/podman")
+        let line = words.collect::<Vec<_>>().join(" ");
+        // As systemd reads it.
+        line.replace("\\x20", " ").replace("/usr/bin/podman", "/run/stage/podman")
     });
     commands.collect()
 }
