@@ -1,5 +1,7 @@
 //! What becomes of a fence while it is used: other rules, other containers, and what others do to it.
 
+use std::time::{Duration, Instant};
+
 use tests::Serve;
 
 use crate::bed::{Bed, listen, until};
@@ -180,4 +182,44 @@ fn it_stays_shut_whatever_happens() {
     bed.serve.take().expect("it runs").stop();
     bed.all("agent", &[("tcp 203.0.113.99 443", "shut"), ("udp 203.0.113.8 53", "shut")]);
     assert!(!bed.was_asked("evil.example"));
+}
+
+/// The processor time of the daemon, in hundredths of a second.
+fn ticks(bed: &Bed) -> u64 {
+    let pid = bed.serve.as_ref().and_then(Serve::pid).expect("it runs").as_raw_nonzero();
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// A table that another program owns (`flags owner`) cannot be changed. The daemon goes on to try, without
+/// doing nothing else, and ends when it is told to; when the owner is gone, so is its table, and the fence is
+/// back.
+#[test]
+fn a_repair_that_fails_is_done_again() {
+    let mut bed = connected(&["agent"]);
+    bed.world.sh(
+        "mkfifo /tmp/owner && exec 3<>/tmp/owner
+         nft -i <&3 >/dev/null 2>&1 & echo $! >/tmp/owner.pid
+         printf 'delete table inet spoke_fence; add table inet spoke_fence { flags owner; }\n' >&3",
+    );
+    let owned = "nft list table inet spoke_fence | grep -q owner";
+    let failed = "/opt/cni/bin/spoke events | grep -q 'putting the fences of networks back'";
+    for _ in 0..2 {
+        until(&bed.world, owned);
+        until(&bed.world, failed);
+        let before = ticks(&bed);
+        let started = Instant::now();
+        while started.elapsed() < Duration::from_secs(2) {
+            bed.spoke("version");
+        }
+        let spent = ticks(&bed) - before;
+        assert!(spent < 60, "it is busy all the time: {spent}");
+        bed.serve.take().expect("it runs").stop();
+        bed.serve = Some(Serve::start(&bed.world, &[]));
+    }
+    bed.world.sh("kill $(cat /tmp/owner.pid); rm /tmp/owner /tmp/owner.pid");
+    until(&bed.world, "nft list set inet spoke_fence fenced | grep -q sp-agents");
+    until(&bed.world, "ss -Hlun sport = :299 | grep -q 10.81.1.1");
+    assert_eq!(bed.attempt("agent", "tcp 203.0.113.99 443"), "shut");
 }

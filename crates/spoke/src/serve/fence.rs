@@ -24,6 +24,8 @@ use crate::host;
 const GLANCE: Duration = Duration::from_millis(250);
 const SWEEP: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(5);
+/// A network that is being removed loses its fence first, and its record within this time.
+const REMOVED: Duration = Duration::from_secs(2);
 /// The name of the table, as changes report it.
 const TABLE: &str = "spoke_fence";
 
@@ -39,10 +41,10 @@ struct Fences {
     unfinished: BTreeSet<IfName>,
     /// Whether each was learning when it was looked at last.
     learning: BTreeMap<IfName, bool>,
-    /// Whether the last healing failed, which is reported once.
+    /// Whether the last healing failed: it is reported once, and done again at the next look.
     is_failing: bool,
-    /// Of which networks fences were put back, in how many microseconds.
-    healed: Option<(Vec<IfName>, u128)>,
+    /// Of which networks fences were put back, in how many microseconds, and when.
+    healed: Option<(Vec<IfName>, u128, Instant)>,
 }
 
 /// Keeps the fences of all networks until the daemon stops; they stay when it ends.
@@ -72,22 +74,22 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     let mut socket = Socket::netfilter()?;
     let mut fences = Fences::default();
     fences.learn_records(daemon, &mut watch, &mut socket)?;
-    let mut is_whole = fences.heal(daemon, &mut socket);
+    fences.heal(daemon, &mut socket);
     daemon.fence.remember(&mut socket);
     let mut swept = Instant::now();
     loop {
-        let is_damaged = !is_whole
-            || match monitor.wait(&daemon.stop, GLANCE)? {
-                Wake::Stopped => return Ok(()),
-                Wake::Quiet => swept.elapsed() > SWEEP,
-                Wake::Lost => true,
-                Wake::News(news) => news.iter().any(damages) || swept.elapsed() > SWEEP,
-            };
+        let is_changed = match monitor.wait(&daemon.stop, GLANCE)? {
+            Wake::Stopped => return Ok(()),
+            Wake::Quiet => false,
+            Wake::Lost => true,
+            Wake::News(news) => news.iter().any(damages),
+        };
+        let is_damaged = is_changed || fences.is_failing || swept.elapsed() > SWEEP;
         // Rules are recorded before the kernel follows: what is put back are those of now.
         fences.learn_records(daemon, &mut watch, &mut socket)?;
         if is_damaged {
             swept = Instant::now();
-            is_whole = fences.heal(daemon, &mut socket);
+            fences.heal(daemon, &mut socket);
         }
         if !is_damaged {
             fences.report_healed(daemon);
@@ -179,34 +181,34 @@ impl Fences {
         if is_learning { Ok(()) } else { fence::prune(socket, fenced) }
     }
 
-    /// Makes what is missing, opens again what was open, and ends what began meanwhile. Whether all of it
-    /// is there then; where not, it is done again at the next look.
-    fn heal(&mut self, daemon: &Daemon, socket: &mut Socket) -> bool {
+    /// Makes what is missing, opens again what was open, and ends what began meanwhile.
+    fn heal(&mut self, daemon: &Daemon, socket: &mut Socket) {
         let began = Instant::now();
         let all: Vec<Fenced> = self.networks.values().cloned().collect();
         if all.is_empty() {
-            return true;
+            self.is_failing = false;
+            return;
         }
         let healed = self.put_back(daemon, &all, socket);
-        let is_whole = healed.is_ok();
+        let has_failed = healed.is_err();
         match healed {
             Ok(false) => {}
             Ok(true) => {
                 let bridges = self.networks.keys().cloned().collect();
-                self.healed = Some((bridges, began.elapsed().as_micros()));
+                self.healed = Some((bridges, began.elapsed().as_micros(), began));
             }
             Err(error) if !self.is_failing => {
                 daemon.journal.failed("putting the fences of networks back", &error);
             }
             Err(_) => {}
         }
-        self.is_failing = !is_whole;
-        is_whole
+        self.is_failing = has_failed;
     }
 
     /// Reports what was put back, unless a network was being removed: that begins with its fence.
     fn report_healed(&mut self, daemon: &Daemon) {
-        let Some((bridges, took)) = self.healed.take() else { return };
+        let is_settled = |(_, _, began): &mut (_, _, Instant)| began.elapsed() > REMOVED;
+        let Some((bridges, took, _)) = self.healed.take_if(is_settled) else { return };
         if bridges.iter().all(|bridge| self.networks.contains_key(bridge)) {
             let message = format!(
                 "somebody took the fences of networks away; they were put back in {took} µs"
