@@ -6,6 +6,8 @@
 
 mod decide;
 mod fence;
+#[cfg(test)]
+mod fixture;
 mod gate;
 mod listening;
 mod pending;

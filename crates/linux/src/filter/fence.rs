@@ -8,9 +8,10 @@ mod opened;
 mod rules;
 mod sets;
 
-use model::{EgressRule, Fence, IfName, IpNet, Ipam, NetworkName, Result, Timestamp, Wiring};
+use model::{DomainName, Fence, IfName, IpNet, Ipam, NetworkName, Result, Timestamp, Wiring};
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
+use std::net::IpAddr;
 use std::time::Duration;
 
 pub use opened::{Opening, end_flows, forget_opened, forget_source, open, opened, prune};
@@ -52,6 +53,17 @@ impl Fenced {
             gateways: wiring.name_servers(ipam),
             fence: fence.clone(),
         }))
+    }
+
+    /// Whether an address is one of the network's.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.gateways.iter().any(|net| net.contains(&address))
+    }
+
+    /// Whether the rules of one of these names allow what it opened.
+    pub fn allows_by_name(&self, opening: &Opening, names: &[DomainName]) -> bool {
+        let mut services = names.iter().flat_map(|name| self.fence.services_of(name));
+        services.any(|service| service.has(opening.protocol, opening.port))
     }
 
     /// The element that says that the bridge is fenced, and by which rules.
@@ -250,9 +262,4 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
         }
     }
     Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
-}
-
-/// Whether rules name an address by itself, which may be this host's.
-pub fn names_host(rule: &EgressRule) -> bool {
-    rule.net().is_some_and(|net| net.prefix_len() == net.max_prefix_len())
 }

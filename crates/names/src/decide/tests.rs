@@ -2,13 +2,13 @@ use domain::base::iana::{Class, Rcode, Rtype};
 use domain::base::{Message, MessageBuilder, Name};
 use domain::rdata::AllRecordData;
 use model::{
-    Attached, Attachment, AttachmentId, Bridge, BridgePort, EgressPolicy, Firewall, Gateway,
-    InterfaceAddress, Ipam, Layer, Link, LinkKind, NetworkName, Order, Phase, Pool, PoolId, Range,
-    Runtime, Sandbox, Space, Timestamp,
+    Attached, Attachment, AttachmentId, EgressPolicy, Firewall, InterfaceAddress, Layer,
+    NetworkName, Phase, Runtime, Sandbox, Timestamp,
 };
 use proptest::prelude::*;
 
 use super::*;
+use crate::fixture;
 
 struct Made {
     record: Attachment,
@@ -24,21 +24,10 @@ impl Made {
         };
         let (since, runtime) = (Timestamp(0), Runtime::Podman);
         let mut record = Attachment::new(id, Layer::Link, runtime, since, Phase::Reserved);
-        let kind = LinkKind::Bridge(Bridge {
-            name: "br0".parse().unwrap(),
-            gateway: Gateway::Default,
-            force_address: false,
-            hairpin: false,
-            promiscuous: false,
-            port: BridgePort::default(),
-        });
-        record.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+        record.wiring.link = Some(fixture::bridge());
         record.wiring.names = true;
         let net: model::IpNet = address.parse().unwrap();
-        let ranges = vec![Range::of_hosts(net.trunc(), None, None).unwrap()];
-        let id = PoolId { network, index: 0 };
-        let pools = vec![Pool { id, space: Space::Host, ranges, order: Order::NextAfterLast }];
-        record.ipam = Ipam::Book { pools };
+        record.ipam = fixture::pools(&network, &[net]);
         record.sandbox = Some(Sandbox { path: format!("/run/netns/{container}").into(), inode: 7 });
         let held = InterfaceAddress { address: net, gateway: None, interface: None };
         record.addresses = vec![held];

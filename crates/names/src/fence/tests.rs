@@ -4,12 +4,12 @@ use domain::base::iana::{Class, Rcode, Rtype};
 use domain::base::{Message, MessageBuilder, Name};
 use domain::rdata::{A, Aaaa, AllRecordData, Cname, Txt};
 use model::{
-    Attached, Attachment, AttachmentId, Bridge, BridgePort, Gateway, InterfaceAddress, Ipam, Layer,
-    Link, LinkKind, Order, Phase, Pool, PoolId, Range, Runtime, Space, Timestamp,
+    Attached, Attachment, AttachmentId, InterfaceAddress, Layer, Phase, Runtime, Timestamp,
 };
 
 use super::*;
 use crate::decide::{Decision, decide};
+use crate::fixture;
 
 const SELF: [u8; 4] = [10, 71, 1, 9];
 
@@ -22,21 +22,10 @@ fn table(rules: &str) -> Table {
     };
     let phase = Phase::Attached(Attached::default());
     let mut record = Attachment::new(id, Layer::Link, Runtime::Cni, Timestamp(0), phase);
-    let kind = LinkKind::Bridge(Bridge {
-        name: "br0".parse().unwrap(),
-        gateway: Gateway::Default,
-        force_address: false,
-        hairpin: false,
-        promiscuous: false,
-        port: BridgePort::default(),
-    });
-    record.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+    record.wiring.link = Some(fixture::bridge());
     record.wiring.fence = Some(rules.parse().unwrap());
     let nets = ["10.71.1.9/24", "fd71::9/64"].map(|net| net.parse::<model::IpNet>().unwrap());
-    let ranges = nets.map(|net| Range::of_hosts(net.trunc(), None, None).unwrap()).to_vec();
-    let id = PoolId { network, index: 0 };
-    let pools = vec![Pool { id, space: Space::Host, ranges, order: Order::NextAfterLast }];
-    record.ipam = Ipam::Book { pools };
+    record.ipam = fixture::pools(&network, &nets);
     let held = |address| InterfaceAddress { address, gateway: None, interface: None };
     record.addresses = nets.map(held).to_vec();
     let mut table = Table::default();
@@ -221,28 +210,18 @@ fn network_of(fence: &model::Fence) -> model::Network {
     let (_, entry) = made.entries()[0];
     let subnet: model::IpNet = format!("{}/24", entry.addresses[0]).parse().unwrap();
     let name: NetworkName = "front".parse().unwrap();
-    let kind = LinkKind::Bridge(Bridge {
-        name: "br0".parse().unwrap(),
-        gateway: Gateway::Default,
-        force_address: false,
-        hairpin: false,
-        promiscuous: false,
-        port: BridgePort::default(),
-    });
     let wiring = model::Wiring {
-        link: Some(Link { kind, name: None, mac: None, mtu: None }),
+        link: Some(fixture::bridge()),
         fence: Some(fence.clone()),
         ..model::Wiring::default()
     };
-    let ranges = vec![Range::of_hosts(subnet.trunc(), None, None).unwrap()];
-    let id = PoolId { network: name.clone(), index: 0 };
-    let pools = vec![Pool { id, space: Space::Host, ranges, order: Order::NextAfterLast }];
+    let ipam = fixture::pools(&name, &[subnet]);
     model::Network {
         name,
         runtime: Runtime::Spoke,
         since: Timestamp(0),
         wiring,
-        ipam: Ipam::Book { pools },
+        ipam,
         routes: Vec::new(),
         dns: model::Dns::default(),
         sticky: false,

@@ -11,7 +11,7 @@ use rustix::net::netlink::NETFILTER;
 
 use super::{
     DELETE, DESTINATION, DESTINATION_PORT, GET, HEADER, ID, NEW, ORIGINAL, PROTOCOL_NUMBER, REPLY,
-    SOURCE, STATUS, TUPLE_PROTOCOL, ZONE, address,
+    SOURCE, SOURCE_PORT, STATUS, TUPLE_PROTOCOL, ZONE, address,
 };
 use crate::Socket;
 use crate::packet::readable;
@@ -20,7 +20,6 @@ use crate::wire::{Attributes, Batch, DUMP, Message};
 const PROTOCOL_INFO: u16 = 4;
 const COUNTERS_ORIGINAL: u16 = 9;
 const COUNTERS_REPLY: u16 = 10;
-const SOURCE_PORT: u16 = 2;
 /// `CTA_PROTOINFO_TCP`, and in it `CTA_PROTOINFO_TCP_STATE`.
 const TCP: u16 = 1;
 const TCP_STATE: u16 = 1;

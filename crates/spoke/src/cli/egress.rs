@@ -196,8 +196,7 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
     let network = (host_context.engine)()?.network(name)?;
     let fenced = fenced(&network)?;
     let opened = fence::opened(&mut Socket::netfilter()?)?;
-    let is_own =
-        |opening: &Opening| fenced.gateways.iter().any(|net| net.contains(&opening.source));
+    let is_own = |opening: &Opening| fenced.contains(opening.source);
     let mut open: Vec<OpenView> = opened
         .into_iter()
         .filter(|(opening, (_, remaining))| is_own(opening) && !remaining.is_zero())

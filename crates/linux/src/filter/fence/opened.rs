@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{DomainName, IpNet, Protocol, Result};
+use model::{DomainName, Protocol, Result};
 use netlink::conntrack::{self, Outgoing};
 use netlink::nft::{self, Comment, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
@@ -131,15 +131,9 @@ pub fn opened(socket: &mut Socket) -> Result<HashMap<Opening, (Vec<DomainName>, 
 /// # Errors
 /// Where the kernel cannot be asked, or the process may not change it.
 pub fn prune(socket: &mut Socket, fenced: &Fenced) -> Result<()> {
-    let is_allowed = |opening: &Opening, element: &Element| {
-        let has = |name: &DomainName| {
-            let services = fenced.fence.services_of(name);
-            services.iter().any(|it| it.has(opening.protocol, opening.port))
-        };
-        names(element).iter().any(has)
-    };
-    let is_ours = |opening: &Opening| is_of(&fenced.gateways, opening.source);
-    remove(socket, &|opening, element| is_ours(opening) && !is_allowed(opening, element))?;
+    remove(socket, &|opening, element| {
+        fenced.contains(opening.source) && !fenced.allows_by_name(opening, &names(element))
+    })?;
     let remaining: HashSet<Opening> = opened(socket)?.into_keys().collect();
     end_flows(socket, fenced, &|opening| remaining.contains(opening))
 }
@@ -153,13 +147,12 @@ pub fn end_flows(
     fenced: &Fenced,
     is_opened: &dyn Fn(&Opening) -> bool,
 ) -> Result<()> {
-    let gateways = &fenced.gateways;
     let is_ended = |flow: &Outgoing| {
-        if !is_of(gateways, flow.source) {
+        if !fenced.contains(flow.source) {
             return false;
         }
-        let is_gateway = gateways.iter().any(|net| net.addr() == flow.destination);
-        if is_of(gateways, flow.destination) && !is_gateway {
+        let is_gateway = fenced.gateways.iter().any(|net| net.addr() == flow.destination);
+        if fenced.contains(flow.destination) && !is_gateway {
             return false;
         }
         if is_gateway && flow.port == NAMES_PORT {
@@ -172,10 +165,6 @@ pub fn end_flows(
         })
     };
     conntrack::end(socket, is_ended).map(drop)
-}
-
-fn is_of(gateways: &[IpNet], address: IpAddr) -> bool {
-    gateways.iter().any(|net| net.contains(&address))
 }
 
 /// Forgets that these were opened. What is gone is no error.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use model::{Fence, Protocol, Timestamp};
 
 use super::space::Space;
-use super::table::statements;
+use super::table::listed;
 use crate::filter::fence::{self, Fenced, Opening};
 
 const TRUTH: &str = include_str!("../fence.nft");
@@ -23,9 +23,7 @@ fn opening(source: &str, destination: &str) -> Opening {
 
 #[test]
 fn is_what_the_file_says() {
-    let space = Space::new();
-    space.run(&format!("nft -f - <<'END'\n{TRUTH}\nEND"));
-    let truth = space.run(LIST);
+    let truth = listed(TRUTH, LIST);
     let space = Space::new();
     let mut socket = space.socket();
     fence::keep(&mut socket, &fenced("br0", "a", "none"), None).unwrap();
@@ -33,7 +31,6 @@ fn is_what_the_file_says() {
         space.run(&format!("nft flush set inet spoke_fence {set}"));
     }
     assert_eq!(space.run(LIST), truth);
-    assert_eq!(statements(&truth), statements(TRUTH), "nft would write the file otherwise");
 }
 
 #[test]

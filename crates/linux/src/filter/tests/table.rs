@@ -8,9 +8,16 @@ const LIST: &str = "nft list table inet spoke";
 
 /// What `ruleset.nft` is to nft(8).
 fn truth() -> String {
+    listed(TRUTH, LIST)
+}
+
+/// How nft(8) lists what is in a file, which is written as it would write it.
+pub(super) fn listed(file: &str, list: &str) -> String {
     let space = Space::new();
-    space.run(&format!("nft -f - <<'END'\n{TRUTH}\nEND"));
-    space.run(LIST)
+    space.run(&format!("nft -f - <<'END'\n{file}\nEND"));
+    let listed = space.run(list);
+    assert_eq!(statements(&listed), statements(file), "nft would write the file otherwise");
+    listed
 }
 
 #[test]
@@ -18,10 +25,9 @@ fn is_what_the_file_says() {
     let space = Space::new();
     ensure(&mut space.socket()).unwrap();
     assert_eq!(space.run(LIST), truth());
-    assert_eq!(statements(&truth()), statements(TRUTH), "nft would write the file otherwise");
 }
 
-pub(super) fn statements(text: &str) -> Vec<&str> {
+fn statements(text: &str) -> Vec<&str> {
     text.lines().filter(|line| !line.is_empty() && !line.trim_start().starts_with('#')).collect()
 }
 

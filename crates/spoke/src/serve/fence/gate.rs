@@ -100,12 +100,7 @@ impl FenceGate {
     /// Forgets what a network's rules allow no more.
     pub(super) fn forget_names(&self, fenced: &Fenced) {
         locked(&self.memory).forget(|opening, names| {
-            let is_own = fenced.gateways.iter().any(|net| net.contains(&opening.source));
-            let has = |name: &DomainName| {
-                let services = fenced.fence.services_of(name);
-                services.iter().any(|it| it.has(opening.protocol, opening.port))
-            };
-            !is_own || names.iter().any(has)
+            !fenced.contains(opening.source) || fenced.allows_by_name(opening, names)
         });
     }
 

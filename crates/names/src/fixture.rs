@@ -1,0 +1,27 @@
+//! What the records of tests have in common.
+
+use model::{
+    Bridge, BridgePort, Gateway, IpNet, Ipam, Link, LinkKind, NetworkName, Order, Pool, PoolId,
+    Range, Space,
+};
+
+/// A bridge that is the default gateway.
+pub(crate) fn bridge() -> Link {
+    let kind = LinkKind::Bridge(Bridge {
+        name: "br0".parse().unwrap(),
+        gateway: Gateway::Default,
+        force_address: false,
+        hairpin: false,
+        promiscuous: false,
+        port: BridgePort::default(),
+    });
+    Link { kind, name: None, mac: None, mtu: None }
+}
+
+/// Addresses of the store, of the subnets that these are in.
+pub(crate) fn pools(network: &NetworkName, addresses: &[IpNet]) -> Ipam {
+    let of = |net: &IpNet| Range::of_hosts(net.trunc(), None, None).unwrap();
+    let ranges = addresses.iter().map(of).collect();
+    let id = PoolId { network: network.clone(), index: 0 };
+    Ipam::Book { pools: vec![Pool { id, space: Space::Host, ranges, order: Order::NextAfterLast }] }
+}
