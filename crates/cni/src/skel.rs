@@ -19,9 +19,10 @@ use serde_json::{Value, json};
 use crate::namespace::{Found, Namespaces};
 use crate::plugin::{Call, Plan, Plugin};
 use crate::wire::{
-    Args, Command, Configuration, Document, Environment, Failure, Interface, Success, Version,
+    Args, Command, Configuration, Document, Environment, Failure, Interface, NO_ADDRESS, Success,
+    Version,
 };
-use crate::words;
+use crate::words::{self, reported};
 
 /// The context of a plugin.
 pub struct Context<'a> {
@@ -307,10 +308,8 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
     let needs_address = version < Version::V030 && request.layer == Layer::Link;
     let has_none = request.ipam == model::Ipam::None && !request.wiring.chooses_addresses();
     if needs_address && has_none && call.plugin != Plugin::Loopback {
-        return Err(Error::invalid(format!(
-            "cannot convert: no valid IP addresses; a result of version {version} needs one, \
-             and \"ipam\" gives none"
-        )));
+        let more = format!("; a result of version {version} needs one, and \"ipam\" gives none");
+        return Err(reported(NO_ADDRESS, &more));
     }
     let attachment = call.context.engine.attach_untold(&request)?;
     let success = match (call.previous.clone(), request.layer) {

@@ -17,5 +17,6 @@ pub use config::{Configuration, Document, LONGEST};
 pub use environment::{Command, Environment};
 pub use failure::Failure;
 pub use node::{Node, Object};
+pub(crate) use success::NO_ADDRESS;
 pub use success::{Interface, Ip, Success, parse_dns, parse_routes};
 pub use version::Version;

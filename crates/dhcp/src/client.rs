@@ -8,7 +8,7 @@ mod tests;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use model::Mac;
+use model::{Dhcp, Mac};
 
 use crate::packet::{Kind, Message, Terms, code, terms};
 use crate::{Subject, Time};
@@ -290,14 +290,14 @@ impl Client {
     }
 
     fn silence(&self) -> String {
-        let seconds = self.pace.give_up.as_secs_f32();
+        let (seconds, words) = (self.pace.give_up.as_secs_f32(), Dhcp::GAVE_UP);
         match &self.refusal {
             Some(refusal) => {
-                format!("no DHCP server gave an address within {seconds} s: {refusal}")
+                format!("{words}: no DHCP server gave an address within {seconds} s: {refusal}")
             }
             None => format!(
-                "no DHCP server answered within {seconds} s: none is on this link, or none has an \
-                 address left"
+                "{words}: no DHCP server answered within {seconds} s: none is on this link, or none \
+                 has an address left"
             ),
         }
     }

@@ -87,12 +87,13 @@ fn bridge_facts(link: &Link, socket: &mut Socket) -> Result<BridgeFacts> {
 }
 
 /// Whether the bridge's hardware address was not set. Only sysfs shows it, which may be another
-/// namespace's: then the index differs, and the bridge stays as it is.
+/// namespace's: then the index differs, and the address is set to what it is, which does no harm
+/// where it was set before.
 fn follows_ports(bridge: &Link) -> bool {
     let folder = Path::new("/sys/class/net").join(bridge.name.as_str());
     let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default();
-    read("ifindex").trim() == bridge.index.to_string()
-        && [PERMANENT, RANDOM].contains(&read("addr_assign_type").trim())
+    read("ifindex").trim() != bridge.index.to_string()
+        || [PERMANENT, RANDOM].contains(&read("addr_assign_type").trim())
 }
 
 /// `NET_ADDR_PERM` and `NET_ADDR_RANDOM` (linux/netdevice.h).

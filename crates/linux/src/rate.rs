@@ -38,6 +38,10 @@ struct Limits {
 /// Sets the limits; returns the intermediate device, if there is one.
 pub(crate) fn limit(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<Option<Interface>> {
     let Some(limits) = Limits::of(attachment)? else { return Ok(None) };
+    let is_named = attachment.wiring.bandwidth.as_ref().is_some_and(|it| it.device.is_some());
+    if let Some(sandbox) = sandbox.filter(|_| is_named) {
+        limits.refuse_other(attachment, sandbox)?;
+    }
     limits.within(sandbox, |socket| limits.set(socket))
 }
 
@@ -108,6 +112,29 @@ impl Limits {
         let mark = mark(attachment);
         let names = names(attachment, &mark)?;
         Ok(Self { device, place, direct, redirected, mark, names })
+    }
+
+    /// Refuses a device that a caller named, unless it is the other end of the container's pair: a
+    /// macvlan of the container has none, and another container's end would be limited for it.
+    fn refuse_other(&self, attachment: &Attachment, sandbox: &Netns) -> Result<()> {
+        let own = plan::device(attachment);
+        let inside = sandbox.enter(|| Socket::route()?.link(At::Name(own)))??;
+        let end = self.device(&mut Socket::route()?)?;
+        let pair = |link: &Link| link.kind.as_deref() == Some("veth");
+        match inside {
+            Some(inside) if pair(&inside) && pair(&end) && end.peer == Some(inside.index) => Ok(()),
+            Some(inside) if pair(&inside) => {
+                let words = "no veth peer of container interface found in host ns";
+                let more = format!("{words}: {} is not the other end of {own}", self.device);
+                Err(Error::invalid(more).about(Fact::Whole(words.to_owned())))
+            }
+            _ => {
+                let words = format!("container interface {own} has no veth peer");
+                let more = format!("{words}: bandwidth is for pairs, as bridge and ptp make them");
+                let whole = format!("{words}: interface \"{own}\" was not a veth interface");
+                Err(Error::invalid(more).about(Fact::Whole(whole)))
+            }
+        }
     }
 
     /// Makes the limits what they should be. Whether they were not.

@@ -1,8 +1,8 @@
 //! Routing by source, as the reference plugin `sbr` sets it up: what leaves with an address of the
 //! interface leaves through it.
 //!
-//! Each address has a table of its own, with a default route to its gateway and the routes of the
-//! interface, which the main table loses. A given table belongs to its giver: only the rules lead
+//! Each address has a table of its own, with a default route to its gateway and the routes of its
+//! subnet, which the main table loses. Routes of no address's subnet are in every table. A given table belongs to its giver: only the rules lead
 //! to it.
 
 use std::collections::BTreeSet;
@@ -32,7 +32,7 @@ pub(crate) fn install(
     let _lock = NamespaceLock::take(sandbox, TIMEOUT)?;
     sandbox.enter(|| {
         let mut socket = Socket::route()?;
-        let there = View::gather(&mut socket, device, addresses)?;
+        let there = View::gather(&mut socket, device, addresses, wanted)?;
         there.plan(wanted).carry_out(&mut socket)
     })?
 }
@@ -46,7 +46,7 @@ pub(crate) fn check(
     let Some(wanted) = &attachment.wiring.source_routing else { return Ok(()) };
     let device = plan::device(attachment);
     sandbox.enter(|| {
-        let there = View::gather(&mut Socket::route()?, device, addresses)?;
+        let there = View::gather(&mut Socket::route()?, device, addresses, wanted)?;
         there.verify(wanted, device)
     })?
 }
@@ -86,7 +86,7 @@ pub(crate) fn remove(attachment: &Attachment, sandbox: Option<&Netns>) -> Result
 struct View {
     link: u32,
     /// The interface's addresses that packets leave with, and their gateways.
-    addresses: Vec<(IpAddr, Option<IpAddr>)>,
+    addresses: Vec<(IpNet, Option<IpAddr>)>,
     rules: Vec<Rule>,
     /// All routes.
     routes: Vec<Route>,
@@ -105,14 +105,19 @@ impl View {
         socket: &mut Socket,
         device: &IfName,
         addresses: &[InterfaceAddress],
+        wanted: &SourceRouting,
     ) -> Result<Self> {
         let Some(link) = socket.link(At::Name(device))? else {
             return Err(Error::not_found(format!("Cannot find network interface {device}")));
         };
         let held: Vec<IpAddr> =
             socket.addresses(Some(link.index))?.iter().map(|held| held.address.addr()).collect();
-        let own = addresses.iter().filter(|known| held.contains(&known.address.addr()));
-        let addresses: Vec<_> = own.map(|known| (known.address.addr(), known.gateway)).collect();
+        // A given table has rules only, which may precede the address.
+        let is_own = |known: &&InterfaceAddress| {
+            wanted.table.is_some() || held.contains(&known.address.addr())
+        };
+        let own = addresses.iter().filter(is_own);
+        let addresses: Vec<_> = own.map(|known| (known.address, known.gateway)).collect();
         if addresses.is_empty() {
             let what = format!("No IP addresses supplied on interface: {device}");
             return Err(Error::invalid(what));
@@ -127,14 +132,15 @@ impl View {
     fn plan(&self, wanted: &SourceRouting) -> Plan {
         let mut plan = Plan::default();
         let mut taken = self.taken();
-        for (address, own_gateway) in &self.addresses {
-            let table = wanted.table.unwrap_or_else(|| self.table_for(*address, &mut taken));
-            let rule = Rule::from(*address, table);
+        for (subnet, own_gateway) in &self.addresses {
+            let address = subnet.addr();
+            let table = wanted.table.unwrap_or_else(|| self.table_for(address, &mut taken));
+            let rule = Rule::from(address, table);
             if !self.rules.iter().any(|there| is_gateway(there, &rule)) {
                 plan.rules.push(rule);
             }
-            let gateway = gateway(wanted, *address, *own_gateway);
-            plan.routes.extend(self.routes_for(wanted, *address, gateway, table));
+            let gateway = gateway(wanted, address, *own_gateway);
+            plan.routes.extend(self.routes_for(wanted, subnet, gateway, table));
         }
         if wanted.table.is_none() {
             plan.dropped = self.own_routes().copied().collect();
@@ -167,17 +173,20 @@ impl View {
     fn routes_for(
         &self,
         wanted: &SourceRouting,
-        address: IpAddr,
+        subnet: &IpNet,
         gateway: Option<IpAddr>,
         table: u32,
     ) -> Vec<Route> {
+        let address = subnet.addr();
         let family = family(address);
         let source = wanted.source_hints.then_some(address);
         let mut routes = Vec::new();
         if wanted.table.is_none() {
             let given = wanted.gateways.iter().any(|one| one.is_ipv4() == address.is_ipv4());
             let same = self.own_routes().filter(|route| {
-                Family::of(&route.dst) == family && !(given && route.dst.prefix_len() == 0)
+                Family::of(&route.dst) == family
+                    && !(given && route.dst.prefix_len() == 0)
+                    && (is_of(route, subnet) || !self.is_of_any(route))
             });
             routes.extend(same.map(|route| {
                 let source = source.or(route.source);
@@ -195,6 +204,10 @@ impl View {
         routes
     }
 
+    fn is_of_any(&self, route: &Route) -> bool {
+        self.addresses.iter().any(|(subnet, _)| is_of(route, subnet))
+    }
+
     /// The main table's routes out of the interface. What is sent to a neighbour by its link-local
     /// address has no other address to be routed by.
     fn own_routes(&self) -> impl Iterator<Item = &Route> {
@@ -204,7 +217,8 @@ impl View {
     }
 
     fn verify(&self, wanted: &SourceRouting, device: &IfName) -> Result<()> {
-        for (address, own_gateway) in &self.addresses {
+        for (subnet, own_gateway) in &self.addresses {
+            let address = &subnet.addr();
             let table = match wanted.table {
                 Some(table) => Some(table).filter(|table| {
                     let rule = Rule::from(*address, *table);
@@ -233,6 +247,12 @@ impl View {
         }
         Ok(())
     }
+}
+
+/// Whether a route leaves with an address of the subnet, or by a gateway in it.
+fn is_of(route: &Route, subnet: &IpNet) -> bool {
+    let is_in = |address: &IpAddr| subnet.contains(address);
+    route.source.as_ref().is_some_and(is_in) || route.gateway.as_ref().is_some_and(is_in)
 }
 
 impl Plan {

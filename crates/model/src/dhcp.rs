@@ -19,6 +19,11 @@ pub struct Dhcp {
     pub priority: Option<u32>,
 }
 
+impl Dhcp {
+    /// What a daemon says when it stops asking: the reference's words, which programs compare.
+    pub const GAVE_UP: &str = "no more tries";
+}
+
 /// An option that is sent to the server (RFC 2132).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DhcpOption {

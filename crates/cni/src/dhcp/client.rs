@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use engine::Members;
-use model::{Error, Fact, Kind, NetworkName, Result};
+use model::{Dhcp, Error, Fact, Kind, NetworkName, Result};
 use serde_json::json;
 
 use super::call::{ALLOCATE, ARGUMENTS, CHECK, COLLECT, RELEASE, REQUEST, given, structure, text};
@@ -127,7 +127,11 @@ impl<'a> Daemon<'a> {
         if error.is_empty() {
             return line.receive(deadline)?.ok_or_else(silent);
         }
-        Err(Error::try_again(format!("the DHCP daemon says to {method}: {error}")))
+        // The reference's daemon says no more than that.
+        let words = if error.contains(Dhcp::GAVE_UP) { Dhcp::GAVE_UP } else { &error };
+        let words = format!("error calling {method}: {words}");
+        let sentence = format!("the DHCP daemon says to {method}: {error}");
+        Err(Error::try_again(sentence).about(Fact::Words(words)))
     }
 }
 

@@ -8,7 +8,8 @@ use model::{Attachment, Dns, Error, Network, NetworkName, Origin, Phase, Result}
 
 use super::{Added, network, request, require_interface};
 use crate::plugin::{Call, Plan};
-use crate::wire::{Success, Version};
+use crate::wire::{NO_ADDRESS, Success, Version};
+use crate::words::reported;
 
 /// Whether the networks are not the configuration's own.
 pub(super) fn is_joining(plan: &Plan) -> bool {
@@ -19,10 +20,8 @@ pub(super) fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
     let (engine, version) = (call.context.engine, call.config.version());
     let requests = requests(call, plan)?;
     if version < Version::V030 && requests.iter().all(|it| it.ipam == model::Ipam::None) {
-        return Err(Error::invalid(format!(
-            "cannot convert: no valid IP addresses; a result of version {version} needs one, and \
-             none of the networks gives one"
-        )));
+        let more = format!("; a result of version {version} needs one, and no network gives one");
+        return Err(reported(NO_ADDRESS, &more));
     }
     let made = engine.attach_several(&origin(call)?, &requests)?;
     let result = merged(call, &made).and_then(|success| success.render(version));

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 use model::{Dns, IpNet, Route};
 
 pub use read::{parse_dns, parse_routes};
+pub(crate) use write::NO_ADDRESS;
 
 /// A result with every field of any version. Names are kept as they came, so that another plugin's
 /// result is passed on unchanged.

@@ -20,10 +20,7 @@ fn view() -> View {
     let taken = Route { table: 101, ..other };
     View {
         link: 2,
-        addresses: vec![
-            (address("10.9.0.2"), Some(address("10.9.0.1"))),
-            (address("fd00::2"), None),
-        ],
+        addresses: vec![(net("10.9.0.2/24"), Some(address("10.9.0.1"))), (net("fd00::2/64"), None)],
         rules: vec![Rule::from(address("10.8.0.2"), 100)],
         routes: own.into_iter().chain([other, taken]).collect(),
     }
@@ -60,6 +57,25 @@ fn each_address_gets_a_free_table_with_the_interfaces_routes() {
         "fd00::/64 table 254",
     ];
     assert_eq!(shown(&plan.dropped), dropped);
+}
+
+#[test]
+fn a_table_has_the_routes_of_its_own_subnet_and_those_of_none() {
+    let mut view = view();
+    view.addresses = ["10.9.0.2/24", "10.10.0.2/24"].map(|subnet| (net(subnet), None)).to_vec();
+    let direct = Route { source: Some(address("10.10.0.2")), ..route("10.10.0.0/24", None) };
+    let own = [direct, route("10.7.0.0/16", Some("10.10.0.9")), route("10.6.0.1/32", None)];
+    view.routes.extend(own);
+    let plan = view.plan(&SourceRouting::default());
+    let routes = [
+        "10.9.0.0/24 src 10.9.0.2 table 102",
+        "10.6.0.1/32 table 102",
+        "0.0.0.0/0 via 10.9.0.1 table 102",
+        "10.10.0.0/24 src 10.10.0.2 table 103",
+        "10.6.0.1/32 table 103",
+        "10.7.0.0/16 via 10.10.0.9 table 103",
+    ];
+    assert_eq!(shown(&plan.routes), routes);
 }
 
 #[test]

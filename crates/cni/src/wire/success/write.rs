@@ -6,6 +6,9 @@ use serde_json::{Map, Value, json};
 use super::{Interface, Ip, Success};
 use crate::wire::Version;
 
+/// What the reference says of a result without addresses, which 0.1.0 and 0.2.0 cannot say.
+pub(crate) const NO_ADDRESS: &str = "cannot convert: no valid IP addresses";
+
 impl Success {
     /// The result as JSON of `version`, equal to what the reference prints.
     ///
@@ -46,7 +49,7 @@ impl Success {
             object.insert(key.into(), Value::Object(config));
         }
         if object.len() == 1 {
-            return Err(Error::invalid("cannot convert: no valid IP addresses"));
+            return Err(Error::invalid(NO_ADDRESS));
         }
         object.insert("dns".into(), Value::Object(dns(&self.dns)));
         Ok(Value::Object(object))
