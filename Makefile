@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo demo-hosts check test test-vm test-neutron test-package fuzz bench build install deb archive lint
+.PHONY: help demo demo-hosts check test programs test-vm test-neutron test-package fuzz bench build install deb archive lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -33,8 +33,10 @@ demo-hosts: ## many hosts, seen: two join, containers talk, one host is killed a
 
 test: ## every test: lint, units, private kernels, reference plugins, real runtimes
 	@scripts/setup test
-	@$(MAKE) --no-print-directory -j2 lint build
-	@scripts/test
+	@cargo fmt --all --check
+	@cargo xtask tidy
+	@$(MAKE) --no-print-directory -j2 build programs
+	@scripts/test --lint
 
 test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan vrf" chooses
 	@scripts/setup test
@@ -64,6 +66,10 @@ bench: ## ratios against the reference plugins and the kernel's floor
 build: ## the one binary
 	@scripts/setup build
 	@cargo build --quiet --release -p spoke
+
+# The tests' own programs, while one processor links the binary.
+programs:
+	@cargo test --quiet --workspace --no-run
 
 install: build ## the binary, its manual pages and completions below PREFIX
 	@install -D -m 755 "$$(ls -t target/*/release/spoke | head -n 1)" $(DESTDIR)$(PREFIX)/bin/spoke

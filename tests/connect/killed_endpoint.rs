@@ -3,7 +3,6 @@
 use tests::{Remains, Trace};
 
 use crate::bed::{Bed, SPOKE};
-use crate::killed::HARMLESS;
 
 const STEPS: [&str; 4] = [
     "endpoint create --ip 10.71.1.9 --alias www front ep",
@@ -42,32 +41,29 @@ fn each(step: usize) {
     STEPS[..step].iter().for_each(|before| drop(bed.spoke(before)));
     let trace = Trace::of_command(&bed.world, &format!("{SPOKE} {}", STEPS[step]));
     STEPS[step + 1..].iter().for_each(|after| drop(bed.spoke(after)));
-    let (mut killed, mut moments) = (0, 0);
-    for (name, count) in trace.own().into_iter().filter(|(name, _)| !HARMLESS.contains(name)) {
-        for nth in 1..=count {
-            moments += 1;
-            STEPS[..step].iter().for_each(|before| drop(bed.spoke(before)));
-            let inject = format!("-e trace={name} -e inject={name}:signal=KILL:when={nth}");
-            let line = format!("/usr/bin/strace -qq -o /dev/null {inject} {SPOKE} {}", STEPS[step]);
-            let answer = bed.world.try_sh(&line);
-            killed += usize::from(answer.status == 137);
-            // Every other time somebody looks in between.
-            if nth % 2 == 0 {
-                bed.spoke("gc");
-            }
-            let at = format!("{}, killed before {name} {nth}: {answer:?}", STEPS[step]);
-            let answer = bed.world.try_sh(&format!("{SPOKE} {}", STEPS[step]));
-            // It may have been done before it was told.
-            let is_done = step == 0 && answer.status == 4 || step == 3 && answer.status == 3;
-            assert!(answer.status == 0 || is_done, "{at}; then {answer:?}");
-            is_so(&bed, step, &at);
-            STEPS[step + 1..].iter().for_each(|after| drop(bed.spoke(after)));
-            let changes = Remains::of(&bed.world).changes(&base);
-            assert!(changes.is_empty(), "{at}: {changes:#?}");
+    let mut killed = 0;
+    let moments = trace.moments();
+    for (number, moment) in moments.iter().enumerate() {
+        STEPS[..step].iter().for_each(|before| drop(bed.spoke(before)));
+        let line = format!("{} {SPOKE} {}", moment.kill().join(" "), STEPS[step]);
+        let answer = bed.world.try_sh(&line);
+        killed += usize::from(answer.status == 137);
+        // Every other time somebody looks in between.
+        if number % 2 == 0 {
+            bed.spoke("gc");
         }
+        let at = format!("{}, killed before {moment}: {answer:?}", STEPS[step]);
+        let answer = bed.world.try_sh(&format!("{SPOKE} {}", STEPS[step]));
+        // It may have been done before it was told.
+        let is_done = step == 0 && answer.status == 4 || step == 3 && answer.status == 3;
+        assert!(answer.status == 0 || is_done, "{at}; then {answer:?}");
+        is_so(&bed, step, &at);
+        STEPS[step + 1..].iter().for_each(|after| drop(bed.spoke(after)));
+        let changes = Remains::of(&bed.world).changes(&base);
+        assert!(changes.is_empty(), "{at}: {changes:#?}");
     }
-    println!("{killed} kills in {moments} moments");
-    assert!(killed * 10 > moments * 8, "{killed} of {moments}");
+    println!("{killed} kills in {} moments", moments.len());
+    assert!(killed * 10 > moments.len() * 8, "{killed} of {moments:?}");
     bed.spoke("network disconnect front db");
     assert_eq!(bed.files(), "");
 }

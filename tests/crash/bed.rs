@@ -1,48 +1,7 @@
 //! A world with a network that has been used before, and what it holds without containers.
 
 use serde_json::{Value, json};
-use tests::{Answer, Cni, Plugins, Remains, Trace, World};
-
-/// Calls that change nothing outside of the process: a kill before one is a kill before the next.
-const HARMLESS: &[&str] = &[
-    "arch_prctl",
-    "brk",
-    "execve",
-    "fstat",
-    "fstatfs",
-    "getpid",
-    "getrandom",
-    "gettid",
-    "mmap",
-    "mprotect",
-    "munmap",
-    "newfstatat",
-    "pread64",
-    "prlimit64",
-    "readlink",
-    "rseq",
-    "rt_sigaction",
-    "sched_getaffinity",
-    "set_robust_list",
-    "set_tid_address",
-    "sigaltstack",
-    "statfs",
-    "statx",
-];
-
-/// A moment in a plugin's life: before its `nth` call of `name`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Moment {
-    pub(crate) name: String,
-    pub(crate) nth: usize,
-}
-
-impl Moment {
-    /// What strace(1) is told to do then; it counts each name by itself, and each process.
-    pub(crate) fn inject(&self, signal: &str) -> String {
-        format!("inject={}:signal={signal}:when={}", self.name, self.nth)
-    }
-}
+use tests::{Answer, Cni, Moment, Plugins, Remains, Trace, World};
 
 /// One network and one container in a world.
 pub(crate) struct Bed<'a> {
@@ -155,11 +114,7 @@ impl<'a> Bed<'a> {
         let (plugin, config) = self.said(at, verb, last);
         let (answer, trace) = Trace::of(&self.cni, &plugin, verb, &config);
         assert!(answer.ok(), "{answer:?}");
-        let own = trace.own().into_iter().filter(|(name, _)| !HARMLESS.contains(name));
-        let each = |(name, count): (&str, usize)| {
-            (1..=count).map(|nth| Moment { name: name.to_owned(), nth }).collect::<Vec<_>>()
-        };
-        own.flat_map(each).collect()
+        trace.moments()
     }
 
     /// Addresses that the book holds for the container, or its directory of host-local does.

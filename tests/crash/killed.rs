@@ -1,9 +1,9 @@
 //! SIGKILL before each system call that touches anything.
 
 use serde_json::{Value, json};
-use tests::{Answer, Remains, World};
+use tests::{Answer, Moment, Remains, World};
 
-use crate::bed::{Bed, Moment, chain, iptables, whole, world};
+use crate::bed::{Bed, chain, iptables, whole, world};
 
 /// 128 + SIGKILL.
 const KILLED: i32 = 137;
@@ -257,9 +257,8 @@ pub(crate) fn kill(
     last: Option<&Value>,
     moment: &Moment,
 ) -> bool {
-    let inject = moment.inject("KILL");
-    let only = format!("trace={}", moment.name);
-    let over = ["/usr/bin/strace", "-qq", "-o", "/dev/null", "-e", &only, "-e", &inject];
+    let over = moment.kill();
+    let over: Vec<&str> = over.iter().map(String::as_str).collect();
     let answer = bed.call(&over, at, verb, last);
     assert!(answer.ok() || answer.output.status == KILLED, "{moment:?}: {answer:?}");
     answer.output.status == KILLED

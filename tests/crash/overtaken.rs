@@ -5,9 +5,9 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use tests::{Answer, Running, output};
+use tests::{Answer, Moment, Running, output};
 
-use crate::bed::{Bed, Moment, chain, whole, world};
+use crate::bed::{Bed, chain, whole, world};
 
 /// Where the tracer tells what it did.
 const LOG: &str = "/world/stopped";

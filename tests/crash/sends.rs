@@ -1,9 +1,9 @@
 //! SIGKILL before each message to the kernel, for chains of every plugin that this kernel can.
 
 use serde_json::{Value, json};
-use tests::World;
+use tests::{Moment, World};
 
-use crate::bed::{Bed, Moment, world};
+use crate::bed::{Bed, world};
 use crate::killed::kill;
 
 /// What speaks to the kernel's network, or writes what has to be undone.

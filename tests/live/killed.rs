@@ -26,16 +26,13 @@ fn killed_at_each_step() {
     let mut each = |command: &str, prepare: &dyn Fn(), look: &dyn Fn(&str)| {
         prepare();
         let trace = Trace::of_command(&bed.world, &format!("{SPOKE} {command}"));
-        for (name, count) in trace.own().into_iter().filter(|(name, _)| CHANGING.contains(name)) {
-            for nth in 1..=count {
-                prepare();
-                let inject = format!("-e trace={name} -e inject={name}:signal=KILL:when={nth}");
-                let line = format!("/usr/bin/strace -qq -o /dev/null {inject} {SPOKE} {command}");
-                let answer = bed.world.try_sh(&line);
-                moments += 1;
-                killed += usize::from(answer.status == 137);
-                look(&format!("{command}, killed before {name} {nth}: {answer:?}"));
-            }
+        for moment in trace.moments().iter().filter(|it| CHANGING.contains(&&*it.name)) {
+            prepare();
+            let line = format!("{} {SPOKE} {command}", moment.kill().join(" "));
+            let answer = bed.world.try_sh(&line);
+            moments += 1;
+            killed += usize::from(answer.status == 137);
+            look(&format!("{command}, killed before {moment}: {answer:?}"));
         }
     };
     // Whatever was left, the same command completes it.

@@ -81,18 +81,15 @@ fn killed_at_each_step() {
         bed.spoke(before);
         let trace = Trace::of_command(&bed.world, &format!("{SPOKE} {command}"));
         let changing =
-            |name: &&str| ["sendto", "sendmsg", "pwrite64", "renameat", "linkat"].contains(name);
-        for (name, count) in trace.own().into_iter().filter(|(name, _)| changing(name)) {
-            for nth in 1..=count {
-                bed.spoke(before);
-                let inject = format!("-e trace={name} -e inject={name}:signal=KILL:when={nth}");
-                let line = format!("/usr/bin/strace -qq -o /dev/null {inject} {SPOKE} {command}");
-                let answer = bed.world.try_sh(&line);
-                moments += 1;
-                killed += usize::from(answer.status == 137);
-                bed.spoke(command);
-                assert_eq!(limits(&bed), limited, "{command}, {name} {nth}: {answer:?}");
-            }
+            |name: &str| ["sendto", "sendmsg", "pwrite64", "renameat", "linkat"].contains(&name);
+        for moment in trace.moments().iter().filter(|it| changing(&it.name)) {
+            bed.spoke(before);
+            let line = format!("{} {SPOKE} {command}", moment.kill().join(" "));
+            let answer = bed.world.try_sh(&line);
+            moments += 1;
+            killed += usize::from(answer.status == 137);
+            bed.spoke(command);
+            assert_eq!(limits(&bed), limited, "{command}, {moment}: {answer:?}");
         }
     }
     println!("{killed} kills in {moments} moments");

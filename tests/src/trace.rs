@@ -1,16 +1,24 @@
 //! Which system calls a plugin made.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::{Answer, Cni, World};
+use crate::{Answer, Cni, Moment, World};
 
 /// The system calls of a process and its children, in order.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// Who called what, first the process itself with `execve`.
-    pub calls: Vec<(u32, String)>,
+    /// In their order, first the process's own `execve`.
+    pub calls: Vec<Call>,
+}
+
+/// One system call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pid: u32,
+    name: String,
+    /// What strace(1) shows behind the name.
+    arguments: String,
 }
 
 impl Trace {
@@ -51,17 +59,14 @@ impl Trace {
 
     /// How often any of `names` was called, by whomever.
     pub fn count(&self, names: &[&str]) -> usize {
-        self.calls.iter().filter(|(_, name)| names.contains(&name.as_str())).count()
+        self.calls.iter().filter(|call| names.contains(&call.name.as_str())).count()
     }
 
-    /// How often the process itself, not its children, called what.
-    pub fn own(&self) -> BTreeMap<&str, usize> {
-        let mut counts = BTreeMap::new();
-        let first = self.calls.first().map(|(pid, _)| *pid);
-        for (_, name) in self.calls.iter().filter(|(pid, _)| Some(*pid) == first) {
-            *counts.entry(name.as_str()).or_default() += 1;
-        }
-        counts
+    /// When the process itself, not one of its children, can be killed and leaves something else each time.
+    pub fn moments(&self) -> Vec<Moment> {
+        let first = self.calls.first().map(|call| call.pid);
+        let own = self.calls.iter().filter(|call| Some(call.pid) == first);
+        Moment::of(own.map(|call| (&*call.name, &*call.arguments)))
     }
 
     /// A call that the kernel began again is one call.
@@ -72,16 +77,16 @@ impl Trace {
             let Ok(pid) = pid.parse() else { continue };
             let (rest, again) = (rest.trim_start(), rest.contains("= ? ERESTART"));
             if let Some((name, _)) = rest.strip_prefix("<... ").and_then(|it| it.split_once(' ')) {
-                let begun = |(caller, call): &(u32, String)| *caller == pid && call == name;
+                let begun = |call: &Call| call.pid == pid && call.name == name;
                 if let Some(at) = calls.iter().rposition(begun).filter(|_| again) {
                     calls.remove(at);
                 }
                 continue;
             }
-            let Some((name, _)) = rest.split_once('(') else { continue };
+            let Some((name, arguments)) = rest.split_once('(') else { continue };
             let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             if is_name && !again {
-                calls.push((pid, name.to_owned()));
+                calls.push(Call { pid, name: name.to_owned(), arguments: arguments.to_owned() });
             }
         }
         Self { calls }
@@ -113,6 +118,7 @@ mod tests {
         );
         assert_eq!(trace.len(), 3);
         assert_eq!(trace.count(&["sendto", "execve"]), 2);
-        assert_eq!(trace.own(), BTreeMap::from([("execve", 1), ("close", 1)]));
+        let names: Vec<&str> = trace.calls.iter().map(|call| &*call.name).collect();
+        assert_eq!(names, ["execve", "sendto", "close"]);
     }
 }

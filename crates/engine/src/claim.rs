@@ -106,7 +106,7 @@ impl Engine<'_> {
             None => format!(" (runtime {})", record.runtime),
         });
         Error::conflict(format!(
-            "host port {}/{} ({map}) is held by {holder}{}; `spoke ports` lists all",
+            "host port {}/{} ({map}) is held by {holder}{}; `spoke port ls` lists all",
             map.host_port,
             map.protocol,
             runtime.unwrap_or_default()

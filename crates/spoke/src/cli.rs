@@ -18,6 +18,7 @@ mod events;
 mod explain;
 mod facts;
 mod findings;
+mod groups;
 mod host;
 mod install;
 mod ipam;
@@ -55,7 +56,6 @@ use std::sync::Arc;
 
 use ::docker::api::Container;
 use ::neutron::Neutron;
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue};
 use engine::Engine;
 use model::{Backend, Kind, PortMap, Result, Timestamp};
@@ -146,7 +146,7 @@ pub(crate) fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match groups::parse(args) {
         Ok(cli) => cli,
         Err(usage) => return refuse(&usage, out, err),
     };

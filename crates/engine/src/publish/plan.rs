@@ -145,7 +145,7 @@ impl Engine<'_> {
             }
         }
         Err(Error::exhausted(format!(
-            "every port {}-{}/{protocol} of this host is taken; `spoke ports` lists the holders",
+            "every port {}-{}/{protocol} of this host is taken; `spoke port ls` lists the holders",
             open.among.start(),
             open.among.end()
         )))

@@ -110,7 +110,7 @@ impl Walker<'_> {
             (Some((name, _)), Some((_, network))) => {
                 format!("spoke network connect {network} {name}")
             }
-            _ => "spoke ports shows what is published".to_owned(),
+            _ => "spoke port ls shows what is published".to_owned(),
         };
         let (hop, what, fix) = match (place.family, place.table.as_str(), place.chain.as_str()) {
             (7, ..) => (

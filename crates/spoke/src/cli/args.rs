@@ -51,7 +51,7 @@ use super::web::WebArgs;
   spoke network create front          a bridge network on a free subnet
   spoke ps                            what is attached, by every runtime
   spoke ipam show front               who holds which address, and what is free
-  spoke ports                         which ports of this host lead where
+  spoke port ls                       which ports of this host lead where
   spoke top                           what containers receive and send
   spoke doctor                        what is wrong with this host, and what mends it
   spoke docker install                be a network driver of the Docker Engine here
@@ -100,18 +100,12 @@ Examples:
   spoke ps --format '{{.Name}} {{join .Addresses \",\"}}'
   spoke ps -o json")]
     Ps(PsArgs),
-    /// List the ports of this host that lead to containers, by every runtime
-    #[command(after_help = "FROM says who reaches a port: any (whoever reaches the host's \
-        address), lan (the subnets that the host is connected to), or local (this host).
-
-Examples:
-  spoke ports
-  spoke ports front --format '{{.HostPort}} {{.Name}}'
-  spoke ports -o json")]
+    /// List the ports of this host: `spoke port ls`, as it was called first
+    #[command(hide = true)]
     Ports(PortsArgs),
     #[command(flatten)]
     Traffic(TrafficCommand),
-    /// Publish and withdraw ports of running containers, of every runtime
+    /// List the ports that lead to containers; publish and withdraw those of running ones
     #[command(subcommand)]
     Port(PortCommand),
     /// Limit what a running container may send and receive, of every runtime

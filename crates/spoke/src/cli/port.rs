@@ -1,31 +1,26 @@
 //! `spoke port`: ports of the host are published and withdrawn while their container runs.
 
+use std::collections::BTreeMap;
+
 use engine::Engine;
-use model::{Amendment, Attachment, Error, Kind, Phase, PortMap, Result, Runtime};
+use model::{Amendment, Attachment, Error, Kind, PortMap, Result, Runtime};
 use serde::Serialize;
 
 use super::args::{Output, PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
 use super::container::{Called, attachments, leading};
+use super::mapped::Mapped;
 use super::output::{Shown, list, names};
+use super::ports::{self, PublishedView};
 use super::table::Table;
-use super::view::remote::serves;
 use super::{Answer, HostContext};
 
-/// A port of a container.
+/// A port of a container. Of one that waits nothing is known but what was added.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct PortRow {
-    name: String,
-    host_port: u16,
-    protocol: String,
-    /// The host's address; null: all of them.
-    host_ip: Option<String>,
-    container_port: u16,
-    /// Whether `spoke port add` published it.
-    added: bool,
+    #[serde(flatten)]
+    port: PublishedView,
     /// `published` or `waiting`.
     state: &'static str,
-    runtime: String,
-    network: String,
 }
 
 pub(super) fn run(
@@ -118,114 +113,86 @@ fn forget(
 
 fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let (records, kept) = (engine.attachments()?, engine.amendments()?);
-    let mut rows = rows(&records, &kept);
+    let (mut records, mut kept) = (engine.attachments()?, engine.amendments()?);
     if let Some(container) = &wanted.container {
         let called = Called::of(container);
-        let known = attachments(&engine, &called, None, host_context);
-        let whose = |it: &Attachment| (it.runtime.to_string(), it.container_name());
-        let known: Vec<_> = known.unwrap_or_default().iter().map(whose).collect();
-        let kept: Vec<_> = kept
-            .iter()
-            .filter(|it| called.is_name(it.runtime, it.name.as_str()))
-            .map(|it| (it.runtime.to_string(), it.name.to_string()))
-            .collect();
-        rows.retain(|row| {
-            let whose = (row.runtime.clone(), row.name.clone());
-            known.contains(&whose) || kept.contains(&whose)
-        });
-        if rows.is_empty() && known.is_empty() {
+        kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
+        match attachments(&engine, &called, None, host_context) {
+            Ok(known) => records.retain(|record| known.iter().any(|it| it.id == record.id)),
+            Err(_) if !kept.is_empty() => records.clear(),
             // Says which containers there are.
-            attachments(&engine, &called, None, host_context)?;
+            Err(unknown) => return Err(unknown),
         }
     }
-    let name = |row: &PortRow| format!("{}/{}", row.host_port, row.protocol);
-    Ok(Answer::text(list(output, &wanted.listing, &rows, Shown { name: &name, table: &table })?))
+    let mapped = Mapped::ask(&engine.aliases()?, host_context);
+    let mut rows = rows(&records, &kept, &mapped);
+    rows.retain(|row| wanted.network.as_ref().is_none_or(|it| row.port.network == it.as_str()));
+    rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.port.labels)));
+    let name = |row: &PortRow| format!("{}/{}", row.port.host_port, row.port.protocol);
+    let table = |rows: &[PortRow]| table(rows, wanted.listing.no_trunc);
+    let text = list(output, &wanted.listing, &rows, Shown { name: &name, table: &table })?;
+    Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
 }
 
-fn rows(records: &[Attachment], kept: &[Amendment]) -> Vec<PortRow> {
-    let complete = records
-        .iter()
-        .filter(|record| matches!(record.phase, Phase::Attached(_)) && serves(record));
-    let mut rows = Vec::new();
-    for record in complete {
-        if let Some(publish) = &record.wiring.publish {
-            let ports = publish.ports.iter();
-            let name = &name_of(record, records);
-            rows.extend(ports.map(|map| row(name, record, map, publish.added.contains(map))));
-        }
-    }
+fn rows(records: &[Attachment], kept: &[Amendment], mapped: &Mapped) -> Vec<PortRow> {
+    let published = ports::all(records, mapped).into_iter();
+    let mut rows: Vec<PortRow> =
+        published.map(|port| PortRow { port, state: "published" }).collect();
     for amendment in kept {
-        for map in &amendment.ports {
-            let waiting = PortRow {
-                name: amendment.name.to_string(),
-                added: true,
-                state: "waiting",
-                runtime: amendment.runtime.to_string(),
-                network: amendment.network.to_string(),
-                ..of(map)
-            };
-            // A sandbox's port may be led over another of its networks.
-            let is_it = |row: &PortRow| {
-                let network = match amendment.runtime {
-                    Runtime::Spoke => waiting.network.clone(),
-                    _ => row.network.clone(),
-                };
-                PortRow { state: "waiting", network, ..row.clone() } == waiting
-            };
-            if !rows.iter().any(is_it) {
-                rows.push(waiting);
-            }
-        }
+        let waiting = amendment.ports.iter().map(|map| waiting(amendment, map));
+        let waiting: Vec<_> = waiting.filter(|port| !rows.iter().any(|it| is(it, port))).collect();
+        rows.extend(waiting.into_iter().map(|port| PortRow { port, state: "waiting" }));
     }
     rows.sort();
     rows.dedup();
     rows
 }
 
-/// Only one layer's record may know the container's lasting name.
-fn name_of(record: &Attachment, records: &[Attachment]) -> String {
-    let mut layers = records.iter().filter(|it| it.id == record.id && it.owner.is_some());
-    layers.next().unwrap_or(record).container_name()
-}
-
-fn row(name: &str, record: &Attachment, map: &PortMap, added: bool) -> PortRow {
-    PortRow {
-        name: name.to_owned(),
-        added,
-        runtime: record.runtime.to_string(),
-        network: record.id.network.to_string(),
-        ..of(map)
-    }
-}
-
-fn of(map: &PortMap) -> PortRow {
-    PortRow {
-        name: String::new(),
+fn waiting(amendment: &Amendment, map: &PortMap) -> PublishedView {
+    PublishedView {
         host_port: map.host_port.get(),
         protocol: map.protocol.to_string(),
         host_ip: map.host.map(|host| host.to_string()),
         container_port: map.container_port.get(),
-        added: false,
-        state: "published",
-        runtime: String::new(),
-        network: String::new(),
+        container_ip: None,
+        container_ips: Vec::new(),
+        added: true,
+        reach: "",
+        name: amendment.name.to_string(),
+        container: String::new(),
+        runtime: amendment.runtime.to_string(),
+        network: amendment.network.to_string(),
+        labels: BTreeMap::new(),
+        backend: "",
     }
 }
 
-fn table(rows: &[PortRow]) -> Table {
-    let mut table =
-        Table::new(&["PORT", "HOST IP", "TO", "BY", "STATE", "NAME", "RUNTIME", "NETWORK"]);
-    for row in rows {
+/// Whether a row is what an added port has become. A sandbox's port may be led over another of its networks.
+fn is(row: &PortRow, added: &PublishedView) -> bool {
+    let port = &row.port;
+    let of_sandbox = added.runtime != Runtime::Spoke.to_string();
+    port.added
+        && (&port.name, &port.runtime) == (&added.name, &added.runtime)
+        && (port.host_port, port.container_port) == (added.host_port, added.container_port)
+        && (&port.protocol, &port.host_ip) == (&added.protocol, &added.host_ip)
+        && (of_sandbox || port.network == added.network)
+}
+
+fn table(rows: &[PortRow], no_trunc: bool) -> Table {
+    let headings = ["PORT", "HOST IP", "TO", "FROM", "BY", "STATE", "NAME", "RUNTIME", "NETWORK"];
+    let mut table = Table::new(&headings);
+    for PortRow { port, state } in rows {
+        let by = if port.added { "port add" } else { "runtime" };
         table.row([
-            format!("{}/{}", row.host_port, row.protocol),
-            row.host_ip.clone().unwrap_or_else(|| "*".to_owned()),
-            row.container_port.to_string(),
-            if row.added { "port add".to_owned() } else { "runtime".to_owned() },
-            row.state.to_owned(),
-            row.name.clone(),
-            row.runtime.clone(),
-            row.network.clone(),
+            format!("{}/{}", port.host_port, port.protocol),
+            port.host_ip.clone().unwrap_or_else(|| "*".to_owned()),
+            port.target(),
+            port.reach.to_owned(),
+            by.to_owned(),
+            (*state).to_owned(),
+            port.title(no_trunc),
+            port.runtime.clone(),
+            port.network.clone(),
         ]);
     }
     table

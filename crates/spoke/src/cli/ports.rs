@@ -1,4 +1,5 @@
-//! `spoke ports`: every port of this host that leads to a container, of every runtime.
+//! Every port of this host that leads to a container, of every runtime: what `spoke port ls` lists, and
+//! `spoke ports`, as it was called first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +44,7 @@ pub(super) struct PublishedView {
 
 impl PublishedView {
     /// Where it leads to.
-    fn target(&self) -> String {
+    pub(super) fn target(&self) -> String {
         self.at(self.container_ip.as_deref().unwrap_or_default())
     }
 
@@ -52,6 +53,14 @@ impl PublishedView {
         match self.container_ips.as_slice() {
             [] => vec![self.target()],
             all => all.iter().map(|to| self.at(to)).collect(),
+        }
+    }
+
+    /// The container's name; an id shortened, unless it is wanted whole.
+    pub(super) fn title(&self, no_trunc: bool) -> String {
+        match self.name == self.container {
+            true => shortened(&self.name, no_trunc),
+            false => self.name.clone(),
         }
     }
 
@@ -170,13 +179,12 @@ fn table(rows: &[PublishedView], no_trunc: bool) -> Table {
     let headings = ["PORT", "HOST IP", "TO", "FROM", "NAME", "RUNTIME", "NETWORK"];
     let mut table = Table::new(&headings);
     for row in rows {
-        let is_id = row.name == row.container;
         table.row([
             format!("{}/{}", row.host_port, row.protocol),
             row.host_ip.clone().unwrap_or_else(|| "*".to_owned()),
             row.target(),
             row.reach.to_owned(),
-            if is_id { shortened(&row.name, no_trunc) } else { row.name.clone() },
+            row.title(no_trunc),
             row.runtime.clone(),
             row.network.clone(),
         ]);

@@ -84,7 +84,7 @@ pub(crate) fn content<'a>(
     }
 }
 
-/// What `spoke ps`, `spoke ports` and `spoke network ls` are made of.
+/// What `spoke ps`, `spoke port ls` and `spoke network ls` are made of.
 struct Book {
     networks: Vec<model::Network>,
     records: Vec<Attachment>,

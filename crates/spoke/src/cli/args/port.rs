@@ -5,10 +5,10 @@ use std::num::NonZeroU16;
 
 use clap::{Args, Subcommand};
 use engine::HostPort;
-use model::{NetworkName, PortMap, Protocol};
+use model::{LabelFilter, NetworkName, PortMap, Protocol};
 
-use super::Listing;
 use super::connect::published;
+use super::{Listing, label_filter};
 
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
@@ -38,15 +38,19 @@ Examples:
   spoke port rm web 5353/udp"
     )]
     Rm(PortRmArgs),
-    /// List the ports of containers: those of their runtimes, and those that were added
+    /// List the ports of this host that lead to containers, by every runtime, and those that wait for one
     #[command(
         visible_alias = "list",
-        after_help = "STATE is published, or waiting: the port was added, and comes back with the \
-        container, once nobody else has it.
+        after_help = "FROM says who reaches a port: any (whoever reaches the host's address), lan (the subnets that \
+        the host is connected to), or local (this host). BY says who published it: the container's runtime, or \
+        `spoke port add`. STATE is published, or waiting: the port was added, and comes back with the container, \
+        once nobody else has it.
 
 Examples:
+  spoke port ls
   spoke port ls web
-  spoke port ls --format '{{.HostPort}} {{.Name}} {{.State}}'"
+  spoke port ls --network front --format '{{.HostPort}} {{.Name}}'
+  spoke port ls -o json"
     )]
     Ls(PortLsArgs),
 }
@@ -85,8 +89,14 @@ pub(in crate::cli) struct PortRmArgs {
 pub(in crate::cli) struct PortLsArgs {
     /// Only this container
     pub(in crate::cli) container: Option<String>,
+    /// Only this network
+    #[arg(long)]
+    pub(in crate::cli) network: Option<NetworkName>,
     #[command(flatten)]
     pub(in crate::cli) listing: Listing,
+    /// List only ports of attachments with this label
+    #[arg(short, long = "filter", value_name = "label=KEY[=VALUE]", value_parser = label_filter)]
+    pub(in crate::cli) filters: Vec<LabelFilter>,
 }
 
 /// Numbers are digits, and nothing else.

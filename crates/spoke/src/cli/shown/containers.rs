@@ -1,4 +1,4 @@
-//! Containers, as `spoke ps` and `spoke ports` have them.
+//! Containers, as `spoke ps` and `spoke port ls` have them.
 
 use std::collections::BTreeSet;
 

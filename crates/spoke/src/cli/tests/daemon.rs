@@ -199,6 +199,20 @@ fn ports_of_every_runtime() {
     let json: serde_json::Value = serde_json::from_str(&host.spoke("ports -o json")).unwrap();
     assert_eq!(json[0]["container_ip"], "10.70.1.2");
     assert_eq!(host.spoke("ports --format {{.HostPort}}>{{.Name}}"), "8080>web\n");
+    let by_name = "PORT      HOST IP  TO            FROM  BY       STATE      NAME  RUNTIME  NETWORK\n\
+                   8080/tcp  0.0.0.0  10.70.1.2:80  any   runtime  published  web   spoke    back\n";
+    for asked in ["port ls", "port ls web", "port ls --network back", "port ls 4be1d7a"] {
+        assert_eq!(host.spoke(asked), by_name, "{asked}");
+    }
+    assert_eq!(host.spoke("port ls c2 -q"), "");
+    assert_eq!(host.spoke("port ls -q --network nix"), "");
+    assert_eq!(host.spoke("port ls -q --filter label=tier"), "");
+    let json: serde_json::Value = serde_json::from_str(&host.spoke("port ls -o json")).unwrap();
+    assert_eq!(
+        (&json[0]["container_ip"], &json[0]["state"]),
+        (&"10.70.1.2".into(), &"published".into())
+    );
+    assert_eq!(host.spoke("port ls --format {{.HostPort}}>{{.Name}}"), "8080>web\n");
 }
 
 #[test]

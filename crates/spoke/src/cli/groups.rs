@@ -1,0 +1,109 @@
+//! What `spoke --help` lists, by what one wants to do.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use super::args::Cli;
+
+/// Commands below their headings.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Networks", &["network", "endpoint", "ipam", "host"]),
+    (
+        "See what is there",
+        &["ps", "top", "flows", "capture", "dns", "explain", "events", "denied", "web"],
+    ),
+    ("Change what runs", &["port", "limit", "egress"]),
+    (
+        "Runtimes and clouds",
+        &["docker", "podman", "cni", "kurma", "kuryr", "neutron", "dhcp", "plugin"],
+    ),
+    ("Keep the host in order", &["doctor", "gc", "backup", "restore"]),
+    ("Daemon and shell", &["serve", "completion", "version"]),
+];
+
+/// What is in none of them.
+const OTHER: &str = "Other commands";
+
+/// The command line, as it was typed.
+///
+/// # Errors
+/// What clap says of a wrong one, and where help or the version is wanted.
+pub(super) fn parse(args: Vec<OsString>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let template = template(&command);
+    command = command.help_template(template);
+    let mut matches = command.try_get_matches_from_mut(args)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+/// clap's own help has one list of commands.
+fn template(command: &clap::Command) -> String {
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (heading, names) in GROUPS {
+        let named = names.iter().filter_map(|name| command.find_subcommand(name));
+        add(&mut text, heading, named);
+    }
+    let is_grouped = |name| GROUPS.iter().any(|(_, names)| names.contains(&name));
+    let shown = command.get_subcommands().filter(|it| !it.is_hide_set());
+    add(&mut text, OTHER, shown.filter(|it| !is_grouped(it.get_name())));
+    text + "\nOptions:\n{options}{after-help}"
+}
+
+fn add<'a>(text: &mut String, heading: &str, commands: impl Iterator<Item = &'a clap::Command>) {
+    for (number, command) in commands.enumerate() {
+        if number == 0 {
+            let _ = writeln!(text, "\n{heading}:");
+        }
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(text, "  {:<10}  {about}", command.get_name());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn help(args: &[&str]) -> String {
+        let error = parse(args.iter().map(OsString::from).collect()).unwrap_err();
+        error.render().to_string()
+    }
+
+    #[test]
+    fn each_command_is_listed_once_below_a_heading() {
+        let text = help(&["spoke", "--help"]);
+        let command = Cli::command();
+        for shown in command.get_subcommands().filter(|it| !it.is_hide_set()) {
+            let line = |line: &&str| line.starts_with(&format!("  {} ", shown.get_name()));
+            assert_eq!(text.lines().filter(line).count(), 1, "{}\n{text}", shown.get_name());
+        }
+        assert!(!text.contains(OTHER), "{text}");
+        for (heading, names) in GROUPS {
+            assert!(text.contains(&format!("\n\n{heading}:\n")), "{text}");
+            let missing = names.iter().find(|name| command.find_subcommand(name).is_none());
+            assert_eq!(missing, None, "{heading}");
+        }
+        let names: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        assert!(!text.contains("\n  ports ") && !text.contains("\n  man "), "{text}");
+    }
+
+    #[test]
+    fn no_line_of_the_list_is_longer_than_a_terminal() {
+        let text = help(&["spoke", "--help"]);
+        let list = text.split("Options:").next().unwrap_or_default();
+        let long: Vec<&str> = list.lines().filter(|line| line.chars().count() > 100).collect();
+        assert!(long.is_empty(), "{long:?}");
+    }
+
+    #[test]
+    fn no_arguments_and_a_wrong_one_are_answered_as_before() {
+        assert!(help(&["spoke"]).contains("Networks:\n  network "));
+        assert!(help(&["spoke", "network", "--help"]).contains("Commands:\n  ls "));
+        let wrong = help(&["spoke", "netwerk"]);
+        assert!(wrong.contains("'network'") && wrong.contains("Usage: spoke"), "{wrong}");
+    }
+}
