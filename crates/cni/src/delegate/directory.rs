@@ -73,9 +73,12 @@ impl Directory<'_> {
             true => self.owned(&attachment.id)?,
             false => {
                 let owner = owner(&attachment.id);
-                // Under the lock a file without an owner is what a crash left.
-                let is_ours =
-                    |content: String| content == owner || (content.is_empty() && lock.is_some());
+                // An old version of the reference wrote no interface. Under the lock a file without
+                // an owner is what a crash left.
+                let is_ours = |content: String| {
+                    let is_old = content == attachment.id.container.as_str();
+                    content == owner || is_old || (content.is_empty() && lock.is_some())
+                };
                 let pooled = attachment.leases.iter().filter(|lease| lease.pool.is_some());
                 let files = pooled.map(|lease| self.file(lease.address.addr()));
                 files.filter(|file| content(file).is_some_and(is_ours)).collect()

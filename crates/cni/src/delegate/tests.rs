@@ -154,6 +154,9 @@ fn releases_what_others_wrote_for_the_same_owner() {
     bench.put("10.9.0.2", "c2\n");
     bench.delegates.release(&bench.of("c2", &[])).unwrap();
     assert_eq!(bench.names(), ["10.9.0.3", "lock"], "an old version knew no interface");
+    bench.put("10.9.0.2", "c2");
+    bench.delegates.release(&bench.of("c2", &["10.9.0.2"])).unwrap();
+    assert_eq!(bench.names(), ["10.9.0.3", "lock"], "the address is known, too");
     bench.delegates.release(&bench.of("c1", &["10.9.0.3"])).unwrap();
     assert_eq!(bench.names(), ["10.9.0.3", "lock"], "of another interface");
 }
