@@ -64,6 +64,7 @@ use crate::dataplane::Foreign;
 use crate::kurma::Host;
 use crate::serve::neutron::Listed;
 use args::{Cli, Command, Output};
+use crate::standard;
 pub(crate) use cni::run_tool;
 pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 pub(crate) use pending::who as debtor;
@@ -155,9 +156,7 @@ pub(crate) fn run(
             for note in &answer.notes {
                 let _ = writeln!(err, "spoke: {}", sentence(note));
             }
-            // A reader that has seen enough, such as head(1), is no failure.
-            let _ = out.write_all(answer.text.as_bytes()).and_then(|()| out.flush());
-            answer.code
+            written(standard::write(out, &answer.text), answer.code, err)
         }
         Err(error) => {
             let _ = writeln!(err, "spoke: {}", sentence(&error));
@@ -167,6 +166,17 @@ pub(crate) fn run(
 }
 
 /// An error that quotes a third party must not control the terminal.
+/// The exit code of what was done, where its result was written.
+fn written(written: Result<bool>, code: u8, err: &mut dyn Write) -> u8 {
+    match written {
+        Ok(_) => code,
+        Err(error) => {
+            let _ = writeln!(err, "spoke: {}", sentence(&error));
+            code.max(exit_code(error.kind()))
+        }
+    }
+}
+
 pub(crate) fn sentence(text: &impl std::fmt::Display) -> String {
     text.to_string().lines().map(table::clean).collect::<Vec<_>>().join("\n")
 }
@@ -179,8 +189,7 @@ fn refuse(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         let _ = writeln!(err, "spoke: {}", sentence(&text));
         exit_code(Kind::Invalid)
     } else {
-        let _ = out.write_all(text.as_bytes());
-        0
+        written(standard::write(out, &text), 0, err)
     }
 }
 

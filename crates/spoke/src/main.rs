@@ -22,6 +22,7 @@ mod sandbox;
 mod serve;
 mod sources;
 mod web;
+mod standard;
 
 use std::cell::OnceCell;
 use std::ffi::{OsStr, OsString};
