@@ -18,6 +18,7 @@ mod events;
 mod explain;
 mod facts;
 mod findings;
+mod firewall;
 mod groups;
 mod host;
 mod install;
@@ -63,8 +64,8 @@ use model::{Backend, Kind, PortMap, Result, Timestamp};
 use crate::dataplane::Foreign;
 use crate::kurma::Host;
 use crate::serve::neutron::Listed;
-use args::{Cli, Command, Output};
 use crate::standard;
+use args::{Cli, Command, Output};
 pub(crate) use cni::run_tool;
 pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 pub(crate) use pending::who as debtor;
@@ -165,7 +166,6 @@ pub(crate) fn run(
     }
 }
 
-/// An error that quotes a third party must not control the terminal.
 /// The exit code of what was done, where its result was written.
 fn written(written: Result<bool>, code: u8, err: &mut dyn Write) -> u8 {
     match written {
@@ -177,6 +177,7 @@ fn written(written: Result<bool>, code: u8, err: &mut dyn Write) -> u8 {
     }
 }
 
+/// An error that quotes a third party must not control the terminal.
 pub(crate) fn sentence(text: &impl std::fmt::Display) -> String {
     text.to_string().lines().map(table::clean).collect::<Vec<_>>().join("\n")
 }
@@ -231,6 +232,7 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         Command::Ports(wanted) => ports::run(wanted, cli.output, host_context),
         Command::Limit(wanted) => limit::run(wanted, cli.output, host_context),
         Command::Port(command) => port::run(command, cli.output, host_context),
+        Command::Firewall(command) => firewall::run(command, cli.output, host_context),
         Command::Endpoint(command) => endpoint::run(command, cli.output, host_context),
         Command::Host(command) => host::run(command, cli.output, host_context),
         Command::Network(command) => network::run(command, cli.output, host_context),

@@ -9,6 +9,7 @@ mod book;
 mod dhcp;
 mod event_log;
 pub(crate) mod fence;
+mod follow;
 mod guard;
 mod hosts;
 pub(crate) mod http;
@@ -244,6 +245,7 @@ impl Daemon {
         let (watch, reported) = self.open_book()?;
         self.spawn("event-log", |daemon| daemon.follow_book(watch, reported))?;
         self.spawn("fence", fence::keep)?;
+        self.spawn("follow", follow::keep)?;
         self.spawn("fence-log", fence::hear)?;
         let names = self.spawn("names", names::answer)?;
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);

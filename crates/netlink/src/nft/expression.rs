@@ -85,6 +85,33 @@ pub enum Conntrack {
     Status,
 }
 
+/// Parts of the connection as its first packet was sent, before it was translated (`NFT_CT_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Original {
+    /// Where it was sent to: 4 bytes of IPv4, 16 of IPv6.
+    Destination,
+    /// The port that it was sent to, 2 bytes.
+    Port,
+}
+
+impl Original {
+    const fn number(self) -> u32 {
+        match self {
+            Original::Destination => 9,
+            Original::Port => 12,
+        }
+    }
+}
+
+/// The answer of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// ICMP: the port is not reachable.
+    Unreachable,
+    /// TCP: a reset.
+    Reset,
+}
+
 /// The verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
@@ -96,6 +123,8 @@ pub enum Verdict<'a> {
     Return,
     /// Continue in this chain, and come back.
     Jump(&'a str),
+    /// Continue in this chain, and return to the caller of this one.
+    Goto(&'a str),
 }
 
 impl Verdict<'_> {
@@ -104,6 +133,7 @@ impl Verdict<'_> {
             Verdict::Drop => 0,
             Verdict::Accept => 1,
             Verdict::Jump(_) => -3,
+            Verdict::Goto(_) => -4,
             Verdict::Return => -5,
         }
     }
@@ -138,6 +168,8 @@ pub enum Expression<'a> {
     DestinationPort(Register),
     /// Loads what is known about the connection, 4 bytes.
     Conntrack(Conntrack, Register),
+    /// Loads what the connection's first packet said.
+    Original(Original, Register),
     /// Loads what the destination address is to this host (`RTN_*`), 4 bytes.
     DestinationType(Register),
     /// What kind of address the packet comes from, as this host sees it (`RTN_LOCAL` and so on).
@@ -148,6 +180,17 @@ pub enum Expression<'a> {
     Equal(Register, Cow<'a, [u8]>),
     /// Matches if the register has another value.
     Unequal(Register, Cow<'a, [u8]>),
+    /// Matches what lies between two values, both included; or what does not.
+    Range {
+        /// Where the value is.
+        at: Register,
+        /// The first.
+        first: Cow<'a, [u8]>,
+        /// The last.
+        last: Cow<'a, [u8]>,
+        /// Whether what is outside matches.
+        outside: bool,
+    },
     /// Matches if this set has the key.
     In(&'a str, Register),
     /// Matches if this set does not have the key.
@@ -190,6 +233,19 @@ pub enum Expression<'a> {
         /// At once.
         burst: u32,
     },
+    /// Matches where the key comes more often than so, counted in a set of [`super::Lookup::Counting`].
+    Often {
+        /// The set.
+        set: &'a str,
+        /// Where the key is.
+        key: Register,
+        /// How often it may come.
+        times: u32,
+        /// In how many seconds.
+        seconds: u32,
+    },
+    /// Refuses the packet with an answer.
+    Reject(Answer),
     /// Reports the packet to whom listens to this group ([`crate::PacketLog`]).
     Log {
         /// The group.
@@ -230,10 +286,13 @@ impl Expression<'_> {
             | Expression::Transport { .. }
             | Expression::EthernetSource(_)
             | Expression::DestinationPort(_) => "payload",
-            Expression::Conntrack(..) => "ct",
+            Expression::Conntrack(..) | Expression::Original(..) => "ct",
             Expression::DestinationType(_) | Expression::SourceType(_) => "fib",
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
+            Expression::Range { .. } => "range",
+            Expression::Often { .. } => "dynset",
+            Expression::Reject(_) => "reject",
             Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
             Expression::DestinationNat { .. } | Expression::SourceNat { .. } => "nat",
             Expression::Masquerade => "masq",
@@ -273,6 +332,25 @@ impl Expression<'_> {
                     Conntrack::Status => 2,
                 };
                 to.be32(2, key).be32(1, into.number());
+            }
+            // `IP_CT_DIR_ORIGINAL`.
+            Expression::Original(part, into) => {
+                to.be32(2, part.number()).be32(1, into.number()).attribute(3, &[0]);
+            }
+            Expression::Range { at, first, last, outside } => {
+                to.be32(1, at.number()).be32(2, u32::from(*outside));
+                value(to, 3, first);
+                value(to, 4, last);
+            }
+            Expression::Often { set, key, times, seconds } => {
+                often(to, set, *key, [*times, *seconds]);
+            }
+            // `NFT_REJECT_TCP_RST`, or `NFT_REJECT_ICMPX_UNREACH` with `NFT_REJECT_ICMPX_PORT_UNREACH`.
+            Expression::Reject(Answer::Reset) => {
+                to.be32(1, 1);
+            }
+            Expression::Reject(Answer::Unreachable) => {
+                to.be32(1, 2).attribute(2, &[1]);
             }
             // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about, or `NFTA_FIB_F_SADDR`.
             Expression::DestinationType(into) => {
@@ -336,6 +414,25 @@ fn bitwise(to: &mut Request<'_>, register: Register, mask: &[u8]) {
     });
 }
 
+fn value(to: &mut Request<'_>, kind: u16, bytes: &[u8]) {
+    to.nest(kind, |data| {
+        data.attribute(DATA_VALUE, bytes);
+    });
+}
+
+/// `NFT_DYNSET_OP_UPDATE` with a limit that matches what is over it (`NFT_LIMIT_F_INV`).
+fn often(to: &mut Request<'_>, set: &str, key: Register, [times, seconds]: [u32; 2]) {
+    to.text(1, set).be32(3, 1).be32(4, key.number());
+    to.be64(6, u64::from(seconds).saturating_mul(1000));
+    to.nest(7, |limit| {
+        limit.text(EXPRESSION_NAME, "limit");
+        limit.nest(EXPRESSION_DATA, |data| {
+            data.be64(1, u64::from(times)).be64(2, u64::from(seconds));
+            data.be32(3, times).be32(4, 0).be32(5, 1);
+        });
+    });
+}
+
 fn compare(to: &mut Request<'_>, register: Register, operator: u32, value: &[u8]) {
     to.be32(1, register.number()).be32(2, operator);
     to.nest(3, |data| {
@@ -349,7 +446,7 @@ fn immediate(to: &mut Request<'_>, verdict: Verdict<'_>) {
     to.nest(2, |data| {
         data.nest(DATA_VERDICT, |inner| {
             inner.attribute(VERDICT_CODE, &verdict.code().to_be_bytes());
-            if let Verdict::Jump(chain) = verdict {
+            if let Verdict::Jump(chain) | Verdict::Goto(chain) = verdict {
                 inner.text(VERDICT_CHAIN, chain);
             }
         });
