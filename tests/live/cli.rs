@@ -42,14 +42,6 @@ fn a_port_comes_and_goes(config: &str) {
     let ports = &bed.json("ps")[1]["ports"];
     assert_eq!((&ports[0]["added"], &ports[1]["added"]), (&false.into(), &true.into()), "{ports}");
 
-    // What cannot be written is not done well.
-    for command in ["ps", "ports -o json", "version", "port --help"] {
-        bed.refuses(&format!("{command} >/dev/full"), 1, &["writing to standard output"]);
-    }
-    let plugin = "CNI_COMMAND=VERSION /opt/cni/bin/bridge </dev/null >/dev/full";
-    assert_eq!(bed.world.try_sh(plugin).status, 1);
-    assert_eq!(bed.world.try_sh(&format!("{SPOKE} ps | true")).status, 0);
-
     // Of others it is refused by name, and nothing changes.
     let had = Remains::of(&bed.world);
     bed.refuses("port add web 8080:80", 4, &["8080/tcp", "container api"]);
@@ -219,6 +211,7 @@ fn the_daemon_follows() {
 #[test]
 fn ports_differ_by_address_and_protocol() {
     let bed = Bed::new(&["web", "api"]);
+    no_result_is_lost(&bed);
     bed.spoke("network connect --publish 192.0.2.1:9000:80 front web");
     bed.spoke("network connect front api");
     bed.serve("web");
@@ -241,4 +234,14 @@ fn ports_differ_by_address_and_protocol() {
     bed.spoke("port rm web 9000");
     assert_eq!(bed.page(9000), "web");
     assert_eq!(rows(&bed), 2, "the one of the network, and that of UDP");
+}
+
+/// What cannot be written was not done well; a reader that has seen enough is no failure.
+fn no_result_is_lost(bed: &Bed) {
+    for command in ["ps", "ports -o json", "version", "port --help"] {
+        bed.refuses(&format!("{command} >/dev/full"), 1, &["writing to standard output"]);
+    }
+    let plugin = "CNI_COMMAND=VERSION /opt/cni/bin/bridge </dev/null >/dev/full";
+    assert_eq!(bed.world.try_sh(plugin).status, 1);
+    assert_eq!(bed.world.try_sh(&format!("{SPOKE} ps | true")).status, 0);
 }

@@ -93,6 +93,15 @@ impl Wall {
         found
     }
 
+    /// How many of so many connections from the segment, all at once, are open.
+    #[track_caller]
+    fn opened(&self, port: u16, count: usize) -> usize {
+        let lines = format!("192.0.2.2 192.0.2.1 {port}\n").repeat(count);
+        std::fs::write(self.world.path("/outside"), lines).unwrap();
+        let said = self.world.sh("ip netns exec lan python3 /probe.py </outside");
+        said.lines().filter(|line| line.ends_with(" open")).count()
+    }
+
     /// The whole table, of the host's own ports; those of the container are compared with it.
     #[track_caller]
     fn compare(&self, when: &str) -> BTreeMap<(String, u16), String> {
@@ -198,6 +207,13 @@ fn published_ports_obey_ufw() {
     let seen = (of("any", 1), of("any", 2), of("lan6", 4), of("lan", 5), of("any6", 5));
     assert_eq!(seen, ("silent", "open", "refused", "open", "silent"));
     assert_eq!(port(&wall.status(), 3)["obeys"], "ufw");
+
+    // Six in thirty seconds are too many, here and there.
+    wall.world.sh("ufw limit 8001/tcp >/dev/null; ufw limit 9001/tcp >/dev/null");
+    wall.until_follows("8001 add @often4\\|8001 update @often4\\|@often4.*over");
+    assert_eq!((wall.opened(PUBLISHED + 1, 6), wall.opened(OWN + 1, 6)), (5, 5));
+    wall.world.sh("ufw delete limit 8001/tcp >/dev/null; ufw delete limit 9001/tcp >/dev/null");
+    wall.until("! nft list table inet spoke_follow | grep -q 8001");
 
     // A rule that changes, live; and what it says is what holds after everything.
     wall.world.sh("ufw delete deny 8003/tcp >/dev/null; ufw allow 8003/tcp >/dev/null");

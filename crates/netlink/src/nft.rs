@@ -33,7 +33,9 @@ pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
 pub use transaction::{Place, Transaction};
-pub use whole::{AnyChain, AnyHook, AnyRule, AnySet, all_chains, all_rules, all_sets, keys, seek};
+pub use whole::{
+    AnyChain, AnyHook, AnyRule, AnySet, Keys, all_chains, all_rules, all_sets, keys, seek,
+};
 
 #[cfg(test)]
 mod tests;

@@ -82,7 +82,10 @@ impl Follow {
     pub(crate) fn choose(&self, followed: Option<Followed>) -> Result<Option<Judgement>> {
         let _lock = self.lock()?;
         match followed {
-            Some(follow) => self.write(&Kept { follow, last: None })?,
+            Some(follow) => {
+                self.write(&Kept { follow, last: None })?;
+                self.sync()?;
+            }
             None => match fs::remove_file(self.path()) {
                 Err(cause) if cause.kind() != ErrorKind::NotFound => {
                     let doing = format!("removing {}", self.path().display());
@@ -100,6 +103,16 @@ impl Follow {
         let draft = self.directory.join(format!("{NAME}.new"));
         file::replace(&self.path(), &draft, &bytes)
             .map_err(|cause| file::failed(format!("writing {}", self.path().display()), cause))
+    }
+
+    /// Lets the choice outlive a power cut.
+    fn sync(&self) -> Result<()> {
+        for path in [self.path(), self.directory.clone()] {
+            File::open(&path)
+                .and_then(|file| file.sync_all())
+                .map_err(|cause| file::failed(format!("writing {}", path.display()), cause))?;
+        }
+        Ok(())
     }
 
     /// Of several processes one works at a time.

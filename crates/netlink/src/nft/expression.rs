@@ -333,25 +333,10 @@ impl Expression<'_> {
                 };
                 to.be32(2, key).be32(1, into.number());
             }
-            // `IP_CT_DIR_ORIGINAL`.
-            Expression::Original(part, into) => {
-                to.be32(2, part.number()).be32(1, into.number()).attribute(3, &[0]);
-            }
-            Expression::Range { at, first, last, outside } => {
-                to.be32(1, at.number()).be32(2, u32::from(*outside));
-                value(to, 3, first);
-                value(to, 4, last);
-            }
-            Expression::Often { set, key, times, seconds } => {
-                often(to, set, *key, [*times, *seconds]);
-            }
-            // `NFT_REJECT_TCP_RST`, or `NFT_REJECT_ICMPX_UNREACH` with `NFT_REJECT_ICMPX_PORT_UNREACH`.
-            Expression::Reject(Answer::Reset) => {
-                to.be32(1, 1);
-            }
-            Expression::Reject(Answer::Unreachable) => {
-                to.be32(1, 2).attribute(2, &[1]);
-            }
+            Expression::Original(..)
+            | Expression::Range { .. }
+            | Expression::Often { .. }
+            | Expression::Reject(_) => self.write_judging(to),
             // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about, or `NFTA_FIB_F_SADDR`.
             Expression::DestinationType(into) => {
                 to.be32(3, 2).be32(2, 3).be32(1, into.number());
@@ -395,6 +380,32 @@ impl Expression<'_> {
                 to.text(1, name).be32(2, *revision).attribute(3, info);
             }
             Expression::Verdict(verdict) => immediate(to, *verdict),
+        }
+    }
+
+    /// Of the four that judge as another firewall does.
+    fn write_judging(&self, to: &mut Request<'_>) {
+        match self {
+            // `IP_CT_DIR_ORIGINAL`.
+            Expression::Original(part, into) => {
+                to.be32(2, part.number()).be32(1, into.number()).attribute(3, &[0]);
+            }
+            Expression::Range { at, first, last, outside } => {
+                to.be32(1, at.number()).be32(2, u32::from(*outside));
+                value(to, 3, first);
+                value(to, 4, last);
+            }
+            Expression::Often { set, key, times, seconds } => {
+                often(to, set, *key, [*times, *seconds]);
+            }
+            // `NFT_REJECT_TCP_RST`, or `NFT_REJECT_ICMPX_UNREACH` with `NFT_REJECT_ICMPX_PORT_UNREACH`.
+            Expression::Reject(Answer::Reset) => {
+                to.be32(1, 1);
+            }
+            Expression::Reject(Answer::Unreachable) => {
+                to.be32(1, 2).attribute(2, &[1]);
+            }
+            _ => {}
         }
     }
 }

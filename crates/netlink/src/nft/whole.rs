@@ -111,12 +111,15 @@ fn all<T>(
     socket.dump(&mut batch, &[Errno::NOENT], read)
 }
 
+/// Keys of a set: the first and the last of each interval, which are the same for one key.
+pub type Keys = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The keys of a set or map, without what they lead to: the first and the last of each interval. `None`
 /// where an element is of no form that is known here.
 ///
 /// # Errors
 /// As [`Socket::dump`].
-pub fn keys(socket: &mut Socket, set: &AnySet) -> Result<Option<Vec<(Vec<u8>, Vec<u8>)>>> {
+pub fn keys(socket: &mut Socket, set: &AnySet) -> Result<Option<Keys>> {
     let mut batch = Batch::new();
     let about = format!("listing the elements of set {} of table {}", set.name, set.table);
     let mut request = batch.request(kind(abi::GETSETELEM), DUMP, about);
@@ -152,7 +155,7 @@ fn read_bounds(message: &Message<'_>) -> Option<Vec<Bound>> {
     Some(list.map(bound).collect())
 }
 
-fn paired(bounds: &[Bound], is_interval: bool) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+fn paired(bounds: &[Bound], is_interval: bool) -> Option<Keys> {
     let mut all = Vec::new();
     let mut rest = bounds.iter().peekable();
     while let Some(bound) = rest.next() {
