@@ -207,7 +207,7 @@ impl Listeners {
 impl Daemon {
     fn new(config: Config) -> Result<Self> {
         let journal = Arc::new(Journal::new(&config));
-        let gate = fence::FenceGate::new(&config.events.path, journal.metrics.fence());
+        let gate = fence::FenceGate::new(&config, journal.metrics.fence());
         Ok(Self {
             journal,
             fence: Arc::new(gate),

@@ -100,7 +100,7 @@ pub enum Lookup {
     Counting,
 }
 
-/// A set, or a map if it has data. At most four fields of either: what nft(8) can number.
+/// A set, or a map if it has data. At most five fields of either: what nft(8) can number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set<'a> {
     /// At most 255 bytes.

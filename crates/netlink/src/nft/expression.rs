@@ -55,6 +55,8 @@ pub enum Meta {
     SocketUser,
     /// To whom the frame was sent (`PACKET_*`), 1 byte: 0 is this host alone.
     PacketType,
+    /// The packet's mark, 4 bytes.
+    Mark,
     /// The type of the frame (`ETH_P_*`), 2 bytes: what is behind a tag, where the kernel has taken one off.
     EtherType,
 }
@@ -63,6 +65,7 @@ impl Meta {
     pub(crate) const fn number(self) -> u32 {
         match self {
             Meta::EtherType => 1,
+            Meta::Mark => 3,
             Meta::InputName => 6,
             Meta::OutputName => 7,
             Meta::SocketUser => 10,
@@ -204,6 +207,10 @@ pub enum Expression<'a> {
         /// Where to.
         into: Register,
     },
+    /// Loads these bytes.
+    Load(Register, Cow<'a, [u8]>),
+    /// Gives the packet the mark in this register.
+    SetMark(Register),
     /// Translates the destination to the address and port in these registers.
     DestinationNat {
         /// Of which packets.
@@ -301,7 +308,8 @@ impl Expression<'_> {
             Expression::Limit { .. } => "limit",
             Expression::Log { .. } => "log",
             Expression::Extension { .. } => "match",
-            Expression::Verdict(_) => "immediate",
+            Expression::Verdict(_) | Expression::Load(..) => "immediate",
+            Expression::SetMark(_) => "meta",
         }
     }
 
@@ -333,10 +341,23 @@ impl Expression<'_> {
                 };
                 to.be32(2, key).be32(1, into.number());
             }
+<<<<<<< HEAD
             Expression::Original(..)
             | Expression::Range { .. }
             | Expression::Often { .. }
             | Expression::Reject(_) => self.write_judging(to),
+=======
+            Expression::Load(into, value) => {
+                to.be32(1, into.number());
+                to.nest(2, |data| {
+                    data.attribute(DATA_VALUE, value);
+                });
+            }
+            // `NFT_META_MARK`, from a register.
+            Expression::SetMark(from) => {
+                to.be32(2, Meta::Mark.number()).be32(3, from.number());
+            }
+>>>>>>> fence
             // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about, or `NFTA_FIB_F_SADDR`.
             Expression::DestinationType(into) => {
                 to.be32(3, 2).be32(2, 3).be32(1, into.number());
