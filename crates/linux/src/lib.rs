@@ -34,6 +34,7 @@ mod tuning;
 mod verify;
 mod vlan_gateway;
 mod vrf;
+pub mod way;
 
 pub use concern::Concern;
 pub use driver::{Life, Linux};

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use domain::base::Message;
 use domain::base::iana::Rcode;
 
+use crate::upstream::Upstream;
 use crate::write;
 
 /// Where servers listen.
@@ -32,7 +33,7 @@ pub(crate) struct Pending {
     query: Vec<u8>,
     /// With the number under which it is asked.
     asked: Vec<u8>,
-    servers: Vec<IpAddr>,
+    servers: Upstream,
     tries: usize,
     deadline: Instant,
 }
@@ -58,19 +59,14 @@ pub(crate) struct All {
 }
 
 impl Pending {
-    fn new(
-        query: &[u8],
-        servers: Vec<IpAddr>,
-        asker: SocketAddr,
-        listener: u64,
-    ) -> io::Result<Self> {
+    fn new(query: &[u8], servers: Upstream, asker: SocketAddr, listener: u64) -> io::Result<Self> {
         let mut asked = query.to_vec();
         let mut number = [0; 2];
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
         for (to, from) in asked.iter_mut().zip(number) {
             *to = from;
         }
-        let socket = socket_to(servers.first())?;
+        let socket = socket_to(servers.all.first())?;
         let (tries, deadline) = (0, Instant::now());
         let query = query.to_vec();
         Ok(Self { socket, asker, listener, query, asked, servers, tries, deadline })
@@ -78,12 +74,13 @@ impl Pending {
 
     /// Asks the next server; `false` where all were asked often enough.
     fn ask(&mut self, now: Instant) -> bool {
-        while self.tries < self.servers.len() * ROUNDS {
-            let server = self.servers.get(self.tries % self.servers.len()).copied();
+        while self.tries < self.servers.all.len() * ROUNDS {
+            let server = self.servers.all.get(self.tries % self.servers.all.len()).copied();
             self.tries += 1;
             self.deadline = now + TIMEOUT;
             let sent = socket_to(server.as_ref()).and_then(|socket| {
                 let server = server.ok_or(ErrorKind::NotFound)?;
+                self.servers.lead(&socket)?;
                 socket.connect((server, PORT))?;
                 socket.send(&self.asked)?;
                 Ok(socket)
@@ -157,7 +154,7 @@ impl All {
     pub(crate) fn begin(
         &mut self,
         query: &[u8],
-        servers: Vec<IpAddr>,
+        servers: Upstream,
         (asker, listener): (SocketAddr, u64),
     ) -> Result<u64, Done> {
         let refusal = || {

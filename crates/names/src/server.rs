@@ -23,7 +23,7 @@ use crate::listening::Listening;
 use crate::pending::{All, Done};
 use crate::table::{Asker, Place, Table};
 use crate::tcp::Shared;
-use crate::upstream::Host;
+use crate::upstream::{Host, Upstream};
 
 /// How often it is looked after what nobody reports: the packet filter, and the end of the daemon.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -279,9 +279,10 @@ impl<'a> Server<'a> {
             };
             let message = buffer.get(..length).unwrap_or_default();
             let asker = Asker { network: &place.network, address: peer.ip() };
-            let decision = {
+            let (decision, way) = {
                 let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
-                decide(&table, &asker, message, Transport::Udp)
+                let way = table.way_of(asker.network);
+                (decide(&table, &asker, message, Transport::Udp), way)
             };
             self.counters.count(&decision);
             match decision {
@@ -294,16 +295,23 @@ impl<'a> Server<'a> {
                 }
                 Decision::Learn(given, name) => {
                     self.shared.refused(&asker, name, Why::Learned);
-                    self.forward(message, given, (peer, number));
+                    self.forward(message, (given, way), (peer, number));
                 }
-                Decision::Forward(given) => self.forward(message, given, (peer, number)),
+                Decision::Forward(given) => {
+                    self.forward(message, (given, way), (peer, number));
+                }
                 Decision::Drop => {}
             }
         }
     }
 
-    fn forward(&mut self, message: &[u8], given: Vec<IpAddr>, from: (SocketAddr, u64)) {
-        let servers = self.host.or(given, Instant::now());
+    fn forward(
+        &mut self,
+        message: &[u8],
+        (given, way): (Vec<IpAddr>, Option<u32>),
+        from: (SocketAddr, u64),
+    ) {
+        let servers = Upstream::new(self.host.or(given, Instant::now()), way);
         let started = self.asked.begin(message, servers, from);
         self.started(started);
     }

@@ -16,7 +16,7 @@ use crate::gate::{self, Gate, Refusal, Why};
 use crate::pending::restored;
 use crate::server::Counters;
 use crate::table::{Asker, Table};
-use crate::upstream::Host;
+use crate::upstream::{Host, Upstream};
 use crate::write;
 
 /// Where servers listen.
@@ -94,9 +94,10 @@ impl Shared {
         while Instant::now() < end {
             let query = read(&mut stream, Instant::now() + IDLE)?;
             let asker = Asker { network, address: peer };
-            let decision = {
+            let (decision, way) = {
                 let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-                decide(&table, &asker, &query, Transport::Tcp)
+                let way = table.way_of(network);
+                (decide(&table, &asker, &query, Transport::Tcp), way)
             };
             self.counters.count(&decision);
             let answer = match decision {
@@ -107,10 +108,12 @@ impl Shared {
                 }
                 Decision::Learn(given, name) => {
                     self.refused(&asker, name, Why::Learned);
-                    self.ask(&asker, &query, &host.or(given, Instant::now()))
+                    let servers = Upstream::new(host.or(given, Instant::now()), way);
+                    self.ask(&asker, &query, &servers)
                 }
                 Decision::Forward(given) => {
-                    self.ask(&asker, &query, &host.or(given, Instant::now()))
+                    let servers = Upstream::new(host.or(given, Instant::now()), way);
+                    self.ask(&asker, &query, &servers)
                 }
                 Decision::Drop => return Ok(()),
             };
@@ -120,8 +123,8 @@ impl Shared {
     }
 
     /// The answer of the first server that gives one.
-    fn ask(&self, asker: &Asker<'_>, query: &[u8], servers: &[IpAddr]) -> Vec<u8> {
-        let asked = servers.iter().find_map(|server| ask(query, *server).ok());
+    fn ask(&self, asker: &Asker<'_>, query: &[u8], servers: &Upstream) -> Vec<u8> {
+        let asked = servers.all.iter().find_map(|server| ask(query, servers, *server).ok());
         let given = |answer| self.let_in(asker, (query, answer), Transport::Tcp);
         asked.map(given).unwrap_or_else(|| {
             self.counters.fail();
@@ -131,9 +134,9 @@ impl Shared {
     }
 }
 
-fn ask(query: &[u8], server: IpAddr) -> io::Result<Vec<u8>> {
+fn ask(query: &[u8], servers: &Upstream, server: IpAddr) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + TIMEOUT;
-    let mut stream = TcpStream::connect_timeout(&(server, PORT).into(), TIMEOUT)?;
+    let mut stream = servers.connect((server, PORT).into(), TIMEOUT)?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     write(&mut stream, query)?;
     let given = read(&mut stream, deadline)?;

@@ -6,7 +6,7 @@ use model::Family;
 use netlink::{Errno, Link, Routed, Way};
 
 use super::begin::{far, protocol};
-use super::{Arrived, Hop, Published, Walked, Walker};
+use super::{Arrived, Bridging, End, Hop, Published, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
 use crate::rules::{Author, Point, Ruling};
@@ -132,6 +132,14 @@ impl Walker<'_> {
     fn not_routed(&mut self, input: &Link, packet: &Packet, way: Way) -> super::Stop {
         let (to, from, name) = (packet.destination, packet.source, &input.name);
         match way {
+            Way::Nowhere(_) if let Some((network, via)) = self.way_out(input) => {
+                let what = format!(
+                    "network {network} leaves this host by {via} only, and there is no way out by that now: \
+                     what is for {to} ends here"
+                );
+                let fix = format!("spoke network inspect {network}");
+                self.fail(Hop::new("via", what).by(Author::Spoke).fixed(fix))
+            }
             Way::Nowhere(errno) => {
                 let kind = match errno {
                     Errno::INVAL => "a blackhole route, or takes its source for impossible",
@@ -147,6 +155,18 @@ impl Walker<'_> {
                 self.unknown("host-route", format!("{to} is a broadcast address to this host"))
             }
         }
+    }
+
+    /// The network behind a bridge, and its only way out, where it has one.
+    fn way_out(&self, input: &Link) -> Option<(String, String)> {
+        let sites = [&self.trip.from, &self.trip.to].into_iter().filter_map(End::site);
+        let mut plugs = sites.flat_map(|site| &site.plugs);
+        plugs.find_map(|plug| match (&plug.bridging, &plug.via) {
+            (Bridging::In(bridge), Some(via)) if *bridge == input.name => {
+                Some((plug.network.clone(), via.clone()))
+            }
+            _ => None,
+        })
     }
 
     /// A packet for this host itself.

@@ -55,6 +55,10 @@ pub enum Meta {
     SocketUser,
     /// To whom the frame was sent (`PACKET_*`), 1 byte: 0 is this host alone.
     PacketType,
+    /// The packet's mark, 4 bytes.
+    Mark,
+    /// The kind of the interface that it goes out by, as [`Meta::InputKind`].
+    OutputKind,
     /// The type of the frame (`ETH_P_*`), 2 bytes: what is behind a tag, where the kernel has taken one off.
     EtherType,
 }
@@ -63,6 +67,7 @@ impl Meta {
     pub(crate) const fn number(self) -> u32 {
         match self {
             Meta::EtherType => 1,
+            Meta::Mark => 3,
             Meta::InputName => 6,
             Meta::OutputName => 7,
             Meta::SocketUser => 10,
@@ -72,6 +77,7 @@ impl Meta {
             Meta::InputGroup => 21,
             Meta::OutputGroup => 22,
             Meta::InputKind => 26,
+            Meta::OutputKind => 27,
         }
     }
 }
@@ -83,6 +89,10 @@ pub enum Conntrack {
     State,
     /// `IPS_*` bits.
     Status,
+    /// The connection's mark, 4 bytes.
+    Mark,
+    /// Whether the packet answers (`IP_CT_DIR_*`), 1 byte.
+    Direction,
 }
 
 /// The verdict on a packet.
@@ -161,6 +171,20 @@ pub enum Expression<'a> {
         /// Where to.
         into: Register,
     },
+    /// Loads these bytes.
+    Load(Register, Cow<'a, [u8]>),
+    /// Gives the packet the mark in this register.
+    SetMark(Register),
+    /// Gives the connection the mark in this register.
+    SetConnectionMark(Register),
+    /// Loads the next hop that the packet is routed to: the destination where that is on the link.
+    NextHop(Family, Register),
+    /// Loads the largest segment of TCP that fits the packet's route, 2 bytes.
+    RouteSegment(Register),
+    /// Turns the number of two bytes in this register into network order.
+    NetworkOrder(Register),
+    /// Lowers the largest segment that TCP announces to what is in this register (RFC 9293 §3.7.1).
+    LimitSegment(Register),
     /// Translates the destination to the address and port in these registers.
     DestinationNat {
         /// Of which packets.
@@ -219,6 +243,8 @@ const NETWORK: u32 = 1;
 /// `NFT_PAYLOAD_LL_HEADER`, and where the source is in an Ethernet header.
 const LINK: u32 = 0;
 const SOURCE_OFFSET: u32 = 6;
+/// `TCPOPT_MAXSEG`.
+const MAXIMUM_SEGMENT: u8 = 2;
 /// `NFT_PAYLOAD_TRANSPORT_HEADER`.
 const TRANSPORT: u32 = 2;
 
@@ -242,7 +268,12 @@ impl Expression<'_> {
             Expression::Limit { .. } => "limit",
             Expression::Log { .. } => "log",
             Expression::Extension { .. } => "match",
-            Expression::Verdict(_) => "immediate",
+            Expression::Verdict(_) | Expression::Load(..) => "immediate",
+            Expression::SetMark(_) => "meta",
+            Expression::SetConnectionMark(_) => "ct",
+            Expression::NextHop(..) | Expression::RouteSegment(_) => "rt",
+            Expression::LimitSegment(_) => "exthdr",
+            Expression::NetworkOrder(_) => "byteorder",
         }
     }
 
@@ -270,9 +301,41 @@ impl Expression<'_> {
             Expression::Conntrack(key, into) => {
                 let key = match key {
                     Conntrack::State => 0,
+                    Conntrack::Direction => 1,
                     Conntrack::Status => 2,
+                    Conntrack::Mark => 3,
                 };
                 to.be32(2, key).be32(1, into.number());
+            }
+            Expression::Load(into, value) => {
+                to.be32(1, into.number());
+                to.nest(2, |data| {
+                    data.attribute(DATA_VALUE, value);
+                });
+            }
+            // `NFT_META_MARK` and `NFT_CT_MARK`, from a register.
+            Expression::SetMark(from) => {
+                to.be32(2, Meta::Mark.number()).be32(3, from.number());
+            }
+            Expression::SetConnectionMark(from) => {
+                to.be32(2, 3).be32(4, from.number());
+            }
+            // `NFT_RT_NEXTHOP4`, `_NEXTHOP6` and `_TCPMSS`.
+            Expression::NextHop(family, into) => {
+                let key = if *family == Family::Ipv6 { 2 } else { 1 };
+                to.be32(2, key).be32(1, into.number());
+            }
+            Expression::RouteSegment(into) => {
+                to.be32(2, 3).be32(1, into.number());
+            }
+            // `NFT_BYTEORDER_HTON`.
+            Expression::NetworkOrder(at) => {
+                to.be32(1, at.number()).be32(2, at.number()).be32(3, 1).be32(4, 2).be32(5, 2);
+            }
+            // `NFT_EXTHDR_OP_TCPOPT`, two bytes behind kind and length of the option.
+            Expression::LimitSegment(from) => {
+                to.u8(2, MAXIMUM_SEGMENT).be32(3, 2).be32(4, 2);
+                to.be32(6, 1).be32(7, from.number());
             }
             // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about, or `NFTA_FIB_F_SADDR`.
             Expression::DestinationType(into) => {
