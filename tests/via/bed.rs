@@ -13,9 +13,7 @@ pub(crate) type Seen = (u64, u64);
 /// The host, with `up0` and a default route of each family to the namespace `uplink`.
 #[track_caller]
 pub(crate) fn prepare(world: &World) {
-    world.sh(
-        "ip link set lo up; sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0",
-    );
+    world.sh("ip link set lo up; echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad");
     outside(world, "uplink");
     world.sh("ip link add up0 type veth peer name out0 netns uplink
         ip address add 203.0.113.254/24 dev up0; ip address add 2001:db8:113::254/64 nodad dev up0
@@ -30,9 +28,17 @@ pub(crate) fn prepare(world: &World) {
 pub(crate) fn outside(world: &World, name: &str) {
     world.netns(name);
     world.sh(&format!(
-        "ip netns exec {name} sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
-        ip -n {name} link set lo up
-        ip netns exec {name} nft -f - <<'END'
+        "ip netns exec {name} sh -c 'echo 0 >/proc/sys/net/ipv6/conf/default/accept_dad'
+        ip -n {name} link set lo up"
+    ));
+    counts(world, name);
+}
+
+/// Counts what comes to a namespace: a name, or a path.
+#[track_caller]
+pub(crate) fn counts(world: &World, netns: &str) {
+    world.sh(&format!(
+        "nsenter --net={} nft -f - <<'END'
 table inet seen {{
     counter four {{ }}
     counter six {{ }}
@@ -48,16 +54,28 @@ table inet seen {{
         tcp flags syn tcp option maxseg size > 1360 counter name large
     }}
 }}
-END"
+END",
+        path(netns)
     ));
+}
+
+fn path(netns: &str) -> String {
+    if netns.starts_with('/') { netns.to_owned() } else { format!("/run/netns/{netns}") }
+}
+
+/// Prints a counter, for a condition.
+pub(crate) fn reading(netns: &str, counter: &str) -> String {
+    format!(
+        "nsenter --net={} nft list counter inet seen {counter} | \
+         sed -n 's/.*packets \\([0-9]*\\) .*/\\1/p'",
+        path(netns)
+    )
 }
 
 /// What a counter of a namespace says.
 #[track_caller]
 pub(crate) fn count(world: &World, netns: &str, counter: &str) -> u64 {
-    let said = world.sh(&format!("ip netns exec {netns} nft list counter inet seen {counter}"));
-    let mut words = said.split_whitespace().skip_while(|word| *word != "packets");
-    words.nth(1).and_then(|number| number.parse().ok()).expect("a counter")
+    world.sh(&reading(netns, counter)).trim().parse().expect("a counter")
 }
 
 /// What has come of the stream.
@@ -71,20 +89,16 @@ pub(crate) fn seen(world: &World, netns: &str) -> Seen {
 pub(crate) fn until_more(world: &World, netns: &str, counters: &[&str]) {
     for counter in counters {
         let before = count(world, netns, counter);
-        until(
-            world,
-            &format!(
-                "test $(ip netns exec {netns} nft list counter inet seen {counter} | \
-                 sed -n 's/.*packets \\([0-9]*\\) .*/\\1/p') -gt {before}"
-            ),
-        );
+        until(world, &format!("test $({}) -gt {before}", reading(netns, counter)));
     }
 }
 
 #[track_caller]
 pub(crate) fn until(world: &World, condition: &str) {
-    let waits = world.try_sh(&format!("timeout 60 bash -c \"until {condition}; do :; done\""));
-    assert_eq!(waits.status, 0, "never: {condition}\n{}\n{}", state(world), world.logs());
+    let script = format!("until {condition}; do :; done");
+    let mut waits = world.command("timeout");
+    let waits = waits.args(["60", "bash", "-c", &script]).output().expect("timeout starts");
+    assert!(waits.status.success(), "never: {condition}\n{}\n{}", state(world), world.logs());
 }
 
 /// What leads, for a failure.

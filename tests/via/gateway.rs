@@ -93,7 +93,7 @@ fn a_container_is_the_way_a_hundred_times() {
     );
     spoke("network connect vpn box");
     // Whatever else is on its network would forward, too.
-    world.sh("ip netns exec other sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+    world.sh("ip netns exec other sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding'");
     send(&world, "/run/netns/box");
     for round in 0..100 {
         spoke(&format!("network connect --ip 10.82.0.{} side gluetun", 10 + round % 3));

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::Family;
+use model::{Family, WAY_MARK};
 use netlink::{Errno, Link, Routed, Way};
 
 use super::begin::{far, protocol};
@@ -31,11 +31,17 @@ impl Walker<'_> {
             return self.taken_by_host(packet);
         }
         self.forwards(input, packet)?;
-        let asked = Routed { to, from: Some(packet.source), input: Some(input.index) };
+        let is_marked = packet.is_reply && packet.connection_mark == WAY_MARK;
+        let asked = match is_marked {
+            // Answers to what came in by the host's own ways are routed as the host routes.
+            true => alone,
+            false => Routed { to, from: Some(packet.source), input: Some(input.index) },
+        };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
             Way::Out { link, gateway, .. } => {
                 let out = self.link_of_host(link)?;
                 packet.output = Some(Device::from(&out));
+                self.mark_of_way(input, &out, packet);
                 let about = format!("what passes from {} to {}", input.name, out.name);
                 self.filtered(Space::HOST, Point::FORWARD, packet, &about)?;
                 self.ok(
@@ -154,6 +160,14 @@ impl Walker<'_> {
             Way::Many | Way::Local | Way::Out { .. } => {
                 self.unknown("host-route", format!("{to} is a broadcast address to this host"))
             }
+        }
+    }
+
+    /// What comes in by the host's own ways to a network with another one.
+    fn mark_of_way(&self, input: &Link, out: &Link, packet: &mut Packet) {
+        let is_new = !packet.is_reply && input.group != out.group;
+        if is_new && self.way_out(out).is_some() {
+            packet.connection_mark = WAY_MARK;
         }
     }
 

@@ -9,7 +9,7 @@ use netlink::route::{MAIN, Routes};
 use netlink::{At, Link, Socket, sysctl};
 
 use super::WayOut;
-use crate::identity::Identity;
+use crate::identity::{Identity, link_local};
 use crate::plan;
 
 /// The next hop of one family.
@@ -191,7 +191,12 @@ fn by_peer(socket: &mut Socket, way: &WayOut, peer: &Peer, family: Family) -> Fo
     if !link.flags.is_up() {
         return Ok(Err(format!("the link of {} is down", way.via)));
     }
-    Ok(Ok(Hop { gateway: Some(*address), mac: Some(peer.mac), source: *own, ..Hop::by(link) }))
+    // The kernel refuses a router of IPv6 whose subnet is that of another link: the bridge's.
+    let gateway = match family {
+        Family::V4 => *address,
+        Family::V6 => IpAddr::V6(link_local(peer.mac)),
+    };
+    Ok(Ok(Hop { gateway: Some(gateway), mac: Some(peer.mac), source: *own, ..Hop::by(link) }))
 }
 
 impl Hop {

@@ -105,7 +105,7 @@ fn wanted(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<Vec<Route>> 
         let any = IpNet::new_assert(unspecified(family), 0);
         all.push(Route {
             table: way.table(),
-            gateway_on_link: hop.gateway.is_some(),
+            gateway_on_link: hop.gateway.is_some_and(|it| it.is_ipv4()),
             source: hop.source,
             ..Route::new(any, hop.gateway, Some(hop.link))
         });
