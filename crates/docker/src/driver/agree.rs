@@ -138,6 +138,10 @@ fn other_fence(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, Str
         let there = known.wiring.fence.as_ref().map_or("everywhere".to_owned(), Fence::to_string);
         return Some(("-o egress", format!("egress {there}; `spoke egress set` changes it")));
     }
+    if spec.via.is_some() && spec.via != known.wiring.via {
+        let there = known.wiring.via.as_ref().map_or("none".to_owned(), ToString::to_string);
+        return Some(("-o via", format!("via {there}")));
+    }
     None
 }
 
@@ -207,10 +211,6 @@ fn first_difference(
     }
     if let Some(fence) = other_fence(known, spec) {
         return Some(fence);
-    }
-    if spec.via.is_some() && spec.via != known.wiring.via {
-        let there = known.wiring.via.as_ref().map_or("none".to_owned(), ToString::to_string);
-        return Some(("-o via", format!("via {there}")));
     }
     if spec.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
         return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));

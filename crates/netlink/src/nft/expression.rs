@@ -1,5 +1,7 @@
 //! The expressions of a rule.
 
+mod route;
+
 use std::borrow::Cow;
 
 use super::abi::{
@@ -243,8 +245,6 @@ const NETWORK: u32 = 1;
 /// `NFT_PAYLOAD_LL_HEADER`, and where the source is in an Ethernet header.
 const LINK: u32 = 0;
 const SOURCE_OFFSET: u32 = 6;
-/// `TCPOPT_MAXSEG`.
-const MAXIMUM_SEGMENT: u8 = 2;
 /// `NFT_PAYLOAD_TRANSPORT_HEADER`.
 const TRANSPORT: u32 = 2;
 
@@ -307,36 +307,13 @@ impl Expression<'_> {
                 };
                 to.be32(2, key).be32(1, into.number());
             }
-            Expression::Load(into, value) => {
-                to.be32(1, into.number());
-                to.nest(2, |data| {
-                    data.attribute(DATA_VALUE, value);
-                });
-            }
-            // `NFT_META_MARK` and `NFT_CT_MARK`, from a register.
-            Expression::SetMark(from) => {
-                to.be32(2, Meta::Mark.number()).be32(3, from.number());
-            }
-            Expression::SetConnectionMark(from) => {
-                to.be32(2, 3).be32(4, from.number());
-            }
-            // `NFT_RT_NEXTHOP4`, `_NEXTHOP6` and `_TCPMSS`.
-            Expression::NextHop(family, into) => {
-                let key = if *family == Family::Ipv6 { 2 } else { 1 };
-                to.be32(2, key).be32(1, into.number());
-            }
-            Expression::RouteSegment(into) => {
-                to.be32(2, 3).be32(1, into.number());
-            }
-            // `NFT_BYTEORDER_HTON`.
-            Expression::NetworkOrder(at) => {
-                to.be32(1, at.number()).be32(2, at.number()).be32(3, 1).be32(4, 2).be32(5, 2);
-            }
-            // `NFT_EXTHDR_OP_TCPOPT`, two bytes behind kind and length of the option.
-            Expression::LimitSegment(from) => {
-                to.u8(2, MAXIMUM_SEGMENT).be32(3, 2).be32(4, 2);
-                to.be32(6, 1).be32(7, from.number());
-            }
+            Expression::Load(..)
+            | Expression::SetMark(_)
+            | Expression::SetConnectionMark(_)
+            | Expression::NextHop(..)
+            | Expression::RouteSegment(_)
+            | Expression::NetworkOrder(_)
+            | Expression::LimitSegment(_) => self.write_of_route(to),
             // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about, or `NFTA_FIB_F_SADDR`.
             Expression::DestinationType(into) => {
                 to.be32(3, 2).be32(2, 3).be32(1, into.number());

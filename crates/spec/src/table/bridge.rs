@@ -306,7 +306,6 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
                --host-ipv4 and --host-ipv6 in one",
         metavar: "IP",
         excludes: "no-masquerade",
-        ..NONE
     },
     NetworkOption {
         docker: &["promiscuous"],
