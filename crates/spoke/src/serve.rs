@@ -30,6 +30,7 @@ pub(crate) mod rivals;
 pub(crate) mod sockets;
 mod spec;
 mod trusted;
+mod via;
 mod web;
 
 use std::collections::BTreeSet;
@@ -81,6 +82,8 @@ pub(crate) struct Daemon {
     names: Mutex<Option<JoinHandle<()>>>,
     /// What opens the fences of networks for names.
     fence: Arc<fence::FenceGate>,
+    /// The ways out of networks.
+    ways: Mutex<via::Ways>,
 }
 
 /// Why the daemon ends.
@@ -211,6 +214,7 @@ impl Daemon {
         Ok(Self {
             journal,
             fence: Arc::new(gate),
+            ways: Mutex::default(),
             context_pool: ContextPool::new(config),
             stop: netlink::Stop::new()?,
             stopped: (Mutex::new(false), Condvar::new()),
@@ -247,6 +251,8 @@ impl Daemon {
         self.spawn("fence", fence::keep)?;
         self.spawn("follow", follow::keep)?;
         self.spawn("fence-log", fence::hear)?;
+        self.spawn("via", via::follow)?;
+        self.spawn("via-filter", via::guard)?;
         let names = self.spawn("names", names::answer)?;
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
         self.spawn("reconcile", reconcile::book)?;
