@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::base::Message;
 use domain::base::iana::Rcode;
 
+use crate::sandbox::Inside;
 use crate::write;
 
 /// Where servers listen.
@@ -22,17 +24,35 @@ const MOST_OF_ONE: usize = 64;
 /// No message is longer, in bytes.
 const LARGEST: usize = 65535;
 
+/// Who waits for an answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct From {
+    /// Where it goes to.
+    pub(crate) asker: SocketAddr,
+    /// By which of our sockets.
+    pub(crate) listener: u64,
+    /// The container's address.
+    pub(crate) container: IpAddr,
+}
+
+/// Who is asked.
+#[derive(Clone)]
+pub(crate) enum Upstream {
+    /// One of these servers after the other.
+    Servers(Vec<IpAddr>),
+    /// The server in the asker's sandbox.
+    Inside(Arc<dyn Inside>),
+}
+
 /// The query that is asked, and who waits for it.
-#[derive(Debug)]
 pub(crate) struct Pending {
     socket: UdpSocket,
-    asker: SocketAddr,
-    listener: u64,
+    from: From,
     /// As it came.
     query: Vec<u8>,
     /// With the number under which it is asked.
     asked: Vec<u8>,
-    servers: Vec<IpAddr>,
+    upstream: Upstream,
     tries: usize,
     deadline: Instant,
 }
@@ -40,9 +60,7 @@ pub(crate) struct Pending {
 /// An answer, or the news that there is none, and where it goes to.
 #[derive(Debug)]
 pub(crate) struct Done {
-    pub(crate) asker: SocketAddr,
-    /// By which of our sockets.
-    pub(crate) listener: u64,
+    pub(crate) from: From,
     /// The query that it answers, as it came.
     pub(crate) query: Vec<u8>,
     pub(crate) message: Vec<u8>,
@@ -50,7 +68,7 @@ pub(crate) struct Done {
 }
 
 /// Everything that is asked at once.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct All {
     pending: HashMap<u64, Pending>,
     of_one: HashMap<IpAddr, usize>,
@@ -58,33 +76,26 @@ pub(crate) struct All {
 }
 
 impl Pending {
-    fn new(
-        query: &[u8],
-        servers: Vec<IpAddr>,
-        asker: SocketAddr,
-        listener: u64,
-    ) -> io::Result<Self> {
+    fn new(query: &[u8], upstream: Upstream, from: From) -> io::Result<Self> {
         let mut asked = query.to_vec();
         let mut number = [0; 2];
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
         for (to, from) in asked.iter_mut().zip(number) {
             *to = from;
         }
-        let socket = socket_to(servers.first())?;
+        let socket = socket_to(None)?;
         let (tries, deadline) = (0, Instant::now());
         let query = query.to_vec();
-        Ok(Self { socket, asker, listener, query, asked, servers, tries, deadline })
+        Ok(Self { socket, from, query, asked, upstream, tries, deadline })
     }
 
     /// Asks the next server; `false` where all were asked often enough.
     fn ask(&mut self, now: Instant) -> bool {
-        while self.tries < self.servers.len() * ROUNDS {
-            let server = self.servers.get(self.tries % self.servers.len()).copied();
+        while self.tries < self.upstream.count() * ROUNDS {
+            let connected = self.upstream.connect(self.tries);
             self.tries += 1;
             self.deadline = now + TIMEOUT;
-            let sent = socket_to(server.as_ref()).and_then(|socket| {
-                let server = server.ok_or(ErrorKind::NotFound)?;
-                socket.connect((server, PORT))?;
+            let sent = connected.and_then(|socket| {
                 socket.send(&self.asked)?;
                 Ok(socket)
             });
@@ -117,6 +128,27 @@ impl Pending {
     fn failed(&self) -> Vec<u8> {
         let query = Message::from_octets(self.query.as_slice()).ok();
         query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
+    }
+}
+
+impl Upstream {
+    fn count(&self) -> usize {
+        match self {
+            Upstream::Servers(servers) => servers.len(),
+            Upstream::Inside(_) => 1,
+        }
+    }
+
+    /// A socket for the next try.
+    fn connect(&self, tries: usize) -> io::Result<UdpSocket> {
+        let servers = match self {
+            Upstream::Servers(servers) => servers,
+            Upstream::Inside(inside) => return inside.udp(),
+        };
+        let server = tries.checked_rem(servers.len()).and_then(|at| servers.get(at));
+        let socket = socket_to(server)?;
+        socket.connect((*server.ok_or(ErrorKind::NotFound)?, PORT))?;
+        Ok(socket)
     }
 }
 
@@ -157,27 +189,27 @@ impl All {
     pub(crate) fn begin(
         &mut self,
         query: &[u8],
-        servers: Vec<IpAddr>,
-        (asker, listener): (SocketAddr, u64),
+        upstream: Upstream,
+        from: From,
     ) -> Result<u64, Done> {
         let refusal = || {
             let parsed = Message::from_octets(query).ok();
             let message = parsed.and_then(|query| write::failure(&query, Rcode::SERVFAIL));
             let (message, query) = (message.unwrap_or_default(), query.to_vec());
-            Done { asker, listener, query, message, has_failed: true }
+            Done { from, query, message, has_failed: true }
         };
-        let count = self.of_one.get(&asker.ip()).copied().unwrap_or_default();
+        let count = self.of_one.get(&from.container).copied().unwrap_or_default();
         if self.pending.len() >= MOST || count >= MOST_OF_ONE {
             return Err(refusal());
         }
-        let made = Pending::new(query, servers, asker, listener);
+        let made = Pending::new(query, upstream, from);
         let mut pending = made.map_err(|_| refusal())?;
         if !pending.ask(Instant::now()) {
             return Err(refusal());
         }
         self.next += 1;
         self.pending.insert(self.next, pending);
-        *self.of_one.entry(asker.ip()).or_default() += 1;
+        *self.of_one.entry(from.container).or_default() += 1;
         Ok(self.next)
     }
 
@@ -222,15 +254,15 @@ impl All {
 
     fn end(&mut self, number: u64, answer: Option<Vec<u8>>) -> Option<Done> {
         let pending = self.pending.remove(&number)?;
-        if let Some(count) = self.of_one.get_mut(&pending.asker.ip()) {
+        if let Some(count) = self.of_one.get_mut(&pending.from.container) {
             *count -= 1;
             if *count == 0 {
-                self.of_one.remove(&pending.asker.ip());
+                self.of_one.remove(&pending.from.container);
             }
         }
         let has_failed = answer.is_none();
         let message = answer.unwrap_or_else(|| pending.failed());
-        let Pending { asker, listener, query, .. } = pending;
-        Some(Done { asker, listener, query, message, has_failed })
+        let Pending { from, query, .. } = pending;
+        Some(Done { from, query, message, has_failed })
     }
 }

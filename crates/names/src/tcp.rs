@@ -2,22 +2,21 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use domain::base::Message;
-use domain::base::iana::Rcode;
-use model::NetworkName;
-
-use crate::decide::{Decision, Transport, decide};
+use crate::decide::{Decision, Transport};
 use crate::gate::{self, Gate, Refusal, Why};
-use crate::pending::restored;
+use crate::listening::Origin;
+use crate::pending::{Upstream, restored};
 use crate::server::Counters;
 use crate::table::{Asker, Table};
 use crate::upstream::Host;
 use crate::write;
+use domain::base::Message;
+use domain::base::iana::Rcode;
 
 /// Where servers listen.
 const PORT: u16 = 53;
@@ -74,18 +73,18 @@ impl Shared {
     }
 
     /// Serves a connection, or closes it where there are too many.
-    pub(crate) fn accept(&self, stream: TcpStream, peer: SocketAddr, network: &NetworkName) {
-        let Some(counted) = Counted::new(&self.open, peer.ip()) else { return };
-        let (shared, network) = (self.clone(), network.clone());
+    pub(crate) fn accept(&self, stream: TcpStream, origin: Origin<'static>) {
+        let Some(counted) = Counted::new(&self.open, origin.address) else { return };
+        let shared = self.clone();
         let thread = std::thread::Builder::new().name("names-tcp".into()).stack_size(STACK);
         // Without a thread it is closed, and the asker comes again.
         let _ = thread.spawn(move || {
             let _counted = counted;
-            let _ = shared.serve(stream, peer.ip(), &network);
+            let _ = shared.serve(stream, &origin);
         });
     }
 
-    fn serve(&self, mut stream: TcpStream, peer: IpAddr, network: &NetworkName) -> io::Result<()> {
+    fn serve(&self, mut stream: TcpStream, origin: &Origin<'_>) -> io::Result<()> {
         let end = Instant::now() + LIFE;
         let mut host = Host::new(&self.host);
         stream.set_nonblocking(false)?;
@@ -93,11 +92,12 @@ impl Shared {
         stream.set_write_timeout(Some(IDLE))?;
         while Instant::now() < end {
             let query = read(&mut stream, Instant::now() + IDLE)?;
-            let asker = Asker { network, address: peer };
+            let asker = origin.asker();
             let decision = {
                 let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-                decide(&table, &asker, &query, Transport::Tcp)
+                origin.decide(&table, &query, Transport::Tcp)
             };
+
             self.counters.count(&decision);
             let answer = match decision {
                 Decision::Answer(answer) | Decision::Refuse(answer) => answer,
@@ -107,10 +107,10 @@ impl Shared {
                 }
                 Decision::Learn(given, name) => {
                     self.refused(&asker, name, Why::Learned);
-                    self.ask(&asker, &query, &host.or(given, Instant::now()))
+                    self.ask(&asker, &query, &origin.upstream(&mut host, given))
                 }
                 Decision::Forward(given) => {
-                    self.ask(&asker, &query, &host.or(given, Instant::now()))
+                    self.ask(&asker, &query, &origin.upstream(&mut host, given))
                 }
                 Decision::Drop => return Ok(()),
             };
@@ -120,8 +120,14 @@ impl Shared {
     }
 
     /// The answer of the first server that gives one.
-    fn ask(&self, asker: &Asker<'_>, query: &[u8], servers: &[IpAddr]) -> Vec<u8> {
-        let asked = servers.iter().find_map(|server| ask(query, *server).ok());
+    fn ask(&self, asker: &Asker<'_>, query: &[u8], upstream: &Upstream) -> Vec<u8> {
+        let asked = match upstream {
+            Upstream::Servers(servers) => {
+                let open = |it: &IpAddr| TcpStream::connect_timeout(&(*it, PORT).into(), TIMEOUT);
+                servers.iter().find_map(|server| ask(query, || open(server)).ok())
+            }
+            Upstream::Inside(inside) => ask(query, || inside.tcp(TIMEOUT)).ok(),
+        };
         let given = |answer| self.let_in(asker, (query, answer), Transport::Tcp);
         asked.map(given).unwrap_or_else(|| {
             self.counters.fail();
@@ -131,9 +137,9 @@ impl Shared {
     }
 }
 
-fn ask(query: &[u8], server: IpAddr) -> io::Result<Vec<u8>> {
+fn ask(query: &[u8], open: impl FnOnce() -> io::Result<TcpStream>) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + TIMEOUT;
-    let mut stream = TcpStream::connect_timeout(&(server, PORT).into(), TIMEOUT)?;
+    let mut stream = open()?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     write(&mut stream, query)?;
     let given = read(&mut stream, deadline)?;

@@ -59,6 +59,6 @@ pub use route::{Existing, Route, Routes};
 pub use rule::Rule;
 pub use rustix::io::Errno;
 pub use socket::{Socket, TIMEOUT};
-pub use sys::close_all_but;
+pub use sys::{close_all_but, set_mark};
 pub use vrf::Vrf;
 pub use way::{Routed, Way};

@@ -1,11 +1,14 @@
 //! The system calls that `rustix` does not wrap.
 
 pub(crate) mod capture;
+mod mark;
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use model::{IfName, Mac};
 use rustix::io::Errno;
+
+pub use mark::set_mark;
 
 /// A boolean option of a netlink socket (netlink(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,6 +55,8 @@ pub enum Meta {
     SocketUser,
     /// To whom the frame was sent (`PACKET_*`), 1 byte: 0 is this host alone.
     PacketType,
+    /// What the sender's socket was marked with (`SO_MARK`), 4 bytes.
+    Mark,
     /// The type of the frame (`ETH_P_*`), 2 bytes: what is behind a tag, where the kernel has taken one off.
     EtherType,
 }
@@ -63,6 +65,7 @@ impl Meta {
     pub(crate) const fn number(self) -> u32 {
         match self {
             Meta::EtherType => 1,
+            Meta::Mark => 3,
             Meta::InputName => 6,
             Meta::OutputName => 7,
             Meta::SocketUser => 10,
