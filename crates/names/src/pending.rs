@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain::base::Message;
 use domain::base::iana::Rcode;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::sandbox::Inside;
 use crate::write;
@@ -46,7 +47,8 @@ pub(crate) enum Upstream {
 
 /// The query that is asked, and who waits for it.
 pub(crate) struct Pending {
-    socket: UdpSocket,
+    /// To the server that is asked now.
+    socket: Option<UdpSocket>,
     from: From,
     /// As it came.
     query: Vec<u8>,
@@ -83,10 +85,9 @@ impl Pending {
         for (to, from) in asked.iter_mut().zip(number) {
             *to = from;
         }
-        let socket = socket_to(None)?;
         let (tries, deadline) = (0, Instant::now());
         let query = query.to_vec();
-        Ok(Self { socket, from, query, asked, upstream, tries, deadline })
+        Ok(Self { socket: None, from, query, asked, upstream, tries, deadline })
     }
 
     /// Asks the next server; `false` where all were asked often enough.
@@ -100,7 +101,7 @@ impl Pending {
                 Ok(socket)
             });
             if let Ok(socket) = sent {
-                self.socket = socket;
+                self.socket = Some(socket);
                 return true;
             }
         }
@@ -110,8 +111,9 @@ impl Pending {
     /// The answer, if one has come; what is no answer to this query is passed over.
     fn hear(&self) -> io::Result<Option<Vec<u8>>> {
         let mut buffer = vec![0; LARGEST];
+        let socket = self.socket.as_ref().ok_or(ErrorKind::NotConnected)?;
         loop {
-            let length = match self.socket.recv(&mut buffer) {
+            let length = match socket.recv(&mut buffer) {
                 Ok(length) => length,
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
@@ -146,9 +148,7 @@ impl Upstream {
             Upstream::Inside(inside) => return inside.udp(),
         };
         let server = tries.checked_rem(servers.len()).and_then(|at| servers.get(at));
-        let socket = socket_to(server)?;
-        socket.connect((*server.ok_or(ErrorKind::NotFound)?, PORT))?;
-        Ok(socket)
+        socket_to(*server.ok_or(ErrorKind::NotFound)?)
     }
 }
 
@@ -172,15 +172,13 @@ pub(crate) fn restored(given: &[u8], asked: &[u8], query: &[u8]) -> Option<Vec<u
     Some(answer)
 }
 
-/// A socket with a port of its own choice (RFC 5452 §9.2).
-fn socket_to(server: Option<&IpAddr>) -> io::Result<UdpSocket> {
-    let any: IpAddr = match server {
-        Some(IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
-        Some(IpAddr::V4(_)) | None => Ipv4Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0))?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
+/// A socket that is connected to a server, with a port that the kernel chooses at random (RFC 5452 §9.2).
+fn socket_to(server: IpAddr) -> io::Result<UdpSocket> {
+    let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::DGRAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddr::from((server, PORT)))?;
+    Ok(socket.into())
 }
 
 impl All {
@@ -215,7 +213,7 @@ impl All {
 
     /// The socket of one.
     pub(crate) fn socket(&self, number: u64) -> Option<&UdpSocket> {
-        self.pending.get(&number).map(|pending| &pending.socket)
+        self.pending.get(&number)?.socket.as_ref()
     }
 
     /// What came of one whose socket is readable. `Ok(None)`: nothing yet. `Err`: another server is asked,

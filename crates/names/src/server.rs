@@ -178,7 +178,6 @@ impl<'a> Server<'a> {
         self.refresh()?;
         self.book.discard_rest();
         loop {
-            self.refresh()?;
             let ready = self.wait()?;
             if ready.contains(&STOP) {
                 self.leave_sandboxes();
