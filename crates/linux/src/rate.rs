@@ -122,7 +122,8 @@ impl Limits {
         let end = self.device(&mut Socket::route()?)?;
         let pair = |link: &Link| link.kind.as_deref() == Some("veth");
         match inside {
-            Some(inside) if pair(&inside) && pair(&end) && end.peer == Some(inside.index) => Ok(()),
+            // The index of the host's end is one of this namespace's; that of the container's may be any.
+            Some(inside) if pair(&inside) && pair(&end) && inside.peer == Some(end.index) => Ok(()),
             Some(inside) if pair(&inside) => {
                 let words = "no veth peer of container interface found in host ns";
                 let more = format!("{words}: {} is not the other end of {own}", self.device);
