@@ -298,7 +298,8 @@ pub(crate) fn entries(world: &World, network: &str) -> BTreeSet<[String; 3]> {
             .any(|line| line[0] == mac && line.contains(&"master") && line.contains(&"static"))
             .then(|| entry[at + 1].to_owned())
     };
-    let neighbours = in_network(world, &format!("ip -4 neigh show dev sp-{network} nud permanent"));
+    let neighbours = |family| format!("ip -{family} neigh show dev sp-{network} nud permanent");
+    let neighbours = in_network(world, &format!("{}; {}", neighbours(4), neighbours(6)));
     let mut all: BTreeSet<[String; 3]> = neighbours
         .lines()
         .map(|line| {

@@ -3,9 +3,14 @@
 
 mod bed;
 mod check;
+mod churn;
+mod drain;
 mod failure;
 mod guard;
+mod ipv6;
+mod isolated;
 mod member;
+mod membership;
 mod network;
 mod pins;
 mod runtimes;

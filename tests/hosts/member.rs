@@ -26,6 +26,28 @@ fn a_token_is_used_once() {
     assert_eq!(a.spoke("host token ls").lines().count(), 2);
 }
 
+/// Commands that say nothing, and wait for what others do, keep no other one waiting.
+#[test]
+fn a_slow_command_keeps_no_other_one_waiting() {
+    let segment = Segment::new();
+    let [a] = segment.cluster(["a"]);
+    // Answered one after the other, the last would wait until the daemon gives the silent ones up.
+    let script = "
+import socket, subprocess, sys
+for _ in range(5):
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+    for one in silent:
+        one.connect('/run/spoke/hosts.sock')
+    subprocess.run(['/opt/cni/bin/spoke', 'host', 'ls'], check=True)
+    try:
+        for one in silent:
+            one.recv(1, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        sys.exit(0)
+sys.exit('the silent ones were given up first')";
+    a.sh(&format!("python3 -c \"{script}\""));
+}
+
 /// A secret that is guessed, a token that was removed, names and addresses that others have.
 #[test]
 fn who_was_not_asked_does_not_join() {

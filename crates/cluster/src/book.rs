@@ -5,10 +5,14 @@ mod member;
 mod network;
 mod pin;
 mod publish;
+#[cfg(test)]
+mod tests;
 
-pub use member::{create_token, form, join, refuse_other_layout, remove_host, remove_token};
+pub use member::{
+    change_host, create_token, form, join, refuse_other_layout, remove_host, remove_token,
+};
 pub use network::{
-    Declared, claim_block, declare, give_up_block, refuse_hosts_own, refuse_unclaimed,
+    Declared, Subnet6, claim_block, declare, give_up_block, refuse_hosts_own, refuse_unclaimed,
     remove_network,
 };
 pub use pin::{Pinning, Wanted, answer_pin, pin, unpin};

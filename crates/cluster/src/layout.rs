@@ -3,19 +3,19 @@
 //! | key below `/spoke/v1/` | value | written by |
 //! |---|---|---|
 //! | `layout` | `1` | `host init` |
-//! | `host/HOST` | `{"address":"192.0.2.1","since":1}` | `host init`, `host join`, `host remove` |
+//! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}` | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
 //! | `alive/HOST` | `{}`, with the host's lease | the host's daemon |
 //! | `turn` | `{}` | whoever declares or removes a network |
-//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}` | `network create --hosts`, `network rm` |
+//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and `"subnet6":"fd00:8::/64"` | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
-//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
+//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
 //! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}` | the daemon of that host |
 //! | `token/ID` | `{"digest":"…","expires":1}`, with a lease | `host token create`, `host join` |
 //!
 //! Values are JSON. A program that meets another version refuses to work with the cluster.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use model::{Error, HostName, Ipv4Net, NetworkName, Result, Vni};
 use serde::Serialize;
@@ -74,7 +74,7 @@ pub fn key(path: &str) -> Result<Key> {
             Key::Pin(network.parse()?, address.parse().map_err(|_| none())?)
         }
         ["endpoint", host, network, address] => {
-            let address: Ipv4Addr = address.parse().map_err(|_| none())?;
+            let address: IpAddr = address.parse().map_err(|_| none())?;
             Key::Endpoint(host.parse()?, network.parse::<NetworkName>()?, address)
         }
         ["token", id] => Key::Token(TokenId::try_from((*id).to_owned())?),
@@ -134,7 +134,11 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
     }
     Ok(match key {
         Key::Layout => Record::Layout(read(value)?),
-        Key::Host(_) => Record::Host(read(value)?),
+        Key::Host(_) => {
+            let host: model::ClusterHost = read(value)?;
+            host.check()?;
+            Record::Host(host)
+        }
         Key::Alive(_) | Key::Turn => Record::Mark,
         Key::Network(name) => {
             let network: model::SharedNetwork = read(value)?;
@@ -181,6 +185,8 @@ mod tests {
             "block/front/10.8.3.0/24",
             "pin/front/10.8.9.9",
             "endpoint/a/front/10.8.3.2",
+            "endpoint/a/front/fd00:8::2",
+            "pin/front/fd00:8::9",
             "token/0123456789abcdef",
         ] {
             let path = format!("{ROOT}{path}");
@@ -230,7 +236,7 @@ mod tests {
         ] {
             assert!(record(&network, good.replace(from, to).as_bytes()).is_err(), "{to}");
         }
-        let pin = Key::Pin("front".parse().unwrap(), Ipv4Addr::new(10, 8, 9, 9));
+        let pin = Key::Pin("front".parse().unwrap(), [10, 8, 9, 9].into());
         for good in [
             r#"{"host":"a","by":"docker/db","state":"granted"}"#,
             r#"{"host":"a","by":"docker/db","state":{"held":"podman/web"}}"#,

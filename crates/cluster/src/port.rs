@@ -8,7 +8,7 @@ use model::{
     SharedNetwork, Timestamp, Vni,
 };
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::View;
 
@@ -71,9 +71,9 @@ pub enum Key {
     /// A block of a network's addresses.
     Block(NetworkName, Ipv4Net),
     /// An address that a host has apart from its blocks.
-    Pin(NetworkName, Ipv4Addr),
+    Pin(NetworkName, IpAddr),
     /// An address of a network that a container, or the bridge, of a host has.
-    Endpoint(HostName, NetworkName, Ipv4Addr),
+    Endpoint(HostName, NetworkName, IpAddr),
     /// A token with which a host can join.
     Token(TokenId),
 }

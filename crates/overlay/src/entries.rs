@@ -49,7 +49,7 @@ impl Changes {
             .filter(|(address, _)| is_of(network, *address))
             .collect();
         let wanted: BTreeMap<IpAddr, Mac> =
-            network.endpoints.iter().map(|(address, (mac, _))| ((*address).into(), *mac)).collect();
+            network.endpoints.iter().map(|(address, (mac, _))| (*address, *mac)).collect();
         let gone = there.keys().filter(|address| !wanted.contains_key(*address));
         self.0.extend(gone.map(|address| Change::DeleteNeighbour(bridge, *address)));
         let new = wanted.iter().filter(|(address, mac)| there.get(*address) != Some(*mac));
@@ -99,5 +99,8 @@ impl Change {
 }
 
 fn is_of(network: &OverlayNetwork, address: IpAddr) -> bool {
-    matches!(address, IpAddr::V4(address) if network.subnet.contains(&address))
+    match address {
+        IpAddr::V4(address) => network.subnet.contains(&address),
+        IpAddr::V6(address) => network.subnet6.is_some_and(|subnet| subnet.contains(&address)),
+    }
 }

@@ -3,7 +3,7 @@
 //! Each network has a VXLAN device that is a port of its bridge. It learns nothing and nothing is
 //! flooded to it: where an address is, the cluster says. A forwarding entry leads from a hardware address
 //! to a host, and a neighbour from an IP address to the hardware address, for which the bridge answers
-//! ARP. Packets for the VXLAN port are taken from members only.
+//! ARP and neighbour discovery. Packets for the VXLAN port are taken from members only.
 //!
 //! [`Overlay`] is what there should be; [`Overlay::apply`] compares it with the kernel and changes what
 //! differs. All of it survives the daemon.
@@ -14,9 +14,9 @@ mod guard;
 mod identity;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use model::{IfName, Ipv4Net, Mac, Mtu, NetworkName, Vni};
+use model::{IfName, Ipv4Net, Ipv6Net, Mac, Mtu, NetworkName, Vni};
 
 pub use apply::{Outcome, underlay_mtu};
 pub use guard::{guard, is_guard};
@@ -51,8 +51,10 @@ pub struct OverlayNetwork {
     pub mac: Mac,
     /// Its addresses.
     pub subnet: Ipv4Net,
+    /// The same of IPv6, where it has some.
+    pub subnet6: Option<Ipv6Net>,
     /// Of all its devices.
     pub mtu: Mtu,
     /// The hardware addresses of others' addresses, and the addresses of their hosts.
-    pub endpoints: BTreeMap<Ipv4Addr, (Mac, Ipv4Addr)>,
+    pub endpoints: BTreeMap<IpAddr, (Mac, Ipv4Addr)>,
 }

@@ -32,6 +32,7 @@ mod trusted;
 mod web;
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -80,7 +81,12 @@ pub(crate) struct Daemon {
     names: Mutex<Option<JoinHandle<()>>>,
     /// What opens the fences of networks for names.
     fence: Arc<fence::FenceGate>,
+    /// The address of this host and those of the others, where it is in a cluster and has heard of it.
+    members: Mutex<Option<Members>>,
 }
+
+/// Where this host is reached, and where the others are.
+type Members = (IpAddr, BTreeSet<IpAddr>);
 
 /// Why the daemon ends.
 enum End {
@@ -210,6 +216,7 @@ impl Daemon {
         Ok(Self {
             journal,
             fence: Arc::new(gate),
+            members: Mutex::default(),
             context_pool: ContextPool::new(config),
             stop: netlink::Stop::new()?,
             stopped: (Mutex::new(false), Condvar::new()),
@@ -360,6 +367,14 @@ impl Daemon {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
         names.into_iter().for_each(|names| drop(names.join()));
         self.journal.report(&Event::new(What::Stopped, host::now(), "stopped"));
+    }
+
+    fn set_members(&self, members: Option<Members>) {
+        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
+    }
+
+    fn members(&self) -> Option<Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits for so long; `true` where the daemon stops.

@@ -2,8 +2,11 @@
 
 use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
+use super::RACES;
 use crate::layout::{self, VERSION};
-use crate::port::{Cluster, Expect, Key, Outcome, Record, TokenId, TokenRecord, Txn, Write};
+use crate::port::{
+    Cluster, Expect, Key, Outcome, Record, Revision, TokenId, TokenRecord, Txn, Write,
+};
 use crate::reach::is_host;
 use crate::token::JoinToken;
 use crate::view::View;
@@ -163,6 +166,34 @@ pub fn remove_token(cluster: &impl Cluster, id: &TokenId) -> Result<()> {
     }
 }
 
+/// Changes what is said of a host.
+///
+/// # Errors
+/// `NotFound` where there is none; as `change`.
+pub fn change_host(
+    cluster: &impl Cluster,
+    name: &HostName,
+    change: impl Fn(&mut ClusterHost) -> Result<()>,
+) -> Result<()> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        let (Some(known), Some(at)) = (view.hosts.get(name), view.epochs.get(name)) else {
+            return Err(Error::not_found(format!("no host {name}; `spoke host ls` lists them")));
+        };
+        let mut host = known.clone();
+        change(&mut host)?;
+        if host == *known {
+            return Ok(());
+        }
+        let key = Key::Host(name.clone());
+        let txn = Txn::default().expect(key.clone(), Expect::At(*at)).put(key, Record::Host(host));
+        if let Outcome::Done(_) = cluster.commit(&txn)? {
+            return Ok(());
+        }
+    }
+    Err(Error::try_again(format!("others write the record of host {name} all the time")))
+}
+
 /// Takes a host out of the cluster, with its endpoints and its blocks. One whose daemon is there only
 /// with `force`, or where it is `me`: its containers would be cut off.
 ///
@@ -184,21 +215,40 @@ pub fn remove_host(
              containers off with --force"
         )));
     }
-    let mut writes = vec![
+    // The host goes first: what of it is left then is nobody's.
+    let writes = vec![
         Write::Delete(Key::Host(name.clone())),
         Write::Delete(Key::Alive(name.clone())),
         Write::DeleteEndpointsOf(name.clone()),
     ];
-    let pins = view.pins.iter().filter(|(_, (pin, _))| pin.host == *name);
-    writes.extend(
-        pins.map(|((network, address), _)| Write::Delete(Key::Pin(network.clone(), *address))),
-    );
-    let blocks = view.blocks.iter().filter(|(_, holder)| *holder == name);
-    writes
-        .extend(blocks.map(|((network, net), _)| Write::Delete(Key::Block(network.clone(), *net))));
-    // The host goes first: what of it is left then is nobody's.
-    for writes in writes.chunks(Txn::MOST) {
-        cluster.commit(&Txn { expect: Vec::new(), writes: writes.to_vec() })?;
+    cluster.commit(&Txn { expect: Vec::new(), writes })?;
+    free(cluster, name)
+}
+
+/// Deletes the blocks and pins of a host that is no member any more. Another host may take one over between
+/// two transactions: that one is left to it.
+fn free(cluster: &impl Cluster, name: &HostName) -> Result<()> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        if view.hosts.contains_key(name) {
+            return Ok(());
+        }
+        let pins = view.pins.iter().filter(|(_, (pin, _))| pin.host == *name);
+        let pins =
+            pins.map(|((network, address), (_, at))| (Key::Pin(network.clone(), *address), *at));
+        let blocks = view.blocks.iter().filter(|(_, (holder, _))| holder == name);
+        let blocks =
+            blocks.map(|((network, net), (_, at))| (Key::Block(network.clone(), *net), *at));
+        let all: Vec<(Key, Revision)> = pins.chain(blocks).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        for some in all.chunks(Txn::MOST) {
+            let txn = some.iter().fold(Txn::default(), |txn, (key, at)| {
+                txn.expect(key.clone(), Expect::At(*at)).delete(key.clone())
+            });
+            cluster.commit(&txn)?;
+        }
     }
-    Ok(())
+    Err(Error::try_again(format!("others take the addresses of host {name} over; remove it again")))
 }

@@ -1,14 +1,15 @@
 //! Networks, and the blocks of their addresses.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{
-    Error, HostName, Ipv4Net, Mtu, NetworkName, Placement, Result, SharedNetwork, Timestamp, Vni,
+    Error, HostName, IpNet, Ipv4Net, Ipv6Net, Mtu, NetworkName, Placement, Result, SharedNetwork,
+    Timestamp, Vni,
 };
 
 use super::RACES;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn, Write};
+use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
 use crate::view::View;
 
 /// The first VNI: lower ones are often somebody's already.
@@ -24,6 +25,8 @@ pub struct Declared {
     pub name: NetworkName,
     /// Its subnet; chosen where none is given.
     pub subnet: Option<Ipv4Net>,
+    /// Its IPv6 subnet, where it has one.
+    pub subnet6: Option<Subnet6>,
     /// The prefix length of a host's block; chosen where none is given.
     pub block: Option<u8>,
     /// Of its devices.
@@ -32,6 +35,15 @@ pub struct Declared {
     pub hosts: Placement,
     /// When it was asked for.
     pub since: Timestamp,
+}
+
+/// An IPv6 subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subnet6 {
+    /// This one.
+    Named(Ipv6Net),
+    /// A unique local one (RFC 4193) with this global identifier.
+    Chosen([u8; 5]),
 }
 
 /// Declares a network for many hosts.
@@ -76,9 +88,12 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         None => choose(view)?,
     };
     let block = wanted.block.unwrap_or_else(|| block_of(subnet.prefix_len()));
+    let vni = free_vni(view)?;
+    let subnet6 = wanted.subnet6.map(|wanted| wanted.of(view, vni)).transpose()?;
     let network = SharedNetwork {
-        vni: free_vni(view)?,
+        vni,
         subnet,
+        subnet6,
         block,
         mtu: wanted.mtu,
         hosts: wanted.hosts.clone(),
@@ -86,12 +101,44 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
     };
     network.check(name)?;
     refuse_hosts_own(view, name, &subnet)?;
-    match overlapping(view, &subnet) {
-        Some((other, net)) => Err(Error::conflict(format!(
-            "subnet {subnet} overlaps {net} of network {other} of the cluster"
-        ))),
+    let other = overlapping(view, &subnet).map(|(other, net)| (subnet.into(), other, net.into()));
+    let other6 = subnet6.and_then(|subnet| {
+        overlapping6(view, &subnet).map(|(other, net)| (subnet.into(), other, net.into()))
+    });
+    match other.or(other6) {
+        Some((subnet, other, net)) => {
+            let (subnet, net): (IpNet, IpNet) = (subnet, net);
+            Err(Error::conflict(format!(
+                "subnet {subnet} overlaps {net} of network {other} of the cluster"
+            )))
+        }
         None => Ok(network),
     }
+}
+
+impl Subnet6 {
+    fn of(self, view: &View, vni: Vni) -> Result<Ipv6Net> {
+        let site = match self {
+            Subnet6::Named(subnet) => return Ok(subnet),
+            Subnet6::Chosen(site) => site.map(u16::from),
+        };
+        let [a, b, c, d, e] = site;
+        let net = |number: u16| {
+            let first = Ipv6Addr::new(0xfd00 | a, b << 8 | c, d << 8 | e, number, 0, 0, 0, 0);
+            Ipv6Net::new(first, 64).ok()
+        };
+        // Numbers of networks are rarely used again, and so their addresses are not either.
+        let begin = u16::try_from(vni.number() & 0xffff).unwrap_or(0);
+        let mut all = (0..=u16::MAX).filter_map(|more| net(begin.wrapping_add(more)));
+        all.find(|net| overlapping6(view, net).is_none()).ok_or_else(|| {
+            Error::exhausted("no IPv6 subnet is left to choose; name one with --subnet")
+        })
+    }
+}
+
+fn overlapping6<'a>(view: &'a View, subnet: &Ipv6Net) -> Option<(&'a NetworkName, Ipv6Net)> {
+    let all = view.networks.iter().filter_map(|(name, it)| Some((name, it.subnet6?)));
+    all.into_iter().find(|(_, net)| net.contains(subnet) || subnet.contains(net))
 }
 
 /// Refuses a subnet that has the address of a host: its bridge would hide the way to that host.
@@ -190,7 +237,7 @@ pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> 
     Err(Error::try_again("others declare networks of the cluster all the time"))
 }
 
-fn user_of<'a>(view: &'a View, name: &NetworkName) -> Option<(&'a HostName, Ipv4Addr)> {
+fn user_of<'a>(view: &'a View, name: &NetworkName) -> Option<(&'a HostName, IpAddr)> {
     view.endpoints.keys().find_map(|(host, of, address)| {
         let network = view.networks.get(name)?;
         (of == name && !network.is_gateway(*address)).then_some((host, *address))
@@ -268,9 +315,11 @@ pub fn give_up_block(
     block: Ipv4Net,
 ) -> Result<()> {
     let view = cluster.read()?;
-    if view.blocks.get(&(name.clone(), block)) != Some(host) {
+    let Some((holder, at)) = view.blocks.get(&(name.clone(), block)) else { return Ok(()) };
+    if holder != host {
         return Ok(());
     }
-    let writes = vec![Write::Delete(Key::Block(name.clone(), block))];
-    cluster.commit(&Txn { expect: Vec::new(), writes }).map(|_| ())
+    let key = Key::Block(name.clone(), block);
+    // Where it changed meanwhile, it is not this host's any more.
+    cluster.commit(&Txn::default().expect(key.clone(), Expect::At(*at)).delete(key)).map(|_| ())
 }

@@ -3,15 +3,15 @@
 mod access;
 mod check;
 
-use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::str::FromStr;
 
 use clap::Subcommand;
 use cluster::{TokenId, Url};
 use engine::Engine;
-use model::{Error, HostName, IpNet, Kind, NetworkName, Placement, Result, Timestamp};
+use model::{
+    Error, HostName, IpNet, Kind, Label, Labels, NetworkName, Placement, Result, Timestamp,
+};
 use serde::Serialize;
 
 use super::args::CreateArgs;
@@ -28,8 +28,8 @@ const HOURS: u32 = 24;
 /// A token is worth something for no longer than this, in hours.
 const MOST_HOURS: i64 = 24 * 365;
 const SECONDS: u32 = 3600;
-const NO_IPV6: &str =
-    "a network of many hosts has one IPv4 subnet; IPv6 is not supported there yet";
+const ONE_OF_EACH: &str =
+    "a network of many hosts has one IPv4 subnet, and one of IPv6 beside it where that is wanted";
 
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
@@ -62,8 +62,8 @@ Examples:
     /// List the hosts
     #[command(
         visible_alias = "list",
-        after_help = "STATE is up, or lost where the host's daemon has not been \
-        heard of for 10 seconds. BLOCKS are the addresses that it gives to containers.
+        after_help = "STATE is up, draining where the host takes no more containers, or lost where its daemon has \
+        not been heard of for 10 seconds. BLOCKS are the addresses that it gives to containers.
 
 Examples:\n  spoke host ls\n  spoke host ls -o json"
     )]
@@ -78,6 +78,44 @@ Examples:
   spoke host check -o json"
     )]
     Check,
+    /// Let a host take no more containers on networks of the cluster
+    #[command(
+        after_help = "This host unless one is named. Its containers stay until they are stopped; new ones, also \
+        restarted ones, are refused there by every runtime, and can be started on another host. Before a host is \
+        removed, or its kernel updated.
+
+Examples:
+  spoke host drain
+  spoke host drain --undo db1"
+    )]
+    Drain {
+        /// The host
+        #[arg(value_name = "HOST")]
+        name: Option<HostName>,
+        /// Let it take containers again
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Give a host labels, by which networks choose their hosts
+    #[command(
+        after_help = "`spoke network create --hosts zone=eu` makes a network on all hosts with this label, also on \
+        those that get it later.
+
+Examples:
+  spoke host label db1 zone=eu disk=ssd
+  spoke host label db1 --remove disk"
+    )]
+    Label {
+        /// The host
+        #[arg(value_name = "HOST")]
+        name: HostName,
+        /// What it gets; a label that it has is changed
+        #[arg(value_name = "KEY=VALUE", required_unless_present = "remove")]
+        labels: Vec<Label>,
+        /// A label that it has no more
+        #[arg(long, value_name = "KEY")]
+        remove: Vec<String>,
+    },
     /// Take a host out of the cluster, with its addresses
     #[command(
         after_help = "Of the host itself, or of one that is lost for good. A host that is there notices it, \
@@ -131,32 +169,6 @@ pub(super) struct IdentityArgs {
     access: access::AccessArgs,
 }
 
-/// Where a network is to be: `all`, or names between commas.
-#[derive(Clone, Debug)]
-pub(super) struct Hosts(Placement);
-
-impl FromStr for Hosts {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "all" => Ok(Self(Placement::All)),
-            names => names
-                .split(',')
-                .map(str::parse)
-                .collect::<Result<_>>()
-                .map(Placement::Hosts)
-                .map(Self),
-        }
-    }
-}
-
-impl fmt::Display for Hosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 /// A token that was made.
 #[derive(Serialize)]
 struct TokenView {
@@ -195,6 +207,16 @@ pub(super) fn run(
             Reply::Checks(checks) => check::answer(&checks, output),
             other => Err(unexpected(&other)),
         },
+        HostCommand::Drain { name, undo } => {
+            ask(Ask::Drain { name: name.clone(), undo: *undo })?;
+            let names: Vec<String> = name.iter().map(ToString::to_string).collect();
+            Ok(Answer::text(self::names(output, &names)?))
+        }
+        HostCommand::Label { name, labels, remove } => {
+            let labels = Labels::of(labels.iter().cloned())?;
+            ask(Ask::Label { name: name.clone(), labels, remove: remove.clone() })?;
+            Ok(Answer::text(names(output, &[name.to_string()])?))
+        }
         HostCommand::Remove { name, force } => {
             ask(Ask::Remove { name: name.clone(), force: *force })?;
             Ok(Answer::text(names(output, &[name.to_string()])?))
@@ -247,7 +269,7 @@ fn created(reply: Reply, output: Output) -> Result<Answer> {
 
 fn list(view: &HostsView, output: Output) -> Result<Answer> {
     let text = render(output, &view.hosts, || {
-        let mut table = Table::new(&["NAME", "ADDRESS", "STATE", "BLOCKS", "CONTAINERS"]);
+        let mut table = Table::new(&["NAME", "ADDRESS", "STATE", "LABELS", "BLOCKS", "CONTAINERS"]);
         for host in &view.hosts {
             let blocks: Vec<String> =
                 host.blocks.iter().map(|(network, net)| format!("{network} {net}")).collect();
@@ -256,6 +278,7 @@ fn list(view: &HostsView, output: Output) -> Result<Answer> {
                 name,
                 host.address.clone(),
                 host.state.clone(),
+                labels(host),
                 blocks.join(", "),
                 host.containers.to_string(),
             ]);
@@ -267,6 +290,12 @@ fn list(view: &HostsView, output: Output) -> Result<Answer> {
         format!("since {} the cluster is not heard of: {why}", rfc3339(*since))
     }));
     Ok(Answer { text, notes, code: 0 })
+}
+
+fn labels(host: &hosts::HostView) -> String {
+    let labels: Vec<String> =
+        host.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if labels.is_empty() { "-".to_owned() } else { labels.join(",") }
 }
 
 fn list_tokens(
@@ -290,32 +319,34 @@ fn list_tokens(
 /// `spoke network create --hosts`.
 pub(super) fn create_network(
     wanted: &CreateArgs,
-    hosts: &Hosts,
+    hosts: &Placement,
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    if wanted.remote.ipv6 {
-        return Err(Error::unsupported(NO_IPV6));
-    }
     if let Some(flag) = wanted.flags.besides("mtu") {
         return Err(Error::unsupported(format!(
             "a network of many hosts does not have --{flag} yet"
         )));
     }
-    let subnet = match wanted.subnets.as_slice() {
-        [] => None,
-        [IpNet::V4(subnet)] => Some(*subnet),
-        _ => {
-            return Err(Error::unsupported(NO_IPV6));
+    let (mut subnet, mut subnet6) = (None, None);
+    for net in &wanted.subnets {
+        let is_second = match net {
+            IpNet::V4(net) => subnet.replace(*net).is_some(),
+            IpNet::V6(net) => subnet6.replace(*net).is_some(),
+        };
+        if is_second {
+            return Err(Error::unsupported(ONE_OF_EACH));
         }
-    };
+    }
     let name = wanted.name.clone();
     let ask = Wanted {
         name,
         subnet,
+        subnet6,
+        ipv6: wanted.remote.ipv6,
         block: wanted.many.block,
         mtu: wanted.flags.spec.mtu,
-        hosts: hosts.0.clone(),
+        hosts: hosts.clone(),
     };
     let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
     let Reply::Network { missing, failure, .. } = reply else { return Err(unexpected(&reply)) };

@@ -5,7 +5,7 @@
 //! | `hosts` | holds the lease, makes this host's networks, entries and published endpoints equal to the cluster's |
 //! | `hosts-book` | learns of attachments from the store |
 //! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed |
-//! | `hosts-ask` | answers the command line |
+//! | `hosts-ask` | answers the command line and processes that attach; several |
 //! | `hosts-watch` | hears of changes in etcd, one for each session |
 
 mod announce;
@@ -13,17 +13,20 @@ mod ask;
 mod attached;
 mod blocks;
 mod check;
+mod drain;
 mod guard;
+mod isolate;
 mod keep;
 mod local;
 mod make;
 mod member;
+mod membership;
 mod overlay;
 mod pin;
 mod pins;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -52,6 +55,8 @@ struct State {
     member: Option<Member>,
     /// The cluster, as it was read last.
     view: Option<View>,
+    /// Whether its networks take no more containers, once they were compared with what is said of it.
+    draining: Option<bool>,
     /// Whether this host leaves a cluster whose etcd has lost its records.
     leaving: bool,
     /// Since when etcd does not answer, and what was said.
@@ -64,8 +69,10 @@ struct State {
     guarded: Option<BTreeSet<Ipv4Addr>>,
     /// The hosts whose addresses may be taken over.
     gone: BTreeSet<HostName>,
+    /// The hosts that may have given addresses of this one to others, while etcd does not answer.
+    isolated: BTreeSet<HostName>,
     /// Addresses that other hosts gave to this one a moment ago, for a container that has none yet.
-    fresh: BTreeMap<(NetworkName, Ipv4Addr), Instant>,
+    fresh: BTreeMap<(NetworkName, IpAddr), Instant>,
     /// What others wrote that is not used.
     refused: Vec<String>,
     /// The containers of this host on every network, once the store was read.
@@ -76,9 +83,9 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Attached {
     /// Their addresses, and the hardware addresses.
-    macs: BTreeMap<(NetworkName, Ipv4Addr), Mac>,
+    macs: BTreeMap<(NetworkName, IpAddr), Mac>,
     /// Addresses that are leased, also before there is an interface.
-    leases: BTreeSet<(NetworkName, Ipv4Addr)>,
+    leases: BTreeSet<(NetworkName, IpAddr)>,
 }
 
 /// Why the keeper goes on.
@@ -120,8 +127,11 @@ impl Daemon {
         self.spawn("hosts-book", move |daemon| attached::follow(daemon, &theirs))?;
         let theirs = Arc::clone(&hosts);
         self.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
-        let theirs = Arc::clone(&hosts);
-        self.spawn("hosts-ask", move |daemon| ask::serve(daemon, &theirs, &listener))?;
+        let listener = Arc::new(listener);
+        for _ in 0..ask::AT_ONCE {
+            let (theirs, listener) = (Arc::clone(&hosts), Arc::clone(&listener));
+            self.spawn("hosts-ask", move |daemon| ask::serve(daemon, &theirs, &listener))?;
+        }
         self.spawn("hosts", move |daemon| keep::keep(daemon, &hosts, wakes))?;
         Ok(made)
     }

@@ -2,10 +2,10 @@
 //! learnt for half a minute and longer.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use model::{Mac, NetworkName, Result};
-use netlink::packet::arp;
+use netlink::packet::{arp, neighbor};
 use netlink::{At, Socket};
 use overlay::{Overlay, OverlayNetwork};
 
@@ -13,7 +13,7 @@ use super::Attached;
 
 /// The hardware address that each address of a network had last, wherever it was.
 #[derive(Debug, Default)]
-pub(super) struct Announced(BTreeMap<(NetworkName, Ipv4Addr), Mac>);
+pub(super) struct Announced(BTreeMap<(NetworkName, IpAddr), Mac>);
 
 impl Announced {
     /// Announces on the bridge what has another hardware address than before. What was never seen is known
@@ -33,18 +33,21 @@ impl Announced {
     }
 
     /// Whether the address had another hardware address before.
-    fn learn(&mut self, network: &OverlayNetwork, address: Ipv4Addr, mac: Mac) -> bool {
+    fn learn(&mut self, network: &OverlayNetwork, address: IpAddr, mac: Mac) -> bool {
         let before = self.0.insert((network.name.clone(), address), mac);
         before.is_some_and(|before| before != mac)
     }
 }
 
-fn announce(network: &OverlayNetwork, moved: &[(Ipv4Addr, Mac)]) -> Result<()> {
+fn announce(network: &OverlayNetwork, moved: &[(IpAddr, Mac)]) -> Result<()> {
     if moved.is_empty() {
         return Ok(());
     }
     let Some(bridge) = Socket::route()?.link(At::Name(&network.bridge))? else { return Ok(()) };
-    moved.iter().try_for_each(|(address, mac)| arp::announce(bridge.index, *mac, *address))
+    moved.iter().try_for_each(|(address, mac)| match address {
+        IpAddr::V4(address) => arp::announce(bridge.index, *mac, *address),
+        IpAddr::V6(address) => neighbor::announce(bridge.index, *mac, *address),
+    })
 }
 
 #[cfg(test)]
@@ -59,10 +62,11 @@ mod tests {
             bridge: "sp-front".parse().unwrap(),
             mac: Mac::local([0; 6]),
             subnet: "10.8.0.0/16".parse().unwrap(),
+            subnet6: None,
             mtu: model::Mtu::new(1450).unwrap(),
             endpoints: BTreeMap::new(),
         };
-        let (mut announced, address) = (Announced::default(), Ipv4Addr::new(10, 8, 0, 2));
+        let (mut announced, address) = (Announced::default(), IpAddr::from([10, 8, 0, 2]));
         let mut learn =
             |last| announced.learn(&network, address, Mac::local([0, 0, 0, 0, 0, last]));
         assert_eq!(

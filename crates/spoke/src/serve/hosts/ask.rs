@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use cluster::{Etcd, JoinToken, Url, book};
+use cluster::book::{self, Subnet6};
+use cluster::{Etcd, JoinToken, Url};
 use model::{ClusterHost, Error, HostName, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 use overlay::Overlay;
 
+use super::isolate::isolated;
 use super::member::{self, Member};
 use super::{Hosts, State};
 use crate::cli::time::rfc3339;
@@ -18,11 +20,14 @@ use crate::serve::Daemon;
 
 /// How long a command may take to say what it wants.
 const LIMIT: Duration = Duration::from_secs(5);
+/// So many commands are answered at a time; others wait for one of them.
+pub(super) const AT_ONCE: usize = 16;
 /// How long to wait after a failure to accept.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long to wait until all hosts have a new network.
 const EVERYWHERE: Duration = Duration::from_secs(10);
 
+/// Answers one after the other; several threads do so: etcd or another host may be slow for one command.
 pub(super) fn serve(daemon: &Daemon, hosts: &Hosts, listener: &UnixListener) {
     while !daemon.sleep(Duration::ZERO) {
         match listener.accept() {
@@ -68,6 +73,8 @@ impl Hosts {
                 }
                 Ok(Reply::Done)
             }
+            Ask::Drain { name, undo } => self.drain(name, !undo),
+            Ask::Label { name, labels, remove } => self.label(&name, &labels, &remove),
             Ask::CreateToken { seconds } => self.create_token(seconds),
             Ask::Tokens => {
                 let (_, etcd) = self.connected()?;
@@ -106,7 +113,7 @@ impl Hosts {
         let address = address.map_or_else(|| member::own_address(server), Ok)?;
         let member = Member { name, address, etcd, access };
         overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
-        let host = ClusterHost { address: member.address, since: host::now() };
+        let host = ClusterHost::new(member.address, host::now());
         let etcd = member.etcd()?;
         member.write(&self.place)?;
         if let Err(error) = how(&etcd, &member.name, &host) {
@@ -164,13 +171,23 @@ impl Hosts {
             )));
         }
         let Wanted { name, subnet, block, hosts, .. } = wanted;
-        let since = host::now();
-        let declared = book::Declared { name: name.clone(), subnet, block, mtu, hosts, since };
+        let chosen = || wanted.ipv6.then(|| Subnet6::Chosen(host::site()));
+        let subnet6 = wanted.subnet6.map(Subnet6::Named).or_else(chosen);
+        let declared = book::Declared {
+            name: name.clone(),
+            subnet,
+            subnet6,
+            block,
+            mtu,
+            hosts,
+            since: host::now(),
+        };
         let network = book::declare(&etcd, &declared)?;
         // Who is there is asked of etcd: what this host has heard may be older.
-        let mut there = cluster::Cluster::read(&etcd)?.alive;
+        let now = cluster::Cluster::read(&etcd)?;
+        let mut there = now.alive.clone();
         there.insert(member.name);
-        there.retain(|host| network.hosts.has(host));
+        there.retain(|host| now.is_on(&network, host));
         self.wait(EVERYWHERE, |state| {
             state.failures.contains_key(&name) || missing(state, &name, &there).is_empty()
         });
@@ -188,7 +205,7 @@ impl Hosts {
         let is_gone = |state: &State| {
             state.view.as_ref().is_some_and(|view| {
                 let mut holders = view.blocks.iter().filter(|((of, _), _)| of == name);
-                let is_held = holders.any(|(_, holder)| view.alive.contains(holder));
+                let is_held = holders.any(|(_, (holder, _))| view.alive.contains(holder));
                 !view.networks.contains_key(name) && (state.failures.contains_key(name) || !is_held)
             })
         };
@@ -223,7 +240,14 @@ impl Hosts {
             HostView {
                 name: name.to_string(),
                 address: host.address.to_string(),
-                state: if view.alive.contains(name) { "up" } else { "lost" }.to_owned(),
+                state: match (view.alive.contains(name), host.draining) {
+                    (false, _) => "lost",
+                    (true, true) => "draining",
+                    (true, false) => "up",
+                }
+                .to_owned(),
+                draining: host.draining,
+                labels: host.labels.pairs().clone(),
                 own: *name == member.name,
                 containers: own.count(),
                 blocks: blocks
@@ -249,7 +273,8 @@ fn notes(state: &State) -> Vec<String> {
         false => format!("network {name}: {why}"),
     });
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
-    let all = failures.chain(state.broken.iter().cloned()).chain(refused).chain(damaged);
+    let broken = isolated(&state.isolated).into_iter().chain(state.broken.iter().cloned());
+    let all = failures.chain(broken).chain(refused).chain(damaged);
     let mut seen = BTreeSet::new();
     all.filter(|note| seen.insert(note.clone())).collect()
 }
@@ -259,7 +284,7 @@ fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec
     let Some(view) = &state.view else { return hosts.iter().cloned().collect() };
     let has = |host: &HostName| {
         view.blocks_of(name, host).any(|block| {
-            let gateway = (host.clone(), name.clone(), SharedNetwork::gateway(&block));
+            let gateway = (host.clone(), name.clone(), SharedNetwork::gateway(&block).into());
             view.endpoints.contains_key(&gateway)
         })
     };

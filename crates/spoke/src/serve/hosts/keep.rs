@@ -8,18 +8,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Etcd, LeaseId, Revision, View, WatchEnd, book};
-use model::{Error, Ipv4Net, Kind, NetworkName, Result};
+use model::{Error, HostName, Ipv4Net, Kind, NetworkName, Result};
 
 use super::announce::Announced;
 use super::local;
 use super::member::Member;
+use super::membership::Membership;
 use super::overlay::{self, Silent};
 use super::{Hosts, Wake};
 use crate::host;
 use crate::serve::Daemon;
 
 /// How long a host counts as alive that does not renew its lease, in seconds.
-const LEASE: u32 = 10;
+pub(super) const LEASE: u32 = 10;
 /// How often the lease is renewed and everything is compared, whatever is heard.
 const PERIOD: Duration = Duration::from_secs(3);
 /// How long to wait for etcd before it is asked again.
@@ -43,8 +44,12 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         heard,
         alive: heard,
         resting: BTreeMap::new(),
+        deferred: BTreeSet::new(),
         announced: Announced::default(),
         unsettled: BTreeMap::new(),
+        renewed: None,
+        isolated: BTreeSet::new(),
+        membership: Membership::default(),
     };
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
@@ -81,9 +86,16 @@ pub(super) struct Keeper<'a> {
     pub(super) alive: Revision,
     /// Blocks that are given back soon.
     pub(super) resting: BTreeMap<(NetworkName, Ipv4Net), Instant>,
+    /// Those of them that containers still get addresses of.
+    pub(super) deferred: BTreeSet<(NetworkName, Ipv4Net)>,
     announced: Announced,
     /// What did not work with addresses between hosts, as it was reported last.
     pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
+    /// Before the lease was renewed last, by this host's own clock.
+    pub(super) renewed: Option<Instant>,
+    /// The hosts that may have given addresses of this one to others.
+    pub(super) isolated: BTreeSet<HostName>,
+    pub(super) membership: Membership,
 }
 
 impl Keeper<'_> {
@@ -95,14 +107,18 @@ impl Keeper<'_> {
         book::refuse_other_layout(&view)?;
         self.refuse_older(&view)?;
         refuse_removed(&view, member)?;
+        let mut renewed = Instant::now();
         let lease = etcd.grant(LEASE)?;
-        self.alive = book::be_alive(&*etcd, &member.name, lease)?;
+        self.alive = book::be_alive(&*etcd, &mut view, &member.name, lease)?;
         self.watch(&etcd, view.revision)?;
         self.hosts.set(|state| state.lost = None);
-        let mut renewed = Instant::now();
         loop {
+            self.renewed = Some(renewed);
             self.converge(&etcd, &mut view, member)?;
-            self.hosts.set(|state| state.view = Some(view.clone()));
+            self.rejoin();
+            self.report_members(&view, member);
+            let draining = view.hosts.get(&member.name).map(|host| host.draining);
+            self.hosts.set(|state| (state.view, state.draining) = (Some(view.clone()), draining));
             if !self
                 .hear(&mut view, (renewed + PERIOD).saturating_duration_since(Instant::now()))?
             {
@@ -110,8 +126,9 @@ impl Keeper<'_> {
             }
             refuse_removed(&view, member)?;
             if renewed.elapsed() >= PERIOD {
-                renewed = Instant::now();
+                let now = Instant::now();
                 renew(&etcd, member, lease)?;
+                renewed = now;
             }
         }
     }
@@ -204,10 +221,19 @@ impl Keeper<'_> {
                 Err(error) => self.fail(name, &error),
             }
         }
+        let attached = self.hosts.lock().attached.clone();
+        if let Some(attached) = attached.as_ref().filter(|_| !self.isolated.is_empty()) {
+            // What others have by now is detached before anything of it reaches them again.
+            let settled = self.settle_pins(etcd, view, member, attached);
+            self.report_unsettled(None, settled);
+            if self.unsettled.is_empty() {
+                self.isolated.clear();
+            }
+        }
         self.link(view, member)?;
         self.remove_others(etcd, member, &wanted)?;
         // Before the store was read the others keep what they know.
-        let Some(attached) = self.hosts.lock().attached.clone() else { return Ok(()) };
+        let Some(attached) = attached else { return Ok(()) };
         let published = overlay::published(view, member, &attached, &made);
         book::publish(etcd, view, &member.name, &published)?;
         view.endpoints.retain(|(host, _, _), _| *host != member.name);
@@ -222,12 +248,12 @@ impl Keeper<'_> {
     }
 
     /// Makes the entries between this host and the others what the cluster says.
-    fn link(&mut self, view: &View, member: &Member) -> Result<()> {
+    pub(super) fn link(&mut self, view: &View, member: &Member) -> Result<()> {
         let takeover = self.daemon.context_pool.config().hosts.takeover_seconds;
         let grace = Duration::from_secs(takeover.into());
         let gone = self.silent.gone(view, (Instant::now(), grace));
         let made = local::made(&self.hosts.place)?;
-        let (overlay, refused) = overlay::wanted(view, member, &gone, &made)?;
+        let (overlay, refused) = overlay::wanted(view, member, (&gone, &self.isolated), &made)?;
         self.hosts.set(|state| {
             state.refused = refused;
             state.guarded = overlay.guarded().cloned();
@@ -265,9 +291,16 @@ impl Keeper<'_> {
         });
     }
 
-    /// What somebody changed while etcd does not answer: the entries are made as they were heard of last.
+    /// What somebody changed while etcd does not answer: the entries are made as they were heard of last, without
+    /// those of hosts that hold this one for gone.
     fn mend(&mut self, member: &Member) {
         let view = self.hosts.lock().view.clone();
+        if let Some(view) = &view {
+            self.isolate(view, member);
+        }
+        if let Some(view) = &view {
+            self.daemon.journal.metrics.hosts(&self.figures(view));
+        }
         if let Some(Err(error)) = view.map(|view| self.link(&view, member)) {
             self.note(vec![error.to_string()]);
         }
@@ -301,6 +334,10 @@ impl Keeper<'_> {
             return;
         }
         // The next cluster counts from anew.
+        (self.membership, self.renewed) = (Membership::default(), None);
+        self.set_isolated(BTreeSet::new());
+        self.daemon.set_members(None);
+        self.daemon.journal.metrics.no_hosts();
         self.heard = Revision::default();
         self.hosts.set(|state| {
             (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
