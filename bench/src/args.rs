@@ -14,12 +14,13 @@ usage: bench [--quick] [--rounds N] [--json FILE] [--only SECTION,...] [--ours B
   --rounds N  rounds of each pair (default 40, with --quick 8)
   --json FILE also writes everything that was measured as JSON
   --only LIST of: docker20, docker28, protocol, memory, neutron, kurma,
-              counts, pairs, addresses, ports, crowd, together, controller, growth
+              counts, pairs, addresses, ports, crowd, together, controller, growth,
+              fence
   --ours PATH the binary under test, or a directory of plugins (default: the release build)";
 
 /// The parts that are measured in the world of this process, in this order.
-pub(crate) const SECTIONS: [&str; 8] =
-    ["counts", "pairs", "addresses", "ports", "crowd", "together", "controller", "growth"];
+pub(crate) const SECTIONS: [&str; 9] =
+    ["counts", "pairs", "addresses", "ports", "crowd", "together", "controller", "growth", "fence"];
 
 /// What this process is.
 pub(crate) enum Mode {

@@ -12,6 +12,7 @@ mod counts;
 mod crowd;
 mod docker;
 mod execute;
+mod fence;
 mod floor;
 mod growth;
 mod json;
@@ -76,7 +77,7 @@ fn bench(args: &Args) -> Result<()> {
     world::adopt_orphans()?;
     let peers = Peers::gather(args)?;
     book.size = peers.size;
-    let sections: [Section; 8] = [
+    let sections: [Section; 9] = [
         counts::run,
         pairs::run,
         addresses::run,
@@ -85,6 +86,7 @@ fn bench(args: &Args) -> Result<()> {
         together::run,
         controller::run,
         growth::run,
+        fence::run,
     ];
     for (name, section) in args::SECTIONS.into_iter().zip(sections) {
         if args.wants(name) {

@@ -53,6 +53,7 @@ pub(crate) fn judge(book: &Book) -> Vec<Verdict> {
         judge.counted(),
         judge.many(),
         judge.scale(),
+        crate::fence::targets(book),
         crate::docker::targets(book),
         crate::kurma::targets(book),
     ];

@@ -74,7 +74,9 @@ pub fn names(bytes: &[u8]) {
                 // Who answers answers starts a loop.
                 assert_eq!(decide(table(), &asker, &answer, by), Decision::Drop);
             }
-            Decision::Deny(..) | Decision::Learn(..) => panic!("it has no fence"),
+            Decision::Ask(..) | Decision::Deny(..) | Decision::Learn(..) => {
+                panic!("it has no fence")
+            }
             Decision::Forward(_) | Decision::Drop => {}
         }
     }

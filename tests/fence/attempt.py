@@ -4,7 +4,7 @@ All at once; what hears nothing within LIMIT seconds is `shut`."""
 import socket, struct, subprocess, sys, threading
 
 LIMIT = 1.0
-TYPES = {"A": 1, "CNAME": 5, "MX": 15, "TXT": 16, "AAAA": 28, "HTTPS": 65, "SVCB": 64, "ANY": 255}
+TYPES = {"A": 1, "CNAME": 5, "MX": 15, "TXT": 16, "AAAA": 28, "HTTPS": 65, "SVCB": 64, "ANY": 255, "CAA": 257}
 CODES = {0: "", 1: "FORMERR", 2: "SERVFAIL", 3: "NXDOMAIN", 4: "NOTIMP", 5: "REFUSED"}
 
 
@@ -17,7 +17,7 @@ def bound(sock, options):
         key, value = option.split("=")
         if key == "from":
             host, _, port = value.partition("/")
-            sock.bind((host, int(port or 0)))
+            sock.bind(socket.getaddrinfo(host, int(port or 0))[0][4])
         if key == "device":
             sock.setsockopt(socket.SOL_SOCKET, 25, value.encode())
     sock.settimeout(LIMIT)
@@ -26,14 +26,15 @@ def bound(sock, options):
 
 def tcp(address, port, *options):
     with bound(socket.socket(family(address), socket.SOCK_STREAM), options) as sock:
-        sock.connect((address, int(port)))
+        # With the interface, for an address of a link.
+        sock.connect(socket.getaddrinfo(address, int(port), type=socket.SOCK_STREAM)[0][4])
         return "open" if sock.recv(5) == b"hello" else "odd"
 
 
 def udp(address, port, *options):
     with bound(socket.socket(family(address), socket.SOCK_DGRAM), options) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-        sock.connect((address, int(port)))
+        sock.connect(socket.getaddrinfo(address, int(port), type=socket.SOCK_DGRAM)[0][4])
         sock.send(b"x")
         return "open" if sock.recv(5) == b"hello" else "odd"
 
@@ -116,9 +117,10 @@ def datagram(source, address, sport, port):
 def answer(address, port, by):
     """Begins a flow in the name of ADDRESS towards itself, by way of BY, and answers it."""
     own = "fd81:1::9" if ":" in address else "10.81.1.9"
+    own, zone = ("fe80::9", "%eth0") if address.startswith("fe80:") else (own, "")
     sport = 20000 + sum((address + by).encode()) % 20000
     with socket.socket(family(by), socket.SOCK_DGRAM) as sock:
-        sock.sendto(b"x", (by, 9))
+        sock.sendto(b"x", socket.getaddrinfo(by + zone, 9, type=socket.SOCK_DGRAM)[0][4])
     shown = ""
     while "lladdr" not in shown:
         shown = subprocess.check_output(["ip", "neigh", "show", by], text=True)
@@ -127,7 +129,7 @@ def answer(address, port, by):
         link.bind(("eth0", 0))
         kind = b"\x86\xdd" if ":" in address else b"\x08\x00"
         link.send(mac + link.getsockname()[4] + kind + datagram(address, own, int(port), sport))
-    return udp(address, port, f"from={own}/{sport}")
+    return udp(address + zone, port, f"from={own}{zone}/{sport}")
 
 
 def query(labels, kind):
@@ -189,6 +191,22 @@ def dotted(server, first, rest):
     """A label with a dot in it."""
     labels = [first.replace("!", ".").encode()] + [part.encode() for part in rest.split(".")]
     return said(exchange(server, query(labels, "A"), "udp"))
+
+
+def option(code, data):
+    return struct.pack("!2H", code, len(data)) + data
+
+
+def laden(server, name, flags, size, payload, over="udp"):
+    """A query that carries whatever its form has room for: the case of letters, bits of its header and of
+    EDNS, and options (client subnet, cookie, padding, one for local use)."""
+    head = query([part.encode() for part in name.split(".")], "A")
+    head = head[:2] + struct.pack("!5H", int(flags, 16), 1, 0, 0, 1) + head[12:]
+    data = payload.encode()
+    options = option(8, b"\0\1\x18\0" + data[:3]) + option(10, data[:8].ljust(8, b"x"))
+    options += option(12, data) + option(65001, data)
+    edns = b"\0" + struct.pack("!2HIH", 41, int(size), 0x8000, len(options)) + options
+    return said(exchange(server, head + edns, over))
 
 
 def tried(line, results):

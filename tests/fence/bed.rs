@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use tests::{Plugins, Serve, World};
 
@@ -77,10 +77,51 @@ impl Bed {
         all.get("it").expect("a result").clone()
     }
 
+    /// Asks for `held.allowed.example`, which the world answers when [`Bed::answer_held`] says so.
+    #[track_caller]
+    pub(crate) fn ask_held(&self, namespace: &str) -> Held {
+        self.world.sh("rm -f /world/asked.go; mkfifo /world/asked.go");
+        let before = self.queries(b"\x04held").len();
+        let netns = self.world.path(&format!("/run/netns/{namespace}"));
+        let mut asks = Command::new("nsenter");
+        asks.arg(format!("--net={}", netns.display()));
+        asks.args(["python3", "-c", ATTEMPT]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = asks.stderr(Stdio::null()).spawn().expect("nsenter starts");
+        let line = b"it ask 10.81.1.1 held.allowed.example";
+        child.stdin.take().expect("piped").write_all(line).expect("written");
+        let asked = "grep -c '^held.allowed' /world/asked";
+        until(&self.world, &format!("[ \\$({asked}) -gt {before} ]"));
+        Held(child)
+    }
+
+    /// Lets the world answer, and waits until the daemon has read that: what `namespace` asks for afterwards
+    /// is answered later.
+    #[track_caller]
+    pub(crate) fn answer_held(&self, namespace: &str) {
+        let answered = self.world.sh("grep -c '^held answered' /world/asked || true");
+        self.world.sh("echo >/world/asked.go");
+        let now = "grep -c '^held answered' /world/asked";
+        until(&self.world, &format!("[ \\$({now}) -gt {} ]", answered.trim()));
+        self.attempt(namespace, "ask 10.81.1.1 fresh.allowed.example");
+    }
+
     /// Whether the world was asked for a name, or anything below it.
     pub(crate) fn was_asked(&self, name: &str) -> bool {
         let asked = fs::read_to_string(self.world.path("/world/asked")).unwrap_or_default();
         asked.lines().any(|line| line.contains(name))
+    }
+
+    /// The queries that the world was asked, as they came, in which these bytes are. Small letters stand for
+    /// all letters.
+    pub(crate) fn queries(&self, with: &[u8]) -> Vec<Vec<u8>> {
+        let lines = fs::read_to_string(self.world.path("/world/asked.raw")).unwrap_or_default();
+        let bytes = |line: &str| -> Vec<u8> {
+            let digits = line.as_bytes().chunks(2).map(|two| str::from_utf8(two).unwrap());
+            digits.map(|two| u8::from_str_radix(two, 16).expect("digits")).collect()
+        };
+        let has =
+            |query: &Vec<u8>| query.windows(with.len()).any(|part| part.eq_ignore_ascii_case(with));
+        lines.lines().map(bytes).filter(has).collect()
     }
 
     /// Everything that has come to the world, as `address . protocol . port`.
@@ -93,6 +134,16 @@ impl Bed {
     #[track_caller]
     pub(crate) fn denied(&self) -> serde_json::Value {
         serde_json::from_str(&self.spoke("denied -o json")).expect("JSON")
+    }
+}
+
+/// One that waits for an answer; it ends with this.
+pub(crate) struct Held(Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -182,10 +182,71 @@ fn nothing_gets_out_but_what_is_allowed() {
         let name = if name.parse::<u16>().is_ok() { format!(" {name}") } else { name.to_owned() };
         assert!(!bed.was_asked(&name), "the world was asked for {name}");
     }
+    asked_as_spoke_writes(&bed);
     comes_to(&bed, SENT);
+    by_addresses_of_the_link(&bed);
 
     only_that_has_come(&bed);
     all_was_told(&bed);
+}
+
+/// Neighbours reach each other by addresses of the link, also where a bridge's packets are filtered; the host
+/// is not reached by them.
+#[track_caller]
+fn by_addresses_of_the_link(bed: &Bed) {
+    bed.world.sh("ip -n mate address add fe80::8/64 dev eth0 nodad
+         ip -n agent address add fe80::9/64 dev eth0 nodad
+         ip address add fe80::7/64 dev sp-agents nodad
+         ls /proc/sys/net/bridge/bridge-nf-call-ip6tables");
+    // A flow to the host cannot be begun in its name: its answers would be let in.
+    let table = [
+        ("mate-link", "tcp fe80::8%eth0 8022", "open"),
+        ("mate-link-own", "tcp fe80::8%eth0 8022 from=fe80::9%eth0", "open"),
+        ("host-link", "tcp fe80::7%eth0 8022", "shut"),
+        ("answers-host-link", "answer fe80::7 8022 fe80::8", "shut"),
+    ];
+    comes_to(bed, &table);
+}
+
+/// Queries for one allowed name, laden with what a container could tell the servers outside by their form.
+const LADEN: &[(&str, &str, &str)] = &[
+    ("plain", "ask 10.81.1.1 laden.allowed.example", "203.0.113.35"),
+    ("case", "ask 10.81.1.1 lAdEn.ALLowed.eXAmple", "203.0.113.35"),
+    (
+        "options",
+        "laden 10.81.1.1 laden.allowed.example 0100 4096 c2VjcmV0",
+        "203.0.113.35,additional",
+    ),
+    ("bits", "laden 10.81.1.1 LADEN.allowed.example 01f0 1400 secret", "203.0.113.35,additional"),
+    (
+        "not-recursive",
+        "laden 10.81.1.1 laden.allowed.example 0000 513 s",
+        "203.0.113.35,additional",
+    ),
+    ("tcp-case", "ask 10.81.1.1 Laden.Allowed.Example A tcp", "203.0.113.35"),
+    (
+        "tcp-options",
+        "laden 10.81.1.1 laden.allowed.example 0130 4096 c2VjcmV0 tcp",
+        "203.0.113.35,additional",
+    ),
+    ("rare", "ask 10.81.1.1 laden.allowed.example CAA", "nothing"),
+];
+
+/// Outside, queries for a name are the same, byte for byte, but for their number: that is Spoke's own.
+#[track_caller]
+fn asked_as_spoke_writes(bed: &Bed) {
+    comes_to(bed, LADEN);
+    let mut expected = b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x01".to_vec();
+    expected.extend(b"\x05laden\x07allowed\x07example\x00\x00\x01\x00\x01");
+    expected.extend(b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00");
+    let queries = bed.queries(b"\x05laden");
+    assert_eq!(queries.len(), LADEN.len() - 1, "{queries:02x?}");
+    for query in &queries {
+        assert_eq!(query[2..], expected, "{query:02x?}");
+    }
+    // The container's number is always this one.
+    let is_theirs = |query: &Vec<u8>| query[..2] == 4711_u16.to_be_bytes();
+    assert!(!queries.iter().all(is_theirs), "{queries:02x?}");
 }
 
 /// What the world has seen is what was let pass, and nothing else.

@@ -25,8 +25,10 @@ fn rules_change_while_containers_run() {
     let mut cut = Flow::open(&bed.world, "agent", "203.0.113.33", 443);
     let mut stays = Flow::open(&bed.world, "agent", "203.0.113.34", 443);
     let mut by_rule = Flow::open(&bed.world, "agent", "203.0.113.20", 5432);
-    // The time of this one is over, and it goes on all the same.
-    bed.world.sh("nft flush set inet spoke_fence open4");
+    // The time of this one is over, and it goes on all the same. The other one is older than a day.
+    bed.world.sh("nft flush set inet spoke_fence openings4");
+    bed.world.sh("nft 'delete element inet spoke_fence recent4 \
+         { \"sp-agents\" . 10.81.1.10 . 203.0.113.33 . tcp . 443 }'");
     assert_eq!(stays.state(), "goes on");
     assert_eq!(bed.attempt("agent", "tcp 203.0.113.34 443"), "shut");
 
@@ -104,13 +106,30 @@ fn a_container_leaves_nothing_open() {
     assert_eq!(bed.attempt("agent", "tcp 203.0.113.32 443"), "open");
     assert_eq!(bed.attempt("next", "tcp 203.0.113.32 443"), "shut");
 
+    // An answer that comes when its asker has ended is not the next one's; one that comes when the rules have
+    // changed opens nothing.
+    let held = bed.ask_held("agent");
+    bed.spoke("network disconnect agents agent");
+    bed.world.netns("third");
+    bed.spoke("network connect --ip 10.81.1.99 agents third");
+    bed.answer_held("third");
+    let table = [("tcp 203.0.113.36 443", "shut"), ("tcp 203.0.113.17 443", "open")];
+    bed.all("third", &table);
+    drop(held);
+    let held = bed.ask_held("third");
+    bed.spoke("egress set agents fresh.allowed.example:443");
+    bed.answer_held("third");
+    bed.all("third", &table);
+    drop(held);
+    bed.spoke(&format!("egress set agents '{}'", crate::bed::RULES));
+
     // Ports that it publishes answer, and it reaches its network's other containers.
     bed.world.netns("server");
     bed.spoke("network connect --ip 10.81.1.50 --publish 8080:8022 agents server");
     listen(&bed.world, "/run/netns/server", "server 8022");
     until(&bed.world, "ip netns exec server ss -Hltn | grep -q ':8022 '");
     assert_eq!(bed.attempt("world", "tcp 203.0.113.254 8080"), "open");
-    assert_eq!(bed.attempt("agent", "tcp 10.81.1.50 8022"), "open");
+    assert_eq!(bed.attempt("mate", "tcp 10.81.1.50 8022"), "open");
 
     // The fence of a network is for what leaves by that network.
     bed.spoke("network connect --ip 10.81.2.50 plain server");
@@ -120,7 +139,7 @@ fn a_container_leaves_nothing_open() {
     assert_eq!(bed.attempt("server", "tcp 203.0.113.99 443"), "shut");
     assert_eq!(bed.attempt("server", "tcp 203.0.113.99 443 from=10.81.2.50"), "shut");
 
-    for name in ["agent", "mate", "next", "server"] {
+    for name in ["mate", "next", "third", "server"] {
         bed.spoke(&format!("network disconnect agents {name}"));
     }
     bed.spoke("network rm agents");
@@ -168,7 +187,7 @@ fn it_stays_shut_whatever_happens() {
                         grep -q 'chain leaving {iifname . oifname @within icmpv6.*jump refused'";
         until(&bed.world, is_whole);
         until(&bed.world, "nft list set inet spoke_fence fenced | grep -q sp-agents");
-        until(&bed.world, "nft list set inet spoke_fence open4 | grep -q 203.0.113.17");
+        until(&bed.world, "nft list set inet spoke_fence openings4 | grep -q 203.0.113.17");
         let table = [
             ("tcp 203.0.113.99 443", "shut"),
             ("tcp 203.0.113.17 443", "open"),
@@ -176,6 +195,24 @@ fn it_stays_shut_whatever_happens() {
         ];
         bed.all("agent", &table);
         assert_eq!(flow.state(), "goes on", "{lost}");
+    }
+    // What others add in any form is removed, too.
+    for added in [
+        "allowed4 { \"sp-agents\" . 203.0.113.99 . tcp . 443 }",
+        "openings4 { \"sp-agents\" . 10.81.1.10 . 203.0.113.99 . tcp . 443 }",
+        "openings4 { \"sp-agents\" . 10.81.1.10 . 203.0.113.99 . tcp . 443 timeout 1h }",
+        "within { \"sp-agents\" . \"up0\" }",
+        "learning { \"sp-agents\" }",
+    ] {
+        bed.world.sh(&format!("nft 'add element inet spoke_fence {added}'"));
+        let listed = "nft list table inet spoke_fence";
+        let set = added.split(' ').next().expect("a set");
+        let sought = if set.ends_with('4') { "203.0.113.99" } else { "up0\\|learning.*elements" };
+        until(
+            &bed.world,
+            &format!("! {listed} | tr -d '\\n' | sed 's/set /\\n/g' | grep -q '{sought}'"),
+        );
+        bed.all("agent", &[("tcp 203.0.113.99 443", "shut"), ("tcp 203.0.113.8 853", "open")]);
     }
     until(&bed.world, "/opt/cni/bin/spoke events | grep -q 'fences of networks'");
     // Stopped for good, it leaves the fence shut.

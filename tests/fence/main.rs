@@ -7,3 +7,4 @@ mod flow;
 mod life;
 mod refusals;
 mod runtimes;
+mod strict;

@@ -52,7 +52,7 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
     let changed = bed.world.try_sh(&format!("{SPOKE} egress set pods none"));
     assert!(changed.stderr.contains("configuration"), "{changed:?}");
     assert!(pod.del(&list).iter().all(Answer::ok));
-    let opened = bed.world.sh("nft list set inet spoke_fence open4");
+    let opened = bed.world.sh("nft list set inet spoke_fence openings4");
     assert!(!opened.contains("203.0.113.10"), "{opened}");
     bed.spoke("network rm pods foreign agents");
     until(&bed.world, "! nft list table inet spoke_fence >/dev/null 2>&1");

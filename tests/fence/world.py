@@ -1,10 +1,12 @@
 """The world outside: a server of names, honest and otherwise, and listeners on every address.
 
-world.py ASKED PORT…: writes each name that it is asked into the file ASKED."""
+world.py ASKED PORT…: writes each name that it is asked into the file ASKED, and each query as it came, in
+hexadecimal digits, into ASKED.raw."""
 import ipaddress, socket, struct, sys, threading
 
 A, CNAME, TXT, AAAA, HTTPS = 1, 5, 16, 28, 65
 ASKED = open(sys.argv[1], "a", buffering=1)
+RAW = open(sys.argv[1] + ".raw", "a", buffering=1)
 
 
 def wire(name):
@@ -35,6 +37,7 @@ PLAIN = {
     "group": ["224.0.0.251"], "fresh": ["203.0.113.17"], "late": ["203.0.113.18"],
     "learned": ["203.0.113.19"], "docker": ["203.0.113.30"], "podman": ["203.0.113.31"],
     "reused": ["203.0.113.32"], "cut": ["203.0.113.33"], "stays": ["203.0.113.34"],
+    "laden": ["203.0.113.35"], "held": ["203.0.113.36"],
 }
 
 
@@ -62,7 +65,9 @@ def answered(name, kind, by_tcp):
     if first == "many":
         return [address(name, f"198.51.{100 + n // 250}.{1 + n % 250}") for n in range(500)], []
     found = [it for it in PLAIN.get(first, []) if (":" in it) == (kind == AAAA)]
-    return [address(name, it) for it in found], []
+    # What is opened by this one stays so for the whole of a test.
+    ttl = 600 if first == "fresh" else 5
+    return [address(name, it, ttl) for it in found], []
 
 
 def reply(query, by_tcp):
@@ -72,6 +77,7 @@ def reply(query, by_tcp):
         at += 1 + query[at]
     name, kind = ".".join(labels).lower(), struct.unpack("!H", query[at + 1 : at + 3])[0]
     ASKED.write(f"{name} {kind}\n")
+    RAW.write(query.hex() + "\n")
     answers, more = answered(name, kind, by_tcp)
     body = b"".join(answers)
     is_cut = not by_tcp and len(body) > 1200
@@ -87,12 +93,23 @@ def forged(query):
     return query[:2] + struct.pack("!5H", 0x8180, 1, 1, 0, 0) + other + address("evil.example", "203.0.113.68")
 
 
+def held(sock, said, peer):
+    """Answers when somebody writes to the FIFO beside the file of names."""
+    with open(sys.argv[1] + ".go") as go:
+        go.read()
+    sock.sendto(said, peer)
+    ASKED.write("held answered\n")
+
+
 def names_by_udp():
     sock = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     sock.bind(("::", 53))
     while True:
         query, peer = sock.recvfrom(4096)
         said, name = reply(query, False)
+        if name.startswith("held."):
+            threading.Thread(target=held, args=(sock, said, peer)).start()
+            continue
         if name.startswith("wrong."):
             sock.sendto(forged(query), peer)
         sock.sendto(said, peer)

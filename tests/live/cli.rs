@@ -206,3 +206,42 @@ fn the_daemon_follows() {
     bed.no_page(8443);
     serve.stop();
 }
+
+/// Ports that differ by address or protocol only are different ports.
+#[test]
+fn ports_differ_by_address_and_protocol() {
+    let bed = Bed::new(&["web", "api"]);
+    no_result_is_lost(&bed);
+    bed.spoke("network connect --publish 192.0.2.1:9000:80 front web");
+    bed.spoke("network connect front api");
+    bed.serve("web");
+    bed.serve("api");
+    let here = || bed.world.sh("curl -sS --max-time 5 http://127.0.0.1:9000/").trim().to_owned();
+    bed.spoke("port add api 127.0.0.1:9000:80");
+    bed.spoke("port add web 9000:80/udp");
+    assert_eq!((bed.page(9000), here()), ("web".to_owned(), "api".to_owned()));
+    bed.refuses("port add api 9000:80", 4, &["9000/tcp", "container web"]);
+    bed.refuses("port add web 9000:80", 4, &["9000/tcp"]);
+    bed.refuses("port add web 127.0.0.1:9000:80/udp", 4, &["9000/udp", "container web"]);
+    let rows = |bed: &Bed| bed.json("port ls").as_array().map_or(0, Vec::len);
+    assert_eq!(rows(&bed), 3);
+    bed.refuses("port rm api 9000/udp", 3, &["9000/udp"]);
+    bed.spoke("port rm api 127.0.0.1:9000");
+    assert_eq!(bed.page(9000), "web");
+    assert_eq!(bed.world.try_sh("curl -sS --max-time 2 http://127.0.0.1:9000/").stdout, "");
+    bed.spoke("port add web 127.0.0.1:9000:80");
+    assert_eq!((bed.page(9000), here()), ("web".to_owned(), "web".to_owned()));
+    bed.spoke("port rm web 9000");
+    assert_eq!(bed.page(9000), "web");
+    assert_eq!(rows(&bed), 2, "the one of the network, and that of UDP");
+}
+
+/// What cannot be written was not done well; a reader that has seen enough is no failure.
+fn no_result_is_lost(bed: &Bed) {
+    for command in ["ps", "ports -o json", "version", "port --help"] {
+        bed.refuses(&format!("{command} >/dev/full"), 1, &["writing to standard output"]);
+    }
+    let plugin = "CNI_COMMAND=VERSION /opt/cni/bin/bridge </dev/null >/dev/full";
+    assert_eq!(bed.world.try_sh(plugin).status, 1);
+    assert_eq!(bed.world.try_sh(&format!("{SPOKE} ps | true")).status, 0);
+}

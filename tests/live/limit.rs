@@ -68,6 +68,25 @@ fn it_is_set_lifted_and_healed() {
     assert_eq!(left, Vec::<String>::new());
 }
 
+/// What a container may send is what all of its interfaces may.
+#[test]
+fn of_several_networks_each_is_limited() {
+    let bed = Bed::new(&["web"]);
+    bed.spoke("network create --subnet 10.74.2.0/24 back");
+    bed.spoke("network connect front web");
+    bed.spoke("network connect back web");
+    let said = bed.spoke("limit --ingress 3mbit web");
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert_eq!(limits(&bed), "tbf rate 3Mbit, tbf rate 3Mbit");
+    bed.spoke("limit --network back --ingress 4mbit web");
+    assert_eq!(limits(&bed), "tbf rate 3Mbit, tbf rate 4Mbit");
+    bed.spoke("limit web none");
+    assert_eq!(limits(&bed), "");
+    bed.refuses("limit --network front web 1mbps", 2, &["a rate is"]);
+    bed.spoke("network disconnect front web");
+    bed.spoke("network disconnect back web");
+}
+
 #[test]
 fn killed_at_each_step() {
     let bed = Bed::new(&["web"]);

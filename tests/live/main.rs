@@ -5,6 +5,7 @@ mod bed;
 mod cli;
 mod cni;
 mod docker;
+mod firewall;
 mod killed;
 mod limit;
 mod podman;

@@ -27,6 +27,16 @@ impl Carried {
         }
     }
 
+    /// What the protocol is called.
+    pub fn protocol_name(self) -> &'static str {
+        match self {
+            Self::Echo => "icmp",
+            Self::Tcp(_) => "tcp",
+            Self::Udp(_) => "udp",
+            Self::Sctp(_) => "sctp",
+        }
+    }
+
     /// The same to another port.
     #[must_use]
     pub fn to_port(self, port: u16) -> Self {

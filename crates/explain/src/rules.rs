@@ -194,10 +194,11 @@ const CHAINS: [(&str, Author); 14] = [
 ];
 
 /// The names of programs' tables.
-const TABLES: [(&str, Author); 8] = [
+const TABLES: [(&str, Author); 9] = [
     ("spoke", Author::Spoke),
     ("spoke_transit", Author::Spoke),
     ("spoke_names", Author::Spoke),
+    ("spoke_follow", Author::Spoke),
     ("firewalld", Author::Firewalld),
     ("netavark", Author::Podman),
     ("docker-bridges", Author::Docker),

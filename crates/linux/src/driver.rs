@@ -293,6 +293,14 @@ impl HostDataplane for Linux {
 }
 
 impl Linux {
+    /// Judges what goes out by the container's interface as the followed firewall does, where one is.
+    ///
+    /// # Errors
+    /// Where the process may not change it.
+    pub fn follow_behind(&self, attachment: &Attachment) -> Result<()> {
+        self.policy.follow_behind(attachment)
+    }
+
     fn make(&self, attachment: &Attachment, before: Before) -> Result<Attached> {
         self.policy.probe(attachment)?;
         self.policy.fence(attachment)?;

@@ -25,7 +25,7 @@ pub use forwarding::{
 pub use lan::set_lan;
 pub use names::{NameServer, keep as keep_names, unload as unload_names};
 pub use owner::Owner;
-pub(crate) use ruleset::TABLE;
+pub(crate) use ruleset::{HAIRPIN, TABLE};
 pub use ruleset::{
     ensure, is_loaded, mend, reload, unload, unload_unowned, verify as verify_ruleset,
 };

@@ -8,6 +8,7 @@ mod external;
 mod facts;
 pub mod filter;
 mod firewalld;
+pub mod follow;
 mod forwarding;
 mod gateway;
 pub mod identity;

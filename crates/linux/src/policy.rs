@@ -26,7 +26,7 @@ use self::wanted::{Wanted, names_interface, owner, uses_table};
 use crate::filter::{self, Elements, Owner};
 use crate::identity::{self, Identity};
 use crate::iptables::{Iptables, Part, Variant};
-use crate::{firewalld, forwarding, listener, reference, subnets};
+use crate::{firewalld, follow, forwarding, listener, reference, subnets};
 
 /// The packet filters of this host.
 #[derive(Default)]
@@ -103,6 +103,14 @@ impl Policy {
             (Reach::Lan | Reach::Local, Backend::Iptables) => Err(Error::unsupported(
                 "ports for the LAN or this host only need the nftables back end".to_owned(),
             )),
+        }
+    }
+
+    /// Lets the followed firewall judge what goes out by the interface to the container.
+    pub(crate) fn follow_behind(&self, attachment: &Attachment) -> Result<()> {
+        match wanted::behind(attachment)? {
+            Some(behind) => self.if_there(|socket| follow::reach_behind(socket, &behind)),
+            None => Ok(()),
         }
     }
 

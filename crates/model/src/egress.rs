@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Backend, EgressPolicy, Error, Family, Gateway, Ipam, NAME_DOMAIN, NetworkName, Protocol,
 };
-use crate::{Result, Timestamp, Wiring, text};
+use crate::{Moment, Result, Wiring, moment, text};
 
 /// The word for a fence that lets nothing out.
 const NOTHING: &str = "none";
@@ -29,8 +30,15 @@ pub struct Fence {
     /// What is allowed; nothing where there are none.
     pub rules: Vec<EgressRule>,
     /// Until then nothing is refused, and what would be is recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub learning: Option<Timestamp>,
+    #[serde(
+        default,
+        deserialize_with = "moment::lenient",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub learning: Option<Moment>,
+    /// Whether nothing is routed out of the network while the packet filter is not there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
 }
 
 /// One thing that is allowed.
@@ -291,9 +299,20 @@ impl Fence {
         })
     }
 
+    /// Whether the rules of one of these names allow a port.
+    pub fn allows_by_name(&self, names: &[DomainName], protocol: Protocol, port: u16) -> bool {
+        let mut services = names.iter().flat_map(|name| self.services_of(name));
+        services.any(|service| service.has(protocol, port))
+    }
+
     /// Whether it only records at this time.
-    pub fn is_learning(&self, now: Timestamp) -> bool {
-        self.learning.is_some_and(|until| until > now)
+    pub fn is_learning(&self, now: &Moment) -> bool {
+        !self.remaining(now).is_zero()
+    }
+
+    /// For how long it only records from this time on.
+    pub fn remaining(&self, now: &Moment) -> Duration {
+        self.learning.as_ref().map_or(Duration::ZERO, |until| until.after(now))
     }
 
     /// The same rules, whatever is being learned.
@@ -333,7 +352,7 @@ impl FromStr for Fence {
         if rules.len() > MOST {
             return Err(Error::invalid(format!("{} rules of egress: at most {MOST}", rules.len())));
         }
-        Ok(Self { rules, learning: None })
+        Ok(Self { rules, ..Self::default() })
     }
 }
 

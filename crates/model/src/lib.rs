@@ -17,6 +17,7 @@ mod fact;
 mod family;
 mod label;
 mod link;
+mod moment;
 mod name;
 mod name_service;
 mod naming;
@@ -56,6 +57,7 @@ pub use link::{
     PluginChain, PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap,
     Tunnel, Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
 };
+pub use moment::Moment;
 pub use name::{
     AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName, ZoneName,
 };

@@ -6,6 +6,7 @@ use domain::base::iana::{Class, Opcode, Rcode, Rtype};
 use domain::base::{Message, ToName};
 use model::{NAME_DOMAIN, NetworkName, name_domain};
 
+use crate::anew;
 use crate::fence::{self, Asked};
 use crate::table::{Asker, Entry, Table};
 use crate::write;
@@ -28,10 +29,12 @@ pub enum Decision {
     Refuse(Vec<u8>),
     /// Others know: these servers, or where there are none this host's.
     Forward(Vec<IpAddr>),
+    /// They are asked this instead of what came, because the network has a fence.
+    Ask(Vec<u8>, Vec<IpAddr>),
     /// The network's fence does not allow the name: this says that there is none, and it is reported.
     Deny(Vec<u8>, String),
-    /// As [`Decision::Forward`]; without the fence's learning it would be refused, and is reported.
-    Learn(Vec<IpAddr>, String),
+    /// As [`Decision::Ask`]; without the fence's learning it would be refused, and is reported.
+    Learn(Vec<u8>, Vec<IpAddr>, String),
     /// It is no query, or no container's. Who answers answers starts a loop.
     Drop,
 }
@@ -142,8 +145,15 @@ fn answered(
     }
     let Some(servers) = table.servers_of(asker) else { return refused(query, Rcode::REFUSED) };
     match fence::asked(table, asker.network, question) {
-        None | Some(Asked::Forward) => Decision::Forward(servers),
-        Some(Asked::Learn) => Decision::Learn(servers, question.name.clone()),
+        None => Decision::Forward(servers),
+        Some(Asked::Forward) => match anew::query(question) {
+            Some(asked) => Decision::Ask(asked, servers),
+            None => failed(query, Rcode::FORMERR),
+        },
+        Some(Asked::Learn) => match anew::query(question) {
+            Some(asked) => Decision::Learn(asked, servers, question.name.clone()),
+            None => failed(query, Rcode::FORMERR),
+        },
         Some(Asked::Nothing) => found(&[]),
         // With another code resolvers would ask again, ask others, or wait.
         Some(Asked::Refuse) => match write::failure(query, Rcode::NXDOMAIN) {

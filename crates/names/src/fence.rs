@@ -10,9 +10,11 @@ use domain::base::iana::{Rcode, Rtype};
 use domain::base::name::FlattenInto;
 use domain::base::{Message, Name, ParsedName, Ttl};
 use domain::rdata::{A, Aaaa, AllRecordData, Cname};
-use model::{DomainName, Fence, NetworkName, Service, is_public};
+use model::{DomainName, Fence, IfName, NetworkName, Service, is_public};
 
+use crate::anew;
 use crate::decide::{Question, Transport, question};
+use crate::holder::Holder;
 use crate::table::{Asker, Table};
 use crate::write;
 
@@ -27,20 +29,6 @@ const ADDRESSES: usize = 32;
 const OPENINGS: usize = 512;
 /// Records that are read of one section.
 const RECORDS: usize = 1024;
-
-/// What is asked for of names that are allowed. Everything else has no records: what HTTPS and SVCB say
-/// would lead past the addresses (RFC 9460).
-const KINDS: [Rtype; 9] = [
-    Rtype::A,
-    Rtype::AAAA,
-    Rtype::CNAME,
-    Rtype::MX,
-    Rtype::TXT,
-    Rtype::SRV,
-    Rtype::NS,
-    Rtype::SOA,
-    Rtype::CAA,
-];
 
 /// What becomes of a query that the network's own names do not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +50,12 @@ pub struct Judged {
     pub message: Vec<u8>,
     /// On which network.
     pub network: NetworkName,
+    /// Its bridge.
+    pub bridge: IfName,
+    /// The attachment that asked, and still has the address.
+    pub holder: Holder,
+    /// The rules by which this is opened.
+    pub fence: Fence,
     /// The name that was asked for.
     pub name: DomainName,
     /// The addresses of the container.
@@ -98,7 +92,7 @@ struct Found {
 pub(crate) fn asked(table: &Table, network: &NetworkName, question: &Question) -> Option<Asked> {
     let services = services(table.fence_of(network)?, &question.name);
     Some(match services.is_some() {
-        true if KINDS.contains(&question.kind) => Asked::Forward,
+        true if anew::is_asked_for(question.kind) => Asked::Forward,
         true => Asked::Nothing,
         false if table.is_learning(network) => Asked::Learn,
         false => Asked::Refuse,
@@ -163,9 +157,22 @@ pub fn judge(
     let is_opened = |address: &&IpAddr| is_public(**address) && !is_host(**address);
     let opened = addresses.iter().filter(is_opened);
     let opened = opened.flat_map(|to| services.iter().map(|service| (*to, *service))).collect();
-    let (network, sources) = (asker.network.clone(), table.addresses_of(asker));
-    let judged = Judged { message, network, name, sources, addresses, opened, limit, dropped };
-    Verdict::Answer(Box::new(judged))
+    let Some((bridge, holder)) = table.bridge_of(asker.network).zip(table.holder_of(asker)) else {
+        return failed(Rcode::SERVFAIL);
+    };
+    Verdict::Answer(Box::new(Judged {
+        message,
+        network: asker.network.clone(),
+        bridge: bridge.clone(),
+        holder: holder.clone(),
+        fence: fence.clone(),
+        name,
+        sources: table.addresses_of(asker),
+        addresses,
+        opened,
+        limit,
+        dropped,
+    }))
 }
 
 fn is_address(kind: Rtype) -> bool {

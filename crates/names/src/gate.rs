@@ -9,6 +9,7 @@ use model::{NetworkName, Result};
 
 use crate::decide::Transport;
 use crate::fence::{Judged, Verdict, judge};
+use crate::holder::Holder;
 use crate::table::{Asker, Table};
 use crate::write;
 
@@ -17,7 +18,8 @@ pub trait Gate: Send + Sync {
     /// Whether an address is this host's.
     fn is_host(&self, address: IpAddr) -> bool;
 
-    /// Opens what an answer opens, before it is sent.
+    /// Opens what an answer opens, before it is sent. The rules and the attachment have to be those for
+    /// which it was judged.
     ///
     /// # Errors
     /// Where it is not open: then nothing is answered.
@@ -53,17 +55,24 @@ pub enum Why {
     NotOpened,
 }
 
-/// What a container gets of a server's answer: on a network with a fence that is opened first. Rules that
-/// change meanwhile are put through once more a moment later.
+/// What a container gets of a server's answer: on a network with a fence that is opened first. `holder` is
+/// the attachment that asked: what is answered late is not for the next one that has the address.
 pub(crate) fn let_in(
     gate: &dyn Gate,
     table: &RwLock<Table>,
-    asker: &Asker<'_>,
+    (asker, holder): (&Asker<'_>, Option<&Holder>),
     (query, answer): (&[u8], Vec<u8>),
     by: Transport,
 ) -> Vec<u8> {
+    let failed = || {
+        let query = Message::from_octets(query).ok();
+        query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
+    };
     let verdict = {
         let table = table.read().unwrap_or_else(PoisonError::into_inner);
+        if table.fence_of(asker.network).is_some() && table.holder_of(asker) != holder {
+            return failed();
+        }
         judge(&table, asker, (query, &answer), by, &|address| gate.is_host(address))
     };
     let judged = match verdict {
@@ -82,6 +91,5 @@ pub(crate) fn let_in(
         return judged.message;
     }
     gate.refused(&refusal(Why::NotOpened));
-    let query = Message::from_octets(query).ok();
-    query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
+    failed()
 }

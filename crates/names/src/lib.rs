@@ -4,11 +4,13 @@
 //! what is fuzzed. [`Server`] listens at the gateways of networks, and asks other servers for the rest.
 //! Messages are read and written by `domain`.
 
+mod anew;
 mod decide;
 mod fence;
 #[cfg(test)]
 mod fixture;
 mod gate;
+mod holder;
 mod listening;
 mod pending;
 mod server;
@@ -20,6 +22,7 @@ mod write;
 pub use decide::{Decision, Transport, decide, lookup};
 pub use fence::{Judged, Verdict, judge};
 pub use gate::{Gate, Refusal, Why};
+pub use holder::Holder;
 pub use server::{Book, Counters, Server};
 pub use table::{Asker, Entry, Place, Table};
 pub use upstream::host_servers;

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use domain::base::Message;
 use domain::base::iana::Rcode;
 
+use crate::anew;
+use crate::holder::Holder;
 use crate::write;
 
 /// Where servers listen.
@@ -26,23 +28,30 @@ const LARGEST: usize = 65535;
 #[derive(Debug)]
 pub(crate) struct Pending {
     socket: UdpSocket,
-    asker: SocketAddr,
-    listener: u64,
+    from: From,
     /// As it came.
     query: Vec<u8>,
-    /// With the number under which it is asked.
+    /// As it is asked, with the number under which it is.
     asked: Vec<u8>,
     servers: Vec<IpAddr>,
     tries: usize,
     deadline: Instant,
 }
 
-/// An answer, or the news that there is none, and where it goes to.
-#[derive(Debug)]
-pub(crate) struct Done {
+/// Where a query came from.
+#[derive(Clone, Debug)]
+pub(crate) struct From {
     pub(crate) asker: SocketAddr,
     /// By which of our sockets.
     pub(crate) listener: u64,
+    /// Which attachment had the asker's address.
+    pub(crate) holder: Option<Holder>,
+}
+
+/// An answer, or the news that there is none, and where it goes to.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) from: From,
     /// The query that it answers, as it came.
     pub(crate) query: Vec<u8>,
     pub(crate) message: Vec<u8>,
@@ -58,22 +67,13 @@ pub(crate) struct All {
 }
 
 impl Pending {
-    fn new(
-        query: &[u8],
-        servers: Vec<IpAddr>,
-        asker: SocketAddr,
-        listener: u64,
-    ) -> io::Result<Self> {
-        let mut asked = query.to_vec();
-        let mut number = [0; 2];
-        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
-        for (to, from) in asked.iter_mut().zip(number) {
-            *to = from;
-        }
+    fn new((query, asked): (&[u8], &[u8]), servers: Vec<IpAddr>, from: From) -> io::Result<Self> {
+        let mut asked = asked.to_vec();
+        anew::number(&mut asked)?;
         let socket = socket_to(servers.first())?;
         let (tries, deadline) = (0, Instant::now());
         let query = query.to_vec();
-        Ok(Self { socket, asker, listener, query, asked, servers, tries, deadline })
+        Ok(Self { socket, from, query, asked, servers, tries, deadline })
     }
 
     /// Asks the next server; `false` where all were asked often enough.
@@ -152,32 +152,33 @@ fn socket_to(server: Option<&IpAddr>) -> io::Result<UdpSocket> {
 }
 
 impl All {
-    /// Asks the first server. `Err` with what the asker gets where nobody can be asked. The new socket is
+    /// Asks the first server the second message for the first one. `Err` with what the asker gets where nobody can be asked. The new socket is
     /// given with its number.
     pub(crate) fn begin(
         &mut self,
-        query: &[u8],
+        (query, asked): (&[u8], &[u8]),
         servers: Vec<IpAddr>,
-        (asker, listener): (SocketAddr, u64),
-    ) -> Result<u64, Done> {
+        from: From,
+    ) -> Result<u64, Box<Done>> {
+        let asker = from.asker.ip();
         let refusal = || {
             let parsed = Message::from_octets(query).ok();
             let message = parsed.and_then(|query| write::failure(&query, Rcode::SERVFAIL));
             let (message, query) = (message.unwrap_or_default(), query.to_vec());
-            Done { asker, listener, query, message, has_failed: true }
+            Box::new(Done { from: from.clone(), query, message, has_failed: true })
         };
-        let count = self.of_one.get(&asker.ip()).copied().unwrap_or_default();
+        let count = self.of_one.get(&asker).copied().unwrap_or_default();
         if self.pending.len() >= MOST || count >= MOST_OF_ONE {
             return Err(refusal());
         }
-        let made = Pending::new(query, servers, asker, listener);
+        let made = Pending::new((query, asked), servers, from.clone());
         let mut pending = made.map_err(|_| refusal())?;
         if !pending.ask(Instant::now()) {
             return Err(refusal());
         }
         self.next += 1;
         self.pending.insert(self.next, pending);
-        *self.of_one.entry(asker.ip()).or_default() += 1;
+        *self.of_one.entry(asker).or_default() += 1;
         Ok(self.next)
     }
 
@@ -222,15 +223,15 @@ impl All {
 
     fn end(&mut self, number: u64, answer: Option<Vec<u8>>) -> Option<Done> {
         let pending = self.pending.remove(&number)?;
-        if let Some(count) = self.of_one.get_mut(&pending.asker.ip()) {
+        if let Some(count) = self.of_one.get_mut(&pending.from.asker.ip()) {
             *count -= 1;
             if *count == 0 {
-                self.of_one.remove(&pending.asker.ip());
+                self.of_one.remove(&pending.from.asker.ip());
             }
         }
         let has_failed = answer.is_none();
         let message = answer.unwrap_or_else(|| pending.failed());
-        let Pending { asker, listener, query, .. } = pending;
-        Some(Done { asker, listener, query, message, has_failed })
+        let Pending { from, query, .. } = pending;
+        Some(Done { from, query, message, has_failed })
     }
 }

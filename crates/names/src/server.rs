@@ -20,7 +20,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::decide::{Decision, Transport, decide};
 use crate::gate::{Gate, Why};
 use crate::listening::Listening;
-use crate::pending::{All, Done};
+use crate::pending::{All, Done, From};
 use crate::table::{Asker, Place, Table};
 use crate::tcp::Shared;
 use crate::upstream::Host;
@@ -77,7 +77,7 @@ impl Counters {
     pub(crate) fn count(&self, decision: &Decision) {
         let counter = match decision {
             Decision::Answer(_) => &self.answered,
-            Decision::Forward(_) | Decision::Learn(..) => &self.forwarded,
+            Decision::Forward(_) | Decision::Ask(..) | Decision::Learn(..) => &self.forwarded,
             Decision::Refuse(_) | Decision::Deny(..) | Decision::Drop => &self.refused,
         };
         counter.fetch_add(1, Ordering::Relaxed);
@@ -279,9 +279,11 @@ impl<'a> Server<'a> {
             };
             let message = buffer.get(..length).unwrap_or_default();
             let asker = Asker { network: &place.network, address: peer.ip() };
-            let decision = {
+            let (decision, from) = {
                 let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
-                decide(&table, &asker, message, Transport::Udp)
+                let holder = table.holder_of(&asker).cloned();
+                let from = From { asker: peer, listener: number, holder };
+                (decide(&table, &asker, message, Transport::Udp), from)
             };
             self.counters.count(&decision);
             match decision {
@@ -292,23 +294,29 @@ impl<'a> Server<'a> {
                     let _ = socket.send_to(&answer, peer);
                     self.shared.refused(&asker, name, Why::NoRule);
                 }
-                Decision::Learn(given, name) => {
+                Decision::Learn(asked, given, name) => {
                     self.shared.refused(&asker, name, Why::Learned);
-                    self.forward(message, given, (peer, number));
+                    self.forward((message, &asked), given, from);
                 }
-                Decision::Forward(given) => self.forward(message, given, (peer, number)),
+                Decision::Ask(asked, given) => {
+                    self.forward((message, &asked), given, from);
+                }
+                Decision::Forward(given) => {
+                    self.forward((message, message), given, from);
+                }
                 Decision::Drop => {}
             }
         }
     }
 
-    fn forward(&mut self, message: &[u8], given: Vec<IpAddr>, from: (SocketAddr, u64)) {
+    /// Asks servers the second message for the first one.
+    fn forward(&mut self, messages: (&[u8], &[u8]), given: Vec<IpAddr>, from: From) {
         let servers = self.host.or(given, Instant::now());
-        let started = self.asked.begin(message, servers, from);
+        let started = self.asked.begin(messages, servers, from);
         self.started(started);
     }
 
-    fn started(&mut self, started: std::result::Result<u64, Done>) {
+    fn started(&mut self, started: std::result::Result<u64, Box<Done>>) {
         match started {
             Err(done) => self.answer(&done),
             Ok(number) => self.follow(number),
@@ -341,11 +349,12 @@ impl<'a> Server<'a> {
         if done.has_failed {
             self.counters.fail();
         }
-        if let Some(Listening::Udp(place, socket)) = self.listening.get(&done.listener) {
-            let asker = Asker { network: &place.network, address: done.asker.ip() };
+        let From { asker: peer, listener, holder } = &done.from;
+        if let Some(Listening::Udp(place, socket)) = self.listening.get(listener) {
+            let asker = Asker { network: &place.network, address: peer.ip() };
             let exchange = (done.query.as_slice(), done.message.clone());
-            let message = self.shared.let_in(&asker, exchange, Transport::Udp);
-            let _ = socket.send_to(&message, done.asker);
+            let message = self.shared.let_in((&asker, holder.as_ref()), exchange, Transport::Udp);
+            let _ = socket.send_to(&message, *peer);
         }
     }
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use crate::holder::Holder;
 use model::{
-    Attachment, AttachmentId, EgressPolicy, Fence, IfName, IpNet, Ipam, Layer, Network,
-    NetworkName, OwnerName, Phase, Runtime, Timestamp, Wiring, name_domain,
+    Attachment, AttachmentId, EgressPolicy, Fence, IfName, IpNet, Ipam, Layer, Moment, Network,
+    NetworkName, OwnerName, Phase, Runtime, Wiring, name_domain,
 };
 
 /// Where queries of a network come in.
@@ -38,6 +39,7 @@ pub struct Entry {
     pub addresses: Vec<IpAddr>,
     /// Whose it is.
     pub runtime: Runtime,
+    holder: Holder,
     network: NetworkName,
     sandbox: Option<(PathBuf, u64)>,
     container: String,
@@ -75,7 +77,7 @@ pub struct Table {
     by_address: HashMap<NetworkName, HashMap<IpAddr, AttachmentId>>,
     by_sandbox: HashMap<PathBuf, BTreeSet<AttachmentId>>,
     generation: u64,
-    now: Option<Timestamp>,
+    now: Option<Moment>,
 }
 
 impl Table {
@@ -128,8 +130,8 @@ impl Table {
     }
 
     /// What time it is, for fences that learn for a while. As long as nobody says so, none does.
-    pub fn set_time(&mut self, now: Timestamp) {
-        self.now = Some(now);
+    pub fn set_time(&mut self, now: Option<Moment>) {
+        self.now = now;
     }
 
     /// What a network allows, where it has a fence: as a command declared it, or else a configuration, or the
@@ -141,7 +143,17 @@ impl Table {
     /// Whether the fence of a network only records now.
     pub(crate) fn is_learning(&self, network: &NetworkName) -> bool {
         let fence = self.fence_of(network);
-        fence.zip(self.now).is_some_and(|(fence, now)| fence.is_learning(now))
+        fence.zip(self.now.as_ref()).is_some_and(|(fence, now)| fence.is_learning(now))
+    }
+
+    /// The attachment of an asker.
+    pub fn holder_of(&self, asker: &Asker<'_>) -> Option<&Holder> {
+        self.holder(&[asker.network], asker.address).map(|entry| &entry.holder)
+    }
+
+    /// The bridge of a network.
+    pub fn bridge_of(&self, network: &NetworkName) -> Option<&IfName> {
+        self.served(network)?.places.first().map(|place| &place.bridge)
     }
 
     /// All addresses that an asker has on its network.
@@ -332,6 +344,7 @@ impl Entry {
             aliases,
             addresses: given.iter().map(|held| held.address.addr()).collect(),
             runtime: attachment.runtime,
+            holder: Holder { id: attachment.id.clone(), since: attachment.since },
             network: attachment.id.network.clone(),
             sandbox: attachment.sandbox.as_ref().map(|it| (it.path.clone(), it.inode)),
             container,

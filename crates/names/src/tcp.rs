@@ -11,8 +11,10 @@ use domain::base::Message;
 use domain::base::iana::Rcode;
 use model::NetworkName;
 
+use crate::anew;
 use crate::decide::{Decision, Transport, decide};
 use crate::gate::{self, Gate, Refusal, Why};
+use crate::holder::Holder;
 use crate::pending::restored;
 use crate::server::Counters;
 use crate::table::{Asker, Table};
@@ -66,11 +68,11 @@ impl Shared {
     /// What a container gets of a server's answer.
     pub(crate) fn let_in(
         &self,
-        asker: &Asker<'_>,
+        whose: (&Asker<'_>, Option<&Holder>),
         exchange: (&[u8], Vec<u8>),
         by: Transport,
     ) -> Vec<u8> {
-        gate::let_in(&*self.gate, &self.table, asker, exchange, by)
+        gate::let_in(&*self.gate, &self.table, whose, exchange, by)
     }
 
     /// Serves a connection, or closes it where there are too many.
@@ -94,10 +96,12 @@ impl Shared {
         while Instant::now() < end {
             let query = read(&mut stream, Instant::now() + IDLE)?;
             let asker = Asker { network, address: peer };
-            let decision = {
+            let (decision, holder) = {
                 let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-                decide(&table, &asker, &query, Transport::Tcp)
+                let holder = table.holder_of(&asker).cloned();
+                (decide(&table, &asker, &query, Transport::Tcp), holder)
             };
+            let whose = (&asker, holder.as_ref());
             self.counters.count(&decision);
             let answer = match decision {
                 Decision::Answer(answer) | Decision::Refuse(answer) => answer,
@@ -105,12 +109,16 @@ impl Shared {
                     self.refused(&asker, name, Why::NoRule);
                     answer
                 }
-                Decision::Learn(given, name) => {
+                Decision::Learn(asked, given, name) => {
                     self.refused(&asker, name, Why::Learned);
-                    self.ask(&asker, &query, &host.or(given, Instant::now()))
+                    self.ask(whose, (&query, asked), &host.or(given, Instant::now()))
+                }
+                Decision::Ask(asked, given) => {
+                    self.ask(whose, (&query, asked), &host.or(given, Instant::now()))
                 }
                 Decision::Forward(given) => {
-                    self.ask(&asker, &query, &host.or(given, Instant::now()))
+                    let asked = query.clone();
+                    self.ask(whose, (&query, asked), &host.or(given, Instant::now()))
                 }
                 Decision::Drop => return Ok(()),
             };
@@ -119,10 +127,17 @@ impl Shared {
         Ok(())
     }
 
-    /// The answer of the first server that gives one.
-    fn ask(&self, asker: &Asker<'_>, query: &[u8], servers: &[IpAddr]) -> Vec<u8> {
-        let asked = servers.iter().find_map(|server| ask(query, *server).ok());
-        let given = |answer| self.let_in(asker, (query, answer), Transport::Tcp);
+    /// The answer of the first server that gives one to the second message, for the first one.
+    fn ask(
+        &self,
+        whose: (&Asker<'_>, Option<&Holder>),
+        (query, mut asked): (&[u8], Vec<u8>),
+        servers: &[IpAddr],
+    ) -> Vec<u8> {
+        let is_numbered = anew::number(&mut asked).is_ok();
+        let servers = if is_numbered { servers } else { &[] };
+        let asked = servers.iter().find_map(|server| ask((query, &asked), *server).ok());
+        let given = |answer| self.let_in(whose, (query, answer), Transport::Tcp);
         asked.map(given).unwrap_or_else(|| {
             self.counters.fail();
             let message = Message::from_octets(query).ok();
@@ -131,13 +146,13 @@ impl Shared {
     }
 }
 
-fn ask(query: &[u8], server: IpAddr) -> io::Result<Vec<u8>> {
+fn ask((query, asked): (&[u8], &[u8]), server: IpAddr) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + TIMEOUT;
     let mut stream = TcpStream::connect_timeout(&(server, PORT).into(), TIMEOUT)?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    write(&mut stream, query)?;
+    write(&mut stream, asked)?;
     let given = read(&mut stream, deadline)?;
-    restored(&given, query, query).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    restored(&given, asked, query).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// A message behind its length; all of it has to be there in time.

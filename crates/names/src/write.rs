@@ -12,7 +12,7 @@ use crate::decide::Transport;
 use crate::fence::records_of;
 
 /// How much of an answer is taken in one datagram (RFC 9715).
-const PAYLOAD: u16 = 1232;
+pub(crate) const PAYLOAD: u16 = 1232;
 /// What a datagram holds where the query says nothing (RFC 1035 §4.2.1).
 const PLAIN: usize = 512;
 /// Container come and go: nothing is kept (seconds).

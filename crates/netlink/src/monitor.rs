@@ -91,6 +91,13 @@ pub struct Monitor {
     knows_threads: bool,
 }
 
+impl AsFd for Monitor {
+    /// Readable where something may have changed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
 impl Monitor {
     /// Reports changes of addresses and routes in the calling thread's namespace.
     ///

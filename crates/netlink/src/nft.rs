@@ -21,7 +21,7 @@ mod whole;
 pub use counter::counter_users;
 pub use data::{Comment, Element, Field, Lookup, Set, Tuple};
 pub use expiring::{Between, Expiring, between, expiring};
-pub use expression::{Conntrack, Expression, Meta, Register, Verdict};
+pub use expression::{Answer, Conntrack, Expression, Meta, Original, Register, Verdict};
 pub use interval::{Interval, intervals};
 pub(crate) use list::read_anything;
 pub use list::{
@@ -33,7 +33,9 @@ pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
 pub use transaction::{Place, Transaction};
-pub use whole::{AnyChain, AnyHook, AnyRule, AnySet, all_chains, all_rules, all_sets, seek};
+pub use whole::{
+    AnyChain, AnyHook, AnyRule, AnySet, Keys, all_chains, all_rules, all_sets, keys, seek,
+};
 
 #[cfg(test)]
 mod tests;

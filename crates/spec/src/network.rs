@@ -63,6 +63,8 @@ pub struct NetworkSpec {
     pub names: Option<bool>,
     /// Where packets may go, by name and by address.
     pub fence: Option<Fence>,
+    /// Whether that holds while the packet filter is not there, too. Without a fence nothing goes out.
+    pub strict: Option<bool>,
     /// Whether the bridge takes every packet.
     pub promiscuous: Option<bool>,
     /// The address that ports are published on.
@@ -181,11 +183,18 @@ impl NetworkSpec {
             }),
             publish: reach.map(|reach| Publish { reach, ..Publish::new(backend) }),
             names: self.names.unwrap_or(false),
-            fence: self.fence.clone(),
+            fence: self.fence(),
             address_space: self.address_space.clone(),
             firewall: is_pair.then_some(firewall),
             ..Wiring::default()
         }
+    }
+
+    /// Where packets may go.
+    pub fn fence(&self) -> Option<Fence> {
+        let strict = self.strict.unwrap_or(false);
+        let fence = self.fence.clone().or_else(|| strict.then(Fence::default))?;
+        Some(Fence { strict, ..fence })
     }
 
     /// The bridge of this name.

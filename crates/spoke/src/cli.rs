@@ -18,6 +18,7 @@ mod events;
 mod explain;
 mod facts;
 mod findings;
+mod firewall;
 mod groups;
 mod host;
 mod install;
@@ -63,6 +64,7 @@ use model::{Backend, Kind, PortMap, Result, Timestamp};
 use crate::dataplane::Foreign;
 use crate::kurma::Host;
 use crate::serve::neutron::Listed;
+use crate::standard;
 use args::{Cli, Command, Output};
 pub(crate) use cni::run_tool;
 pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
@@ -155,13 +157,22 @@ pub(crate) fn run(
             for note in &answer.notes {
                 let _ = writeln!(err, "spoke: {}", sentence(note));
             }
-            // A reader that has seen enough, such as head(1), is no failure.
-            let _ = out.write_all(answer.text.as_bytes()).and_then(|()| out.flush());
-            answer.code
+            written(standard::write(out, &answer.text), answer.code, err)
         }
         Err(error) => {
             let _ = writeln!(err, "spoke: {}", sentence(&error));
             exit_code(error.kind())
+        }
+    }
+}
+
+/// The exit code of what was done, where its result was written.
+fn written(written: Result<bool>, code: u8, err: &mut dyn Write) -> u8 {
+    match written {
+        Ok(_) => code,
+        Err(error) => {
+            let _ = writeln!(err, "spoke: {}", sentence(&error));
+            code.max(exit_code(error.kind()))
         }
     }
 }
@@ -179,8 +190,7 @@ fn refuse(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
         let _ = writeln!(err, "spoke: {}", sentence(&text));
         exit_code(Kind::Invalid)
     } else {
-        let _ = out.write_all(text.as_bytes());
-        0
+        written(standard::write(out, &text), 0, err)
     }
 }
 
@@ -222,6 +232,7 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         Command::Ports(wanted) => ports::run(wanted, cli.output, host_context),
         Command::Limit(wanted) => limit::run(wanted, cli.output, host_context),
         Command::Port(command) => port::run(command, cli.output, host_context),
+        Command::Firewall(command) => firewall::run(command, cli.output, host_context),
         Command::Endpoint(command) => endpoint::run(command, cli.output, host_context),
         Command::Host(command) => host::run(command, cli.output, host_context),
         Command::Network(command) => network::run(command, cli.output, host_context),

@@ -28,6 +28,7 @@ use model::{
 };
 
 use crate::config::Config;
+use crate::follow::Follow;
 use cloud::Cloud;
 use link_driver::{Kernel, LinkDriver};
 pub(crate) use opened::Opened;
@@ -44,6 +45,7 @@ pub(crate) struct Dataplane {
     cloud: Cloud,
     remote: Plugins,
     names: Names,
+    follow: Follow,
 }
 
 impl Dataplane {
@@ -55,7 +57,13 @@ impl Dataplane {
             cloud: Cloud::new(Arc::clone(config), opened.clone()),
             remote: Plugins::new(Arc::clone(config), opened),
             names: Names::new("/", &config.store.runtime),
+            follow: Follow::of(config),
         }
+    }
+
+    /// The firewall that published ports obey.
+    pub(crate) fn follow(&self) -> &Follow {
+        &self.follow
     }
 
     /// The kernel's dataplane alone, for work without an attachment.
@@ -74,6 +82,14 @@ impl Dataplane {
             Some(_) | None => false,
         };
         if is_beside { &Kernel } else { self.maker_of_link(link) }
+    }
+
+    /// Opens ports: the firewall that they obey is there before.
+    fn published<T>(&self, attachment: &Attachment, open: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.follow.ensure(attachment)?;
+        let opened = open()?;
+        self.follow.opened(attachment, &self.linux)?;
+        Ok(opened)
     }
 
     fn maker_of(&self, network: &Network) -> &dyn LinkDriver {
@@ -119,7 +135,7 @@ fn rest(attachment: &Attachment) -> Attachment {
 
 impl Driver for Dataplane {
     fn attach(&self, attachment: &Attachment) -> Result<Attached> {
-        self.maker(attachment).attach(&self.linux, attachment)
+        self.published(attachment, || self.maker(attachment).attach(&self.linux, attachment))
     }
 
     fn connect(&self, attachment: &Attachment) -> Result<()> {
@@ -131,7 +147,7 @@ impl Driver for Dataplane {
     }
 
     fn complete(&self, attachment: &Attachment) -> Result<Attached> {
-        self.maker(attachment).complete(&self.linux, attachment)
+        self.published(attachment, || self.maker(attachment).complete(&self.linux, attachment))
     }
 
     fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
@@ -155,7 +171,7 @@ impl Driver for Dataplane {
     }
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        self.maker(attachment).restore(&self.linux, attachment)
+        self.published(attachment, || self.maker(attachment).restore(&self.linux, attachment))
     }
 
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
@@ -195,7 +211,8 @@ impl Driver for Dataplane {
     }
 
     fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
-        self.maker(attachment).set_gateway(&self.linux, attachment, families)
+        let set = || self.maker(attachment).set_gateway(&self.linux, attachment, families);
+        self.published(attachment, set)
     }
 
     fn up(&self, network: &Network) -> Result<()> {

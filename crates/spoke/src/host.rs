@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::port::{AttachmentLock, Host, Occupied};
-use model::{AttachmentId, Backend, NetworkName, Process, Result, Timestamp};
+use model::{AttachmentId, Backend, Moment, NetworkName, Process, Result, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 
@@ -32,6 +32,14 @@ impl ThisHost {
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Timestamp(since.as_secs())
+}
+
+/// The time by the clock that nobody sets.
+///
+/// # Errors
+/// Where `/proc` is not mounted.
+pub(crate) fn moment() -> Result<Moment> {
+    Ok(Moment { boot: store::boot_id()?, seconds: since_boot().as_secs() })
 }
 
 /// The time since this host was started, sleep included.

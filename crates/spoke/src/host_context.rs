@@ -11,6 +11,7 @@ use store::{Embedded, Roots};
 use crate::config::Config;
 use crate::context_pool::Shared;
 use crate::dataplane::{Dataplane, Opened, Plugins};
+use crate::follow::Follow;
 use crate::host::ThisHost;
 use crate::kurma;
 use crate::serve::rivals::Pass;
@@ -54,6 +55,7 @@ impl HostContext {
     /// Restores what others took from the packet filter: its rules, and each attachment's elements.
     /// Whether anything was missing.
     pub(crate) fn restore(&self) -> Result<bool> {
+        self.driver.follow().ensure_any()?;
         let mended = self.driver.linux().mend();
         let restored = self.engine().restore(&mut AtOnce)?;
         Ok(mended? || restored)
@@ -61,6 +63,7 @@ impl HostContext {
 
     /// The same of what it is time for.
     pub(crate) fn restore_due(&self, rivals: &mut Pass<'_>) -> Result<bool> {
+        self.driver.follow().ensure_any()?;
         let linux = self.driver.linux();
         let mended: Result<bool> = OwnTable::ALL.into_iter().try_fold(false, |mended, table| {
             if !rivals.is_table_due(table) {
@@ -72,6 +75,11 @@ impl HostContext {
         });
         let restored = self.engine().restore(rivals)?;
         Ok(mended? || restored)
+    }
+
+    /// The firewall that published ports obey.
+    pub(crate) fn follow(&self) -> &Follow {
+        self.driver.follow()
     }
 
     /// Makes what the attachments of a network share.

@@ -9,6 +9,7 @@ mod dataplane;
 mod denied;
 mod event;
 mod facts;
+mod follow;
 mod host;
 mod host_context;
 mod hosts;
@@ -21,6 +22,7 @@ mod plugin;
 mod sandbox;
 mod serve;
 mod sources;
+mod standard;
 mod web;
 
 use std::cell::OnceCell;

@@ -1,7 +1,7 @@
 //! Called by Podman or netavark as a network plugin: one document, one answer, exit.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Read};
 use std::path::Path;
 
 use engine::Mode;
@@ -12,6 +12,7 @@ use rustix::process::geteuid;
 use crate::config::Config;
 use crate::host;
 use crate::host_context::HostContext;
+use crate::standard;
 
 /// Where Podman keeps its networks: as root, and where its storage says so (containers.conf(5),
 /// `network_config_dir`).
@@ -33,7 +34,7 @@ pub(crate) fn run(verb: &Verb) -> u8 {
         Some(reported) => reported,
         None => answer(verb).unwrap_or_else(|error| Output::error(&error)),
     };
-    match std::io::stdout().write_all(output.stdout.as_bytes()) {
+    match standard::deliver(&output.stdout) {
         Ok(()) => output.code,
         Err(_) => 1,
     }

@@ -10,6 +10,7 @@ use model::Result;
 use crate::config::Config;
 use crate::host;
 use crate::host_context::HostContext;
+use crate::standard;
 
 /// Which sysctls the plugin `tuning` may set; where the reference plugin has it.
 const ALLOWLIST: &str = "/etc/cni/tuning/allowlist.conf";
@@ -27,7 +28,7 @@ pub(crate) fn run(plugin: Plugin) -> u8 {
     let mut is_written = true;
     let output = deliver(plugin, &environment, &mut *input(), &mut |output| {
         let _ = std::io::stderr().write_all(output.stderr.as_bytes());
-        is_written = std::io::stdout().write_all(output.stdout.as_bytes()).is_ok();
+        is_written = standard::deliver(&output.stdout).is_ok();
         is_written
     });
     match u8::try_from(output.code) {

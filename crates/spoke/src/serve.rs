@@ -9,6 +9,7 @@ mod book;
 mod dhcp;
 mod event_log;
 pub(crate) mod fence;
+mod follow;
 mod guard;
 mod hosts;
 pub(crate) mod http;
@@ -212,7 +213,7 @@ impl Listeners {
 impl Daemon {
     fn new(config: Config) -> Result<Self> {
         let journal = Arc::new(Journal::new(&config));
-        let gate = fence::FenceGate::new(&config.events.path, journal.metrics.fence());
+        let gate = fence::FenceGate::new(&config, journal.metrics.fence());
         Ok(Self {
             journal,
             fence: Arc::new(gate),
@@ -251,6 +252,7 @@ impl Daemon {
         let (watch, reported) = self.open_book()?;
         self.spawn("event-log", |daemon| daemon.follow_book(watch, reported))?;
         self.spawn("fence", fence::keep)?;
+        self.spawn("follow", follow::keep)?;
         self.spawn("fence-log", fence::hear)?;
         let names = self.spawn("names", names::answer)?;
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);

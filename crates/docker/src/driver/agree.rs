@@ -130,7 +130,13 @@ fn other_fence(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, Str
         let there = "egress rules, which Docker's own bridge would lead past".to_owned();
         return Some(("-o ports=docker", there));
     }
-    if spec.fence.is_some() && spec.fence != known.wiring.fence {
+    let (given, there) = (spec.fence(), &known.wiring.fence);
+    let is_other = |given: &Fence| {
+        there.as_ref().is_none_or(|there| {
+            !given.same_rules(there) || spec.strict.is_some_and(|strict| strict != there.strict)
+        })
+    };
+    if given.as_ref().is_some_and(is_other) {
         let there = known.wiring.fence.as_ref().map_or("everywhere".to_owned(), Fence::to_string);
         return Some(("-o egress", format!("egress {there}; `spoke egress set` changes it")));
     }

@@ -88,7 +88,8 @@ impl Walker<'_> {
             Err(stop) => return stop,
         };
         let verb = if place.rejects { "refuses" } else { "drops" };
-        let (hop, what, fix) = match self.of_ours(&place) {
+        let known = followed(packet, &place).or_else(|| self.of_ours(&place));
+        let (hop, what, fix) = match known {
             Some(known) => known,
             None => ("filter", format!("{place} {verb} {about}"), fix(packet, &place, by)),
         };
@@ -150,6 +151,21 @@ impl Walker<'_> {
         };
         Some((hop, format!("{what} ({place})"), fix))
     }
+}
+
+/// What a refusal means in the table that does what ufw or firewalld does.
+fn followed(packet: &Packet, place: &Place) -> Option<(&'static str, String, String)> {
+    if place.table != "spoke_follow" {
+        return None;
+    }
+    let port = packet.original.port.unwrap_or_default();
+    let protocol = packet.carried.protocol_name();
+    let (name, fix) = match place.chain.contains("_filter_") {
+        true => ("firewalld", format!("firewall-cmd --add-port={port}/{protocol}")),
+        false => ("ufw", format!("ufw allow {port}/{protocol}")),
+    };
+    let what = format!("published ports obey {name}, which does not allow {port}/{protocol}");
+    Some(("filter", format!("{what} ({place})"), fix))
 }
 
 /// The command that lets the packet pass.

@@ -7,17 +7,20 @@
 mod opened;
 mod rules;
 mod sets;
+mod strict;
 
-use model::{DomainName, Fence, IfName, IpNet, Ipam, NetworkName, Result, Timestamp, Wiring};
-use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
+use model::{DomainName, Fence, IfName, IpNet, Ipam, Moment, NetworkName, Result, Wiring};
+use netlink::nft::{self, Between, Comment, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
 use std::net::IpAddr;
 use std::time::Duration;
 
-pub use opened::{Opening, end_flows, forget_opened, forget_source, open, opened, prune};
+pub use opened::{
+    Opening, end_flows, forget_source, keep_known, open, opened, prune, remove_strays,
+};
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(crate) use sets::TABLE;
-use sets::{FENCED, LEARNING, WITHIN, range_sets};
+use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 
 use super::ruleset::settled;
 use crate::identity::digest_of;
@@ -62,13 +65,13 @@ impl Fenced {
 
     /// Whether the rules of one of these names allow what it opened.
     pub fn allows_by_name(&self, opening: &Opening, names: &[DomainName]) -> bool {
-        let mut services = names.iter().flat_map(|name| self.fence.services_of(name));
-        services.any(|service| service.has(opening.protocol, opening.port))
+        self.fence.allows_by_name(names, opening.protocol, opening.port)
     }
 
     /// The element that says that the bridge is fenced, and by which rules.
     fn mark(&self) -> Result<Element> {
-        let text = format!("{:?} {}", self.gateways, self.fence);
+        let strict = if self.fence.strict { " strict" } else { "" };
+        let text = format!("{:?} {}{strict}", self.gateways, self.fence);
         let comment: Comment = format!("{} {}", self.network, digest_of(&text)).parse()?;
         Ok(Element { comment: Some(comment), ..Element::of(self.key()) })
     }
@@ -98,7 +101,9 @@ pub fn ensure(socket: &mut Socket, fenced: &Fenced) -> Result<()> {
     let found = nft::find(socket, TABLE, &[(FENCED.name, &mark)])?;
     match found.first() {
         Some((_, there))
-            if there.comment == mark.comment && rules::ruleset().verify(socket).is_ok() =>
+            if there.comment == mark.comment
+                && rules::ruleset().verify(socket).is_ok()
+                && strict::is_kept(std::slice::from_ref(fenced))? =>
         {
             Ok(())
         }
@@ -116,7 +121,7 @@ pub fn close(socket: &mut Socket, fenced: &Fenced) -> Result<bool> {
     if !nft::find(socket, TABLE, &[(FENCED.name, &mark)])?.is_empty() {
         return Ok(false);
     }
-    let fence = Fence { rules: Vec::new(), learning: None };
+    let fence = Fence { strict: fenced.fence.strict, ..Fence::default() };
     keep(socket, &Fenced { fence, ..fenced.clone() }, None).map(|()| true)
 }
 
@@ -125,7 +130,7 @@ pub fn close(socket: &mut Socket, fenced: &Fenced) -> Result<bool> {
 ///
 /// # Errors
 /// As [`ensure`].
-pub fn keep(socket: &mut Socket, fenced: &Fenced, now: Option<Timestamp>) -> Result<()> {
+pub fn keep(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()> {
     let (ruleset, mark, wanted) = (rules::ruleset(), fenced.mark()?, fenced.ranges());
     for _ in 0..ATTEMPTS {
         ruleset.ensure(socket)?;
@@ -144,19 +149,25 @@ pub fn keep(socket: &mut Socket, fenced: &Fenced, now: Option<Timestamp>) -> Res
         transaction.add_element(TABLE, FENCED.name, &mark, fenced.about("making"));
         let within = Element::of(Tuple::new().interface(&fenced.bridge).interface(&fenced.bridge));
         transaction.ensure_element(TABLE, WITHIN.name, &within, fenced.about("making"));
+        let own = Element::of(fenced.key());
+        transaction.ensure_element(TABLE, STRICT.name, &own, fenced.about("making"));
+        if !fenced.fence.strict {
+            transaction.delete_element(TABLE, STRICT.name, &own, fenced.about("making"));
+        }
         if let Some(now) = now {
             learn(&mut transaction, fenced, now);
         }
         let is_raced =
             |failure: &netlink::Failure| matches!(failure.errno, Errno::RESTART | Errno::NOENT);
         if settled(transaction.commit(socket), is_raced)? {
-            return Ok(());
+            return strict::keep(fenced);
         }
     }
     Err(model::Error::try_again(fenced.about("others keep changing")))
 }
 
-/// Removes ranges that are wanted no more, and adds those that are missing.
+/// Removes ranges that are wanted no more, and adds those that are missing. Those of several interfaces, and
+/// ways from one to another as if they were one network, are nobody's.
 fn renew(
     socket: &mut Socket,
     transaction: &mut Transaction,
@@ -164,7 +175,7 @@ fn renew(
     wanted: &[(&'static str, Between)],
 ) -> Result<()> {
     for set in range_sets() {
-        let there = of_bridge(socket, set.name, &fenced.bridge)?;
+        let there = concerning(socket, set.name, &fenced.bridge)?;
         let is_of = |(name, _): &&(&'static str, Between)| *name == set.name;
         let wanted: Vec<&Between> = wanted.iter().filter(is_of).map(|(_, range)| range).collect();
         for range in there.iter().filter(|range| !wanted.contains(range)) {
@@ -174,7 +185,28 @@ fn renew(
             transaction.add_between(TABLE, set.name, range, fenced.about("renewing"));
         }
     }
+    for element in nft::elements(socket, TABLE, WITHIN.name)?.iter().filter(|it| is_across(it)) {
+        transaction.delete_element(TABLE, WITHIN.name, element, fenced.about("renewing"));
+    }
     Ok(())
+}
+
+/// The ranges of a bridge, and those of several.
+fn concerning(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Between>> {
+    let name = Tuple::new().interface(bridge);
+    let mut there = nft::between(socket, TABLE, set)?;
+    let interface = |key: &Tuple| key.bytes().get(..name.bytes().len()).map(<[u8]>::to_vec);
+    there.retain(|range| {
+        range.first.bytes().starts_with(name.bytes())
+            || interface(&range.first) != interface(&range.last)
+    });
+    Ok(there)
+}
+
+/// Whether it says that what comes in by one interface and leaves by another one stays in the network.
+fn is_across(element: &Element) -> bool {
+    let bytes = element.key.bytes();
+    bytes.get(..bytes.len() / 2) != bytes.get(bytes.len() / 2..)
 }
 
 fn of_bridge(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Between>> {
@@ -184,13 +216,13 @@ fn of_bridge(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Betw
     Ok(there)
 }
 
-fn learn(transaction: &mut Transaction, fenced: &Fenced, now: Timestamp) {
+fn learn(transaction: &mut Transaction, fenced: &Fenced, now: &Moment) {
     let element = Element::of(fenced.key());
     let about = fenced.about("learning beside");
-    let remaining = fenced.fence.learning.map_or(0, |until| until.0.saturating_sub(now.0));
-    let limit = Duration::from_secs(remaining.max(1));
+    let remaining = fenced.fence.remaining(now);
+    let limit = remaining.max(Duration::from_secs(1));
     transaction.put_expiring((TABLE, LEARNING.name), &element, limit, &about);
-    if remaining == 0 {
+    if remaining.is_zero() {
         transaction.delete_element(TABLE, LEARNING.name, &element, about);
     }
 }
@@ -199,18 +231,27 @@ fn learn(transaction: &mut Transaction, fenced: &Fenced, now: Timestamp) {
 ///
 /// # Errors
 /// Where the kernel cannot be asked.
-pub fn is_kept(socket: &mut Socket, all: &[Fenced]) -> Result<bool> {
+pub fn is_kept(socket: &mut Socket, all: &[Fenced], now: &Moment) -> Result<bool> {
     let marks = all.iter().map(Fenced::mark).collect::<Result<Vec<_>>>()?;
     let keys: Vec<(&str, &Element)> = marks.iter().map(|mark| (FENCED.name, mark)).collect();
     let found = nft::find(socket, TABLE, &keys)?;
     let is_there = |mark: &Element| found.iter().any(|(_, there)| there.comment == mark.comment);
-    if !marks.iter().all(is_there) || rules::ruleset().verify(socket).is_err() {
+    if !marks.iter().all(is_there)
+        || rules::ruleset().verify(socket).is_err()
+        || !strict::is_kept(all)?
+    {
+        return Ok(false);
+    }
+    let learning = nft::expiring(socket, TABLE, LEARNING.name)?;
+    if !all.iter().all(|fenced| is_learning_so(fenced, &learning, now))
+        || nft::elements(socket, TABLE, WITHIN.name)?.iter().any(is_across)
+    {
         return Ok(false);
     }
     for fenced in all {
         let wanted = fenced.ranges();
         for set in range_sets() {
-            let mut there = of_bridge(socket, set.name, &fenced.bridge)?;
+            let mut there = concerning(socket, set.name, &fenced.bridge)?;
             let is_of = |(name, _): &&(&'static str, Between)| *name == set.name;
             let mut of: Vec<_> = wanted.iter().filter(is_of).map(|(_, it)| it.clone()).collect();
             there.sort();
@@ -221,6 +262,15 @@ pub fn is_kept(socket: &mut Socket, all: &[Fenced]) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether the kernel lets a network learn no longer than it should.
+fn is_learning_so(fenced: &Fenced, there: &[Expiring], now: &Moment) -> bool {
+    let key = fenced.key();
+    let mut own = there.iter().filter(|it| it.element.key == key);
+    // Whole seconds are recorded, and a moment passes between the two.
+    let most = fenced.fence.remaining(now) + Duration::from_secs(2);
+    own.all(|it| it.remaining.is_some_and(|remaining| remaining <= most))
 }
 
 /// Removes the fence of a bridge that is gone or has none any more, and the table with the last one. What
@@ -234,8 +284,9 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
         let fenced = nft::elements(socket, TABLE, FENCED.name)?;
         let key = Tuple::new().interface(bridge);
         if !fenced.iter().any(|element| element.key == key) {
-            return Ok(());
+            return strict::forget(bridge);
         }
+        strict::forget(bridge)?;
         let mut transaction = Transaction::of_generation(generation);
         if fenced.len() == 1 {
             transaction.delete_table(TABLE);
@@ -247,6 +298,8 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
             transaction.delete_element(TABLE, WITHIN.name, &within, about());
             let limit = Duration::from_secs(1);
             let own = Element::of(key);
+            transaction.ensure_element(TABLE, STRICT.name, &own, about());
+            transaction.delete_element(TABLE, STRICT.name, &own, about());
             transaction.put_expiring((TABLE, LEARNING.name), &own, limit, &about());
             transaction.delete_element(TABLE, LEARNING.name, &own, about());
             for set in range_sets() {

@@ -54,7 +54,7 @@ pub(super) const DNAT_HOST: [Set<'static>; 2] =
     [map("dnat4_host", HOST_PORTS[0], TARGETS[0]), map("dnat6_host", HOST_PORTS[1], TARGETS[1])];
 pub(super) const DNAT_ANY: [Set<'static>; 2] =
     [map("dnat4_any", PORTS, TARGETS[0]), map("dnat6_any", PORTS, TARGETS[1])];
-pub(super) const HAIRPIN: [Set<'static>; 2] = pair(["hairpin4", "hairpin6"], BEHIND);
+pub(crate) const HAIRPIN: [Set<'static>; 2] = pair(["hairpin4", "hairpin6"], BEHIND);
 pub(super) const MASQUERADE_ALL: [Set<'static>; 2] = pair(["masqall4", "masqall6"], ADDRESSES);
 pub(super) const HOME: [Set<'static>; 2] = pair(["home4", "home6"], BEHIND);
 pub(super) const ROUTED: [Set<'static>; 2] = pair(["routed4", "routed6"], ADDRESSES);

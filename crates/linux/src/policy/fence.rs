@@ -36,13 +36,13 @@ impl Policy {
 
     /// Closes what names opened for the container.
     pub(super) fn forget_opened(&self, attachment: &Attachment) -> Result<()> {
-        if attachment.wiring.fence.is_none() {
-            return Ok(());
-        }
+        let link = attachment.wiring.link.as_ref();
+        let bridge = link.and_then(|link| link.kind.bridge());
+        let Some((_, bridge)) = attachment.wiring.fence.as_ref().zip(bridge) else { return Ok(()) };
         let addresses: Vec<_> =
             attachment.addresses.iter().map(|held| held.address.addr()).collect();
         self.deleted.set(true);
-        self.if_there(|socket| fence::forget_source(socket, &addresses))
+        self.if_there(|socket| fence::forget_source(socket, &bridge.name, &addresses))
     }
 }
 

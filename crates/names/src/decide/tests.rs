@@ -68,7 +68,8 @@ fn asks(table: &Table, (network, address): (&str, &str), name: &str, kind: Rtype
     let decision = decide(table, &asker, &query(name, kind), Transport::Udp);
     let message = match decision {
         Decision::Forward(servers) => return format!("forward {servers:?}"),
-        Decision::Deny(_, name) | Decision::Learn(_, name) => return format!("fence {name}"),
+        Decision::Ask(..) => return "fence asks".to_owned(),
+        Decision::Deny(_, name) | Decision::Learn(_, _, name) => return format!("fence {name}"),
         Decision::Drop => return "drop".into(),
         Decision::Answer(message) | Decision::Refuse(message) => message,
     };

@@ -2,9 +2,10 @@ use std::net::IpAddr;
 
 use domain::base::iana::{Class, Rcode, Rtype};
 use domain::base::{Message, MessageBuilder, Name};
+use domain::dep::octseq::OctetsBuilder;
 use domain::rdata::{A, Aaaa, AllRecordData, Cname, Txt};
 use model::{
-    Attached, Attachment, AttachmentId, InterfaceAddress, Layer, Phase, Runtime, Timestamp,
+    Attached, Attachment, AttachmentId, InterfaceAddress, Layer, Moment, Phase, Runtime, Timestamp,
 };
 
 use super::*;
@@ -170,7 +171,8 @@ fn queries_are_decided_before_anybody_is_asked() {
         &query(name, kind),
         Transport::Udp,
     ) {
-        Decision::Forward(_) => "forward",
+        Decision::Forward(_) => "as it came",
+        Decision::Ask(..) => "forward",
         Decision::Learn(..) => "learn",
         Decision::Deny(..) => "deny",
         Decision::Answer(_) => "answer",
@@ -182,6 +184,7 @@ fn queries_are_decided_before_anybody_is_asked() {
         ("a.example", Rtype::HTTPS, "answer"),
         ("a.example", Rtype::ANY, "answer"),
         ("a.example", Rtype::NULL, "answer"),
+        ("a.example", Rtype::CAA, "answer"),
         ("b.example", Rtype::A, "deny"),
         ("b.example", Rtype::HTTPS, "deny"),
         ("x.a.example", Rtype::TXT, "deny"),
@@ -191,18 +194,56 @@ fn queries_are_decided_before_anybody_is_asked() {
         assert_eq!(asks(&table, name, kind), expected, "{name} {kind}");
     }
     let mut learning: model::Fence = "none".parse().unwrap();
-    learning.learning = Some(Timestamp(100));
+    let at = |seconds| Moment { boot: "a".to_owned(), seconds };
+    learning.learning = Some(at(100));
     let mut network = network_of(&learning);
     table.put_network(&"front".parse().unwrap(), true, Some(&network));
     assert_eq!(asks(&table, "b.example", Rtype::A), "deny", "what time it is is not known");
-    table.set_time(Timestamp(99));
+    table.set_time(Some(at(99)));
     assert_eq!(asks(&table, "b.example", Rtype::A), "learn");
-    table.set_time(Timestamp(100));
+    table.set_time(Some(at(100)));
     assert_eq!(asks(&table, "b.example", Rtype::A), "deny");
     network.wiring.fence = Some("b.example:1".parse().unwrap());
     table.put_network(&"front".parse().unwrap(), true, Some(&network));
     assert_eq!(asks(&table, "b.example", Rtype::A), "forward", "the network's record holds");
     assert_eq!(asks(&table, "a.example", Rtype::A), "deny");
+}
+
+#[test]
+fn what_goes_out_is_a_function_of_name_and_kind() {
+    let table = table("a.example:443");
+    let network: NetworkName = "front".parse().unwrap();
+    let asker = Asker { network: &network, address: SELF.into() };
+    let asks = |message: &[u8], by| match decide(&table, &asker, message, by) {
+        Decision::Ask(asked, _) => asked,
+        other => panic!("{other:?}"),
+    };
+    let plain = asks(&query("a.example", Rtype::TXT), Transport::Udp);
+    let mut laden = MessageBuilder::new_vec();
+    let header = laden.header_mut();
+    header.set_id(4711);
+    header.set_ad(true);
+    header.set_cd(true);
+    header.set_z(true);
+    header.set_tc(true);
+    let mut laden = laden.question();
+    laden.push((name("A.eXample"), Rtype::TXT, Class::IN)).unwrap();
+    let mut laden = laden.additional();
+    laden
+        .opt(|opt| {
+            opt.set_dnssec_ok(true);
+            opt.set_udp_payload_size(4321);
+            opt.push_raw_option(65001.into(), 6, |to| OctetsBuilder::append_slice(to, b"secret"))
+        })
+        .unwrap();
+    laden.push((name("secret.a.example"), 9, A::new(SELF.into()))).unwrap();
+    let laden = laden.finish();
+    for by in [Transport::Udp, Transport::Tcp] {
+        assert_eq!(asks(&laden, by), plain);
+    }
+    let said = Message::from_octets(&plain).unwrap();
+    assert_eq!(said.header_counts().arcount(), 1);
+    assert!(said.header().rd() && said.opt().unwrap().udp_payload_size() == 1232);
 }
 
 fn network_of(fence: &model::Fence) -> model::Network {

@@ -133,3 +133,5 @@ pub(crate) const FIELD_LENGTH: u16 = 1;
 pub(crate) const ELEMENT_TIMEOUT: u16 = 4;
 pub(crate) const ELEMENT_EXPIRATION: u16 = 5;
 pub(crate) const ELEMENT_KEY_END: u16 = 10;
+/// `NFT_SET_EVAL`.
+pub(crate) const SET_IS_CHANGED_BY_RULES: u32 = 0x20;

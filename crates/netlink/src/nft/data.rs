@@ -96,9 +96,11 @@ pub enum Lookup {
     Ranges,
     /// By keys of elements that expire ([`super::Transaction::put_expiring`]).
     Expiring,
+    /// By keys that rules add, each with how often it came ([`super::Expression::Often`]).
+    Counting,
 }
 
-/// A set, or a map if it has data. At most four fields of either: what nft(8) can number.
+/// A set, or a map if it has data. At most five fields of either: what nft(8) can number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set<'a> {
     /// At most 255 bytes.
@@ -120,6 +122,7 @@ impl Set<'_> {
             Lookup::Interval => abi::SET_IS_INTERVAL,
             Lookup::Ranges => abi::SET_IS_INTERVAL | abi::SET_IS_CONCATENATED,
             Lookup::Expiring => abi::SET_HAS_TIMEOUTS,
+            Lookup::Counting => abi::SET_HAS_TIMEOUTS | abi::SET_IS_CHANGED_BY_RULES,
         };
         let map = if self.data.is_empty() { 0 } else { abi::SET_IS_MAP };
         let objects = if self.counters { abi::SET_HAS_OBJECTS } else { 0 };

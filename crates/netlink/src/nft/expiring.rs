@@ -28,8 +28,8 @@ pub struct Between {
 pub struct Expiring {
     /// The element.
     pub element: Element,
-    /// How long it stays.
-    pub remaining: Duration,
+    /// How long it stays; `None` for one that another program put there for ever.
+    pub remaining: Option<Duration>,
 }
 
 impl Transaction {
@@ -102,15 +102,19 @@ fn value(element: &mut Request<'_>, kind: u16, tuple: &Tuple) {
     });
 }
 
-/// The ranges of a set; none if it is not there.
+/// The ranges of a set; none if it is not there. An element without an end, as other programs add it, is
+/// the range of its key alone.
 ///
 /// # Errors
 /// As [`Socket::dump`].
 pub fn between(socket: &mut Socket, table: Table<'_>, set: &str) -> Result<Vec<Between>> {
     listed(socket, table, set, |element| {
-        let end = element.find_kind(abi::ELEMENT_KEY_END)?.nested();
-        let last = Tuple::from_kernel(end.find_kind(abi::DATA_VALUE)?.value)?;
-        Some(Between { first: Element::read(element)?.key, last })
+        let first = Element::read(element)?.key;
+        let last = match element.find_kind(abi::ELEMENT_KEY_END) {
+            Some(end) => Tuple::from_kernel(end.nested().find_kind(abi::DATA_VALUE)?.value)?,
+            None => first.clone(),
+        };
+        Some(Between { first, last })
     })
 }
 
@@ -120,8 +124,8 @@ pub fn between(socket: &mut Socket, table: Table<'_>, set: &str) -> Result<Vec<B
 /// As [`Socket::dump`].
 pub fn expiring(socket: &mut Socket, table: Table<'_>, set: &str) -> Result<Vec<Expiring>> {
     listed(socket, table, set, |element| {
-        let remaining = element.find_kind(abi::ELEMENT_EXPIRATION)?.be64()?;
-        let remaining = Duration::from_millis(remaining);
+        let remaining = element.find_kind(abi::ELEMENT_EXPIRATION).and_then(|it| it.be64());
+        let remaining = remaining.map(Duration::from_millis);
         Some(Expiring { element: Element::read(element)?, remaining })
     })
 }

@@ -55,6 +55,8 @@ pub enum Meta {
     SocketUser,
     /// To whom the frame was sent (`PACKET_*`), 1 byte: 0 is this host alone.
     PacketType,
+    /// The packet's mark, 4 bytes.
+    Mark,
     /// The type of the frame (`ETH_P_*`), 2 bytes: what is behind a tag, where the kernel has taken one off.
     EtherType,
 }
@@ -63,6 +65,7 @@ impl Meta {
     pub(crate) const fn number(self) -> u32 {
         match self {
             Meta::EtherType => 1,
+            Meta::Mark => 3,
             Meta::InputName => 6,
             Meta::OutputName => 7,
             Meta::SocketUser => 10,
@@ -85,6 +88,33 @@ pub enum Conntrack {
     Status,
 }
 
+/// Parts of the connection as its first packet was sent, before it was translated (`NFT_CT_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Original {
+    /// Where it was sent to: 4 bytes of IPv4, 16 of IPv6.
+    Destination,
+    /// The port that it was sent to, 2 bytes.
+    Port,
+}
+
+impl Original {
+    const fn number(self) -> u32 {
+        match self {
+            Original::Destination => 9,
+            Original::Port => 12,
+        }
+    }
+}
+
+/// The answer of a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// ICMP: the port is not reachable.
+    Unreachable,
+    /// TCP: a reset.
+    Reset,
+}
+
 /// The verdict on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
@@ -96,6 +126,8 @@ pub enum Verdict<'a> {
     Return,
     /// Continue in this chain, and come back.
     Jump(&'a str),
+    /// Continue in this chain, and return to the caller of this one.
+    Goto(&'a str),
 }
 
 impl Verdict<'_> {
@@ -104,6 +136,7 @@ impl Verdict<'_> {
             Verdict::Drop => 0,
             Verdict::Accept => 1,
             Verdict::Jump(_) => -3,
+            Verdict::Goto(_) => -4,
             Verdict::Return => -5,
         }
     }
@@ -138,6 +171,8 @@ pub enum Expression<'a> {
     DestinationPort(Register),
     /// Loads what is known about the connection, 4 bytes.
     Conntrack(Conntrack, Register),
+    /// Loads what the connection's first packet said.
+    Original(Original, Register),
     /// Loads what the destination address is to this host (`RTN_*`), 4 bytes.
     DestinationType(Register),
     /// What kind of address the packet comes from, as this host sees it (`RTN_LOCAL` and so on).
@@ -148,6 +183,17 @@ pub enum Expression<'a> {
     Equal(Register, Cow<'a, [u8]>),
     /// Matches if the register has another value.
     Unequal(Register, Cow<'a, [u8]>),
+    /// Matches what lies between two values, both included; or what does not.
+    Range {
+        /// Where the value is.
+        at: Register,
+        /// The first.
+        first: Cow<'a, [u8]>,
+        /// The last.
+        last: Cow<'a, [u8]>,
+        /// Whether what is outside matches.
+        outside: bool,
+    },
     /// Matches if this set has the key.
     In(&'a str, Register),
     /// Matches if this set does not have the key.
@@ -161,6 +207,10 @@ pub enum Expression<'a> {
         /// Where to.
         into: Register,
     },
+    /// Loads these bytes.
+    Load(Register, Cow<'a, [u8]>),
+    /// Gives the packet the mark in this register.
+    SetMark(Register),
     /// Translates the destination to the address and port in these registers.
     DestinationNat {
         /// Of which packets.
@@ -190,6 +240,19 @@ pub enum Expression<'a> {
         /// At once.
         burst: u32,
     },
+    /// Matches where the key comes more often than so, counted in a set of [`super::Lookup::Counting`].
+    Often {
+        /// The set.
+        set: &'a str,
+        /// Where the key is.
+        key: Register,
+        /// How often it may come.
+        times: u32,
+        /// In how many seconds.
+        seconds: u32,
+    },
+    /// Refuses the packet with an answer.
+    Reject(Answer),
     /// Reports the packet to whom listens to this group ([`crate::PacketLog`]).
     Log {
         /// The group.
@@ -230,10 +293,13 @@ impl Expression<'_> {
             | Expression::Transport { .. }
             | Expression::EthernetSource(_)
             | Expression::DestinationPort(_) => "payload",
-            Expression::Conntrack(..) => "ct",
+            Expression::Conntrack(..) | Expression::Original(..) => "ct",
             Expression::DestinationType(_) | Expression::SourceType(_) => "fib",
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
+            Expression::Range { .. } => "range",
+            Expression::Often { .. } => "dynset",
+            Expression::Reject(_) => "reject",
             Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
             Expression::DestinationNat { .. } | Expression::SourceNat { .. } => "nat",
             Expression::Masquerade => "masq",
@@ -242,7 +308,8 @@ impl Expression<'_> {
             Expression::Limit { .. } => "limit",
             Expression::Log { .. } => "log",
             Expression::Extension { .. } => "match",
-            Expression::Verdict(_) => "immediate",
+            Expression::Verdict(_) | Expression::Load(..) => "immediate",
+            Expression::SetMark(_) => "meta",
         }
     }
 
@@ -274,6 +341,23 @@ impl Expression<'_> {
                 };
                 to.be32(2, key).be32(1, into.number());
             }
+<<<<<<< HEAD
+            Expression::Original(..)
+            | Expression::Range { .. }
+            | Expression::Often { .. }
+            | Expression::Reject(_) => self.write_judging(to),
+=======
+            Expression::Load(into, value) => {
+                to.be32(1, into.number());
+                to.nest(2, |data| {
+                    data.attribute(DATA_VALUE, value);
+                });
+            }
+            // `NFT_META_MARK`, from a register.
+            Expression::SetMark(from) => {
+                to.be32(2, Meta::Mark.number()).be32(3, from.number());
+            }
+>>>>>>> fence
             // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about, or `NFTA_FIB_F_SADDR`.
             Expression::DestinationType(into) => {
                 to.be32(3, 2).be32(2, 3).be32(1, into.number());
@@ -319,6 +403,32 @@ impl Expression<'_> {
             Expression::Verdict(verdict) => immediate(to, *verdict),
         }
     }
+
+    /// Of the four that judge as another firewall does.
+    fn write_judging(&self, to: &mut Request<'_>) {
+        match self {
+            // `IP_CT_DIR_ORIGINAL`.
+            Expression::Original(part, into) => {
+                to.be32(2, part.number()).be32(1, into.number()).attribute(3, &[0]);
+            }
+            Expression::Range { at, first, last, outside } => {
+                to.be32(1, at.number()).be32(2, u32::from(*outside));
+                value(to, 3, first);
+                value(to, 4, last);
+            }
+            Expression::Often { set, key, times, seconds } => {
+                often(to, set, *key, [*times, *seconds]);
+            }
+            // `NFT_REJECT_TCP_RST`, or `NFT_REJECT_ICMPX_UNREACH` with `NFT_REJECT_ICMPX_PORT_UNREACH`.
+            Expression::Reject(Answer::Reset) => {
+                to.be32(1, 1);
+            }
+            Expression::Reject(Answer::Unreachable) => {
+                to.be32(1, 2).attribute(2, &[1]);
+            }
+            _ => {}
+        }
+    }
 }
 
 fn payload(to: &mut Request<'_>, base: u32, [offset, length]: [u32; 2], into: Register) {
@@ -336,6 +446,25 @@ fn bitwise(to: &mut Request<'_>, register: Register, mask: &[u8]) {
     });
 }
 
+fn value(to: &mut Request<'_>, kind: u16, bytes: &[u8]) {
+    to.nest(kind, |data| {
+        data.attribute(DATA_VALUE, bytes);
+    });
+}
+
+/// `NFT_DYNSET_OP_UPDATE` with a limit that matches what is over it (`NFT_LIMIT_F_INV`).
+fn often(to: &mut Request<'_>, set: &str, key: Register, [times, seconds]: [u32; 2]) {
+    to.text(1, set).be32(3, 1).be32(4, key.number());
+    to.be64(6, u64::from(seconds).saturating_mul(1000));
+    to.nest(7, |limit| {
+        limit.text(EXPRESSION_NAME, "limit");
+        limit.nest(EXPRESSION_DATA, |data| {
+            data.be64(1, u64::from(times)).be64(2, u64::from(seconds));
+            data.be32(3, times).be32(4, 0).be32(5, 1);
+        });
+    });
+}
+
 fn compare(to: &mut Request<'_>, register: Register, operator: u32, value: &[u8]) {
     to.be32(1, register.number()).be32(2, operator);
     to.nest(3, |data| {
@@ -349,7 +478,7 @@ fn immediate(to: &mut Request<'_>, verdict: Verdict<'_>) {
     to.nest(2, |data| {
         data.nest(DATA_VERDICT, |inner| {
             inner.attribute(VERDICT_CODE, &verdict.code().to_be_bytes());
-            if let Verdict::Jump(chain) = verdict {
+            if let Verdict::Jump(chain) | Verdict::Goto(chain) = verdict {
                 inner.text(VERDICT_CHAIN, chain);
             }
         });

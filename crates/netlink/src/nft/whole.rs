@@ -71,6 +71,8 @@ pub struct AnySet {
     pub name: String,
     /// The length of its key in bytes.
     pub key_length: usize,
+    /// Whether its elements are intervals.
+    pub is_interval: bool,
 }
 
 /// Every chain.
@@ -107,6 +109,86 @@ fn all<T>(
     // `NFPROTO_UNSPEC`: every family.
     batch.request(kind(message), DUMP, about).bytes(&header(0, 0));
     socket.dump(&mut batch, &[Errno::NOENT], read)
+}
+
+/// Keys of a set: the first and the last of each interval, which are the same for one key.
+pub type Keys = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The keys of a set or map, without what they lead to: the first and the last of each interval. `None`
+/// where an element is of no form that is known here.
+///
+/// # Errors
+/// As [`Socket::dump`].
+pub fn keys(socket: &mut Socket, set: &AnySet) -> Result<Option<Keys>> {
+    let mut batch = Batch::new();
+    let about = format!("listing the elements of set {} of table {}", set.name, set.table);
+    let mut request = batch.request(kind(abi::GETSETELEM), DUMP, about);
+    request.bytes(&header(set.family, 0));
+    request.text(abi::ELEMENTS_TABLE, &set.table).text(abi::ELEMENTS_SET, &set.name);
+    let mut bounds: Vec<Bound> =
+        socket.dump(&mut batch, &[Errno::NOENT], read_bounds)?.into_iter().flatten().collect();
+    bounds.sort_by(|one, other| (&one.key, !one.is_end).cmp(&(&other.key, !other.is_end)));
+    Ok(paired(&bounds, set.is_interval))
+}
+
+/// An element of a set: where something begins, or what is behind its end.
+struct Bound {
+    key: Vec<u8>,
+    last: Option<Vec<u8>>,
+    is_end: bool,
+}
+
+fn read_bounds(message: &Message<'_>) -> Option<Vec<Bound>> {
+    let list = message.attributes(HEADER).find_kind(abi::ELEMENTS_LIST)?.nested();
+    let bound = |element: crate::wire::Attribute<'_>| {
+        let element = element.nested();
+        let value = |kind| {
+            let nested = element.find_kind(kind)?.nested();
+            nested.find_kind(abi::DATA_VALUE).map(|value| value.value.to_vec())
+        };
+        let flags = element.find_kind(abi::ELEMENT_FLAGS).and_then(|flags| flags.be32());
+        let is_end = flags.unwrap_or(0) & abi::ELEMENT_IS_END != 0;
+        // What holds for every other key has none.
+        let key = value(abi::ELEMENT_KEY).unwrap_or_default();
+        Bound { key, last: value(abi::ELEMENT_KEY_END), is_end }
+    };
+    Some(list.map(bound).collect())
+}
+
+fn paired(bounds: &[Bound], is_interval: bool) -> Option<Keys> {
+    let mut all = Vec::new();
+    let mut rest = bounds.iter().peekable();
+    while let Some(bound) = rest.next() {
+        if bound.key.is_empty() {
+            return None;
+        }
+        if bound.is_end {
+            continue;
+        }
+        let last = match (&bound.last, is_interval) {
+            (Some(last), _) => last.clone(),
+            (None, false) => bound.key.clone(),
+            (None, true) => match rest.peek() {
+                Some(next) => before(&next.key),
+                None => vec![0xff; bound.key.len()],
+            },
+        };
+        all.push((bound.key.clone(), last));
+    }
+    Some(all)
+}
+
+/// The number before this one, in the order of the network.
+fn before(key: &[u8]) -> Vec<u8> {
+    let mut bytes = key.to_vec();
+    for byte in bytes.iter_mut().rev() {
+        let (less, is_borrowed) = byte.overflowing_sub(1);
+        *byte = less;
+        if !is_borrowed {
+            break;
+        }
+    }
+    bytes
 }
 
 /// What `key` leads to in a set or map, as the kernel itself finds it, intervals included: `None` if
@@ -206,6 +288,9 @@ fn read_set(message: &Message<'_>) -> Option<AnySet> {
         table: set.find_kind(abi::SET_TABLE)?.text()?.to_owned(),
         name: set.find_kind(abi::SET_NAME)?.text()?.to_owned(),
         key_length: set.find_kind(abi::SET_KEY_LEN)?.be32()? as usize,
+        is_interval: set.find_kind(abi::SET_FLAGS).and_then(|flags| flags.be32()).unwrap_or(0)
+            & abi::SET_IS_INTERVAL
+            != 0,
     })
 }
 
@@ -220,7 +305,7 @@ mod tests {
         fn any_answer_is_survived(payload in proptest::collection::vec(any::<u8>(), 0..400)) {
             let message = Message { kind: 0, flags: 0, sequence: 0, payload: &payload };
             let _ = (read_chain(&message), read_rule(&message), read_set(&message));
-            let _ = read_element(&message);
+            let _ = (read_element(&message), read_bounds(&message));
         }
     }
 }

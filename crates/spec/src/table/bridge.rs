@@ -268,6 +268,27 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         ..NONE
     },
     NetworkOption {
+        docker: &["egress-strict"],
+        podman: &["egress-strict"],
+        cni: &["egressStrict"],
+        cli: &["egress-strict"],
+        of: &[Bridge],
+        is_of_routed: true,
+        value: Value::Flag(|spec| &mut spec.strict),
+        default: "`false`",
+        meaning: "`egress` is kept also while the host's packet filter is flushed: nothing is routed out of the \
+                  network then ([egress.md](egress.md)); without `egress` nothing is let out",
+        differs: &[(
+            Cni,
+            "`egress` is kept also while the host's packet filter is flushed: nothing is routed out of the \
+             network then ([egress.md](egress.md)); without `egress` nothing is let out",
+            "false",
+        )],
+        help: "Route nothing out of the network while the host's packet filter is flushed; without \
+               --egress nothing is let out",
+        ..NONE
+    },
+    NetworkOption {
         docker: &["promiscuous"],
         cni: &["promiscMode"],
         of: &[Bridge],

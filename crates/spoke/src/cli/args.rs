@@ -31,6 +31,7 @@ use super::backup::{BackupArgs, RestoreArgs};
 use super::denied::DeniedArgs;
 use super::dns::DnsCommand;
 use super::egress::EgressCommand;
+use super::firewall::FirewallCommand;
 use super::host::HostCommand;
 use super::kurma::args::KurmaCommand;
 use super::kuryr::KuryrCommand;
@@ -119,6 +120,9 @@ Examples:
     /// Show and change where the containers of a network may go
     #[command(subcommand)]
     Egress(EgressCommand),
+    /// Show what is open, and make published ports obey ufw or firewalld
+    #[command(subcommand)]
+    Firewall(FirewallCommand),
     /// Show what networks with egress rules refused, and follow what they refuse
     #[command(
         after_help = "`spoke serve` writes it. At most 100 packets a second are reported, and of one \

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
-use model::{Error, NetworkName, Result, Timestamp};
+use model::{NetworkName, Result, Timestamp};
 
 use super::args::Output;
 use super::events::{Tail, changed, kept, watch};
@@ -12,6 +12,7 @@ use super::table::Table;
 use super::time::rfc3339;
 use super::{Answer, HostContext};
 use crate::denied::{Denied, path};
+use crate::standard;
 
 #[derive(Debug, Args)]
 pub(super) struct DeniedArgs {
@@ -73,7 +74,7 @@ pub(super) fn follow(
     news.drain(..first);
     loop {
         for one in news.iter().filter(|one| is_of(one, network.as_ref())) {
-            if write(output, one, out).is_err() {
+            if !write(output, one, out)? {
                 // A reader that has seen enough is no failure.
                 return Ok(Answer::default());
             }
@@ -82,7 +83,7 @@ pub(super) fn follow(
     }
 }
 
-fn write(output: Output, denied: &Denied, out: &mut dyn Write) -> Result<()> {
+fn write(output: Output, denied: &Denied, out: &mut dyn Write) -> Result<bool> {
     let text = match output {
         Output::Table => {
             let mut table = Table::headless();
@@ -92,8 +93,7 @@ fn write(output: Output, denied: &Denied, out: &mut dyn Write) -> Result<()> {
         Output::Json => line(denied)? + "\n",
         Output::Yaml => format!("---\n{}", render(output, denied, String::new)?),
     };
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|cause| Error::os("writing", cause))
+    standard::write(out, &text)
 }
 
 fn table(all: &[Denied]) -> Table {

@@ -19,6 +19,7 @@ use super::table::Table;
 use super::time::rfc3339;
 use super::{Answer, FOUND, HostContext, denied};
 use crate::denied::{Act, Denied};
+use crate::host;
 
 /// What `spoke egress` is asked.
 #[derive(Debug, Subcommand)]
@@ -128,6 +129,7 @@ fn period(text: &str) -> Result<Duration, String> {
 struct FenceView {
     network: String,
     rules: Vec<String>,
+    strict: bool,
     learning_until: Option<String>,
     open: Vec<OpenView>,
 }
@@ -159,8 +161,11 @@ pub(super) fn run(
         }
         EgressCommand::Learn(wanted) => {
             let until = wanted.period.filter(|_| !wanted.stop);
-            let until = until.map(|period| Timestamp(host_context.now.0 + period.as_secs()));
-            change(&wanted.network, output, host_context, &move |fence| fence.learning = until)
+            let now = host::moment()?;
+            let until = until.map(|period| now.plus(period));
+            change(&wanted.network, output, host_context, &move |fence| {
+                fence.learning.clone_from(&until);
+            })
         }
         EgressCommand::Suggest(wanted) => suggest(wanted, host_context),
     }
@@ -185,8 +190,9 @@ fn change(
     let network = (host_context.engine)()?.change_fence(name, change)?;
     let fenced = fenced(&network)?;
     let mut socket = Socket::netfilter()?;
-    fence::keep(&mut socket, &fenced, Some(host_context.now))?;
-    if !fenced.fence.is_learning(host_context.now) {
+    let now = host::moment()?;
+    fence::keep(&mut socket, &fenced, Some(&now))?;
+    if !fenced.fence.is_learning(&now) {
         fence::prune(&mut socket, &fenced)?;
     }
     Ok(Answer::text(names(output, &[network.name.to_string()])?))
@@ -196,7 +202,7 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
     let network = (host_context.engine)()?.network(name)?;
     let fenced = fenced(&network)?;
     let opened = fence::opened(&mut Socket::netfilter()?)?;
-    let is_own = |opening: &Opening| fenced.contains(opening.source);
+    let is_own = |opening: &Opening| opening.bridge == fenced.bridge;
     let mut open: Vec<OpenView> = opened
         .into_iter()
         .filter(|(opening, (_, remaining))| is_own(opening) && !remaining.is_zero())
@@ -210,10 +216,12 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
         })
         .collect();
     open.sort();
-    let learning = fenced.fence.learning.filter(|_| fenced.fence.is_learning(host_context.now));
+    let remaining = fenced.fence.remaining(&host::moment()?).as_secs();
+    let learning = (remaining > 0).then_some(Timestamp(host_context.now.0 + remaining));
     let view = FenceView {
         network: network.name.to_string(),
         rules: fenced.fence.rules.iter().map(ToString::to_string).collect(),
+        strict: fenced.fence.strict,
         learning_until: learning.map(rfc3339),
         open,
     };
@@ -231,6 +239,9 @@ fn text(view: &FenceView) -> String {
         rules.row(["none".to_owned()]);
     }
     text.push_str(&rules.text());
+    if view.strict {
+        text.push_str("Strict: nothing is routed out while the packet filter is flushed.\n");
+    }
     if !view.open.is_empty() {
         let mut open = Table::new(&["CONTAINER", "OPEN", "BECAUSE OF", "SECONDS"]);
         for one in &view.open {
@@ -373,6 +384,16 @@ mod tests {
             let Ok(one) = one.parse::<EgressRule>() else { continue };
             assert_eq!(allows(&one, &rule(other)), expected, "{one} {other}");
         }
+    }
+
+    /// As versions before this one wrote it.
+    #[test]
+    fn learning_by_the_time_of_day_is_over() {
+        let read = |text: &str| serde_json::from_str::<Fence>(text).unwrap().learning;
+        assert_eq!(read(r#"{"rules":[],"learning":1764100000}"#), None);
+        assert_eq!(read(r#"{"rules":[]}"#), None);
+        let known = read(r#"{"rules":[],"learning":{"boot":"a","seconds":9}}"#).unwrap();
+        assert_eq!((known.boot.as_str(), known.seconds), ("a", 9));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::table::Table;
 use super::time::rfc3339;
 use super::{Answer, HostContext};
 use crate::event::{Event, What, aside};
+use crate::standard;
 
 /// A longer line is not the daemon's.
 const LONGEST: u64 = 1 << 20;
@@ -66,7 +67,7 @@ pub(super) fn follow(
     let mut news: Vec<Event> = reported[first..].to_vec();
     loop {
         for event in &news {
-            if write(output, event, out).is_err() {
+            if !write(output, event, out)? {
                 // A reader that has seen enough is no failure.
                 return Ok(Answer::default());
             }
@@ -90,14 +91,13 @@ pub(super) fn changed<T: DeserializeOwned>(
     Ok(news)
 }
 
-fn write(output: Output, event: &Event, out: &mut dyn Write) -> Result<()> {
+fn write(output: Output, event: &Event, out: &mut dyn Write) -> Result<bool> {
     let text = match output {
         Output::Table => sentence(event),
         Output::Json => line(event)? + "\n",
         Output::Yaml => format!("---\n{}", render(output, event, String::new)?),
     };
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|cause| Error::os("writing", cause))
+    standard::write(out, &text)
 }
 
 fn sentence(event: &Event) -> String {

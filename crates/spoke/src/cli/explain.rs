@@ -85,11 +85,13 @@ pub(super) fn run(
     let records = engine.attachments()?;
     let book = Book::new(&records);
     let from = book.sender(&wanted.from, &mut kernel)?;
-    let networks = engine.networks()?;
-    let names = names::Names::new(&networks, &records);
     let (to, before) = match book.receiver(&wanted.to, &mut kernel)? {
         Some(found) => (found, Vec::new()),
-        None => names.find(&wanted.to, &from, &book, &mut kernel)?,
+        None => {
+            let networks = engine.networks()?;
+            let names = names::Names::new(&networks, &records);
+            names.find(&wanted.to, &from, &book, &mut kernel)?
+        }
     };
     let report = match to.address {
         None if to.is_lost => lost(&from, &wanted.to, before),

@@ -14,7 +14,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "See what is there",
         &["ps", "top", "flows", "capture", "dns", "explain", "events", "denied", "web"],
     ),
-    ("Change what runs", &["port", "limit", "egress"]),
+    ("Change what runs", &["port", "limit", "egress", "firewall"]),
     (
         "Runtimes and clouds",
         &["docker", "podman", "cni", "kurma", "kuryr", "neutron", "dhcp", "plugin"],

@@ -5,7 +5,7 @@ use model::{Amendment, Attachment, Bandwidth, Error, Kind, Layer, Phase, Rate, R
 use serde::Serialize;
 
 use super::args::{Limit, LimitArgs, Output};
-use super::container::{Called, attachments, leading};
+use super::container::{Called, attachments};
 use super::output::{Shown, list, names};
 use super::table::Table;
 use super::{Answer, HostContext};
@@ -56,21 +56,36 @@ fn set(
         found => found?,
     };
     found.retain(|record| record.layer == Layer::Link);
-    let Some(attachment) = leading(found) else {
+    if found.is_empty() {
         return Err(Error::unsupported(format!(
             "{}: another plugin made its interface, and limits it",
             model::text::shown(container)
         )));
-    };
-    engine.set_limits(&attachment.id, &limits)?;
-    let line = format!(
-        "{} on {}: receives {}, sends {}",
-        attachment.container_name(),
-        attachment.id.network,
-        bits(limits.ingress.map(|rate| rate.rate)),
-        bits(limits.egress.map(|rate| rate.rate))
-    );
-    Ok(Answer::text(names(output, &[line])?))
+    }
+    found.sort_by(|one, other| one.id.cmp(&other.id));
+    let mut lines = Vec::new();
+    for attachment in found {
+        engine.set_limits(&attachment.id, &limits).map_err(|error| partly(error, &lines))?;
+        lines.push(format!(
+            "{} on {}: receives {}, sends {}",
+            attachment.container_name(),
+            attachment.id.network,
+            bits(limits.ingress.map(|rate| rate.rate)),
+            bits(limits.egress.map(|rate| rate.rate))
+        ));
+    }
+    Ok(Answer::text(names(output, &lines)?))
+}
+
+/// Of several interfaces one cannot be limited: says which are by now.
+fn partly(error: Error, lines: &[String]) -> Error {
+    match lines {
+        [] => error,
+        lines => {
+            let text = format!("{error}; done: {}; --network names one", lines.join("; "));
+            Error::new(error.kind(), text)
+        }
+    }
 }
 
 /// Of a container that is not attached only what its name keeps is known.

@@ -17,6 +17,7 @@ use super::args::Output;
 use super::output::render;
 use super::{Answer, HostContext};
 use crate::serve::http::{Connection, HttpListener};
+use crate::standard;
 use crate::web::{self, Refusal, Request};
 
 /// The help's end.
@@ -67,8 +68,7 @@ pub(super) fn run(
     let text = render(output, &view, || {
         format!("{}\n\nas long as this command runs (Ctrl-C ends it).\n", view.url)
     })?;
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|cause| Error::os("writing", cause))?;
+    standard::write(out, &text)?;
     HttpListener::Tcp(listener)
         .serve(&|connection, has_asked| forward(connection, has_asked, &token, &socket));
     Ok(Answer::default())

@@ -14,7 +14,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::wrapped::Wrapped;
-use crate::cli;
+use crate::{cli, standard};
 
 /// The directory that the executables are in.
 const DIRECTORY: &str = "network";
@@ -47,7 +47,7 @@ pub(crate) fn run(verb: Verb, args: &[OsString]) -> u8 {
     let answered = input().and_then(|text| answer(verb, &text, arguments));
     let written = answered.and_then(|text| {
         let failed = |cause| Error::os("writing the result", cause);
-        std::io::stdout().write_all(text.as_bytes()).map_err(failed)
+        standard::deliver(&text).map_err(failed)
     });
     match written {
         Ok(()) => 0,

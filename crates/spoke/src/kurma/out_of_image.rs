@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 
 use super::Host;
 use crate::config::Config;
+use crate::standard;
 
 /// The plugin's `type`, and the name of its executable.
 pub(crate) const TYPE: &str = "spoke-image";
@@ -55,7 +56,7 @@ pub(crate) fn run() -> u8 {
     let environment = Environment::read(|name| std::env::var(name).ok());
     let output = answer(&environment, &mut *input());
     let _ = std::io::stderr().write_all(output.stderr.as_bytes());
-    match (u8::try_from(output.code), std::io::stdout().write_all(output.stdout.as_bytes())) {
+    match (u8::try_from(output.code), standard::deliver(&output.stdout)) {
         (Ok(code), Ok(())) => code,
         (_, _) => 1,
     }

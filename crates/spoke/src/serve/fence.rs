@@ -2,6 +2,7 @@
 
 mod gate;
 mod memory;
+mod records;
 mod refused;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,10 @@ use crate::host;
 /// How often records are looked after, and the whole table where nobody reports a change.
 const GLANCE: Duration = Duration::from_millis(250);
 const SWEEP: Duration = Duration::from_secs(10);
+/// The same after others have added elements to sets.
+const SOON: Duration = Duration::from_secs(1);
+/// How often it is noted again which flows were opened by names.
+const NOTED: Duration = Duration::from_secs(3600);
 const AGAIN: Duration = Duration::from_secs(5);
 /// A network that is being removed loses its fence first, and its record within this time.
 const REMOVED: Duration = Duration::from_secs(2);
@@ -73,28 +78,39 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     let mut watch = store.watch(&[Prefix::Networks, Prefix::Configured])?;
     let mut socket = Socket::netfilter()?;
     let mut fences = Fences::default();
+    // What an earlier life of the daemon opened is not somebody else's.
+    daemon.fence.remember(&mut socket);
     fences.learn_records(daemon, &mut watch, &mut socket)?;
     fences.heal(daemon, &mut socket);
-    daemon.fence.remember(&mut socket);
-    let mut swept = Instant::now();
+    let (mut swept, mut noted) = (Instant::now(), Instant::now());
+    let mut sweep = SWEEP;
     loop {
         let is_changed = match monitor.wait(&daemon.stop, GLANCE)? {
             Wake::Stopped => return Ok(()),
             Wake::Quiet => false,
             Wake::Lost => true,
-            Wake::News(news) => news.iter().any(damages),
+            Wake::News(news) => {
+                let is_added = news.iter().any(adds);
+                sweep = if is_added { SOON } else { sweep };
+                news.iter().any(damages)
+            }
         };
-        let is_damaged = is_changed || fences.is_failing || swept.elapsed() > SWEEP;
+        let is_damaged = is_changed || fences.is_failing || swept.elapsed() > sweep;
         // Rules are recorded before the kernel follows: what is put back are those of now.
         fences.learn_records(daemon, &mut watch, &mut socket)?;
         if is_damaged {
-            swept = Instant::now();
+            (swept, sweep) = (Instant::now(), SWEEP);
             fences.heal(daemon, &mut socket);
         }
         if !is_damaged {
             fences.report_healed(daemon);
         }
-        fences.end_learning(daemon, &mut socket);
+        fences.end_learning(daemon, &mut socket)?;
+        if noted.elapsed() > NOTED {
+            noted = Instant::now();
+            let all: Vec<Fenced> = fences.networks.values().cloned().collect();
+            fence::keep_known(&mut socket, &all)?;
+        }
     }
 }
 
@@ -103,6 +119,12 @@ fn damages(change: &Change) -> bool {
     let Change::Ruleset(News { object, gone, table, .. }) = change else { return false };
     let is_rules = matches!(object, Object::Table | Object::Chain | Object::Rule);
     table == TABLE && (*gone || is_rules)
+}
+
+/// Whether another program may have put something into a set.
+fn adds(change: &Change) -> bool {
+    let Change::Ruleset(News { object, table, .. }) = change else { return false };
+    table == TABLE && *object == Object::Elements
 }
 
 impl Fences {
@@ -173,11 +195,11 @@ impl Fences {
     }
 
     fn renew(&mut self, daemon: &Daemon, fenced: &Fenced, socket: &mut Socket) -> Result<()> {
-        let now = host::now();
-        let is_learning = fenced.fence.is_learning(now);
+        let now = host::moment()?;
+        let is_learning = fenced.fence.is_learning(&now);
         self.learning.insert(fenced.bridge.clone(), is_learning);
         daemon.fence.forget_names(fenced);
-        fence::keep(socket, fenced, Some(now))?;
+        fence::keep(socket, fenced, Some(&now))?;
         if is_learning { Ok(()) } else { fence::prune(socket, fenced) }
     }
 
@@ -211,7 +233,7 @@ impl Fences {
         let Some((bridges, took, _)) = self.healed.take_if(is_settled) else { return };
         if bridges.iter().all(|bridge| self.networks.contains_key(bridge)) {
             let message = format!(
-                "somebody took the fences of networks away; they were put back in {took} µs"
+                "another program changed the fences of networks; they were put back in {took} µs"
             );
             daemon.journal.metrics.heal();
             daemon.journal.report(&Event::new(What::Healed, host::now(), message));
@@ -219,16 +241,19 @@ impl Fences {
     }
 
     fn put_back(&self, daemon: &Daemon, all: &[Fenced], socket: &mut Socket) -> Result<bool> {
-        if fence::is_kept(socket, all)? {
-            return Ok(false);
-        }
+        let now = host::moment()?;
+        let is_kept = fence::is_kept(socket, all, &now)?;
         // All are shut before one is opened again, and what fails for one keeps no other from it.
         let mut failures = Vec::new();
-        for fenced in all {
-            failures.extend(fence::keep(socket, fenced, Some(host::now())).err());
+        for fenced in all.iter().filter(|_| !is_kept) {
+            failures.extend(fence::keep(socket, fenced, Some(&now)).err());
+        }
+        let had_strays = daemon.fence.remove_strays(socket)?;
+        if is_kept && !had_strays && !self.is_failing {
+            return Ok(false);
         }
         failures.extend(daemon.fence.open_again(socket).err());
-        for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(host::now())) {
+        for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(&now)) {
             let ended = fence::end_flows(socket, fenced, &|opening| daemon.fence.knows(opening));
             failures.extend(ended.err());
         }
@@ -236,17 +261,17 @@ impl Fences {
     }
 
     /// Ends what began while a network learned, when that is over.
-    fn end_learning(&mut self, daemon: &Daemon, socket: &mut Socket) {
-        let now = host::now();
+    fn end_learning(&mut self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
+        let now = host::moment()?;
         for (bridge, fenced) in &self.networks {
-            let is_learning = fenced.fence.is_learning(now);
+            let is_learning = fenced.fence.is_learning(&now);
             let was_learning = self.learning.insert(bridge.clone(), is_learning).unwrap_or(false);
             if was_learning && !is_learning {
                 let message =
                     format!("network {} refuses again what its rules do not allow", fenced.network);
-                daemon.journal.report(&Event::new(What::Other, now, message));
+                daemon.journal.report(&Event::new(What::Other, host::now(), message));
                 // The kernel may count a moment longer, in which ended flows would begin again.
-                let pruned = fence::keep(socket, fenced, Some(now))
+                let pruned = fence::keep(socket, fenced, Some(&now))
                     .and_then(|()| fence::prune(socket, fenced));
                 if let Err(error) = pruned {
                     daemon.journal.failed("ending what was learned", &error);
@@ -254,6 +279,7 @@ impl Fences {
                 }
             }
         }
+        Ok(())
     }
 }
 

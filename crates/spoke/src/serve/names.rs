@@ -57,7 +57,7 @@ fn answer_until_lost(daemon: &Daemon) -> Result<()> {
 
 impl Book for Records<'_> {
     fn refresh(&mut self, table: &mut Table) -> Result<()> {
-        table.set_time(crate::host::now());
+        table.set_time(crate::host::moment().ok());
         for Changed { key, now } in self.watch.wait(Duration::ZERO)? {
             let now = now.map(|now| now.record);
             match (&key, &now) {
@@ -70,12 +70,14 @@ impl Book for Records<'_> {
                 (Key::Network(name), _) => table.put_network(name, true, None),
                 (Key::Configured(name), _) => table.put_network(name, false, None),
                 (Key::Attachment(id, layer), Some(Record::Attachment(now))) => {
+                    let bridge = table.bridge_of(&id.network).cloned();
                     let gone = table.put_attachment(id, *layer, Some(now));
-                    self.daemon.fence.forget(&gone);
+                    self.daemon.fence.forget(bridge.as_ref(), &gone);
                 }
                 (Key::Attachment(id, layer), _) => {
+                    let bridge = table.bridge_of(&id.network).cloned();
                     let gone = table.put_attachment(id, *layer, None);
-                    self.daemon.fence.forget(&gone);
+                    self.daemon.fence.forget(bridge.as_ref(), &gone);
                 }
                 (_, _) => {}
             }

@@ -1,25 +1,30 @@
 //! What answers for allowed names have opened, and what of it ends when rules change.
 
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{DomainName, Protocol, Result};
+use model::{DomainName, IfName, Protocol, Result};
 use netlink::conntrack::{self, Outgoing};
 use netlink::nft::{self, Comment, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
-use super::sets::{OPEN, OPENED, TABLE, of};
+use super::sets::{OPENINGS, RECENT, TABLE, of};
 use super::{Fenced, NAMES_PORT};
 use crate::filter::ruleset::settled;
 
 /// How long it is known what a name led to.
 const KNOWN: Duration = Duration::from_secs(24 * 3600);
-const ATTEMPTS: usize = 16;
+const ATTEMPTS: usize = 64;
+/// So many elements are changed at once.
+const AT_ONCE: usize = 256;
 
 /// A way for one container to one port of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Opening {
+    /// The bridge of the container's network: others may have its address behind another one.
+    pub bridge: IfName,
     /// The container's address.
     pub source: IpAddr,
     /// Where to.
@@ -30,64 +35,90 @@ pub struct Opening {
     pub port: u16,
 }
 
+/// Length of the name of an interface in a key, in bytes (`IFNAMSIZ`).
+const NAME: usize = 16;
+
 impl Opening {
     fn key(&self) -> Tuple {
-        let addresses = Tuple::new().address(self.source).address(self.destination);
-        addresses.protocol(self.protocol.number()).service(self.port)
+        let from = Tuple::new().interface(&self.bridge).address(self.source);
+        from.address(self.destination).protocol(self.protocol.number()).service(self.port)
     }
 
     fn read(key: &Tuple) -> Option<Self> {
-        let bytes = key.bytes();
-        let width = if bytes.len() == 16 { 4 } else { 16 };
+        let (name, rest) = key.bytes().split_at_checked(NAME)?;
+        let name = name.split(|byte| *byte == 0).next()?;
+        let width = if rest.len() == 16 { 4 } else { 16 };
         let address = |at: usize| {
-            let part = bytes.get(at..at + width)?;
+            let part = rest.get(at..at + width)?;
             match width {
                 4 => Some(IpAddr::from(<[u8; 4]>::try_from(part).ok()?)),
                 _ => Some(IpAddr::from(<[u8; 16]>::try_from(part).ok()?)),
             }
         };
-        let rest = bytes.get(2 * width..)?;
-        let number = *rest.first()?;
-        let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+        let service = rest.get(2 * width..)?;
         Some(Self {
+            bridge: str::from_utf8(name).ok()?.parse().ok()?,
             source: address(0)?,
             destination: address(width)?,
-            protocol: all.into_iter().find(|it| it.number() == number)?,
-            port: u16::from_be_bytes(rest.get(4..6)?.try_into().ok()?),
+            protocol: protocol(*service.first()?)?,
+            port: u16::from_be_bytes(service.get(4..6)?.try_into().ok()?),
         })
     }
 
-    fn of_flow(flow: &Outgoing) -> Option<Self> {
-        let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+    fn of_flow(flow: &Outgoing, bridge: &IfName) -> Option<Self> {
         Some(Self {
+            bridge: bridge.clone(),
             source: flow.source,
             destination: flow.destination,
-            protocol: all.into_iter().find(|it| it.number() == flow.protocol)?,
+            protocol: protocol(flow.protocol)?,
             port: flow.port,
         })
     }
 }
 
-/// Opens these for so long, because `names` led there. All of them, or none.
+fn protocol(number: u8) -> Option<Protocol> {
+    let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+    all.into_iter().find(|it| it.number() == number)
+}
+
+/// Opens these for so long, because `names` led there, and forgets `gone`: all of it, or nothing. `false`
+/// where the ruleset is no longer what it was at this generation ([`nft::generation`]): whatever the caller
+/// has checked since may hold no more.
 ///
 /// # Errors
 /// Where the table is not there, or has no room.
 pub fn open(
     socket: &mut Socket,
-    all: &[(Opening, Vec<DomainName>)],
-    limit: Duration,
-) -> Result<()> {
-    let mut transaction = Transaction::new();
+    generation: u32,
+    (all, limit): (&[(Opening, Vec<DomainName>)], Duration),
+    gone: &[Opening],
+) -> Result<bool> {
+    let mut transaction = Transaction::of_generation(generation);
+    for opening in gone {
+        let about = format!("forgetting what a name opened ({TABLE})");
+        remove_one(&mut transaction, (of(&RECENT, opening.source), opening), about);
+    }
     for (opening, names) in all {
         let comment = Some(comment(names)?);
         let element = Element { comment, ..Element::of(opening.key()) };
         let about = format!("opening {} for {} ({TABLE})", opening.destination, opening.source);
-        let sets = [(of(&OPEN, opening.source), limit), (of(&OPENED, opening.source), KNOWN)];
+        let sets = [(of(&OPENINGS, opening.source), limit), (of(&RECENT, opening.source), KNOWN)];
         for (set, limit) in sets {
             transaction.put_expiring((TABLE, set), &element, limit, &about);
         }
     }
-    transaction.apply(socket)
+    settled(transaction.commit(socket), |failure| failure.errno == Errno::RESTART)
+}
+
+/// Removes an element, whether it is there or not: it is there for the one that is removed.
+fn remove_one(
+    transaction: &mut Transaction,
+    (set, opening): (&'static str, &Opening),
+    about: String,
+) {
+    let element = Element::of(opening.key());
+    transaction.put_expiring((TABLE, set), &element, Duration::from_secs(1), &about);
+    transaction.delete_element(TABLE, set, &element, about);
 }
 
 /// As many of the names as fit, the latest first. One that is too long stands for none.
@@ -106,19 +137,17 @@ fn names(element: &Element) -> Vec<DomainName> {
     text.split(' ').filter_map(|name| name.parse().ok()).collect()
 }
 
-/// What is open, with how long it stays, and what was within a day.
+/// What is open, with how long it stays, and what was within a day. What another program added for ever is
+/// not among it.
 ///
 /// # Errors
 /// Where the kernel cannot be asked.
 pub fn opened(socket: &mut Socket) -> Result<HashMap<Opening, (Vec<DomainName>, Duration)>> {
     let mut all = HashMap::new();
-    for (set, is_open) in [OPENED, OPEN]
-        .iter()
-        .zip([false, true])
-        .flat_map(|(pair, is_open)| pair.iter().map(move |set| (set.name, is_open)))
-    {
+    for (set, is_open) in sets() {
         for Expiring { element, remaining } in nft::expiring(socket, TABLE, set)? {
             let Some(opening) = Opening::read(&element.key) else { continue };
+            let Some(remaining) = remaining else { continue };
             let remaining = if is_open { remaining } else { Duration::ZERO };
             all.insert(opening, (names(&element), remaining));
         }
@@ -126,13 +155,48 @@ pub fn opened(socket: &mut Socket) -> Result<HashMap<Opening, (Vec<DomainName>, 
     Ok(all)
 }
 
+/// The sets of recent openings and of those that are open, and whether they are.
+fn sets() -> impl Iterator<Item = (&'static str, bool)> {
+    let pairs = [RECENT, OPENINGS].into_iter().zip([false, true]);
+    pairs.flat_map(|(pair, is_open)| pair.map(|set| (set.name, is_open)))
+}
+
+/// Removes what is in the sets and is not `known` to have been opened, or stays longer than it may: others
+/// put it there. Whether there was any.
+///
+/// # Errors
+/// Where the kernel cannot be asked, or the process may not change it.
+pub fn remove_strays(
+    socket: &mut Socket,
+    is_known: &dyn Fn(&Opening, Option<Duration>) -> bool,
+) -> Result<bool> {
+    let mut strays = Vec::new();
+    for (set, is_open) in sets() {
+        for Expiring { element, remaining } in nft::expiring(socket, TABLE, set)? {
+            let open = remaining.filter(|_| is_open);
+            let is_stray = |opening: Opening| remaining.is_none() || !is_known(&opening, open);
+            if Opening::read(&element.key).is_none_or(is_stray) {
+                strays.push((set, element));
+            }
+        }
+    }
+    let is_any = !strays.is_empty();
+    for (set, element) in strays {
+        let mut transaction = Transaction::new();
+        let about = format!("removing what others opened ({TABLE})");
+        transaction.delete_element(TABLE, set, &element, about);
+        settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)?;
+    }
+    Ok(is_any)
+}
+
 /// Closes what names opened that the network's rules allow no more, and ends flows that nothing allows.
 ///
 /// # Errors
 /// Where the kernel cannot be asked, or the process may not change it.
 pub fn prune(socket: &mut Socket, fenced: &Fenced) -> Result<()> {
-    remove(socket, &|opening, element| {
-        fenced.contains(opening.source) && !fenced.allows_by_name(opening, &names(element))
+    remove(socket, &fenced.bridge, &|opening, element| {
+        opening.bridge == fenced.bridge && !fenced.allows_by_name(opening, &names(element))
     })?;
     let remaining: HashSet<Opening> = opened(socket)?.into_keys().collect();
     end_flows(socket, fenced, &|opening| remaining.contains(opening))
@@ -158,7 +222,7 @@ pub fn end_flows(
         if is_gateway && flow.port == NAMES_PORT {
             return false;
         }
-        Opening::of_flow(flow).is_none_or(|opening| {
+        Opening::of_flow(flow, &fenced.bridge).is_none_or(|opening| {
             let fence = &fenced.fence;
             let by_rule = fence.allows(opening.destination, opening.protocol, opening.port);
             !by_rule && !is_opened(&opening)
@@ -167,46 +231,86 @@ pub fn end_flows(
     conntrack::end(socket, is_ended).map(drop)
 }
 
-/// Forgets that these were opened. What is gone is no error.
-///
-/// # Errors
-/// Where the process may not change it.
-pub fn forget_opened(socket: &mut Socket, all: &[Opening]) -> Result<()> {
-    let mut transaction = Transaction::new();
-    for opening in all {
-        let element = Element::of(opening.key());
-        let about = format!("forgetting what a name opened ({TABLE})");
-        let set = of(&OPENED, opening.source);
-        // It is there for the one that is removed.
-        transaction.put_expiring((TABLE, set), &element, Duration::from_secs(1), &about);
-        transaction.delete_element(TABLE, set, &element, about);
-    }
-    transaction.apply(socket)
-}
-
-/// Closes everything that is open for these addresses, whose container ends, and ends its flows: another
-/// container may get the address.
+/// Notes again that flows which go on were opened by a name: what is known is forgotten after a day.
 ///
 /// # Errors
 /// As [`prune`].
-pub fn forget_source(socket: &mut Socket, addresses: &[IpAddr]) -> Result<()> {
-    remove(socket, &|opening, _| addresses.contains(&opening.source))?;
+pub fn keep_known(socket: &mut Socket, fenced: &[Fenced]) -> Result<()> {
+    let known = opened(socket)?;
+    let again: RefCell<HashMap<Opening, Vec<DomainName>>> = RefCell::default();
+    conntrack::end(socket, |flow| {
+        let of = fenced.iter().filter(|fenced| fenced.contains(flow.source));
+        for opening in of.filter_map(|fenced| Opening::of_flow(flow, &fenced.bridge)) {
+            if let Some((names, _)) = known.get(&opening) {
+                again.borrow_mut().insert(opening, names.clone());
+            }
+        }
+        false
+    })?;
+    let again: Vec<_> = again.into_inner().into_iter().collect();
+    for some in again.chunks(AT_ONCE) {
+        // What is removed meanwhile must not come back: then it is done the next time.
+        let generation = nft::generation(socket)?;
+        let still = opened(socket)?;
+        let mut transaction = Transaction::of_generation(generation);
+        for (opening, names) in some.iter().filter(|(opening, _)| still.contains_key(opening)) {
+            let comment = Some(comment(names)?);
+            let element = Element { comment, ..Element::of(opening.key()) };
+            let set = of(&RECENT, opening.source);
+            let about = format!("noting a flow that goes on ({TABLE})");
+            transaction.put_expiring((TABLE, set), &element, KNOWN, &about);
+        }
+        settled(transaction.commit(socket), |failure| failure.errno == Errno::RESTART)?;
+    }
+    Ok(())
+}
+
+/// Closes everything that is open for these addresses behind the bridge, whose container ends, and ends its
+/// flows: another container may get the address.
+///
+/// # Errors
+/// As [`prune`].
+pub fn forget_source(socket: &mut Socket, bridge: &IfName, addresses: &[IpAddr]) -> Result<()> {
+    remove(socket, bridge, &|opening, _| {
+        opening.bridge == *bridge && addresses.contains(&opening.source)
+    })?;
     conntrack::end(socket, |flow| addresses.contains(&flow.source)).map(drop)
 }
 
-fn remove(socket: &mut Socket, unwanted: &dyn Fn(&Opening, &Element) -> bool) -> Result<()> {
+/// Removes what is unwanted. It always changes the ruleset: who has checked before that something may be
+/// opened, and opens it now, learns that it has to check again ([`open`]).
+fn remove(
+    socket: &mut Socket,
+    bridge: &IfName,
+    unwanted: &dyn Fn(&Opening, &Element) -> bool,
+) -> Result<()> {
+    let nothing = IpAddr::from([0; 4]);
+    let mark = Opening {
+        bridge: bridge.clone(),
+        source: nothing,
+        destination: nothing,
+        protocol: Protocol::Tcp,
+        port: 0,
+    };
     for _ in 0..ATTEMPTS {
-        let mut transaction = Transaction::new();
-        for set in OPEN.iter().chain(&OPENED) {
-            for Expiring { element, .. } in nft::expiring(socket, TABLE, set.name)? {
+        let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        let about = || format!("closing what a name opened ({TABLE})");
+        remove_one(&mut transaction, (of(&OPENINGS, nothing), &mark), about());
+        let others = transaction.next_index();
+        for (set, _) in sets() {
+            for Expiring { element, .. } in nft::expiring(socket, TABLE, set)? {
                 if Opening::read(&element.key).is_none_or(|it| unwanted(&it, &element)) {
-                    let about = format!("closing what a name opened ({TABLE})");
-                    transaction.delete_element(TABLE, set.name, &element, about);
+                    transaction.delete_element(TABLE, set, &element, about());
                 }
             }
         }
-        // It may have expired since it was listed.
-        if settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
+        let is_gone = Cell::new(false);
+        let done = settled(transaction.commit(socket), |failure| {
+            // Without the table nothing is open; another element may have expired since it was listed.
+            is_gone.set(failure.errno == Errno::NOENT && failure.index < others);
+            matches!(failure.errno, Errno::NOENT | Errno::RESTART)
+        })?;
+        if done || is_gone.get() {
             return Ok(());
         }
     }
@@ -221,6 +325,7 @@ mod tests {
     fn openings_are_read_again() {
         for (source, destination) in [("10.0.0.2", "1.1.1.1"), ("fd00::2", "2606:4700::1")] {
             let opening = Opening {
+                bridge: "a-bridge-of-ours".get(..15).unwrap().parse().unwrap(),
                 source: source.parse().unwrap(),
                 destination: destination.parse().unwrap(),
                 protocol: Protocol::Udp,

@@ -7,7 +7,7 @@ use netlink::nft::{
 };
 
 use super::sets::{
-    ALLOWED, FENCED, HOSTS, LEARNING, OPEN, SOURCES, STAMP, TABLE, WITHIN, all_sets,
+    ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, SOURCES, STAMP, STRICT, TABLE, WITHIN, all_sets,
 };
 use crate::filter::rules::translated;
 use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending};
@@ -35,6 +35,12 @@ const ADVERTISEMENT: u8 = 136;
 
 /// The table.
 pub(super) fn ruleset() -> Ruleset {
+    let marking = Base {
+        kind: ChainKind::Filter,
+        hook: Hook::Prerouting,
+        priority: 300,
+        policy: Policy::Accept,
+    };
     let base = |hook| Base { kind: ChainKind::Filter, hook, priority: -20, policy: Policy::Accept };
     Ruleset {
         table: TABLE,
@@ -42,6 +48,7 @@ pub(super) fn ruleset() -> Ruleset {
         sets: all_sets(),
         chains: vec![
             (STAMP, None),
+            ("marking", Some(marking)),
             ("forward", Some(base(Hook::Forward))),
             ("leaving", None),
             ("input", Some(base(Hook::Input))),
@@ -57,6 +64,7 @@ pub(super) fn ruleset() -> Ruleset {
 
 fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
+        ("marking", vec![marking()]),
         ("forward", vec![ending(in_set(&FENCED), jump("leaving"))]),
         ("leaving", leaving()),
         ("input", vec![ending(in_set(&FENCED), jump("to_host"))]),
@@ -72,11 +80,26 @@ fn rules() -> Vec<(&'static str, Steps)> {
     chains.into_iter().flat_map(named).collect()
 }
 
+/// What the mark of a packet says that a strict network's fence was there for.
+const MARK: u32 = 0x7370_6b65;
+
+fn marking() -> Steps {
+    let mut steps = in_set(&STRICT);
+    steps.extend([
+        Expression::Meta(Meta::Mark, R),
+        equal(vec![0; 4]),
+        Expression::Load(R, MARK.to_ne_bytes().to_vec().into()),
+        Expression::SetMark(R),
+    ]);
+    steps
+}
+
 fn leaving() -> Vec<Steps> {
     let neighbours = |kind: u8| ending([between(&WITHIN), of_icmpv6(kind)].concat(), ACCEPT);
     vec![
         neighbours(SOLICITATION),
         neighbours(ADVERTISEMENT),
+        ending([between(&WITHIN), of_the_link()].concat(), ACCEPT),
         vec![jump("genuine")],
         ending(between(&WITHIN), ACCEPT),
         established(),
@@ -113,6 +136,16 @@ fn to_host() -> Vec<Steps> {
         vec![jump("refused")],
     ]);
     rules
+}
+
+/// Matches what comes from an address of a link, `fe80::/10`.
+fn of_the_link() -> Steps {
+    let (mut mask, mut prefix) = (vec![0; 16], vec![0; 16]);
+    mask.splice(..2, [0xff, 0xc0]);
+    prefix.splice(..2, [0xfe, 0x80]);
+    let mut steps = Ip::V6.only().to_vec();
+    steps.extend([Ip::V6.source(), Expression::Mask(R, mask.into()), equal(prefix)]);
+    steps
 }
 
 /// Matches ICMPv6 of a type.
@@ -162,13 +195,15 @@ fn by_bridge(ip: Ip, sets: &[Set<'static>; 2]) -> Steps {
     ending(ending(steps, Expression::In(ip.of(sets), R)), ACCEPT)
 }
 
-/// Matches the source, destination, protocol and port.
+/// Matches the bridge, source, destination, protocol and port.
 fn by_source(ip: Ip) -> Steps {
     let mut steps = ip.only().to_vec();
-    let address = R.behind(ip.words());
-    steps.extend([ip.source(), into(ip.destination(), address)]);
+    let source = R.behind(NAME_WORDS);
+    let address = source.behind(ip.words());
+    steps.push(Expression::Meta(Meta::InputName, R));
+    steps.extend([into(ip.source(), source), into(ip.destination(), address)]);
     steps.extend(service(address.behind(ip.words())));
-    ending(ending(steps, Expression::In(ip.of(&OPEN), R)), ACCEPT)
+    ending(ending(steps, Expression::In(ip.of(&OPENINGS), R)), ACCEPT)
 }
 
 fn service(at: Register) -> [Expression<'static>; 2] {

@@ -11,7 +11,7 @@ use crate::filter::ruleset::set;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_fence" };
 /// The version, as in `inet spoke`.
-pub(super) const STAMP: &str = "fence_1";
+pub(super) const STAMP: &str = "fence_2";
 
 const FROM: [&[Field]; 2] = [&[Field::Interface, Field::Ipv4], &[Field::Interface, Field::Ipv6]];
 const TO: [&[Field]; 2] = [
@@ -19,8 +19,8 @@ const TO: [&[Field]; 2] = [
     &[Field::Interface, Field::Ipv6, Field::Protocol, Field::Service],
 ];
 const FLOW: [&[Field]; 2] = [
-    &[Field::Ipv4, Field::Ipv4, Field::Protocol, Field::Service],
-    &[Field::Ipv6, Field::Ipv6, Field::Protocol, Field::Service],
+    &[Field::Interface, Field::Ipv4, Field::Ipv4, Field::Protocol, Field::Service],
+    &[Field::Interface, Field::Ipv6, Field::Ipv6, Field::Protocol, Field::Service],
 ];
 
 const fn pair(
@@ -34,18 +34,21 @@ const fn pair(
 pub(super) const FENCED: Set<'static> = set("fenced", &[Field::Interface]);
 pub(super) const LEARNING: Set<'static> =
     Set { lookup: Lookup::Expiring, ..set("learning", &[Field::Interface]) };
+/// Those of which nothing is routed without a mark.
+pub(super) const STRICT: Set<'static> = set("strict", &[Field::Interface]);
 pub(super) const WITHIN: Set<'static> = set("within", &[Field::Interface, Field::Interface]);
 /// Of IPv4 and of IPv6, as the following.
 pub(super) const SOURCES: [Set<'static>; 2] = pair(["sources4", "sources6"], FROM, Lookup::Ranges);
 pub(super) const ALLOWED: [Set<'static>; 2] = pair(["allowed4", "allowed6"], TO, Lookup::Ranges);
 pub(super) const HOSTS: [Set<'static>; 2] = pair(["hosts4", "hosts6"], TO, Lookup::Ranges);
-pub(super) const OPEN: [Set<'static>; 2] = pair(["open4", "open6"], FLOW, Lookup::Expiring);
-pub(super) const OPENED: [Set<'static>; 2] = pair(["opened4", "opened6"], FLOW, Lookup::Expiring);
+pub(super) const OPENINGS: [Set<'static>; 2] =
+    pair(["openings4", "openings6"], FLOW, Lookup::Expiring);
+pub(super) const RECENT: [Set<'static>; 2] = pair(["recent4", "recent6"], FLOW, Lookup::Expiring);
 
 /// All of them, in the order of `fence.nft`.
 pub(super) fn all_sets() -> Vec<Set<'static>> {
-    let mut all = vec![FENCED, LEARNING, WITHIN];
-    for pair in [SOURCES, ALLOWED, HOSTS, OPEN, OPENED] {
+    let mut all = vec![FENCED, STRICT, LEARNING, WITHIN];
+    for pair in [SOURCES, ALLOWED, HOSTS, OPENINGS, RECENT] {
         all.extend(pair);
     }
     all
@@ -62,12 +65,10 @@ pub(super) fn of(sets: &[Set<'static>; 2], address: IpAddr) -> &'static str {
     if address.is_ipv4() { v4.name } else { v6.name }
 }
 
-/// The sources behind a bridge. Neighbours find each other by addresses of the link (RFC 4861): these lead
-/// nowhere else, but stay in the network as a bridge's packets, which the rules judge where br_netfilter is.
+/// The sources behind a bridge.
 pub(super) fn sources(bridge: &IfName, subnets: &[IpNet]) -> Vec<(&'static str, Between)> {
     let mut all = Vec::new();
-    let on_link = model::link_local(IpFamily::V6);
-    for net in distinct(subnets).into_iter().chain([on_link]) {
+    for net in distinct(subnets) {
         let key = |address| Tuple::new().interface(bridge).address(address);
         let (first, last) = (key(net.network()), key(net.broadcast()));
         all.push((of(&SOURCES, net.addr()), Between { first, last }));

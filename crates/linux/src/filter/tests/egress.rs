@@ -1,6 +1,7 @@
 use std::time::Duration;
 
-use model::{Fence, Protocol, Timestamp};
+use model::{Fence, Moment, Protocol};
+use netlink::{Socket, nft};
 
 use super::space::Space;
 use super::table::listed;
@@ -16,9 +17,24 @@ fn fenced(bridge: &str, network: &str, rules: &str) -> Fenced {
     Fenced { network, bridge, gateways, fence }
 }
 
-fn opening(source: &str, destination: &str) -> Opening {
+fn opening(bridge: &str, source: &str, destination: &str) -> Opening {
     let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
-    Opening { source, destination, protocol: Protocol::Tcp, port: 443 }
+    Opening {
+        bridge: bridge.parse().unwrap(),
+        source,
+        destination,
+        protocol: Protocol::Tcp,
+        port: 443,
+    }
+}
+
+fn at(seconds: u64) -> Moment {
+    Moment { boot: "a".to_owned(), seconds }
+}
+
+fn open(socket: &mut Socket, one: &(Opening, Vec<model::DomainName>), limit: Duration) {
+    let generation = nft::generation(socket).unwrap();
+    assert!(fence::open(socket, generation, (std::slice::from_ref(one), limit), &[]).unwrap());
 }
 
 #[test]
@@ -44,7 +60,7 @@ fn rules_come_and_go_and_the_table_goes_with_the_last_network() {
     fence::ensure(&mut socket, &other).unwrap();
     let before = space.run(LIST);
     assert!(before.contains("\"br0\" . 10.9.0.7 . tcp . 1-200"), "{before}");
-    assert!(fence::is_kept(&mut socket, &[one.clone(), other.clone()]).unwrap());
+    assert!(fence::is_kept(&mut socket, &[one.clone(), other.clone()], &at(9)).unwrap());
     for lost in [
         "flush ruleset",
         "flush chain inet spoke_fence refused",
@@ -53,9 +69,12 @@ fn rules_come_and_go_and_the_table_goes_with_the_last_network() {
         "flush set inet spoke_fence fenced",
     ] {
         space.run(&format!("nft {lost}"));
-        assert!(!fence::is_kept(&mut socket, &[one.clone(), other.clone()]).unwrap(), "{lost}");
-        fence::keep(&mut socket, &one, Some(Timestamp(9))).unwrap();
-        fence::keep(&mut socket, &other, Some(Timestamp(9))).unwrap();
+        assert!(
+            !fence::is_kept(&mut socket, &[one.clone(), other.clone()], &at(9)).unwrap(),
+            "{lost}"
+        );
+        fence::keep(&mut socket, &one, Some(&at(9))).unwrap();
+        fence::keep(&mut socket, &other, Some(&at(9))).unwrap();
         assert_eq!(sorted(&space.run(LIST)), sorted(&before), "{lost}");
     }
     let less = fenced("br0", "a", "10.9.0.0/16:1-100");
@@ -80,16 +99,16 @@ fn what_a_name_opens_ends_with_its_rule() {
     fence::keep(&mut socket, &both, None).unwrap();
     let names = |names: &[&str]| names.iter().map(|name| name.parse().unwrap()).collect::<Vec<_>>();
     let all = [
-        (opening("10.1.2.5", "1.1.1.1"), names(&["a.example"])),
-        (opening("10.1.2.5", "1.1.1.2"), names(&["b.example"])),
-        (opening("10.1.2.5", "1.1.1.3"), names(&["a.example", "b.example"])),
-        (opening("10.1.3.5", "1.1.1.1"), names(&["c.example"])),
-        (opening("fd00::5", "2606::1"), names(&["a.example"])),
+        (opening("br0", "10.1.2.5", "1.1.1.1"), names(&["a.example"])),
+        (opening("br0", "10.1.2.5", "1.1.1.2"), names(&["b.example"])),
+        (opening("br0", "10.1.2.5", "1.1.1.3"), names(&["a.example", "b.example"])),
+        (opening("br1", "10.1.2.5", "1.1.1.1"), names(&["c.example"])),
+        (opening("br0", "fd00::5", "2606::1"), names(&["a.example"])),
     ];
     let limit = Duration::from_secs(60);
     for one in &all {
         for _ in 0..2 {
-            fence::open(&mut socket, std::slice::from_ref(one), limit).unwrap();
+            open(&mut socket, one, limit);
         }
     }
     let opened = fence::opened(&mut socket).unwrap();
@@ -102,8 +121,108 @@ fn what_a_name_opens_ends_with_its_rule() {
     let mut left: Vec<String> = opened.keys().map(|it| it.destination.to_string()).collect();
     left.sort();
     assert_eq!(left, ["1.1.1.1", "1.1.1.2", "1.1.1.3"], "another network's stay");
-    fence::forget_source(&mut socket, &["10.1.2.5".parse().unwrap()]).unwrap();
-    assert_eq!(fence::opened(&mut socket).unwrap().len(), 1);
+    // These were checked before the container ended, and would open something for the next one.
+    let before = nft::generation(&mut socket).unwrap();
+    let bridge = &less.bridge;
+    fence::forget_source(&mut socket, bridge, &["10.1.2.5".parse().unwrap()]).unwrap();
+    let between = nft::generation(&mut socket).unwrap();
+    fence::forget_source(&mut socket, bridge, &["10.1.2.6".parse().unwrap()]).unwrap();
+    let left = |socket: &mut Socket| {
+        let mut opened: Vec<Opening> = fence::opened(socket).unwrap().into_keys().collect();
+        opened.sort();
+        opened
+    };
+    let others = [all[4].0.clone(), all[3].0.clone()];
+    let others: Vec<_> = others.into_iter().filter(|it| it.bridge.as_str() == "br1").collect();
+    assert_eq!(left(&mut socket), others);
+    let late = (opening("br0", "10.1.2.5", "1.1.1.1"), names(&["a.example"]));
+    for seen in [before, between] {
+        let late = std::slice::from_ref(&late);
+        assert!(!fence::open(&mut socket, seen, (late, limit), &[]).unwrap());
+    }
+    assert_eq!(left(&mut socket), others);
+    // Without the table there is nothing to forget.
+    fence::forget_bridge(&mut socket, bridge).unwrap();
+    fence::forget_source(&mut socket, bridge, &["10.1.2.5".parse().unwrap()]).unwrap();
+}
+
+/// What a name opened is known as long as its flow goes on.
+#[test]
+fn flows_that_go_on_stay_known() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let one = fenced("br0", "a", "a.example:443/udp");
+    fence::keep(&mut socket, &one, None).unwrap();
+    space.run(
+        "ip link set lo up; ip address add 10.1.2.5/32 dev lo
+         ip route add local 203.0.113.0/24 dev lo src 10.1.2.5
+         nft 'add table inet tracking; add chain inet tracking out { type filter hook output priority 0; };
+              add rule inet tracking out ct state new accept'
+         bash -c 'echo x >/dev/udp/203.0.113.1/443'",
+    );
+    let name: Vec<model::DomainName> = vec!["a.example".parse().unwrap()];
+    let to = |address: &str| {
+        let protocol = Protocol::Udp;
+        (Opening { protocol, ..opening("br0", "10.1.2.5", address) }, name.clone())
+    };
+    for address in ["203.0.113.1", "203.0.113.2"] {
+        open(&mut socket, &to(address), Duration::from_secs(1));
+        let key = format!("{{ \"br0\" . 10.1.2.5 . {address} . udp . 443");
+        space.run(&format!(
+            "nft 'delete element inet spoke_fence recent4 {key} }};
+                  add element inet spoke_fence recent4 {key} timeout 60s comment \"a.example\" }}'"
+        ));
+    }
+    fence::keep_known(&mut socket, std::slice::from_ref(&one)).unwrap();
+    let listed = space.run("nft list set inet spoke_fence recent4");
+    let days: Vec<&str> = listed.split(',').filter(|it| it.contains("timeout 1d")).collect();
+    assert!(days.len() == 1 && days[0].contains("203.0.113.1 "), "{listed}");
+    assert!(days[0].contains("a.example"), "{listed}");
+}
+
+/// What other programs add to the sets, in whatever form, is seen and removed.
+#[test]
+fn what_others_add_is_removed() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let mut one = fenced("br0", "a", "a.example:443,10.9.0.0/16:1-100");
+    let all = [one.clone()];
+    fence::keep(&mut socket, &one, Some(&at(9))).unwrap();
+    for added in [
+        "allowed4 { \"br0\" . 203.0.113.1 . tcp . 443 }",
+        "allowed4 { \"br0\" . 203.0.113.0/24 . tcp . 1-443 }",
+        "hosts4 { \"br0\" . 203.0.113.1 . tcp . 443 }",
+        "sources4 { \"br0\" . 192.0.2.1 }",
+        "sources6 { \"br0\" . 2001:db8::/32 }",
+        "within { \"br0\" . \"eth0\" }",
+        "learning { \"br0\" }",
+        "learning { \"br0\" timeout 1h }",
+    ] {
+        space.run(&format!("nft 'add element inet spoke_fence {added}'"));
+        assert!(!fence::is_kept(&mut socket, &all, &at(9)).unwrap(), "{added}");
+        fence::keep(&mut socket, &one, Some(&at(9))).unwrap();
+        assert!(fence::is_kept(&mut socket, &all, &at(9)).unwrap(), "{added}");
+    }
+    one.fence.learning = Some(at(69));
+    fence::keep(&mut socket, &one, Some(&at(9))).unwrap();
+    assert!(fence::is_kept(&mut socket, std::slice::from_ref(&one), &at(9)).unwrap());
+    space.run("nft flush set inet spoke_fence learning");
+    space.run("nft 'add element inet spoke_fence learning { \"br0\" timeout 2h }'");
+    assert!(!fence::is_kept(&mut socket, &[one], &at(9)).unwrap(), "longer than it should");
+
+    let own = (opening("br0", "10.1.2.5", "1.1.1.1"), vec!["a.example".parse().unwrap()]);
+    open(&mut socket, &own, Duration::from_secs(60));
+    for added in ["openings4", "openings4 timeout 1h", "recent4"] {
+        let (set, time) = added.split_once(' ').unwrap_or((added, ""));
+        space.run(&format!(
+            "nft 'add element inet spoke_fence {set} \
+             {{ \"br0\" . 10.1.2.5 . 203.0.113.1 . tcp . 443 {time} }}'"
+        ));
+        let is_known = |opening: &Opening, _| *opening == own.0;
+        assert!(fence::remove_strays(&mut socket, &is_known).unwrap(), "{added}");
+        assert!(!fence::remove_strays(&mut socket, &is_known).unwrap(), "{added}");
+        assert_eq!(fence::opened(&mut socket).unwrap().len(), 1);
+    }
 }
 
 /// Elements have no order.

@@ -34,7 +34,7 @@ pub(in crate::cli) struct LimitArgs {
     /// What it may send, at most; unlimited where only --ingress is given
     #[arg(long, value_name = "RATE|none", value_parser = limit, requires = "container")]
     pub(in crate::cli) egress: Option<Limit>,
-    /// Its interface on this network; that with its default route unless given
+    /// Its interface on this network; each of its interfaces unless given
     #[arg(long)]
     pub(in crate::cli) network: Option<NetworkName>,
     #[command(flatten)]

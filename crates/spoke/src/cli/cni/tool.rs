@@ -44,10 +44,13 @@ pub(crate) fn run(
         return 1;
     };
     match perform(&typed, variable) {
-        Ok(text) => {
-            let _ = out.write_all(text.as_bytes());
-            0
-        }
+        Ok(text) => match crate::standard::write(out, &text) {
+            Ok(_) => 0,
+            Err(error) => {
+                let _ = writeln!(err, "{error}");
+                1
+            }
+        },
         Err(error) => {
             let _ = writeln!(err, "{error}");
             1

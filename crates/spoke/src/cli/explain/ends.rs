@@ -8,6 +8,8 @@ use model::{
     Attachment, Backend, EgressPolicy, Error, IfName, Layer, Phase, Place, Result, Sandbox,
 };
 
+use crate::cli::view::of_one;
+
 /// No more other containers are looked into for duplicates of an address.
 const RIVALS: usize = 32;
 
@@ -108,8 +110,10 @@ impl<'a> Book<'a> {
 
     /// What a container is called: not every layer of it has its lasting name.
     fn name(&self, record: &Attachment) -> String {
-        let mut of_it = self.records.iter().filter(|other| is_same(record, other));
-        let named = of_it.find(|it| it.owner.is_some());
+        let mut layers = of_one(self.records, &record.id, |other| &other.id).iter();
+        let named = layers.find(|it| it.owner.is_some()).or_else(|| {
+            self.records.iter().find(|other| other.owner.is_some() && is_same(record, other))
+        });
         named.unwrap_or(record).container_name()
     }
 
@@ -117,7 +121,7 @@ impl<'a> Book<'a> {
     pub(super) fn published(&self) -> Vec<Published> {
         let attached = self.records.iter().filter(|it| matches!(it.phase, Phase::Attached(_)));
         let ports = attached.filter(|it| it.wiring.publish.is_some()).flat_map(|record| {
-            let of_it = self.records.iter().filter(|other| other.id == record.id);
+            let of_it = of_one(self.records, &record.id, |other| &other.id).iter();
             let to: Vec<IpAddr> =
                 of_it.flat_map(|it| &it.addresses).map(|it| it.address.addr()).collect();
             let name = self.name(record);

@@ -21,6 +21,7 @@ use super::addresses::Directory;
 use super::known::{self, Known};
 use super::summary::instant;
 use super::unit::short;
+use crate::standard;
 
 /// Whether the kernel counts what each connection carries.
 const COUNTING: &str = "/proc/sys/net/netfilter/nf_conntrack_acct";
@@ -139,7 +140,7 @@ fn follow(
         }
         let changes = match news {
             News::Changes(changes) => changes,
-            News::Lost if write(out, &lost(output)?) => continue,
+            News::Lost if write(out, &lost(output)?)? => continue,
             News::Lost => return Ok(Answer::default()),
         };
         let is_unknown =
@@ -151,15 +152,15 @@ fn follow(
         let flows = changes.iter().map(|(change, it)| (*change, Flow::of(it, addresses)));
         let meant = flows.filter(|(_, flow)| is_wanted(flow, &names, wanted));
         let lines = meant.map(|(change, flow)| text(change, &flow, output));
-        if !write(out, &lines.collect::<Result<String>>()?) {
+        if !write(out, &lines.collect::<Result<String>>()?)? {
             return Ok(Answer::default());
         }
     }
 }
 
 /// Whether anyone reads it.
-fn write(out: &mut dyn Write, text: &str) -> bool {
-    text.is_empty() || out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_ok()
+fn write(out: &mut dyn Write, text: &str) -> Result<bool> {
+    if text.is_empty() { Ok(true) } else { standard::write(out, text) }
 }
 
 fn now() -> String {

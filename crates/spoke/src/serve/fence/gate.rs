@@ -2,23 +2,26 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use ::names::{Gate, Judged, Refusal, Table, Why};
+use ::names::{Gate, Holder, Judged, Refusal, Table, Why};
 use linux::filter::fence::{self, Fenced, Opening};
-use model::{DomainName, Error, Result};
-use netlink::Socket;
+use model::{DomainName, Error, IfName, Result};
+use netlink::{Socket, nft};
 
 use super::memory::Memory;
+use super::records::Records;
+use crate::config::Config;
 use crate::denied::{Act, Denied, path};
 use crate::event::EventFile;
 use crate::host;
 
 /// How long the host's addresses are taken for known.
 const FRESH: Duration = Duration::from_secs(1);
+/// How often others may change the ruleset first.
+const ATTEMPTS: usize = 64;
 /// Names of one container that are reported in a second, and how many containers are told apart.
 const REPORTED: u32 = 100;
 const SOURCES: usize = 4096;
@@ -26,7 +29,9 @@ const SOURCES: usize = 4096;
 /// What threads share that deal with fences.
 pub(crate) struct FenceGate {
     socket: Mutex<Option<Socket>>,
+    /// Locked before the socket, and the records after it.
     memory: Mutex<Memory>,
+    records: Mutex<Records>,
     host: Mutex<Option<(Instant, BTreeSet<IpAddr>)>>,
     table: Mutex<Option<Arc<RwLock<Table>>>>,
     file: EventFile,
@@ -49,13 +54,15 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl FenceGate {
     /// What is refused is written beside the file of events.
-    pub(crate) fn new(events: &Path, counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(config: &Config, counts: Arc<Counts>) -> Self {
+        let (runtime, state) = (config.store.runtime.clone(), config.store.state.clone());
         Self {
             socket: Mutex::default(),
             memory: Mutex::default(),
+            records: Mutex::new(Records::new(runtime, state)),
             host: Mutex::default(),
             table: Mutex::default(),
-            file: EventFile::new(path(events)),
+            file: EventFile::new(path(&config.events.path)),
             reported: Mutex::default(),
             counts,
         }
@@ -68,28 +75,40 @@ impl FenceGate {
 
     /// What an earlier life of the daemon opened.
     pub(super) fn remember(&self, socket: &mut Socket) {
+        let mut memory = locked(&self.memory);
         // What cannot be read is not opened again, should it be lost.
         let Ok(opened) = fence::opened(socket) else { return };
-        let mut memory = locked(&self.memory);
+        let holders = locked(&self.records).holders().unwrap_or_default();
         for (opening, (names, remaining)) in opened {
             if let Some(name) = names.first() {
                 memory.led(opening.source, opening.destination, name);
             }
-            memory.add(opening, names, remaining);
+            let holder = holders.get(&(opening.bridge.clone(), opening.source)).cloned();
+            memory.add(opening, (names, remaining), holder);
         }
     }
 
-    /// Opens again what is open.
+    /// Opens again what is open, as far as its containers are there and their rules allow it.
     pub(super) fn open_again(&self, socket: &mut Socket) -> Result<()> {
-        let open = locked(&self.memory).open();
-        let mut by_time: HashMap<u64, Vec<(Opening, Vec<DomainName>)>> = HashMap::new();
-        for (opening, names, remaining) in open {
-            by_time.entry(remaining.as_secs().max(1)).or_default().push((opening, names));
+        let memory = locked(&self.memory);
+        for _ in 0..ATTEMPTS {
+            let generation = nft::generation(socket)?;
+            let mut open = memory.open();
+            locked(&self.records).retain(&mut open)?;
+            if open_all(socket, generation, &memory, open)? {
+                return Ok(());
+            }
         }
-        for (seconds, all) in by_time {
-            fence::open(socket, &all, Duration::from_secs(seconds))?;
-        }
-        Ok(())
+        Err(Error::try_again("opening again what names led to: others keep changing the rules"))
+    }
+
+    /// Removes what others have opened. Whether there was any.
+    pub(super) fn remove_strays(&self, socket: &mut Socket) -> Result<bool> {
+        let memory = locked(&self.memory);
+        fence::remove_strays(socket, &|opening, remaining| {
+            let is_longer = |it: Duration| it > memory.remaining(opening) + Duration::from_secs(1);
+            memory.knows(opening) && !remaining.is_some_and(is_longer)
+        })
     }
 
     /// Whether a name opened this since the daemon knows.
@@ -100,17 +119,21 @@ impl FenceGate {
     /// Forgets what a network's rules allow no more.
     pub(super) fn forget_names(&self, fenced: &Fenced) {
         locked(&self.memory).forget(|opening, names| {
-            !fenced.contains(opening.source) || fenced.allows_by_name(opening, names)
+            opening.bridge != fenced.bridge || fenced.allows_by_name(opening, names)
         });
     }
 
-    /// Forgets containers that are gone: others may get their addresses.
-    pub(crate) fn forget(&self, sources: &[IpAddr]) {
+    /// Forgets containers that are gone: others may get their addresses. Without a bridge it is not known
+    /// behind which one they were.
+    pub(crate) fn forget(&self, bridge: Option<&IfName>, sources: &[IpAddr]) {
         if sources.is_empty() {
             return;
         }
         let mut memory = locked(&self.memory);
-        memory.forget(|opening, _| !sources.contains(&opening.source));
+        memory.forget(|opening, _| {
+            let is_there = bridge.is_none_or(|bridge| opening.bridge == *bridge);
+            !is_there || !sources.contains(&opening.source)
+        });
         memory.forget_led(sources);
     }
 
@@ -143,6 +166,25 @@ impl FenceGate {
         worked
     }
 
+    /// Opens them, as long as the rules and the container are those for which it was judged. Changes of
+    /// rules, and the end of a container, are recorded before they change the ruleset: what is recorded after
+    /// the look into the records changes the ruleset before it is opened, and then nothing is.
+    fn open_as_judged(
+        &self,
+        socket: &mut Socket,
+        judged: &Judged,
+        (all, shut): (&[(Opening, Vec<DomainName>)], &[Opening]),
+    ) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let generation = nft::generation(socket)?;
+            locked(&self.records).refuse_stale(judged)?;
+            if fence::open(socket, generation, (all, judged.limit), shut)? {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("opening {}: others keep changing the rules", judged.name)))
+    }
+
     /// Whether a name is to be reported: not the same one twice in a second, and not too many.
     fn is_due(&self, refusal: &Refusal) -> bool {
         let now = Instant::now();
@@ -164,6 +206,49 @@ impl FenceGate {
     }
 }
 
+/// What an answer opens, each with the names that have led there.
+fn ways(memory: &mut Memory, judged: &Judged) -> Vec<(Opening, Vec<DomainName>)> {
+    let mut all = Vec::new();
+    for source in &judged.sources {
+        for address in &judged.addresses {
+            memory.led(*source, *address, &judged.name);
+        }
+        let is_same = |to: &IpAddr| to.is_ipv4() == source.is_ipv4();
+        for (destination, service) in judged.opened.iter().filter(|(to, _)| is_same(to)) {
+            for port in service.ports() {
+                let (bridge, source, destination) = (judged.bridge.clone(), *source, *destination);
+                let protocol = service.protocol;
+                let opening = Opening { bridge, source, destination, protocol, port };
+                let names = memory.names(&opening, &judged.name);
+                all.push((opening, names));
+            }
+        }
+    }
+    all
+}
+
+/// Opens these for the time that they have; `false` where the ruleset is another one by now.
+fn open_all(
+    socket: &mut Socket,
+    mut generation: u32,
+    memory: &Memory,
+    all: Vec<(Opening, Vec<DomainName>, Holder)>,
+) -> Result<bool> {
+    let mut by_time: HashMap<u64, Vec<(Opening, Vec<DomainName>)>> = HashMap::new();
+    for (opening, names, _) in all {
+        let seconds = memory.remaining(&opening).as_secs().max(1);
+        by_time.entry(seconds).or_default().push((opening, names));
+    }
+    for (seconds, all) in by_time {
+        if !fence::open(socket, generation, (&all, Duration::from_secs(seconds)), &[])? {
+            return Ok(false);
+        }
+        // That was this change; another one in between has a later number.
+        generation = generation.wrapping_add(1);
+    }
+    Ok(true)
+}
+
 impl Gate for FenceGate {
     fn is_host(&self, address: IpAddr) -> bool {
         let mut host = locked(&self.host);
@@ -178,39 +263,26 @@ impl Gate for FenceGate {
     }
 
     fn open(&self, judged: &Judged) -> Result<()> {
-        let (mut all, mut shut) = (Vec::new(), Vec::new());
-        {
-            let mut memory = locked(&self.memory);
-            for source in &judged.sources {
-                for address in &judged.addresses {
-                    memory.led(*source, *address, &judged.name);
-                }
-                let is_same = |to: &IpAddr| to.is_ipv4() == source.is_ipv4();
-                for (destination, service) in judged.opened.iter().filter(|(to, _)| is_same(to)) {
-                    for port in service.ports() {
-                        let (source, destination) = (*source, *destination);
-                        let protocol = service.protocol;
-                        let opening = Opening { source, destination, protocol, port };
-                        let names = memory.names(&opening, &judged.name);
-                        all.push((opening, names));
-                    }
-                }
-                let Some(gone) = memory.make_room(*source, all.len()) else {
-                    let what = format!("{source} has opened too many addresses");
-                    return Err(Error::new(model::Kind::Exhausted, what));
-                };
-                shut.extend(gone);
-            }
+        // It stays locked until all of it is remembered: what a change of rules or the end of a container
+        // forgets is forgotten after that, or has been, and then the records say so.
+        let mut memory = locked(&self.memory);
+        let all = ways(&mut memory, judged);
+        let mut shut = Vec::new();
+        for source in &judged.sources {
+            let more = all.iter().filter(|(opening, _)| opening.source == *source).count();
+            let Some(gone) = memory.make_room(*source, more) else {
+                let what = format!("{source} has opened too many addresses");
+                return Err(Error::new(model::Kind::Exhausted, what));
+            };
+            shut.extend(gone);
         }
         if all.is_empty() {
             return Ok(());
         }
-        self.with_socket(|socket| {
-            fence::forget_opened(socket, &shut)?;
-            fence::open(socket, &all, judged.limit)
-        })?;
-        let mut memory = locked(&self.memory);
-        all.into_iter().for_each(|(opening, names)| memory.add(opening, names, judged.limit));
+        self.with_socket(|socket| self.open_as_judged(socket, judged, (&all, &shut)))?;
+        for (opening, names) in all {
+            memory.add(opening, (names, judged.limit), Some(judged.holder.clone()));
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use ::names::Holder;
 use linux::filter::fence::Opening;
 use model::DomainName;
 
@@ -20,6 +21,8 @@ const LED: usize = 8192;
 struct Known {
     names: Vec<DomainName>,
     until: Instant,
+    /// Whose it is; not known of what an earlier life of the daemon opened for a container that is gone.
+    holder: Option<Holder>,
 }
 
 /// Everything that was opened.
@@ -63,9 +66,14 @@ impl Memory {
     }
 
     /// Remembers what was opened.
-    pub(super) fn add(&mut self, opening: Opening, names: Vec<DomainName>, limit: Duration) {
+    pub(super) fn add(
+        &mut self,
+        opening: Opening,
+        (names, limit): (Vec<DomainName>, Duration),
+        holder: Option<Holder>,
+    ) {
         let (source, until) = (opening.source, Instant::now() + limit);
-        if self.known.insert(opening, Known { names, until }).is_none() {
+        if self.known.insert(opening, Known { names, until, holder }).is_none() {
             *self.of_one.entry(source).or_default() += 1;
         }
     }
@@ -92,12 +100,20 @@ impl Memory {
         self.known.contains_key(opening)
     }
 
-    /// What is open, with the time that it has.
-    pub(super) fn open(&self) -> Vec<(Opening, Vec<DomainName>, Duration)> {
+    /// What is open, and for whom.
+    pub(super) fn open(&self) -> Vec<(Opening, Vec<DomainName>, Holder)> {
         let now = Instant::now();
         let open = self.known.iter().filter(|(_, known)| known.until > now);
-        let rest = |known: &Known| known.until.saturating_duration_since(now);
-        open.map(|(opening, it)| (opening.clone(), it.names.clone(), rest(it))).collect()
+        let of = |(opening, known): (&Opening, &Known)| {
+            Some((opening.clone(), known.names.clone(), known.holder.clone()?))
+        };
+        open.filter_map(of).collect()
+    }
+
+    /// For how long it is open.
+    pub(super) fn remaining(&self, opening: &Opening) -> Duration {
+        let until = self.known.get(opening).map(|known| known.until);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()))
     }
 
     /// Forgets what is not meant to stay.
@@ -129,6 +145,7 @@ mod tests {
     fn opening(source: u8, number: u16) -> Opening {
         let [high, low] = number.to_be_bytes();
         Opening {
+            bridge: "br0".parse().unwrap(),
             source: [10, 0, 0, source].into(),
             destination: [203, 0, high, low].into(),
             protocol: Protocol::Tcp,
@@ -143,7 +160,7 @@ mod tests {
         for number in 0..8192 {
             let one = opening(2, number);
             assert_eq!(memory.make_room(one.source, 1), Some(Vec::new()));
-            memory.add(one, vec![name.clone()], Duration::from_secs(60));
+            memory.add(one, (vec![name.clone()], Duration::from_secs(60)), None);
         }
         assert_eq!(memory.make_room([10, 0, 0, 2].into(), 1), None);
         assert_eq!(memory.make_room([10, 0, 0, 3].into(), 512), Some(Vec::new()));
@@ -157,7 +174,7 @@ mod tests {
         let mut memory = Memory::default();
         let name: DomainName = "a.example".parse().unwrap();
         for number in 0..8192 {
-            memory.add(opening(2, number), vec![name.clone()], Duration::ZERO);
+            memory.add(opening(2, number), (vec![name.clone()], Duration::ZERO), None);
         }
         assert_eq!(memory.make_room([10, 0, 0, 2].into(), 1).map(|shut| shut.len()), Some(8192));
         assert!(memory.open().is_empty());
@@ -168,7 +185,7 @@ mod tests {
         let mut memory = Memory::default();
         let (a, b): (DomainName, DomainName) =
             ("a.example".parse().unwrap(), "b.example".parse().unwrap());
-        memory.add(opening(2, 1), vec![a.clone()], Duration::from_secs(9));
+        memory.add(opening(2, 1), (vec![a.clone()], Duration::from_secs(9)), None);
         assert_eq!(memory.names(&opening(2, 1), &b), [b, a.clone()]);
         memory.led([10, 0, 0, 2].into(), [203, 0, 0, 1].into(), &a);
         assert_eq!(memory.name_of([10, 0, 0, 2].into(), [203, 0, 0, 1].into()), Some(&a));

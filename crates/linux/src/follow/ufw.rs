@@ -1,0 +1,316 @@
+//! ufw's files (ufw-framework(8)), as `ufw-init` puts them together. ufw writes them before it changes the
+//! kernel, so they hold also after a flush, before ufw is started, and with both packet filters.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::option::{self, Line};
+use super::rules::{Chains, Outcome, Rule, Test, Then};
+use super::{Followed, Judgement, State};
+
+/// Below the root. `spoke serve` watches their directories.
+pub const SETTINGS: [&str; 2] = ["etc/default/ufw", "etc/ufw/ufw.conf"];
+/// A longer file is refused.
+const LONGEST: u64 = 4 << 20;
+/// More rules than this are none that an operator wrote.
+const MOST: usize = 16_384;
+const ENTRY: &str = "INPUT";
+
+/// Whether it is there.
+pub(super) fn is_installed(root: &Path) -> bool {
+    SETTINGS.iter().all(|path| root.join(path).exists())
+}
+
+/// What it does.
+pub(super) fn read(root: &Path) -> Judgement {
+    let read = Settings::read(root).and_then(|settings| judgement(root, &settings));
+    read.unwrap_or_else(|why| Judgement::unknown(Followed::Ufw, why))
+}
+
+fn judgement(root: &Path, settings: &Settings) -> Result<Judgement, String> {
+    if !settings.is_enabled {
+        return Ok(Judgement::off(Followed::Ufw));
+    }
+    let mut notes = Vec::new();
+    let v4 = chains(root, settings, true, &mut notes)?;
+    let v6 = match settings.has_v6 {
+        true => chains(root, settings, false, &mut notes)?,
+        // Nothing but the loopback device.
+        false => Chains::refusing(),
+    };
+    Ok(Judgement { by: Followed::Ufw, state: State::On, v4, v6, notes })
+}
+
+#[derive(Debug, Default)]
+struct Settings {
+    is_enabled: bool,
+    has_v6: bool,
+    policy: Option<Outcome>,
+}
+
+impl Settings {
+    fn read(root: &Path) -> Result<Self, String> {
+        let mut found = BTreeMap::new();
+        for path in SETTINGS {
+            for line in text(root, path)?.lines() {
+                if let Some((name, value)) = line.trim().split_once('=') {
+                    let value = value.split_once('#').map_or(value, |(value, _)| value).trim();
+                    let value = value.trim_matches(['"', '\'']).to_owned();
+                    found.insert(name.trim().to_owned(), value);
+                }
+            }
+        }
+        let is_yes = |name: &str| found.get(name).is_some_and(|it| it == "yes" || it == "YES");
+        let policy = match found.get("DEFAULT_INPUT_POLICY").map(String::as_str) {
+            Some("ACCEPT") => Some(Outcome::Accept),
+            Some("REJECT") => Some(Outcome::Reject),
+            Some("DROP") => Some(Outcome::Drop),
+            _ => None,
+        };
+        Ok(Self { is_enabled: is_yes("ENABLED"), has_v6: is_yes("IPV6"), policy })
+    }
+}
+
+fn text(root: &Path, path: &str) -> Result<String, String> {
+    let path = root.join(path);
+    file::text(&path, LONGEST).map_err(|cause| match cause.kind() {
+        ErrorKind::NotFound => format!("{} is missing", path.display()),
+        _ => format!("reading {}: {cause}", path.display()),
+    })
+}
+
+/// The chains of one family; their names are those of the files.
+fn chains(
+    root: &Path,
+    settings: &Settings,
+    is_v4: bool,
+    notes: &mut Vec<String>,
+) -> Result<Chains, String> {
+    let six = if is_v4 { "" } else { "6" };
+    let mut lines: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    let named = |name: &str| format!("ufw{six}-{name}");
+    let jump = |chain: &str, to: String| option::read(&format!("-A {chain} -j {to}"), is_v4);
+    let mut add = |line: Option<Line>| {
+        if let Some(line) = line {
+            lines.entry(line.chain.clone()).or_default().push(line);
+        }
+    };
+    // The order of `ufw_start` in /lib/ufw/ufw-init-functions.
+    for chain in ["before-input", "after-input", "reject-input", "track-input"] {
+        add(jump(ENTRY, named(chain)));
+    }
+    let policy = settings.policy.unwrap_or(Outcome::Drop);
+    let target = match policy {
+        Outcome::Accept => "ACCEPT",
+        Outcome::Reject | Outcome::Reset => "REJECT",
+        Outcome::Drop => "DROP",
+    };
+    add(jump(&named("skip-to-policy-input"), target.to_owned()));
+    for file in ["before", "after", "user"] {
+        let text = text(root, &format!("etc/ufw/{file}{six}.rules"))?;
+        filter_part(&text).for_each(|line| add(option::read(line, is_v4)));
+    }
+    add(jump(&named("before-input"), named("user-input")));
+    if lines.values().map(Vec::len).sum::<usize>() > MOST {
+        return Err(format!("ufw has more than {MOST} rules"));
+    }
+    let all = resolved(&lines, notes);
+    Ok(Chains { entry: ENTRY.to_owned(), policy, all })
+}
+
+/// The lines of the table `filter`.
+fn filter_part(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_filter = false;
+    text.lines().map(str::trim).filter(move |line| {
+        if let Some(table) = line.strip_prefix('*') {
+            is_filter = table == "filter";
+        }
+        is_filter && !line.starts_with('#')
+    })
+}
+
+/// The chains that new connections to this host come to, as far as they decide.
+fn resolved(
+    lines: &BTreeMap<String, Vec<Line>>,
+    notes: &mut Vec<String>,
+) -> BTreeMap<String, Vec<Rule>> {
+    let idle = idle(lines);
+    let mut all = BTreeMap::new();
+    let mut next = vec![ENTRY.to_owned()];
+    while let Some(chain) = next.pop() {
+        if all.contains_key(&chain) {
+            continue;
+        }
+        let mut rules = Vec::new();
+        for line in lines.get(&chain).into_iter().flatten() {
+            let Some(then) = effect(line, &idle, notes) else { continue };
+            if let Then::Jump(to) | Then::Goto(to) = &then {
+                next.push(to.clone());
+            }
+            rules.extend(
+                product(&line.tests).into_iter().map(|tests| Rule { tests, then: then.clone() }),
+            );
+        }
+        all.insert(chain, rules);
+    }
+    all
+}
+
+/// What a line does; `None` where it decides nothing. One that is not fully understood never opens.
+fn effect(line: &Line, idle: &BTreeSet<&str>, notes: &mut Vec<String>) -> Option<Then> {
+    let then = line.then.clone()?;
+    if line.never {
+        return None;
+    }
+    if let Then::Jump(to) = &then
+        && idle.contains(to.as_str())
+    {
+        return None;
+    }
+    let Some(unclear) = &line.unclear else { return Some(then) };
+    let (instead, then) = match then {
+        Then::Decide(Outcome::Accept) => ("it accepts nothing", None),
+        refusal @ Then::Decide(_) => ("it refuses without that condition", Some(refusal)),
+        Then::Return | Then::Jump(_) | Then::Goto(_) => {
+            ("it refuses", Some(Then::Decide(Outcome::Drop)))
+        }
+    };
+    notes.push(format!(
+        "a rule of {} has {unclear}, which is not understood: {instead}",
+        line.chain
+    ));
+    then
+}
+
+/// Chains that decide nothing: they log, or are empty or unknown.
+fn idle(lines: &BTreeMap<String, Vec<Line>>) -> BTreeSet<&str> {
+    let targets = lines.values().flatten().filter_map(|line| match &line.then {
+        Some(Then::Jump(to) | Then::Goto(to)) => Some(to.as_str()),
+        _ => None,
+    });
+    let mut idle: BTreeSet<&str> = targets.collect();
+    // Those that decide are taken out, until nothing changes.
+    loop {
+        let decides = |chain: &&&str| {
+            let of = lines.get(**chain).into_iter().flatten();
+            of.into_iter().any(|line| match &line.then {
+                None | Some(Then::Return) => false,
+                Some(Then::Decide(_)) => true,
+                Some(Then::Jump(to) | Then::Goto(to)) => !idle.contains(to.as_str()),
+            })
+        };
+        let busy: Vec<&str> = idle.iter().filter(|chain| decides(chain)).copied().collect();
+        if busy.is_empty() {
+            return idle;
+        }
+        idle.retain(|chain| !busy.contains(chain));
+    }
+}
+
+/// One list of tests for each choice of one out of every list.
+pub(super) fn product(lists: &[Vec<Test>]) -> Vec<Vec<Test>> {
+    lists.iter().fold(vec![Vec::new()], |all, list| {
+        let with = |before: &Vec<Test>| {
+            let before = before.clone();
+            list.iter().map(move |test| [before.clone(), vec![test.clone()]].concat())
+        };
+        all.iter().flat_map(with).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Arrival;
+    use super::*;
+
+    /// ufw's own before.rules are Debian's; the rules are those that `ufw` 0.36 writes.
+    fn files(user: &str, policy: &str) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("etc/ufw/ufw.conf", "# x\nENABLED=yes\nLOGLEVEL=low\n");
+        write("etc/default/ufw", &format!("IPV6=yes\nDEFAULT_INPUT_POLICY=\"{policy}\"\n"));
+        for (six, any) in [("", "0.0.0.0/0"), ("6", "::/0")] {
+            let before = format!(
+                "*filter\n:ufw{six}-before-input - [0:0]\n\
+                -A ufw{six}-before-input -i lo -j ACCEPT\n\
+                -A ufw{six}-before-input -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT\n\
+                -A ufw{six}-before-input -m conntrack --ctstate INVALID -j DROP\n\
+                -A ufw{six}-before-input -j ufw{six}-not-local\n\
+                -A ufw{six}-not-local -m addrtype --dst-type LOCAL -j RETURN\n\
+                -A ufw{six}-not-local -m limit --limit 3/min -j ufw{six}-logging-deny\n\
+                -A ufw{six}-not-local -j DROP\nCOMMIT\n"
+            );
+            write(&format!("etc/ufw/before{six}.rules"), &before);
+            write(
+                &format!("etc/ufw/after{six}.rules"),
+                &format!(
+                    "*filter\n-A ufw{six}-after-input -p udp --dport 137 -j ufw{six}-skip-to-policy-input\nCOMMIT\n"
+                ),
+            );
+            let user = user.replace("SIX", six).replace("ANY", any);
+            write(&format!("etc/ufw/user{six}.rules"), &format!("*filter\n{user}\nCOMMIT\n"));
+        }
+        root
+    }
+
+    fn outcome(root: &tempfile::TempDir, source: &str, port: u16) -> Outcome {
+        let judgement = read(root.path());
+        assert_eq!(judgement.state, State::On);
+        let source = source.parse().unwrap();
+        let input = "eth0".to_owned();
+        judgement.of(&Arrival { source, input, protocol: 6, port, destination: None })
+    }
+
+    #[test]
+    fn rules_hold_in_their_order() {
+        let root = files(
+            "-A ufwSIX-user-input -p tcp --dport 80 -j ACCEPT\n\
+             -A ufwSIX-user-input -p tcp --dport 81 -s ANY -j DROP\n\
+             -A ufwSIX-user-input -p tcp -m multiport --dports 81,90:99 -j ACCEPT\n\
+             -A ufwSIX-user-input -p tcp --dport 82 -j REJECT --reject-with tcp-reset",
+            "DROP",
+        );
+        for source in ["192.0.2.2", "2001:db8::2"] {
+            for (port, wanted) in [
+                (80, Outcome::Accept),
+                (81, Outcome::Drop),
+                (95, Outcome::Accept),
+                (82, Outcome::Reset),
+                (83, Outcome::Drop),
+            ] {
+                assert_eq!(outcome(&root, source, port), wanted, "{source} {port}");
+            }
+        }
+        assert_eq!(outcome(&files("", "ACCEPT"), "192.0.2.2", 80), Outcome::Accept);
+        assert_eq!(outcome(&files("", "REJECT"), "192.0.2.2", 80), Outcome::Reject);
+    }
+
+    #[test]
+    fn what_is_not_understood_never_opens() {
+        let root = files(
+            "-A ufwSIX-user-input -p tcp --dport 80 -m set --match-set x src -j ACCEPT\n\
+             -A ufwSIX-user-input -p tcp --dport 81 -m set --match-set x src -j DROP\n\
+             -A ufwSIX-user-input -p tcp --dport 80:81 -j ACCEPT",
+            "DROP",
+        );
+        assert_eq!(outcome(&root, "192.0.2.2", 80), Outcome::Accept);
+        assert_eq!(outcome(&root, "192.0.2.2", 81), Outcome::Drop);
+        assert_eq!(read(root.path()).notes.len(), 4);
+        std::fs::remove_file(root.path().join("etc/ufw/user.rules")).unwrap();
+        assert!(
+            matches!(read(root.path()).state, State::Unknown(why) if why.contains("user.rules"))
+        );
+    }
+
+    #[test]
+    fn switched_off_it_judges_nothing() {
+        let root = files("", "DROP");
+        std::fs::write(root.path().join("etc/ufw/ufw.conf"), "ENABLED=no\n").unwrap();
+        assert_eq!(read(root.path()).state, State::Off);
+    }
+}

@@ -1,0 +1,210 @@
+//! The firewall that published ports obey, as the operator chose it: one file beside the book, and the table
+//! `inet spoke_follow` that is made of it and of the firewall's rules.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use linux::follow::{self, Followed, Judgement, State};
+use model::{Attachment, Error, Result};
+use netlink::Socket;
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+
+/// Below the durable directory.
+const NAME: &str = "firewall.json";
+const LOCK: &str = "firewall.lock";
+/// The rules of a large host are far below that.
+const LONGEST: u64 = 64 << 20;
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// Which firewall.
+    pub(crate) follow: Followed,
+    /// What it did when it could last be read; only of one that keeps its rules nowhere else.
+    pub(crate) last: Option<Judgement>,
+}
+
+/// The choice of this host.
+pub(crate) struct Follow {
+    directory: PathBuf,
+    root: PathBuf,
+}
+
+impl Follow {
+    /// In the durable directory `state`; the firewall's files are below `root`.
+    pub(crate) fn new(state: &Path, root: &Path) -> Self {
+        Self { directory: state.to_owned(), root: root.to_owned() }
+    }
+
+    /// That of this host.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self::new(&config.store.state, Path::new("/"))
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The directory of the file.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(NAME)
+    }
+
+    /// What was chosen; `None`: nothing is followed.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub(crate) fn kept(&self) -> Result<Option<Kept>> {
+        let path = self.path();
+        let doing = || format!("reading {}; choose again: spoke firewall follow", path.display());
+        let bytes = match file::read(&path, LONGEST) {
+            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.map_err(|cause| file::failed(doing(), cause))?,
+        };
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|cause| Error::invalid(cause.to_string()).context(doing()))
+    }
+
+    /// Chooses, and makes the kernel do it.
+    ///
+    /// # Errors
+    /// Where the file cannot be written, or the kernel refuses. What was chosen is done later then.
+    pub(crate) fn choose(&self, followed: Option<Followed>) -> Result<Option<Judgement>> {
+        let _lock = self.lock()?;
+        match followed {
+            Some(follow) => {
+                self.write(&Kept { follow, last: None })?;
+                self.sync()?;
+            }
+            None => match fs::remove_file(self.path()) {
+                Err(cause) if cause.kind() != ErrorKind::NotFound => {
+                    let doing = format!("removing {}", self.path().display());
+                    return Err(file::failed(doing, cause));
+                }
+                _ => {}
+            },
+        }
+        self.refresh_locked()
+    }
+
+    fn write(&self, kept: &Kept) -> Result<()> {
+        let bytes = serde_json::to_vec(kept)
+            .map_err(|cause| Error::bug(format!("writing {}: {cause}", self.path().display())))?;
+        let draft = self.directory.join(format!("{NAME}.new"));
+        file::replace(&self.path(), &draft, &bytes)
+            .map_err(|cause| file::failed(format!("writing {}", self.path().display()), cause))
+    }
+
+    /// Lets the choice outlive a power cut.
+    fn sync(&self) -> Result<()> {
+        for path in [self.path(), self.directory.clone()] {
+            File::open(&path)
+                .and_then(|file| file.sync_all())
+                .map_err(|cause| file::failed(format!("writing {}", path.display()), cause))?;
+        }
+        Ok(())
+    }
+
+    /// Of several processes one works at a time.
+    fn lock(&self) -> Result<File> {
+        let path = self.directory.join(LOCK);
+        let doing = |cause| file::failed(format!("locking {}", path.display()), cause);
+        fs::create_dir_all(&self.directory).map_err(doing)?;
+        let mut options = OpenOptions::new();
+        let lock = options.write(true).create(true).mode(0o600).open(&path).map_err(doing)?;
+        file::lock(&lock, FlockOperation::LockExclusive).map_err(doing)?;
+        Ok(lock)
+    }
+
+    /// Reads the firewall again, and makes the kernel do the same. What holds; `None` where nothing is
+    /// followed.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub(crate) fn refresh(&self) -> Result<Option<Judgement>> {
+        if !self.path().exists() && !follow::is_loaded(&mut Socket::netfilter()?)? {
+            return Ok(None);
+        }
+        let _lock = self.lock()?;
+        self.refresh_locked()
+    }
+
+    fn refresh_locked(&self) -> Result<Option<Judgement>> {
+        let mut socket = Socket::netfilter()?;
+        let judgement = match self.kept() {
+            Ok(None) => {
+                follow::unload(&mut socket)?;
+                return Ok(None);
+            }
+            Ok(Some(kept)) => self.judgement(&kept, &mut socket)?,
+            // Which one is not known: everything stays shut until that is chosen again.
+            Err(error) => Judgement::unknown(Followed::Ufw, error.to_string()),
+        };
+        if !follow::is_kept(&mut socket, &judgement)? {
+            follow::keep(&mut socket, &judgement)?;
+        }
+        Ok(Some(judgement))
+    }
+
+    /// What the firewall does now or, where it is away, did last.
+    fn judgement(&self, kept: &Kept, socket: &mut Socket) -> Result<Judgement> {
+        let now = follow::read(kept.follow, &self.root, socket)?;
+        if kept.follow == Followed::Ufw {
+            return Ok(now);
+        }
+        match (&now.state, &kept.last) {
+            (State::Unknown(_), Some(last)) => Ok(last.clone()),
+            (State::Unknown(_), None) => Ok(now),
+            (_, Some(last)) if *last == now => Ok(now),
+            _ => {
+                self.write(&Kept { follow: kept.follow, last: Some(now.clone()) })?;
+                Ok(now)
+            }
+        }
+    }
+
+    /// Before a port is opened: makes the table, where a firewall is followed and its table is not there.
+    ///
+    /// # Errors
+    /// As [`Follow::refresh`]; then no port may be opened.
+    pub(crate) fn ensure(&self, attachment: &Attachment) -> Result<()> {
+        if is_published(attachment) { self.ensure_any() } else { Ok(()) }
+    }
+
+    /// The same for any port.
+    ///
+    /// # Errors
+    /// As [`Follow::ensure`].
+    pub(crate) fn ensure_any(&self) -> Result<()> {
+        if !self.path().exists() || follow::is_loaded(&mut Socket::netfilter()?)? {
+            return Ok(());
+        }
+        self.refresh().map(drop)
+    }
+
+    /// After a port was opened: judges what goes out by its container's interface too.
+    ///
+    /// # Errors
+    /// Where the process may not change it.
+    pub(crate) fn opened(&self, attachment: &Attachment, linux: &linux::Linux) -> Result<()> {
+        if is_published(attachment) && self.path().exists() {
+            linux.follow_behind(attachment)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn is_published(attachment: &Attachment) -> bool {
+    attachment.wiring.publish.as_ref().is_some_and(|publish| !publish.ports.is_empty())
+}

@@ -1,0 +1,109 @@
+//! Whether what was judged a moment ago still holds, as the records say now.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ::names::{Holder, Judged};
+use engine::port::{Key, Prefix, Record, Store};
+use linux::filter::fence::Opening;
+use model::{Attachment, DomainName, Error, Fence, IfName, Layer, NetworkName, Phase, Result};
+use store::{Embedded, Roots};
+
+/// The records, opened when they are first read.
+pub(super) struct Records {
+    runtime: PathBuf,
+    state: PathBuf,
+    store: Option<Embedded>,
+}
+
+impl Records {
+    pub(super) fn new(runtime: PathBuf, state: PathBuf) -> Self {
+        Self { runtime, state, store: None }
+    }
+
+    fn store(&mut self) -> Result<&Embedded> {
+        match &mut self.store {
+            Some(store) => Ok(store),
+            empty => {
+                let roots = Roots { runtime: self.runtime.clone(), state: self.state.clone() };
+                Ok(empty.insert(Embedded::open(roots, &store::boot_id()?)?))
+            }
+        }
+    }
+
+    /// Refuses what was judged by other rules than those of now, or for an attachment that has ended.
+    ///
+    /// # Errors
+    /// Where that is so ([`model::Kind::TryAgain`]), and where the records cannot be read.
+    pub(super) fn refuse_stale(&mut self, judged: &Judged) -> Result<()> {
+        let has_ended = self.attached(&judged.holder)?.is_none();
+        let rules = self.fence(&judged.network)?;
+        if has_ended || rules.is_some_and(|rules| !rules.same_rules(&judged.fence)) {
+            let what = if has_ended { "the container has ended" } else { "the rules have changed" };
+            return Err(Error::try_again(format!("opening {}: {what}", judged.name)));
+        }
+        Ok(())
+    }
+
+    /// Of these openings those that may be open: their container is there, and its network's rules allow a
+    /// name that led to them.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub(super) fn retain(
+        &mut self,
+        all: &mut Vec<(Opening, Vec<DomainName>, Holder)>,
+    ) -> Result<()> {
+        let holders: BTreeSet<Holder> = all.iter().map(|(.., holder)| holder.clone()).collect();
+        let mut fences: BTreeMap<Holder, Fence> = BTreeMap::new();
+        for holder in holders {
+            let Some(attachment) = self.attached(&holder)? else { continue };
+            let rules = self.fence(&holder.id.network)?.or(attachment.wiring.fence);
+            fences.extend(rules.map(|rules| (holder, rules)));
+        }
+        all.retain(|(opening, names, holder)| {
+            let fence = fences.get(holder);
+            fence.is_some_and(|fence| fence.allows_by_name(names, opening.protocol, opening.port))
+        });
+        Ok(())
+    }
+
+    /// Who has which address behind which bridge.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub(super) fn holders(&mut self) -> Result<HashMap<(IfName, IpAddr), Holder>> {
+        let mut all = HashMap::new();
+        for (_, held) in self.store()?.list(&Prefix::Attachments)? {
+            let Record::Attachment(attachment) = held.record else { continue };
+            let link = attachment.wiring.link.as_ref();
+            let Some(bridge) = link.and_then(|link| link.kind.bridge()) else { continue };
+            let holder = Holder { id: attachment.id.clone(), since: attachment.since };
+            for held in &attachment.addresses {
+                all.insert((bridge.name.clone(), held.address.addr()), holder.clone());
+            }
+        }
+        Ok(all)
+    }
+
+    /// The attachment, as long as it is attached.
+    fn attached(&mut self, holder: &Holder) -> Result<Option<Attachment>> {
+        let key = Key::Attachment(holder.id.clone(), Layer::Link);
+        let record = self.store()?.get(&key)?.map(|read| read.record);
+        let Some(Record::Attachment(now)) = record else { return Ok(None) };
+        let is_same = now.since == holder.since && matches!(now.phase, Phase::Attached(_));
+        Ok(is_same.then_some(*now))
+    }
+
+    /// The rules of a network that has a record: a declared one, or else one that a configuration
+    /// describes. Without a record they do not change.
+    fn fence(&mut self, name: &NetworkName) -> Result<Option<Fence>> {
+        for key in [Key::Network(name.clone()), Key::Configured(name.clone())] {
+            if let Some(Record::Network(network)) = self.store()?.get(&key)?.map(|it| it.record) {
+                return Ok(Some(network.wiring.fence.unwrap_or_default()));
+            }
+        }
+        Ok(None)
+    }
+}

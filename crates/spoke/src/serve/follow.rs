@@ -1,0 +1,183 @@
+//! Keeps published ports under the firewall that they obey: whenever that one's rules, its files or the
+//! choice change.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use linux::follow::{self, State, UFW_SETTINGS};
+use model::{Error, Result};
+use netlink::{Event as Change, Monitor, Wake};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+use rustix::io::Errno;
+
+use super::Daemon;
+use crate::event::{Event, What};
+use crate::host;
+
+/// The interval of checks for what nothing reports.
+const SWEEP: Duration = Duration::from_secs(30);
+/// Changes that belong together come this close to each other.
+const TOGETHER: Duration = Duration::from_millis(50);
+/// However many changes come, this long after the first it is time to act.
+const LATEST: Duration = Duration::from_millis(300);
+/// The table of firewalld, and that in which ufw has its chains.
+const TABLES: [&str; 2] = ["firewalld", "filter"];
+
+/// What was reported last.
+#[derive(Default)]
+struct Reported {
+    why: Option<String>,
+    notes: BTreeSet<String>,
+}
+
+/// Until the daemon stops.
+pub(super) fn keep(daemon: &Daemon) {
+    let mut reported = Reported::default();
+    while let Err(error) = keep_until_lost(daemon, &mut reported) {
+        daemon.journal.failed("following the host's firewall", &error);
+        if daemon.sleep(SWEEP) {
+            return;
+        }
+    }
+}
+
+fn keep_until_lost(daemon: &Daemon, reported: &mut Reported) -> Result<()> {
+    let mut monitor = Monitor::ruleset()?;
+    loop {
+        // Subscribed before the look, so that nothing is missed in between.
+        let files = listen(daemon);
+        refresh(daemon, reported);
+        if !wait(daemon, &mut monitor, files.as_ref())? {
+            return Ok(());
+        }
+    }
+}
+
+fn refresh(daemon: &Daemon, reported: &mut Reported) {
+    let held = daemon.context_pool.with(|host_context| host_context.follow().refresh());
+    let judgement = match held {
+        Ok(judgement) => judgement,
+        Err(error) => {
+            if reported.why.as_ref() != Some(&error.to_string()) {
+                daemon.journal.failed("making published ports obey the firewall", &error);
+                reported.why = Some(error.to_string());
+            }
+            return;
+        }
+    };
+    let why = judgement.as_ref().and_then(|judgement| match &judgement.state {
+        State::Unknown(why) => Some(why.clone()),
+        State::On | State::Off => None,
+    });
+    if why != reported.why {
+        if let Some(why) = &why {
+            let sentence = format!("published ports are shut: {why}");
+            daemon.journal.report(&Event::new(What::Failed, host::now(), sentence));
+        }
+        reported.why = why;
+    }
+    let notes: BTreeSet<String> = judgement.into_iter().flat_map(|it| it.notes).collect();
+    for note in notes.difference(&reported.notes) {
+        daemon.journal.warn(note);
+    }
+    reported.notes = notes;
+}
+
+/// Subscribes to the directories of ufw's files and of the choice. A missing one is looked at now and then.
+fn listen(daemon: &Daemon) -> Option<OwnedFd> {
+    let subscriptions = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+    let signs = WatchFlags::CREATE
+        | WatchFlags::MOVED_TO
+        | WatchFlags::MOVED_FROM
+        | WatchFlags::DELETE
+        | WatchFlags::CLOSE_WRITE
+        | WatchFlags::ONLYDIR;
+    for directory in directories(daemon) {
+        let _ = inotify::add_watch(&subscriptions, &directory, signs);
+    }
+    Some(subscriptions)
+}
+
+fn directories(daemon: &Daemon) -> BTreeSet<PathBuf> {
+    let place = |host_context: &crate::host_context::HostContext| {
+        let follow = host_context.follow();
+        let settings = UFW_SETTINGS.iter().map(|path| follow.root().join(path));
+        let above = settings.filter_map(|path| path.parent().map(PathBuf::from));
+        let all: BTreeSet<PathBuf> = above.chain([follow.directory().to_owned()]).collect();
+        Ok(all)
+    };
+    daemon.context_pool.with(place).unwrap_or_default()
+}
+
+/// Waits for a change, and for those that belong to it; `false` where the daemon stops.
+fn wait(daemon: &Daemon, monitor: &mut Monitor, files: Option<&OwnedFd>) -> Result<bool> {
+    let due = Instant::now() + SWEEP;
+    loop {
+        let remaining = due.saturating_duration_since(Instant::now());
+        match ready(daemon, monitor, files, remaining)? {
+            Ready::Stopped => return Ok(false),
+            Ready::Nothing => return Ok(true),
+            Ready::Files => break,
+            Ready::Ruleset => match monitor.wait(&daemon.stop, Duration::ZERO)? {
+                Wake::Stopped => return Ok(false),
+                Wake::News(news) if !news.iter().any(concerns) => {}
+                Wake::Quiet => {}
+                Wake::News(_) | Wake::Lost => break,
+            },
+        }
+    }
+    let began = Instant::now();
+    while began.elapsed() < LATEST {
+        match monitor.wait(&daemon.stop, TOGETHER)? {
+            Wake::Stopped => return Ok(false),
+            Wake::Quiet => break,
+            Wake::News(_) | Wake::Lost => {}
+        }
+    }
+    Ok(true)
+}
+
+fn concerns(change: &Change) -> bool {
+    match change {
+        Change::Ruleset(news) => {
+            (news.table == follow::TABLE.name && news.gone) || TABLES.contains(&news.table.as_str())
+        }
+        Change::Address | Change::Route => false,
+    }
+}
+
+enum Ready {
+    Stopped,
+    Ruleset,
+    Files,
+    Nothing,
+}
+
+fn ready(
+    daemon: &Daemon,
+    monitor: &Monitor,
+    files: Option<&OwnedFd>,
+    limit: Duration,
+) -> Result<Ready> {
+    let limit = Timespec::try_from(limit)
+        .map_err(|_| Error::bug(format!("{limit:?} is too long to wait")))?;
+    let mut sources = vec![
+        PollFd::from_borrowed_fd(daemon.stop.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(monitor.as_fd(), PollFlags::IN),
+    ];
+    sources.extend(files.map(|files| PollFd::new(files, PollFlags::IN)));
+    match poll(&mut sources, Some(&limit)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(cause) => return Err(Error::os("waiting for the host's firewall", cause.into())),
+    }
+    let is_ready = |place: usize| sources.get(place).is_some_and(|it| !it.revents().is_empty());
+    Ok(match (is_ready(0), is_ready(1), is_ready(2)) {
+        (true, ..) => Ready::Stopped,
+        (_, true, _) => Ready::Ruleset,
+        (.., true) => Ready::Files,
+        _ => Ready::Nothing,
+    })
+}
