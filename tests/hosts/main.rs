@@ -7,6 +7,7 @@ mod failure;
 mod guard;
 mod member;
 mod network;
+mod own;
 mod pins;
 mod runtimes;
 mod tls;

@@ -5,7 +5,10 @@ use std::net::Ipv4Addr;
 
 use model::{Error, HostName, Mac, NetworkName, Result, SharedEndpoint};
 
-use crate::port::{Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write};
+use crate::layout::VERSION;
+use crate::port::{
+    AliveRecord, Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write,
+};
 use crate::view::View;
 
 /// Says that the daemon of a member is there, as long as the lease is renewed; in which transaction.
@@ -13,7 +16,11 @@ use crate::view::View;
 /// # Errors
 /// `NotFound` where the host is no member any more.
 pub fn be_alive(cluster: &impl Cluster, host: &HostName, lease: LeaseId) -> Result<Revision> {
-    let put = Write::Put(Key::Alive(host.clone()), Record::Mark, Some(lease));
+    let put = Write::Put(
+        Key::Alive(host.clone()),
+        Record::Alive(AliveRecord { layout: VERSION }),
+        Some(lease),
+    );
     commit(cluster, host, vec![put])
 }
 

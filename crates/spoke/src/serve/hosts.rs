@@ -7,20 +7,28 @@
 //! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed |
 //! | `hosts-ask` | answers the command line |
 //! | `hosts-watch` | hears of changes in etcd, one for each session |
+//! | `hosts-etcd` | keeps this host's server of etcd running, where the cluster has one of its own |
+//! | `hosts-door` | gives certificates to hosts, where this one has the authority's key |
 
 mod announce;
 mod ask;
 mod attached;
 mod blocks;
 mod check;
+mod door;
 mod guard;
 mod keep;
 mod local;
 mod make;
 mod member;
 mod overlay;
+mod own;
 mod pin;
 mod pins;
+mod remove;
+mod rtt;
+mod server;
+mod tend;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -29,6 +37,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use cluster::trust::Files;
 use cluster::{Change, Revision, View};
 use model::{Error, HostName, Mac, NetworkName, Result, Timestamp};
 
@@ -43,6 +52,9 @@ pub(super) struct Hosts {
     state: Mutex<State>,
     changed: Condvar,
     wake: Mutex<Sender<Wake>>,
+    server: server::Server,
+    /// Held while this host signs certificates for itself.
+    signing: Mutex<()>,
 }
 
 /// What is known.
@@ -52,7 +64,7 @@ struct State {
     member: Option<Member>,
     /// The cluster, as it was read last.
     view: Option<View>,
-    /// Whether this host leaves a cluster whose etcd has lost its records.
+    /// Whether this host leaves its cluster, which may not tell it any more that it was removed.
     leaving: bool,
     /// Since when etcd does not answer, and what was said.
     lost: Option<(Timestamp, String)>,
@@ -68,6 +80,13 @@ struct State {
     fresh: BTreeMap<(NetworkName, Ipv4Addr), Instant>,
     /// What others wrote that is not used.
     refused: Vec<String>,
+    /// What does not work with the cluster's own etcd.
+    untended: Option<String>,
+    /// Whether this host has the authority's key, and whether it listens to hosts that want certificates.
+    signs: bool,
+    is_open: bool,
+    /// When this host's server of etcd has to begin anew.
+    restart: Option<Instant>,
     /// The containers of this host on every network, once the store was read.
     attached: Option<Attached>,
 }
@@ -113,8 +132,11 @@ impl Daemon {
             state: Mutex::default(),
             changed: Condvar::new(),
             wake: Mutex::new(wake),
+            server: server::Server::new(store),
+            signing: Mutex::default(),
         });
         hosts.lock().member = Member::read(&hosts.place)?;
+        hosts.lock().signs = Files::below(&hosts.place).authority()?.is_some();
         let (listener, made) = sockets::bind(&hosts::socket(&store.runtime))?;
         let theirs = Arc::clone(&hosts);
         self.spawn("hosts-book", move |daemon| attached::follow(daemon, &theirs))?;
@@ -122,6 +144,10 @@ impl Daemon {
         self.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
         let theirs = Arc::clone(&hosts);
         self.spawn("hosts-ask", move |daemon| ask::serve(daemon, &theirs, &listener))?;
+        let theirs = Arc::clone(&hosts);
+        self.spawn("hosts-etcd", move |daemon| tend::run(daemon, &theirs))?;
+        let theirs = Arc::clone(&hosts);
+        self.spawn("hosts-door", move |daemon| door::keep(daemon, &theirs))?;
         self.spawn("hosts", move |daemon| keep::keep(daemon, &hosts, wakes))?;
         Ok(made)
     }

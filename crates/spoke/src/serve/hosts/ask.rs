@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use cluster::{Etcd, JoinToken, Url, book};
-use model::{ClusterHost, Error, HostName, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
+use model::{ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 use overlay::Overlay;
 
@@ -40,6 +40,9 @@ impl Hosts {
         match ask {
             Ask::Init { etcd, me } => {
                 self.refuse_member()?;
+                if etcd.is_empty() {
+                    return self.begin(daemon, me).map(|()| Reply::Done);
+                }
                 let server = etcd.first().ok_or_else(|| Error::invalid("no etcd is named"))?;
                 if server.address()?.is_loopback() {
                     return Err(Error::invalid(format!(
@@ -51,23 +54,15 @@ impl Hosts {
             Ask::Join { token, me } => {
                 self.refuse_member()?;
                 let token = JoinToken::read(&token)?;
+                if let Some(door) = &token.door {
+                    return self.join_by(door, &token, me).map(|()| Reply::Done);
+                }
                 let etcd = token.etcd.clone();
                 self.enter(me, etcd, |etcd, name, host| book::join(etcd, &token, name, host))
                     .map(|()| Reply::Done)
             }
             Ask::Hosts => self.list().map(Reply::Hosts),
-            Ask::Remove { name, force } => {
-                let (member, etcd) = self.connected()?;
-                match book::remove_host(&etcd, &name, &member.name, force) {
-                    // etcd lost its data, and so nobody says to this host that it was removed.
-                    Err(error) if error.kind() == Kind::NotFound && name == member.name => {
-                        self.set(|state| state.leaving = true);
-                        self.nudge();
-                    }
-                    removed => removed?,
-                }
-                Ok(Reply::Done)
-            }
+            Ask::Remove { name, force } => self.remove(&name, force).map(|()| Reply::Done),
             Ask::CreateToken { seconds } => self.create_token(seconds),
             Ask::Tokens => {
                 let (_, etcd) = self.connected()?;
@@ -80,6 +75,7 @@ impl Hosts {
             Ask::CreateNetwork(wanted) => self.create_network(*wanted),
             Ask::RemoveNetwork { name } => self.remove_network(&name),
             Ask::Check => self.check(),
+            Ask::Rtt => self.rtt(),
             Ask::Pin { network, address, by } => self.pin(daemon, (&network, address), &by),
         }
     }
@@ -104,7 +100,7 @@ impl Hosts {
     ) -> Result<()> {
         let server = etcd.first().ok_or_else(|| Error::invalid("no etcd is named"))?;
         let address = address.map_or_else(|| member::own_address(server), Ok)?;
-        let member = Member { name, address, etcd, access };
+        let member = Member { name, address, etcd, access, own_etcd: false };
         overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
         let host = ClusterHost { address: member.address, since: host::now() };
         let etcd = member.etcd()?;
@@ -113,6 +109,11 @@ impl Hosts {
             Member::forget(&self.place)?;
             return Err(error);
         }
+        self.enter_as(member)
+    }
+
+    /// This host is a member: waits until it hears from the cluster.
+    pub(super) fn enter_as(&self, member: Member) -> Result<()> {
         self.set(|state| state.member = Some(member));
         self.nudge();
         match self.wait(LIMIT, |state| state.view.is_some()) {
@@ -123,7 +124,7 @@ impl Hosts {
         }
     }
 
-    fn connected(&self) -> Result<(Member, Etcd)> {
+    pub(super) fn connected(&self) -> Result<(Member, Etcd)> {
         let member = self.lock().member.clone().ok_or_else(no_member)?;
         let etcd = member.etcd()?;
         Ok((member, etcd))
@@ -143,7 +144,11 @@ impl Hosts {
 
     fn create_token(&self, seconds: u32) -> Result<Reply> {
         let (member, etcd) = self.heard()?;
-        let token = JoinToken::new(member.etcd)?;
+        let door = self.door(&member, &cluster::Cluster::read(&etcd)?)?;
+        let token = match door {
+            Some(door) => JoinToken::at(door)?,
+            None => JoinToken::new(member.etcd)?,
+        };
         let now = host::now();
         book::create_token(&etcd, &token, now, seconds)?;
         let expires = model::Timestamp(now.0.saturating_add(seconds.into()));
@@ -224,6 +229,10 @@ impl Hosts {
                 name: name.to_string(),
                 address: host.address.to_string(),
                 state: if view.alive.contains(name) { "up" } else { "lost" }.to_owned(),
+                etcd: view
+                    .servers
+                    .get(name)
+                    .map(|server| if server.voter { "server" } else { "learns" }.to_owned()),
                 own: *name == member.name,
                 containers: own.count(),
                 blocks: blocks
@@ -249,7 +258,11 @@ fn notes(state: &State) -> Vec<String> {
         false => format!("network {name}: {why}"),
     });
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
-    let all = failures.chain(state.broken.iter().cloned()).chain(refused).chain(damaged);
+    let all = failures
+        .chain(state.untended.clone())
+        .chain(state.broken.iter().cloned())
+        .chain(refused)
+        .chain(damaged);
     let mut seen = BTreeSet::new();
     all.filter(|note| seen.insert(note.clone())).collect()
 }
@@ -268,7 +281,7 @@ fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec
 
 pub(super) fn no_member() -> Error {
     Error::not_found(
-        "this host is in no cluster; make one with `spoke host init --etcd URL`, or join one with \
+        "this host is in no cluster; make one with `spoke host init`, or join one with \
          `spoke host join TOKEN`",
     )
 }

@@ -24,13 +24,13 @@ const SKEW: i64 = 2000;
 const DAY: i64 = 86_400_000;
 
 /// A host, and the way to it that is checked.
-struct Way<'a> {
+pub(super) struct Way<'a> {
     name: &'a HostName,
     host: &'a ClusterHost,
-    network: &'a NetworkName,
+    pub(super) network: &'a NetworkName,
     mtu: u32,
-    from: Ipv4Addr,
-    to: Ipv4Addr,
+    pub(super) from: Ipv4Addr,
+    pub(super) to: Ipv4Addr,
 }
 
 impl Hosts {
@@ -56,7 +56,7 @@ impl Hosts {
 }
 
 /// By the first network that both hosts have.
-fn way<'a>(
+pub(super) fn way<'a>(
     view: &'a View,
     made: &std::collections::BTreeMap<NetworkName, Local>,
     (name, host): (&'a HostName, &'a ClusterHost),

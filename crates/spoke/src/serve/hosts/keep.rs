@@ -14,6 +14,7 @@ use super::announce::Announced;
 use super::local;
 use super::member::Member;
 use super::overlay::{self, Silent};
+use super::tend::Tended;
 use super::{Hosts, Wake};
 use crate::host;
 use crate::serve::Daemon;
@@ -45,6 +46,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         resting: BTreeMap::new(),
         announced: Announced::default(),
         unsettled: BTreeMap::new(),
+        tended: Tended::default(),
     };
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
@@ -56,7 +58,9 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         keeper.session.fetch_add(1, Ordering::SeqCst);
         match end {
             Ok(()) => {}
-            Err(error) if error.kind() == Kind::NotFound => keeper.leave(&member, &error),
+            Err(error) if error.kind() == Kind::NotFound || keeper.is_leaving(&member) => {
+                keeper.leave(&member, &error);
+            }
             Err(error) => {
                 keeper.lose(&error);
                 keeper.mend(&member);
@@ -84,12 +88,14 @@ pub(super) struct Keeper<'a> {
     announced: Announced,
     /// What did not work with addresses between hosts, as it was reported last.
     pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
+    tended: Tended,
 }
 
 impl Keeper<'_> {
     /// From one connection to etcd to its loss. Ends without an error where everything is to be read
     /// again, or the daemon stops; with `NotFound` where this host is no member any more.
     fn session(&mut self, member: &Member) -> Result<()> {
+        self.tended.begin(self.hosts, member)?;
         let etcd = Arc::new(member.etcd()?);
         let mut view = etcd.read()?;
         book::refuse_other_layout(&view)?;
@@ -103,12 +109,16 @@ impl Keeper<'_> {
         loop {
             self.converge(&etcd, &mut view, member)?;
             self.hosts.set(|state| state.view = Some(view.clone()));
+            if self.tended.tend((self.daemon, self.hosts), (&etcd, &view), member)? {
+                return Ok(());
+            }
             if !self
                 .hear(&mut view, (renewed + PERIOD).saturating_duration_since(Instant::now()))?
             {
                 return Ok(());
             }
             refuse_removed(&view, member)?;
+            book::refuse_other_layout(&view)?;
             if renewed.elapsed() >= PERIOD {
                 renewed = Instant::now();
                 renew(&etcd, member, lease)?;
@@ -294,6 +304,7 @@ impl Keeper<'_> {
         let context_pool = &self.daemon.context_pool;
         outcome = outcome
             .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
+            .and(self.hosts.forget_own())
             .and(Member::forget(&self.hosts.place));
         if let Err(error) = outcome {
             self.daemon.journal.failed("leaving the cluster of hosts", &error);
