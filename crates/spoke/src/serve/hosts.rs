@@ -55,7 +55,12 @@ pub(super) struct Hosts {
     server: server::Server,
     /// Held while this host signs certificates for itself.
     signing: Mutex<()>,
+    /// Starts the threads that only a cluster with an etcd of its own needs; once.
+    own: Mutex<Option<Start>>,
 }
+
+/// Starts threads.
+type Start = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// What is known.
 #[derive(Default)]
@@ -134,6 +139,7 @@ impl Daemon {
             wake: Mutex::new(wake),
             server: server::Server::new(store),
             signing: Mutex::default(),
+            own: Mutex::default(),
         });
         hosts.lock().member = Member::read(&hosts.place)?;
         hosts.lock().signs = Files::below(&hosts.place).authority()?.is_some();
@@ -144,16 +150,34 @@ impl Daemon {
         self.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
         let theirs = Arc::clone(&hosts);
         self.spawn("hosts-ask", move |daemon| ask::serve(daemon, &theirs, &listener))?;
-        let theirs = Arc::clone(&hosts);
-        self.spawn("hosts-etcd", move |daemon| tend::run(daemon, &theirs))?;
-        let theirs = Arc::clone(&hosts);
-        self.spawn("hosts-door", move |daemon| door::keep(daemon, &theirs))?;
+        self.prepare_own(&hosts)?;
         self.spawn("hosts", move |daemon| keep::keep(daemon, &hosts, wakes))?;
         Ok(made)
     }
 }
 
+impl Daemon {
+    /// What a cluster with an etcd of its own needs besides, now or when this host becomes a member of one.
+    fn prepare_own(self: &Arc<Self>, hosts: &Arc<Hosts>) -> Result<()> {
+        let (daemon, theirs) = (Arc::clone(self), Arc::clone(hosts));
+        let start = move || {
+            let hosts = Arc::clone(&theirs);
+            daemon.spawn("hosts-etcd", move |daemon| tend::run(daemon, &hosts))?;
+            daemon.spawn("hosts-door", move |daemon| door::keep(daemon, &theirs)).map(drop)
+        };
+        *hosts.own.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(start));
+        let has_own = hosts.lock().member.as_ref().is_some_and(|member| member.own_etcd);
+        if has_own { hosts.serve_own() } else { Ok(()) }
+    }
+}
+
 impl Hosts {
+    /// Starts those threads, where they do not run yet.
+    fn serve_own(&self) -> Result<()> {
+        let start = self.own.lock().unwrap_or_else(PoisonError::into_inner).take();
+        start.map_or(Ok(()), |start| start())
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -114,6 +114,9 @@ impl Hosts {
 
     /// This host is a member: waits until it hears from the cluster.
     pub(super) fn enter_as(&self, member: Member) -> Result<()> {
+        if member.own_etcd {
+            self.serve_own()?;
+        }
         self.set(|state| state.member = Some(member));
         self.nudge();
         match self.wait(LIMIT, |state| state.view.is_some()) {
