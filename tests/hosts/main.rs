@@ -12,6 +12,7 @@ mod isolated;
 mod member;
 mod membership;
 mod network;
+mod own;
 mod pins;
 mod runtimes;
 mod tls;

@@ -1,6 +1,8 @@
 //! What is done with a cluster: hosts join and leave, networks are declared, blocks are taken,
 //! addresses are pinned, endpoints are published.
 
+mod certificate;
+mod layout;
 mod member;
 mod network;
 mod pin;
@@ -8,8 +10,10 @@ mod publish;
 #[cfg(test)]
 mod tests;
 
+pub use certificate::{Certified, certify, prune, put_server};
+pub use layout::{raise_layout, refuse_other_layout};
 pub use member::{
-    change_host, create_token, form, join, refuse_other_layout, remove_host, remove_token,
+    change_host, create_token, form, join, join_with, remove_host, remove_token,
 };
 pub use network::{
     Declared, Subnet6, claim_block, declare, give_up_block, refuse_hosts_own, refuse_unclaimed,

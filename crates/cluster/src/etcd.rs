@@ -4,6 +4,7 @@
 
 mod access;
 mod http;
+mod servers;
 mod url;
 mod watch;
 mod wire;
@@ -20,6 +21,7 @@ use crate::port::{
 use crate::view::View;
 pub use access::Access;
 use http::Http;
+pub use servers::EtcdServer;
 pub use url::Url;
 use wire::{Granted, KeyValue, Ranged, Renewed, Streamed, Txned, encoded};
 

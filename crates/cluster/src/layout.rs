@@ -1,10 +1,10 @@
-//! What records are in etcd: version 1.
+//! What records are in etcd: version 2.
 //!
 //! | key below `/spoke/v1/` | value | written by |
 //! |---|---|---|
-//! | `layout` | `1` | `host init` |
+//! | `layout` | `2` | `host init`; a daemon, when every member's program knows the next one |
 //! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}` | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
-//! | `alive/HOST` | `{}`, with the host's lease | the host's daemon |
+//! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease | the host's daemon |
 //! | `turn` | `{}` | whoever declares or removes a network |
 //! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and `"subnet6":"fd00:8::/64"` | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
@@ -12,8 +12,13 @@
 //! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
 //! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}` | the daemon of that host |
 //! | `token/ID` | `{"digest":"…","expires":1}`, with a lease | `host token create`, `host join` |
+//! | `server/HOST` | `{"voter":true}`: the host runs a server of the cluster's own etcd | a daemon with the authority's key, `host remove` |
+//! | `certificate/HOST/SERIAL` | `{"digest":"…","expires":1}` | who has signed it |
+//! | `revoked/SERIAL` | `1`: when it would have ended | `host remove` |
 //!
-//! Values are JSON. A program that meets another version refuses to work with the cluster.
+//! Values are JSON. The cluster has the version that all its members know: a program works with this one
+//! and the one before, and refuses to work with others. Version 1 has neither `server` nor `certificate`
+//! nor `revoked`, and `{}` for `alive`.
 
 use std::net::IpAddr;
 
@@ -22,9 +27,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::port::{Key, Record, TokenId};
+use crate::trust::Serial;
 
-/// The version that this program reads and writes.
-pub const VERSION: u32 = 1;
+/// The latest version that this program reads and writes.
+pub const VERSION: u32 = 2;
+/// The oldest one.
+pub const OLDEST: u32 = VERSION - 1;
 /// Where everything is.
 pub const ROOT: &str = "/spoke/v1/";
 /// Longer values are left out, in bytes: a placement may name some hundred hosts.
@@ -45,6 +53,9 @@ pub fn path(key: &Key) -> String {
         Key::Pin(network, address) => format!("pin/{network}/{address}"),
         Key::Endpoint(host, network, address) => format!("endpoint/{host}/{network}/{address}"),
         Key::Token(id) => format!("token/{}", id.as_str()),
+        Key::Server(host) => format!("server/{host}"),
+        Key::Certificate(host, serial) => format!("certificate/{host}/{}", serial.as_str()),
+        Key::Revoked(serial) => format!("revoked/{}", serial.as_str()),
     };
     format!("{ROOT}{rest}")
 }
@@ -78,6 +89,11 @@ pub fn key(path: &str) -> Result<Key> {
             Key::Endpoint(host.parse()?, network.parse::<NetworkName>()?, address)
         }
         ["token", id] => Key::Token(TokenId::try_from((*id).to_owned())?),
+        ["server", host] => Key::Server(host.parse()?),
+        ["certificate", host, serial] => {
+            Key::Certificate(host.parse()?, Serial::try_from((*serial).to_owned())?)
+        }
+        ["revoked", serial] => Key::Revoked(Serial::try_from((*serial).to_owned())?),
         _ => return Err(none()),
     };
     // One name has one key: who writes it otherwise means to be seen twice.
@@ -120,6 +136,10 @@ pub fn value(record: &Record) -> Result<String> {
         Record::Pin(pin) => json(pin),
         Record::Endpoint(endpoint) => json(endpoint),
         Record::Token(token) => json(token),
+        Record::Alive(alive) => json(alive),
+        Record::Server(server) => json(server),
+        Record::Certificate(certificate) => json(certificate),
+        Record::Revoked(until) => json(until),
     }
 }
 
@@ -139,7 +159,8 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
             host.check()?;
             Record::Host(host)
         }
-        Key::Alive(_) | Key::Turn => Record::Mark,
+        Key::Turn => Record::Mark,
+        Key::Alive(_) => Record::Alive(read(value)?),
         Key::Network(name) => {
             let network: model::SharedNetwork = read(value)?;
             network.check(name)?;
@@ -154,6 +175,9 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
         }
         Key::Endpoint(..) => Record::Endpoint(read(value)?),
         Key::Token(_) => Record::Token(read(value)?),
+        Key::Server(_) => Record::Server(read(value)?),
+        Key::Certificate(..) => Record::Certificate(read(value)?),
+        Key::Revoked(_) => Record::Revoked(read(value)?),
     })
 }
 

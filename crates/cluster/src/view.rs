@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use model::{
-    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, SharedNetwork, Vni,
+    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, SharedNetwork,
+    Timestamp, Vni,
 };
 
-use crate::port::{Change, Key, Record, Revision, TokenId, TokenRecord};
+use crate::port::{AliveRecord, Change, Key, Record, Revision, ServerRecord, TokenId, TokenRecord};
+use crate::trust::{CertificateRecord, Serial};
 
 /// What is told of records that cannot be read; more of them are only not used.
 const MOST_DAMAGED: usize = 100;
@@ -25,6 +27,14 @@ pub struct View {
     pub epochs: BTreeMap<HostName, Revision>,
     /// Those whose daemon is there.
     pub alive: BTreeSet<HostName>,
+    /// The latest layout that the programs of those know.
+    pub layouts: BTreeMap<HostName, u32>,
+    /// The servers of the cluster's own etcd, where it has one.
+    pub servers: BTreeMap<HostName, ServerRecord>,
+    /// The certificates of each host.
+    pub certificates: BTreeMap<(HostName, Serial), CertificateRecord>,
+    /// Those that are worth nothing, and when they would have ended.
+    pub revoked: BTreeMap<Serial, Timestamp>,
     /// The networks.
     pub networks: BTreeMap<NetworkName, SharedNetwork>,
     /// Whose each VNI is.
@@ -71,8 +81,18 @@ impl View {
                 self.epochs.insert(host.clone(), revision.unwrap_or_default());
                 self.hosts.insert(host, record);
             }
-            (Key::Alive(host), Some(_)) => {
-                self.alive.insert(host);
+            (Key::Alive(host), Some(Record::Alive(AliveRecord { layout }))) => {
+                self.alive.insert(host.clone());
+                self.layouts.insert(host, layout);
+            }
+            (Key::Server(host), Some(Record::Server(server))) => {
+                self.servers.insert(host, server);
+            }
+            (Key::Certificate(host, serial), Some(Record::Certificate(certificate))) => {
+                self.certificates.insert((host, serial), certificate);
+            }
+            (Key::Revoked(serial), Some(Record::Revoked(until))) => {
+                self.revoked.insert(serial, until);
             }
             (Key::Turn, Some(_)) => self.turn = revision,
             (Key::Network(name), Some(Record::Network(network))) => {
@@ -105,7 +125,15 @@ impl View {
                 self.epochs.remove(host);
                 self.hosts.remove(host);
             }
-            Key::Alive(host) => drop(self.alive.remove(host)),
+            Key::Alive(host) => {
+                self.alive.remove(host);
+                self.layouts.remove(host);
+            }
+            Key::Server(host) => drop(self.servers.remove(host)),
+            Key::Certificate(host, serial) => {
+                self.certificates.remove(&(host.clone(), serial.clone()));
+            }
+            Key::Revoked(serial) => drop(self.revoked.remove(serial)),
             Key::Network(name) => drop(self.networks.remove(name)),
             Key::Vni(vni) => drop(self.vnis.remove(vni)),
             Key::Pin(network, address) => drop(self.pins.remove(&(network.clone(), *address))),

@@ -62,6 +62,7 @@ pub(crate) enum Ask {
     },
     Hosts,
     Check,
+    Rtt,
     Remove {
         name: HostName,
         force: bool,
@@ -123,6 +124,7 @@ pub(crate) enum Reply {
     Token { token: String, expires: Timestamp },
     Hosts(HostsView),
     Checks(Vec<HostCheck>),
+    Rtts(Vec<HostRtt>),
     Tokens(BTreeMap<TokenId, Timestamp>),
     Network { network: SharedNetwork, missing: Vec<HostName>, failure: Option<String> },
 }
@@ -150,6 +152,9 @@ pub(crate) struct HostView {
     pub(crate) labels: BTreeMap<String, String>,
     /// Whether it is the one that is asked.
     pub(crate) own: bool,
+    /// `server` where it runs one of the cluster's own etcd, `learns` until that has a vote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) etcd: Option<String>,
     /// Its blocks.
     pub(crate) blocks: BTreeMap<String, String>,
     /// How many containers it has on networks of the cluster.
@@ -171,6 +176,18 @@ pub(crate) struct HostCheck {
     pub(crate) clock_milliseconds: Option<i64>,
     /// What is wrong, in sentences.
     pub(crate) problems: Vec<String>,
+}
+
+/// How long another host takes to answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HostRtt {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    /// From its own address to ours, in microseconds; the least of a few.
+    pub(crate) host_microseconds: Option<u128>,
+    /// The network by which it was asked too, and what that took.
+    pub(crate) network: Option<String>,
+    pub(crate) network_microseconds: Option<u128>,
 }
 
 #[derive(Serialize, Deserialize)]

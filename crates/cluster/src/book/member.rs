@@ -3,12 +3,13 @@
 use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
 use super::RACES;
+use super::layout::refuse_other_layout;
 use crate::layout::{self, VERSION};
 use crate::port::{
     Cluster, Expect, Key, Outcome, Record, Revision, TokenId, TokenRecord, Txn, Write,
 };
 use crate::reach::is_host;
-use crate::token::JoinToken;
+use crate::token::{JoinToken, Secret};
 use crate::view::View;
 
 /// Makes `name` the first member, or one more of a cluster that is there: whoever may write to etcd
@@ -57,6 +58,19 @@ pub fn join(
     name: &HostName,
     host: &ClusterHost,
 ) -> Result<()> {
+    join_with(cluster, (&token.id, &token.secret), (name, host), Vec::new())
+}
+
+/// The same, and writes what else is to be known of the host.
+///
+/// # Errors
+/// As [`join`].
+pub fn join_with(
+    cluster: &impl Cluster,
+    (id, secret): (&TokenId, &Secret),
+    (name, host): (&HostName, &ClusterHost),
+    more: Vec<Write>,
+) -> Result<()> {
     let view = cluster.read()?;
     refuse_other_layout(&view)?;
     let refused = |why: &str| {
@@ -67,18 +81,19 @@ pub fn join(
             ),
         )
     };
-    let Some((known, at)) = view.tokens.get(&token.id) else {
+    let Some((known, at)) = view.tokens.get(id) else {
         return Err(refused("was used, was removed or has expired"));
     };
-    if known.digest != token.secret.digest() {
+    if known.digest != secret.digest() {
         return Err(refused("is none of this cluster's"));
     }
     if known.expires < host.since {
         return Err(refused("has expired"));
     }
     refuse_taken(&view, name, host)?;
-    let key = Key::Token(token.id.clone());
-    let txn = Txn::new_member(name, host).expect(key.clone(), Expect::At(*at)).delete(key);
+    let key = Key::Token(id.clone());
+    let mut txn = Txn::new_member(name, host).expect(key.clone(), Expect::At(*at)).delete(key);
+    txn.writes.extend(more);
     match cluster.commit(&txn)? {
         Outcome::Done(_) => Ok(()),
         Outcome::Lost => Err(refused("was used by another host at the same moment")),
@@ -113,20 +128,6 @@ fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> Result<()> 
             host.address
         )))
     })
-}
-
-/// Fails with `Unsupported` where a program of another layout has written.
-///
-/// # Errors
-/// As said.
-pub fn refuse_other_layout(view: &View) -> Result<()> {
-    match view.layout {
-        None | Some(VERSION) => Ok(()),
-        Some(other) => Err(Error::unsupported(format!(
-            "the cluster's records have layout {other}, and this Spoke knows {VERSION}: install the \
-             version of the other hosts"
-        ))),
-    }
 }
 
 /// Makes a token known that is worth something for `seconds` from `now` on.
@@ -216,12 +217,15 @@ pub fn remove_host(
         )));
     }
     // The host goes first: what of it is left then is nobody's.
-    let writes = vec![
+    let mut writes = vec![
         Write::Delete(Key::Host(name.clone())),
         Write::Delete(Key::Alive(name.clone())),
         Write::DeleteEndpointsOf(name.clone()),
     ];
-    cluster.commit(&Txn { expect: Vec::new(), writes })?;
+    writes.extend(super::certificate::revoked(&view, name));
+    for writes in writes.chunks(Txn::MOST) {
+        cluster.commit(&Txn { expect: Vec::new(), writes: writes.to_vec() })?;
+    }
     free(cluster, name)
 }
 

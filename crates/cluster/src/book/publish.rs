@@ -6,7 +6,10 @@ use std::net::IpAddr;
 use model::{Error, HostName, Mac, NetworkName, Result, SharedEndpoint};
 
 use super::RACES;
-use crate::port::{Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write};
+use crate::layout::VERSION;
+use crate::port::{
+    AliveRecord, Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write,
+};
 use crate::view::View;
 
 /// Says that the daemon of a member is there, as long as the lease is renewed; in which transaction. The host's
@@ -28,7 +31,11 @@ pub fn be_alive(
         let key = Key::Host(host.clone());
         let writes = vec![
             Write::Put(key.clone(), Record::Host(record.clone()), None),
-            Write::Put(Key::Alive(host.clone()), Record::Mark, Some(lease)),
+            Write::Put(
+                Key::Alive(host.clone()),
+                Record::Alive(AliveRecord { layout: VERSION }),
+                Some(lease),
+            ),
         ];
         let expect = vec![(key, Expect::At(*at))];
         let done = cluster.commit(&Txn { expect, writes })?;

@@ -2,6 +2,7 @@
 
 mod access;
 mod check;
+mod rtt;
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -34,18 +35,22 @@ const ONE_OF_EACH: &str =
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(super) enum HostCommand {
-    /// Begin a cluster of hosts on an etcd, or add this host to it, and print a token for the next one
+    /// Begin a cluster of hosts, and print a token for the next one
     #[command(
-        after_help = "All hosts must reach etcd and each other's UDP port 4789. Whoever can write to etcd \
-        decides what the hosts do: let only the hosts reach it.
+        after_help = "This host runs the cluster's etcd, with the program of the distribution (Debian: \
+        etcd-server); as soon as there are three hosts, three of them do. With --etcd the cluster is started \
+        on an etcd that is there, or this host added to it; let only the hosts reach that. All hosts must \
+        reach each other's UDP port 4789, and TCP ports 23790, 23800 and 23810 of those that run etcd.
 
 Examples:
+  spoke host init
   spoke host init --etcd http://192.0.2.1:2379
   spoke host init --etcd http://192.0.2.1:2379 --address 192.0.2.7 --name db1"
     )]
     Init {
-        /// A server of etcd (3.4 or later), by an address that all hosts reach; several for one etcd
-        #[arg(long = "etcd", value_name = "URL", required = true)]
+        /// A server of an etcd that is there (3.4 or later), by an address that all hosts reach; several for
+        /// one etcd
+        #[arg(long = "etcd", value_name = "URL")]
         etcd: Vec<Url>,
         #[command(flatten)]
         identity: IdentityArgs,
@@ -116,6 +121,16 @@ Examples:
         #[arg(long, value_name = "KEY")]
         remove: Vec<String>,
     },
+    /// Measure how long the other hosts take to answer
+    #[command(
+        after_help = "HOST is the way between the hosts' own addresses, OVERLAY that of the network: the \
+        difference is what VXLAN costs. Each is the least of a few echoes; - where none came back.
+
+Examples:
+  spoke host rtt
+  spoke host rtt -o json"
+    )]
+    Rtt,
     /// Take a host out of the cluster, with its addresses
     #[command(
         after_help = "Of the host itself, or of one that is lost for good. A host that is there notices it, \
@@ -127,7 +142,7 @@ Examples:\n  spoke host remove db1\n  spoke host remove --force db1"
         /// The host
         #[arg(value_name = "HOST")]
         name: HostName,
-        /// Also another host whose daemon is there
+        /// Also another host whose daemon is there; or this one where the cluster does not let it in any more
         #[arg(short, long)]
         force: bool,
     },
@@ -162,7 +177,8 @@ pub(super) struct IdentityArgs {
     /// What this host is called in the cluster; its own name unless given
     #[arg(long, value_name = "NAME")]
     name: Option<HostName>,
-    /// Where the other hosts reach this one; the address from which it reaches etcd unless given
+    /// Where the other hosts reach this one; the address from which it reaches etcd, or the
+    /// world, unless given
     #[arg(long, value_name = "IP")]
     address: Option<Ipv4Addr>,
     #[command(flatten)]
@@ -217,6 +233,10 @@ pub(super) fn run(
             ask(Ask::Label { name: name.clone(), labels, remove: remove.clone() })?;
             Ok(Answer::text(names(output, &[name.to_string()])?))
         }
+        HostCommand::Rtt => match ask(Ask::Rtt)? {
+            Reply::Rtts(rtts) => rtt::answer(&rtts, output),
+            other => Err(unexpected(&other)),
+        },
         HostCommand::Remove { name, force } => {
             ask(Ask::Remove { name: name.clone(), force: *force })?;
             Ok(Answer::text(names(output, &[name.to_string()])?))
@@ -269,19 +289,23 @@ fn created(reply: Reply, output: Output) -> Result<Answer> {
 
 fn list(view: &HostsView, output: Output) -> Result<Answer> {
     let text = render(output, &view.hosts, || {
-        let mut table = Table::new(&["NAME", "ADDRESS", "STATE", "LABELS", "BLOCKS", "CONTAINERS"]);
+        let has_own = view.hosts.iter().any(|host| host.etcd.is_some());
+        let columns = ["NAME", "ADDRESS", "STATE", "LABELS", "BLOCKS", "CONTAINERS", "ETCD"];
+        let mut table = Table::new(if has_own { &columns } else { &columns[..6] });
         for host in &view.hosts {
             let blocks: Vec<String> =
                 host.blocks.iter().map(|(network, net)| format!("{network} {net}")).collect();
             let name = if host.own { format!("{} *", host.name) } else { host.name.clone() };
-            table.row([
+            let mut row = vec![
                 name,
                 host.address.clone(),
                 host.state.clone(),
                 labels(host),
                 blocks.join(", "),
                 host.containers.to_string(),
-            ]);
+            ];
+            row.extend(has_own.then(|| host.etcd.clone().unwrap_or_default()));
+            table.row(row);
         }
         table.text()
     })?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::book::{self, Subnet6};
 use cluster::{Etcd, JoinToken, Url};
-use model::{ClusterHost, Error, HostName, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
+use model::{ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 use overlay::Overlay;
 
@@ -20,7 +20,7 @@ use crate::serve::Daemon;
 
 /// How long a command may take to say what it wants.
 const LIMIT: Duration = Duration::from_secs(5);
-/// So many commands are answered at a time; others wait for one of them.
+/// So many commands are answered at a time on a host of a cluster; others wait for one of them.
 pub(super) const AT_ONCE: usize = 16;
 /// How long to wait after a failure to accept.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -45,6 +45,9 @@ impl Hosts {
         match ask {
             Ask::Init { etcd, me } => {
                 self.refuse_member()?;
+                if etcd.is_empty() {
+                    return self.begin(daemon, me).map(|()| Reply::Done);
+                }
                 let server = etcd.first().ok_or_else(|| Error::invalid("no etcd is named"))?;
                 if server.address()?.is_loopback() {
                     return Err(Error::invalid(format!(
@@ -56,23 +59,15 @@ impl Hosts {
             Ask::Join { token, me } => {
                 self.refuse_member()?;
                 let token = JoinToken::read(&token)?;
+                if let Some(door) = &token.door {
+                    return self.join_by(door, &token, me).map(|()| Reply::Done);
+                }
                 let etcd = token.etcd.clone();
                 self.enter(me, etcd, |etcd, name, host| book::join(etcd, &token, name, host))
                     .map(|()| Reply::Done)
             }
             Ask::Hosts => self.list().map(Reply::Hosts),
-            Ask::Remove { name, force } => {
-                let (member, etcd) = self.connected()?;
-                match book::remove_host(&etcd, &name, &member.name, force) {
-                    // etcd lost its data, and so nobody says to this host that it was removed.
-                    Err(error) if error.kind() == Kind::NotFound && name == member.name => {
-                        self.set(|state| state.leaving = true);
-                        self.nudge();
-                    }
-                    removed => removed?,
-                }
-                Ok(Reply::Done)
-            }
+            Ask::Remove { name, force } => self.remove(&name, force).map(|()| Reply::Done),
             Ask::Drain { name, undo } => self.drain(name, !undo),
             Ask::Label { name, labels, remove } => self.label(&name, &labels, &remove),
             Ask::CreateToken { seconds } => self.create_token(seconds),
@@ -87,6 +82,7 @@ impl Hosts {
             Ask::CreateNetwork(wanted) => self.create_network(*wanted),
             Ask::RemoveNetwork { name } => self.remove_network(&name),
             Ask::Check => self.check(),
+            Ask::Rtt => self.rtt(),
             Ask::Pin { network, address, by } => self.pin(daemon, (&network, address), &by),
         }
     }
@@ -111,7 +107,7 @@ impl Hosts {
     ) -> Result<()> {
         let server = etcd.first().ok_or_else(|| Error::invalid("no etcd is named"))?;
         let address = address.map_or_else(|| member::own_address(server), Ok)?;
-        let member = Member { name, address, etcd, access };
+        let member = Member { name, address, etcd, access, own_etcd: false };
         overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
         let host = ClusterHost::new(member.address, host::now());
         let etcd = member.etcd()?;
@@ -120,6 +116,12 @@ impl Hosts {
             Member::forget(&self.place)?;
             return Err(error);
         }
+        self.enter_as(member)
+    }
+
+    /// This host is a member: waits until it hears from the cluster.
+    pub(super) fn enter_as(&self, member: Member) -> Result<()> {
+        self.serve_as(&member)?;
         self.set(|state| state.member = Some(member));
         self.nudge();
         match self.wait(LIMIT, |state| state.view.is_some()) {
@@ -130,7 +132,7 @@ impl Hosts {
         }
     }
 
-    fn connected(&self) -> Result<(Member, Etcd)> {
+    pub(super) fn connected(&self) -> Result<(Member, Etcd)> {
         let member = self.lock().member.clone().ok_or_else(no_member)?;
         let etcd = member.etcd()?;
         Ok((member, etcd))
@@ -150,7 +152,11 @@ impl Hosts {
 
     fn create_token(&self, seconds: u32) -> Result<Reply> {
         let (member, etcd) = self.heard()?;
-        let token = JoinToken::new(member.etcd)?;
+        let door = self.door(&member, &cluster::Cluster::read(&etcd)?)?;
+        let token = match door {
+            Some(door) => JoinToken::at(door)?,
+            None => JoinToken::new(member.etcd)?,
+        };
         let now = host::now();
         book::create_token(&etcd, &token, now, seconds)?;
         let expires = model::Timestamp(now.0.saturating_add(seconds.into()));
@@ -248,6 +254,10 @@ impl Hosts {
                 .to_owned(),
                 draining: host.draining,
                 labels: host.labels.pairs().clone(),
+                etcd: view
+                    .servers
+                    .get(name)
+                    .map(|server| if server.voter { "server" } else { "learns" }.to_owned()),
                 own: *name == member.name,
                 containers: own.count(),
                 blocks: blocks
@@ -273,8 +283,9 @@ fn notes(state: &State) -> Vec<String> {
         false => format!("network {name}: {why}"),
     });
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
+    let untended = state.untended.clone();
     let broken = isolated(&state.isolated).into_iter().chain(state.broken.iter().cloned());
-    let all = failures.chain(broken).chain(refused).chain(damaged);
+    let all = failures.chain(untended).chain(broken).chain(refused).chain(damaged);
     let mut seen = BTreeSet::new();
     all.filter(|note| seen.insert(note.clone())).collect()
 }
@@ -293,7 +304,7 @@ fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec
 
 pub(super) fn no_member() -> Error {
     Error::not_found(
-        "this host is in no cluster; make one with `spoke host init --etcd URL`, or join one with \
+        "this host is in no cluster; make one with `spoke host init`, or join one with \
          `spoke host join TOKEN`",
     )
 }

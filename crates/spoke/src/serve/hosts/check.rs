@@ -27,7 +27,7 @@ const DAY: i64 = 86_400_000;
 pub(super) struct Way<'a> {
     pub(super) name: &'a HostName,
     host: &'a ClusterHost,
-    network: &'a NetworkName,
+    pub(super) network: &'a NetworkName,
     mtu: u32,
     pub(super) from: Ipv4Addr,
     pub(super) to: Ipv4Addr,

@@ -15,6 +15,7 @@ use super::local;
 use super::member::Member;
 use super::membership::Membership;
 use super::overlay::{self, Silent};
+use super::tend::Tended;
 use super::{Hosts, Wake};
 use crate::host;
 use crate::serve::Daemon;
@@ -50,6 +51,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         renewed: None,
         isolated: BTreeSet::new(),
         membership: Membership::default(),
+        tended: Tended::default(),
     };
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
@@ -61,7 +63,9 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         keeper.session.fetch_add(1, Ordering::SeqCst);
         match end {
             Ok(()) => {}
-            Err(error) if error.kind() == Kind::NotFound => keeper.leave(&member, &error),
+            Err(error) if error.kind() == Kind::NotFound || keeper.is_leaving(&member) => {
+                keeper.leave(&member, &error);
+            }
             Err(error) => {
                 keeper.lose(&error);
                 keeper.mend(&member);
@@ -96,12 +100,14 @@ pub(super) struct Keeper<'a> {
     /// The hosts that may have given addresses of this one to others.
     pub(super) isolated: BTreeSet<HostName>,
     pub(super) membership: Membership,
+    tended: Tended,
 }
 
 impl Keeper<'_> {
     /// From one connection to etcd to its loss. Ends without an error where everything is to be read
     /// again, or the daemon stops; with `NotFound` where this host is no member any more.
     fn session(&mut self, member: &Member) -> Result<()> {
+        self.tended.begin(self.hosts, member)?;
         let etcd = Arc::new(member.etcd()?);
         let mut view = etcd.read()?;
         book::refuse_other_layout(&view)?;
@@ -119,12 +125,16 @@ impl Keeper<'_> {
             self.report_members(&view, member);
             let draining = view.hosts.get(&member.name).map(|host| host.draining);
             self.hosts.set(|state| (state.view, state.draining) = (Some(view.clone()), draining));
+            if self.tended.tend((self.daemon, self.hosts), (&etcd, &view), member)? {
+                return Ok(());
+            }
             if !self
                 .hear(&mut view, (renewed + PERIOD).saturating_duration_since(Instant::now()))?
             {
                 return Ok(());
             }
             refuse_removed(&view, member)?;
+            book::refuse_other_layout(&view)?;
             if renewed.elapsed() >= PERIOD {
                 let now = Instant::now();
                 renew(&etcd, member, lease)?;
@@ -327,6 +337,7 @@ impl Keeper<'_> {
         let context_pool = &self.daemon.context_pool;
         outcome = outcome
             .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
+            .and(self.hosts.forget_own())
             .and(Member::forget(&self.hosts.place));
         if let Err(error) = outcome {
             self.daemon.journal.failed("leaving the cluster of hosts", &error);
