@@ -12,9 +12,7 @@ mod tests;
 
 pub use certificate::{Certified, certify, prune, put_server};
 pub use layout::{raise_layout, refuse_other_layout};
-pub use member::{
-    change_host, create_token, form, join, join_with, remove_host, remove_token,
-};
+pub use member::{change_host, create_token, form, join, join_with, remove_host, remove_token};
 pub use network::{
     Declared, Subnet6, claim_block, declare, give_up_block, refuse_hosts_own, refuse_unclaimed,
     remove_network,

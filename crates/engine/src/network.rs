@@ -22,6 +22,7 @@ impl Engine<'_> {
     /// asked for. After a failure nothing is left.
     pub fn create_network(&self, network: &Network) -> Result<()> {
         network.refuse_fence()?;
+        network.refuse_via()?;
         self.clear_remains(&network.name)?;
         if network.stage == Stage::Template {
             return self.intend(network)?.map_or_else(|| Err(exists(&network.name)), |_| Ok(()));

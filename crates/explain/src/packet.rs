@@ -117,6 +117,8 @@ pub struct Packet {
     pub caller: Option<u16>,
     /// Its mark.
     pub mark: Option<u32>,
+    /// The mark of its connection.
+    pub connection_mark: u32,
     /// Source and destination of its frame.
     pub macs: Option<(Mac, Mac)>,
     /// The device by which it came in.
@@ -141,6 +143,7 @@ impl Packet {
             carried,
             is_reply: false,
             original: Original { source, destination, port: carried.port() },
+            connection_mark: 0,
             is_dnat: false,
             is_snat: false,
             is_untracked: false,

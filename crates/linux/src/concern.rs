@@ -22,6 +22,7 @@ impl Concern {
     pub fn of(event: &Event) -> Option<Self> {
         match event {
             Event::Address | Event::Route => Some(Concern::Lan),
+            Event::Link | Event::Rule => None,
             Event::Ruleset(news) if is_ours(news) => of_our_table(news),
             Event::Ruleset(news) => {
                 (lets_forward(news) || is_new_firewalld(news)).then_some(Concern::Elements)

@@ -99,6 +99,7 @@ impl Driver for Linux {
 
     fn connect(&self, attachment: &Attachment) -> Result<()> {
         self.policy.fence(attachment)?;
+        self.policy.hold_to_way(&attachment.id.network, &attachment.wiring)?;
         match attachment.wiring.link {
             Some(_) => link::connect(attachment, entered(attachment)?.as_ref()),
             None => Ok(()),
@@ -218,7 +219,9 @@ impl Driver for Linux {
     fn up(&self, network: &Network) -> Result<()> {
         let Some(link) = &network.wiring.link else { return Ok(()) };
         network.refuse_fence()?;
+        network.refuse_via()?;
         self.policy.fence_network(&network.name, &network.wiring, &network.ipam)?;
+        self.policy.hold_to_way(&network.name, &network.wiring)?;
         shared::with_lock(&link.kind, || raise(network, &link.kind))?;
         let firewall = network.wiring.firewall.as_ref();
         let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
@@ -304,6 +307,7 @@ impl Linux {
     fn make(&self, attachment: &Attachment, before: Before) -> Result<Attached> {
         self.policy.probe(attachment)?;
         self.policy.fence(attachment)?;
+        self.policy.hold_to_way(&attachment.id.network, &attachment.wiring)?;
         let sandbox = entered(attachment)?;
         let mut attached = match (&attachment.wiring.link, &sandbox, attachment.handoff) {
             (Some(_), Some(_), _) | (Some(_), None, Handoff::Caller) => {

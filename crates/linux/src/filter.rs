@@ -15,6 +15,7 @@ mod ruleset;
 mod shared;
 pub(crate) mod spoof;
 pub(crate) mod transit;
+pub(crate) mod via;
 
 pub use elements::{Elements, find_owned, holder, install, list_owners, remove, restore, verify};
 pub use entry::Entry;

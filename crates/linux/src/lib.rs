@@ -35,6 +35,7 @@ mod tuning;
 mod verify;
 mod vlan_gateway;
 mod vrf;
+pub mod way;
 
 pub use concern::Concern;
 pub use driver::{Life, Linux};

@@ -8,6 +8,7 @@ mod loopback;
 mod own_table;
 mod ports;
 mod transit;
+mod via;
 mod wanted;
 
 use std::cell::{Cell, RefCell};
@@ -68,7 +69,8 @@ impl Policy {
     /// As [`Policy::install`], for what mostly is there and only the attachment has. Whether any of it
     /// was missing.
     pub(crate) fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        let prepared = self.refence(attachment)? | self.prepare(attachment)?;
+        let prepared =
+            self.hold_again(attachment)? | self.refence(attachment)? | self.prepare(attachment)?;
         let unchecked = match wanted::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::restore(socket, &sender))?,
             None => false,
@@ -282,6 +284,7 @@ impl Policy {
             firewalld::forget(socket, bridge)?;
             filter::transit::forget(socket, bridge)?;
             filter::fence::forget_bridge(socket, bridge)?;
+            crate::way::forget_bridge(socket, bridge)?;
             filter::forget_bridge(socket, bridge)?;
             if is_last { forget_unowned(socket, Some(bridge)) } else { Ok(()) }
         });

@@ -10,7 +10,7 @@ use crate::{
     AddressSpace, AliasId, Attached, Bandwidth, ContainerId, Dns, Family, Fence, Firewall, Gateway,
     GatewayRole, HostName, IfName, InterfaceAddress, Ipam, Labels, Lease, Link, LinkKind,
     LinkLocal, Masquerade, NetworkName, OwnerName, Passage, Publish, Route, SourceRouting, Space,
-    Sysctl, Tuning, Vrf,
+    Sysctl, Tuning, Via, Vrf,
 };
 
 /// Seconds since the Unix epoch, for showing only.
@@ -115,6 +115,9 @@ pub struct Wiring {
     /// attachment's is that of its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fence>,
+    /// By what its packets leave this host, and by nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<Via>,
     /// The tenant's address space of its network, which this host does not route.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address_space: Option<AddressSpace>,

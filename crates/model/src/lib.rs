@@ -27,6 +27,7 @@ mod pool;
 mod port;
 mod sandbox_record;
 pub mod text;
+mod via;
 
 pub use address::{
     Mac, first_host, host_net, hosts_of, next_address, overlap, overlapping_pairs, previous_address,
@@ -74,3 +75,4 @@ pub use pool::{
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
 pub use sandbox_record::{GatewayRole, GatewayState, Namespace, SandboxRecord};
+pub use via::{Gateways, Via, WAY_MARK, way_table};

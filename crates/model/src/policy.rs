@@ -61,6 +61,10 @@ impl Sources {
     /// The description of an IPv6 source, for a message.
     pub const V6: &str = "an IPv6 address of this host that others can answer";
 
+    /// The description of one of either family, for a message.
+    pub const EITHER: &str = "an address of this host that others can answer, or one of each family between \
+                              commas";
+
     /// Whether no family has one.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

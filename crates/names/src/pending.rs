@@ -10,6 +10,7 @@ use domain::base::iana::Rcode;
 
 use crate::anew;
 use crate::holder::Holder;
+use crate::upstream::Upstream;
 use crate::write;
 
 /// Where servers listen.
@@ -33,7 +34,7 @@ pub(crate) struct Pending {
     query: Vec<u8>,
     /// As it is asked, with the number under which it is.
     asked: Vec<u8>,
-    servers: Vec<IpAddr>,
+    servers: Upstream,
     tries: usize,
     deadline: Instant,
 }
@@ -67,10 +68,10 @@ pub(crate) struct All {
 }
 
 impl Pending {
-    fn new((query, asked): (&[u8], &[u8]), servers: Vec<IpAddr>, from: From) -> io::Result<Self> {
+    fn new((query, asked): (&[u8], &[u8]), servers: Upstream, from: From) -> io::Result<Self> {
         let mut asked = asked.to_vec();
         anew::number(&mut asked)?;
-        let socket = socket_to(servers.first())?;
+        let socket = socket_to(servers.all.first())?;
         let (tries, deadline) = (0, Instant::now());
         let query = query.to_vec();
         Ok(Self { socket, from, query, asked, servers, tries, deadline })
@@ -78,12 +79,13 @@ impl Pending {
 
     /// Asks the next server; `false` where all were asked often enough.
     fn ask(&mut self, now: Instant) -> bool {
-        while self.tries < self.servers.len() * ROUNDS {
-            let server = self.servers.get(self.tries % self.servers.len()).copied();
+        while self.tries < self.servers.all.len() * ROUNDS {
+            let server = self.servers.all.get(self.tries % self.servers.all.len()).copied();
             self.tries += 1;
             self.deadline = now + TIMEOUT;
             let sent = socket_to(server.as_ref()).and_then(|socket| {
                 let server = server.ok_or(ErrorKind::NotFound)?;
+                self.servers.lead(&socket)?;
                 socket.connect((server, PORT))?;
                 socket.send(&self.asked)?;
                 Ok(socket)
@@ -157,7 +159,7 @@ impl All {
     pub(crate) fn begin(
         &mut self,
         (query, asked): (&[u8], &[u8]),
-        servers: Vec<IpAddr>,
+        servers: Upstream,
         from: From,
     ) -> Result<u64, Box<Done>> {
         let asker = from.asker.ip();

@@ -23,7 +23,7 @@ use crate::listening::Listening;
 use crate::pending::{All, Done, From};
 use crate::table::{Asker, Place, Table};
 use crate::tcp::Shared;
-use crate::upstream::Host;
+use crate::upstream::{Host, Upstream};
 
 /// How often it is looked after what nobody reports: the packet filter, and the end of the daemon.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -279,11 +279,12 @@ impl<'a> Server<'a> {
             };
             let message = buffer.get(..length).unwrap_or_default();
             let asker = Asker { network: &place.network, address: peer.ip() };
-            let (decision, from) = {
+            let (decision, from, way) = {
                 let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
                 let holder = table.holder_of(&asker).cloned();
                 let from = From { asker: peer, listener: number, holder };
-                (decide(&table, &asker, message, Transport::Udp), from)
+                let way = table.way_of(asker.network);
+                (decide(&table, &asker, message, Transport::Udp), from, way)
             };
             self.counters.count(&decision);
             match decision {
@@ -296,13 +297,13 @@ impl<'a> Server<'a> {
                 }
                 Decision::Learn(asked, given, name) => {
                     self.shared.refused(&asker, name, Why::Learned);
-                    self.forward((message, &asked), given, from);
+                    self.forward((message, &asked), (given, way), from);
                 }
                 Decision::Ask(asked, given) => {
-                    self.forward((message, &asked), given, from);
+                    self.forward((message, &asked), (given, way), from);
                 }
                 Decision::Forward(given) => {
-                    self.forward((message, message), given, from);
+                    self.forward((message, message), (given, way), from);
                 }
                 Decision::Drop => {}
             }
@@ -310,8 +311,13 @@ impl<'a> Server<'a> {
     }
 
     /// Asks servers the second message for the first one.
-    fn forward(&mut self, messages: (&[u8], &[u8]), given: Vec<IpAddr>, from: From) {
-        let servers = self.host.or(given, Instant::now());
+    fn forward(
+        &mut self,
+        messages: (&[u8], &[u8]),
+        (given, way): (Vec<IpAddr>, Option<u32>),
+        from: From,
+    ) {
+        let servers = Upstream::new(self.host.or(given, Instant::now()), way);
         let started = self.asked.begin(messages, servers, from);
         self.started(started);
     }

@@ -54,6 +54,8 @@ struct Served {
     internal: bool,
     servers: Vec<IpAddr>,
     fence: Option<Fence>,
+    /// The mark that leads to its way out, where it has one of its own.
+    way: Option<u32>,
 }
 
 /// Who asks, as far as it is known: where the query came in, and from which address.
@@ -138,6 +140,11 @@ impl Table {
     /// first of its attachments.
     pub fn fence_of(&self, network: &NetworkName) -> Option<&Fence> {
         self.served(network)?.fence.as_ref()
+    }
+
+    /// The mark of what is asked of others for a network, where it has a way out of its own.
+    pub(crate) fn way_of(&self, network: &NetworkName) -> Option<u32> {
+        self.served(network)?.way
     }
 
     /// Whether the fence of a network only records now.
@@ -322,7 +329,14 @@ impl Served {
         let places: Vec<Place> = wiring.name_servers(ipam).into_iter().map(place).collect();
         let internal = is_internal(wiring);
         let fence = wiring.fence.clone();
-        (!places.is_empty()).then(|| Self { places, internal, servers: parsed(servers), fence })
+        let way = wiring.via.as_ref().map(|_| model::way_table(&bridge));
+        (!places.is_empty()).then(|| Self {
+            places,
+            internal,
+            servers: parsed(servers),
+            fence,
+            way,
+        })
     }
 }
 

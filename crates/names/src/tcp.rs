@@ -18,7 +18,7 @@ use crate::holder::Holder;
 use crate::pending::restored;
 use crate::server::Counters;
 use crate::table::{Asker, Table};
-use crate::upstream::Host;
+use crate::upstream::{Host, Upstream};
 use crate::write;
 
 /// Where servers listen.
@@ -96,10 +96,11 @@ impl Shared {
         while Instant::now() < end {
             let query = read(&mut stream, Instant::now() + IDLE)?;
             let asker = Asker { network, address: peer };
-            let (decision, holder) = {
+            let (decision, holder, way) = {
                 let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
                 let holder = table.holder_of(&asker).cloned();
-                (decide(&table, &asker, &query, Transport::Tcp), holder)
+                let way = table.way_of(network);
+                (decide(&table, &asker, &query, Transport::Tcp), holder, way)
             };
             let whose = (&asker, holder.as_ref());
             self.counters.count(&decision);
@@ -111,14 +112,17 @@ impl Shared {
                 }
                 Decision::Learn(asked, given, name) => {
                     self.refused(&asker, name, Why::Learned);
-                    self.ask(whose, (&query, asked), &host.or(given, Instant::now()))
+                    let servers = Upstream::new(host.or(given, Instant::now()), way);
+                    self.ask(whose, (&query, asked), &servers)
                 }
                 Decision::Ask(asked, given) => {
-                    self.ask(whose, (&query, asked), &host.or(given, Instant::now()))
+                    let servers = Upstream::new(host.or(given, Instant::now()), way);
+                    self.ask(whose, (&query, asked), &servers)
                 }
                 Decision::Forward(given) => {
+                    let servers = Upstream::new(host.or(given, Instant::now()), way);
                     let asked = query.clone();
-                    self.ask(whose, (&query, asked), &host.or(given, Instant::now()))
+                    self.ask(whose, (&query, asked), &servers)
                 }
                 Decision::Drop => return Ok(()),
             };
@@ -132,11 +136,11 @@ impl Shared {
         &self,
         whose: (&Asker<'_>, Option<&Holder>),
         (query, mut asked): (&[u8], Vec<u8>),
-        servers: &[IpAddr],
+        servers: &Upstream,
     ) -> Vec<u8> {
         let is_numbered = anew::number(&mut asked).is_ok();
-        let servers = if is_numbered { servers } else { &[] };
-        let asked = servers.iter().find_map(|server| ask((query, &asked), *server).ok());
+        let all: &[IpAddr] = if is_numbered { &servers.all } else { &[] };
+        let asked = all.iter().find_map(|server| ask((query, &asked), servers, *server).ok());
         let given = |answer| self.let_in(whose, (query, answer), Transport::Tcp);
         asked.map(given).unwrap_or_else(|| {
             self.counters.fail();
@@ -146,9 +150,9 @@ impl Shared {
     }
 }
 
-fn ask((query, asked): (&[u8], &[u8]), server: IpAddr) -> io::Result<Vec<u8>> {
+fn ask((query, asked): (&[u8], &[u8]), servers: &Upstream, server: IpAddr) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + TIMEOUT;
-    let mut stream = TcpStream::connect_timeout(&(server, PORT).into(), TIMEOUT)?;
+    let mut stream = servers.connect((server, PORT).into(), TIMEOUT)?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     write(&mut stream, asked)?;
     let given = read(&mut stream, deadline)?;

@@ -1,8 +1,15 @@
 //! This host's own servers (resolv.conf(5)).
 
-use std::net::IpAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
 /// No such file is longer, in bytes.
 const LONGEST: u64 = 1 << 16;
@@ -23,6 +30,52 @@ fn parse(text: &str) -> Vec<IpAddr> {
     };
     let servers = text.lines().filter_map(server);
     servers.filter(|server: &IpAddr| !server.is_unspecified()).take(MOST).collect()
+}
+
+/// Whom to ask, and by which way.
+#[derive(Debug)]
+pub(crate) struct Upstream {
+    pub(crate) all: Vec<IpAddr>,
+    way: Option<u32>,
+}
+
+impl Upstream {
+    /// A network with a way out of its own is never asked for by another one: not by a server of this host,
+    /// which would ask others by the host's way.
+    pub(crate) fn new(mut all: Vec<IpAddr>, way: Option<u32>) -> Self {
+        if way.is_some() {
+            all.retain(|server| !server.is_loopback());
+        }
+        Self { all, way }
+    }
+
+    /// Leads what a socket sends to the way.
+    pub(crate) fn lead(&self, socket: impl AsFd) -> io::Result<()> {
+        match self.way {
+            Some(mark) => netlink::set_mark(socket, mark).map_err(io::Error::from),
+            None => Ok(()),
+        }
+    }
+
+    /// A connection to a server.
+    pub(crate) fn connect(&self, server: SocketAddr, limit: Duration) -> io::Result<TcpStream> {
+        let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        self.lead(&socket)?;
+        match connect(&socket, &server) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(cause) => return Err(cause.into()),
+        }
+        let mut ready = [PollFd::new(&socket, PollFlags::OUT)];
+        if poll(&mut ready, Timespec::try_from(limit).ok().as_ref())? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket_error(&socket)??;
+        let stream = TcpStream::from(socket);
+        stream.set_nonblocking(false)?;
+        Ok(stream)
+    }
 }
 
 /// The file, read now and then.

@@ -36,6 +36,7 @@ fn objects(message: &Message<'_>, batch: &Batch) -> usize {
         nft::read_news(message).is_some(),
         rule::read(message).is_some(),
         unmarked::read(message).is_some(),
+        rule::read_way(message).is_some(),
         traffic::read_discipline(message).is_some(),
         traffic::read_redirection(message).is_some(),
         vrf::read(message).is_some(),

@@ -65,6 +65,8 @@ pub(crate) mod iff {
     pub(crate) const UP: u32 = 0x1;
     pub(crate) const BROADCAST: u32 = 0x2;
     pub(crate) const LOOPBACK: u32 = 0x8;
+    pub(crate) const POINT_TO_POINT: u32 = 0x10;
+    pub(crate) const NO_ARP: u32 = 0x80;
     pub(crate) const PROMISC: u32 = 0x100;
     pub(crate) const ALLMULTI: u32 = 0x200;
     pub(crate) const LOWER_UP: u32 = 0x1_0000;
@@ -166,6 +168,11 @@ impl Flags {
     /// It is a loopback device.
     pub fn is_loopback(self) -> bool {
         self.0 & iff::LOOPBACK != 0
+    }
+
+    /// It leads to one neighbour, or asks for no hardware address: packets need no gateway there.
+    pub fn needs_no_gateway(self) -> bool {
+        self.0 & (iff::POINT_TO_POINT | iff::NO_ARP) != 0
     }
 
     /// It can send to all of its segment.

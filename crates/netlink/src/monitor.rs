@@ -19,6 +19,8 @@ use crate::wire::Message;
 
 /// `RTMGRP_IPV4_IFADDR`, `_IPV4_ROUTE`, `_IPV6_IFADDR`, `_IPV6_ROUTE`.
 const NETWORK: u32 = 0x10 | 0x40 | 0x100 | 0x400;
+/// The same with `RTMGRP_LINK`, `_IPV4_RULE` and the bit of `RTNLGRP_IPV6_RULE`.
+const ROUTING: u32 = NETWORK | 0x1 | 0x80 | 1 << 18;
 /// The bit of `NFNLGRP_NFTABLES`.
 const RULESET: u32 = 1 << 6;
 /// More different changes than this at once are reported as [`Wake::Lost`].
@@ -33,6 +35,10 @@ pub enum Event {
     Address,
     /// A route came or went.
     Route,
+    /// A link came, went or changed.
+    Link,
+    /// A routing rule came or went.
+    Rule,
     /// Another process changed the nftables ruleset.
     Ruleset(nft::News),
 }
@@ -105,6 +111,15 @@ impl Monitor {
     /// Where the process may not open more files.
     pub fn network() -> Result<Self> {
         Ok(Self::of(Socket::notified(ROUTE, NETWORK)?))
+    }
+
+    /// Reports changes of everything that routing depends on in the calling thread's namespace: links,
+    /// addresses, routes and rules.
+    ///
+    /// # Errors
+    /// As [`Monitor::network`].
+    pub fn routing() -> Result<Self> {
+        Ok(Self::of(Socket::notified(ROUTE, ROUTING)?))
     }
 
     /// Reports other processes' changes of the nftables ruleset of the calling thread's namespace.
@@ -184,8 +199,10 @@ fn hear(
 /// The change in a notification of rtnetlink, if it is a reported one.
 pub(crate) fn read(message: &Message<'_>) -> Option<Event> {
     match message.kind {
+        16 | 17 => Some(Event::Link),
         20 | 21 => Some(Event::Address),
         24 | 25 => Some(Event::Route),
+        32 | 33 => Some(Event::Rule),
         _ => None,
     }
 }

@@ -8,6 +8,11 @@ use crate::Socket;
 use crate::address::family;
 use crate::wire::{Batch, CREATE, DUMP, EXCLUSIVE, Message, array};
 
+mod way;
+
+pub(crate) use way::read as read_way;
+pub use way::{Led, Then, WayRule};
+
 const NEW: u16 = 32;
 const DELETE: u16 = 33;
 const GET: u16 = 34;

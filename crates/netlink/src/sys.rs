@@ -39,6 +39,27 @@ pub(crate) fn enable(socket: impl AsFd, option: SocketOption) -> Result<(), Errn
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
+/// Gives what a socket sends this mark (socket(7), `SO_MARK`).
+///
+/// # Errors
+/// EPERM without CAP_NET_ADMIN.
+#[allow(unsafe_code)]
+pub fn set_mark(socket: impl AsFd, mark: u32) -> Result<(), Errno> {
+    let length = libc::socklen_t::try_from(size_of_val(&mark)).map_err(|_| Errno::INVAL)?;
+    // SAFETY: the descriptor is borrowed for the whole call, and the kernel reads `length` bytes of
+    // `mark`, which is alive and that long.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MARK,
+            (&raw const mark).cast(),
+            length,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last()) }
+}
+
 /// Fills `value` with what a socket's option is (getsockopt(2)); its bytes are the question too.
 #[allow(unsafe_code)]
 pub(crate) fn get_option(

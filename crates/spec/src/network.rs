@@ -7,8 +7,8 @@ use model::{
     AddressSpace, Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Fence, Firewall,
     Gateway, Handoff, IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link, LinkKind,
     Macvlan, MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent, Passage,
-    Place, Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp, VlanId, Vlans,
-    Wiring,
+    Place, Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp, Via, VlanId,
+    Vlans, Wiring,
 };
 
 /// Where a DHCP daemon listens that keeps leases alive, Spoke's or the reference's.
@@ -65,6 +65,8 @@ pub struct NetworkSpec {
     pub fence: Option<Fence>,
     /// Whether that holds while the packet filter is not there, too. Without a fence nothing goes out.
     pub strict: Option<bool>,
+    /// By what packets leave this host.
+    pub via: Option<Via>,
     /// Whether the bridge takes every packet.
     pub promiscuous: Option<bool>,
     /// The address that ports are published on.
@@ -184,6 +186,7 @@ impl NetworkSpec {
             publish: reach.map(|reach| Publish { reach, ..Publish::new(backend) }),
             names: self.names.unwrap_or(false),
             fence: self.fence(),
+            via: self.via.clone(),
             address_space: self.address_space.clone(),
             firewall: is_pair.then_some(firewall),
             ..Wiring::default()

@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use model::text::{choice, interfaces, truth};
 use model::{
-    AddressSpace, Fence, IfName, IngressPolicy, Mtu, NetworkName, Passage, Reach, Sources, VlanId,
+    AddressSpace, Fence, IfName, IngressPolicy, Mtu, NetworkName, Passage, Reach, Sources, Via,
+    VlanId,
 };
 
 use crate::NetworkSpec;
@@ -46,6 +47,10 @@ pub enum Value {
     Trusted(Slot<Passage>),
     /// Where packets may go: rules between commas.
     Fence(Slot<Fence>),
+    /// By what packets leave.
+    Via(Slot<Via>),
+    /// An address of either family that packets leave with.
+    Source(fn(&mut NetworkSpec) -> &mut Sources),
     /// From where published ports are reached.
     Reach(Slot<Reach>, Words<Reach>),
     /// From where containers are reached.
@@ -89,6 +94,8 @@ impl Value {
                 keep(slot(spec), Passage::Trusted(devices))
             }
             Value::Fence(slot) => keep(slot(spec), parsed(text)?),
+            Value::Via(slot) => keep(slot(spec), parsed(text)?),
+            Value::Source(slot) => put_source(slot(spec), text),
             Value::Reach(slot, words) => keep(slot(spec), word(text, words)?),
             Value::Ingress(slot, words) => keep(slot(spec), word(text, words)?),
         }
@@ -110,7 +117,9 @@ impl Value {
             | Value::SourceV4(_)
             | Value::SourceV6(_)
             | Value::Trusted(_)
-            | Value::Fence(_) => Vec::new(),
+            | Value::Fence(_)
+            | Value::Via(_)
+            | Value::Source(_) => Vec::new(),
         }
     }
 }
@@ -119,6 +128,19 @@ fn keep<T: PartialEq>(slot: &mut Option<T>, value: T) -> Result<bool, String> {
     let agrees = slot.as_ref().is_none_or(|before| *before == value);
     if agrees {
         *slot = Some(value);
+    }
+    Ok(agrees)
+}
+
+/// Addresses between commas, at most one of each family.
+fn put_source(sources: &mut Sources, text: &str) -> Result<bool, String> {
+    let mut agrees = true;
+    for text in text.split(',').map(str::trim) {
+        agrees &= match (Sources::read_v4(text), Sources::read_v6(text)) {
+            (Some(v4), _) => keep(&mut sources.v4, v4)?,
+            (None, Some(v6)) => keep(&mut sources.v6, v6)?,
+            (None, None) => return Err(format!("it is {}", Sources::EITHER)),
+        };
     }
     Ok(agrees)
 }

@@ -46,6 +46,7 @@ pub(crate) mod time;
 mod traffic;
 mod units;
 mod usage;
+mod via;
 mod view;
 mod web;
 mod yaml;

@@ -30,6 +30,7 @@ pub(crate) mod rivals;
 pub(crate) mod sockets;
 mod spec;
 mod trusted;
+mod via;
 mod web;
 
 use std::collections::BTreeSet;
@@ -84,6 +85,8 @@ pub(crate) struct Daemon {
     fence: Arc<fence::FenceGate>,
     /// The address of this host and those of the others, where it is in a cluster and has heard of it.
     members: Mutex<Option<Members>>,
+    /// The ways out of networks.
+    ways: Mutex<via::Ways>,
 }
 
 /// Where this host is reached, and where the others are.
@@ -218,6 +221,7 @@ impl Daemon {
             journal,
             fence: Arc::new(gate),
             members: Mutex::default(),
+            ways: Mutex::default(),
             context_pool: ContextPool::new(config),
             stop: netlink::Stop::new()?,
             stopped: (Mutex::new(false), Condvar::new()),
@@ -254,6 +258,8 @@ impl Daemon {
         self.spawn("fence", fence::keep)?;
         self.spawn("follow", follow::keep)?;
         self.spawn("fence-log", fence::hear)?;
+        self.spawn("via", via::follow)?;
+        self.spawn("via-filter", via::guard)?;
         let names = self.spawn("names", names::answer)?;
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
         self.spawn("reconcile", reconcile::book)?;

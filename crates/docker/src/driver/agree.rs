@@ -136,9 +136,17 @@ fn other_fence(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, Str
             !given.same_rules(there) || spec.strict.is_some_and(|strict| strict != there.strict)
         })
     };
+    if known.wiring.via.is_some() && spec.publisher == Some(Publisher::Runtime) {
+        let there = "a way out of its own, which Docker's own bridge would lead past".to_owned();
+        return Some(("-o ports=docker", there));
+    }
     if given.as_ref().is_some_and(is_other) {
         let there = known.wiring.fence.as_ref().map_or("everywhere".to_owned(), Fence::to_string);
         return Some(("-o egress", format!("egress {there}; `spoke egress set` changes it")));
+    }
+    if spec.via.is_some() && spec.via != known.wiring.via {
+        let there = known.wiring.via.as_ref().map_or("none".to_owned(), ToString::to_string);
+        return Some(("-o via", format!("via {there}")));
     }
     None
 }

@@ -24,6 +24,7 @@ const ISOLATION: &str = "isolation";
 const PORTS: &[&str] = &["ports"];
 const INTERFACES: &[&str] = &["interfaces"];
 const EGRESS: &str = "egress";
+const VIA: &str = "via";
 const GATEWAY: &[&str] = &["gateway"];
 const ICC: &[&str] = &["com.docker.network.bridge.enable_icc"];
 const BINDING: &[&str] = &["com.docker.network.bridge.host_binding_ipv4"];
@@ -57,6 +58,9 @@ pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
     if publisher == Some(Publisher::Runtime) && spec.fence.is_some() {
         // Containers would leave by Docker's own bridge.
         return Err(texts.contradiction(PORTS[0], EGRESS));
+    }
+    if publisher == Some(Publisher::Runtime) && spec.via.is_some() {
+        return Err(texts.contradiction(PORTS[0], VIA));
     }
     let spec = NetworkSpec {
         route: route(&texts, modes, egress, &given)?,
@@ -95,6 +99,7 @@ pub(crate) fn is_of_bridge(spec: &NetworkSpec) -> bool {
         || spec.hairpin.is_some()
         || spec.names.is_some()
         || spec.fence.is_some()
+        || spec.via.is_some()
 }
 
 fn prefix(texts: &Texts<'_>) -> Result<Option<IfName>> {

@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
-use model::Family;
+use model::{Family, WAY_MARK};
 use netlink::{Errno, Link, Routed, Way};
 
 use super::begin::{far, protocol};
-use super::{Arrived, Hop, Published, Walked, Walker};
+use super::{Arrived, Bridging, End, Hop, Published, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
 use crate::rules::{Author, Point, Ruling};
@@ -31,11 +31,17 @@ impl Walker<'_> {
             return self.taken_by_host(packet);
         }
         self.forwards(input, packet)?;
-        let asked = Routed { to, from: Some(packet.source), input: Some(input.index) };
+        let is_marked = packet.is_reply && packet.connection_mark == WAY_MARK;
+        let asked = match is_marked {
+            // Answers to what came in by the host's own ways are routed as the host routes.
+            true => alone,
+            false => Routed { to, from: Some(packet.source), input: Some(input.index) },
+        };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
             Way::Out { link, gateway, .. } => {
                 let out = self.link_of_host(link)?;
                 packet.output = Some(Device::from(&out));
+                self.mark_of_way(input, &out, packet);
                 let about = format!("what passes from {} to {}", input.name, out.name);
                 self.filtered(Space::HOST, Point::FORWARD, packet, &about)?;
                 self.ok(
@@ -132,6 +138,14 @@ impl Walker<'_> {
     fn not_routed(&mut self, input: &Link, packet: &Packet, way: Way) -> super::Stop {
         let (to, from, name) = (packet.destination, packet.source, &input.name);
         match way {
+            Way::Nowhere(_) if let Some((network, via)) = self.way_out(input) => {
+                let what = format!(
+                    "network {network} leaves this host by {via} only, and there is no way out by that now: \
+                     what is for {to} ends here"
+                );
+                let fix = format!("spoke network inspect {network}");
+                self.fail(Hop::new("via", what).by(Author::Spoke).fixed(fix))
+            }
             Way::Nowhere(errno) => {
                 let kind = match errno {
                     Errno::INVAL => "a blackhole route, or takes its source for impossible",
@@ -147,6 +161,26 @@ impl Walker<'_> {
                 self.unknown("host-route", format!("{to} is a broadcast address to this host"))
             }
         }
+    }
+
+    /// What comes in by the host's own ways to a network with another one.
+    fn mark_of_way(&self, input: &Link, out: &Link, packet: &mut Packet) {
+        let is_new = !packet.is_reply && input.group != out.group;
+        if is_new && self.way_out(out).is_some() {
+            packet.connection_mark = WAY_MARK;
+        }
+    }
+
+    /// The network behind a bridge, and its only way out, where it has one.
+    fn way_out(&self, input: &Link) -> Option<(String, String)> {
+        let sites = [&self.trip.from, &self.trip.to].into_iter().filter_map(End::site);
+        let mut plugs = sites.flat_map(|site| &site.plugs);
+        plugs.find_map(|plug| match (&plug.bridging, &plug.via) {
+            (Bridging::In(bridge), Some(via)) if *bridge == input.name => {
+                Some((plug.network.clone(), via.clone()))
+            }
+            _ => None,
+        })
     }
 
     /// A packet for this host itself.

@@ -93,6 +93,8 @@ pub struct Plug {
     pub kind: &'static str,
     /// Whether its network is internal.
     pub is_internal: bool,
+    /// The only way by which its network's packets leave this host, where there is one.
+    pub via: Option<String>,
     /// The families in which everybody reaches it by routes.
     pub direct: Vec<Family>,
     /// Its published ports.

@@ -10,3 +10,4 @@ mod space;
 mod table;
 mod traffic;
 mod transit;
+mod via;

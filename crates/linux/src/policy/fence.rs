@@ -21,7 +21,7 @@ impl Policy {
         ipam: &Ipam,
     ) -> Result<()> {
         let Some(fenced) = Fenced::of(network, wiring, ipam)? else { return Ok(()) };
-        refuse_foreign(network, &fenced.bridge)?;
+        refuse_foreign(network, &fenced.bridge, "egress")?;
         self.with(|socket| fence::ensure(socket, &fenced))
     }
 
@@ -47,11 +47,11 @@ impl Policy {
 }
 
 /// A bridge that is not Spoke's may have ports that lead elsewhere, past this host.
-fn refuse_foreign(network: &NetworkName, bridge: &IfName) -> Result<()> {
+pub(super) fn refuse_foreign(network: &NetworkName, bridge: &IfName, what: &str) -> Result<()> {
     let there = Socket::route()?.link(At::Name(bridge))?;
     match there.filter(|link| link.group != GROUP) {
         Some(_) => Err(Error::unsupported(format!(
-            "network {network}: egress needs a bridge that Spoke makes, and {bridge} is not: it may have \
+            "network {network}: {what} needs a bridge that Spoke makes, and {bridge} is not: it may have \
              other ways out"
         ))),
         None => Ok(()),

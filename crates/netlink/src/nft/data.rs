@@ -26,6 +26,8 @@ pub enum Field {
     Interface,
     /// `ether_addr`.
     Ethernet,
+    /// `mark`.
+    Mark,
     /// Bytes of the transport header, as a number: `typeof_key` says where they are.
     Transport {
         /// From which byte on.
@@ -45,6 +47,7 @@ impl Field {
             Field::Service => 13,
             Field::Interface => 41,
             Field::Ethernet => 9,
+            Field::Mark => 19,
             // `integer`.
             Field::Transport { .. } => 4,
         }
@@ -53,7 +56,7 @@ impl Field {
     /// In bytes, as it stands in a tuple.
     const fn size(self) -> usize {
         match self {
-            Field::Family | Field::Ipv4 | Field::Protocol | Field::Service => 4,
+            Field::Family | Field::Ipv4 | Field::Protocol | Field::Service | Field::Mark => 4,
             Field::Ethernet => 8,
             Field::Ipv6 | Field::Interface => 16,
             Field::Transport { length, .. } => crate::wire::aligned(length as usize),
@@ -67,7 +70,7 @@ impl Field {
             Field::Service => 2,
             Field::Ethernet => 6,
             Field::Transport { length, .. } => length as usize,
-            Field::Ipv4 | Field::Ipv6 | Field::Interface => self.size(),
+            Field::Ipv4 | Field::Ipv6 | Field::Interface | Field::Mark => self.size(),
         }
     }
 
@@ -220,6 +223,12 @@ impl Tuple {
     #[must_use]
     pub fn mac(self, mac: Mac) -> Self {
         self.push(&mac.octets())
+    }
+
+    /// Appends a packet's mark: [`Field::Mark`].
+    #[must_use]
+    pub fn mark(self, mark: u32) -> Self {
+        self.push(&mark.to_ne_bytes())
     }
 
     /// The bytes.

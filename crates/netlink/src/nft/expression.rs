@@ -1,13 +1,12 @@
 //! The expressions of a rule.
 
+mod judge;
+mod route;
+mod write;
+
 use std::borrow::Cow;
 
-use super::abi::{
-    DATA_VALUE, DATA_VERDICT, EXPRESSION_DATA, EXPRESSION_NAME, LIST_ELEMENT, VERDICT_CHAIN,
-    VERDICT_CODE,
-};
 use super::object::Family;
-use crate::wire::Request;
 
 /// One of sixteen 32-bit registers (`NFT_REG32_*`); a longer value takes the following ones too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +56,8 @@ pub enum Meta {
     PacketType,
     /// The packet's mark, 4 bytes.
     Mark,
+    /// The kind of the interface that it goes out by, as [`Meta::InputKind`].
+    OutputKind,
     /// The type of the frame (`ETH_P_*`), 2 bytes: what is behind a tag, where the kernel has taken one off.
     EtherType,
 }
@@ -75,6 +76,7 @@ impl Meta {
             Meta::InputGroup => 21,
             Meta::OutputGroup => 22,
             Meta::InputKind => 26,
+            Meta::OutputKind => 27,
         }
     }
 }
@@ -86,6 +88,10 @@ pub enum Conntrack {
     State,
     /// `IPS_*` bits.
     Status,
+    /// The connection's mark, 4 bytes.
+    Mark,
+    /// Whether the packet answers (`IP_CT_DIR_*`), 1 byte.
+    Direction,
 }
 
 /// Parts of the connection as its first packet was sent, before it was translated (`NFT_CT_*`).
@@ -211,6 +217,16 @@ pub enum Expression<'a> {
     Load(Register, Cow<'a, [u8]>),
     /// Gives the packet the mark in this register.
     SetMark(Register),
+    /// Gives the connection the mark in this register.
+    SetConnectionMark(Register),
+    /// Loads the next hop that the packet is routed to: the destination where that is on the link.
+    NextHop(Family, Register),
+    /// Loads the largest segment of TCP that fits the packet's route, 2 bytes.
+    RouteSegment(Register),
+    /// Turns the number of two bytes in this register into network order.
+    NetworkOrder(Register),
+    /// Lowers the largest segment that TCP announces to what is in this register (RFC 9293 §3.7.1).
+    LimitSegment(Register),
     /// Translates the destination to the address and port in these registers.
     DestinationNat {
         /// Of which packets.
@@ -273,214 +289,4 @@ pub enum Expression<'a> {
     },
     /// Ends the rule with a verdict.
     Verdict(Verdict<'a>),
-}
-
-/// Of the destination port, in the headers of all protocols that have one.
-const PORT_OFFSET: u32 = 2;
-/// `NFT_PAYLOAD_NETWORK_HEADER`.
-const NETWORK: u32 = 1;
-/// `NFT_PAYLOAD_LL_HEADER`, and where the source is in an Ethernet header.
-const LINK: u32 = 0;
-const SOURCE_OFFSET: u32 = 6;
-/// `NFT_PAYLOAD_TRANSPORT_HEADER`.
-const TRANSPORT: u32 = 2;
-
-impl Expression<'_> {
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Expression::Meta(..) => "meta",
-            Expression::Network { .. }
-            | Expression::Transport { .. }
-            | Expression::EthernetSource(_)
-            | Expression::DestinationPort(_) => "payload",
-            Expression::Conntrack(..) | Expression::Original(..) => "ct",
-            Expression::DestinationType(_) | Expression::SourceType(_) => "fib",
-            Expression::Mask(..) => "bitwise",
-            Expression::Equal(..) | Expression::Unequal(..) => "cmp",
-            Expression::Range { .. } => "range",
-            Expression::Often { .. } => "dynset",
-            Expression::Reject(_) => "reject",
-            Expression::In(..) | Expression::NotIn(..) | Expression::Map { .. } => "lookup",
-            Expression::DestinationNat { .. } | Expression::SourceNat { .. } => "nat",
-            Expression::Masquerade => "masq",
-            Expression::NotTracked => "notrack",
-            Expression::Counter => "counter",
-            Expression::Limit { .. } => "limit",
-            Expression::Log { .. } => "log",
-            Expression::Extension { .. } => "match",
-            Expression::Verdict(_) | Expression::Load(..) => "immediate",
-            Expression::SetMark(_) => "meta",
-        }
-    }
-
-    /// Appends this one to a list of expressions.
-    pub(crate) fn write(&self, list: &mut Request<'_>) {
-        list.nest(LIST_ELEMENT, |expression| {
-            expression.text(EXPRESSION_NAME, self.name());
-            expression.nest(EXPRESSION_DATA, |data| self.write_data(data));
-        });
-    }
-
-    fn write_data(&self, to: &mut Request<'_>) {
-        match self {
-            Expression::Meta(key, into) => {
-                to.be32(2, key.number()).be32(1, into.number());
-            }
-            Expression::Network { offset, length, into } => {
-                payload(to, NETWORK, [*offset, *length], *into);
-            }
-            Expression::Transport { offset, length, into } => {
-                payload(to, TRANSPORT, [*offset, *length], *into);
-            }
-            Expression::EthernetSource(into) => payload(to, LINK, [SOURCE_OFFSET, 6], *into),
-            Expression::DestinationPort(into) => payload(to, TRANSPORT, [PORT_OFFSET, 2], *into),
-            Expression::Conntrack(key, into) => {
-                let key = match key {
-                    Conntrack::State => 0,
-                    Conntrack::Status => 2,
-                };
-                to.be32(2, key).be32(1, into.number());
-            }
-<<<<<<< HEAD
-            Expression::Original(..)
-            | Expression::Range { .. }
-            | Expression::Often { .. }
-            | Expression::Reject(_) => self.write_judging(to),
-=======
-            Expression::Load(into, value) => {
-                to.be32(1, into.number());
-                to.nest(2, |data| {
-                    data.attribute(DATA_VALUE, value);
-                });
-            }
-            // `NFT_META_MARK`, from a register.
-            Expression::SetMark(from) => {
-                to.be32(2, Meta::Mark.number()).be32(3, from.number());
-            }
->>>>>>> fence
-            // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about, or `NFTA_FIB_F_SADDR`.
-            Expression::DestinationType(into) => {
-                to.be32(3, 2).be32(2, 3).be32(1, into.number());
-            }
-            Expression::SourceType(into) => {
-                to.be32(3, 1).be32(2, 3).be32(1, into.number());
-            }
-            Expression::Mask(register, mask) => bitwise(to, *register, mask),
-            Expression::Equal(register, value) => compare(to, *register, 0, value),
-            Expression::Unequal(register, value) => compare(to, *register, 1, value),
-            Expression::In(set, key) => {
-                to.text(1, set).be32(2, key.number());
-            }
-            Expression::NotIn(set, key) => {
-                to.text(1, set).be32(2, key.number()).be32(5, 1);
-            }
-            Expression::Map { name, key, into } => {
-                to.text(1, name).be32(2, key.number()).be32(3, into.number());
-            }
-            Expression::DestinationNat { family, address, port } => {
-                // `NFT_NAT_DNAT`.
-                to.be32(1, 1).be32(2, u32::from(family.number()));
-                to.be32(3, address.number()).be32(5, port.number());
-            }
-            Expression::SourceNat { family, address } => {
-                // `NFT_NAT_SNAT`.
-                to.be32(1, 0).be32(2, u32::from(family.number())).be32(3, address.number());
-            }
-            Expression::Masquerade | Expression::NotTracked => {}
-            Expression::Counter => {
-                to.be64(1, 0).be64(2, 0);
-            }
-            // `NFT_LIMIT_PKTS`, in one second.
-            Expression::Limit { per_second, burst } => {
-                to.be64(1, u64::from(*per_second)).be64(2, 1).be32(3, *burst).be32(4, 0);
-            }
-            Expression::Log { group, prefix, length } => {
-                to.be16(1, *group).text(2, prefix).be32(3, *length).be16(4, 1);
-            }
-            Expression::Extension { name, revision, info } => {
-                to.text(1, name).be32(2, *revision).attribute(3, info);
-            }
-            Expression::Verdict(verdict) => immediate(to, *verdict),
-        }
-    }
-
-    /// Of the four that judge as another firewall does.
-    fn write_judging(&self, to: &mut Request<'_>) {
-        match self {
-            // `IP_CT_DIR_ORIGINAL`.
-            Expression::Original(part, into) => {
-                to.be32(2, part.number()).be32(1, into.number()).attribute(3, &[0]);
-            }
-            Expression::Range { at, first, last, outside } => {
-                to.be32(1, at.number()).be32(2, u32::from(*outside));
-                value(to, 3, first);
-                value(to, 4, last);
-            }
-            Expression::Often { set, key, times, seconds } => {
-                often(to, set, *key, [*times, *seconds]);
-            }
-            // `NFT_REJECT_TCP_RST`, or `NFT_REJECT_ICMPX_UNREACH` with `NFT_REJECT_ICMPX_PORT_UNREACH`.
-            Expression::Reject(Answer::Reset) => {
-                to.be32(1, 1);
-            }
-            Expression::Reject(Answer::Unreachable) => {
-                to.be32(1, 2).attribute(2, &[1]);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn payload(to: &mut Request<'_>, base: u32, [offset, length]: [u32; 2], into: Register) {
-    to.be32(1, into.number()).be32(2, base).be32(3, offset).be32(4, length);
-}
-
-fn bitwise(to: &mut Request<'_>, register: Register, mask: &[u8]) {
-    let length = u32::try_from(mask.len()).unwrap_or(u32::MAX);
-    to.be32(1, register.number()).be32(2, register.number()).be32(3, length);
-    to.nest(4, |data| {
-        data.attribute(DATA_VALUE, mask);
-    });
-    to.nest(5, |data| {
-        data.attribute(DATA_VALUE, &vec![0; mask.len()]);
-    });
-}
-
-fn value(to: &mut Request<'_>, kind: u16, bytes: &[u8]) {
-    to.nest(kind, |data| {
-        data.attribute(DATA_VALUE, bytes);
-    });
-}
-
-/// `NFT_DYNSET_OP_UPDATE` with a limit that matches what is over it (`NFT_LIMIT_F_INV`).
-fn often(to: &mut Request<'_>, set: &str, key: Register, [times, seconds]: [u32; 2]) {
-    to.text(1, set).be32(3, 1).be32(4, key.number());
-    to.be64(6, u64::from(seconds).saturating_mul(1000));
-    to.nest(7, |limit| {
-        limit.text(EXPRESSION_NAME, "limit");
-        limit.nest(EXPRESSION_DATA, |data| {
-            data.be64(1, u64::from(times)).be64(2, u64::from(seconds));
-            data.be32(3, times).be32(4, 0).be32(5, 1);
-        });
-    });
-}
-
-fn compare(to: &mut Request<'_>, register: Register, operator: u32, value: &[u8]) {
-    to.be32(1, register.number()).be32(2, operator);
-    to.nest(3, |data| {
-        data.attribute(DATA_VALUE, value);
-    });
-}
-
-/// `NFT_REG_VERDICT` is register zero.
-fn immediate(to: &mut Request<'_>, verdict: Verdict<'_>) {
-    to.be32(1, 0);
-    to.nest(2, |data| {
-        data.nest(DATA_VERDICT, |inner| {
-            inner.attribute(VERDICT_CODE, &verdict.code().to_be_bytes());
-            if let Verdict::Jump(chain) | Verdict::Goto(chain) = verdict {
-                inner.text(VERDICT_CHAIN, chain);
-            }
-        });
-    });
 }

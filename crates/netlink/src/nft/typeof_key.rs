@@ -49,7 +49,8 @@ fn expression(field: &Field) -> Option<Vec<u8>> {
         | Field::Ipv6
         | Field::Protocol
         | Field::Service
-        | Field::Ethernet => return None,
+        | Field::Ethernet
+        | Field::Mark => return None,
     };
     Some([word(0, kind), tagged(1, &data)].concat())
 }

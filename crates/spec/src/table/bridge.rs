@@ -289,6 +289,46 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         ..NONE
     },
     NetworkOption {
+        docker: &["via"],
+        podman: &["via"],
+        cni: &["via"],
+        cli: &["via"],
+        of: &[Bridge],
+        is_of_routed: true,
+        value: Value::Via(|spec| &mut spec.via),
+        default: "as this host routes",
+        meaning: "the only way by which packets leave this host: a device (`wg0`), a gateway's address, or a \
+                  container (`container:docker/gluetun`); while it is missing none leaves \
+                  ([via.md](via.md))",
+        help: "Let packets leave this host by this way only: a device such as wg0, a gateway's address such \
+               as 192.168.1.2, or a container such as container:docker/gluetun; while it is missing none \
+               leaves",
+        metavar: "WAY",
+        ..NONE
+    },
+    NetworkOption {
+        docker: &["source"],
+        podman: &["source"],
+        cni: &["source"],
+        cli: &["source"],
+        of: PAIRS,
+        is_of_routed: true,
+        value: Value::Source(|spec| &mut spec.sources),
+        default: "that of the device that they leave by",
+        meaning: "the host's address that masqueraded packets leave with, or one of each family between \
+                  commas: `host_ipv4` and `host_ipv6` in one",
+        differs: &[(
+            Cni,
+            "the host's address that masqueraded packets leave with, or one of each family between commas: \
+             `hostIPv4` and `hostIPv6` in one",
+            "that of the device that they leave by",
+        )],
+        help: "The host's address that packets leave with, or one of each family between commas: \
+               --host-ipv4 and --host-ipv6 in one",
+        metavar: "IP",
+        excludes: "no-masquerade",
+    },
+    NetworkOption {
         docker: &["promiscuous"],
         cni: &["promiscMode"],
         of: &[Bridge],

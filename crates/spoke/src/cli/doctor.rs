@@ -44,22 +44,22 @@ impl Status {
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Check {
+pub(super) struct Check {
     status: Status,
     what: String,
     fix: Option<String>,
 }
 
 impl Check {
-    fn ok(what: impl Into<String>) -> Self {
+    pub(super) fn ok(what: impl Into<String>) -> Self {
         Self { status: Status::Ok, what: what.into(), fix: None }
     }
 
-    fn warn(what: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(super) fn warn(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { status: Status::Warn, what: what.into(), fix: Some(fix.into()) }
     }
 
-    fn fail(what: impl Into<String>, fix: impl Into<String>) -> Self {
+    pub(super) fn fail(what: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { status: Status::Fail, what: what.into(), fix: Some(fix.into()) }
     }
 
@@ -89,6 +89,7 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
     let mut checks = kernel::checks(&host_context.root);
     checks.extend(host::stores(host_context));
     let (networks, attachments) = book(host_context, &mut checks).unwrap_or_default();
+    checks.extend(super::via::checks(&networks, &attachments));
     checks.extend(traffic::forwarding(&host_context.root, &networks, &attachments));
     checks.extend(ports::checks(host_context, &attachments));
     match (host_context.facts)() {

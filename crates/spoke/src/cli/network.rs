@@ -58,10 +58,14 @@ fn passes(filter: &Filter, view: &NetworkView) -> bool {
 }
 
 fn table(rows: &[NetworkView]) -> Table {
-    let mut table = Table::new(&["NAME", "DRIVER", "RUNTIME", "SUBNETS", "DEVICE", "ATTACHED"]);
+    let mut heads = vec!["NAME", "DRIVER", "RUNTIME", "SUBNETS", "DEVICE", "ATTACHED"];
+    let has_ways = rows.iter().any(|row| row.via.is_some());
+    heads.extend(has_ways.then_some("VIA"));
+    let mut table = Table::new(&heads);
     for row in rows {
         let subnets: Vec<&str> = row.subnets.iter().map(|subnet| subnet.subnet.as_str()).collect();
-        table.row([
+        let via = row.via.as_ref().map_or("-".to_owned(), super::via::ViaView::short);
+        let cells = [
             row.name.clone(),
             row.driver.clone(),
             row.runtime.clone(),
@@ -71,7 +75,8 @@ fn table(rows: &[NetworkView]) -> Table {
             },
             row.device(),
             row.attached.to_string(),
-        ]);
+        ];
+        table.row(cells.into_iter().chain(has_ways.then_some(via)));
     }
     table
 }

@@ -54,6 +54,8 @@ pub(super) struct NetworkView {
     /// The host's addresses that packets leave with, where the network names them.
     pub(super) host_ipv4: Option<String>,
     pub(super) host_ipv6: Option<String>,
+    /// The only way by which packets leave this host, where the network has one.
+    pub(super) via: Option<super::via::ViaView>,
     pub(super) ingress: Option<&'static str>,
     /// Whether nothing is forwarded between it and anything else.
     pub(super) internal: bool,
@@ -129,6 +131,7 @@ impl NetworkView {
     /// Of a network, with those of `attachments` that are on it, and of `aliases` that mean it; both in
     /// the order of their networks' names.
     pub(super) fn of(network: &Network, attachments: &[Attachment], aliases: &[Alias]) -> Self {
+        let via = super::via::ViaView::of(network, attachments);
         let attachments = of_one(attachments, &network.name, |attachment| &attachment.id.network);
         let mut on_it: Vec<&AttachmentId> =
             attachments.iter().map(|attachment| &attachment.id).collect();
@@ -168,6 +171,7 @@ impl NetworkView {
             masquerade: wiring.masquerade.is_some(),
             host_ipv4: source(wiring, Family::V4),
             host_ipv6: source(wiring, Family::V6),
+            via,
             ingress: wiring.firewall.as_ref().map(|firewall| ingress(firewall.ingress)),
             internal: wiring
                 .firewall

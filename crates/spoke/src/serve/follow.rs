@@ -145,7 +145,7 @@ fn concerns(change: &Change) -> bool {
         Change::Ruleset(news) => {
             (news.table == follow::TABLE.name && news.gone) || TABLES.contains(&news.table.as_str())
         }
-        Change::Address | Change::Route => false,
+        Change::Address | Change::Route | Change::Link | Change::Rule => false,
     }
 }
 

@@ -138,7 +138,7 @@ fn settle(monitor: &mut Monitor, daemon: &Daemon) -> Result<Option<BTreeSet<Chan
 fn loss(news: &BTreeSet<Change>) -> Loss {
     let of = |change: &Change| match change {
         Change::Ruleset(news) => loss_by(change, news),
-        Change::Address | Change::Route => Loss::None,
+        Change::Address | Change::Route | Change::Link | Change::Rule => Loss::None,
     };
     news.iter().map(of).max().unwrap_or(Loss::None)
 }

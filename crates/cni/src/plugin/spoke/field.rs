@@ -93,6 +93,12 @@ pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
                 *slot(&mut spec) = Some(Passage::trusting(devices));
             }
             Value::Fence(slot) => *slot(&mut spec) = Some(fence(&node)?),
+            Value::Via(_) | Value::Source(_) => {
+                let put = option.value.put(&mut spec, node.text()?);
+                if !put.map_err(|why| node.wrong(format!("but {why}")))? {
+                    return Err(node.wrong("and another field says otherwise".to_owned()));
+                }
+            }
             Value::AddressSpace(slot) => *slot(&mut spec) = Some(node.parse()?),
             Value::Ingress(slot, _) => *slot(&mut spec) = firewall::ingress(root)?,
             Value::Own

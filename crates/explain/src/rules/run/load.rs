@@ -205,7 +205,7 @@ fn of_connection(key: u32, direction: Option<u8>, packet: &Packet) -> Loaded {
     match (key, direction) {
         (ct::STATE, _) => number(packet.state()),
         (ct::STATUS, _) => number(packet.status()),
-        (ct::MARK, _) => packet.mark.map_or(Loaded::Unknown, |_| number(0)),
+        (ct::MARK, _) => packet.mark.map_or(Loaded::Unknown, |_| number(packet.connection_mark)),
         (ct::DIRECTION, _) => vec![u8::from(packet.is_reply)].into(),
         (ct::CARRIED, _) => vec![packet.protocol()].into(),
         (ct::SOURCE, Some(0)) => octets(packet.original.source).into(),

@@ -237,6 +237,7 @@ fn plug<'a>(record: &Attachment, of_it: impl Iterator<Item = &'a Attachment>) ->
         bridging,
         kind: kind.map_or("?", |kind| kind.traits().name),
         is_internal: internal.into_iter().any(|it| it.egress == EgressPolicy::Internal),
+        via: record.wiring.via.as_ref().map(ToString::to_string),
         direct: record.wiring.let_by_route(),
         ports: ports.flat_map(|publish| publish.ports.clone()).collect(),
     })

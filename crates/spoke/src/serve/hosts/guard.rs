@@ -51,6 +51,6 @@ fn keep_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
 fn is_ours(change: &Event) -> bool {
     match change {
         Event::Ruleset(news) => overlay::is_guard(news.family, &news.table),
-        Event::Address | Event::Route => false,
+        Event::Address | Event::Route | Event::Link | Event::Rule => false,
     }
 }

@@ -79,6 +79,7 @@ mod tests {
             address: [192, 0, 2, 1].into(),
             etcd: Vec::new(),
             access: cluster::Access::default(),
+            own_etcd: false,
         };
         let (mut membership, mut view) = (Membership::default(), View::default());
         let add = |view: &mut View, name: &str| {

@@ -1,0 +1,121 @@
+use model::Family;
+
+use super::space::Space;
+use super::table::listed;
+use crate::filter::via;
+use crate::way::{self, Hop, Hops, WayOut};
+
+const TRUTH: &str = include_str!("../via.nft");
+const LIST: &str = "nft list table inet spoke_via";
+
+fn way(bridge: &str, via: &str) -> WayOut {
+    let (network, bridge) = ("n".parse().unwrap(), bridge.parse().unwrap());
+    let translated = vec![Family::V4, Family::V6];
+    WayOut { network, bridge, via: via.parse().unwrap(), translated }
+}
+
+fn nowhere() -> Hops {
+    Hops { v4: Err("gone".into()), v6: Err("gone".into()) }
+}
+
+#[test]
+fn is_what_the_file_says() {
+    let truth = listed(TRUTH, LIST);
+    let space = Space::new();
+    let mut socket = space.socket();
+    via::keep(&mut socket, &way("br0", "wg0"), &nowhere()).unwrap();
+    space.run("nft flush set inet spoke_via led");
+    assert_eq!(space.run(LIST), truth);
+}
+
+#[test]
+fn ways_come_and_go_and_the_table_goes_with_the_last_network() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let (one, other) = (way("br0", "wg0"), way("br1", "192.0.2.2"));
+    let hop = |device: &str| Hop {
+        device: device.parse().unwrap(),
+        link: 1,
+        gateway: None,
+        mac: None,
+        source: None,
+        segment: None,
+        mtu: 1400,
+    };
+    let router = Hop {
+        gateway: Some("192.0.2.2".parse().unwrap()),
+        segment: Some("192.0.2.0/24".parse().unwrap()),
+        ..hop("eth0")
+    };
+    let container = Hop {
+        gateway: Some("192.0.2.2".parse().unwrap()),
+        mac: Some("02:00:00:00:00:01".parse().unwrap()),
+        source: Some("192.0.2.1".parse().unwrap()),
+        ..hop("veth0")
+    };
+    let with = |hop: &Hop| Hops { v4: Ok(hop.clone()), v6: Err("none".into()) };
+    assert!(via::keep(&mut socket, &one, &with(&hop("wg0"))).unwrap());
+    assert!(!via::keep(&mut socket, &one, &with(&hop("wg0"))).unwrap());
+    assert!(via::keep(&mut socket, &other, &with(&router)).unwrap());
+    let text = space.run(LIST);
+    for part in ["\"br0\" . \"wg0\"", "\"br1\" . \"eth0\" . 192.0.2.2", "192.0.2.0/24"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for lost in
+        ["flush ruleset", "flush chain inet spoke_via leaving", "flush set inet spoke_via led"]
+    {
+        space.run(&format!("nft {lost}"));
+        assert!(!via::is_held(&mut socket, &one).unwrap(), "{lost}");
+        via::keep(&mut socket, &one, &with(&hop("wg0"))).unwrap();
+        via::keep(&mut socket, &other, &with(&router)).unwrap();
+        assert!(via::is_held(&mut socket, &one).unwrap(), "{lost}");
+    }
+    via::keep(&mut socket, &other, &with(&container)).unwrap();
+    let text = space.run(LIST);
+    assert!(
+        text.contains("\"br1\" . \"veth0\" : 192.0.2.1") && !text.contains("eth0\" . 192"),
+        "{text}"
+    );
+    via::keep(&mut socket, &other, &nowhere()).unwrap();
+    assert!(!space.run(LIST).contains("veth0"));
+    via::forget_bridge(&mut socket, &other.bridge).unwrap();
+    assert!(!space.run(LIST).contains("br1"));
+    via::forget_bridge(&mut socket, &one.bridge).unwrap();
+    via::forget_bridge(&mut socket, &one.bridge).unwrap();
+    assert_eq!(space.run("nft list tables"), "");
+}
+
+/// Rules and routes follow the tunnel, and nothing is left.
+#[test]
+fn rules_and_routes_follow_the_way() {
+    let space = Space::new();
+    let rules = "ip rule; ip -6 rule";
+    let before = space.run(rules);
+    let way = way("br0", "t0");
+    space
+        .run("ip link add br0 type bridge; ip address add 10.1.0.1/24 dev br0; ip link set br0 up");
+    let keep =
+        || space.netns.enter(|| way::keep(&mut space.socket(), &way, None)).unwrap().unwrap();
+    assert!(keep().1);
+    assert!(!keep().1, "once");
+    let table = way.table();
+    let routes = format!("ip route show table {table} | cat");
+    assert_eq!(space.run(&routes), "");
+    space.run("ip tuntap add t0 mode tun; ip link set t0 up");
+    assert!(keep().0.v4.unwrap_err().contains("no IPv4 address"));
+    space.run("ip address add 10.9.0.2/32 dev t0");
+    assert!(keep().1);
+    assert!(space.run(&routes).contains("default dev t0"), "{}", space.run(&routes));
+    assert!(!keep().1, "once");
+    space.run(&format!("ip route flush table {table}"));
+    assert!(keep().1);
+    space.run("ip rule flush; ip rule add priority 32766 lookup main; ip rule add priority 32767 lookup default");
+    assert!(keep().1);
+    let led = space.netns.enter(way::led).unwrap().unwrap();
+    assert_eq!(led, ["br0".parse().unwrap()]);
+    space.run("ip link delete t0");
+    assert_eq!(space.run(&routes), "");
+    space.netns.enter(|| way::forget_bridge(&mut space.socket(), &way.bridge)).unwrap().unwrap();
+    assert_eq!(space.run(rules), before);
+    assert_eq!(space.run("nft list tables"), "");
+}

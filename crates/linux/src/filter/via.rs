@@ -1,0 +1,203 @@
+//! What holds networks with a way out of their own (`crate::way`): a table that drops whatever would leave by
+//! another way, whatever the routing rules say.
+//!
+//! `via.nft` is the readable form.
+
+mod rules;
+
+use model::{Family as IpFamily, IfName, Result};
+use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
+use netlink::{Errno, Socket};
+
+use super::ruleset::settled;
+use crate::way::{Hops, WayOut};
+
+pub(crate) use rules::TABLE;
+use rules::{
+    ASKED, ASKED_VIA, GATEWAYS, LED, LINKS, NEAR, SEGMENTS, SOURCES, element_sets, ruleset,
+};
+
+/// Others may change the ruleset between the read and the write.
+const ATTEMPTS: usize = 16;
+
+/// Whether the network's packets are dropped unless they go the way.
+pub(crate) fn is_held(socket: &mut Socket, way: &WayOut) -> Result<bool> {
+    let mark = mark(way)?;
+    let found = nft::find(socket, TABLE, &[(LED.name, &mark)])?;
+    let is_there = found.iter().any(|(_, there)| there.comment == mark.comment);
+    Ok(is_there && ruleset().verify(socket).is_ok())
+}
+
+/// Makes chains and the elements of the network what they should be. Whether they were not.
+pub(crate) fn keep(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
+    let (ruleset, wanted, near) = (ruleset(), elements(way, hops)?, near(way, hops));
+    let mut changed = false;
+    for _ in 0..ATTEMPTS {
+        ruleset.ensure(socket)?;
+        if ruleset.verify(socket).is_err() {
+            ruleset.reload(socket)?;
+            changed = true;
+        }
+        let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        renew(socket, &mut transaction, way, &wanted)?;
+        renew_near(socket, &mut transaction, way, &near)?;
+        if transaction.is_empty() {
+            return Ok(changed);
+        }
+        changed = true;
+        if settled(transaction.commit(socket), is_raced)? {
+            return Ok(true);
+        }
+    }
+    Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
+fn is_raced(failure: &netlink::Failure) -> bool {
+    matches!(failure.errno, Errno::RESTART | Errno::NOENT)
+}
+
+fn about(way: &WayOut) -> String {
+    format!("holding network {} to its way {} ({TABLE})", way.network, way.via)
+}
+
+fn mark(way: &WayOut) -> Result<Element> {
+    let comment: Comment = format!("{} {}", way.network, way.table()).parse()?;
+    let key = Tuple::new().interface(&way.bridge);
+    Ok(Element { comment: Some(comment), ..Element::of(key) })
+}
+
+/// All but the ranges.
+fn elements(way: &WayOut, hops: &Hops) -> Result<Vec<(&'static str, Element)>> {
+    let mut all = vec![(LED.name, mark(way)?)];
+    for (family, hop) in hops.all() {
+        let place = usize::from(family == IpFamily::V6);
+        let pair = Tuple::new().interface(&way.bridge).interface(&hop.device);
+        let asked = Tuple::new().mark(way.table()).interface(&hop.device);
+        // A device that is of the way alone; a segment has other routers, too.
+        match hop.gateway.filter(|_| hop.mac.is_none()) {
+            None => {
+                all.push((LINKS.name, Element::of(pair.clone())));
+                all.push((ASKED.name, Element::of(asked)));
+            }
+            Some(gateway) => {
+                all.push((GATEWAYS[place].name, Element::of(pair.clone().address(gateway))));
+                all.push((ASKED_VIA[place].name, Element::of(asked.address(gateway))));
+                all.push((SEGMENTS.name, Element::of(pair.clone())));
+            }
+        }
+        if let Some(source) = hop.source.filter(|_| way.translated.contains(&family)) {
+            let data = Some(Tuple::new().address(source));
+            all.push((SOURCES[place].name, Element { data, ..Element::of(pair) }));
+        }
+    }
+    all.dedup();
+    let mut distinct: Vec<(&'static str, Element)> = Vec::new();
+    for one in all {
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+    }
+    Ok(distinct)
+}
+
+/// Who calls from the segment of a router.
+fn near(way: &WayOut, hops: &Hops) -> Vec<(&'static str, Between)> {
+    let mut all = Vec::new();
+    for (family, hop) in hops.all() {
+        let Some(segment) = hop.segment else { continue };
+        let key =
+            |address| Tuple::new().interface(&way.bridge).interface(&hop.device).address(address);
+        let (first, last) = (key(segment.network()), key(segment.broadcast()));
+        all.push((NEAR[usize::from(family == IpFamily::V6)].name, Between { first, last }));
+    }
+    all
+}
+
+/// Whether an element is of the bridge, or of what this host sends for it.
+fn is_of(key: &Tuple, bridge: &IfName, table: u32) -> bool {
+    let (name, mark) = (Tuple::new().interface(bridge), Tuple::new().mark(table));
+    key.bytes().starts_with(name.bytes()) || key.bytes().starts_with(mark.bytes())
+}
+
+fn renew(
+    socket: &mut Socket,
+    transaction: &mut Transaction,
+    way: &WayOut,
+    wanted: &[(&'static str, Element)],
+) -> Result<()> {
+    for set in element_sets() {
+        let mut there = nft::elements(socket, TABLE, set.name)?;
+        there.retain(|element| is_of(&element.key, &way.bridge, way.table()));
+        let wanted = || wanted.iter().filter(|(name, _)| *name == set.name).map(|(_, it)| it);
+        let is_same = |one: &Element, other: &Element| {
+            (&one.key, &one.data, &one.comment) == (&other.key, &other.data, &other.comment)
+        };
+        for element in there.iter().filter(|it| !wanted().any(|other| is_same(it, other))) {
+            transaction.delete_element(TABLE, set.name, element, about(way));
+        }
+        for element in wanted().filter(|it| !there.iter().any(|other| is_same(it, other))) {
+            transaction.add_element(TABLE, set.name, element, about(way));
+        }
+    }
+    Ok(())
+}
+
+fn renew_near(
+    socket: &mut Socket,
+    transaction: &mut Transaction,
+    way: &WayOut,
+    wanted: &[(&'static str, Between)],
+) -> Result<()> {
+    for set in NEAR {
+        let there = near_of(socket, set.name, &way.bridge)?;
+        let wanted = || wanted.iter().filter(|(name, _)| *name == set.name).map(|(_, it)| it);
+        for range in there.iter().filter(|range| !wanted().any(|other| other == *range)) {
+            transaction.delete_between(TABLE, set.name, range, about(way));
+        }
+        for range in wanted().filter(|range| !there.contains(range)) {
+            transaction.add_between(TABLE, set.name, range, about(way));
+        }
+    }
+    Ok(())
+}
+
+fn near_of(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Between>> {
+    let name = Tuple::new().interface(bridge);
+    let mut there = nft::between(socket, TABLE, set)?;
+    there.retain(|range| range.first.bytes().starts_with(name.bytes()));
+    Ok(there)
+}
+
+/// Removes the elements of a bridge, and the table with the last one. What is gone is no error.
+pub(crate) fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        if !nft::chain_exists(socket, TABLE, rules::STAMP)? {
+            return Ok(());
+        }
+        let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        let led = nft::elements(socket, TABLE, LED.name)?;
+        let own = Tuple::new().interface(bridge);
+        if led.iter().all(|element| element.key == own) {
+            transaction.delete_table(TABLE);
+        } else {
+            let about = || format!("letting bridge {bridge} go ({TABLE})");
+            let table = model::way_table(bridge);
+            for set in element_sets() {
+                let mut there = nft::elements(socket, TABLE, set.name)?;
+                there.retain(|element| is_of(&element.key, bridge, table));
+                for element in &there {
+                    transaction.delete_element(TABLE, set.name, element, about());
+                }
+            }
+            for set in NEAR {
+                for range in near_of(socket, set.name, bridge)? {
+                    transaction.delete_between(TABLE, set.name, &range, about());
+                }
+            }
+        }
+        if transaction.is_empty() || settled(transaction.commit(socket), is_raced)? {
+            return Ok(());
+        }
+    }
+    Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+}

@@ -1,0 +1,144 @@
+//! The way out of a network: routing rules and a table of its own, and a table of the packet filter that drops
+//! what would leave by another one. Each of both holds alone.
+//!
+//! Everything is named by a function of the bridge's name, so nothing has to be remembered to be removed:
+//!
+//! | what | |
+//! |---|---|
+//! | rule 153 | answers to flows that came in by the host's own ways are routed as the host routes |
+//! | rule 154 | what comes in by the bridge, or bears the network's mark, is routed by the network's table |
+//! | rule 155 | the same is unreachable where that table has no route |
+//! | table | the default route of each family that leads out, and routes to networks of Spoke's |
+
+mod candidate;
+mod hop;
+mod routes;
+
+use model::{Family, IfName, Network, NetworkName, Result, Via, Wiring, way_table};
+use netlink::Socket;
+
+pub use candidate::Candidate;
+pub use hop::{Hop, Hops, Peer};
+
+use crate::filter::via;
+
+/// Answers are routed as the host routes.
+pub const BACK: u32 = 153;
+/// What leaves a network is routed by its table.
+pub const LEAD: u32 = 154;
+/// What that has no route for ends here.
+pub const END: u32 = 155;
+/// A network with a way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WayOut {
+    /// The network.
+    pub network: NetworkName,
+    /// Its bridge.
+    pub bridge: IfName,
+    /// The way.
+    pub via: Via,
+    /// The families whose packets get the address of the device that they leave by.
+    pub translated: Vec<Family>,
+}
+
+impl WayOut {
+    /// The way out of a network; `None` where it has none of its own.
+    ///
+    /// # Errors
+    /// [`Wiring::refuse_via`].
+    pub fn of(network: &NetworkName, wiring: &Wiring) -> Result<Option<Self>> {
+        wiring.refuse_via(network)?;
+        let bridge = wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let (Some(via), Some(bridge)) = (&wiring.via, bridge) else { return Ok(None) };
+        let is_translated = |family: &Family| {
+            let part = wiring.masquerade.as_ref().filter(|part| part.is_of(*family));
+            part.is_some_and(|part| part.sources.of(*family).is_none())
+        };
+        Ok(Some(Self {
+            network: network.clone(),
+            bridge: bridge.name.clone(),
+            via: via.clone(),
+            translated: [Family::V4, Family::V6].into_iter().filter(is_translated).collect(),
+        }))
+    }
+
+    /// The same of a network's record.
+    ///
+    /// # Errors
+    /// As [`WayOut::of`].
+    pub fn of_network(network: &Network) -> Result<Option<Self>> {
+        Self::of(&network.name, &network.wiring)
+    }
+
+    /// The number of its routing table, and the mark of what this host sends for it.
+    pub fn table(&self) -> u32 {
+        way_table(&self.bridge)
+    }
+}
+
+/// Holds the network's packets before its first container is there: by the way, where this host itself says
+/// where that leads. Where it is held already nothing is changed: the daemon follows the way.
+///
+/// # Errors
+/// Where the kernel lacks something, or the process may not change it. Nothing may be attached then.
+pub fn ensure(filter: &mut Socket, way: &WayOut) -> Result<()> {
+    let mut route = Socket::route()?;
+    if via::is_held(filter, way)? && routes::is_led(&mut route, way)? {
+        return Ok(());
+    }
+    keep(filter, way, None).map(drop)
+}
+
+/// Makes everything what it should be by what this host looks like now. `peer` is the container that
+/// forwards, as long as it is there. Returns where the way leads, and whether anything was changed.
+///
+/// # Errors
+/// As [`ensure`].
+pub fn keep(filter: &mut Socket, way: &WayOut, peer: Option<&Peer>) -> Result<(Hops, bool)> {
+    let mut route = Socket::route()?;
+    let hops = Hops::find(&mut route, way, peer)?;
+    peer.into_iter().for_each(Peer::let_answers_in);
+    let mut changed = via::keep(filter, way, &hops)?;
+    changed |= routes::lead(&mut route, way)?;
+    changed |= routes::keep(&mut route, way, &hops)?;
+    Ok((hops, changed))
+}
+
+/// Where the way leads now, without a change.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn find(way: &WayOut, peer: Option<&Peer>) -> Result<Hops> {
+    Hops::find(&mut Socket::route()?, way, peer)
+}
+
+/// The bridges that rules lead: those of networks with a way out, now or before.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn led() -> Result<Vec<IfName>> {
+    routes::led(&mut Socket::route()?)
+}
+
+/// Whether packets of the network are held: the filter, the rules, and the routes that lead out.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn is_kept(filter: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
+    let mut route = Socket::route()?;
+    Ok(via::is_held(filter, way)?
+        && routes::is_led(&mut route, way)?
+        && routes::is_kept(&mut route, way, hops)?)
+}
+
+/// Removes everything of a bridge that is gone, or whose network has no way of its own any more. What is
+/// gone is no error.
+///
+/// # Errors
+/// Where the process may not change it.
+pub fn forget_bridge(filter: &mut Socket, bridge: &IfName) -> Result<()> {
+    let mut route = Socket::route()?;
+    // What holds goes last.
+    routes::forget(&mut route, bridge)?;
+    via::forget_bridge(filter, bridge)
+}

@@ -1,0 +1,245 @@
+//! The rules and the routing table of a network with a way out.
+
+use model::{Family, IfName, IpNet, Result, WAY_MARK, way_table};
+use netlink::route::{MAIN, Routes};
+use netlink::wire::Batch;
+use netlink::{At, Errno, Existing, Led, Links, Route, Socket, Then, WayRule};
+
+use super::hop::{Hop, Hops};
+use super::{BACK, END, LEAD, WayOut};
+use crate::identity::GROUP;
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+fn rules_of(bridge: &IfName) -> Vec<WayRule> {
+    let table = way_table(bridge);
+    let mut all = Vec::new();
+    for family in FAMILIES {
+        for led in [Led::From(bridge.clone()), Led::Marked(table)] {
+            for (priority, then) in [(END, Then::Unreachable), (LEAD, Then::Table(table))] {
+                all.push(WayRule { family, priority, led: led.clone(), then });
+            }
+        }
+    }
+    all
+}
+
+/// Of all networks.
+fn back() -> [WayRule; 2] {
+    FAMILIES.map(|family| WayRule {
+        family,
+        priority: BACK,
+        led: Led::Marked(WAY_MARK),
+        then: Then::Table(MAIN),
+    })
+}
+
+fn all_rules(socket: &mut Socket) -> Result<Vec<WayRule>> {
+    let mut all = Vec::new();
+    for family in FAMILIES {
+        all.extend(socket.way_rules(family)?);
+    }
+    Ok(all)
+}
+
+fn wanted_rules(way: &WayOut) -> Vec<WayRule> {
+    rules_of(&way.bridge).into_iter().chain(back()).collect()
+}
+
+/// Whether all rules are there, each once.
+pub(super) fn is_led(socket: &mut Socket, way: &WayOut) -> Result<bool> {
+    let there = all_rules(socket)?;
+    Ok(wanted_rules(way).iter().all(|rule| there.contains(rule)))
+}
+
+/// The bridges that rules lead.
+pub(super) fn led(socket: &mut Socket) -> Result<Vec<IfName>> {
+    let mut all: Vec<IfName> = all_rules(socket)?.into_iter().filter_map(bridge_of).collect();
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+fn bridge_of(rule: WayRule) -> Option<IfName> {
+    match rule.led {
+        Led::From(name) if [LEAD, END].contains(&rule.priority) => Some(name),
+        Led::From(_) | Led::Marked(_) => None,
+    }
+}
+
+/// Adds the rules that are missing: the end before what leads elsewhere. Whether any was.
+///
+/// # Errors
+/// [`model::Kind::Conflict`] where another network's bridge has the same table.
+pub(super) fn lead(socket: &mut Socket, way: &WayOut) -> Result<bool> {
+    let there = all_rules(socket)?;
+    let is_other = |rule: &&WayRule| {
+        rule.then == Then::Table(way.table())
+            && matches!(&rule.led, Led::From(name) if *name != way.bridge)
+    };
+    if let Some(WayRule { led: Led::From(other), .. }) = there.iter().find(is_other) {
+        return Err(model::Error::conflict(format!(
+            "network {}: bridge {} would have the routing table of bridge {other} ({}); give it another \
+             name with --bridge",
+            way.network,
+            way.bridge,
+            way.table()
+        )));
+    }
+    let mut batch = Batch::new();
+    let missing = wanted_rules(way).into_iter().filter(|rule| !there.contains(rule));
+    for rule in missing {
+        batch.add_way_rule(&rule);
+    }
+    if batch.is_empty() {
+        return Ok(false);
+    }
+    carry_out(socket, batch, &[Errno::EXIST])?;
+    Ok(true)
+}
+
+/// The routes that the table should have.
+fn wanted(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<Vec<Route>> {
+    let mut all = Vec::new();
+    for (family, hop) in hops.all() {
+        let any = IpNet::new_assert(unspecified(family), 0);
+        all.push(Route {
+            table: way.table(),
+            gateway_on_link: hop.gateway.is_some_and(|it| it.is_ipv4()),
+            source: hop.source,
+            ..Route::new(any, hop.gateway, Some(hop.link))
+        });
+    }
+    // Networks of Spoke's are reached as before: bridges, and containers with a link of their own.
+    let links = socket.links(Links { kind: None, master: None })?;
+    for family in FAMILIES {
+        let connected = socket.routes(Routes { family, table: Some(MAIN), link: None })?;
+        let is_ours = |route: &&Route| {
+            let link = links.iter().find(|link| Some(link.index) == route.link);
+            let is_led = |link: &&netlink::Link| {
+                let kind = link.kind.as_deref();
+                link.group == GROUP
+                    && link.master.is_none()
+                    && matches!(kind, Some("bridge" | "veth"))
+            };
+            let is_net =
+                route.dst.prefix_len() > 0 && !model::link_local(family).contains(&route.dst);
+            route.gateway.is_none() && is_net && link.is_some_and(|it| is_led(&it))
+        };
+        let led = connected.iter().filter(is_ours);
+        all.extend(led.map(|route| Route { table: way.table(), priority: None, ..*route }));
+    }
+    Ok(all)
+}
+
+fn unspecified(family: Family) -> std::net::IpAddr {
+    match family {
+        Family::V4 => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        Family::V6 => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+fn there(socket: &mut Socket, table: u32) -> Result<Vec<Route>> {
+    let mut all = Vec::new();
+    for family in FAMILIES {
+        all.extend(socket.routes(Routes { family, table: Some(table), link: None })?);
+    }
+    Ok(all)
+}
+
+fn is_same(one: &Route, other: &Route) -> bool {
+    (one.dst, one.gateway, one.link) == (other.dst, other.gateway, other.link)
+}
+
+/// Whether the table has these routes and no others.
+pub(super) fn is_kept(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
+    let (wanted, there) = (wanted(socket, way, hops)?, there(socket, way.table())?);
+    let is_in = |one: &Route, all: &[Route]| all.iter().any(|other| is_same(one, other));
+    let neighbours = missing_neighbours(socket, hops)?.is_empty();
+    Ok(neighbours
+        && wanted.iter().all(|route| is_in(route, &there))
+        && there.iter().all(|route| is_in(route, &wanted)))
+}
+
+/// Makes the table's routes what they should be. Whether they were not.
+pub(super) fn keep(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
+    let (wanted, there) = (wanted(socket, way, hops)?, there(socket, way.table())?);
+    let is_in = |one: &Route, all: &[Route]| all.iter().any(|other| is_same(one, other));
+    let mut batch = Batch::new();
+    // What leads elsewhere goes first, so that the kernel takes no old route for a new one.
+    for route in there.iter().filter(|route| !is_in(route, &wanted)) {
+        batch.delete_route(&Route { source: None, gateway_on_link: false, ..*route });
+    }
+    let mut changed = !batch.is_empty();
+    let gone = [Errno::SRCH, Errno::NODEV, Errno::NOENT];
+    carry_out(socket, batch, &gone)?;
+    let mut batch = Batch::new();
+    for (hop, gateway, mac) in missing_neighbours(socket, hops)? {
+        batch.set_neighbour(hop.link, gateway, mac);
+    }
+    for route in wanted.iter().filter(|route| !is_in(route, &there)) {
+        batch.add_route(route, Existing::Replace);
+    }
+    changed |= !batch.is_empty();
+    // A device that went meanwhile reports that, and is looked at again.
+    let late = [Errno::NODEV, Errno::NETUNREACH, Errno::NETDOWN, Errno::HOSTUNREACH, Errno::INVAL];
+    carry_out(socket, batch, &late)?;
+    Ok(changed)
+}
+
+fn carry_out(socket: &mut Socket, mut batch: Batch, except: &[Errno]) -> Result<()> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let sent = socket.send(&mut batch)?;
+    except.iter().fold(sent, |sent, errno| sent.except(*errno)).into_result()
+}
+
+fn missing_neighbours<'a>(
+    socket: &mut Socket,
+    hops: &'a Hops,
+) -> Result<Vec<(&'a Hop, std::net::IpAddr, model::Mac)>> {
+    let mut missing = Vec::new();
+    for (_, hop) in hops.all() {
+        let (Some(gateway), Some(mac)) = (hop.gateway, hop.mac) else { continue };
+        let there = socket.neighbours(hop.link)?;
+        let is_set =
+            |it: &netlink::Neighbour| it.address == gateway && it.permanent && it.mac == Some(mac);
+        if !there.iter().any(is_set) {
+            missing.push((hop, gateway, mac));
+        }
+    }
+    Ok(missing)
+}
+
+/// Removes the rules and routes of a bridge, and with the last one what all share.
+pub(super) fn forget(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    let all = all_rules(socket)?;
+    let own: Vec<WayRule> = rules_of(bridge);
+    let is_last = !all.iter().any(|rule| {
+        let other = bridge_of(rule.clone());
+        other.is_some_and(|other| other != *bridge)
+    });
+    let table = way_table(bridge);
+    let mut batch = Batch::new();
+    for route in there(socket, table)? {
+        // The hardware address of a container that forwards.
+        if let (0, Some(gateway), Some(link)) = (route.dst.prefix_len(), route.gateway, route.link)
+            && socket.link(At::Index(link))?.is_some_and(|link| link.group == GROUP)
+        {
+            batch.delete_neighbour(link, gateway);
+        }
+        batch.delete_route(&Route { source: None, gateway_on_link: false, ..route });
+    }
+    // The end of what comes in by the bridge goes last.
+    for rule in own.iter().rev().filter(|rule| all.contains(rule)) {
+        batch.delete_way_rule(rule);
+    }
+    if is_last {
+        for rule in back().iter().filter(|rule| all.contains(rule)) {
+            batch.delete_way_rule(rule);
+        }
+    }
+    let gone = [Errno::SRCH, Errno::NODEV, Errno::NOENT];
+    carry_out(socket, batch, &gone)
+}

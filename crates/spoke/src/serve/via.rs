@@ -1,0 +1,282 @@
+//! The ways out of networks: followed as devices, gateways and containers come and go, and held whatever
+//! somebody takes away.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use engine::port::{Key, Prefix, Record};
+use linux::way::{self, Candidate, Hops, WayOut};
+use model::{Family, IfName, Network, Result, Stage};
+use netlink::nft::{News, Object};
+use netlink::{Event as Change, Monitor, Socket, Wake};
+use store::{Changed, Watch};
+
+use super::Daemon;
+use crate::event::{Event, What};
+use crate::host;
+
+/// How often records are looked at; after a change in the kernel, whose record mostly follows; and everything
+/// where nobody reports a change.
+const GLANCE: Duration = Duration::from_millis(250);
+const SOON: Duration = Duration::from_millis(20);
+const LIVELY: Duration = Duration::from_secs(1);
+const SWEEP: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_secs(5);
+/// A network that is being removed loses its way first, and its record within this time.
+const REMOVED: Duration = Duration::from_secs(2);
+/// The name of the table, as changes report it.
+const TABLE: &str = "spoke_via";
+
+/// The networks that have a way of their own, and the containers that could be one.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    recorded: BTreeMap<Key, WayOut>,
+    candidates: BTreeMap<Key, Candidate>,
+    /// What holds for each bridge, and where it led last.
+    followed: BTreeMap<IfName, (WayOut, Option<Hops>)>,
+    failing: BTreeSet<IfName>,
+    /// Which networks were held again, in how many microseconds, and when.
+    healed: Option<(BTreeSet<IfName>, u128, Instant)>,
+}
+
+/// Follows the ways of all networks until the daemon stops; what holds them stays when it ends.
+pub(super) fn follow(daemon: &Daemon) {
+    while let Err(error) = follow_until_lost(daemon) {
+        daemon.journal.failed("following the ways out of networks", &error);
+        if daemon.sleep(AGAIN) {
+            return;
+        }
+    }
+}
+
+/// Holds networks again where somebody changed the table of the packet filter, until the daemon stops.
+pub(super) fn guard(daemon: &Daemon) {
+    while let Err(error) = guard_until_lost(daemon) {
+        daemon.journal.failed("watching what holds networks to their ways", &error);
+        if daemon.sleep(AGAIN) {
+            return;
+        }
+    }
+}
+
+fn follow_until_lost(daemon: &Daemon) -> Result<()> {
+    let mut monitor = Monitor::routing()?;
+    let store = crate::host_context::open_store(daemon.context_pool.config())?;
+    let prefixes = [Prefix::Networks, Prefix::Configured, Prefix::Attachments];
+    let mut watch = store.watch(&prefixes)?;
+    let mut socket = Socket::netfilter()?;
+    *lock(&daemon.ways) = Ways::default();
+    lock(&daemon.ways).learn(daemon, &mut watch, &mut socket)?;
+    lock(&daemon.ways).clear_remains(daemon, &mut socket);
+    lock(&daemon.ways).keep_all(daemon, &mut socket, false);
+    let mut swept = Instant::now();
+    loop {
+        let limit = if swept.elapsed() < LIVELY { SOON } else { GLANCE };
+        let is_changed = match monitor.wait(&daemon.stop, limit)? {
+            Wake::Stopped => return Ok(()),
+            Wake::Quiet => false,
+            Wake::Lost | Wake::News(_) => true,
+        };
+        let mut ways = lock(&daemon.ways);
+        let is_due = swept.elapsed() > SWEEP;
+        let has_learned = ways.learn(daemon, &mut watch, &mut socket)?;
+        if is_changed || is_due || has_learned {
+            swept = Instant::now();
+            ways.keep_all(daemon, &mut socket, is_changed && !has_learned);
+        } else {
+            ways.report_healed(daemon);
+        }
+    }
+}
+
+fn guard_until_lost(daemon: &Daemon) -> Result<()> {
+    let mut monitor = Monitor::ruleset()?;
+    let mut socket = Socket::netfilter()?;
+    loop {
+        let is_damaged = match monitor.wait(&daemon.stop, SWEEP)? {
+            Wake::Stopped => return Ok(()),
+            Wake::Quiet => false,
+            Wake::Lost => true,
+            Wake::News(news) => news.iter().any(damages),
+        };
+        if is_damaged {
+            lock(&daemon.ways).keep_all(daemon, &mut socket, true);
+        }
+    }
+}
+
+/// Whether a change by another program may have taken something from the table.
+fn damages(change: &Change) -> bool {
+    let Change::Ruleset(News { object, gone, table, .. }) = change else { return false };
+    let is_rules = matches!(object, Object::Table | Object::Chain | Object::Rule);
+    table == TABLE && (*gone || is_rules)
+}
+
+fn lock(ways: &Mutex<Ways>) -> std::sync::MutexGuard<'_, Ways> {
+    ways.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ways {
+    /// What has changed in the records. Whether anything has that matters here.
+    fn learn(&mut self, daemon: &Daemon, watch: &mut Watch, socket: &mut Socket) -> Result<bool> {
+        let mut has_changed = false;
+        for Changed { key, now } in watch.wait(Duration::ZERO)? {
+            has_changed |= self.put(daemon, key, now.map(|now| now.record));
+        }
+        if !has_changed {
+            return Ok(false);
+        }
+        let now = holding(&self.recorded);
+        let is_gone = |bridge: &&IfName| !now.contains_key(*bridge);
+        let gone: Vec<IfName> = self.followed.keys().filter(is_gone).cloned().collect();
+        for bridge in gone {
+            self.forget(daemon, &bridge, socket);
+        }
+        for (bridge, way) in now {
+            match self.followed.get_mut(&bridge) {
+                Some((before, _)) if *before == way => {}
+                Some(_) | None => drop(self.followed.insert(bridge, (way, None))),
+            }
+        }
+        Ok(true)
+    }
+
+    /// A record is as it says now, or gone. Whether that matters here.
+    fn put(&mut self, daemon: &Daemon, key: Key, now: Option<Record>) -> bool {
+        let (way, candidate) = match now {
+            Some(Record::Network(network)) => match way_of(&network) {
+                Ok(way) => (way, None),
+                Err(error) => {
+                    // What was recorded holds on.
+                    daemon.journal.failed("reading the way out of a network", &error);
+                    return false;
+                }
+            },
+            Some(Record::Attachment(attachment)) => (None, Candidate::of(&attachment)),
+            _ => (None, None),
+        };
+        replace(&mut self.recorded, &key, way) | replace(&mut self.candidates, &key, candidate)
+    }
+
+    /// Lets a bridge go whose network is gone, or has no way of its own any more. A record that could not be
+    /// read just now is no proof of that.
+    fn forget(&mut self, daemon: &Daemon, bridge: &IfName, socket: &mut Socket) {
+        let Some((way, _)) = self.followed.get(bridge) else { return };
+        let is_over = daemon.context_pool.with(|host_context| {
+            let network = host_context.engine().named(&way.network)?;
+            Ok(network.is_none_or(|network| network.wiring.via.is_none()))
+        });
+        let forgotten = is_over.and_then(|is_over: bool| match is_over {
+            true => way::forget_bridge(socket, bridge).map(|()| true),
+            false => Ok(false),
+        });
+        match forgotten {
+            Ok(true) => drop(self.followed.remove(bridge)),
+            Ok(false) => {}
+            Err(error) => daemon.journal.failed("letting a network's way go", &error),
+        }
+    }
+
+    /// Removes rules of bridges of which no record says anything: a process was killed in between.
+    fn clear_remains(&self, daemon: &Daemon, socket: &mut Socket) {
+        let remains = way::led().map(|mut led| {
+            led.retain(|bridge| !self.followed.contains_key(bridge));
+            led
+        });
+        let cleared = remains.and_then(|remains| {
+            remains.iter().try_for_each(|bridge| way::forget_bridge(socket, bridge))
+        });
+        if let Err(error) = cleared {
+            daemon.journal.failed("clearing what led networks that are gone", &error);
+        }
+    }
+
+    /// Makes everything what it should be. `lost`: a change is somebody else's, unless the way changed.
+    fn keep_all(&mut self, daemon: &Daemon, socket: &mut Socket, lost: bool) {
+        let began = Instant::now();
+        let mut healed = BTreeSet::new();
+        let bridges: Vec<IfName> = self.followed.keys().cloned().collect();
+        for bridge in bridges {
+            let Some((way, before)) = self.followed.get(&bridge).cloned() else { continue };
+            match way::keep(socket, &way, way.peer(self.candidates.values())) {
+                Ok((hops, changed)) => {
+                    self.failing.remove(&bridge);
+                    if before.as_ref() == Some(&hops) && changed && lost {
+                        healed.insert(bridge.clone());
+                    }
+                    report(daemon, &way, before.as_ref(), &hops);
+                    self.followed.insert(bridge, (way, Some(hops)));
+                }
+                Err(error) => {
+                    if self.failing.insert(bridge) {
+                        daemon.journal.failed("holding a network to its way", &error);
+                    }
+                }
+            }
+        }
+        if !healed.is_empty() {
+            self.healed = Some((healed, began.elapsed().as_micros(), began));
+        }
+    }
+
+    /// Reports what was held again, unless a network was being removed: that begins with its rules.
+    fn report_healed(&mut self, daemon: &Daemon) {
+        let is_settled = |(_, _, began): &mut (_, _, Instant)| began.elapsed() > REMOVED;
+        let Some((bridges, took, _)) = self.healed.take_if(is_settled) else { return };
+        if bridges.iter().all(|bridge| self.followed.contains_key(bridge)) {
+            let message = format!(
+                "somebody took away what holds networks to their ways; it was put back in {took} µs"
+            );
+            daemon.journal.metrics.heal();
+            daemon.journal.report(&Event::new(What::Healed, host::now(), message));
+        }
+    }
+}
+
+/// Whether that is another value than before.
+fn replace<V: PartialEq>(all: &mut BTreeMap<Key, V>, key: &Key, now: Option<V>) -> bool {
+    if all.get(key) == now.as_ref() {
+        return false;
+    }
+    match now {
+        Some(now) => all.insert(key.clone(), now),
+        None => all.remove(key),
+    };
+    true
+}
+
+fn holding(recorded: &BTreeMap<Key, WayOut>) -> BTreeMap<IfName, WayOut> {
+    let mut all = BTreeMap::new();
+    for (key, way) in recorded {
+        let is_declared = matches!(key, Key::Network(_));
+        if is_declared || !recorded.contains_key(&Key::Network(way.network.clone())) {
+            all.entry(way.bridge.clone()).or_insert_with(|| way.clone());
+        }
+    }
+    all
+}
+
+fn way_of(network: &Network) -> Result<Option<WayOut>> {
+    match network.stage {
+        Stage::Template => Ok(None),
+        _ => WayOut::of_network(network),
+    }
+}
+
+/// Says that a way was lost, or leads out again.
+fn report(daemon: &Daemon, way: &WayOut, before: Option<&Hops>, now: &Hops) {
+    for (family, shown) in [(Family::V4, "IPv4"), (Family::V6, "IPv6")] {
+        let was = before.and_then(|hops| hops.of(family));
+        let message = match (was, now.why(family)) {
+            (Some(_), Err(why)) => {
+                format!("no {shown} leaves network {}: {why}", way.network)
+            }
+            (None, Ok(_)) if before.is_some() => {
+                format!("network {} leaves by {} again ({shown})", way.network, way.via)
+            }
+            _ => continue,
+        };
+        daemon.journal.report(&Event::new(What::Other, host::now(), message));
+    }
+}

@@ -1,0 +1,7 @@
+//! The way out of a network: what leaves by it, and that nothing leaves by another one.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bed;
+mod gateway;
+mod life;
+mod runtimes;
