@@ -55,6 +55,7 @@ pub(crate) fn judge(book: &Book) -> Vec<Verdict> {
         judge.scale(),
         crate::docker::targets(book),
         crate::kurma::targets(book),
+        crate::hosts::targets(book),
     ];
     parts.into_iter().flatten().collect()
 }
