@@ -3,6 +3,7 @@
 
 mod bed;
 mod check;
+mod encrypt;
 mod failure;
 mod guard;
 mod member;

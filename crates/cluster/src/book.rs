@@ -5,6 +5,7 @@ mod member;
 mod network;
 mod pin;
 mod publish;
+mod tunnel;
 
 pub use member::{create_token, form, join, refuse_other_layout, remove_host, remove_token};
 pub use network::{
@@ -13,6 +14,7 @@ pub use network::{
 };
 pub use pin::{Pinning, Wanted, answer_pin, pin, unpin};
 pub use publish::{be_alive, publish};
+pub use tunnel::{forget_key, publish_key, rotate_keys};
 
 /// How often a transaction is tried again that others were faster than.
 const RACES: usize = 50;

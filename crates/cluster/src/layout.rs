@@ -8,6 +8,9 @@
 //! | `turn` | `{}` | whoever declares or removes a network |
 //! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}` | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
+//! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted. A program that cannot encrypt finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
+//! | `tunnel/HOST/2` | `"…"`: the public key of the host's tunnels while the key `turn-of-keys` has 2 | the daemon of that host |
+//! | `turn-of-keys` | `2`: how often all hosts have changed their keys | `host rotate` |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
 //! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
 //! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}` | the daemon of that host |
@@ -41,6 +44,9 @@ pub fn path(key: &Key) -> String {
         Key::Alive(host) => format!("alive/{host}"),
         Key::Network(network) => format!("network/{network}"),
         Key::Vni(vni) => format!("vni/{vni}"),
+        Key::EncryptedVni(vni) => format!("encrypted-vni/{vni}"),
+        Key::Tunnel(host, turn) => format!("tunnel/{host}/{turn}"),
+        Key::KeyTurn => "turn-of-keys".to_owned(),
         Key::Block(network, net) => format!("block/{network}/{net}"),
         Key::Pin(network, address) => format!("pin/{network}/{address}"),
         Key::Endpoint(host, network, address) => format!("endpoint/{host}/{network}/{address}"),
@@ -69,6 +75,9 @@ pub fn key(path: &str) -> Result<Key> {
         ["alive", host] => Key::Alive(host.parse()?),
         ["network", network] => Key::Network(network.parse()?),
         ["vni", vni] => Key::Vni(vni.parse::<Vni>()?),
+        ["encrypted-vni", vni] => Key::EncryptedVni(vni.parse::<Vni>()?),
+        ["tunnel", host, turn] => Key::Tunnel(host.parse()?, turn.parse().map_err(|_| none())?),
+        ["turn-of-keys"] => Key::KeyTurn,
         ["block", network, net, length] => Key::Block(network.parse()?, block(net, length)?),
         ["pin", network, address] => {
             Key::Pin(network.parse()?, address.parse().map_err(|_| none())?)
@@ -116,6 +125,8 @@ pub fn value(record: &Record) -> Result<String> {
         Record::Mark => Ok("{}".to_owned()),
         Record::Network(network) => json(network),
         Record::Vni(network) => json(network),
+        Record::Tunnel(key) => json(key),
+        Record::KeyTurn(turn) => json(turn),
         Record::Block(host) => json(host),
         Record::Pin(pin) => json(pin),
         Record::Endpoint(endpoint) => json(endpoint),
@@ -141,7 +152,9 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
             network.check(name)?;
             Record::Network(network)
         }
-        Key::Vni(_) => Record::Vni(read(value)?),
+        Key::Vni(_) | Key::EncryptedVni(_) => Record::Vni(read(value)?),
+        Key::Tunnel(..) => Record::Tunnel(read(value)?),
+        Key::KeyTurn => Record::KeyTurn(read(value)?),
         Key::Block(..) => Record::Block(read(value)?),
         Key::Pin(..) => {
             let pin: model::AddressPin = read(value)?;
@@ -178,6 +191,9 @@ mod tests {
             "alive/a.example.com",
             "network/front",
             "vni/4097",
+            "encrypted-vni/4097",
+            "tunnel/a/2",
+            "turn-of-keys",
             "block/front/10.8.3.0/24",
             "pin/front/10.8.9.9",
             "endpoint/a/front/10.8.3.2",
@@ -199,6 +215,8 @@ mod tests {
             "host/all",
             "vni/0",
             "vni/007",
+            "tunnel/a/02",
+            "tunnel/a/-1",
             "pin/front/10.8.9",
             "network/-x",
             "block/front/10.8.3.0/024",
@@ -221,6 +239,9 @@ mod tests {
             r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
         let read = record(&network, good.as_bytes()).unwrap();
         assert_eq!(value(&read).unwrap(), good);
+        let encrypted = good.replace(",\"since\"", ",\"encrypted\":true,\"since\"");
+        let read = record(&network, encrypted.as_bytes()).unwrap();
+        assert_eq!(value(&read).unwrap(), encrypted);
         for (from, to) in [
             ("\"vni\":7", "\"vni\":0"),
             ("\"block\":24", "\"block\":15"),

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use model::{
-    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, SharedNetwork, Vni,
+    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, PublicKey,
+    SharedNetwork, Vni,
 };
 
 use crate::port::{Change, Key, Record, Revision, TokenId, TokenRecord};
@@ -27,6 +28,12 @@ pub struct View {
     pub networks: BTreeMap<NetworkName, SharedNetwork>,
     /// Whose each VNI is.
     pub vnis: BTreeMap<Vni, NetworkName>,
+    /// The same, of encrypted networks.
+    pub encrypted_vnis: BTreeMap<Vni, NetworkName>,
+    /// The public keys of hosts' tunnels, by turn.
+    pub tunnels: BTreeMap<(HostName, u32), PublicKey>,
+    /// Which turn it is, and when it was written; 0 where nobody has.
+    pub key_turn: (u32, Option<Revision>),
     /// Whose each block is.
     pub blocks: BTreeMap<(NetworkName, Ipv4Net), HostName>,
     /// The addresses that hosts have apart from their blocks, and when each was written.
@@ -78,6 +85,13 @@ impl View {
             (Key::Vni(vni), Some(Record::Vni(network))) => {
                 self.vnis.insert(vni, network);
             }
+            (Key::EncryptedVni(vni), Some(Record::Vni(network))) => {
+                self.encrypted_vnis.insert(vni, network);
+            }
+            (Key::Tunnel(host, turn), Some(Record::Tunnel(key))) => {
+                self.tunnels.insert((host, turn), key);
+            }
+            (Key::KeyTurn, Some(Record::KeyTurn(turn))) => self.key_turn = (turn, revision),
             (Key::Pin(network, address), Some(Record::Pin(pin))) => {
                 self.pins.insert((network, address), (pin, revision.unwrap_or_default()));
             }
@@ -102,12 +116,23 @@ impl View {
             Key::Alive(host) => drop(self.alive.remove(host)),
             Key::Network(name) => drop(self.networks.remove(name)),
             Key::Vni(vni) => drop(self.vnis.remove(vni)),
+            Key::EncryptedVni(vni) => drop(self.encrypted_vnis.remove(vni)),
+            Key::Tunnel(host, turn) => drop(self.tunnels.remove(&(host.clone(), *turn))),
+            Key::KeyTurn => self.key_turn = (0, None),
             Key::Pin(network, address) => drop(self.pins.remove(&(network.clone(), *address))),
             Key::Block(network, net) => drop(self.blocks.remove(&(network.clone(), *net))),
             Key::Endpoint(host, network, address) => {
                 self.endpoints.remove(&(host.clone(), network.clone(), *address));
             }
             Key::Token(id) => drop(self.tokens.remove(id)),
+        }
+    }
+
+    /// Which network has claimed a VNI, with or without encryption.
+    pub fn vni_of(&self, network: &SharedNetwork) -> Option<&NetworkName> {
+        match network.encrypted {
+            true => self.encrypted_vnis.get(&network.vni),
+            false => self.vnis.get(&network.vni),
         }
     }
 

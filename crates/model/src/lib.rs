@@ -24,6 +24,7 @@ mod network;
 mod policy;
 mod pool;
 mod port;
+mod public_key;
 mod sandbox_record;
 pub mod text;
 
@@ -71,4 +72,5 @@ pub use pool::{
     RemoteIpam, RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
+pub use public_key::PublicKey;
 pub use sandbox_record::{GatewayRole, GatewayState, Namespace, SandboxRecord};

@@ -36,6 +36,7 @@ pub mod traffic;
 pub mod vrf;
 mod way;
 pub mod wire;
+pub mod wireguard;
 pub mod xtables;
 
 pub use address::{Address, NewAddress};

@@ -59,6 +59,7 @@ pub(crate) enum Ask {
     CreateToken { seconds: u32 },
     Tokens,
     RemoveToken { id: TokenId },
+    RotateKeys,
     CreateNetwork(Box<Wanted>),
     RemoveNetwork { name: NetworkName },
     Pin { network: NetworkName, address: Ipv4Addr, by: String },
@@ -80,6 +81,9 @@ pub(crate) struct Wanted {
     pub(crate) block: Option<u8>,
     pub(crate) mtu: Option<Mtu>,
     pub(crate) hosts: Placement,
+    /// Whether it is encrypted between hosts.
+    #[serde(default)]
+    pub(crate) encrypt: bool,
 }
 
 /// What is answered.

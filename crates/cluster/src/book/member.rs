@@ -189,6 +189,8 @@ pub fn remove_host(
         Write::Delete(Key::Alive(name.clone())),
         Write::DeleteEndpointsOf(name.clone()),
     ];
+    let tunnels = view.tunnels.keys().filter(|(host, _)| host == name);
+    writes.extend(tunnels.map(|(host, turn)| Write::Delete(Key::Tunnel(host.clone(), *turn))));
     let pins = view.pins.iter().filter(|(_, (pin, _))| pin.host == *name);
     writes.extend(
         pins.map(|((network, address), _)| Write::Delete(Key::Pin(network.clone(), *address))),

@@ -63,7 +63,7 @@ Examples:
     #[command(
         visible_alias = "list",
         after_help = "STATE is up, or lost where the host's daemon has not been \
-        heard of for 10 seconds. BLOCKS are the addresses that it gives to containers.
+        heard of for 8 seconds. BLOCKS are the addresses that it gives to containers.
 
 Examples:\n  spoke host ls\n  spoke host ls -o json"
     )]
@@ -78,6 +78,15 @@ Examples:
   spoke host check -o json"
     )]
     Check,
+    /// Have all hosts change the keys of their tunnels
+    #[command(
+        after_help = "The keys of encrypted networks. Each host makes a new one, and all change over when they have \
+        each other's; no packet is lost. Refused while a host has not finished the last change.
+
+Examples:
+  spoke host rotate-keys"
+    )]
+    RotateKeys,
     /// Take a host out of the cluster, with its addresses
     #[command(
         after_help = "Of the host itself, or of one that is lost for good. A host that is there notices it, \
@@ -195,6 +204,10 @@ pub(super) fn run(
             Reply::Checks(checks) => check::answer(&checks, output),
             other => Err(unexpected(&other)),
         },
+        HostCommand::RotateKeys => {
+            ask(Ask::RotateKeys)?;
+            Ok(Answer::default())
+        }
         HostCommand::Remove { name, force } => {
             ask(Ask::Remove { name: name.clone(), force: *force })?;
             Ok(Answer::text(names(output, &[name.to_string()])?))
@@ -316,6 +329,7 @@ pub(super) fn create_network(
         block: wanted.many.block,
         mtu: wanted.flags.spec.mtu,
         hosts: hosts.0.clone(),
+        encrypt: wanted.many.encrypt,
     };
     let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
     let Reply::Network { missing, failure, .. } = reply else { return Err(unexpected(&reply)) };

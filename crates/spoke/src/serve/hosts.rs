@@ -21,6 +21,7 @@ mod member;
 mod overlay;
 mod pin;
 mod pins;
+mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -79,6 +79,7 @@ impl Hosts {
             }
             Ask::CreateNetwork(wanted) => self.create_network(*wanted),
             Ask::RemoveNetwork { name } => self.remove_network(&name),
+            Ask::RotateKeys => book::rotate_keys(&self.heard()?.1).map(|()| Reply::Done),
             Ask::Check => self.check(),
             Ask::Pin { network, address, by } => self.pin(daemon, (&network, address), &by),
         }
@@ -153,19 +154,26 @@ impl Hosts {
     fn create_network(&self, wanted: Wanted) -> Result<Reply> {
         let (member, etcd) = self.heard()?;
         let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
-        let mtu = wanted.mtu.or_else(|| Overlay::mtu_within(underlay)).ok_or_else(|| {
+        if wanted.encrypt {
+            overlay::refuse_clear(&wanted.name)?;
+        }
+        let most = Overlay::mtu_within(underlay, wanted.encrypt);
+        let mtu = wanted.mtu.or(most).ok_or_else(|| {
             Error::invalid(format!("{} is on a device with an MTU of {underlay}", member.address))
         })?;
-        if Overlay::mtu_within(underlay).is_none_or(|most| mtu.bytes() > most.bytes()) {
+        if most.is_none_or(|most| mtu.bytes() > most.bytes()) {
             return Err(Error::invalid(format!(
-                "MTU {mtu} does not fit: the device with {} has {underlay}, of which VXLAN takes {}",
+                "MTU {mtu} does not fit: the device with {} has {underlay}, of which VXLAN{} takes {}",
                 member.address,
-                overlay::OVERHEAD
+                if wanted.encrypt { " in WireGuard" } else { "" },
+                overlay::overhead(wanted.encrypt)
             )));
         }
-        let Wanted { name, subnet, block, hosts, .. } = wanted;
+        let Wanted { name, subnet, block, hosts, encrypt: encrypted, .. } = wanted;
         let since = host::now();
-        let declared = book::Declared { name: name.clone(), subnet, block, mtu, hosts, since };
+        let name_of = name.clone();
+        let declared =
+            book::Declared { name: name_of, subnet, block, mtu, hosts, encrypted, since };
         let network = book::declare(&etcd, &declared)?;
         // Who is there is asked of etcd: what this host has heard may be older.
         let mut there = cluster::Cluster::read(&etcd)?.alive;

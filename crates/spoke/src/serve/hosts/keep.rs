@@ -14,16 +14,18 @@ use super::announce::Announced;
 use super::local;
 use super::member::Member;
 use super::overlay::{self, Silent};
-use super::{Hosts, Wake};
+use super::{Hosts, Wake, tunnel};
 use crate::host;
 use crate::serve::Daemon;
 
-/// How long a host counts as alive that does not renew its lease, in seconds.
-const LEASE: u32 = 10;
+/// How long a host counts as alive that does not renew its lease, in seconds. etcd looks twice a second which
+/// leases are over: all hosts know of a dead one within ten seconds.
+const LEASE: u32 = 8;
 /// How often the lease is renewed and everything is compared, whatever is heard.
 const PERIOD: Duration = Duration::from_secs(3);
-/// How long to wait for etcd before it is asked again.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait for etcd before it is asked again: a host that is joined again to the others is to have
+/// their entries within two seconds.
+const PAUSE: Duration = Duration::from_millis(250);
 /// A host of no cluster looks again after so long, or when it becomes a member.
 const IDLE: Duration = Duration::from_secs(60);
 /// A watch that has heard nothing for so long begins anew: a connection may be dead without a word.
@@ -45,7 +47,9 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         resting: BTreeMap::new(),
         announced: Announced::default(),
         unsettled: BTreeMap::new(),
+        rotated: None,
     };
+    let mut mended = Instant::now();
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
         let Some(member) = member else {
@@ -59,7 +63,10 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
             Err(error) if error.kind() == Kind::NotFound => keeper.leave(&member, &error),
             Err(error) => {
                 keeper.lose(&error);
-                keeper.mend(&member);
+                if mended.elapsed() >= PERIOD {
+                    keeper.mend(&member);
+                    mended = Instant::now();
+                }
                 keeper.pause(PAUSE);
             }
         }
@@ -84,6 +91,8 @@ pub(super) struct Keeper<'a> {
     announced: Announced,
     /// What did not work with addresses between hosts, as it was reported last.
     pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
+    /// Since when every host has the newest keys, while this one has older ones too.
+    pub(super) rotated: Option<Instant>,
 }
 
 impl Keeper<'_> {
@@ -103,9 +112,8 @@ impl Keeper<'_> {
         loop {
             self.converge(&etcd, &mut view, member)?;
             self.hosts.set(|state| state.view = Some(view.clone()));
-            if !self
-                .hear(&mut view, (renewed + PERIOD).saturating_duration_since(Instant::now()))?
-            {
+            let limit = (renewed + PERIOD).saturating_duration_since(Instant::now());
+            if !self.hear(&mut view, self.silent.next(Instant::now(), self.grace()).min(limit))? {
                 return Ok(());
             }
             refuse_removed(&view, member)?;
@@ -204,7 +212,8 @@ impl Keeper<'_> {
                 Err(error) => self.fail(name, &error),
             }
         }
-        self.link(view, member)?;
+        let outcome = self.link(view, member)?;
+        self.settle_tunnels(etcd, view, member, &outcome)?;
         self.remove_others(etcd, member, &wanted)?;
         // Before the store was read the others keep what they know.
         let Some(attached) = self.hosts.lock().attached.clone() else { return Ok(()) };
@@ -221,24 +230,29 @@ impl Keeper<'_> {
         Ok(())
     }
 
+    /// How long the addresses of a host are kept whose lease has ended.
+    fn grace(&self) -> Duration {
+        Duration::from_secs(self.daemon.context_pool.config().hosts.takeover_seconds.into())
+    }
+
     /// Makes the entries between this host and the others what the cluster says.
-    fn link(&mut self, view: &View, member: &Member) -> Result<()> {
-        let takeover = self.daemon.context_pool.config().hosts.takeover_seconds;
-        let grace = Duration::from_secs(takeover.into());
-        let gone = self.silent.gone(view, (Instant::now(), grace));
+    fn link(&mut self, view: &View, member: &Member) -> Result<::overlay::Outcome> {
+        let gone = self.silent.gone(view, (Instant::now(), self.grace()));
         let made = local::made(&self.hosts.place)?;
-        let (overlay, refused) = overlay::wanted(view, member, &gone, &made)?;
+        let (mut overlay, refused) = overlay::wanted(view, member, &gone, &made)?;
+        overlay.tunnels = tunnel::wanted(view, member, &self.hosts.place)?;
         self.hosts.set(|state| {
             state.refused = refused;
             state.guarded = overlay.guarded().cloned();
             state.gone = gone;
         });
-        match overlay.apply() {
-            Ok(outcome) => self.note(outcome.failures.iter().map(ToString::to_string).collect()),
-            Err(error) => self.note(vec![error.to_string()]),
-        }
+        let outcome = overlay.apply().unwrap_or_else(|error| ::overlay::Outcome {
+            failures: vec![error],
+            ..::overlay::Outcome::default()
+        });
+        self.note(outcome.failures.iter().map(ToString::to_string).collect());
         self.announced.moved(&overlay, self.hosts.lock().attached.as_ref());
-        Ok(())
+        Ok(outcome)
     }
 
     /// Reports once what does not work between the hosts.
@@ -281,6 +295,7 @@ impl Keeper<'_> {
             local: member.address,
             members: BTreeSet::new(),
             networks: Vec::new(),
+            tunnels: Vec::new(),
         };
         self.hosts.set(|state| state.guarded = None);
         let mut outcome = nothing.apply().map(drop);

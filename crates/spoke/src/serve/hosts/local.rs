@@ -221,6 +221,7 @@ mod tests {
             block: block.prefix_len(),
             mtu: model::Mtu::new(1450).unwrap(),
             hosts: model::Placement::All,
+            encrypted: false,
             since: Timestamp(1),
         };
         Local { network, block, more: Vec::new() }
