@@ -5,6 +5,7 @@ mod bed;
 mod check;
 mod churn;
 mod drain;
+mod encrypt;
 mod failure;
 mod guard;
 mod ipv6;

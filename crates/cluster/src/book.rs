@@ -9,6 +9,7 @@ mod pin;
 mod publish;
 #[cfg(test)]
 mod tests;
+mod tunnel;
 
 pub use certificate::{Certified, certify, prune, put_server};
 pub use layout::{raise_layout, refuse_other_layout};
@@ -19,6 +20,7 @@ pub use network::{
 };
 pub use pin::{Pinning, Wanted, answer_pin, pin, unpin};
 pub use publish::{be_alive, publish};
+pub use tunnel::{forget_key, publish_key, rotate_keys};
 
 /// How often a transaction is tried again that others were faster than.
 const RACES: usize = 50;

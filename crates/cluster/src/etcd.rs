@@ -30,6 +30,10 @@ const PAGE: usize = 2000;
 /// A cluster of more records than this is refused: it is not one of ours.
 const MOST_RECORDS: usize = 1 << 20;
 
+/// How long a renewal may take: a host notices by it that it is cut off, and then connects anew rather than
+/// wait for a connection whose packets are repeated ever more rarely.
+const RENEWAL: Duration = Duration::from_secs(2);
+
 /// A connection to the servers of etcd. Nothing is sent before it is used.
 #[derive(Debug)]
 pub struct Etcd {
@@ -102,7 +106,8 @@ impl Cluster for Etcd {
 
     fn renew(&self, lease: LeaseId) -> Result<bool> {
         let body = json!({"ID": lease.0.to_string()});
-        let renewed: Streamed<Renewed> = self.http.ask("/v3/lease/keepalive", &body)?;
+        let renewed: Streamed<Renewed> =
+            self.http.ask_within(RENEWAL, "/v3/lease/keepalive", &body)?;
         Ok(renewed.result.is_some_and(|renewed| renewed.seconds > 0))
     }
 

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use model::{
-    AddressPin, ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedEndpoint,
-    SharedNetwork, Timestamp, Vni,
+    AddressPin, ClusterHost, Error, HostName, Ipv4Net, NetworkName, PublicKey, Result,
+    SharedEndpoint, SharedNetwork, Timestamp, Vni,
 };
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -90,6 +90,12 @@ pub enum Key {
     Network(NetworkName),
     /// A number of a network in VXLAN packets.
     Vni(Vni),
+    /// The same, of a network that is encrypted.
+    EncryptedVni(Vni),
+    /// The public key of a host's tunnels, in which turn of [`Key::KeyTurn`].
+    Tunnel(HostName, u32),
+    /// How often the hosts have changed their keys.
+    KeyTurn,
     /// A block of a network's addresses.
     Block(NetworkName, Ipv4Net),
     /// An address that a host has apart from its blocks.
@@ -119,8 +125,12 @@ pub enum Record {
     Alive(AliveRecord),
     /// Of [`Key::Network`].
     Network(SharedNetwork),
-    /// Of [`Key::Vni`]: whose it is.
+    /// Of [`Key::Vni`] and [`Key::EncryptedVni`]: whose it is.
     Vni(NetworkName),
+    /// Of [`Key::Tunnel`].
+    Tunnel(PublicKey),
+    /// Of [`Key::KeyTurn`].
+    KeyTurn(u32),
     /// Of [`Key::Block`]: whose it is.
     Block(HostName),
     /// Of [`Key::Pin`].

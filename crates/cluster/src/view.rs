@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use model::{
-    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, SharedNetwork,
-    Timestamp, Vni,
+    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, PublicKey,
+    SharedNetwork, Timestamp, Vni,
 };
 
 use crate::port::{AliveRecord, Change, Key, Record, Revision, ServerRecord, TokenId, TokenRecord};
@@ -39,6 +39,12 @@ pub struct View {
     pub networks: BTreeMap<NetworkName, SharedNetwork>,
     /// Whose each VNI is.
     pub vnis: BTreeMap<Vni, NetworkName>,
+    /// The same, of encrypted networks.
+    pub encrypted_vnis: BTreeMap<Vni, NetworkName>,
+    /// The public keys of hosts' tunnels, by turn.
+    pub tunnels: BTreeMap<(HostName, u32), PublicKey>,
+    /// Which turn it is, and when it was written; 0 where nobody has.
+    pub key_turn: (u32, Option<Revision>),
     /// Whose each block is, and when it was taken.
     pub blocks: BTreeMap<(NetworkName, Ipv4Net), (HostName, Revision)>,
     /// The addresses that hosts have apart from their blocks, and when each was written.
@@ -101,6 +107,13 @@ impl View {
             (Key::Vni(vni), Some(Record::Vni(network))) => {
                 self.vnis.insert(vni, network);
             }
+            (Key::EncryptedVni(vni), Some(Record::Vni(network))) => {
+                self.encrypted_vnis.insert(vni, network);
+            }
+            (Key::Tunnel(host, turn), Some(Record::Tunnel(key))) => {
+                self.tunnels.insert((host, turn), key);
+            }
+            (Key::KeyTurn, Some(Record::KeyTurn(turn))) => self.key_turn = (turn, revision),
             (Key::Pin(network, address), Some(Record::Pin(pin))) => {
                 self.pins.insert((network, address), (pin, revision.unwrap_or_default()));
             }
@@ -136,6 +149,9 @@ impl View {
             Key::Revoked(serial) => drop(self.revoked.remove(serial)),
             Key::Network(name) => drop(self.networks.remove(name)),
             Key::Vni(vni) => drop(self.vnis.remove(vni)),
+            Key::EncryptedVni(vni) => drop(self.encrypted_vnis.remove(vni)),
+            Key::Tunnel(host, turn) => drop(self.tunnels.remove(&(host.clone(), *turn))),
+            Key::KeyTurn => self.key_turn = (0, None),
             Key::Pin(network, address) => drop(self.pins.remove(&(network.clone(), *address))),
             Key::Block(network, net) => drop(self.blocks.remove(&(network.clone(), *net))),
             Key::Endpoint(host, network, address) => {
@@ -148,6 +164,14 @@ impl View {
     /// Whether a network is on a host; never on one that is no member.
     pub fn is_on(&self, network: &SharedNetwork, host: &HostName) -> bool {
         self.hosts.get(host).is_some_and(|it| network.hosts.has(host, it))
+    }
+
+    /// Which network has claimed a VNI, with or without encryption.
+    pub fn vni_of(&self, network: &SharedNetwork) -> Option<&NetworkName> {
+        match network.encrypted {
+            true => self.encrypted_vnis.get(&network.vni),
+            false => self.vnis.get(&network.vni),
+        }
     }
 
     /// The networks of a host.

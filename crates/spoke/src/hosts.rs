@@ -84,6 +84,7 @@ pub(crate) enum Ask {
     RemoveToken {
         id: TokenId,
     },
+    RotateKeys,
     CreateNetwork(Box<Wanted>),
     RemoveNetwork {
         name: NetworkName,
@@ -114,6 +115,9 @@ pub(crate) struct Wanted {
     pub(crate) block: Option<u8>,
     pub(crate) mtu: Option<Mtu>,
     pub(crate) hosts: Placement,
+    /// Whether it is encrypted between hosts.
+    #[serde(default)]
+    pub(crate) encrypt: bool,
 }
 
 /// What is answered.

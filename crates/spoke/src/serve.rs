@@ -34,7 +34,6 @@ mod via;
 mod web;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -84,13 +83,10 @@ pub(crate) struct Daemon {
     /// What opens the fences of networks for names.
     fence: Arc<fence::FenceGate>,
     /// The address of this host and those of the others, where it is in a cluster and has heard of it.
-    members: Mutex<Option<Members>>,
+    members: Mutex<Option<hosts::Members>>,
     /// The ways out of networks.
     ways: Mutex<via::Ways>,
 }
-
-/// Where this host is reached, and where the others are.
-type Members = (IpAddr, BTreeSet<IpAddr>);
 
 /// Why the daemon ends.
 enum End {
@@ -375,14 +371,6 @@ impl Daemon {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
         names.into_iter().for_each(|names| drop(names.join()));
         self.journal.report(&Event::new(What::Stopped, host::now(), "stopped"));
-    }
-
-    fn set_members(&self, members: Option<Members>) {
-        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
-    }
-
-    fn members(&self) -> Option<Members> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Waits for so long; `true` where the daemon stops.

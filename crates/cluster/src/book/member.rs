@@ -222,6 +222,8 @@ pub fn remove_host(
         Write::Delete(Key::Alive(name.clone())),
         Write::DeleteEndpointsOf(name.clone()),
     ];
+    let tunnels = view.tunnels.keys().filter(|(host, _)| host == name);
+    writes.extend(tunnels.map(|(host, turn)| Write::Delete(Key::Tunnel(host.clone(), *turn))));
     writes.extend(super::certificate::revoked(&view, name));
     for writes in writes.chunks(Txn::MOST) {
         cluster.commit(&Txn { expect: Vec::new(), writes: writes.to_vec() })?;

@@ -33,6 +33,8 @@ pub struct Declared {
     pub mtu: Mtu,
     /// Where it is to be.
     pub hosts: Placement,
+    /// Whether it is encrypted between hosts.
+    pub encrypted: bool,
     /// When it was asked for.
     pub since: Timestamp,
 }
@@ -56,11 +58,12 @@ pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwor
         let view = cluster.read()?;
         let network = described(&view, wanted)?;
         let turn = view.turn.map_or(Expect::Absent, Expect::At);
-        let (key, vni) = (Key::Network(wanted.name.clone()), Key::Vni(network.vni));
+        let (key, vni) = (Key::Network(wanted.name.clone()), vni_key(&network));
         let txn = Txn::default()
             .expect(Key::Turn, turn)
             .expect(key.clone(), Expect::Absent)
-            .expect(vni.clone(), Expect::Absent)
+            .expect(Key::Vni(network.vni), Expect::Absent)
+            .expect(Key::EncryptedVni(network.vni), Expect::Absent)
             .put(Key::Turn, Record::Mark)
             .put(vni, Record::Vni(wanted.name.clone()))
             .put(key, Record::Network(network.clone()));
@@ -97,6 +100,7 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         block,
         mtu: wanted.mtu,
         hosts: wanted.hosts.clone(),
+        encrypted: wanted.encrypted,
         since: wanted.since,
     };
     network.check(name)?;
@@ -162,7 +166,7 @@ pub fn refuse_hosts_own(view: &View, name: &NetworkName, subnet: &Ipv4Net) -> Re
 /// `Conflict`, naming the other.
 pub fn refuse_unclaimed(view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
     let vni = network.vni;
-    match view.vnis.get(&vni) {
+    match view.vni_of(network) {
         Some(holder) if holder == name => Ok(()),
         Some(holder) => Err(Error::conflict(format!(
             "network {name} is not used: its VNI {vni} is that of network {holder}"
@@ -171,6 +175,14 @@ pub fn refuse_unclaimed(view: &View, name: &NetworkName, network: &SharedNetwork
             "network {name} is not used: nobody has claimed its VNI {vni} for it, as `spoke network \
              create` does"
         ))),
+    }
+}
+
+/// Which key says whose the VNI of a network is.
+fn vni_key(network: &SharedNetwork) -> Key {
+    match network.encrypted {
+        true => Key::EncryptedVni(network.vni),
+        false => Key::Vni(network.vni),
     }
 }
 
@@ -198,7 +210,8 @@ fn choose(view: &View) -> Result<Ipv4Net> {
 
 fn free_vni(view: &View) -> Result<Vni> {
     let networks = view.networks.values().map(|network| network.vni);
-    let taken: BTreeSet<u32> = networks.chain(view.vnis.keys().copied()).map(Vni::number).collect();
+    let claimed = view.vnis.keys().chain(view.encrypted_vnis.keys()).copied();
+    let taken: BTreeSet<u32> = networks.chain(claimed).map(Vni::number).collect();
     let mut free = (FIRST_VNI..=Vni::LAST).filter(|number| !taken.contains(number));
     free.find_map(Vni::new).ok_or_else(|| Error::exhausted("every VNI is taken"))
 }
@@ -227,8 +240,8 @@ pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> 
         let key = Key::Network(name.clone());
         let mut txn =
             Txn::default().expect(Key::Turn, turn).put(Key::Turn, Record::Mark).delete(key);
-        if view.vnis.get(&network.vni) == Some(name) {
-            txn = txn.delete(Key::Vni(network.vni));
+        if view.vni_of(network) == Some(name) {
+            txn = txn.delete(vni_key(network));
         }
         if let Outcome::Done(_) = cluster.commit(&txn)? {
             return Ok(());

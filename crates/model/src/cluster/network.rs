@@ -24,6 +24,9 @@ pub struct SharedNetwork {
     pub mtu: Mtu,
     /// Where it is.
     pub hosts: Placement,
+    /// Whether its packets are encrypted between hosts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypted: bool,
     /// When it was declared.
     pub since: Timestamp,
 }
@@ -209,6 +212,7 @@ mod tests {
             block,
             mtu: Mtu::new(mtu).unwrap(),
             hosts: Placement::All,
+            encrypted: false,
             since: Timestamp(1),
         }
     }

@@ -2,6 +2,7 @@
 
 mod access;
 mod check;
+mod network;
 mod rtt;
 
 use std::net::Ipv4Addr;
@@ -9,18 +10,15 @@ use std::path::Path;
 
 use clap::Subcommand;
 use cluster::{TokenId, Url};
-use engine::Engine;
-use model::{
-    Error, HostName, IpNet, Kind, Label, Labels, NetworkName, Placement, Result, Timestamp,
-};
+use model::{Error, HostName, Label, Labels, Result, Timestamp};
 use serde::Serialize;
 
-use super::args::CreateArgs;
 use super::output::{names, render};
 use super::table::Table;
 use super::time::rfc3339;
 use super::{Answer, HostContext, Output};
-use crate::hosts::{self, Ask, HostsView, Me, Reply, Wanted};
+use crate::hosts::{self, Ask, HostsView, Me, Reply};
+pub(super) use network::{create_network, remove_network};
 
 /// What this host is called.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -29,8 +27,6 @@ const HOURS: u32 = 24;
 /// A token is worth something for no longer than this, in hours.
 const MOST_HOURS: i64 = 24 * 365;
 const SECONDS: u32 = 3600;
-const ONE_OF_EACH: &str =
-    "a network of many hosts has one IPv4 subnet, and one of IPv6 beside it where that is wanted";
 
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
@@ -68,7 +64,7 @@ Examples:
     #[command(
         visible_alias = "list",
         after_help = "STATE is up, draining where the host takes no more containers, or lost where its daemon has \
-        not been heard of for 10 seconds. BLOCKS are the addresses that it gives to containers.
+        not been heard of for 8 seconds. BLOCKS are the addresses that it gives to containers.
 
 Examples:\n  spoke host ls\n  spoke host ls -o json"
     )]
@@ -131,6 +127,15 @@ Examples:
   spoke host rtt -o json"
     )]
     Rtt,
+    /// Have all hosts change the keys of their tunnels
+    #[command(
+        after_help = "The keys of encrypted networks. Each host makes a new one, and all change over when they have \
+        each other's; no packet is lost. Refused while a host has not finished the last change.
+
+Examples:
+  spoke host rotate-keys"
+    )]
+    RotateKeys,
     /// Take a host out of the cluster, with its addresses
     #[command(
         after_help = "Of the host itself, or of one that is lost for good. A host that is there notices it, \
@@ -237,6 +242,10 @@ pub(super) fn run(
             Reply::Rtts(rtts) => rtt::answer(&rtts, output),
             other => Err(unexpected(&other)),
         },
+        HostCommand::RotateKeys => {
+            ask(Ask::RotateKeys)?;
+            Ok(Answer::default())
+        }
         HostCommand::Remove { name, force } => {
             ask(Ask::Remove { name: name.clone(), force: *force })?;
             Ok(Answer::text(names(output, &[name.to_string()])?))
@@ -338,76 +347,6 @@ fn list_tokens(
         table.text()
     })?;
     Ok(Answer::text(text))
-}
-
-/// `spoke network create --hosts`.
-pub(super) fn create_network(
-    wanted: &CreateArgs,
-    hosts: &Placement,
-    output: Output,
-    host_context: &HostContext,
-) -> Result<Answer> {
-    if let Some(flag) = wanted.flags.besides("mtu") {
-        return Err(Error::unsupported(format!(
-            "a network of many hosts does not have --{flag} yet"
-        )));
-    }
-    let (mut subnet, mut subnet6) = (None, None);
-    for net in &wanted.subnets {
-        let is_second = match net {
-            IpNet::V4(net) => subnet.replace(*net).is_some(),
-            IpNet::V6(net) => subnet6.replace(*net).is_some(),
-        };
-        if is_second {
-            return Err(Error::unsupported(ONE_OF_EACH));
-        }
-    }
-    let name = wanted.name.clone();
-    let ask = Wanted {
-        name,
-        subnet,
-        subnet6,
-        ipv6: wanted.remote.ipv6,
-        block: wanted.many.block,
-        mtu: wanted.flags.spec.mtu,
-        hosts: hosts.clone(),
-    };
-    let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
-    let Reply::Network { missing, failure, .. } = reply else { return Err(unexpected(&reply)) };
-    if let Some(failure) = failure {
-        return Err(Error::conflict(format!(
-            "network {} is declared for the cluster, and this host cannot have it: {failure}",
-            wanted.name
-        )));
-    }
-    let late = missing.iter().map(|host| {
-        format!("host {host} does not have network {} yet; see `spoke host ls` there", wanted.name)
-    });
-    let notes = late.collect();
-    Ok(Answer { notes, ..Answer::text(names(output, &[wanted.name.to_string()])?) })
-}
-
-/// Removes a network of many hosts; `false` where it is none.
-pub(super) fn remove_network(
-    engine: &Engine,
-    name: &NetworkName,
-    host_context: &HostContext,
-) -> Result<bool> {
-    let mut places = host_context.store.iter().map(|state| hosts::place(state));
-    // A host that does not have the network can end it too, once the hosts that had it are gone.
-    let is_shared = places.any(|place| {
-        hosts::networks(&place).join(name.as_str()).exists()
-            || (hosts::is_member(&place) && engine.named(name).is_ok_and(|it| it.is_none()))
-    });
-    if !is_shared {
-        return Ok(false);
-    }
-    match hosts::ask(&host_context.runtime, &Ask::RemoveNetwork { name: name.clone() }) {
-        Ok(_) => Ok(true),
-        // Of the cluster no more: what is left of it here is this host's.
-        Err(error) if error.kind() == Kind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 fn token_id(text: &str) -> Result<TokenId, String> {

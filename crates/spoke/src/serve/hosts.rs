@@ -32,6 +32,7 @@ mod remove;
 mod rtt;
 mod server;
 mod tend;
+mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -49,6 +50,7 @@ use super::Daemon;
 use super::sockets::{self, Made};
 use crate::hosts;
 use member::Member;
+pub(super) use membership::Members;
 
 /// What the threads share.
 pub(super) struct Hosts {

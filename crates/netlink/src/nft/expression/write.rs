@@ -109,14 +109,8 @@ impl Expression<'_> {
             Expression::Map { name, key, into } => {
                 to.text(1, name).be32(2, key.number()).be32(3, into.number());
             }
-            Expression::DestinationNat { family, address, port } => {
-                // `NFT_NAT_DNAT`.
-                to.be32(1, 1).be32(2, u32::from(family.number()));
-                to.be32(3, address.number()).be32(5, port.number());
-            }
-            Expression::SourceNat { family, address } => {
-                // `NFT_NAT_SNAT`.
-                to.be32(1, 0).be32(2, u32::from(family.number())).be32(3, address.number());
+            Expression::DestinationNat { .. } | Expression::SourceNat { .. } => {
+                self.write_translation(to);
             }
             Expression::Masquerade | Expression::NotTracked => {}
             Expression::Counter => {
@@ -133,6 +127,21 @@ impl Expression<'_> {
                 to.text(1, name).be32(2, *revision).attribute(3, info);
             }
             Expression::Verdict(verdict) => immediate(to, *verdict),
+        }
+    }
+
+    fn write_translation(&self, to: &mut Request<'_>) {
+        match self {
+            Expression::DestinationNat { family, address, port } => {
+                // `NFT_NAT_DNAT`.
+                to.be32(1, 1).be32(2, u32::from(family.number()));
+                to.be32(3, address.number()).be32(5, port.number());
+            }
+            Expression::SourceNat { family, address } => {
+                // `NFT_NAT_SNAT`.
+                to.be32(1, 0).be32(2, u32::from(family.number())).be32(3, address.number());
+            }
+            _ => {}
         }
     }
 }

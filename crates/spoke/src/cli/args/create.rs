@@ -74,6 +74,9 @@ pub(in crate::cli) struct ManyArgs {
     /// a small subnet
     #[arg(long, value_name = "LENGTH", requires = "hosts")]
     pub(in crate::cli) block: Option<u8>,
+    /// Encrypt what goes from host to host, by the kernel's WireGuard
+    #[arg(long, requires = "hosts")]
+    pub(in crate::cli) encrypt: bool,
 }
 
 impl CreateArgs {

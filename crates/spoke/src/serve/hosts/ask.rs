@@ -81,6 +81,7 @@ impl Hosts {
             }
             Ask::CreateNetwork(wanted) => self.create_network(*wanted),
             Ask::RemoveNetwork { name } => self.remove_network(&name),
+            Ask::RotateKeys => book::rotate_keys(&self.heard()?.1).map(|()| Reply::Done),
             Ask::Check => self.check(),
             Ask::Rtt => self.rtt(),
             Ask::Pin { network, address, by } => self.pin(daemon, (&network, address), &by),
@@ -166,17 +167,22 @@ impl Hosts {
     fn create_network(&self, wanted: Wanted) -> Result<Reply> {
         let (member, etcd) = self.heard()?;
         let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
-        let mtu = wanted.mtu.or_else(|| Overlay::mtu_within(underlay)).ok_or_else(|| {
+        if wanted.encrypt {
+            overlay::refuse_clear(&wanted.name)?;
+        }
+        let most = Overlay::mtu_within(underlay, wanted.encrypt);
+        let mtu = wanted.mtu.or(most).ok_or_else(|| {
             Error::invalid(format!("{} is on a device with an MTU of {underlay}", member.address))
         })?;
-        if Overlay::mtu_within(underlay).is_none_or(|most| mtu.bytes() > most.bytes()) {
+        if most.is_none_or(|most| mtu.bytes() > most.bytes()) {
             return Err(Error::invalid(format!(
-                "MTU {mtu} does not fit: the device with {} has {underlay}, of which VXLAN takes {}",
+                "MTU {mtu} does not fit: the device with {} has {underlay}, of which VXLAN{} takes {}",
                 member.address,
-                overlay::OVERHEAD
+                if wanted.encrypt { " in WireGuard" } else { "" },
+                overlay::overhead(wanted.encrypt)
             )));
         }
-        let Wanted { name, subnet, block, hosts, .. } = wanted;
+        let Wanted { name, subnet, block, hosts, encrypt: encrypted, .. } = wanted;
         let chosen = || wanted.ipv6.then(|| Subnet6::Chosen(host::site()));
         let subnet6 = wanted.subnet6.map(Subnet6::Named).or_else(chosen);
         let declared = book::Declared {
@@ -186,6 +192,7 @@ impl Hosts {
             block,
             mtu,
             hosts,
+            encrypted,
             since: host::now(),
         };
         let network = book::declare(&etcd, &declared)?;

@@ -28,14 +28,22 @@ impl Keeper<'_> {
     /// Learns which hosts do not answer any more, from the moment on at which addresses of this host may be
     /// others'. Before that, nobody can have taken one over.
     pub(super) fn isolate(&mut self, view: &View, member: &Member) {
-        let takeover = self.daemon.context_pool.config().hosts.takeover_seconds;
-        if !may_be_over(self.renewed, Instant::now(), takeover) {
+        if !self.is_over_at(Instant::now()) {
             return;
         }
         match self.unanswered(view, member) {
             Ok(isolated) => self.set_isolated(isolated),
             Err(error) => self.daemon.journal.failed("asking the other hosts", &error),
         }
+    }
+
+    /// Whether that moment has come after `last`.
+    pub(super) fn is_over_since(&self, last: Instant) -> bool {
+        self.is_over_at(Instant::now()) && !self.is_over_at(last)
+    }
+
+    fn is_over_at(&self, moment: Instant) -> bool {
+        may_be_over(self.renewed, moment, self.grace())
     }
 
     /// The cluster is heard of again, and what others have by now was detached.
@@ -81,8 +89,8 @@ impl Keeper<'_> {
 }
 
 /// Whether the lease that was renewed then has ended for so long that addresses may be others'.
-fn may_be_over(renewed: Option<Instant>, now: Instant, takeover: u32) -> bool {
-    let limit = Duration::from_secs(u64::from(LEASE) + u64::from(takeover));
+fn may_be_over(renewed: Option<Instant>, now: Instant, grace: Duration) -> bool {
+    let limit = Duration::from_secs(LEASE.into()) + grace;
     renewed.is_some_and(|renewed| now.saturating_duration_since(renewed) >= limit)
 }
 
@@ -105,9 +113,11 @@ mod tests {
     #[test]
     fn a_lease_is_over_by_the_host_s_own_clock() {
         let begin = Instant::now();
-        let is_over = |seconds| may_be_over(Some(begin), begin + Duration::from_secs(seconds), 60);
-        assert!(!is_over(0) && !is_over(69) && is_over(70));
+        let minute = Duration::from_secs(60);
+        let is_over =
+            |seconds| may_be_over(Some(begin), begin + Duration::from_secs(seconds), minute);
+        assert!(!is_over(0) && !is_over(67) && is_over(68));
         // Of what it never had nothing can be taken.
-        assert!(!may_be_over(None, begin, 60));
+        assert!(!may_be_over(None, begin, minute));
     }
 }

@@ -16,16 +16,18 @@ use super::member::Member;
 use super::membership::Membership;
 use super::overlay::{self, Silent};
 use super::tend::Tended;
-use super::{Hosts, Wake};
+use super::{Hosts, Wake, tunnel};
 use crate::host;
 use crate::serve::Daemon;
 
-/// How long a host counts as alive that does not renew its lease, in seconds.
-pub(super) const LEASE: u32 = 10;
+/// How long a host counts as alive that does not renew its lease, in seconds. etcd looks twice a second which
+/// leases are over: all hosts know of a dead one within ten seconds.
+pub(super) const LEASE: u32 = 8;
 /// How often the lease is renewed and everything is compared, whatever is heard.
 const PERIOD: Duration = Duration::from_secs(3);
-/// How long to wait for etcd before it is asked again.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait for etcd before it is asked again: a host that is joined again to the others is to have
+/// their entries within two seconds.
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
 /// A host of no cluster looks again after so long, or when it becomes a member.
 const IDLE: Duration = Duration::from_secs(60);
 /// A watch that has heard nothing for so long begins anew: a connection may be dead without a word.
@@ -52,7 +54,9 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         isolated: BTreeSet::new(),
         membership: Membership::default(),
         tended: Tended::default(),
+        rotated: None,
     };
+    let mut mended = Instant::now();
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
         let Some(member) = member else {
@@ -68,7 +72,10 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
             }
             Err(error) => {
                 keeper.lose(&error);
-                keeper.mend(&member);
+                if mended.elapsed() >= PERIOD || keeper.is_over_since(mended) {
+                    keeper.mend(&member);
+                    mended = Instant::now();
+                }
                 keeper.pause(PAUSE);
             }
         }
@@ -85,7 +92,7 @@ pub(super) struct Keeper<'a> {
     /// What does not work between the hosts, as it was reported last.
     noted: Vec<String>,
     /// The latest state of the cluster that this daemon knows.
-    heard: Revision,
+    pub(super) heard: Revision,
     /// Since when this host is heard of without a break: nobody takes its addresses over meanwhile.
     pub(super) alive: Revision,
     /// Blocks that are given back soon.
@@ -101,6 +108,8 @@ pub(super) struct Keeper<'a> {
     pub(super) isolated: BTreeSet<HostName>,
     pub(super) membership: Membership,
     tended: Tended,
+    /// Since when every host has the newest keys, while this one has older ones too.
+    pub(super) rotated: Option<Instant>,
 }
 
 impl Keeper<'_> {
@@ -128,9 +137,8 @@ impl Keeper<'_> {
             if self.tended.tend((self.daemon, self.hosts), (&etcd, &view), member)? {
                 return Ok(());
             }
-            if !self
-                .hear(&mut view, (renewed + PERIOD).saturating_duration_since(Instant::now()))?
-            {
+            let limit = (renewed + PERIOD).saturating_duration_since(Instant::now());
+            if !self.hear(&mut view, self.silent.next(Instant::now(), self.grace()).min(limit))? {
                 return Ok(());
             }
             refuse_removed(&view, member)?;
@@ -240,7 +248,8 @@ impl Keeper<'_> {
                 self.isolated.clear();
             }
         }
-        self.link(view, member)?;
+        let outcome = self.link(view, member)?;
+        self.settle_tunnels(etcd, view, member, &outcome)?;
         self.remove_others(etcd, member, &wanted)?;
         // Before the store was read the others keep what they know.
         let Some(attached) = attached else { return Ok(()) };
@@ -257,24 +266,29 @@ impl Keeper<'_> {
         Ok(())
     }
 
+    /// How long the addresses of a host are kept whose lease has ended.
+    pub(super) fn grace(&self) -> Duration {
+        Duration::from_secs(self.daemon.context_pool.config().hosts.takeover_seconds.into())
+    }
+
     /// Makes the entries between this host and the others what the cluster says.
-    pub(super) fn link(&mut self, view: &View, member: &Member) -> Result<()> {
-        let takeover = self.daemon.context_pool.config().hosts.takeover_seconds;
-        let grace = Duration::from_secs(takeover.into());
-        let gone = self.silent.gone(view, (Instant::now(), grace));
+    pub(super) fn link(&mut self, view: &View, member: &Member) -> Result<::overlay::Outcome> {
+        let gone = self.silent.gone(view, (Instant::now(), self.grace()));
         let made = local::made(&self.hosts.place)?;
-        let (overlay, refused) = overlay::wanted(view, member, (&gone, &self.isolated), &made)?;
+        let (mut overlay, refused) = overlay::wanted(view, member, (&gone, &self.isolated), &made)?;
+        overlay.tunnels = tunnel::wanted(view, member, &overlay.members, &self.hosts.place)?;
         self.hosts.set(|state| {
             state.refused = refused;
             state.guarded = overlay.guarded().cloned();
             state.gone = gone;
         });
-        match overlay.apply() {
-            Ok(outcome) => self.note(outcome.failures.iter().map(ToString::to_string).collect()),
-            Err(error) => self.note(vec![error.to_string()]),
-        }
+        let outcome = overlay.apply().unwrap_or_else(|error| ::overlay::Outcome {
+            failures: vec![error],
+            ..::overlay::Outcome::default()
+        });
+        self.note(outcome.failures.iter().map(ToString::to_string).collect());
         self.announced.moved(&overlay, self.hosts.lock().attached.as_ref());
-        Ok(())
+        Ok(outcome)
     }
 
     /// Reports once what does not work between the hosts.
@@ -316,48 +330,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// This host was removed: nothing leads to others any more, and its networks go where nobody uses
-    /// them.
-    fn leave(&mut self, member: &Member, why: &Error) {
-        self.daemon.journal.failed("the cluster of hosts", why);
-        let nothing = ::overlay::Overlay {
-            local: member.address,
-            members: BTreeSet::new(),
-            networks: Vec::new(),
-        };
-        self.hosts.set(|state| state.guarded = None);
-        let mut outcome = nothing.apply().map(drop);
-        for name in local::made(&self.hosts.place).unwrap_or_default().into_keys() {
-            let place = &self.hosts.place;
-            let removed = self.daemon.context_pool.with(|host_context| {
-                local::remove(&name, place, host_context).or_else(|_| local::disown(&name, place))
-            });
-            outcome = outcome.and(removed);
-        }
-        let context_pool = &self.daemon.context_pool;
-        outcome = outcome
-            .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
-            .and(self.hosts.forget_own())
-            .and(Member::forget(&self.hosts.place));
-        if let Err(error) = outcome {
-            self.daemon.journal.failed("leaving the cluster of hosts", &error);
-            self.pause(PAUSE);
-            return;
-        }
-        // The next cluster counts from anew.
-        (self.membership, self.renewed) = (Membership::default(), None);
-        self.set_isolated(BTreeSet::new());
-        self.daemon.set_members(None);
-        self.daemon.journal.metrics.no_hosts();
-        self.heard = Revision::default();
-        self.hosts.set(|state| {
-            (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
-            state.failures.clear();
-        });
-    }
-
     /// Waits until something changes on this host, or so long.
-    fn pause(&self, limit: Duration) {
+    pub(super) fn pause(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         while let Ok(wake) =
             self.wakes.recv_timeout(deadline.saturating_duration_since(Instant::now()))

@@ -246,6 +246,7 @@ mod tests {
             mtu: model::Mtu::new(1450).unwrap(),
             subnet6: None,
             hosts: model::Placement::All,
+            encrypted: false,
             since: Timestamp(1),
         };
         Local { network, block, more: Vec::new() }

@@ -53,6 +53,9 @@ impl Keeper<'_> {
     /// has already goes before what others write later.
     fn refuse(&self, view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
         book::refuse_hosts_own(view, name, &network.subnet)?;
+        if network.encrypted {
+            overlay::refuse_clear(name)?;
+        }
         let made = local::made(&self.hosts.place)?;
         if made.get(name).is_some_and(|made| made.network == *network) {
             return Ok(());

@@ -1,7 +1,8 @@
 //! Reports hosts that join, are lost, come back and leave: as events, as figures, and to third-party drivers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::PoisonError;
 
 use cluster::View;
 use model::HostName;
@@ -10,7 +11,21 @@ use super::keep::Keeper;
 use super::member::Member;
 use crate::event::{Event, What};
 use crate::host;
+use crate::serve::Daemon;
 use crate::serve::metrics::HostFigures;
+
+/// Where this host is reached, and where the others are.
+pub(in crate::serve) type Members = (IpAddr, BTreeSet<IpAddr>);
+
+impl Daemon {
+    pub(super) fn set_members(&self, members: Option<Members>) {
+        *self.members.lock().unwrap_or_else(PoisonError::into_inner) = members;
+    }
+
+    pub(in crate::serve) fn members(&self) -> Option<Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 /// The other members as they were heard of last, and whether each is there.
 #[derive(Debug, Default)]

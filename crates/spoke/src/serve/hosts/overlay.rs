@@ -33,6 +33,12 @@ impl Silent {
         let gone = self.0.iter().filter(|(host, since)| is_gone(host, since));
         gone.map(|(host, _)| host.clone()).collect()
     }
+
+    /// How long it takes until [`Silent::gone`] has one more; the longest time where none is on its way.
+    pub(super) fn next(&self, now: Instant, grace: Duration) -> Duration {
+        let left = self.0.values().map(|since| (*since + grace).saturating_duration_since(now));
+        left.filter(|left| !left.is_zero()).min().unwrap_or(Duration::MAX)
+    }
 }
 
 /// What there should be, and what others say that cannot be so. What a host sends that is in `gone` is not
@@ -66,10 +72,11 @@ pub(super) fn wanted(
             subnet: network.subnet,
             subnet6: network.subnet6,
             mtu: network.mtu,
+            encrypted: network.encrypted,
             endpoints: reached.endpoints,
         });
     }
-    Ok((Overlay { local: member.address, members, networks }, refused))
+    Ok((Overlay { local: member.address, members, networks, tunnels: Vec::new() }, refused))
 }
 
 /// What this host has to publish: its containers, and the bridges of networks in their blocks.
@@ -112,5 +119,9 @@ mod tests {
         assert!(!gone(&view, 61));
         view.alive.clear();
         assert!(!gone(&view, 62) && gone(&view, 122));
+        let next =
+            |seconds| silent.next(begin + Duration::from_secs(seconds), Duration::from_secs(60));
+        assert_eq!([next(62), next(121)].map(|left| left.as_secs()), [60, 1]);
+        assert_eq!(next(122), Duration::MAX);
     }
 }
