@@ -1,7 +1,7 @@
 //! A host whose own server knows one name, and `spoke serve` on it.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 
 use tests::{Plugins, Serve, World};
 
@@ -89,13 +89,30 @@ impl Bed {
 /// What is answered by a server in a network namespace of a world: the addresses and names, or the error.
 #[track_caller]
 pub(crate) fn ask(world: &World, netns: &str, server: &str, name: &str) -> String {
+    asking(world, netns, server, name)(world)
+}
+
+/// As [`ask`], but what is answered is waited for later.
+#[track_caller]
+pub(crate) fn asking(
+    world: &World,
+    netns: &str,
+    server: &str,
+    name: &str,
+) -> impl FnOnce(&World) -> String {
     let mut asks = Command::new("nsenter");
     asks.arg(format!("--net={}", world.path(netns).display()));
     asks.args(["python3", "-c", ASK, server]).args(name.split(' '));
-    let done = asks.output().expect("nsenter starts");
+    let asks = asks.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let (asks, about) = (asks.expect("nsenter starts"), format!("{netns} asks {name}"));
+    move |world| said(asks.wait_with_output().expect("ours"), &about, world)
+}
+
+#[track_caller]
+fn said(done: Output, about: &str, world: &World) -> String {
     let (said, complaint) =
         (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{netns} asks {name}: {complaint}{}", world.logs());
+    assert!(done.status.success(), "{about}: {complaint}{}", world.logs());
     said.trim().to_owned()
 }
 

@@ -35,7 +35,7 @@ fn everybody_resolves_everybody(release: Release) {
     let mut engine = Engine::prepared(release, &Plugins::subject());
     prepare(engine.world());
     let serve = Serve::start(engine.world(), &[]);
-    engine.start(&["--dns", "192.0.2.1"]);
+    engine.start(&[]);
     engine.import();
     // Of containers that start before the daemon hears the engine it learns no aliases.
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -106,6 +106,11 @@ fn connect(engine: &Engine, pod: &mut Cni<'_>, has_podman: bool) {
 #[test]
 fn with_docker_20_10_and_podman_4() {
     everybody_resolves_everybody(Release::V20_10);
+}
+
+#[test]
+fn with_docker_26_1() {
+    everybody_resolves_everybody(Release::V26_1);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What others do to it, and to the daemon.
 
-use tests::Serve;
+use tests::{Managed, Plugins, Serve, World};
 
-use crate::bed::{Bed, SPOKE};
+use crate::bed::{Bed, SPOKE, asking, prepare};
 
 #[test]
 fn a_flushed_packet_filter_is_put_back() {
@@ -36,6 +36,50 @@ fn names_are_there_again_after_a_crash() {
     bed.serve.take().expect("it runs").stop();
     let tables = bed.world.sh("nft list tables");
     assert!(!tables.contains("spoke_names"), "{tables}");
+}
+
+/// What is asked meanwhile waits in sockets that the service manager keeps, and is answered without being asked
+/// again.
+#[test]
+fn a_query_outlives_the_daemon() {
+    let world = World::new(&Plugins::subject());
+    prepare(&world);
+    let manager = Managed::start(&world);
+    let bed = Bed { world, serve: None };
+    bed.spoke("network create --names --subnet 10.71.1.0/24 --subnet fd71::/64 front");
+    bed.world.netns("web");
+    bed.until_answers("10.71.1.1");
+    bed.spoke("network connect --ip 10.71.1.9 front web");
+    let waits = |kind: &str| {
+        let queued =
+            format!("ss -Hln{kind} sport = :299 | awk \"\\$2 > 0 {{ n++ }} END {{ exit n < 2 }}\"");
+        bed.world.sh(&format!("timeout 60 sh -c 'until {queued}; do :; done'"));
+    };
+    for _ in 0..2 {
+        assert_eq!(bed.ask("web", "web"), "10.71.1.9");
+        assert!(manager.kill(), "{}", manager.log());
+        let asked = [
+            ("10.71.1.1", "web"),
+            ("fd71::1", "web"),
+            ("10.71.1.1", "--tcp web"),
+            ("fd71::1", "--tcp web"),
+        ];
+        let asked = asked.map(|(server, name)| asking(&bed.world, "/run/netns/web", server, name));
+        waits("u");
+        waits("t");
+        manager.again();
+        for answer in asked {
+            assert_eq!(answer(&bed.world), "10.71.1.9");
+        }
+    }
+    // None is kept longer than its network. What entered the world for the daemon holds those that it had.
+    bed.spoke("network disconnect front web");
+    bed.spoke("network rm front");
+    bed.world
+        .sh("timeout 60 sh -c 'while nft list table inet spoke_names >/dev/null 2>&1; do :; done'");
+    assert!(manager.kill(), "{}", manager.log());
+    manager.again();
+    bed.world.sh("timeout 60 sh -c 'while ss -Hltun sport = :299 | grep -q .; do :; done'");
 }
 
 /// Where another program has the port, queries are not led to it.

@@ -4,6 +4,7 @@
 mod bed;
 mod between;
 mod cni;
+mod docker;
 mod life;
 mod podman;
 mod sandbox;

@@ -8,6 +8,7 @@ mod decode;
 mod events;
 mod http;
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -134,6 +135,16 @@ impl Api {
     pub fn containers(&self) -> Result<Vec<Container>> {
         let listed: Vec<decode::Container> = self.get("/containers/json")?;
         listed.into_iter().map(|container| self.understood(container.container())).collect()
+    }
+
+    /// The running containers that are on one of these networks.
+    ///
+    /// # Errors
+    /// Where the engine does not answer.
+    pub fn running_on(&self, networks: &BTreeSet<&AliasId>) -> Result<Vec<Named>> {
+        let listed: Vec<decode::Container> = self.get("/containers/json")?;
+        let ids = listed.iter().filter_map(|container| container.on(networks));
+        Ok(ids.map(|container| Named { container, runs: true }).collect())
     }
 
     /// The endpoints of every running container, in all networks.

@@ -12,6 +12,7 @@ mod names;
 mod owner;
 mod rules;
 mod ruleset;
+mod sandbox_names;
 mod shared;
 pub(crate) mod spoof;
 pub(crate) mod transit;
@@ -29,6 +30,9 @@ pub use owner::Owner;
 pub(crate) use ruleset::{HAIRPIN, TABLE};
 pub use ruleset::{
     ensure, is_loaded, mend, reload, unload, unload_unowned, verify as verify_ruleset,
+};
+pub use sandbox_names::{
+    SANDBOX_SERVER, SandboxNames, lead as lead_sandbox, unlead as unlead_sandbox,
 };
 pub use shared::{forget_bridge, make_internal};
 

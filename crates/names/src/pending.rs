@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use domain::base::Message;
@@ -13,8 +13,6 @@ use crate::holder::Holder;
 use crate::upstream::Upstream;
 use crate::write;
 
-/// Where servers listen.
-const PORT: u16 = 53;
 /// How long one has for an answer.
 const TIMEOUT: Duration = Duration::from_millis(2000);
 /// How often each is asked.
@@ -25,28 +23,31 @@ const MOST_OF_ONE: usize = 64;
 /// No message is longer, in bytes.
 const LARGEST: usize = 65535;
 
+/// Who waits for an answer.
+#[derive(Clone, Debug)]
+pub(crate) struct From {
+    /// Where it goes to.
+    pub(crate) asker: SocketAddr,
+    /// By which of our sockets.
+    pub(crate) listener: u64,
+    /// The container's address.
+    pub(crate) container: IpAddr,
+    /// The attachment that had the address when it asked.
+    pub(crate) holder: Option<Holder>,
+}
+
 /// The query that is asked, and who waits for it.
-#[derive(Debug)]
 pub(crate) struct Pending {
-    socket: UdpSocket,
+    /// To the server that is asked now.
+    socket: Option<UdpSocket>,
     from: From,
     /// As it came.
     query: Vec<u8>,
     /// As it is asked, with the number under which it is.
     asked: Vec<u8>,
-    servers: Upstream,
+    upstream: Upstream,
     tries: usize,
     deadline: Instant,
-}
-
-/// Where a query came from.
-#[derive(Clone, Debug)]
-pub(crate) struct From {
-    pub(crate) asker: SocketAddr,
-    /// By which of our sockets.
-    pub(crate) listener: u64,
-    /// Which attachment had the asker's address.
-    pub(crate) holder: Option<Holder>,
 }
 
 /// An answer, or the news that there is none, and where it goes to.
@@ -60,7 +61,7 @@ pub(crate) struct Done {
 }
 
 /// Everything that is asked at once.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct All {
     pending: HashMap<u64, Pending>,
     of_one: HashMap<IpAddr, usize>,
@@ -68,30 +69,26 @@ pub(crate) struct All {
 }
 
 impl Pending {
-    fn new((query, asked): (&[u8], &[u8]), servers: Upstream, from: From) -> io::Result<Self> {
+    fn new((query, asked): (&[u8], &[u8]), upstream: Upstream, from: From) -> io::Result<Self> {
         let mut asked = asked.to_vec();
         anew::number(&mut asked)?;
-        let socket = socket_to(servers.all.first())?;
         let (tries, deadline) = (0, Instant::now());
         let query = query.to_vec();
-        Ok(Self { socket, from, query, asked, servers, tries, deadline })
+        Ok(Self { socket: None, from, query, asked, upstream, tries, deadline })
     }
 
     /// Asks the next server; `false` where all were asked often enough.
     fn ask(&mut self, now: Instant) -> bool {
-        while self.tries < self.servers.all.len() * ROUNDS {
-            let server = self.servers.all.get(self.tries % self.servers.all.len()).copied();
+        while self.tries < self.upstream.count() * ROUNDS {
+            let connected = self.upstream.connect(self.tries);
             self.tries += 1;
             self.deadline = now + TIMEOUT;
-            let sent = socket_to(server.as_ref()).and_then(|socket| {
-                let server = server.ok_or(ErrorKind::NotFound)?;
-                self.servers.lead(&socket)?;
-                socket.connect((server, PORT))?;
+            let sent = connected.and_then(|socket| {
                 socket.send(&self.asked)?;
                 Ok(socket)
             });
             if let Ok(socket) = sent {
-                self.socket = socket;
+                self.socket = Some(socket);
                 return true;
             }
         }
@@ -101,8 +98,9 @@ impl Pending {
     /// The answer, if one has come; what is no answer to this query is passed over.
     fn hear(&self) -> io::Result<Option<Vec<u8>>> {
         let mut buffer = vec![0; LARGEST];
+        let socket = self.socket.as_ref().ok_or(ErrorKind::NotConnected)?;
         loop {
-            let length = match self.socket.recv(&mut buffer) {
+            let length = match socket.recv(&mut buffer) {
                 Ok(length) => length,
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
@@ -142,51 +140,39 @@ pub(crate) fn restored(given: &[u8], asked: &[u8], query: &[u8]) -> Option<Vec<u
     Some(answer)
 }
 
-/// A socket with a port of its own choice (RFC 5452 §9.2).
-fn socket_to(server: Option<&IpAddr>) -> io::Result<UdpSocket> {
-    let any: IpAddr = match server {
-        Some(IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
-        Some(IpAddr::V4(_)) | None => Ipv4Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0))?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
 impl All {
-    /// Asks the first server the second message for the first one. `Err` with what the asker gets where nobody can be asked. The new socket is
+    /// Asks the first server. `Err` with what the asker gets where nobody can be asked. The new socket is
     /// given with its number.
     pub(crate) fn begin(
         &mut self,
         (query, asked): (&[u8], &[u8]),
-        servers: Upstream,
+        upstream: Upstream,
         from: From,
     ) -> Result<u64, Box<Done>> {
-        let asker = from.asker.ip();
         let refusal = || {
             let parsed = Message::from_octets(query).ok();
             let message = parsed.and_then(|query| write::failure(&query, Rcode::SERVFAIL));
             let (message, query) = (message.unwrap_or_default(), query.to_vec());
             Box::new(Done { from: from.clone(), query, message, has_failed: true })
         };
-        let count = self.of_one.get(&asker).copied().unwrap_or_default();
+        let count = self.of_one.get(&from.container).copied().unwrap_or_default();
         if self.pending.len() >= MOST || count >= MOST_OF_ONE {
             return Err(refusal());
         }
-        let made = Pending::new((query, asked), servers, from.clone());
+        let made = Pending::new((query, asked), upstream, from.clone());
         let mut pending = made.map_err(|_| refusal())?;
         if !pending.ask(Instant::now()) {
             return Err(refusal());
         }
         self.next += 1;
         self.pending.insert(self.next, pending);
-        *self.of_one.entry(asker).or_default() += 1;
+        *self.of_one.entry(from.container).or_default() += 1;
         Ok(self.next)
     }
 
     /// The socket of one.
     pub(crate) fn socket(&self, number: u64) -> Option<&UdpSocket> {
-        self.pending.get(&number).map(|pending| &pending.socket)
+        self.pending.get(&number)?.socket.as_ref()
     }
 
     /// What came of one whose socket is readable. `Ok(None)`: nothing yet. `Err`: another server is asked,
@@ -225,10 +211,10 @@ impl All {
 
     fn end(&mut self, number: u64, answer: Option<Vec<u8>>) -> Option<Done> {
         let pending = self.pending.remove(&number)?;
-        if let Some(count) = self.of_one.get_mut(&pending.from.asker.ip()) {
+        if let Some(count) = self.of_one.get_mut(&pending.from.container) {
             *count -= 1;
             if *count == 0 {
-                self.of_one.remove(&pending.from.asker.ip());
+                self.of_one.remove(&pending.from.container);
             }
         }
         let has_failed = answer.is_none();

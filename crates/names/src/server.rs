@@ -4,6 +4,8 @@
 //! the asker is: the packet filter leads to it what comes in by the bridge of that network, and nothing
 //! else (`linux/src/filter/names.rs`).
 
+mod enter;
+
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -17,11 +19,12 @@ use model::{Error, Result};
 use rustix::event::{Timespec, epoll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::decide::{Decision, Transport, decide};
+use crate::decide::{Decision, Transport};
 use crate::gate::{Gate, Why};
-use crate::listening::Listening;
+use crate::listening::{At, Listening, Socket, name_of};
 use crate::pending::{All, Done, From};
-use crate::table::{Asker, Place, Table};
+use crate::sandbox::{Opened, Sandbox, Sandboxes};
+use crate::table::{Place, Table};
 use crate::tcp::Shared;
 use crate::upstream::{Host, Upstream};
 
@@ -55,6 +58,25 @@ pub trait Book {
     /// # Errors
     /// Where the packet filter cannot be changed.
     fn keep(&mut self, places: &[Place], port: u16) -> Result<()>;
+
+    /// Opens sockets in a sandbox and leads to them what its own server is asked. `None` where the sandbox
+    /// is not there yet.
+    ///
+    /// # Errors
+    /// Where that cannot be.
+    fn enter(&mut self, sandbox: &Sandbox) -> Result<Option<Opened>>;
+
+    /// The socket of this name that another process left behind for this one.
+    fn take(&mut self, name: &str) -> Option<OwnedFd>;
+
+    /// Leaves a socket to the next process, under a name that no other one has.
+    fn leave(&mut self, name: &str, socket: BorrowedFd<'_>);
+
+    /// Leaves it to nobody any more.
+    fn discard(&mut self, name: &str);
+
+    /// What was left behind and is not taken by now is not needed.
+    fn discard_rest(&mut self);
 
     /// Reports what failed, and what is tried again.
     fn failed(&mut self, doing: &str, error: &Error);
@@ -102,6 +124,7 @@ pub struct Server<'a> {
     places: Vec<Place>,
     kept: Option<Instant>,
     asked: All,
+    sandboxes: Sandboxes,
 }
 
 impl<'a> Server<'a> {
@@ -134,6 +157,7 @@ impl<'a> Server<'a> {
             places,
             kept,
             asked,
+            sandboxes: Sandboxes::default(),
         })
     }
 
@@ -151,10 +175,12 @@ impl<'a> Server<'a> {
         let book = self.book.wakes().try_clone_to_owned();
         let book = book.map_err(|cause| Error::os("watching the records", cause))?;
         self.watch(book.as_fd(), BOOK)?;
+        self.refresh()?;
+        self.book.discard_rest();
         loop {
-            self.refresh()?;
             let ready = self.wait()?;
             if ready.contains(&STOP) {
+                self.leave_sandboxes();
                 return Ok(());
             }
             // What has changed before a query came is known when it is answered.
@@ -176,6 +202,7 @@ impl<'a> Server<'a> {
         let now = Instant::now();
         let due = self.asked.deadline().map(|due| due.saturating_duration_since(now));
         let limit = due.map_or(GLANCE, |due| due.min(GLANCE));
+        let limit = self.sandboxes.pause(now).map_or(limit, |pause| limit.min(pause));
         let limit = Timespec::try_from(limit).ok();
         let mut events = Vec::with_capacity(AT_ONCE);
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), limit.as_ref())
@@ -199,6 +226,7 @@ impl<'a> Server<'a> {
             }
         }
         let now = Instant::now();
+        self.enter_sandboxes(now);
         if self.kept.is_some_and(|at| now.saturating_duration_since(at) < GLANCE) {
             return Ok(());
         }
@@ -214,9 +242,12 @@ impl<'a> Server<'a> {
     fn listen(&mut self) -> Vec<Place> {
         let mut held = self.places.clone();
         let wanted: BTreeSet<&Place> = held.iter().collect();
-        self.listening.retain(|_, socket| wanted.contains(socket.place()));
+        let gone = |here: &Listening| here.place().is_some_and(|it| !wanted.contains(it));
+        for (_, here) in self.listening.extract_if(|_, here| gone(here)) {
+            here.name().into_iter().for_each(|name| self.book.discard(&name));
+        }
         let there: BTreeSet<Place> =
-            self.listening.values().map(|socket| socket.place().clone()).collect();
+            self.listening.values().filter_map(|socket| socket.place().cloned()).collect();
         held.retain(|place| {
             let opened = if there.contains(place) { Ok(()) } else { self.open(place) };
             let failed = |error| self.book.failed("answering queries for names", &error);
@@ -226,16 +257,31 @@ impl<'a> Server<'a> {
     }
 
     fn open(&mut self, place: &Place) -> Result<()> {
-        let doing = || format!("listening at {}, port {}", place.address(), self.port);
-        let failed = |cause: io::Error| Error::os(doing(), cause);
-        let udp = bind(place.address(), self.port, SocketType::DGRAM).map_err(failed)?;
-        let tcp = bind(place.address(), self.port, SocketType::STREAM).map_err(failed)?;
+        let doing = format!("listening at {}, port {}", place.address(), self.port);
+        let failed = |cause: io::Error| Error::os(doing.clone(), cause);
+        let udp = self.socket(place, SocketType::DGRAM).map_err(failed)?;
+        let tcp = self.socket(place, SocketType::STREAM).map_err(failed)?;
         rustix::net::listen(&tcp, 64).map_err(|cause| failed(cause.into()))?;
-        let sockets = [
-            Listening::Udp(place.clone(), UdpSocket::from(udp)),
-            Listening::Tcp(place.clone(), TcpListener::from(tcp)),
-        ];
-        // Both, or neither: where one is, the other counts as there.
+        self.add(&At::Gateway(place.clone()), udp.into(), tcp.into())
+    }
+
+    /// The one of the process before, in which queries wait, or a new one.
+    fn socket(&mut self, place: &Place, kind: SocketType) -> io::Result<OwnedFd> {
+        let name = name_of(place.address(), kind == SocketType::STREAM);
+        let expected = SocketAddr::from((place.address(), self.port));
+        let is_it = |socket: &OwnedFd| is_at(socket, kind, expected);
+        if let Some(left) = self.book.take(&name).filter(is_it) {
+            return Ok(left);
+        }
+        let socket = bind(place.address(), self.port, kind)?;
+        self.book.leave(&name, socket.as_fd());
+        Ok(socket)
+    }
+
+    /// Both, or neither: where one is, the other counts as there.
+    fn add(&mut self, at: &At, udp: UdpSocket, tcp: TcpListener) -> Result<()> {
+        let sockets = [Socket::Udp(udp), Socket::Tcp(tcp)];
+        let sockets = sockets.map(|socket| Listening { at: at.clone(), socket });
         for (number, socket) in (self.next..).zip(&sockets) {
             self.watch(socket.as_fd(), number)?;
         }
@@ -251,14 +297,13 @@ impl<'a> Server<'a> {
             return self.hear(number & !ASKED);
         }
         match self.listening.get(&number) {
-            Some(Listening::Udp(..)) => self.receive(number),
-            Some(Listening::Tcp(place, listener)) => {
+            Some(Listening { socket: Socket::Udp(_), .. }) => self.receive(number),
+            Some(here @ Listening { socket: Socket::Tcp(listener), .. }) => {
                 while let Ok((stream, peer)) = listener.accept() {
-                    let asker = Asker { network: &place.network, address: peer.ip() };
                     let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
                     // Others are closed: what counts connections counts addresses.
-                    if table.is_known(&asker) {
-                        self.shared.accept(stream, peer, &place.network);
+                    if let Some(origin) = here.origin(&table, peer.ip()) {
+                        self.shared.accept(stream, origin.into_owned());
                     }
                 }
             }
@@ -269,7 +314,8 @@ impl<'a> Server<'a> {
     fn receive(&mut self, number: u64) {
         let mut buffer = [0; LONGEST];
         for _ in 0..AT_ONCE {
-            let Some(Listening::Udp(place, socket)) = self.listening.get(&number) else { return };
+            let Some(here) = self.listening.get(&number) else { return };
+            let Socket::Udp(socket) = &here.socket else { return };
             let (length, peer) = match socket.recv_from(&mut buffer) {
                 Ok(received) => received,
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
@@ -278,13 +324,20 @@ impl<'a> Server<'a> {
                 Err(_) => return,
             };
             let message = buffer.get(..length).unwrap_or_default();
-            let asker = Asker { network: &place.network, address: peer.ip() };
-            let (decision, from, way) = {
+            let (origin, decision) = {
                 let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
-                let holder = table.holder_of(&asker).cloned();
-                let from = From { asker: peer, listener: number, holder };
-                let way = table.way_of(asker.network);
-                (decide(&table, &asker, message, Transport::Udp), from, way)
+                let Some(origin) = here.origin(&table, peer.ip()) else {
+                    self.counters.count(&Decision::Drop);
+                    continue;
+                };
+                let decision = origin.decide(&table, message, Transport::Udp);
+                (origin, decision)
+            };
+            let from = From {
+                asker: peer,
+                listener: number,
+                container: origin.address,
+                holder: origin.holder.clone(),
             };
             self.counters.count(&decision);
             match decision {
@@ -293,32 +346,29 @@ impl<'a> Server<'a> {
                 }
                 Decision::Deny(answer, name) => {
                     let _ = socket.send_to(&answer, peer);
-                    self.shared.refused(&asker, name, Why::NoRule);
+                    self.shared.refused(&origin.asker(), name, Why::NoRule);
                 }
                 Decision::Learn(asked, given, name) => {
-                    self.shared.refused(&asker, name, Why::Learned);
-                    self.forward((message, &asked), (given, way), from);
+                    self.shared.refused(&origin.asker(), name, Why::Learned);
+                    let upstream = origin.upstream(&mut self.host, given);
+                    self.forward((message, &asked), upstream, from);
                 }
                 Decision::Ask(asked, given) => {
-                    self.forward((message, &asked), (given, way), from);
+                    let upstream = origin.upstream(&mut self.host, given);
+                    self.forward((message, &asked), upstream, from);
                 }
                 Decision::Forward(given) => {
-                    self.forward((message, message), (given, way), from);
+                    let upstream = origin.upstream(&mut self.host, given);
+                    self.forward((message, message), upstream, from);
                 }
                 Decision::Drop => {}
             }
         }
     }
 
-    /// Asks servers the second message for the first one.
-    fn forward(
-        &mut self,
-        messages: (&[u8], &[u8]),
-        (given, way): (Vec<IpAddr>, Option<u32>),
-        from: From,
-    ) {
-        let servers = Upstream::new(self.host.or(given, Instant::now()), way);
-        let started = self.asked.begin(messages, servers, from);
+    /// Asks others the second message for the first one.
+    fn forward(&mut self, messages: (&[u8], &[u8]), upstream: Upstream, from: From) {
+        let started = self.asked.begin(messages, upstream, from);
         self.started(started);
     }
 
@@ -355,14 +405,26 @@ impl<'a> Server<'a> {
         if done.has_failed {
             self.counters.fail();
         }
-        let From { asker: peer, listener, holder } = &done.from;
-        if let Some(Listening::Udp(place, socket)) = self.listening.get(listener) {
-            let asker = Asker { network: &place.network, address: peer.ip() };
-            let exchange = (done.query.as_slice(), done.message.clone());
-            let message = self.shared.let_in((&asker, holder.as_ref()), exchange, Transport::Udp);
-            let _ = socket.send_to(&message, *peer);
-        }
+        let From { asker, listener, holder, .. } = &done.from;
+        let Some(here) = self.listening.get(listener) else { return };
+        let Socket::Udp(socket) = &here.socket else { return };
+        let origin = {
+            let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
+            here.origin(&table, asker.ip())
+        };
+        // A container that has gone meanwhile needs no answer.
+        let Some(origin) = origin else { return };
+        let exchange = (done.query.as_slice(), done.message.clone());
+        let whose = (&origin.asker(), holder.as_ref());
+        let message = self.shared.let_in(whose, exchange, Transport::Udp);
+        let _ = socket.send_to(&message, *asker);
     }
+}
+
+/// Whether it is of this kind and at this address.
+fn is_at(socket: &OwnedFd, kind: SocketType, expected: SocketAddr) -> bool {
+    let address = rustix::net::getsockname(socket).and_then(SocketAddr::try_from);
+    sockopt::socket_type(socket) == Ok(kind) && address == Ok(expected)
 }
 
 /// A socket at an address that need not be there yet: bridges come with their first container.

@@ -10,6 +10,8 @@ use model::{
     NetworkName, OwnerName, Phase, Runtime, Wiring, name_domain,
 };
 
+use crate::sandbox::Sandbox;
+
 /// Where queries of a network come in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -79,6 +81,7 @@ pub struct Table {
     by_address: HashMap<NetworkName, HashMap<IpAddr, AttachmentId>>,
     by_sandbox: HashMap<PathBuf, BTreeSet<AttachmentId>>,
     generation: u64,
+    sandbox_generation: u64,
     now: Option<Moment>,
 }
 
@@ -180,6 +183,45 @@ impl Table {
     /// Changes whenever [`Table::places`] may have changed.
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Changes whenever [`Table::sandboxes`] may have changed.
+    pub fn sandbox_generation(&self) -> u64 {
+        self.sandbox_generation + self.generation
+    }
+
+    /// The sandboxes with a server of their own, which are those of Docker's containers.
+    pub fn sandboxes(&self) -> BTreeSet<Sandbox> {
+        let own = |entry: &&Entry| entry.runtime == Runtime::Docker;
+        let mut all: BTreeMap<&PathBuf, (u64, bool)> = BTreeMap::new();
+        for entry in self.entries.values().filter(own) {
+            let Some((path, inode)) = &entry.sandbox else { continue };
+            let (known, is_shut) = all.entry(path).or_default();
+            *known = (*known).max(*inode);
+            *is_shut |= self.is_shut(&entry.network);
+        }
+        let sandbox = |(path, (inode, is_shut)): (&PathBuf, (u64, bool))| {
+            let path = path.clone();
+            Sandbox { path, inode, is_shut }
+        };
+        all.into_iter().map(sandbox).collect()
+    }
+
+    /// Whether only this host's servers may be asked for a network: it has a fence, or a way out of its own.
+    pub(crate) fn is_shut(&self, network: &NetworkName) -> bool {
+        self.fence_of(network).is_some() || self.way_of(network).is_some()
+    }
+
+    /// Who asks in a sandbox: on a network with a fence or with a way, where it is on one.
+    pub(crate) fn asker_in(&self, sandbox: &Sandbox) -> Option<Asker<'_>> {
+        let ids = self.by_sandbox.get(&sandbox.path)?;
+        let entries = ids.iter().filter_map(|id| self.entries.get(id));
+        let has_address = |entry: &&Entry| !entry.addresses.is_empty();
+        let freedom = |entry: &&Entry| {
+            (self.fence_of(&entry.network).is_none(), self.way_of(&entry.network).is_none())
+        };
+        let entry = entries.filter(has_address).min_by_key(freedom)?;
+        Some(Asker { network: &entry.network, address: *entry.addresses.first()? })
     }
 
     /// Where queries come in, each address once.
@@ -288,6 +330,7 @@ impl Table {
         }
         if let Some((path, _)) = &entry.sandbox {
             self.by_sandbox.entry(path.clone()).or_default().insert(id.clone());
+            self.sandbox_generation += u64::from(entry.runtime == Runtime::Docker);
         }
         self.entries.insert(id.clone(), entry);
     }
@@ -304,6 +347,7 @@ impl Table {
         }
         if let Some((path, _)) = &entry.sandbox {
             drop_member(&mut self.by_sandbox, path, id);
+            self.sandbox_generation += u64::from(entry.runtime == Runtime::Docker);
         }
     }
 }

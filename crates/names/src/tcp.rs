@@ -2,27 +2,24 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use domain::base::Message;
-use domain::base::iana::Rcode;
-use model::NetworkName;
-
 use crate::anew;
-use crate::decide::{Decision, Transport, decide};
+use crate::decide::{Decision, Transport};
 use crate::gate::{self, Gate, Refusal, Why};
 use crate::holder::Holder;
+use crate::listening::Origin;
 use crate::pending::restored;
 use crate::server::Counters;
 use crate::table::{Asker, Table};
 use crate::upstream::{Host, Upstream};
 use crate::write;
+use domain::base::Message;
+use domain::base::iana::Rcode;
 
-/// Where servers listen.
-const PORT: u16 = 53;
 /// More connections are closed at once, of everybody and of one asker.
 const MOST: usize = 64;
 const MOST_OF_ONE: usize = 8;
@@ -76,18 +73,18 @@ impl Shared {
     }
 
     /// Serves a connection, or closes it where there are too many.
-    pub(crate) fn accept(&self, stream: TcpStream, peer: SocketAddr, network: &NetworkName) {
-        let Some(counted) = Counted::new(&self.open, peer.ip()) else { return };
-        let (shared, network) = (self.clone(), network.clone());
+    pub(crate) fn accept(&self, stream: TcpStream, origin: Origin<'static>) {
+        let Some(counted) = Counted::new(&self.open, origin.address) else { return };
+        let shared = self.clone();
         let thread = std::thread::Builder::new().name("names-tcp".into()).stack_size(STACK);
         // Without a thread it is closed, and the asker comes again.
         let _ = thread.spawn(move || {
             let _counted = counted;
-            let _ = shared.serve(stream, peer.ip(), &network);
+            let _ = shared.serve(stream, &origin);
         });
     }
 
-    fn serve(&self, mut stream: TcpStream, peer: IpAddr, network: &NetworkName) -> io::Result<()> {
+    fn serve(&self, mut stream: TcpStream, origin: &Origin<'_>) -> io::Result<()> {
         let end = Instant::now() + LIFE;
         let mut host = Host::new(&self.host);
         stream.set_nonblocking(false)?;
@@ -95,12 +92,12 @@ impl Shared {
         stream.set_write_timeout(Some(IDLE))?;
         while Instant::now() < end {
             let query = read(&mut stream, Instant::now() + IDLE)?;
-            let asker = Asker { network, address: peer };
-            let (decision, holder, way) = {
+            let asker = origin.asker();
+            // The attachment of now: on a connection that stays open the address may go to the next one.
+            let (decision, holder) = {
                 let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
                 let holder = table.holder_of(&asker).cloned();
-                let way = table.way_of(network);
-                (decide(&table, &asker, &query, Transport::Tcp), holder, way)
+                (origin.decide(&table, &query, Transport::Tcp), holder)
             };
             let whose = (&asker, holder.as_ref());
             self.counters.count(&decision);
@@ -112,17 +109,14 @@ impl Shared {
                 }
                 Decision::Learn(asked, given, name) => {
                     self.refused(&asker, name, Why::Learned);
-                    let servers = Upstream::new(host.or(given, Instant::now()), way);
-                    self.ask(whose, (&query, asked), &servers)
+                    self.ask(whose, (&query, asked), &origin.upstream(&mut host, given))
                 }
                 Decision::Ask(asked, given) => {
-                    let servers = Upstream::new(host.or(given, Instant::now()), way);
-                    self.ask(whose, (&query, asked), &servers)
+                    self.ask(whose, (&query, asked), &origin.upstream(&mut host, given))
                 }
                 Decision::Forward(given) => {
-                    let servers = Upstream::new(host.or(given, Instant::now()), way);
                     let asked = query.clone();
-                    self.ask(whose, (&query, asked), &servers)
+                    self.ask(whose, (&query, asked), &origin.upstream(&mut host, given))
                 }
                 Decision::Drop => return Ok(()),
             };
@@ -136,13 +130,20 @@ impl Shared {
         &self,
         whose: (&Asker<'_>, Option<&Holder>),
         (query, mut asked): (&[u8], Vec<u8>),
-        servers: &Upstream,
+        upstream: &Upstream,
     ) -> Vec<u8> {
         let is_numbered = anew::number(&mut asked).is_ok();
-        let all: &[IpAddr] = if is_numbered { &servers.all } else { &[] };
-        let asked = all.iter().find_map(|server| ask((query, &asked), servers, *server).ok());
+        let messages = (query, asked.as_slice());
+        let answered = match upstream {
+            _ if !is_numbered => None,
+            Upstream::Servers(servers) => {
+                let open = |it: &IpAddr| servers.tcp(*it, TIMEOUT);
+                servers.all.iter().find_map(|server| ask(messages, || open(server)).ok())
+            }
+            Upstream::Inside(inside) => ask(messages, || inside.tcp(TIMEOUT)).ok(),
+        };
         let given = |answer| self.let_in(whose, (query, answer), Transport::Tcp);
-        asked.map(given).unwrap_or_else(|| {
+        answered.map(given).unwrap_or_else(|| {
             self.counters.fail();
             let message = Message::from_octets(query).ok();
             message.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
@@ -150,9 +151,12 @@ impl Shared {
     }
 }
 
-fn ask((query, asked): (&[u8], &[u8]), servers: &Upstream, server: IpAddr) -> io::Result<Vec<u8>> {
+fn ask(
+    (query, asked): (&[u8], &[u8]),
+    open: impl FnOnce() -> io::Result<TcpStream>,
+) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + TIMEOUT;
-    let mut stream = servers.connect((server, PORT).into(), TIMEOUT)?;
+    let mut stream = open()?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     write(&mut stream, asked)?;
     let given = read(&mut stream, deadline)?;

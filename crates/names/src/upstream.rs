@@ -1,9 +1,10 @@
 //! This host's own servers (resolv.conf(5)).
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,6 +12,10 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
+use crate::sandbox::Inside;
+
+/// Where servers listen.
+const PORT: u16 = 53;
 /// No such file is longer, in bytes.
 const LONGEST: u64 = 1 << 16;
 /// No resolver asks more of them.
@@ -32,14 +37,40 @@ fn parse(text: &str) -> Vec<IpAddr> {
     servers.filter(|server: &IpAddr| !server.is_unspecified()).take(MOST).collect()
 }
 
-/// Whom to ask, and by which way.
-#[derive(Debug)]
-pub(crate) struct Upstream {
+/// Who is asked.
+#[derive(Clone)]
+pub(crate) enum Upstream {
+    /// One of these servers after the other.
+    Servers(Servers),
+    /// The server in the asker's sandbox.
+    Inside(Arc<dyn Inside>),
+}
+
+impl Upstream {
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Upstream::Servers(servers) => servers.all.len(),
+            Upstream::Inside(_) => 1,
+        }
+    }
+
+    /// A socket for the next try.
+    pub(crate) fn connect(&self, tries: usize) -> io::Result<UdpSocket> {
+        match self {
+            Upstream::Servers(servers) => servers.udp(tries),
+            Upstream::Inside(inside) => inside.udp(),
+        }
+    }
+}
+
+/// Servers, and by which way they are asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
     pub(crate) all: Vec<IpAddr>,
     way: Option<u32>,
 }
 
-impl Upstream {
+impl Servers {
     /// A network with a way out of its own is never asked for by another one: not by a server of this host,
     /// which would ask others by the host's way.
     pub(crate) fn new(mut all: Vec<IpAddr>, way: Option<u32>) -> Self {
@@ -49,8 +80,20 @@ impl Upstream {
         Self { all, way }
     }
 
+    /// A socket that is connected to one of them, with a port that the kernel chooses at random (RFC 5452
+    /// §9.2).
+    fn udp(&self, tries: usize) -> io::Result<UdpSocket> {
+        let server = tries.checked_rem(self.all.len()).and_then(|at| self.all.get(at));
+        let server = SocketAddr::from((*server.ok_or(io::ErrorKind::NotFound)?, PORT));
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family(&server), SocketType::DGRAM, flags, None)?;
+        self.lead(&socket)?;
+        connect(&socket, &server)?;
+        Ok(socket.into())
+    }
+
     /// Leads what a socket sends to the way.
-    pub(crate) fn lead(&self, socket: impl AsFd) -> io::Result<()> {
+    fn lead(&self, socket: impl AsFd) -> io::Result<()> {
         match self.way {
             Some(mark) => netlink::set_mark(socket, mark).map_err(io::Error::from),
             None => Ok(()),
@@ -58,10 +101,10 @@ impl Upstream {
     }
 
     /// A connection to a server.
-    pub(crate) fn connect(&self, server: SocketAddr, limit: Duration) -> io::Result<TcpStream> {
-        let family = if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    pub(crate) fn tcp(&self, server: IpAddr, limit: Duration) -> io::Result<TcpStream> {
+        let server = SocketAddr::from((server, PORT));
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        let socket = socket_with(family(&server), SocketType::STREAM, flags, None)?;
         self.lead(&socket)?;
         match connect(&socket, &server) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
@@ -76,6 +119,10 @@ impl Upstream {
         stream.set_nonblocking(false)?;
         Ok(stream)
     }
+}
+
+fn family(server: &SocketAddr) -> AddressFamily {
+    if server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
 /// The file, read now and then.

@@ -1,11 +1,14 @@
 //! The system calls that `rustix` does not wrap.
 
 pub(crate) mod capture;
+mod mark;
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use model::{IfName, Mac};
 use rustix::io::Errno;
+
+pub use mark::set_mark;
 
 /// A boolean option of a netlink socket (netlink(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,27 +36,6 @@ pub(crate) fn enable(socket: impl AsFd, option: SocketOption) -> Result<(), Errn
             libc::SOL_NETLINK,
             option as libc::c_int,
             (&raw const on).cast(),
-            length,
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(last()) }
-}
-
-/// Gives what a socket sends this mark (socket(7), `SO_MARK`).
-///
-/// # Errors
-/// EPERM without CAP_NET_ADMIN.
-#[allow(unsafe_code)]
-pub fn set_mark(socket: impl AsFd, mark: u32) -> Result<(), Errno> {
-    let length = libc::socklen_t::try_from(size_of_val(&mark)).map_err(|_| Errno::INVAL)?;
-    // SAFETY: the descriptor is borrowed for the whole call, and the kernel reads `length` bytes of
-    // `mark`, which is alive and that long.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_MARK,
-            (&raw const mark).cast(),
             length,
         )
     };

@@ -8,6 +8,7 @@ mod backstage;
 mod book;
 mod dhcp;
 mod event_log;
+mod fd_store;
 pub(crate) mod fence;
 mod follow;
 mod guard;
@@ -56,7 +57,7 @@ use backstage::Stage;
 use guard::Subscriptions;
 use http::HttpListener;
 use journal::Journal;
-use sockets::{Inherited, Made, Only};
+use sockets::{Inherited, Kept, Made, Only};
 use spec::Spec;
 
 /// The stack of a thread, in bytes; only what it uses is allocated.
@@ -80,6 +81,8 @@ pub(crate) struct Daemon {
     stopped: (Mutex<bool>, Condvar),
     /// The thread that answers queries for names, which takes back what leads them here.
     names: Mutex<Option<JoinHandle<()>>>,
+    /// What the next life of the daemon has of this one.
+    fd_store: Arc<fd_store::FdStore>,
     /// What opens the fences of networks for names.
     fence: Arc<fence::FenceGate>,
     /// The address of this host and those of the others, where it is in a cluster and has heard of it.
@@ -105,6 +108,8 @@ struct Listeners {
     /// Of the page, besides its socket.
     web: Option<HttpListener>,
     _made: Vec<Made>,
+    /// Of the life before.
+    kept: Kept,
     specs: Vec<Spec>,
 }
 
@@ -129,7 +134,7 @@ pub(crate) fn run(mut config: Config) -> Result<()> {
     let mut doors = Listeners::open(&config)?;
     let signals = Signals::new([SIGTERM, SIGINT])
         .map_err(|cause| Error::os("listening to signals", cause))?;
-    let daemon = Arc::new(Daemon::new(config)?);
+    let daemon = Arc::new(Daemon::new(config, std::mem::take(&mut doors.kept))?);
     doors.open_dhcp(daemon.context_pool.config(), &daemon.journal);
     let subscriptions = Subscriptions::open()?;
     daemon.raise();
@@ -148,6 +153,7 @@ impl Listeners {
             metrics: None,
             web: web::loopback(&config.web)?,
             _made: Vec::new(),
+            kept: std::mem::take(&mut inherited.kept),
             specs: Vec::new(),
         };
         doors.open_kuryr(config, &mut inherited)?;
@@ -210,7 +216,7 @@ impl Listeners {
 }
 
 impl Daemon {
-    fn new(config: Config) -> Result<Self> {
+    fn new(config: Config, kept: Kept) -> Result<Self> {
         let journal = Arc::new(Journal::new(&config));
         let gate = fence::FenceGate::new(&config, journal.metrics.fence());
         Ok(Self {
@@ -222,6 +228,7 @@ impl Daemon {
             stop: netlink::Stop::new()?,
             stopped: (Mutex::new(false), Condvar::new()),
             names: Mutex::new(None),
+            fd_store: Arc::new(fd_store::FdStore::new(kept)),
         })
     }
 

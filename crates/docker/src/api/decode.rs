@@ -1,12 +1,12 @@
 //! The engine's JSON. Keys that are not known are passed over; null is the same as nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-use model::{AliasId, Error, HostName, IpNet, OwnerName, PortMap, Result};
+use model::{AliasId, ContainerId, Error, HostName, IpNet, OwnerName, PortMap, Result};
 use serde::Deserialize;
 
 use super::{Endpoint, Reach, Subnet};
@@ -68,6 +68,7 @@ struct Member {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Container {
+    id: Option<String>,
     names: Option<Vec<String>>,
     network_settings: Option<Settings>,
     ports: Option<Vec<Option<Port>>>,
@@ -247,6 +248,19 @@ impl IpamConfig {
 }
 
 impl Container {
+    /// Its id, where it is on one of these networks.
+    pub(super) fn on(&self, networks: &BTreeSet<&AliasId>) -> Option<ContainerId> {
+        let all = self.network_settings.as_ref()?.networks.as_ref()?;
+        let is_on = |it: &Membership| {
+            let id = it.network.as_ref().and_then(|id| id.parse::<AliasId>().ok());
+            id.is_some_and(|id| networks.contains(&id))
+        };
+        if !all.values().flatten().any(is_on) {
+            return None;
+        }
+        self.id.as_ref()?.parse().ok()
+    }
+
     pub(super) fn container(self) -> Result<super::Container> {
         let listed = self.ports.into_iter().flatten().flatten();
         let ports = listed.filter_map(Port::map).collect();

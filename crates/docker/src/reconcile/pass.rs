@@ -104,6 +104,9 @@ impl<'a> Pass<'a> {
             self.watch.disturb(Instant::now());
         }
         let held = self.book.held()?;
+        let back = peers.iter_mut().zip(&states).filter(|(_, state)| **state == State::Back);
+        let networks = held.networks.iter().map(|network| &network.id).collect();
+        back.for_each(|(peer, _)| peer.ask_names(&networks));
         let Some(snapshot) = self.snapshot(peers, &held) else { return Ok(Outcome::Broken) };
         self.neighbours.replace(&snapshot, self.settings, self.book);
         self.learn(&held, &snapshot);

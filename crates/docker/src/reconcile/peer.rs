@@ -1,5 +1,6 @@
 //! One Docker Engine that the reconciler asks, and whether it answers.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use model::{AliasId, Error, Result};
@@ -42,6 +43,12 @@ impl Peer {
         let (pause, retry) = (FIRST_PAUSE, Instant::now());
         let (removed, named) = (Vec::new(), Vec::new());
         Self { api, events: None, longest, pause, retry, is_reported: false, removed, named }
+    }
+
+    /// Learns later what these containers are called: who came back has missed the events of some.
+    pub(super) fn ask_names(&mut self, networks: &BTreeSet<&AliasId>) {
+        // An engine that does not answer is found out at the next look.
+        self.named.append(&mut self.api.running_on(networks).unwrap_or_default());
     }
 
     /// Reads its events. `false`: the engine is gone.

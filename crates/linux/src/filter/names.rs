@@ -33,9 +33,9 @@ const WITHIN: [Set<'static>; 2] =
     [subnets("within4", ADDRESSES[0]), subnets("within6", ADDRESSES[1])];
 
 /// UDP and TCP (IANA protocol numbers).
-const PROTOCOLS: [u8; 2] = [17, 6];
+pub(super) const PROTOCOLS: [u8; 2] = [17, 6];
 /// Where servers are asked.
-const DOMAIN: u16 = 53;
+pub(super) const DOMAIN: u16 = 53;
 
 /// A gateway at which names are asked for, with the length of its subnet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

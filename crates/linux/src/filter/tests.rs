@@ -6,6 +6,7 @@ mod fence;
 mod foreign;
 mod life;
 mod names;
+mod sandbox_names;
 mod space;
 mod table;
 mod traffic;

@@ -1,11 +1,13 @@
 //! Answering queries for the names of containers, for networks that ask for it.
 
-use std::os::fd::{AsFd, BorrowedFd};
+mod inside;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::names::{Book, Gate, Place, Server, Table};
+use ::names::{Book, Gate, Opened, Place, Sandbox, Server, Table};
 use engine::port::{Key, Prefix, Record};
 use linux::filter::fence::NAMES_PORT;
 use linux::filter::{NameServer, keep_names, unload_names};
@@ -35,6 +37,7 @@ struct Records<'a> {
 pub(super) fn answer(daemon: &Daemon) {
     while let Err(error) = answer_until_lost(daemon) {
         daemon.journal.failed("answering queries for names", &error);
+        daemon.fd_store.discard_all();
         if daemon.sleep(AGAIN) {
             break;
         }
@@ -109,6 +112,26 @@ impl Book for Records<'_> {
         let generation = if after == before { before } else { before.wrapping_add(1) };
         self.kept = Some((generation, places.to_vec()));
         Ok(())
+    }
+
+    fn enter(&mut self, sandbox: &Sandbox) -> Result<Option<Opened>> {
+        inside::enter(&self.daemon.fd_store, sandbox)
+    }
+
+    fn take(&mut self, name: &str) -> Option<OwnedFd> {
+        self.daemon.fd_store.take(name)
+    }
+
+    fn leave(&mut self, name: &str, socket: BorrowedFd<'_>) {
+        self.daemon.fd_store.keep(name, socket);
+    }
+
+    fn discard(&mut self, name: &str) {
+        self.daemon.fd_store.discard(name);
+    }
+
+    fn discard_rest(&mut self) {
+        self.daemon.fd_store.discard_rest();
     }
 
     fn failed(&mut self, doing: &str, error: &Error) {

@@ -7,12 +7,19 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// Sends `state`, for example `READY=1`, to a service manager that asked for it. A failure is
 /// ignored: the manager does not listen any more.
 pub(super) fn notify(state: &str) {
-    let Some(path) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    if let Some(socket) = manager() {
+        let _ = socket.send(state.as_bytes());
+    }
+}
+
+/// A socket that is connected to a service manager that asked to be told.
+pub(super) fn manager() -> Option<UnixDatagram> {
+    let path = std::env::var_os("NOTIFY_SOCKET")?;
     let address = match path.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name),
         None => SocketAddr::from_pathname(&path),
     };
-    if let (Ok(address), Ok(socket)) = (address, UnixDatagram::unbound()) {
-        let _ = socket.send_to_addr(state.as_bytes(), &address);
-    }
+    let socket = UnixDatagram::unbound().ok()?;
+    socket.connect_addr(&address.ok()?).ok()?;
+    Some(socket)
 }

@@ -4,9 +4,11 @@
 //! daemon's own is removed at the end, and one that a dead daemon left is replaced; one on which a
 //! process listens is never touched.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -18,17 +20,24 @@ use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 
+use super::fd_store;
+
 /// How long a daemon that ends may still have the lock.
 const ENDING: Duration = Duration::from_secs(1);
 
 /// The interval at which to check whether it has ended.
 const GLANCE: Duration = Duration::from_millis(10);
 
+/// Sockets by name.
+pub(super) type Kept = BTreeMap<String, OwnedFd>;
+
 /// Listening sockets that the service manager passed (sd_listen_fds(3)).
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
     pub(crate) unix: Vec<UnixListener>,
     pub(crate) tcp: Vec<TcpListener>,
+    /// Those that the life before had kept, by name.
+    pub(super) kept: Kept,
 }
 
 /// The file of a socket that we made; removed when dropped, unless it is another one by now.
@@ -47,9 +56,17 @@ pub(super) struct Only {
 impl Inherited {
     /// Takes those that the environment names, once.
     pub(crate) fn take() -> Result<Self> {
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        let mut names = names.split(':');
         let mut passed = ListenFd::from_env();
         let mut inherited = Self::default();
         for at in 0..passed.len() {
+            let name = names.next().filter(|name| name.starts_with(fd_store::PREFIX));
+            if let Some(name) = name {
+                inherited.keep(name, passed.take_udp_socket(at).map(|it| it.map(Into::into)));
+                inherited.keep(name, passed.take_tcp_listener(at).map(|it| it.map(Into::into)));
+                continue;
+            }
             if let Ok(Some(socket)) = passed.take_unix_listener(at) {
                 inherited.unix.push(socket);
                 continue;
@@ -65,6 +82,13 @@ impl Inherited {
             }
         }
         Ok(inherited)
+    }
+
+    /// What is neither is of no use, and closed by nobody but the service manager.
+    fn keep(&mut self, name: &str, taken: io::Result<Option<OwnedFd>>) {
+        if let Ok(Some(socket)) = taken {
+            self.kept.insert(name.to_owned(), socket);
+        }
     }
 }
 

@@ -1,0 +1,145 @@
+//! Queries in sandboxes whose runtime has a server of its own there.
+//!
+//! What such a container asks comes to sockets in its own sandbox. Spoke answers what it knows, and asks
+//! the runtime's server for the rest, which knows the names of networks that are not Spoke's. Behind a fence,
+//! and where the network has a way out of its own, that server is asked nothing: it asks others by the host's way.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::decide::{Decision, Transport, decide};
+use crate::table::{Asker, Table};
+
+/// How often it is looked for a sandbox that is not there yet: engines tell of it before they make it.
+const SOON: Duration = Duration::from_millis(10);
+/// How long as often as that; afterwards the engine has given up.
+const EAGER: Duration = Duration::from_secs(30);
+/// How often it is looked whether sandboxes are still there.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// A sandbox whose runtime has a server in it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sandbox {
+    /// Its network namespace.
+    pub path: PathBuf,
+    /// The inode of that; 0 where it is not known.
+    pub inode: u64,
+    /// Whether one of its networks has a fence or a way out of its own.
+    pub is_shut: bool,
+}
+
+/// What is open in a sandbox, as long as this value exists.
+pub trait Inside: Send + Sync {
+    /// A socket that is connected to the runtime's server.
+    ///
+    /// # Errors
+    /// Where there is none, or the sandbox is shut.
+    fn udp(&self) -> io::Result<UdpSocket>;
+
+    /// A connection to it.
+    ///
+    /// # Errors
+    /// As [`Inside::udp`].
+    fn tcp(&self, limit: Duration) -> io::Result<TcpStream>;
+
+    /// Whether the sandbox is still at its path.
+    fn is_there(&self) -> bool;
+
+    /// Leads queries to the runtime's server again.
+    fn leave(&self);
+}
+
+/// The sockets in a sandbox.
+pub struct Opened {
+    /// For datagrams.
+    pub udp: UdpSocket,
+    /// For connections.
+    pub tcp: TcpListener,
+    /// The rest.
+    pub inside: Arc<dyn Inside>,
+}
+
+/// Those in which queries are answered, and those that are waited for.
+#[derive(Default)]
+pub(crate) struct Sandboxes {
+    generation: Option<u64>,
+    held: BTreeMap<Sandbox, Arc<dyn Inside>>,
+    missing: BTreeMap<Sandbox, Instant>,
+    tried: Option<Instant>,
+    swept: Option<Instant>,
+}
+
+impl Sandboxes {
+    /// What is to be closed, and what is to be tried to open now.
+    pub(crate) fn due(
+        &mut self,
+        table: &Table,
+        now: Instant,
+    ) -> (Vec<Arc<dyn Inside>>, Vec<Sandbox>) {
+        let mut closed = self.renew(table, now);
+        if self.swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP) {
+            self.swept = Some(now);
+            for (sandbox, inside) in self.held.extract_if(.., |_, inside| !inside.is_there()) {
+                self.missing.insert(sandbox, now);
+                closed.push(inside);
+            }
+        }
+        let pause = self.pause(now).unwrap_or_default();
+        if self.tried.is_some_and(|at| now.saturating_duration_since(at) < pause) {
+            return (closed, Vec::new());
+        }
+        self.tried = Some(now);
+        (closed, self.missing.keys().cloned().collect())
+    }
+
+    fn renew(&mut self, table: &Table, now: Instant) -> Vec<Arc<dyn Inside>> {
+        if self.generation == Some(table.sandbox_generation()) {
+            return Vec::new();
+        }
+        self.generation = Some(table.sandbox_generation());
+        let wanted = table.sandboxes();
+        let closed = self.held.extract_if(.., |it, _| !wanted.contains(it));
+        let closed = closed.map(|(_, inside)| inside).collect();
+        let missing = wanted.into_iter().filter(|it| !self.held.contains_key(it));
+        let since = |it: &Sandbox| self.missing.get(it).copied().unwrap_or(now);
+        self.missing = missing.map(|it| (it.clone(), since(&it))).collect();
+        self.tried = None;
+        closed
+    }
+
+    /// How soon it is to be looked again; `None` where nothing is missing.
+    pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
+        let youngest = self.missing.values().max()?;
+        let is_eager = now.saturating_duration_since(*youngest) < EAGER;
+        Some(if is_eager { SOON } else { SWEEP })
+    }
+
+    pub(crate) fn opened(&mut self, sandbox: Sandbox, inside: Arc<dyn Inside>) {
+        self.missing.remove(&sandbox);
+        self.held.insert(sandbox, inside);
+    }
+
+    /// All of them, which are to be closed.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Arc<dyn Inside>> {
+        std::mem::take(&mut self.held).into_values()
+    }
+}
+
+/// As [`decide`], in a sandbox. Of a container that nothing leads out of, the runtime's server decides what
+/// it is answered; a fence decides here.
+pub(crate) fn decide_inside(
+    table: &Table,
+    asker: &Asker<'_>,
+    message: &[u8],
+    by: Transport,
+) -> Decision {
+    let is_closed = || !table.is_shut(asker.network) && table.servers_of(asker).is_none();
+    match decide(table, asker, message, by) {
+        Decision::Refuse(_) if is_closed() => Decision::Forward(Vec::new()),
+        decision => decision,
+    }
+}

@@ -1,0 +1,143 @@
+//! The sandboxes of Docker's containers, from inside.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::names::{Inside, Opened, Sandbox};
+use linux::filter::{SANDBOX_SERVER, SandboxNames, lead_sandbox, unlead_sandbox};
+use model::{Error, Kind, Result};
+use netlink::{Netns, Socket};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use crate::serve::fd_store::{FdStore, PREFIX};
+
+/// Where servers listen.
+const PORT: u16 = 53;
+/// Connections that wait to be accepted.
+const WAITING: i32 = 16;
+
+/// A sandbox in which queries are led to Spoke.
+struct Entered {
+    fd_store: Arc<FdStore>,
+    path: PathBuf,
+    netns: Netns,
+    mark: Option<u32>,
+}
+
+/// Opens sockets in a sandbox, and leads to them what Docker's server there is asked. `None` where the
+/// sandbox is not there yet.
+pub(super) fn enter(fd_store: &Arc<FdStore>, sandbox: &Sandbox) -> Result<Option<Opened>> {
+    let netns = match Netns::open(&sandbox.path) {
+        Ok(netns) => netns,
+        // Engines make a file first, and mount the namespace there afterwards.
+        Err(error) if error.kind() == Kind::Invalid => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if sandbox.inode != 0 && sandbox.inode != netns.inode() {
+        return Ok(None);
+    }
+    let mark = if sandbox.is_shut { None } else { Some(random()?) };
+    let left = stored_names(&netns).map(|name| fd_store.take(&name));
+    let (udp, tcp, names) = netns.enter(|| open(&sandbox.path, left, mark))??;
+    for (name, socket) in stored_names(&netns).iter().zip([udp.as_fd(), tcp.as_fd()]) {
+        fd_store.keep(name, socket);
+    }
+    let mut socket = netns.enter(Socket::netfilter)??;
+    lead_sandbox(&mut socket, &names)?;
+    let inside = Arc::new(Entered {
+        fd_store: Arc::clone(fd_store),
+        path: sandbox.path.clone(),
+        netns,
+        mark,
+    });
+    Ok(Some(Opened { udp, tcp, inside }))
+}
+
+/// The sockets of the daemon's life before, which are in that namespace, or new ones.
+fn open(
+    path: &Path,
+    [udp, tcp]: [Option<OwnedFd>; 2],
+    mark: Option<u32>,
+) -> Result<(UdpSocket, TcpListener, SandboxNames)> {
+    let failed = |cause: io::Error| {
+        Error::os(format!("listening at {SANDBOX_SERVER} in {}", path.display()), cause)
+    };
+    let or_new = |left: Option<OwnedFd>, kind| left.map_or_else(|| bound(kind), Ok).map_err(failed);
+    let udp = UdpSocket::from(or_new(udp, SocketType::DGRAM)?);
+    let tcp = or_new(tcp, SocketType::STREAM)?;
+    rustix::net::listen(&tcp, WAITING).map_err(|cause| failed(cause.into()))?;
+    let tcp = TcpListener::from(tcp);
+    let port = |address: io::Result<SocketAddr>| address.map(|it| it.port()).map_err(failed);
+    let names = SandboxNames { udp: port(udp.local_addr())?, tcp: port(tcp.local_addr())?, mark };
+    Ok((udp, tcp, names))
+}
+
+/// Under which names the sockets in a namespace are kept. They keep it, so that its number is no other one's.
+fn stored_names(netns: &Netns) -> [String; 2] {
+    ["udp", "tcp"].map(|kind| format!("{PREFIX}{kind}-in-{}", netns.inode()))
+}
+
+/// At a port that the kernel chooses, as Docker's own server has one. The loopback device may be down yet.
+fn bound(kind: SocketType) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::INET, kind, flags, None)?;
+    sockopt::set_ip_freebind(&socket, true)?;
+    rustix::net::bind(&socket, &SocketAddr::new(IpAddr::V4(SANDBOX_SERVER), 0))?;
+    Ok(socket)
+}
+
+/// A mark that containers do not know, though they may set marks.
+fn random() -> Result<u32> {
+    let mut bytes = [0; 4];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    let read = rustix::rand::getrandom(&mut bytes, flags);
+    read.map_err(|cause| Error::os("reading random numbers", cause.into()))?;
+    // 0 is what sockets without a mark have.
+    Ok(u32::from_ne_bytes(bytes).max(1))
+}
+
+impl Entered {
+    /// A socket that reaches Docker's server past what leads to Spoke.
+    fn socket(&self, kind: SocketType, flags: SocketFlags) -> io::Result<OwnedFd> {
+        let mark = self.mark.ok_or(io::ErrorKind::PermissionDenied)?;
+        let flags = flags | SocketFlags::CLOEXEC;
+        let made = self.netns.enter(|| {
+            let socket = rustix::net::socket_with(AddressFamily::INET, kind, flags, None)?;
+            netlink::set_mark(&socket, mark)?;
+            Ok(socket)
+        });
+        made.map_err(io::Error::other)?
+    }
+}
+
+impl Inside for Entered {
+    fn udp(&self) -> io::Result<UdpSocket> {
+        let socket = UdpSocket::from(self.socket(SocketType::DGRAM, SocketFlags::NONBLOCK)?);
+        socket.connect((SANDBOX_SERVER, PORT))?;
+        Ok(socket)
+    }
+
+    fn tcp(&self, limit: Duration) -> io::Result<TcpStream> {
+        let socket = self.socket(SocketType::STREAM, SocketFlags::empty())?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(limit))?;
+        rustix::net::connect(&socket, &SocketAddr::from((SANDBOX_SERVER, PORT)))?;
+        Ok(TcpStream::from(socket))
+    }
+
+    fn is_there(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|there| there.ino() == self.netns.inode())
+    }
+
+    fn leave(&self) {
+        let socket = self.netns.enter(Socket::netfilter).and_then(|socket| socket);
+        // The namespace goes with its container; and of one that stays, Docker's server is asked again.
+        let _ = socket.and_then(|mut socket| unlead_sandbox(&mut socket));
+        stored_names(&self.netns).iter().for_each(|name| self.fd_store.discard(name));
+    }
+}
