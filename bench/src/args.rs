@@ -8,12 +8,13 @@ use crate::docker::Part;
 
 /// How it is called.
 pub(crate) const USAGE: &str = "\
-usage: bench [--quick] [--rounds N] [--json FILE] [--only SECTION,...] [--ours BINARY|DIR]
+usage: bench [--quick] [--rounds N] [--json FILE] [--plot FILE] [--only SECTION,...] [--ours BINARY|DIR]
 
   --quick     fewer rounds and smaller crowds: under a minute
   --rounds N  rounds of each pair (default 40, with --quick 8)
   --json FILE also writes everything that was measured as JSON
-  --only LIST of: docker20, docker28, protocol, memory, neutron, kurma,
+  --plot FILE also draws what many hosts ask of etcd (section scale) as SVG
+  --only LIST of: docker20, docker28, protocol, memory, neutron, kurma, hosts, scale,
               counts, pairs, addresses, ports, crowd, together, controller, growth,
               fence
   --ours PATH the binary under test, or a directory of plugins (default: the release build)";
@@ -61,6 +62,8 @@ pub(crate) struct Args {
     pub(crate) rounds: usize,
     /// Where the JSON goes.
     pub(crate) json: Option<PathBuf>,
+    /// Where the picture of many hosts goes.
+    pub(crate) plot: Option<PathBuf>,
     /// What is under test, if not the release build.
     pub(crate) ours: Option<PathBuf>,
     only: Vec<String>,
@@ -112,6 +115,7 @@ impl Args {
                 "--quick" => args.quick = true,
                 "--rounds" => rounds = Some(number(&value()?)?),
                 "--json" => args.json = Some(value()?.into()),
+                "--plot" => args.plot = Some(value()?.into()),
                 "--ours" => args.ours = Some(value()?.into()),
                 "--only" => args.only = sections(&value()?)?,
                 _ => return Err(Error::invalid(format!("{word} is no option\n{USAGE}"))),

@@ -43,12 +43,24 @@ pub(crate) enum Part {
     Neutron,
     /// Network plugins out of images.
     Kurma,
+    /// Networks of many hosts.
+    Hosts,
+    /// Two hundred hosts.
+    Scale,
 }
 
 impl Part {
     /// All of them, in the order in which they are measured.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Docker20, Self::Docker28, Self::Protocol, Self::Memory, Self::Neutron, Self::Kurma];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Docker20,
+        Self::Docker28,
+        Self::Protocol,
+        Self::Memory,
+        Self::Neutron,
+        Self::Kurma,
+        Self::Hosts,
+        Self::Scale,
+    ];
 
     /// Its name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -59,6 +71,8 @@ impl Part {
             Self::Memory => "memory",
             Self::Neutron => "neutron",
             Self::Kurma => "kurma",
+            Self::Hosts => "hosts",
+            Self::Scale => "scale",
         }
     }
 
@@ -76,6 +90,8 @@ impl Part {
             Self::Memory => memory::run(args),
             Self::Neutron => neutron::run(args),
             Self::Kurma => crate::kurma::run(args),
+            Self::Hosts => crate::hosts::run(args),
+            Self::Scale => crate::hosts::scale::run(args),
         };
         done.or_else(|error| line::fault(&error.context(self.name())))
     }

@@ -15,6 +15,7 @@ mod execute;
 mod fence;
 mod floor;
 mod growth;
+mod hosts;
 mod json;
 mod kurma;
 mod machine;
@@ -102,6 +103,10 @@ fn bench(args: &Args) -> Result<()> {
     if let Some(path) = &args.json {
         let text = json::document(&book, &verdicts, args).to_string();
         std::fs::write(path, text + "\n")
+            .map_err(|error| model::Error::os(format!("writing {}", path.display()), error))?;
+    }
+    if let Some((path, picture)) = args.plot.as_ref().zip(hosts::plot::svg(&book)) {
+        std::fs::write(path, picture)
             .map_err(|error| model::Error::os(format!("writing {}", path.display()), error))?;
     }
     note(&format!("done in {:.0} s", began.elapsed().as_secs_f64()));

@@ -56,6 +56,7 @@ pub(crate) fn judge(book: &Book) -> Vec<Verdict> {
         crate::fence::targets(book),
         crate::docker::targets(book),
         crate::kurma::targets(book),
+        crate::hosts::targets(book),
     ];
     parts.into_iter().flatten().collect()
 }

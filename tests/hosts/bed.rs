@@ -29,14 +29,21 @@ pub(crate) struct Host {
 impl Segment {
     #[track_caller]
     pub(crate) fn new() -> Self {
+        let mut segment = Self::bare();
+        segment.start_etcd();
+        segment
+    }
+
+    /// The same without etcd.
+    #[track_caller]
+    pub(crate) fn bare() -> Self {
         let world = World::new(&Plugins::subject());
         world.sh(&format!(
             // A bridge without an address of its own takes another one with each port.
             "ip link add seg0 address 02:00:00:00:00:64 type bridge
              ip address add {SERVER}/24 dev seg0; ip link set seg0 up"
         ));
-        let etcd = Some(Etcd::start(&world, SERVER));
-        Self { etcd, world }
+        Self { etcd: None, world }
     }
 
     /// Gives a world an interface on the segment.
@@ -59,7 +66,7 @@ impl Segment {
     }
 
     #[track_caller]
-    fn host_with(&self, config: &str, name: &'static str, number: u8) -> Host {
+    pub(crate) fn host_with(&self, config: &str, name: &'static str, number: u8) -> Host {
         let world = World::new(&Plugins::subject());
         let address = self.plug(&world, number);
         world.sh(&format!("mkdir -p /etc/spoke; printf '%s' '{config}' >/etc/spoke/config.toml"));
@@ -298,7 +305,8 @@ pub(crate) fn entries(world: &World, network: &str) -> BTreeSet<[String; 3]> {
             .any(|line| line[0] == mac && line.contains(&"master") && line.contains(&"static"))
             .then(|| entry[at + 1].to_owned())
     };
-    let neighbours = in_network(world, &format!("ip -4 neigh show dev sp-{network} nud permanent"));
+    let neighbours = |family| format!("ip -{family} neigh show dev sp-{network} nud permanent");
+    let neighbours = in_network(world, &format!("{}; {}", neighbours(4), neighbours(6)));
     let mut all: BTreeSet<[String; 3]> = neighbours
         .lines()
         .map(|line| {

@@ -108,4 +108,12 @@ fn nothing_is_flooded() {
     assert_eq!(a.sh(sent), before, "a question that the host can answer was sent to others");
     a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
     assert_ne!(a.sh(sent), before, "nothing is counted");
+    // Who has asked too early hears of a new address at once, and not when it asks again after a second.
+    let theirs = segment.prefix("front", "a");
+    b.sh(&format!(
+        "ip netns exec two tcpdump -nn -l -c 1 -i eth0 'arp and src net {theirs}0/24' >/world/arp 2>/world/arp.said &
+         timeout 20 sh -c 'until grep -q listening /world/arp.said; do :; done'"
+    ));
+    let new = a.attach("front", "new");
+    until(&b.world, &format!("grep -qw '{new}' /world/arp"));
 }

@@ -3,10 +3,17 @@
 
 mod bed;
 mod check;
+mod churn;
+mod drain;
+mod encrypt;
 mod failure;
 mod guard;
+mod ipv6;
+mod isolated;
 mod member;
+mod membership;
 mod network;
+mod own;
 mod pins;
 mod runtimes;
 mod tls;

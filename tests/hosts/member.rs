@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::bed::{Segment, join, token, until};
+use crate::bed::{Segment, join, token, until, until_equal};
 
 #[test]
 fn a_token_is_used_once() {
@@ -24,6 +24,28 @@ fn a_token_is_used_once() {
     until(&b.world, "! /opt/cni/bin/spoke host ls | grep -q lost");
     // That which `init` printed is still worth something; those that were used are not.
     assert_eq!(a.spoke("host token ls").lines().count(), 2);
+}
+
+/// Commands that say nothing, and wait for what others do, keep no other one waiting.
+#[test]
+fn a_slow_command_keeps_no_other_one_waiting() {
+    let segment = Segment::new();
+    let [a] = segment.cluster(["a"]);
+    // Answered one after the other, the last would wait until the daemon gives the silent ones up.
+    let script = "
+import socket, subprocess, sys
+for _ in range(5):
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+    for one in silent:
+        one.connect('/run/spoke/hosts.sock')
+    subprocess.run(['/opt/cni/bin/spoke', 'host', 'ls'], check=True)
+    try:
+        for one in silent:
+            one.recv(1, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        sys.exit(0)
+sys.exit('the silent ones were given up first')";
+    a.sh(&format!("python3 -c \"{script}\""));
 }
 
 /// A secret that is guessed, a token that was removed, names and addresses that others have.
@@ -68,9 +90,9 @@ fn who_was_not_asked_does_not_join() {
 fn another_layout_is_refused() {
     let segment = Segment::new();
     let a = segment.host("a", 1);
-    segment.etcdctl("put /spoke/v1/layout 2");
+    segment.etcdctl("put /spoke/v1/layout 3");
     let said = a.refused("host init --etcd http://192.0.2.100:2379 --name a");
-    assert!(said.contains("have layout 2, and this Spoke knows 1"), "{said}");
+    assert!(said.contains("have layout 3, and this Spoke knows 1 and 2"), "{said}");
     for (url, why) in [
         ("http://127.0.0.1:2379", "no other host reaches"),
         ("https://192.0.2.100:2379", "does not answer"),
@@ -80,6 +102,33 @@ fn another_layout_is_refused() {
         let said = a.refused(&format!("host init --etcd {url} --name a"));
         assert!(said.contains(why), "{url}: {said}");
     }
+}
+
+/// A cluster has the layout that all its members know: with a member whose program knows the first one only it
+/// keeps that, and works. Without that member it gets the next one. A program that is older than the cluster's
+/// layout takes no part, and says so.
+#[test]
+fn two_layouts_work_in_one_cluster() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    assert_eq!(segment.etcdctl("get --print-value-only /spoke/v1/layout").trim(), "2");
+    // As a Spoke of layout 1 would have written it.
+    segment.etcdctl("put /spoke/v1/host/old '{\"address\":\"192.0.2.9\",\"since\":1}'");
+    segment.etcdctl("put /spoke/v1/alive/old '{}'");
+    segment.etcdctl("put /spoke/v1/layout 1");
+    a.spoke("network create --hosts a,b front");
+    b.attach("front", "two");
+    until_equal(&segment, &a.world, "front", "a", 2);
+    assert_eq!(segment.etcdctl("get --print-value-only /spoke/v1/layout").trim(), "1");
+    a.spoke("host remove --force old");
+    let layout = "ETCDCTL_API=3 etcdctl --endpoints http://192.0.2.100:2379 get --print-value-only";
+    until(&a.world, &format!("[ $({layout} /spoke/v1/layout) = 2 ]"));
+    segment.etcdctl("put /spoke/v1/layout 3");
+    until(
+        &b.world,
+        "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'have layout 3, and this Spoke knows 1 and 2'",
+    );
+    assert!(b.refused("network create --hosts b back").contains("layout 3"));
 }
 
 /// A host that is removed has nothing between hosts any more, and its addresses are free.

@@ -16,7 +16,8 @@ fn a_host_has_as_many_blocks_as_it_needs() {
     for (subnet, why) in [
         ("10.99.0.0/25", "overlaps 10.99.0.0/27 of network front of the cluster"),
         ("10.98.0.1/24", "is no subnet"),
-        ("fd99::/64", "IPv6 is not supported there yet"),
+        ("fd99::/112", "is not between a /8 and a /104"),
+        ("10.98.0.0/16 --subnet 10.97.0.0/16", "has one IPv4 subnet"),
     ] {
         let said = c.refused(&format!("network create --hosts all --subnet {subnet} back"));
         assert!(said.contains(why), "{subnet}: {said}");
@@ -61,6 +62,29 @@ fn a_host_has_as_many_blocks_as_it_needs() {
     segment.until_blocks("front", "a", 1);
     until_reached(&b.world, "two", &format!("10.99.0.{}", mine + 3));
     until_equal(&segment, &b.world, "front", "b", 4);
+}
+
+/// A later block that is empty is given back once no container can get an address of it: not while the book could
+/// not be written.
+#[test]
+fn a_block_is_kept_while_containers_get_addresses_of_it() {
+    let segment = Segment::new();
+    let [a, _b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all --subnet 10.99.0.0/26 --block 29 front");
+    for number in 0..6 {
+        a.attach("front", &format!("box{number}"));
+    }
+    segment.until_blocks("front", "a", 2);
+    // The daemon cannot write which blocks it has.
+    let place = "/var/lib/spoke/hosts/networks/.front.new";
+    a.sh(&format!("mkdir {place}"));
+    for number in 0..5 {
+        a.spoke(&format!("network disconnect front box{number}"));
+    }
+    until(&a.world, "grep -q 'containers still get addresses of block' /run/spoke/events");
+    segment.until_blocks("front", "a", 2);
+    a.sh(&format!("rmdir {place}"));
+    segment.until_blocks("front", "a", 1);
 }
 
 /// A network ends on every host, and not before its last container is gone.
@@ -137,7 +161,7 @@ fn a_network_that_cannot_be_is_set_aside() {
     let segment = Segment::new();
     let [a, mut b] = segment.cluster(["a", "b"]);
     for (options, why) in [
-        ("--ipv6", "IPv6 is not supported there yet"),
+        ("--ipv6 --mtu 1279", "MTU 1279 is less than 1280"),
         ("--mtu 1451", "the device with 192.0.2.1 has 1500, of which VXLAN takes 50"),
         ("--scope global", "cannot be used with"),
     ] {

@@ -19,10 +19,10 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     init(engine.world(), "docker");
     join(engine.world(), &podman.world, "podman");
     join(&podman.world, &cni, "cni");
-    spoke(&cni, "network create --hosts all front");
+    spoke(&cni, "network create --hosts all --ipv6 --subnet fd00:64::/64 front");
     engine.start(&[]);
     engine.import();
-    let options = "--ipam-driver spoke --ipam-opt network=front --subnet 10.64.0.0/16";
+    let options = "--ipam-driver spoke --ipam-opt network=front --subnet 10.64.0.0/16 --ipv6 --subnet fd00:64::/64";
     engine.docker(&format!("network create -d spoke {options} front"));
     engine.docker("run -d --name web --network front -p 8080:80 busybox /bin/sleep 3600");
     podman.podman("network create -d spoke -o network=front front");
@@ -40,7 +40,7 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     let blocks = [&web, &api, &boxed].map(|address| block(address).expect("an address"));
     assert_eq!(blocks.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{blocks:?}");
     for (world, name) in worlds_of(&engine, &podman, &cni) {
-        until_equal(&segment, world, "front", name, 4);
+        until_equal(&segment, world, "front", name, 8);
     }
     for to in [&api, &boxed, &"10.64.1.1".to_owned()] {
         engine.ping("web", to);
@@ -53,6 +53,15 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
         // The host itself reaches them too.
         cni.sh(&format!("ping -q -c 1 -W 3 {to}"));
     }
+    let six = |endpoint: serde_json::Value| {
+        endpoint["GlobalIPv6Address"].as_str().expect("a text").to_owned()
+    };
+    let (web6, api6) = (six(engine.endpoint("web", "front")), six(podman.endpoint("api", "front")));
+    assert!(web6.starts_with("fd00:64:") && api6.starts_with("fd00:64:"), "{web6} {api6}");
+    for to in [&web6, &api6] {
+        cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 {to}"));
+    }
+    podman.podman(&format!("exec api /bin/busybox ping -c 1 -W 3 {web6}"));
     // Whole packets of the MTU, which is the underlay's without what VXLAN adds.
     cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 -M do -s 1422 {web}"));
     let wide = cni.try_sh(&format!("ip netns exec box ping -q -c 1 -W 3 -M do -s 1423 {web}"));
@@ -66,7 +75,7 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     until(&cni, &format!("grep -qx {web} /world/seen"));
     move_an_address(&segment, &engine, &podman, &cni);
     engine.docker("rm -f web");
-    until_equal(&segment, &cni, "front", "cni", 3);
+    until_equal(&segment, &cni, "front", "cni", 6);
     drop(serves);
 }
 

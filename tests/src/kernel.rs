@@ -35,11 +35,13 @@ pub enum Feature {
     FqCodel,
     /// The traffic classifier `matchall`, with the action `police`.
     Police,
+    /// WireGuard devices.
+    WireGuard,
 }
 
 impl Feature {
     /// Every feature.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Vlan,
         Self::Ipvlan,
         Self::Dummy,
@@ -47,6 +49,7 @@ impl Feature {
         Self::BridgeVlan,
         Self::FqCodel,
         Self::Police,
+        Self::WireGuard,
     ];
 
     /// Whether this kernel lacks it, which is said on standard error: the test has to end then.
@@ -83,6 +86,7 @@ impl Feature {
             Self::FqCodel => {
                 ("fq_codel", "ip link add p type veth peer q; tc qdisc add dev p root fq_codel")
             }
+            Self::WireGuard => ("WireGuard", "ip link add v type wireguard"),
             Self::Police => (
                 "matchall with police",
                 "ip link add p type veth peer q; tc qdisc add dev p clsact; tc filter add dev p \

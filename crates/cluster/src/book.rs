@@ -1,18 +1,26 @@
 //! What is done with a cluster: hosts join and leave, networks are declared, blocks are taken,
 //! addresses are pinned, endpoints are published.
 
+mod certificate;
+mod layout;
 mod member;
 mod network;
 mod pin;
 mod publish;
+#[cfg(test)]
+mod tests;
+mod tunnel;
 
-pub use member::{create_token, form, join, refuse_other_layout, remove_host, remove_token};
+pub use certificate::{Certified, certify, prune, put_server};
+pub use layout::{raise_layout, refuse_other_layout};
+pub use member::{change_host, create_token, form, join, join_with, remove_host, remove_token};
 pub use network::{
-    Declared, claim_block, declare, give_up_block, refuse_hosts_own, refuse_unclaimed,
+    Declared, Subnet6, claim_block, declare, give_up_block, refuse_hosts_own, refuse_unclaimed,
     remove_network,
 };
 pub use pin::{Pinning, Wanted, answer_pin, pin, unpin};
 pub use publish::{be_alive, publish};
+pub use tunnel::{forget_key, publish_key, rotate_keys};
 
 /// How often a transaction is tried again that others were faster than.
 const RACES: usize = 50;

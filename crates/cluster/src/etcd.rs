@@ -4,6 +4,7 @@
 
 mod access;
 mod http;
+mod servers;
 mod url;
 mod watch;
 mod wire;
@@ -20,6 +21,7 @@ use crate::port::{
 use crate::view::View;
 pub use access::Access;
 use http::Http;
+pub use servers::EtcdServer;
 pub use url::Url;
 use wire::{Granted, KeyValue, Ranged, Renewed, Streamed, Txned, encoded};
 
@@ -27,6 +29,10 @@ use wire::{Granted, KeyValue, Ranged, Renewed, Streamed, Txned, encoded};
 const PAGE: usize = 2000;
 /// A cluster of more records than this is refused: it is not one of ours.
 const MOST_RECORDS: usize = 1 << 20;
+
+/// How long a renewal may take: a host notices by it that it is cut off, and then connects anew rather than
+/// wait for a connection whose packets are repeated ever more rarely.
+const RENEWAL: Duration = Duration::from_secs(2);
 
 /// A connection to the servers of etcd. Nothing is sent before it is used.
 #[derive(Debug)]
@@ -100,7 +106,8 @@ impl Cluster for Etcd {
 
     fn renew(&self, lease: LeaseId) -> Result<bool> {
         let body = json!({"ID": lease.0.to_string()});
-        let renewed: Streamed<Renewed> = self.http.ask("/v3/lease/keepalive", &body)?;
+        let renewed: Streamed<Renewed> =
+            self.http.ask_within(RENEWAL, "/v3/lease/keepalive", &body)?;
         Ok(renewed.result.is_some_and(|renewed| renewed.seconds > 0))
     }
 

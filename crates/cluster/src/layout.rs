@@ -1,30 +1,42 @@
-//! What records are in etcd: version 1.
+//! What records are in etcd: version 2.
 //!
 //! | key below `/spoke/v1/` | value | written by |
 //! |---|---|---|
-//! | `layout` | `1` | `host init` |
-//! | `host/HOST` | `{"address":"192.0.2.1","since":1}` | `host init`, `host join`, `host remove` |
-//! | `alive/HOST` | `{}`, with the host's lease | the host's daemon |
+//! | `layout` | `2` | `host init`; a daemon, when every member's program knows the next one |
+//! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}` | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
+//! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease | the host's daemon |
 //! | `turn` | `{}` | whoever declares or removes a network |
-//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}` | `network create --hosts`, `network rm` |
+//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and `"subnet6":"fd00:8::/64"`, `"encrypted":true` | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
+//! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted. A program that cannot encrypt finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
+//! | `tunnel/HOST/2` | `"…"`: the public key of the host's tunnels while the key `turn-of-keys` has 2 | the daemon of that host |
+//! | `turn-of-keys` | `2`: how often all hosts have changed their keys | `host rotate-keys` |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
-//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
+//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
 //! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}` | the daemon of that host |
 //! | `token/ID` | `{"digest":"…","expires":1}`, with a lease | `host token create`, `host join` |
+//! | `server/HOST` | `{"voter":true}`: the host runs a server of the cluster's own etcd | a daemon with the authority's key, `host remove` |
+//! | `certificate/HOST/SERIAL` | `{"digest":"…","expires":1}` | who has signed it |
+//! | `revoked/SERIAL` | `1`: when it would have ended | `host remove` |
 //!
-//! Values are JSON. A program that meets another version refuses to work with the cluster.
+//! Values are JSON. The cluster has the version that all its members know: a program works with this one
+//! and the one before, and refuses to work with others. Version 1 has neither `server`, `certificate`, `revoked`,
+//! `encrypted-vni`, `tunnel` nor `turn-of-keys`, `{}` for `alive`, addresses of IPv4 only, and of `host`,
+//! `network` and `pin` only what stands before "and" or "with".
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use model::{Error, HostName, Ipv4Net, NetworkName, Result, Vni};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::port::{Key, Record, TokenId};
+use crate::trust::Serial;
 
-/// The version that this program reads and writes.
-pub const VERSION: u32 = 1;
+/// The latest version that this program reads and writes.
+pub const VERSION: u32 = 2;
+/// The oldest one.
+pub const OLDEST: u32 = VERSION - 1;
 /// Where everything is.
 pub const ROOT: &str = "/spoke/v1/";
 /// Longer values are left out, in bytes: a placement may name some hundred hosts.
@@ -41,10 +53,16 @@ pub fn path(key: &Key) -> String {
         Key::Alive(host) => format!("alive/{host}"),
         Key::Network(network) => format!("network/{network}"),
         Key::Vni(vni) => format!("vni/{vni}"),
+        Key::EncryptedVni(vni) => format!("encrypted-vni/{vni}"),
+        Key::Tunnel(host, turn) => format!("tunnel/{host}/{turn}"),
+        Key::KeyTurn => "turn-of-keys".to_owned(),
         Key::Block(network, net) => format!("block/{network}/{net}"),
         Key::Pin(network, address) => format!("pin/{network}/{address}"),
         Key::Endpoint(host, network, address) => format!("endpoint/{host}/{network}/{address}"),
         Key::Token(id) => format!("token/{}", id.as_str()),
+        Key::Server(host) => format!("server/{host}"),
+        Key::Certificate(host, serial) => format!("certificate/{host}/{}", serial.as_str()),
+        Key::Revoked(serial) => format!("revoked/{}", serial.as_str()),
     };
     format!("{ROOT}{rest}")
 }
@@ -69,15 +87,23 @@ pub fn key(path: &str) -> Result<Key> {
         ["alive", host] => Key::Alive(host.parse()?),
         ["network", network] => Key::Network(network.parse()?),
         ["vni", vni] => Key::Vni(vni.parse::<Vni>()?),
+        ["encrypted-vni", vni] => Key::EncryptedVni(vni.parse::<Vni>()?),
+        ["tunnel", host, turn] => Key::Tunnel(host.parse()?, turn.parse().map_err(|_| none())?),
+        ["turn-of-keys"] => Key::KeyTurn,
         ["block", network, net, length] => Key::Block(network.parse()?, block(net, length)?),
         ["pin", network, address] => {
             Key::Pin(network.parse()?, address.parse().map_err(|_| none())?)
         }
         ["endpoint", host, network, address] => {
-            let address: Ipv4Addr = address.parse().map_err(|_| none())?;
+            let address: IpAddr = address.parse().map_err(|_| none())?;
             Key::Endpoint(host.parse()?, network.parse::<NetworkName>()?, address)
         }
         ["token", id] => Key::Token(TokenId::try_from((*id).to_owned())?),
+        ["server", host] => Key::Server(host.parse()?),
+        ["certificate", host, serial] => {
+            Key::Certificate(host.parse()?, Serial::try_from((*serial).to_owned())?)
+        }
+        ["revoked", serial] => Key::Revoked(Serial::try_from((*serial).to_owned())?),
         _ => return Err(none()),
     };
     // One name has one key: who writes it otherwise means to be seen twice.
@@ -116,10 +142,16 @@ pub fn value(record: &Record) -> Result<String> {
         Record::Mark => Ok("{}".to_owned()),
         Record::Network(network) => json(network),
         Record::Vni(network) => json(network),
+        Record::Tunnel(key) => json(key),
+        Record::KeyTurn(turn) => json(turn),
         Record::Block(host) => json(host),
         Record::Pin(pin) => json(pin),
         Record::Endpoint(endpoint) => json(endpoint),
         Record::Token(token) => json(token),
+        Record::Alive(alive) => json(alive),
+        Record::Server(server) => json(server),
+        Record::Certificate(certificate) => json(certificate),
+        Record::Revoked(until) => json(until),
     }
 }
 
@@ -134,14 +166,21 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
     }
     Ok(match key {
         Key::Layout => Record::Layout(read(value)?),
-        Key::Host(_) => Record::Host(read(value)?),
-        Key::Alive(_) | Key::Turn => Record::Mark,
+        Key::Host(_) => {
+            let host: model::ClusterHost = read(value)?;
+            host.check()?;
+            Record::Host(host)
+        }
+        Key::Turn => Record::Mark,
+        Key::Alive(_) => Record::Alive(read(value)?),
         Key::Network(name) => {
             let network: model::SharedNetwork = read(value)?;
             network.check(name)?;
             Record::Network(network)
         }
-        Key::Vni(_) => Record::Vni(read(value)?),
+        Key::Vni(_) | Key::EncryptedVni(_) => Record::Vni(read(value)?),
+        Key::Tunnel(..) => Record::Tunnel(read(value)?),
+        Key::KeyTurn => Record::KeyTurn(read(value)?),
         Key::Block(..) => Record::Block(read(value)?),
         Key::Pin(..) => {
             let pin: model::AddressPin = read(value)?;
@@ -150,6 +189,9 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
         }
         Key::Endpoint(..) => Record::Endpoint(read(value)?),
         Key::Token(_) => Record::Token(read(value)?),
+        Key::Server(_) => Record::Server(read(value)?),
+        Key::Certificate(..) => Record::Certificate(read(value)?),
+        Key::Revoked(_) => Record::Revoked(read(value)?),
     })
 }
 
@@ -178,9 +220,14 @@ mod tests {
             "alive/a.example.com",
             "network/front",
             "vni/4097",
+            "encrypted-vni/4097",
+            "tunnel/a/2",
+            "turn-of-keys",
             "block/front/10.8.3.0/24",
             "pin/front/10.8.9.9",
             "endpoint/a/front/10.8.3.2",
+            "endpoint/a/front/fd00:8::2",
+            "pin/front/fd00:8::9",
             "token/0123456789abcdef",
         ] {
             let path = format!("{ROOT}{path}");
@@ -199,6 +246,8 @@ mod tests {
             "host/all",
             "vni/0",
             "vni/007",
+            "tunnel/a/02",
+            "tunnel/a/-1",
             "pin/front/10.8.9",
             "network/-x",
             "block/front/10.8.3.0/024",
@@ -221,6 +270,9 @@ mod tests {
             r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
         let read = record(&network, good.as_bytes()).unwrap();
         assert_eq!(value(&read).unwrap(), good);
+        let encrypted = good.replace(",\"since\"", ",\"encrypted\":true,\"since\"");
+        let read = record(&network, encrypted.as_bytes()).unwrap();
+        assert_eq!(value(&read).unwrap(), encrypted);
         for (from, to) in [
             ("\"vni\":7", "\"vni\":0"),
             ("\"block\":24", "\"block\":15"),
@@ -230,7 +282,7 @@ mod tests {
         ] {
             assert!(record(&network, good.replace(from, to).as_bytes()).is_err(), "{to}");
         }
-        let pin = Key::Pin("front".parse().unwrap(), Ipv4Addr::new(10, 8, 9, 9));
+        let pin = Key::Pin("front".parse().unwrap(), [10, 8, 9, 9].into());
         for good in [
             r#"{"host":"a","by":"docker/db","state":"granted"}"#,
             r#"{"host":"a","by":"docker/db","state":{"held":"podman/web"}}"#,

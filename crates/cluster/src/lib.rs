@@ -16,13 +16,14 @@ pub mod layout;
 mod port;
 mod reach;
 mod token;
+pub mod trust;
 mod view;
 
-pub use etcd::{Access, Etcd, Url};
+pub use etcd::{Access, Etcd, EtcdServer, Url};
 pub use port::{
-    Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, TokenId,
-    TokenRecord, Txn, WatchEnd, Write,
+    AliveRecord, Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision,
+    ServerRecord, TokenId, TokenRecord, Txn, WatchEnd, Write,
 };
 pub use reach::Reached;
-pub use token::{JoinToken, Secret};
+pub use token::{Door, JoinToken, Secret};
 pub use view::View;

@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use model::{
-    AddressPin, ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedEndpoint,
-    SharedNetwork, Timestamp, Vni,
+    AddressPin, ClusterHost, Error, HostName, Ipv4Net, NetworkName, PublicKey, Result,
+    SharedEndpoint, SharedNetwork, Timestamp, Vni,
 };
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use crate::View;
+use crate::trust::{CertificateRecord, Serial};
 
 /// The name of a token: 16 hexadecimal digits. It is no secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -53,6 +54,27 @@ pub struct TokenRecord {
     pub expires: Timestamp,
 }
 
+/// What a member's daemon says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AliveRecord {
+    /// The latest layout that its program knows. Programs that know the first one only do not say it.
+    #[serde(default = "AliveRecord::first")]
+    pub layout: u32,
+}
+
+impl AliveRecord {
+    fn first() -> u32 {
+        1
+    }
+}
+
+/// What is known of a server of the cluster's own etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerRecord {
+    /// Whether it has a vote, and so answers; until then it only learns what the others have.
+    pub voter: bool,
+}
+
 /// The name of a record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
@@ -68,14 +90,26 @@ pub enum Key {
     Network(NetworkName),
     /// A number of a network in VXLAN packets.
     Vni(Vni),
+    /// The same, of a network that is encrypted.
+    EncryptedVni(Vni),
+    /// The public key of a host's tunnels, in which turn of [`Key::KeyTurn`].
+    Tunnel(HostName, u32),
+    /// How often the hosts have changed their keys.
+    KeyTurn,
     /// A block of a network's addresses.
     Block(NetworkName, Ipv4Net),
     /// An address that a host has apart from its blocks.
-    Pin(NetworkName, Ipv4Addr),
+    Pin(NetworkName, IpAddr),
     /// An address of a network that a container, or the bridge, of a host has.
-    Endpoint(HostName, NetworkName, Ipv4Addr),
+    Endpoint(HostName, NetworkName, IpAddr),
     /// A token with which a host can join.
     Token(TokenId),
+    /// That a host runs a server of the cluster's own etcd.
+    Server(HostName),
+    /// A certificate of a host.
+    Certificate(HostName, Serial),
+    /// A certificate that is worth nothing any more.
+    Revoked(Serial),
 }
 
 /// What is under a key.
@@ -85,12 +119,18 @@ pub enum Record {
     Layout(u32),
     /// Of [`Key::Host`].
     Host(ClusterHost),
-    /// Of [`Key::Alive`] and [`Key::Turn`].
+    /// Of [`Key::Turn`].
     Mark,
+    /// Of [`Key::Alive`].
+    Alive(AliveRecord),
     /// Of [`Key::Network`].
     Network(SharedNetwork),
-    /// Of [`Key::Vni`]: whose it is.
+    /// Of [`Key::Vni`] and [`Key::EncryptedVni`]: whose it is.
     Vni(NetworkName),
+    /// Of [`Key::Tunnel`].
+    Tunnel(PublicKey),
+    /// Of [`Key::KeyTurn`].
+    KeyTurn(u32),
     /// Of [`Key::Block`]: whose it is.
     Block(HostName),
     /// Of [`Key::Pin`].
@@ -99,6 +139,12 @@ pub enum Record {
     Endpoint(SharedEndpoint),
     /// Of [`Key::Token`].
     Token(TokenRecord),
+    /// Of [`Key::Server`].
+    Server(ServerRecord),
+    /// Of [`Key::Certificate`].
+    Certificate(CertificateRecord),
+    /// Of [`Key::Revoked`]: when it would have ended.
+    Revoked(Timestamp),
 }
 
 /// Grows with every transaction of the cluster.

@@ -1,7 +1,7 @@
 //! Where the addresses of a network are, as one of its hosts has to know it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{HostName, Mac, NetworkName, SharedNetwork};
 
@@ -14,7 +14,7 @@ const MOST: usize = 16 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
     /// The hardware address of each, and the address of its host.
-    pub endpoints: BTreeMap<Ipv4Addr, (Mac, Ipv4Addr)>,
+    pub endpoints: BTreeMap<IpAddr, (Mac, Ipv4Addr)>,
     /// What other hosts say that cannot be so, in sentences.
     pub refused: Vec<String>,
 }
@@ -22,13 +22,19 @@ pub struct Reached {
 impl View {
     /// The addresses of a network on hosts other than `me` that are not in `gone`. A host may have
     /// addresses in its own block only, and no hardware address that this or another host has.
-    pub fn reached(&self, name: &NetworkName, me: &HostName, gone: &BTreeSet<HostName>) -> Reached {
+    /// Of those in `isolated` only their own addresses are, by which they are asked whether they answer.
+    pub fn reached(
+        &self,
+        name: &NetworkName,
+        me: &HostName,
+        (gone, isolated): (&BTreeSet<HostName>, &BTreeSet<HostName>),
+    ) -> Reached {
         let mut reached = Reached::default();
         let Some(network) = self.networks.get(name) else { return reached };
         let mine = self.endpoints.iter().filter(|((host, of, _), _)| host == me && of == name);
         let mut taken: BTreeSet<Mac> = mine.map(|(_, mac)| *mac).collect();
         for (host, member) in &self.hosts {
-            if host == me || gone.contains(host) || !network.hosts.has(host) {
+            if host == me || gone.contains(host) || !self.is_on(network, host) {
                 continue;
             }
             let own = self.hosts.get(me).map(|me| me.address);
@@ -37,7 +43,12 @@ impl View {
                 reached.refused.push(format!("{what}, which no other host can have"));
                 continue;
             }
-            self.reach_host(network, (name, host, member.address), &mut taken, &mut reached);
+            let is_used = |address: IpAddr| {
+                !isolated.contains(host)
+                    || (network.is_gateway(address) && self.pinned(name, address).is_none())
+            };
+            let of = (name, host, member.address);
+            self.reach_host(network, of, is_used, (&mut taken, &mut reached));
         }
         reached
     }
@@ -46,17 +57,23 @@ impl View {
         &self,
         network: &SharedNetwork,
         (name, host, at): (&NetworkName, &HostName, Ipv4Addr),
-        taken: &mut BTreeSet<Mac>,
-        reached: &mut Reached,
+        is_used: impl Fn(IpAddr) -> bool,
+        (taken, reached): (&mut BTreeSet<Mac>, &mut Reached),
     ) {
-        let first = (host.clone(), name.clone(), Ipv4Addr::UNSPECIFIED);
-        let last = (host.clone(), name.clone(), Ipv4Addr::BROADCAST);
-        for ((_, _, address), mac) in self.endpoints.range(first..=last).take(MOST) {
+        let first = (host.clone(), name.clone(), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let end = IpAddr::V6(Ipv6Addr::from(u128::MAX));
+        let last = (host.clone(), name.clone(), end);
+        let all = self.endpoints.range(first..=last).take(MOST);
+        // A container has the same one for its addresses of both families.
+        let mut own: BTreeSet<(Mac, bool)> = BTreeSet::new();
+        for ((_, _, address), mac) in all.filter(|((_, _, address), _)| is_used(*address)) {
             let why = match () {
                 () if !self.may_have(name, host, *address) => self.foreign(name, host, *address),
-                () if is_edge(network, *address) => "it is no host's address".to_owned(),
+                () if network.is_edge(*address) => "it is no host's address".to_owned(),
                 () if !is_unicast(*mac) => format!("{mac} is no address of an interface"),
-                () if !taken.insert(*mac) => format!("another one has the address {mac}"),
+                () if taken.contains(mac) || !own.insert((*mac, address.is_ipv6())) => {
+                    format!("another one has the address {mac}")
+                }
                 () => {
                     reached.endpoints.insert(*address, (*mac, at));
                     continue;
@@ -64,12 +81,13 @@ impl View {
             };
             reached.refused.push(format!("{address} of network {name} on host {host}: {why}"));
         }
+        taken.extend(own.into_iter().map(|(mac, _)| mac));
     }
 }
 
 impl View {
     /// Why a host cannot have an address.
-    fn foreign(&self, name: &NetworkName, host: &HostName, address: Ipv4Addr) -> String {
+    fn foreign(&self, name: &NetworkName, host: &HostName, address: IpAddr) -> String {
         if let Some(holder) = self.pinned(name, address) {
             return format!("host {holder} has it");
         }
@@ -80,11 +98,6 @@ impl View {
             false => format!("it is not in its block {}", blocks.join(", ")),
         }
     }
-}
-
-/// The subnet's own address and its broadcast address.
-fn is_edge(network: &SharedNetwork, address: Ipv4Addr) -> bool {
-    address == network.subnet.network() || address == network.subnet.broadcast()
 }
 
 fn is_unicast(mac: Mac) -> bool {
@@ -132,14 +145,15 @@ mod tests {
 
     fn reached(more: &[(&str, &str)]) -> Reached {
         let view = view(&[&BASE[..], more].concat());
-        view.reached(&"front".parse().unwrap(), &"a".parse().unwrap(), &BTreeSet::new())
+        let none = BTreeSet::new();
+        view.reached(&"front".parse().unwrap(), &"a".parse().unwrap(), (&none, &none))
     }
 
     #[test]
     fn what_others_have_is_reached() {
         let reached = reached(&[]);
         let mac = "02:00:00:00:00:02".parse().unwrap();
-        let wanted = (Ipv4Addr::new(10, 8, 1, 2), (mac, Ipv4Addr::new(192, 0, 2, 2)));
+        let wanted = (IpAddr::from([10, 8, 1, 2]), (mac, Ipv4Addr::new(192, 0, 2, 2)));
         assert_eq!(reached.endpoints, BTreeMap::from([wanted]));
         assert_eq!(reached.refused, Vec::<String>::new());
     }

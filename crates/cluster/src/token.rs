@@ -1,5 +1,7 @@
 //! Tokens, by which a host becomes a member.
 
+use std::net::SocketAddrV4;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::{Error, Result};
@@ -34,11 +36,22 @@ impl std::fmt::Debug for Secret {
     }
 }
 
+/// Where a host that joins asks for its certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Door {
+    /// The hosts that have the authority's key.
+    #[serde(rename = "h")]
+    pub hosts: Vec<SocketAddrV4>,
+    /// SHA-256 of the authority's certificate, in hexadecimal digits.
+    #[serde(rename = "a")]
+    pub authority: String,
+}
+
 /// A token: where the cluster is, and a secret that is worth something once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinToken {
-    /// The servers of etcd.
-    #[serde(rename = "e")]
+    /// The servers of etcd; none where the host learns them at the door.
+    #[serde(rename = "e", default, skip_serializing_if = "Vec::is_empty")]
     pub etcd: Vec<Url>,
     /// Which one.
     #[serde(rename = "i")]
@@ -46,6 +59,9 @@ pub struct JoinToken {
     /// Its secret.
     #[serde(rename = "s")]
     pub secret: Secret,
+    /// Where the cluster has an etcd of its own.
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub door: Option<Door>,
 }
 
 impl JoinToken {
@@ -58,7 +74,16 @@ impl JoinToken {
         let refused = |_| Error::new(model::Kind::Kernel, "the kernel gives no random bytes");
         SystemRandom::new().fill(&mut bytes).map_err(refused)?;
         let (id, secret) = bytes.split_at(8);
-        Ok(Self { etcd, id: TokenId::try_from(hex(id))?, secret: Secret(hex(secret)) })
+        let (id, secret) = (TokenId::try_from(hex(id))?, Secret(hex(secret)));
+        Ok(Self { etcd, id, secret, door: None })
+    }
+
+    /// A new one for a cluster with an etcd of its own.
+    ///
+    /// # Errors
+    /// As [`JoinToken::new`].
+    pub fn at(door: Door) -> Result<Self> {
+        Ok(Self { door: Some(door), ..Self::new(Vec::new())? })
     }
 
     /// As people pass it on.
@@ -86,7 +111,8 @@ impl JoinToken {
         let encoded = text.strip_prefix(BEGIN).filter(|rest| rest.len() <= LONGEST);
         let json = URL_SAFE_NO_PAD.decode(encoded.ok_or_else(invalid)?).map_err(|_| invalid())?;
         let token: Self = serde_json::from_slice(&json).map_err(|_| invalid())?;
-        match token.etcd.is_empty() || token.etcd.len() > MOST_SERVERS {
+        let ways = token.door.as_ref().map_or(token.etcd.len(), |door| door.hosts.len());
+        match ways == 0 || ways > MOST_SERVERS || token.etcd.len() > MOST_SERVERS {
             true => Err(invalid()),
             false => Ok(token),
         }

@@ -1,13 +1,15 @@
 //! All that the hosts share, in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use model::{
-    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, SharedNetwork, Vni,
+    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, PublicKey,
+    SharedNetwork, Timestamp, Vni,
 };
 
-use crate::port::{Change, Key, Record, Revision, TokenId, TokenRecord};
+use crate::port::{AliveRecord, Change, Key, Record, Revision, ServerRecord, TokenId, TokenRecord};
+use crate::trust::{CertificateRecord, Serial};
 
 /// What is told of records that cannot be read; more of them are only not used.
 const MOST_DAMAGED: usize = 100;
@@ -21,18 +23,34 @@ pub struct View {
     pub layout: Option<u32>,
     /// The members.
     pub hosts: BTreeMap<HostName, ClusterHost>,
+    /// When the daemon of each member was heard of anew last.
+    pub epochs: BTreeMap<HostName, Revision>,
     /// Those whose daemon is there.
     pub alive: BTreeSet<HostName>,
+    /// The latest layout that the programs of those know.
+    pub layouts: BTreeMap<HostName, u32>,
+    /// The servers of the cluster's own etcd, where it has one.
+    pub servers: BTreeMap<HostName, ServerRecord>,
+    /// The certificates of each host.
+    pub certificates: BTreeMap<(HostName, Serial), CertificateRecord>,
+    /// Those that are worth nothing, and when they would have ended.
+    pub revoked: BTreeMap<Serial, Timestamp>,
     /// The networks.
     pub networks: BTreeMap<NetworkName, SharedNetwork>,
     /// Whose each VNI is.
     pub vnis: BTreeMap<Vni, NetworkName>,
-    /// Whose each block is.
-    pub blocks: BTreeMap<(NetworkName, Ipv4Net), HostName>,
+    /// The same, of encrypted networks.
+    pub encrypted_vnis: BTreeMap<Vni, NetworkName>,
+    /// The public keys of hosts' tunnels, by turn.
+    pub tunnels: BTreeMap<(HostName, u32), PublicKey>,
+    /// Which turn it is, and when it was written; 0 where nobody has.
+    pub key_turn: (u32, Option<Revision>),
+    /// Whose each block is, and when it was taken.
+    pub blocks: BTreeMap<(NetworkName, Ipv4Net), (HostName, Revision)>,
     /// The addresses that hosts have apart from their blocks, and when each was written.
-    pub pins: BTreeMap<(NetworkName, Ipv4Addr), (AddressPin, Revision)>,
+    pub pins: BTreeMap<(NetworkName, IpAddr), (AddressPin, Revision)>,
     /// The addresses of each host on each network.
-    pub endpoints: BTreeMap<(HostName, NetworkName, Ipv4Addr), Mac>,
+    pub endpoints: BTreeMap<(HostName, NetworkName, IpAddr), Mac>,
     /// The tokens, and when each was written.
     pub tokens: BTreeMap<TokenId, (TokenRecord, Revision)>,
     /// When a network was declared or removed last.
@@ -66,10 +84,21 @@ impl View {
         match (key, now.map(|(record, _)| record)) {
             (Key::Layout, Some(Record::Layout(version))) => self.layout = Some(version),
             (Key::Host(host), Some(Record::Host(record))) => {
+                self.epochs.insert(host.clone(), revision.unwrap_or_default());
                 self.hosts.insert(host, record);
             }
-            (Key::Alive(host), Some(_)) => {
-                self.alive.insert(host);
+            (Key::Alive(host), Some(Record::Alive(AliveRecord { layout }))) => {
+                self.alive.insert(host.clone());
+                self.layouts.insert(host, layout);
+            }
+            (Key::Server(host), Some(Record::Server(server))) => {
+                self.servers.insert(host, server);
+            }
+            (Key::Certificate(host, serial), Some(Record::Certificate(certificate))) => {
+                self.certificates.insert((host, serial), certificate);
+            }
+            (Key::Revoked(serial), Some(Record::Revoked(until))) => {
+                self.revoked.insert(serial, until);
             }
             (Key::Turn, Some(_)) => self.turn = revision,
             (Key::Network(name), Some(Record::Network(network))) => {
@@ -78,11 +107,18 @@ impl View {
             (Key::Vni(vni), Some(Record::Vni(network))) => {
                 self.vnis.insert(vni, network);
             }
+            (Key::EncryptedVni(vni), Some(Record::Vni(network))) => {
+                self.encrypted_vnis.insert(vni, network);
+            }
+            (Key::Tunnel(host, turn), Some(Record::Tunnel(key))) => {
+                self.tunnels.insert((host, turn), key);
+            }
+            (Key::KeyTurn, Some(Record::KeyTurn(turn))) => self.key_turn = (turn, revision),
             (Key::Pin(network, address), Some(Record::Pin(pin))) => {
                 self.pins.insert((network, address), (pin, revision.unwrap_or_default()));
             }
             (Key::Block(network, net), Some(Record::Block(host))) => {
-                self.blocks.insert((network, net), host);
+                self.blocks.insert((network, net), (host, revision.unwrap_or_default()));
             }
             (Key::Endpoint(host, network, address), Some(Record::Endpoint(endpoint))) => {
                 self.endpoints.insert((host, network, address), endpoint.mac);
@@ -98,10 +134,24 @@ impl View {
         match key {
             Key::Layout => self.layout = None,
             Key::Turn => self.turn = None,
-            Key::Host(host) => drop(self.hosts.remove(host)),
-            Key::Alive(host) => drop(self.alive.remove(host)),
+            Key::Host(host) => {
+                self.epochs.remove(host);
+                self.hosts.remove(host);
+            }
+            Key::Alive(host) => {
+                self.alive.remove(host);
+                self.layouts.remove(host);
+            }
+            Key::Server(host) => drop(self.servers.remove(host)),
+            Key::Certificate(host, serial) => {
+                self.certificates.remove(&(host.clone(), serial.clone()));
+            }
+            Key::Revoked(serial) => drop(self.revoked.remove(serial)),
             Key::Network(name) => drop(self.networks.remove(name)),
             Key::Vni(vni) => drop(self.vnis.remove(vni)),
+            Key::EncryptedVni(vni) => drop(self.encrypted_vnis.remove(vni)),
+            Key::Tunnel(host, turn) => drop(self.tunnels.remove(&(host.clone(), *turn))),
+            Key::KeyTurn => self.key_turn = (0, None),
             Key::Pin(network, address) => drop(self.pins.remove(&(network.clone(), *address))),
             Key::Block(network, net) => drop(self.blocks.remove(&(network.clone(), *net))),
             Key::Endpoint(host, network, address) => {
@@ -111,12 +161,25 @@ impl View {
         }
     }
 
+    /// Whether a network is on a host; never on one that is no member.
+    pub fn is_on(&self, network: &SharedNetwork, host: &HostName) -> bool {
+        self.hosts.get(host).is_some_and(|it| network.hosts.has(host, it))
+    }
+
+    /// Which network has claimed a VNI, with or without encryption.
+    pub fn vni_of(&self, network: &SharedNetwork) -> Option<&NetworkName> {
+        match network.encrypted {
+            true => self.encrypted_vnis.get(&network.vni),
+            false => self.vnis.get(&network.vni),
+        }
+    }
+
     /// The networks of a host.
-    pub fn networks_of(
-        &self,
-        host: &HostName,
-    ) -> impl Iterator<Item = (&NetworkName, &SharedNetwork)> {
-        self.networks.iter().filter(move |(_, network)| network.hosts.has(host))
+    pub fn networks_of<'v>(
+        &'v self,
+        host: &'v HostName,
+    ) -> impl Iterator<Item = (&'v NetworkName, &'v SharedNetwork)> {
+        self.networks.iter().filter(move |(_, network)| self.is_on(network, host))
     }
 
     /// The blocks of a network that a host has. What is no block of the network is nobody's.
@@ -127,7 +190,7 @@ impl View {
     ) -> impl Iterator<Item = Ipv4Net> + 'v {
         let network = self.networks.get(name);
         let of_host =
-            self.blocks.iter().filter(move |((of, _), holder)| of == name && *holder == host);
+            self.blocks.iter().filter(move |((of, _), (holder, _))| of == name && holder == host);
         of_host
             .map(|((_, net), _)| *net)
             .filter(move |net| network.is_some_and(|network| network.is_block(net)))
@@ -138,29 +201,31 @@ impl View {
         self.blocks_of(name, host).next()
     }
 
-    /// The block of a network in which an address is, and its host.
-    pub fn block_with(
-        &self,
-        name: &NetworkName,
-        address: Ipv4Addr,
-    ) -> Option<(Ipv4Net, &HostName)> {
-        let network = self.networks.get(name)?;
-        let block = network.block_with(address)?;
-        self.blocks.get(&(name.clone(), block)).map(|holder| (block, holder))
+    /// The host in whose block an address of a network is, and when it took the block.
+    pub fn block_with(&self, name: &NetworkName, address: IpAddr) -> Option<(&HostName, Revision)> {
+        let block = self.networks.get(name)?.block_with(address)?;
+        self.blocks.get(&(name.clone(), block)).map(|(holder, at)| (holder, *at))
+    }
+
+    /// Whether an address of a host was taken over since that was heard of last: then all of them may be.
+    pub fn is_taken_over(&self, host: &HostName) -> bool {
+        let epoch = self.epochs.get(host).copied().unwrap_or_default();
+        !self.alive.contains(host)
+            && self.pins.values().any(|(pin, at)| pin.over.as_ref() == Some(host) && *at > epoch)
     }
 
     /// The host that an address was given to apart from its blocks.
-    pub fn pinned(&self, name: &NetworkName, address: Ipv4Addr) -> Option<&HostName> {
+    pub fn pinned(&self, name: &NetworkName, address: IpAddr) -> Option<&HostName> {
         let (pin, _) = self.pins.get(&(name.clone(), address))?;
         (pin.state == PinState::Granted).then_some(&pin.host)
     }
 
     /// Whether a host may have an address: it is in one of its blocks, or was given to it, and to no
     /// other one.
-    pub fn may_have(&self, name: &NetworkName, host: &HostName, address: Ipv4Addr) -> bool {
+    pub fn may_have(&self, name: &NetworkName, host: &HostName, address: IpAddr) -> bool {
         match self.pinned(name, address) {
             Some(holder) => holder == host,
-            None => self.blocks_of(name, host).any(|block| block.contains(&address)),
+            None => self.block_with(name, address).is_some_and(|(holder, _)| holder == host),
         }
     }
 }

@@ -24,7 +24,9 @@ mod vrf;
 
 use std::path::PathBuf;
 
-use model::{ContainerId, IfName, InterfaceAddress, Labels, NetworkName, Result, Sandbox, Wiring};
+use model::{
+    ContainerId, IfName, InterfaceAddress, Labels, NetworkName, Result, Sandbox, Stage, Wiring,
+};
 
 pub use kind::Plugin;
 
@@ -85,6 +87,8 @@ pub(crate) struct Plan {
     pub(crate) sticky: bool,
     /// The labels of the network.
     pub(crate) labels: Labels,
+    /// Whether containers can be attached to it, where it was there before.
+    pub(crate) stage: Stage,
     /// Whether there is nothing to make.
     pub(crate) idle: bool,
     /// A warning for a person about the configuration.

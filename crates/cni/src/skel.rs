@@ -441,7 +441,7 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
         dns: plan.source.dns.clone(),
         sticky: plan.sticky,
         labels: plan.labels.clone(),
-        stage: model::Stage::Made,
+        stage: plan.stage,
     }
 }
 

@@ -48,8 +48,9 @@ impl Engine<'_> {
         let known: BTreeSet<NetworkName> =
             self.aliases()?.into_iter().map(|alias| alias.network).collect();
         let mut declared = self.networks_in(&Prefix::Networks)?;
-        declared
-            .retain(|network| network.value.stage.is_made() && known.contains(&network.value.name));
+        declared.retain(|network| {
+            network.value.stage.is_whole() && known.contains(&network.value.name)
+        });
         let raised = declared.iter().map(|network| {
             let doing = format!("making network {}", network.value.name);
             self.driver.up(&network.value).map_err(|error| error.context(doing))

@@ -150,9 +150,11 @@ impl Engine<'_> {
     fn take_down(&self, mut read: Read<Box<Network>>) -> Result<bool> {
         let first = match read.value.stage {
             Stage::Making { .. } => DeprovisionOrder::DriverFirst,
-            Stage::Unmaking { .. } | Stage::Failed | Stage::Made | Stage::Template => {
-                DeprovisionOrder::IpamFirst
-            }
+            Stage::Unmaking { .. }
+            | Stage::Failed
+            | Stage::Made
+            | Stage::Draining
+            | Stage::Template => DeprovisionOrder::IpamFirst,
         };
         self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
         if let Err(error) = self.empty(&read.value.name) {
@@ -193,7 +195,7 @@ impl Engine<'_> {
         match &network.stage {
             Stage::Failed => true,
             Stage::Making { by } | Stage::Unmaking { by } => !self.host.is_running(by),
-            Stage::Made | Stage::Template => false,
+            Stage::Made | Stage::Draining | Stage::Template => false,
         }
     }
 
@@ -211,7 +213,7 @@ impl Engine<'_> {
         let (what, by) = match &network.stage {
             Stage::Making { by } => ("made", *by),
             Stage::Unmaking { by } => ("removed", *by),
-            Stage::Made | Stage::Failed | Stage::Template => return None,
+            Stage::Made | Stage::Draining | Stage::Failed | Stage::Template => return None,
         };
         self.host.is_running(&by).then_some((what, by))
     }
@@ -243,6 +245,11 @@ impl Engine<'_> {
         self.refuse_if_worked_on(network)?;
         match &network.stage {
             Stage::Made => Ok(()),
+            Stage::Draining => Err(Error::conflict(format!(
+                "network {} takes no more containers here: this host is being drained; start them on another \
+                 one, or end that with `spoke host drain --undo`",
+                network.name
+            ))),
             Stage::Template => Err(Error::invalid(format!(
                 "network {} is only a configuration that others are made from; nothing can be attached to it",
                 network.name

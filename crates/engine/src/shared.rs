@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use model::{
     Error, Holder, HostName, Ipam, Lease, NetworkName, OwnerName, Pool, Range, Reservation, Result,
-    Space, host_net,
+    Space, Stage, host_net,
 };
 
 use crate::book::{Read, unchanged};
@@ -133,24 +133,34 @@ impl Engine<'_> {
         self.store.commit(&txn).map(|_| ())
     }
 
-    /// Gives a network of this host other ranges of addresses.
+    /// Gives a network of this host other ranges of addresses, each of its pools those of its place, and lets
+    /// it take more containers or not.
     ///
     /// # Errors
     /// `NotFound` where there is no such network; `TryAgain` where another process changes it.
-    pub fn set_ranges(&self, name: &NetworkName, ranges: Vec<Range>) -> Result<()> {
+    pub fn set_shared(
+        &self,
+        name: &NetworkName,
+        ranges: &[Vec<Range>],
+        is_draining: bool,
+    ) -> Result<()> {
         let key = Key::Network(name.clone());
         let read = self.network_under(&key)?;
         let mut read = read.ok_or_else(|| Error::not_found(format!("no network {name}")))?;
+        let stage = if is_draining { Stage::Draining } else { Stage::Made };
+        let is_same_stage = std::mem::replace(&mut read.value.stage, stage) == stage;
         let Ipam::Book { pools } = &mut read.value.ipam else {
             return Err(Error::bug(format!("network {name} has no pool of the store")));
         };
-        let Some(pool) = pools.first_mut() else {
-            return Err(Error::bug(format!("network {name} has no pool")));
-        };
-        if pool.ranges == ranges {
+        if pools.len() != ranges.len() {
+            return Err(Error::bug(format!("network {name} has {} pools", pools.len())));
+        }
+        if is_same_stage && pools.iter().zip(ranges).all(|(pool, ranges)| pool.ranges == *ranges) {
             return Ok(());
         }
-        pool.ranges = ranges;
+        for (pool, ranges) in pools.iter_mut().zip(ranges) {
+            pool.ranges.clone_from(ranges);
+        }
         let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
         match self.store.commit(&txn.put(key, Record::Network(read.value)))? {
             Outcome::Done(_) => Ok(()),

@@ -1,14 +1,17 @@
 //! What the hosts of a cluster share: themselves, networks, blocks of addresses, endpoints.
 
+mod network;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, HostName, Mac, Mtu, NetworkName, Result, Timestamp};
+use crate::{Error, HostName, Label, Labels, Mac, Result, Timestamp};
+
+pub use network::SharedNetwork;
 
 /// The number of a VXLAN network, 1 to 2²⁴ − 1 (RFC 7348 §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -70,6 +73,24 @@ pub struct ClusterHost {
     pub address: Ipv4Addr,
     /// Since when it is a member.
     pub since: Timestamp,
+    /// Whether it takes no more containers on networks of the cluster.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draining: bool,
+    /// What its operator says of it; networks choose hosts by these.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+impl ClusterHost {
+    /// Fails with `Invalid` where its labels are none.
+    pub fn check(&self) -> Result<()> {
+        checked(&self.labels)
+    }
+
+    /// A member that takes containers, without labels.
+    pub fn new(address: Ipv4Addr, since: Timestamp) -> Self {
+        Self { address, since, draining: false, labels: Labels::default() }
+    }
 }
 
 /// On which hosts a network is.
@@ -80,15 +101,61 @@ pub enum Placement {
     All,
     /// On these.
     Hosts(BTreeSet<HostName>),
+    /// On those that have all of these labels, also on those that get them later.
+    Labels(Labels),
+}
+
+/// Labels that were read are not yet valid ones.
+fn checked(labels: &Labels) -> Result<()> {
+    let pairs = labels.pairs().iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    Labels::of_pairs(pairs).map(drop)
 }
 
 impl Placement {
-    /// Whether the network is on this host.
-    pub fn has(&self, host: &HostName) -> bool {
+    /// Fails with `Invalid` where its labels are none.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Placement::All | Placement::Hosts(_) => Ok(()),
+            Placement::Labels(labels) => checked(labels),
+        }
+    }
+
+    /// Whether the network is on the host of this name, which is described so.
+    pub fn has(&self, name: &HostName, host: &ClusterHost) -> bool {
         match self {
             Placement::All => true,
-            Placement::Hosts(names) => names.contains(host),
+            Placement::Hosts(names) => names.contains(name),
+            Placement::Labels(wanted) => {
+                let all = host.labels.pairs();
+                wanted.pairs().iter().all(|(key, value)| all.get(key) == Some(value))
+            }
         }
+    }
+}
+
+impl FromStr for Placement {
+    type Err = Error;
+
+    /// `all`, names of hosts between commas, or labels (`KEY=VALUE`) between commas.
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "all" => Ok(Self::All),
+            labels if labels.contains('=') => {
+                let labels: Result<Vec<Label>> = labels.split(',').map(label).collect();
+                Labels::of(labels?).map(Self::Labels)
+            }
+            names => names.split(',').map(str::parse).collect::<Result<_>>().map(Self::Hosts),
+        }
+    }
+}
+
+fn label(text: &str) -> Result<Label> {
+    match text.contains('=') {
+        true => text.parse(),
+        false => Err(Error::invalid(format!(
+            "{:?} is no label of hosts: it is all, hosts between commas, or labels KEY=VALUE between commas",
+            crate::text::shown(text)
+        ))),
     }
 }
 
@@ -100,101 +167,12 @@ impl fmt::Display for Placement {
                 let names: Vec<&str> = names.iter().map(HostName::as_str).collect();
                 f.write_str(&names.join(","))
             }
-        }
-    }
-}
-
-/// A network of many hosts, as it is declared for all of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SharedNetwork {
-    /// Its number in VXLAN packets; no other network of the cluster has it.
-    pub vni: Vni,
-    /// Its addresses.
-    pub subnet: Ipv4Net,
-    /// The prefix length of the part of the subnet that each host has for itself.
-    pub block: u8,
-    /// Of all its devices, on all hosts.
-    pub mtu: Mtu,
-    /// Where it is.
-    pub hosts: Placement,
-    /// When it was declared.
-    pub since: Timestamp,
-}
-
-impl SharedNetwork {
-    /// The shortest prefix of a subnet.
-    const WIDEST: u8 = 8;
-    /// The longest prefix of a block: a gateway and at least one container, without the addresses that
-    /// no host may have.
-    const NARROWEST: u8 = 29;
-    /// A subnet has at most two to the power of so many blocks.
-    const MOST_BITS: u8 = 12;
-    /// What IPv4 asks of every link on which packets of a useful size travel (RFC 791 §3.2).
-    const LEAST_MTU: u32 = 576;
-
-    /// Fails with `Invalid` where its numbers do not fit together.
-    pub fn check(&self, name: &NetworkName) -> Result<()> {
-        let subnet = self.subnet.prefix_len();
-        let refused = |why: String| Err(Error::invalid(format!("network {name}: {why}")));
-        if self.subnet != self.subnet.trunc() {
-            return refused(format!("{} is no subnet, but an address in one", self.subnet));
-        }
-        if subnet < Self::WIDEST {
-            return refused(format!("{} is larger than a /{}", self.subnet, Self::WIDEST));
-        }
-        let first = self.subnet.network();
-        if first.octets()[0] == 0
-            || first.is_loopback()
-            || first.is_link_local()
-            || first.octets()[0] >= 224
-        {
-            return refused(format!("{} has no addresses that hosts give", self.subnet));
-        }
-        if self.block <= subnet || self.block > Self::NARROWEST {
-            return refused(format!(
-                "a block of {} is a /{} to a /{}, not a /{}",
-                self.subnet,
-                subnet + 1,
-                Self::NARROWEST,
-                self.block
-            ));
-        }
-        if self.block - subnet > Self::MOST_BITS {
-            return refused(format!(
-                "{} has more than {} blocks of a /{}; choose larger ones",
-                self.subnet,
-                1 << Self::MOST_BITS,
-                self.block
-            ));
-        }
-        match self.mtu.bytes() {
-            mtu if mtu < Self::LEAST_MTU => {
-                refused(format!("MTU {mtu} is less than {}", Self::LEAST_MTU))
+            Placement::Labels(labels) => {
+                let labels: Vec<String> =
+                    labels.pairs().iter().map(|(key, value)| format!("{key}={value}")).collect();
+                f.write_str(&labels.join(","))
             }
-            _ => Ok(()),
         }
-    }
-
-    /// Whether `net` is one of its blocks.
-    pub fn is_block(&self, net: &Ipv4Net) -> bool {
-        net.prefix_len() == self.block && *net == net.trunc() && self.subnet.contains(net)
-    }
-
-    /// The block in which an address of the subnet is.
-    pub fn block_with(&self, address: Ipv4Addr) -> Option<Ipv4Net> {
-        let block = Ipv4Net::new(address, self.block).ok()?.trunc();
-        self.is_block(&block).then_some(block)
-    }
-
-    /// Whether an address is one that a host's bridge has, or would have.
-    pub fn is_gateway(&self, address: Ipv4Addr) -> bool {
-        self.block_with(address).is_some_and(|block| Self::gateway(&block) == address)
-    }
-
-    /// The address that a host's bridge has in its block: the second of the block, as the first may be
-    /// the subnet's own.
-    pub fn gateway(block: &Ipv4Net) -> Ipv4Addr {
-        Ipv4Addr::from(u32::from(block.network()).saturating_add(1))
     }
 }
 
@@ -207,6 +185,9 @@ pub struct AddressPin {
     pub by: String,
     /// Whether the host has it.
     pub state: PinState,
+    /// The host whose it was, where that was not heard of for so long that the address was taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<HostName>,
 }
 
 /// Whether an address was given to the host that asked for it.
@@ -267,44 +248,24 @@ mod tests {
         assert_eq!(u32::from(Vni::try_from(7).unwrap()), 7);
     }
 
-    fn network(subnet: &str, block: u8, mtu: u32) -> SharedNetwork {
-        SharedNetwork {
-            vni: Vni::new(7).unwrap(),
-            subnet: subnet.parse().unwrap(),
-            block,
-            mtu: Mtu::new(mtu).unwrap(),
-            hosts: Placement::All,
-            since: Timestamp(1),
-        }
-    }
-
     #[test]
-    fn numbers_that_do_not_fit_are_refused() {
-        let name: NetworkName = "front".parse().unwrap();
-        assert!(network("10.8.0.0/16", 24, 1450).check(&name).is_ok());
-        for (subnet, block, mtu, why) in [
-            ("10.8.0.1/16", 24, 1450, "is no subnet"),
-            ("10.0.0.0/7", 16, 1450, "larger than a /8"),
-            ("10.8.0.0/16", 16, 1450, "is a /17 to a /29, not a /16"),
-            ("10.8.0.0/16", 30, 1450, "not a /30"),
-            ("10.0.0.0/8", 24, 1450, "more than 4096 blocks"),
-            ("10.8.0.0/16", 24, 500, "less than 576"),
-        ] {
-            let error = network(subnet, block, mtu).check(&name).unwrap_err().to_string();
-            assert!(error.contains(why), "{error}");
+    fn a_placement_is_read() {
+        let host = |labels: &str| {
+            let labels = labels.split(',').filter(|label| !label.is_empty());
+            let labels = Labels::of(labels.map(|label| label.parse().unwrap())).unwrap();
+            ClusterHost { labels, ..ClusterHost::new(Ipv4Addr::new(192, 0, 2, 1), Timestamp(1)) }
+        };
+        let has = |placement: &str, labels: &str| {
+            placement.parse::<Placement>().unwrap().has(&"a".parse().unwrap(), &host(labels))
+        };
+        assert!(has("all", "") && has("a,b", "") && !has("b", ""));
+        assert!(has("zone=eu", "zone=eu,disk=ssd") && has("zone=eu,disk=ssd", "zone=eu,disk=ssd"));
+        assert!(!has("zone=eu", "") && !has("zone=eu,disk=ssd", "zone=eu"));
+        for bad in ["", "a,", "zone=eu,a", "=x"] {
+            assert!(bad.parse::<Placement>().is_err(), "{bad}");
         }
-        assert_eq!((Vni::new(0), Vni::new(1 << 24)), (None, None));
-    }
-
-    #[test]
-    fn a_block_is_a_whole_part_of_the_subnet() {
-        let network = network("10.8.0.0/16", 24, 1450);
-        let is_block = |net: &str| network.is_block(&net.parse().unwrap());
-        assert!(is_block("10.8.0.0/24") && is_block("10.8.255.0/24"));
-        for other in ["10.9.0.0/24", "10.8.0.0/25", "10.8.0.1/24", "10.8.0.0/16"] {
-            assert!(!is_block(other), "{other}");
+        for text in ["all", "a,b", "zone=eu"] {
+            assert_eq!(text.parse::<Placement>().unwrap().to_string(), text);
         }
-        let gateway = SharedNetwork::gateway(&"10.8.3.0/24".parse().unwrap());
-        assert_eq!(gateway, Ipv4Addr::new(10, 8, 3, 1));
     }
 }

@@ -25,6 +25,7 @@ mod network;
 mod policy;
 mod pool;
 mod port;
+mod public_key;
 mod sandbox_record;
 pub mod text;
 mod via;
@@ -74,5 +75,6 @@ pub use pool::{
     RemoteIpam, RemotePool, Reservation, Space, Sticky, Subnet, SubnetId, Tenant, Want,
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
+pub use public_key::PublicKey;
 pub use sandbox_record::{GatewayRole, GatewayState, Namespace, SandboxRecord};
 pub use via::{Gateways, Via, WAY_MARK, way_table};

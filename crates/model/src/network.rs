@@ -83,6 +83,8 @@ pub enum Stage {
     /// process may remove the rest.
     #[serde(alias = "left")]
     Failed,
+    /// As made, but no more containers are attached to it on this host, which is being drained.
+    Draining,
     /// Never made: only a configuration that other networks are made from (libnetwork's config-only
     /// networks).
     Template,
@@ -92,6 +94,11 @@ impl Stage {
     /// Whether containers can be attached to it.
     pub fn is_made(&self) -> bool {
         *self == Stage::Made
+    }
+
+    /// Whether all of it is there, whoever may be attached to it.
+    pub fn is_whole(&self) -> bool {
+        matches!(self, Stage::Made | Stage::Draining)
     }
 }
 

@@ -15,9 +15,10 @@ const GET: u16 = 30;
 const BRIDGE: u8 = 7;
 /// Length of `struct ndmsg`.
 const HEADER: usize = 12;
-/// `NDA_DST`, `NDA_LLADDR`, `NDA_MASTER`.
+/// `NDA_DST`, `NDA_LLADDR`, `NDA_IFINDEX`, `NDA_MASTER`.
 const DST: u16 = 1;
 const LLADDR: u16 = 2;
+const IFINDEX: u16 = 8;
 const MASTER: u16 = 9;
 /// `NTF_SELF` and `NTF_MASTER`: the device's own table, and its bridge's.
 const SELF: u8 = 2;
@@ -31,20 +32,29 @@ const PERMANENT: u16 = 0x80;
 /// A static entry, as the kernel has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entry {
-    /// The VXLAN device sends what is for the address to this host.
-    Tunnel(Mac, Ipv4Addr),
+    /// The VXLAN device sends what is for the address to this host, through this link only where one is named.
+    Tunnel(Mac, Ipv4Addr, Option<u32>),
     /// The bridge sends what is for the address to this port.
     Port(Mac),
 }
 
 impl Batch {
     /// Has the VXLAN device with this index, and the bridge that it is a port of, send what is for
-    /// `mac` to the host at `to`; returns the message's index.
-    pub fn set_forwarding(&mut self, link: u32, mac: Mac, to: Ipv4Addr) -> usize {
+    /// `mac` to the host at `to`, through the link `via` only where one is given; returns the message's index.
+    /// EADDRNOTAVAIL where that is not there.
+    pub fn set_forwarding(
+        &mut self,
+        link: u32,
+        mac: Mac,
+        (to, via): (Ipv4Addr, Option<u32>),
+    ) -> usize {
         let about = format!("sending what is for {mac} on link {link} to {to}");
         let mut request = self.request(NEW, CREATE | REPLACE, about);
         request.bytes(&header(link, STATIC, SELF | OF_MASTER));
         request.attribute(LLADDR, &mac.octets()).address(DST, to.into());
+        if let Some(via) = via {
+            request.u32(IFINDEX, via);
+        }
         self.count() - 1
     }
 
@@ -103,7 +113,10 @@ fn read(message: &Message<'_>) -> Option<(u32, Entry)> {
         return is_static.then_some((link, Entry::Port(mac)));
     }
     match attributes.find_kind(DST)?.address()? {
-        IpAddr::V4(to) => Some((link, Entry::Tunnel(mac, to))),
+        IpAddr::V4(to) => {
+            let via = attributes.find_kind(IFINDEX).and_then(|it| it.u32());
+            Some((link, Entry::Tunnel(mac, to, via)))
+        }
         IpAddr::V6(_) => None,
     }
 }

@@ -37,6 +37,7 @@ pub mod unmarked;
 mod vrf;
 mod way;
 pub mod wire;
+pub mod wireguard;
 pub mod xtables;
 
 pub use address::{Address, NewAddress};

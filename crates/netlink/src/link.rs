@@ -16,6 +16,7 @@ mod function;
 mod make;
 mod tap;
 mod vxlan;
+mod wireguard;
 
 pub use change::Change;
 pub use device::{DeviceKind, NewDevice};

@@ -18,6 +18,8 @@ use crate::outcome::refused;
 const AT_ONCE: usize = 128;
 /// IPv4 without options, and an echo without data, in bytes.
 const HEADERS: usize = 20 + 8;
+/// Where the source is in the header of IPv4 (RFC 791 §3.1).
+const SOURCE: usize = 12;
 /// Which of a process's questions it is says the socket.
 const SEQUENCE: [u8; 2] = [0, 1];
 const ECHO: u8 = 8;
@@ -114,7 +116,10 @@ impl Question {
         loop {
             let (_, length) = recv(socket.as_fd(), &mut buffer, RecvFlags::TRUNC).ok()?;
             let bytes = buffer.get(..length.min(buffer.len())).unwrap_or_default();
-            if let Some(answer) = self.ask.answer(bytes, length, identifier()) {
+            // Before it was connected the socket took what came from anybody.
+            let is_theirs = bytes.get(SOURCE..SOURCE + 4) == Some(&self.to.octets()[..]);
+            let answer = self.ask.answer(bytes, length, identifier());
+            if let Some(answer) = answer.filter(|_| is_theirs) {
                 return Some(answer);
             }
         }

@@ -1,13 +1,14 @@
 //! Makes the kernel's state what it should be.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use model::{Error, IfName, Mtu, Result};
+use model::{Error, IfName, Mtu, PublicKey, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Link, Links, NewVxlan, Socket, sysctl};
 
-use crate::{OVERHEAD, Overlay, OverlayNetwork, PORT, entries, guard, identity};
+use crate::tunnel::{self, Ways};
+use crate::{Overlay, OverlayNetwork, entries, guard, identity, overhead};
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -16,6 +17,10 @@ pub struct Outcome {
     pub changed: usize,
     /// What could not be done, each on a network of its own.
     pub failures: Vec<Error>,
+    /// The public keys of this host's tunnels, by turn.
+    pub keys: BTreeMap<u32, PublicKey>,
+    /// The hosts that have agreed with this one on keys, by turn.
+    pub known: BTreeMap<u32, BTreeSet<Ipv4Addr>>,
 }
 
 impl Overlay {
@@ -37,9 +42,11 @@ impl Overlay {
             outcome.changed += usize::from(guarded);
         }
         let mut socket = Socket::route()?;
-        outcome.changed += self.remove_others(&mut socket)?;
+        // Without a tunnel an encrypted network has no device.
+        let ways = tunnel::ensure(&self.tunnels, self.local, &mut socket);
+        outcome.changed += self.remove_others(ways.is_ok(), &mut socket)?;
         for network in &self.networks {
-            match self.apply_network(network, &mut socket) {
+            match self.apply_network(network, &ways, &mut socket) {
                 Ok(changed) => outcome.changed += changed,
                 Err(error) => outcome
                     .failures
@@ -49,13 +56,18 @@ impl Overlay {
         if self.networks.is_empty() {
             guard::remove(&mut Socket::netfilter()?)?;
         }
+        if let Ok(Ways { keys, known, changed, .. }) = ways {
+            outcome.changed += changed;
+            (outcome.keys, outcome.known) = (keys, known);
+        }
         Ok(outcome)
     }
 
-    /// Devices of networks that this host has no more.
-    fn remove_others(&self, socket: &mut Socket) -> Result<usize> {
+    /// Devices of networks that this host has no more, or that cannot be encrypted.
+    fn remove_others(&self, can_encrypt: bool, socket: &mut Socket) -> Result<usize> {
+        let wanted = self.networks.iter().filter(|network| can_encrypt || !network.encrypted);
         let wanted: Result<BTreeSet<IfName>> =
-            self.networks.iter().map(|network| identity::device(network.vni)).collect();
+            wanted.map(|network| identity::device(network.vni)).collect();
         let wanted = wanted?;
         let links = socket.links(Links { kind: Some("vxlan"), master: None })?;
         let others: Vec<&Link> = links
@@ -66,8 +78,18 @@ impl Overlay {
         Ok(others.len())
     }
 
-    fn apply_network(&self, network: &OverlayNetwork, socket: &mut Socket) -> Result<usize> {
+    fn apply_network(
+        &self,
+        network: &OverlayNetwork,
+        ways: &Result<Ways>,
+        socket: &mut Socket,
+    ) -> Result<usize> {
         let mut changed = 0;
+        let ways = match ways {
+            _ if !network.encrypted => None,
+            Ok(ways) => Some(ways),
+            Err(error) => return Err(Error::new(error.kind(), error.to_string())),
+        };
         // Made with its first container, or by the daemon.
         let Some(bridge) = socket.link(At::Name(&network.bridge))? else { return Ok(changed) };
         if bridge.mac != Some(network.mac) {
@@ -85,12 +107,12 @@ impl Overlay {
                 self.make(network, (&name, &marked), &bridge, socket)?
             }
         };
-        Ok(changed + entries::set(socket, network, (device, bridge.index))?)
+        Ok(changed + entries::set(socket, network, (device, bridge.index), ways)?)
     }
 
     /// What the device was made with, which the kernel need not be asked for.
     fn mark(&self, network: &OverlayNetwork) -> String {
-        format!("spoke network {} from {} port {PORT}", network.vni, self.local)
+        format!("spoke network {} from {} port {}", network.vni, self.local, network.port())
     }
 
     fn make(
@@ -108,7 +130,7 @@ impl Overlay {
             name,
             vni: network.vni,
             local: self.local,
-            port: PORT,
+            port: network.port(),
             mtu: network.mtu,
             master: bridge.index,
         });
@@ -138,12 +160,12 @@ fn rename(network: &OverlayNetwork, bridge: &Link, socket: &mut Socket) -> Resul
 
 fn refuse_narrow(network: &OverlayNetwork, local: Ipv4Addr, socket: &mut Socket) -> Result<()> {
     match underlay_mtu(local, socket)? {
-        mtu if mtu < network.mtu.bytes() + OVERHEAD => Err(Error::invalid(format!(
+        mtu if mtu < network.mtu.bytes() + network.overhead() => Err(Error::invalid(format!(
             "its MTU is {}, and packets of {} bytes do not fit into the {mtu} bytes of the device with \
              {local}; make the network again with --mtu {}, or raise the device's MTU",
             network.mtu,
-            network.mtu.bytes() + OVERHEAD,
-            mtu.saturating_sub(OVERHEAD),
+            network.mtu.bytes() + network.overhead(),
+            mtu.saturating_sub(network.overhead()),
         ))),
         _ => Ok(()),
     }
@@ -167,12 +189,12 @@ pub fn underlay_mtu(local: Ipv4Addr, socket: &mut Socket) -> Result<u32> {
 /// The largest MTU of a network that fits into packets of so many bytes.
 impl Overlay {
     /// The MTU of networks on an underlay with this one; none where that is too small.
-    pub fn mtu_within(underlay: u32) -> Option<Mtu> {
-        Mtu::new(underlay.checked_sub(OVERHEAD)?)
+    pub fn mtu_within(underlay: u32, encrypted: bool) -> Option<Mtu> {
+        Mtu::new(underlay.checked_sub(overhead(encrypted))?)
     }
 }
 
-fn delete(socket: &mut Socket, link: &Link) -> Result<()> {
+pub(crate) fn delete(socket: &mut Socket, link: &Link) -> Result<()> {
     let mut batch = Batch::new();
     batch.delete_link(At::Index(link.index));
     socket.send(&mut batch)?.except(netlink::Errno::NODEV).into_result()

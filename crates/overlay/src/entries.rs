@@ -9,6 +9,7 @@ use netlink::wire::Batch;
 use netlink::{Errno, Neighbour, Socket};
 
 use crate::OverlayNetwork;
+use crate::tunnel::Ways;
 
 /// So many changes are sent at a time.
 const CHUNK: usize = 256;
@@ -18,13 +19,14 @@ pub(crate) fn set(
     socket: &mut Socket,
     network: &OverlayNetwork,
     (device, bridge): (u32, u32),
+    ways: Option<&Ways>,
 ) -> Result<usize> {
     let forwarding = socket.forwarding(device)?;
     let neighbours = socket.neighbours(bridge)?;
     let mut changes = Changes::default();
     // What goes comes first: a hardware address may have moved from one address to another.
     changes.neighbours(&neighbours, network, bridge);
-    changes.forwarding(&forwarding, network, device);
+    changes.forwarding(&forwarding, network, (device, ways));
     changes.send(socket)
 }
 
@@ -32,7 +34,7 @@ pub(crate) fn set(
 enum Change {
     DeleteTunnel(u32, Mac),
     DeletePort(u32, Mac),
-    Forward(u32, Mac, Ipv4Addr),
+    Forward(u32, Mac, (Ipv4Addr, Option<u32>)),
     DeleteNeighbour(u32, IpAddr),
     Neighbour(u32, IpAddr, Mac),
 }
@@ -49,19 +51,29 @@ impl Changes {
             .filter(|(address, _)| is_of(network, *address))
             .collect();
         let wanted: BTreeMap<IpAddr, Mac> =
-            network.endpoints.iter().map(|(address, (mac, _))| ((*address).into(), *mac)).collect();
+            network.endpoints.iter().map(|(address, (mac, _))| (*address, *mac)).collect();
         let gone = there.keys().filter(|address| !wanted.contains_key(*address));
         self.0.extend(gone.map(|address| Change::DeleteNeighbour(bridge, *address)));
         let new = wanted.iter().filter(|(address, mac)| there.get(*address) != Some(*mac));
         self.0.extend(new.map(|(address, mac)| Change::Neighbour(bridge, *address, *mac)));
     }
 
-    fn forwarding(&mut self, there: &[Entry], network: &OverlayNetwork, device: u32) {
-        let wanted: BTreeMap<Mac, Ipv4Addr> = network.endpoints.values().copied().collect();
+    /// A host without a tunnel is not sent to, where there should be one.
+    fn forwarding(
+        &mut self,
+        there: &[Entry],
+        network: &OverlayNetwork,
+        (device, ways): (u32, Option<&Ways>),
+    ) {
+        let reached = network.endpoints.values().filter_map(|(mac, host)| match ways {
+            None => Some((*mac, (*host, None))),
+            Some(ways) => ways.via(*host).map(|via| (*mac, (*host, Some(via)))),
+        });
+        let wanted: BTreeMap<Mac, (Ipv4Addr, Option<u32>)> = reached.collect();
         let (mut tunnels, mut ports) = (BTreeMap::new(), BTreeSet::new());
         for entry in there {
             match *entry {
-                Entry::Tunnel(mac, to) => drop(tunnels.insert(mac, to)),
+                Entry::Tunnel(mac, to, via) => drop(tunnels.insert(mac, (to, via))),
                 Entry::Port(mac) => drop(ports.insert(mac)),
             }
         }
@@ -99,5 +111,8 @@ impl Change {
 }
 
 fn is_of(network: &OverlayNetwork, address: IpAddr) -> bool {
-    matches!(address, IpAddr::V4(address) if network.subnet.contains(&address))
+    match address {
+        IpAddr::V4(address) => network.subnet.contains(&address),
+        IpAddr::V6(address) => network.subnet6.is_some_and(|subnet| subnet.contains(&address)),
+    }
 }

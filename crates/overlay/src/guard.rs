@@ -5,19 +5,29 @@
 //! chain input {
 //!     type filter hook input priority -150; policy accept;
 //!     meta l4proto udp udp dport 4789 ip saddr != @members drop
+//!     meta l4proto udp udp dport 4794 iifgroup != TUNNELS drop
+//!     iifgroup TUNNELS meta l4proto != udp drop
+//!     iifgroup TUNNELS udp dport != 4794 drop
 //! }
 //! chain forward {
 //!     type filter hook forward priority -150; policy accept;
 //!     meta l4proto udp udp dport 4789 ip daddr @members drop
+//!     iifgroup TUNNELS drop
+//!     oifgroup TUNNELS drop
 //! }
 //! chain output {
 //!     type filter hook output priority -150; policy accept;
 //!     meta l4proto udp udp dport 4789 ip daddr @members meta skuid != 0 drop
+//!     meta l4proto udp udp dport 4794 oifgroup != TUNNELS drop
+//!     oifgroup TUNNELS meta skuid != 0 drop
 //! }
 //! ```
 //!
 //! A member takes what has a member's address, and what a container sends has its host's: so each host lets
 //! neither its containers nor its users send to the port. The kernel's own packets have no user.
+//!
+//! Packets of encrypted networks come and leave through a tunnel only, also while there is none, and nothing else
+//! comes or leaves through one.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -30,7 +40,8 @@ use netlink::nft::{
 };
 use netlink::{Errno, Socket};
 
-use crate::PORT;
+use crate::tunnel::GROUP;
+use crate::{ENCRYPTED_PORT, PORT};
 
 const TABLE: Table<'static> = Table { family: Family::Ipv4, name: "spoke_overlay" };
 const MEMBERS: Set<'static> =
@@ -95,7 +106,10 @@ fn is_whole(socket: &mut Socket) -> Result<bool> {
             return Ok(false);
         }
         let rules = nft::rules(socket, TABLE, chain)?;
-        if !matches!(rules.as_slice(), [only] if only.shape.len() == rule(hook).len()) {
+        let wanted = self::rules(hook);
+        let is_same = rules.len() == wanted.len()
+            && rules.iter().zip(&wanted).all(|(rule, steps)| rule.shape.len() == steps.len());
+        if !is_same {
             return Ok(false);
         }
     }
@@ -113,7 +127,9 @@ fn make(members: &BTreeSet<Ipv4Addr>) -> Transaction {
         let base =
             Base { kind: ChainKind::Filter, hook, priority: PRIORITY, policy: Policy::Accept };
         transaction.add_chain(TABLE, chain, Some(&base), false);
-        transaction.add_rule(TABLE, chain, Place::Tail, &rule(hook));
+        for rule in rules(hook) {
+            transaction.add_rule(TABLE, chain, Place::Tail, &rule);
+        }
     }
     for member in members {
         let about = format!("adding host {member}");
@@ -122,15 +138,29 @@ fn make(members: &BTreeSet<Ipv4Addr>) -> Transaction {
     transaction
 }
 
-fn rule(hook: Hook) -> Vec<Expression<'static>> {
-    const VALUE: Register = Register::FIRST;
+const VALUE: Register = Register::FIRST;
+
+fn rules(hook: Hook) -> Vec<Vec<Expression<'static>>> {
+    let mut rules = vec![members_only(hook)];
+    match hook {
+        Hook::Input => rules.extend([
+            [to_port(ENCRYPTED_PORT), outside(Meta::InputGroup)].concat(),
+            [inside(Meta::InputGroup), not_udp()].concat(),
+            [inside(Meta::InputGroup), not_to_port(ENCRYPTED_PORT)].concat(),
+        ]),
+        Hook::Output => rules.extend([
+            [to_port(ENCRYPTED_PORT), outside(Meta::OutputGroup)].concat(),
+            [inside(Meta::OutputGroup), of_a_user()].concat(),
+        ]),
+        _ => rules.extend([inside(Meta::InputGroup), inside(Meta::OutputGroup)]),
+    }
+    rules.iter_mut().for_each(|rule| rule.push(Expression::Verdict(Verdict::Drop)));
+    rules
+}
+
+fn members_only(hook: Hook) -> Vec<Expression<'static>> {
     let address = |offset| Expression::Network { offset, length: 4, into: VALUE };
-    let mut steps = vec![
-        Expression::Meta(Meta::Protocol, VALUE),
-        Expression::Equal(VALUE, Cow::Owned(vec![UDP])),
-        Expression::DestinationPort(VALUE),
-        Expression::Equal(VALUE, Cow::Owned(PORT.to_be_bytes().to_vec())),
-    ];
+    let mut steps = to_port(PORT);
     match hook {
         Hook::Input => {
             steps.extend([address(SOURCE), Expression::NotIn(MEMBERS.name, VALUE)]);
@@ -138,12 +168,45 @@ fn rule(hook: Hook) -> Vec<Expression<'static>> {
         _ => steps.extend([address(DESTINATION), Expression::In(MEMBERS.name, VALUE)]),
     }
     if hook == Hook::Output {
-        let root = 0u32.to_ne_bytes().to_vec();
-        steps.push(Expression::Meta(Meta::SocketUser, VALUE));
-        steps.push(Expression::Unequal(VALUE, Cow::Owned(root)));
+        steps.extend(of_a_user());
     }
-    steps.push(Expression::Verdict(Verdict::Drop));
     steps
+}
+
+fn to_port(port: u16) -> Vec<Expression<'static>> {
+    vec![
+        Expression::Meta(Meta::Protocol, VALUE),
+        Expression::Equal(VALUE, Cow::Owned(vec![UDP])),
+        Expression::DestinationPort(VALUE),
+        Expression::Equal(VALUE, Cow::Owned(port.to_be_bytes().to_vec())),
+    ]
+}
+
+fn not_udp() -> Vec<Expression<'static>> {
+    vec![Expression::Meta(Meta::Protocol, VALUE), Expression::Unequal(VALUE, Cow::Owned(vec![UDP]))]
+}
+
+fn not_to_port(port: u16) -> Vec<Expression<'static>> {
+    vec![
+        Expression::DestinationPort(VALUE),
+        Expression::Unequal(VALUE, Cow::Owned(port.to_be_bytes().to_vec())),
+    ]
+}
+
+/// Root's sockets, and what the kernel sends, are no user's.
+fn of_a_user() -> Vec<Expression<'static>> {
+    let root = 0u32.to_ne_bytes().to_vec();
+    vec![Expression::Meta(Meta::SocketUser, VALUE), Expression::Unequal(VALUE, Cow::Owned(root))]
+}
+
+fn inside(group: Meta) -> Vec<Expression<'static>> {
+    let tunnels = Cow::Owned(GROUP.to_ne_bytes().to_vec());
+    vec![Expression::Meta(group, VALUE), Expression::Equal(VALUE, tunnels)]
+}
+
+fn outside(group: Meta) -> Vec<Expression<'static>> {
+    let tunnels = Cow::Owned(GROUP.to_ne_bytes().to_vec());
+    vec![Expression::Meta(group, VALUE), Expression::Unequal(VALUE, tunnels)]
 }
 
 fn element(member: Ipv4Addr) -> Element {

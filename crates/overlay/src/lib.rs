@@ -3,7 +3,10 @@
 //! Each network has a VXLAN device that is a port of its bridge. It learns nothing and nothing is
 //! flooded to it: where an address is, the cluster says. A forwarding entry leads from a hardware address
 //! to a host, and a neighbour from an IP address to the hardware address, for which the bridge answers
-//! ARP. Packets for the VXLAN port are taken from members only.
+//! ARP and neighbour discovery. Packets for the VXLAN port are taken from members only.
+//!
+//! The packets of an encrypted network go through a WireGuard device: its forwarding entries name that device, and
+//! its port of UDP is taken, and left for, through such a device only.
 //!
 //! [`Overlay`] is what there should be; [`Overlay::apply`] compares it with the kernel and changes what
 //! differs. All of it survives the daemon.
@@ -12,18 +15,23 @@ mod apply;
 mod entries;
 mod guard;
 mod identity;
+mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use model::{IfName, Ipv4Net, Mac, Mtu, NetworkName, Vni};
+use model::{IfName, Ipv4Net, Ipv6Net, Mac, Mtu, NetworkName, Vni};
 
 pub use apply::{Outcome, underlay_mtu};
 pub use guard::{guard, is_guard};
 pub use identity::{device, gateway_mac};
+pub use netlink::wireguard::PrivateKey;
+pub use tunnel::{TUNNEL_OVERHEAD, Tunnel, refuse_clear};
 
 /// The UDP port (RFC 7348 §5).
 pub const PORT: u16 = 4789;
+/// The port of encrypted networks, at which packets are taken from a tunnel only.
+pub const ENCRYPTED_PORT: u16 = 4794;
 /// What VXLAN puts around a packet on IPv4, in bytes: Ethernet inside, VXLAN, UDP, IP.
 pub const OVERHEAD: u32 = 14 + 8 + 8 + 20;
 
@@ -36,6 +44,8 @@ pub struct Overlay {
     pub members: BTreeSet<Ipv4Addr>,
     /// The networks of this host.
     pub networks: Vec<OverlayNetwork>,
+    /// What its encrypted networks go through: one, or two while all hosts change their keys, the newer one last.
+    pub tunnels: Vec<Tunnel>,
 }
 
 /// A network of many hosts, on one of them.
@@ -51,8 +61,29 @@ pub struct OverlayNetwork {
     pub mac: Mac,
     /// Its addresses.
     pub subnet: Ipv4Net,
+    /// The same of IPv6, where it has some.
+    pub subnet6: Option<Ipv6Net>,
     /// Of all its devices.
     pub mtu: Mtu,
+    /// Whether its packets go through a tunnel.
+    pub encrypted: bool,
     /// The hardware addresses of others' addresses, and the addresses of their hosts.
-    pub endpoints: BTreeMap<Ipv4Addr, (Mac, Ipv4Addr)>,
+    pub endpoints: BTreeMap<IpAddr, (Mac, Ipv4Addr)>,
+}
+
+impl OverlayNetwork {
+    /// The port of UDP of its packets.
+    pub(crate) fn port(&self) -> u16 {
+        if self.encrypted { ENCRYPTED_PORT } else { PORT }
+    }
+
+    /// What is put around its packets, in bytes.
+    pub(crate) fn overhead(&self) -> u32 {
+        overhead(self.encrypted)
+    }
+}
+
+/// What is put around a network's packets, in bytes.
+pub fn overhead(encrypted: bool) -> u32 {
+    if encrypted { OVERHEAD + TUNNEL_OVERHEAD } else { OVERHEAD }
 }

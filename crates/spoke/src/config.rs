@@ -78,12 +78,15 @@ pub(crate) struct HostsConfig {
     /// How long after its lease a host's entries are withdrawn and its addresses may be taken over, in
     /// seconds.
     pub(crate) takeover_seconds: u32,
+    /// How long a certificate of a host is worth something, in seconds; it is renewed when a third of that is
+    /// over.
+    pub(crate) certificate_seconds: u32,
 }
 
 impl Default for HostsConfig {
     /// A daemon that is restarted or updated is back by then, and its containers were there all the time.
     fn default() -> Self {
-        Self { takeover_seconds: 60 }
+        Self { takeover_seconds: 60, certificate_seconds: 90 * 24 * 3600 }
     }
 }
 

@@ -57,6 +57,19 @@ pub(crate) enum What {
     LeaseLost,
     /// A DHCP server gave an address in place of a lost one.
     LeaseRegained,
+    /// A host has joined the cluster.
+    HostJoined,
+    /// The daemon of another host does not renew its lease.
+    HostLost,
+    /// It does again.
+    HostBack,
+    /// A host was removed from the cluster.
+    HostRemoved,
+    /// Others may have addresses of this host, which was not heard of for too long: its containers do not reach
+    /// theirs any more.
+    HostIsolated,
+    /// They do again.
+    HostIsolationOver,
     /// A cleanup is pending: a call to a plugin did not get through.
     #[serde(alias = "owed")]
     CleanupPending,
@@ -86,6 +99,8 @@ impl What {
             | What::Healed
             | What::Contested
             | What::LeaseLost
+            | What::HostLost
+            | What::HostIsolated
             | What::CleanupPending => Level::Warn,
             What::Started
             | What::Stopped
@@ -99,6 +114,10 @@ impl What {
             | What::ContestOver
             | What::PortFree
             | What::LeaseRegained
+            | What::HostJoined
+            | What::HostBack
+            | What::HostRemoved
+            | What::HostIsolationOver
             | What::CleanupDone
             | What::PluginCame
             | What::PluginGone

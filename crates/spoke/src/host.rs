@@ -69,7 +69,6 @@ impl Host for ThisHost {
     /// Only the daemon speaks to the others.
     fn pin(&self, network: &NetworkName, address: IpAddr, by: &str) -> Result<bool> {
         let made = hosts::networks(&hosts::place(&self.config.store.state)).join(network.as_str());
-        let IpAddr::V4(address) = address else { return Ok(false) };
         if !made.exists() {
             return Ok(false);
         }
@@ -88,8 +87,7 @@ impl Host for ThisHost {
     }
 
     fn site(&self) -> [u8; 5] {
-        let id = MACHINE_IDS.iter().find_map(|path| std::fs::read(path).ok());
-        site_of(id.as_deref().map_or(&[], <[u8]>::trim_ascii))
+        site()
     }
 
     fn wait_for_end(&self, process: &Process, limit: Duration) -> bool {
@@ -99,6 +97,12 @@ impl Host for ThisHost {
 
 /// Where a host's lasting identity is (machine-id(5)).
 const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
+
+/// What this host's unique local addresses begin with (RFC 4193 §3.2.2).
+pub(crate) fn site() -> [u8; 5] {
+    let id = MACHINE_IDS.iter().find_map(|path| std::fs::read(path).ok());
+    site_of(id.as_deref().map_or(&[], <[u8]>::trim_ascii))
+}
 
 /// The identity must not be shown to others, so it is hashed, as machine-id(5) demands.
 fn site_of(machine_id: &[u8]) -> [u8; 5] {

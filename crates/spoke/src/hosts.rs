@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cluster::{Access, TokenId, Url};
 use model::{
-    Error, HostName, Ipv4Net, Kind, Mtu, NetworkName, Placement, Result, SharedNetwork, Timestamp,
+    Error, HostName, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NetworkName, Placement, Result,
+    SharedNetwork, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -51,17 +52,48 @@ pub(crate) fn is_member(place: &Path) -> bool {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ask {
-    Init { etcd: Vec<Url>, me: Me },
-    Join { token: String, me: Me },
+    Init {
+        etcd: Vec<Url>,
+        me: Me,
+    },
+    Join {
+        token: String,
+        me: Me,
+    },
     Hosts,
     Check,
-    Remove { name: HostName, force: bool },
-    CreateToken { seconds: u32 },
+    Rtt,
+    Remove {
+        name: HostName,
+        force: bool,
+    },
+    /// Of the host that is asked where none is named.
+    Drain {
+        name: Option<HostName>,
+        undo: bool,
+    },
+    Label {
+        name: HostName,
+        labels: Labels,
+        remove: Vec<String>,
+    },
+    CreateToken {
+        seconds: u32,
+    },
     Tokens,
-    RemoveToken { id: TokenId },
+    RemoveToken {
+        id: TokenId,
+    },
+    RotateKeys,
     CreateNetwork(Box<Wanted>),
-    RemoveNetwork { name: NetworkName },
-    Pin { network: NetworkName, address: Ipv4Addr, by: String },
+    RemoveNetwork {
+        name: NetworkName,
+    },
+    Pin {
+        network: NetworkName,
+        address: IpAddr,
+        by: String,
+    },
 }
 
 /// As whom a host becomes a member.
@@ -77,9 +109,15 @@ pub(crate) struct Me {
 pub(crate) struct Wanted {
     pub(crate) name: NetworkName,
     pub(crate) subnet: Option<Ipv4Net>,
+    pub(crate) subnet6: Option<Ipv6Net>,
+    /// Whether it has an IPv6 subnet also where none is named.
+    pub(crate) ipv6: bool,
     pub(crate) block: Option<u8>,
     pub(crate) mtu: Option<Mtu>,
     pub(crate) hosts: Placement,
+    /// Whether it is encrypted between hosts.
+    #[serde(default)]
+    pub(crate) encrypt: bool,
 }
 
 /// What is answered.
@@ -90,6 +128,7 @@ pub(crate) enum Reply {
     Token { token: String, expires: Timestamp },
     Hosts(HostsView),
     Checks(Vec<HostCheck>),
+    Rtts(Vec<HostRtt>),
     Tokens(BTreeMap<TokenId, Timestamp>),
     Network { network: SharedNetwork, missing: Vec<HostName>, failure: Option<String> },
 }
@@ -109,10 +148,17 @@ pub(crate) struct HostsView {
 pub(crate) struct HostView {
     pub(crate) name: String,
     pub(crate) address: String,
-    /// `up`, or `lost` where its daemon does not renew its lease.
+    /// `up`, `draining` where it takes no more containers, or `lost` where its daemon does not renew its lease.
     pub(crate) state: String,
+    /// Whether it takes no more containers.
+    pub(crate) draining: bool,
+    /// By which networks choose it.
+    pub(crate) labels: BTreeMap<String, String>,
     /// Whether it is the one that is asked.
     pub(crate) own: bool,
+    /// `server` where it runs one of the cluster's own etcd, `learns` until that has a vote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) etcd: Option<String>,
     /// Its blocks.
     pub(crate) blocks: BTreeMap<String, String>,
     /// How many containers it has on networks of the cluster.
@@ -134,6 +180,18 @@ pub(crate) struct HostCheck {
     pub(crate) clock_milliseconds: Option<i64>,
     /// What is wrong, in sentences.
     pub(crate) problems: Vec<String>,
+}
+
+/// How long another host takes to answer.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HostRtt {
+    pub(crate) name: String,
+    pub(crate) address: String,
+    /// From its own address to ours, in microseconds; the least of a few.
+    pub(crate) host_microseconds: Option<u128>,
+    /// The network by which it was asked too, and what that took.
+    pub(crate) network: Option<String>,
+    pub(crate) network_microseconds: Option<u128>,
 }
 
 #[derive(Serialize, Deserialize)]

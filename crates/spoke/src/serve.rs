@@ -85,6 +85,8 @@ pub(crate) struct Daemon {
     fd_store: Arc<fd_store::FdStore>,
     /// What opens the fences of networks for names.
     fence: Arc<fence::FenceGate>,
+    /// The address of this host and those of the others, where it is in a cluster and has heard of it.
+    members: Mutex<Option<hosts::Members>>,
     /// The ways out of networks.
     ways: Mutex<via::Ways>,
 }
@@ -220,6 +222,7 @@ impl Daemon {
         Ok(Self {
             journal,
             fence: Arc::new(gate),
+            members: Mutex::default(),
             ways: Mutex::default(),
             context_pool: ContextPool::new(config),
             stop: netlink::Stop::new()?,

@@ -2,10 +2,14 @@
 
 use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
+use super::RACES;
+use super::layout::refuse_other_layout;
 use crate::layout::{self, VERSION};
-use crate::port::{Cluster, Expect, Key, Outcome, Record, TokenId, TokenRecord, Txn, Write};
+use crate::port::{
+    Cluster, Expect, Key, Outcome, Record, Revision, TokenId, TokenRecord, Txn, Write,
+};
 use crate::reach::is_host;
-use crate::token::JoinToken;
+use crate::token::{JoinToken, Secret};
 use crate::view::View;
 
 /// Makes `name` the first member, or one more of a cluster that is there: whoever may write to etcd
@@ -54,6 +58,19 @@ pub fn join(
     name: &HostName,
     host: &ClusterHost,
 ) -> Result<()> {
+    join_with(cluster, (&token.id, &token.secret), (name, host), Vec::new())
+}
+
+/// The same, and writes what else is to be known of the host.
+///
+/// # Errors
+/// As [`join`].
+pub fn join_with(
+    cluster: &impl Cluster,
+    (id, secret): (&TokenId, &Secret),
+    (name, host): (&HostName, &ClusterHost),
+    more: Vec<Write>,
+) -> Result<()> {
     let view = cluster.read()?;
     refuse_other_layout(&view)?;
     let refused = |why: &str| {
@@ -64,18 +81,19 @@ pub fn join(
             ),
         )
     };
-    let Some((known, at)) = view.tokens.get(&token.id) else {
+    let Some((known, at)) = view.tokens.get(id) else {
         return Err(refused("was used, was removed or has expired"));
     };
-    if known.digest != token.secret.digest() {
+    if known.digest != secret.digest() {
         return Err(refused("is none of this cluster's"));
     }
     if known.expires < host.since {
         return Err(refused("has expired"));
     }
     refuse_taken(&view, name, host)?;
-    let key = Key::Token(token.id.clone());
-    let txn = Txn::new_member(name, host).expect(key.clone(), Expect::At(*at)).delete(key);
+    let key = Key::Token(id.clone());
+    let mut txn = Txn::new_member(name, host).expect(key.clone(), Expect::At(*at)).delete(key);
+    txn.writes.extend(more);
     match cluster.commit(&txn)? {
         Outcome::Done(_) => Ok(()),
         Outcome::Lost => Err(refused("was used by another host at the same moment")),
@@ -110,20 +128,6 @@ fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> Result<()> 
             host.address
         )))
     })
-}
-
-/// Fails with `Unsupported` where a program of another layout has written.
-///
-/// # Errors
-/// As said.
-pub fn refuse_other_layout(view: &View) -> Result<()> {
-    match view.layout {
-        None | Some(VERSION) => Ok(()),
-        Some(other) => Err(Error::unsupported(format!(
-            "the cluster's records have layout {other}, and this Spoke knows {VERSION}: install the \
-             version of the other hosts"
-        ))),
-    }
 }
 
 /// Makes a token known that is worth something for `seconds` from `now` on.
@@ -163,6 +167,34 @@ pub fn remove_token(cluster: &impl Cluster, id: &TokenId) -> Result<()> {
     }
 }
 
+/// Changes what is said of a host.
+///
+/// # Errors
+/// `NotFound` where there is none; as `change`.
+pub fn change_host(
+    cluster: &impl Cluster,
+    name: &HostName,
+    change: impl Fn(&mut ClusterHost) -> Result<()>,
+) -> Result<()> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        let (Some(known), Some(at)) = (view.hosts.get(name), view.epochs.get(name)) else {
+            return Err(Error::not_found(format!("no host {name}; `spoke host ls` lists them")));
+        };
+        let mut host = known.clone();
+        change(&mut host)?;
+        if host == *known {
+            return Ok(());
+        }
+        let key = Key::Host(name.clone());
+        let txn = Txn::default().expect(key.clone(), Expect::At(*at)).put(key, Record::Host(host));
+        if let Outcome::Done(_) = cluster.commit(&txn)? {
+            return Ok(());
+        }
+    }
+    Err(Error::try_again(format!("others write the record of host {name} all the time")))
+}
+
 /// Takes a host out of the cluster, with its endpoints and its blocks. One whose daemon is there only
 /// with `force`, or where it is `me`: its containers would be cut off.
 ///
@@ -184,21 +216,45 @@ pub fn remove_host(
              containers off with --force"
         )));
     }
+    // The host goes first: what of it is left then is nobody's.
     let mut writes = vec![
         Write::Delete(Key::Host(name.clone())),
         Write::Delete(Key::Alive(name.clone())),
         Write::DeleteEndpointsOf(name.clone()),
     ];
-    let pins = view.pins.iter().filter(|(_, (pin, _))| pin.host == *name);
-    writes.extend(
-        pins.map(|((network, address), _)| Write::Delete(Key::Pin(network.clone(), *address))),
-    );
-    let blocks = view.blocks.iter().filter(|(_, holder)| *holder == name);
-    writes
-        .extend(blocks.map(|((network, net), _)| Write::Delete(Key::Block(network.clone(), *net))));
-    // The host goes first: what of it is left then is nobody's.
+    let tunnels = view.tunnels.keys().filter(|(host, _)| host == name);
+    writes.extend(tunnels.map(|(host, turn)| Write::Delete(Key::Tunnel(host.clone(), *turn))));
+    writes.extend(super::certificate::revoked(&view, name));
     for writes in writes.chunks(Txn::MOST) {
         cluster.commit(&Txn { expect: Vec::new(), writes: writes.to_vec() })?;
     }
-    Ok(())
+    free(cluster, name)
+}
+
+/// Deletes the blocks and pins of a host that is no member any more. Another host may take one over between
+/// two transactions: that one is left to it.
+fn free(cluster: &impl Cluster, name: &HostName) -> Result<()> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        if view.hosts.contains_key(name) {
+            return Ok(());
+        }
+        let pins = view.pins.iter().filter(|(_, (pin, _))| pin.host == *name);
+        let pins =
+            pins.map(|((network, address), (_, at))| (Key::Pin(network.clone(), *address), *at));
+        let blocks = view.blocks.iter().filter(|(_, (holder, _))| holder == name);
+        let blocks =
+            blocks.map(|((network, net), (_, at))| (Key::Block(network.clone(), *net), *at));
+        let all: Vec<(Key, Revision)> = pins.chain(blocks).collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        for some in all.chunks(Txn::MOST) {
+            let txn = some.iter().fold(Txn::default(), |txn, (key, at)| {
+                txn.expect(key.clone(), Expect::At(*at)).delete(key.clone())
+            });
+            cluster.commit(&txn)?;
+        }
+    }
+    Err(Error::try_again(format!("others take the addresses of host {name} over; remove it again")))
 }

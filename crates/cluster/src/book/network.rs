@@ -1,14 +1,15 @@
 //! Networks, and the blocks of their addresses.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{
-    Error, HostName, Ipv4Net, Mtu, NetworkName, Placement, Result, SharedNetwork, Timestamp, Vni,
+    Error, HostName, IpNet, Ipv4Net, Ipv6Net, Mtu, NetworkName, Placement, Result, SharedNetwork,
+    Timestamp, Vni,
 };
 
 use super::RACES;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn, Write};
+use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
 use crate::view::View;
 
 /// The first VNI: lower ones are often somebody's already.
@@ -24,14 +25,27 @@ pub struct Declared {
     pub name: NetworkName,
     /// Its subnet; chosen where none is given.
     pub subnet: Option<Ipv4Net>,
+    /// Its IPv6 subnet, where it has one.
+    pub subnet6: Option<Subnet6>,
     /// The prefix length of a host's block; chosen where none is given.
     pub block: Option<u8>,
     /// Of its devices.
     pub mtu: Mtu,
     /// Where it is to be.
     pub hosts: Placement,
+    /// Whether it is encrypted between hosts.
+    pub encrypted: bool,
     /// When it was asked for.
     pub since: Timestamp,
+}
+
+/// An IPv6 subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subnet6 {
+    /// This one.
+    Named(Ipv6Net),
+    /// A unique local one (RFC 4193) with this global identifier.
+    Chosen([u8; 5]),
 }
 
 /// Declares a network for many hosts.
@@ -44,11 +58,12 @@ pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwor
         let view = cluster.read()?;
         let network = described(&view, wanted)?;
         let turn = view.turn.map_or(Expect::Absent, Expect::At);
-        let (key, vni) = (Key::Network(wanted.name.clone()), Key::Vni(network.vni));
+        let (key, vni) = (Key::Network(wanted.name.clone()), vni_key(&network));
         let txn = Txn::default()
             .expect(Key::Turn, turn)
             .expect(key.clone(), Expect::Absent)
-            .expect(vni.clone(), Expect::Absent)
+            .expect(Key::Vni(network.vni), Expect::Absent)
+            .expect(Key::EncryptedVni(network.vni), Expect::Absent)
             .put(Key::Turn, Record::Mark)
             .put(vni, Record::Vni(wanted.name.clone()))
             .put(key, Record::Network(network.clone()));
@@ -76,22 +91,58 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         None => choose(view)?,
     };
     let block = wanted.block.unwrap_or_else(|| block_of(subnet.prefix_len()));
+    let vni = free_vni(view)?;
+    let subnet6 = wanted.subnet6.map(|wanted| wanted.of(view, vni)).transpose()?;
     let network = SharedNetwork {
-        vni: free_vni(view)?,
+        vni,
         subnet,
+        subnet6,
         block,
         mtu: wanted.mtu,
         hosts: wanted.hosts.clone(),
+        encrypted: wanted.encrypted,
         since: wanted.since,
     };
     network.check(name)?;
     refuse_hosts_own(view, name, &subnet)?;
-    match overlapping(view, &subnet) {
-        Some((other, net)) => Err(Error::conflict(format!(
-            "subnet {subnet} overlaps {net} of network {other} of the cluster"
-        ))),
+    let other = overlapping(view, &subnet).map(|(other, net)| (subnet.into(), other, net.into()));
+    let other6 = subnet6.and_then(|subnet| {
+        overlapping6(view, &subnet).map(|(other, net)| (subnet.into(), other, net.into()))
+    });
+    match other.or(other6) {
+        Some((subnet, other, net)) => {
+            let (subnet, net): (IpNet, IpNet) = (subnet, net);
+            Err(Error::conflict(format!(
+                "subnet {subnet} overlaps {net} of network {other} of the cluster"
+            )))
+        }
         None => Ok(network),
     }
+}
+
+impl Subnet6 {
+    fn of(self, view: &View, vni: Vni) -> Result<Ipv6Net> {
+        let site = match self {
+            Subnet6::Named(subnet) => return Ok(subnet),
+            Subnet6::Chosen(site) => site.map(u16::from),
+        };
+        let [a, b, c, d, e] = site;
+        let net = |number: u16| {
+            let first = Ipv6Addr::new(0xfd00 | a, b << 8 | c, d << 8 | e, number, 0, 0, 0, 0);
+            Ipv6Net::new(first, 64).ok()
+        };
+        // Numbers of networks are rarely used again, and so their addresses are not either.
+        let begin = u16::try_from(vni.number() & 0xffff).unwrap_or(0);
+        let mut all = (0..=u16::MAX).filter_map(|more| net(begin.wrapping_add(more)));
+        all.find(|net| overlapping6(view, net).is_none()).ok_or_else(|| {
+            Error::exhausted("no IPv6 subnet is left to choose; name one with --subnet")
+        })
+    }
+}
+
+fn overlapping6<'a>(view: &'a View, subnet: &Ipv6Net) -> Option<(&'a NetworkName, Ipv6Net)> {
+    let all = view.networks.iter().filter_map(|(name, it)| Some((name, it.subnet6?)));
+    all.into_iter().find(|(_, net)| net.contains(subnet) || subnet.contains(net))
 }
 
 /// Refuses a subnet that has the address of a host: its bridge would hide the way to that host.
@@ -115,7 +166,7 @@ pub fn refuse_hosts_own(view: &View, name: &NetworkName, subnet: &Ipv4Net) -> Re
 /// `Conflict`, naming the other.
 pub fn refuse_unclaimed(view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
     let vni = network.vni;
-    match view.vnis.get(&vni) {
+    match view.vni_of(network) {
         Some(holder) if holder == name => Ok(()),
         Some(holder) => Err(Error::conflict(format!(
             "network {name} is not used: its VNI {vni} is that of network {holder}"
@@ -124,6 +175,14 @@ pub fn refuse_unclaimed(view: &View, name: &NetworkName, network: &SharedNetwork
             "network {name} is not used: nobody has claimed its VNI {vni} for it, as `spoke network \
              create` does"
         ))),
+    }
+}
+
+/// Which key says whose the VNI of a network is.
+fn vni_key(network: &SharedNetwork) -> Key {
+    match network.encrypted {
+        true => Key::EncryptedVni(network.vni),
+        false => Key::Vni(network.vni),
     }
 }
 
@@ -151,7 +210,8 @@ fn choose(view: &View) -> Result<Ipv4Net> {
 
 fn free_vni(view: &View) -> Result<Vni> {
     let networks = view.networks.values().map(|network| network.vni);
-    let taken: BTreeSet<u32> = networks.chain(view.vnis.keys().copied()).map(Vni::number).collect();
+    let claimed = view.vnis.keys().chain(view.encrypted_vnis.keys()).copied();
+    let taken: BTreeSet<u32> = networks.chain(claimed).map(Vni::number).collect();
     let mut free = (FIRST_VNI..=Vni::LAST).filter(|number| !taken.contains(number));
     free.find_map(Vni::new).ok_or_else(|| Error::exhausted("every VNI is taken"))
 }
@@ -180,8 +240,8 @@ pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> 
         let key = Key::Network(name.clone());
         let mut txn =
             Txn::default().expect(Key::Turn, turn).put(Key::Turn, Record::Mark).delete(key);
-        if view.vnis.get(&network.vni) == Some(name) {
-            txn = txn.delete(Key::Vni(network.vni));
+        if view.vni_of(network) == Some(name) {
+            txn = txn.delete(vni_key(network));
         }
         if let Outcome::Done(_) = cluster.commit(&txn)? {
             return Ok(());
@@ -190,7 +250,7 @@ pub fn remove_network(cluster: &impl Cluster, name: &NetworkName) -> Result<()> 
     Err(Error::try_again("others declare networks of the cluster all the time"))
 }
 
-fn user_of<'a>(view: &'a View, name: &NetworkName) -> Option<(&'a HostName, Ipv4Addr)> {
+fn user_of<'a>(view: &'a View, name: &NetworkName) -> Option<(&'a HostName, IpAddr)> {
     view.endpoints.keys().find_map(|(host, of, address)| {
         let network = view.networks.get(name)?;
         (of == name && !network.is_gateway(*address)).then_some((host, *address))
@@ -268,9 +328,11 @@ pub fn give_up_block(
     block: Ipv4Net,
 ) -> Result<()> {
     let view = cluster.read()?;
-    if view.blocks.get(&(name.clone(), block)) != Some(host) {
+    let Some((holder, at)) = view.blocks.get(&(name.clone(), block)) else { return Ok(()) };
+    if holder != host {
         return Ok(());
     }
-    let writes = vec![Write::Delete(Key::Block(name.clone(), block))];
-    cluster.commit(&Txn { expect: Vec::new(), writes }).map(|_| ())
+    let key = Key::Block(name.clone(), block);
+    // Where it changed meanwhile, it is not this host's any more.
+    cluster.commit(&Txn::default().expect(key.clone(), Expect::At(*at)).delete(key)).map(|_| ())
 }

@@ -5,9 +5,11 @@
 //! says what has it. A host that is gone is not asked.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use model::{AddressPin, Error, HostName, NetworkName, PinState, Result, SharedNetwork, text};
+use model::{
+    AddressPin, Error, HostName, Ipv4Net, NetworkName, PinState, Result, SharedNetwork, text,
+};
 
 use super::RACES;
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
@@ -24,13 +26,17 @@ pub enum Pinning {
     Taken(HostName, String),
 }
 
+/// A transaction with what the record says then and whose the address was before, where that host is lost; or
+/// what is decided without one.
+type Decided = std::result::Result<(Txn, PinState, Option<HostName>), Pinning>;
+
 /// Which address, and who asks for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// On which network.
     pub network: &'a NetworkName,
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The host that asks.
     pub host: &'a HostName,
     /// What will have it there, for sentences.
@@ -50,16 +56,16 @@ pub fn pin(
 ) -> Result<Pinning> {
     for _ in 0..RACES {
         let view = cluster.read()?;
-        let (txn, state) = match wanted.proposed(&view, gone)? {
+        let (txn, state, over) = match wanted.proposed(&view, gone)? {
             Ok(proposed) => proposed,
             Err(decided) => return Ok(decided),
         };
         let asked = match &state {
-            PinState::Asked => view.block_with(wanted.network, wanted.address).map(|(_, it)| it),
+            PinState::Asked => view.block_with(wanted.network, wanted.address).map(|(it, _)| it),
             PinState::Granted | PinState::Held(_) => None,
         };
         let by = shortened(wanted.by);
-        let pin = AddressPin { host: wanted.host.clone(), by, state };
+        let pin = AddressPin { host: wanted.host.clone(), by, state, over };
         let txn = txn.put(wanted.key(), Record::Pin(pin));
         if let Outcome::Done(_) = cluster.commit(&txn)? {
             return Ok(asked.map_or(Pinning::Granted, |host| Pinning::Asked(host.clone())));
@@ -76,16 +82,13 @@ impl Wanted<'_> {
         Key::Pin(self.network.clone(), self.address)
     }
 
-    /// What has to be so for the record to be written, and as what; or what is decided already.
-    fn proposed(
-        &self,
-        view: &View,
-        gone: &BTreeSet<HostName>,
-    ) -> Result<std::result::Result<(Txn, PinState), Pinning>> {
+    /// What has to be so for the record to be written, as what, and from whom; or what is decided already.
+    fn proposed(&self, view: &View, gone: &BTreeSet<HostName>) -> Result<Decided> {
         let network = view.networks.get(self.network).ok_or_else(|| {
             Error::not_found(format!("the cluster has no network {}", self.network))
         })?;
         self.refuse_unusable(network)?;
+        let mut over = None;
         let mut txn = Txn::default()
             .expect(Key::Host(self.host.clone()), Expect::Present)
             .expect(Key::Network(self.network.clone()), Expect::Present);
@@ -95,9 +98,11 @@ impl Wanted<'_> {
                 PinState::Granted => return Ok(Err(Pinning::Granted)),
                 PinState::Asked | PinState::Held(_) => txn.expect(self.key(), Expect::At(*at)),
             },
-            Some((pin, at)) if is_gone(view, gone, &pin.host) => txn
-                .expect(Key::Alive(pin.host.clone()), Expect::Absent)
-                .expect(self.key(), Expect::At(*at)),
+            Some((pin, at)) if is_gone(view, gone, &pin.host) => {
+                over = Some(pin.host.clone());
+                txn.expect(Key::Alive(pin.host.clone()), Expect::Absent)
+                    .expect(self.key(), Expect::At(*at))
+            }
             Some((pin, _)) => {
                 self.refuse_lost(view, &pin.host)?;
                 return Ok(Err(Pinning::Taken(pin.host.clone(), pin.by.clone())));
@@ -106,18 +111,20 @@ impl Wanted<'_> {
         let block = network.block_with(self.address).ok_or_else(|| self.unusable(network))?;
         let key = Key::Block(self.network.clone(), block);
         match view.blocks.get(&(self.network.clone(), block)) {
-            None => Ok(Ok((txn.expect(key, Expect::Absent), PinState::Granted))),
-            Some(holder) if holder == self.host => Err(Error::try_again(format!(
+            None => Ok(Ok((txn.expect(key, Expect::Absent), PinState::Granted, over))),
+            Some((holder, _)) if holder == self.host => Err(Error::try_again(format!(
                 "address {} is in a block that this host has only just taken",
                 self.address
             ))),
-            Some(holder) if is_gone(view, gone, holder) => {
+            // A block that changes hands meanwhile is another question: its new host leases from it.
+            Some((holder, at)) if is_gone(view, gone, holder) => {
                 let txn = txn.expect(Key::Alive(holder.clone()), Expect::Absent);
-                Ok(Ok((txn.expect(key, Expect::Present), PinState::Granted)))
+                let over = over.or_else(|| Some(holder.clone()));
+                Ok(Ok((txn.expect(key, Expect::At(*at)), PinState::Granted, over)))
             }
-            Some(holder) => {
+            Some((holder, at)) => {
                 self.refuse_lost(view, holder)?;
-                Ok(Ok((txn.expect(key, Expect::Present), PinState::Asked)))
+                Ok(Ok((txn.expect(key, Expect::At(*at)), PinState::Asked, over)))
             }
         }
     }
@@ -138,9 +145,7 @@ impl Wanted<'_> {
     fn refuse_unusable(&self, network: &SharedNetwork) -> Result<()> {
         let block = network.block_with(self.address);
         let is_gateway = network.is_gateway(self.address);
-        let subnet = network.subnet;
-        let is_edge = self.address == subnet.network() || self.address == subnet.broadcast();
-        match block.is_none() || is_gateway || is_edge {
+        match block.is_none() || is_gateway || network.is_edge(self.address) {
             true => Err(self.unusable(network)),
             false => Ok(()),
         }
@@ -149,7 +154,9 @@ impl Wanted<'_> {
     fn unusable(&self, network: &SharedNetwork) -> Error {
         Error::invalid(format!(
             "no container has address {} of network {} ({}): it is a host's, or the subnet's own",
-            self.address, self.network, network.subnet
+            self.address,
+            self.network,
+            network.subnets()
         ))
     }
 }
@@ -159,14 +166,16 @@ fn is_gone(view: &View, gone: &BTreeSet<HostName>, host: &HostName) -> bool {
     !view.alive.contains(host) && (gone.contains(host) || !view.hosts.contains_key(host))
 }
 
-/// Answers for an address of an own block; `at` is the request. Nothing happens where that was withdrawn.
+/// Answers for an address of a block that this host took at `taken`; `at` is the request. Nothing happens where
+/// that was withdrawn, or where another host has the block by now: it answers then.
 ///
 /// # Errors
 /// As the cluster's.
 pub fn answer_pin(
     cluster: &impl Cluster,
-    (network, address): (&NetworkName, Ipv4Addr),
+    (network, address): (&NetworkName, IpAddr),
     (pin, at): (&AddressPin, Revision),
+    (block, taken): (Ipv4Net, Revision),
     state: PinState,
 ) -> Result<()> {
     let state = match state {
@@ -175,7 +184,10 @@ pub fn answer_pin(
     };
     let key = Key::Pin(network.clone(), address);
     let record = Record::Pin(AddressPin { state, ..pin.clone() });
-    cluster.commit(&Txn::default().expect(key.clone(), Expect::At(at)).put(key, record)).map(|_| ())
+    let txn = Txn::default()
+        .expect(Key::Block(network.clone(), block), Expect::At(taken))
+        .expect(key.clone(), Expect::At(at));
+    cluster.commit(&txn.put(key, record)).map(|_| ())
 }
 
 /// Gives an address back, or withdraws a request; `at` is the record. Nothing happens where another one has
@@ -185,7 +197,7 @@ pub fn answer_pin(
 /// As the cluster's.
 pub fn unpin(
     cluster: &impl Cluster,
-    (network, address): (&NetworkName, Ipv4Addr),
+    (network, address): (&NetworkName, IpAddr),
     at: Revision,
 ) -> Result<()> {
     let key = Key::Pin(network.clone(), address);

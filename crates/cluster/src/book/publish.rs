@@ -1,20 +1,52 @@
 //! What a daemon says of its own host.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use model::{Error, HostName, Mac, NetworkName, Result, SharedEndpoint};
 
-use crate::port::{Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write};
+use super::RACES;
+use crate::layout::VERSION;
+use crate::port::{
+    AliveRecord, Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write,
+};
 use crate::view::View;
 
-/// Says that the daemon of a member is there, as long as the lease is renewed; in which transaction.
+/// Says that the daemon of a member is there, as long as the lease is renewed; in which transaction. The host's
+/// own record is written too: it marks since when nothing is taken over behind its back. Where anything was
+/// written since `view` was read, that is read anew: it has all that was taken over before.
 ///
 /// # Errors
 /// `NotFound` where the host is no member any more.
-pub fn be_alive(cluster: &impl Cluster, host: &HostName, lease: LeaseId) -> Result<Revision> {
-    let put = Write::Put(Key::Alive(host.clone()), Record::Mark, Some(lease));
-    commit(cluster, host, vec![put])
+pub fn be_alive(
+    cluster: &impl Cluster,
+    view: &mut View,
+    host: &HostName,
+    lease: LeaseId,
+) -> Result<Revision> {
+    for _ in 0..RACES {
+        let (Some(record), Some(at)) = (view.hosts.get(host), view.epochs.get(host)) else {
+            return Err(removed(host));
+        };
+        let key = Key::Host(host.clone());
+        let writes = vec![
+            Write::Put(key.clone(), Record::Host(record.clone()), None),
+            Write::Put(
+                Key::Alive(host.clone()),
+                Record::Alive(AliveRecord { layout: VERSION }),
+                Some(lease),
+            ),
+        ];
+        let expect = vec![(key, Expect::At(*at))];
+        let done = cluster.commit(&Txn { expect, writes })?;
+        if done != Outcome::Done(Revision(view.revision.0.saturating_add(1))) {
+            *view = cluster.read()?;
+        }
+        if let Outcome::Done(revision) = done {
+            return Ok(revision);
+        }
+    }
+    Err(Error::try_again(format!("others write the record of host {host} all the time")))
 }
 
 /// Makes the host's endpoints in the cluster those that it has, where they differ in `view`; how many
@@ -26,13 +58,13 @@ pub fn publish(
     cluster: &impl Cluster,
     view: &View,
     host: &HostName,
-    wanted: &BTreeMap<(NetworkName, Ipv4Addr), Mac>,
+    wanted: &BTreeMap<(NetworkName, IpAddr), Mac>,
 ) -> Result<usize> {
-    let key = |network: &NetworkName, address: Ipv4Addr| {
+    let key = |network: &NetworkName, address: IpAddr| {
         Key::Endpoint(host.clone(), network.clone(), address)
     };
     let known = view.endpoints.iter().filter(|((of, _, _), _)| of == host);
-    let known: BTreeMap<(NetworkName, Ipv4Addr), Mac> =
+    let known: BTreeMap<(NetworkName, IpAddr), Mac> =
         known.map(|((_, network, address), mac)| ((network.clone(), *address), *mac)).collect();
     let gone = known.keys().filter(|name| !wanted.contains_key(*name));
     let mut writes: Vec<Write> =
@@ -52,6 +84,10 @@ fn commit(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result
     let expect = vec![(Key::Host(host.clone()), Expect::Present)];
     match cluster.commit(&Txn { expect, writes })? {
         Outcome::Done(revision) => Ok(revision),
-        Outcome::Lost => Err(Error::not_found(format!("host {host} was removed from the cluster"))),
+        Outcome::Lost => Err(removed(host)),
     }
+}
+
+fn removed(host: &HostName) -> Error {
+    Error::not_found(format!("host {host} was removed from the cluster"))
 }

@@ -20,8 +20,9 @@ use super::wire::{Authenticated, Refusal};
 const LONGEST: u64 = 64 << 20;
 /// A longer sentence of etcd's is cut, in bytes.
 const LONGEST_REFUSAL: u64 = 16 << 10;
-/// How long a server has to accept a connection.
-const CONNECT: Duration = Duration::from_secs(2);
+/// How long a server has to accept a connection. The kernel asks again only after a second: a new attempt
+/// is as good.
+const CONNECT: Duration = Duration::from_secs(1);
 /// How long one exchange may take. A server without a leader does not answer for longer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -66,7 +67,17 @@ impl Http {
     /// Asks the server that answered last, and the others where it cannot be connected to. Fails with
     /// `TryAgain` where none answers: then nobody knows whether it was done.
     pub(super) fn ask<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
-        self.known(|token| self.ask_as(token, path, body))
+        self.ask_within(TIMEOUT, path, body)
+    }
+
+    /// The same, for at most this long.
+    pub(super) fn ask_within<T: DeserializeOwned>(
+        &self,
+        limit: Duration,
+        path: &str,
+        body: &Value,
+    ) -> Result<T> {
+        self.known(|token| self.ask_as(token, limit, path, body))
     }
 
     /// Works with the user's token, and once more with a new one where etcd knows that one no more.
@@ -81,7 +92,7 @@ impl Http {
             }
         }
         let body = json!({"name": user, "password": password});
-        let given: Authenticated = self.ask_as(None, "/v3/auth/authenticate", &body)?;
+        let given: Authenticated = self.ask_as(None, TIMEOUT, "/v3/auth/authenticate", &body)?;
         *lock() = Some(given.token.clone());
         work(Some(&given.token))
     }
@@ -89,13 +100,14 @@ impl Http {
     fn ask_as<T: DeserializeOwned>(
         &self,
         token: Option<&str>,
+        limit: Duration,
         path: &str,
         body: &Value,
     ) -> Result<T> {
         let text = body.to_string();
         let (url, answer) = self.first(|url| {
             let request = with(self.agent.post(format!("{url}{path}")), token);
-            let request = request.config().timeout_global(Some(TIMEOUT)).build();
+            let request = request.config().timeout_global(Some(limit)).build();
             request.content_type("application/json").send(text.as_str())
         })?;
         let mut answer = accepted(url, path, answer)?;

@@ -95,6 +95,29 @@ impl Event {
     }
 }
 
+/// The servers of an etcd.
+#[derive(Debug, Deserialize)]
+pub(super) struct Servers {
+    #[serde(default)]
+    pub(super) members: Vec<Server>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Server {
+    #[serde(rename = "ID", deserialize_with = "number")]
+    pub(super) id: u64,
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default, rename = "peerURLs")]
+    pub(super) peers: Vec<String>,
+    #[serde(default, rename = "isLearner")]
+    pub(super) is_learner: bool,
+}
+
+/// An answer of which nothing is wanted.
+#[derive(Debug, Deserialize)]
+pub(super) struct Nothing {}
+
 /// The answer to a user and a password.
 #[derive(Debug, Deserialize)]
 pub(super) struct Authenticated {

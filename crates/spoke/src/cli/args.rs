@@ -141,7 +141,8 @@ Examples:
 
 Events: started, stopped, network-created, network-removed, attached, detached, published,
 unpublished, freed, quarantined, clash, clash-over, port-taken, port-free, healed, contested,
-contest-over, lease-lost, lease-regained, cleanup-pending, cleanup-done, plugin-came, plugin-gone, failed.
+contest-over, lease-lost, lease-regained, host-joined, host-lost, host-back, host-removed, host-isolated,
+host-isolation-over, cleanup-pending, cleanup-done, plugin-came, plugin-gone, failed.
 
 Examples:
   spoke events --last 20

@@ -35,8 +35,9 @@ pub(super) fn network(
     passed_over: usize,
 ) -> Result<Network> {
     // The half that a dead process left is removed before the network is made again.
-    let is_taken =
-        |it: &Network| it.name == wanted.name && matches!(it.stage, Stage::Made | Stage::Template);
+    let is_taken = |it: &Network| {
+        it.name == wanted.name && (it.stage.is_whole() || it.stage == Stage::Template)
+    };
     if known.iter().any(is_taken) {
         return Err(Error::conflict(format!("a network named {} already exists", wanted.name)));
     }

@@ -2,24 +2,23 @@
 
 mod access;
 mod check;
+mod network;
+mod rtt;
 
-use std::fmt;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::str::FromStr;
 
 use clap::Subcommand;
 use cluster::{TokenId, Url};
-use engine::Engine;
-use model::{Error, HostName, IpNet, Kind, NetworkName, Placement, Result, Timestamp};
+use model::{Error, HostName, Label, Labels, Result, Timestamp};
 use serde::Serialize;
 
-use super::args::CreateArgs;
 use super::output::{names, render};
 use super::table::Table;
 use super::time::rfc3339;
 use super::{Answer, HostContext, Output};
-use crate::hosts::{self, Ask, HostsView, Me, Reply, Wanted};
+use crate::hosts::{self, Ask, HostsView, Me, Reply};
+pub(super) use network::{create_network, remove_network};
 
 /// What this host is called.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -28,24 +27,26 @@ const HOURS: u32 = 24;
 /// A token is worth something for no longer than this, in hours.
 const MOST_HOURS: i64 = 24 * 365;
 const SECONDS: u32 = 3600;
-const NO_IPV6: &str =
-    "a network of many hosts has one IPv4 subnet; IPv6 is not supported there yet";
 
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(super) enum HostCommand {
-    /// Begin a cluster of hosts on an etcd, or add this host to it, and print a token for the next one
+    /// Begin a cluster of hosts, and print a token for the next one
     #[command(
-        after_help = "All hosts must reach etcd and each other's UDP port 4789. Whoever can write to etcd \
-        decides what the hosts do: let only the hosts reach it.
+        after_help = "This host runs the cluster's etcd, with the program of the distribution (Debian: \
+        etcd-server); as soon as there are three hosts, three of them do. With --etcd the cluster is started \
+        on an etcd that is there, or this host added to it; let only the hosts reach that. All hosts must \
+        reach each other's UDP port 4789, and TCP ports 23790, 23800 and 23810 of those that run etcd.
 
 Examples:
+  spoke host init
   spoke host init --etcd http://192.0.2.1:2379
   spoke host init --etcd http://192.0.2.1:2379 --address 192.0.2.7 --name db1"
     )]
     Init {
-        /// A server of etcd (3.4 or later), by an address that all hosts reach; several for one etcd
-        #[arg(long = "etcd", value_name = "URL", required = true)]
+        /// A server of an etcd that is there (3.4 or later), by an address that all hosts reach; several for
+        /// one etcd
+        #[arg(long = "etcd", value_name = "URL")]
         etcd: Vec<Url>,
         #[command(flatten)]
         identity: IdentityArgs,
@@ -62,8 +63,8 @@ Examples:
     /// List the hosts
     #[command(
         visible_alias = "list",
-        after_help = "STATE is up, or lost where the host's daemon has not been \
-        heard of for 10 seconds. BLOCKS are the addresses that it gives to containers.
+        after_help = "STATE is up, draining where the host takes no more containers, or lost where its daemon has \
+        not been heard of for 8 seconds. BLOCKS are the addresses that it gives to containers.
 
 Examples:\n  spoke host ls\n  spoke host ls -o json"
     )]
@@ -78,6 +79,63 @@ Examples:
   spoke host check -o json"
     )]
     Check,
+    /// Let a host take no more containers on networks of the cluster
+    #[command(
+        after_help = "This host unless one is named. Its containers stay until they are stopped; new ones, also \
+        restarted ones, are refused there by every runtime, and can be started on another host. Before a host is \
+        removed, or its kernel updated.
+
+Examples:
+  spoke host drain
+  spoke host drain --undo db1"
+    )]
+    Drain {
+        /// The host
+        #[arg(value_name = "HOST")]
+        name: Option<HostName>,
+        /// Let it take containers again
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Give a host labels, by which networks choose their hosts
+    #[command(
+        after_help = "`spoke network create --hosts zone=eu` makes a network on all hosts with this label, also on \
+        those that get it later.
+
+Examples:
+  spoke host label db1 zone=eu disk=ssd
+  spoke host label db1 --remove disk"
+    )]
+    Label {
+        /// The host
+        #[arg(value_name = "HOST")]
+        name: HostName,
+        /// What it gets; a label that it has is changed
+        #[arg(value_name = "KEY=VALUE", required_unless_present = "remove")]
+        labels: Vec<Label>,
+        /// A label that it has no more
+        #[arg(long, value_name = "KEY")]
+        remove: Vec<String>,
+    },
+    /// Measure how long the other hosts take to answer
+    #[command(
+        after_help = "HOST is the way between the hosts' own addresses, OVERLAY that of the network: the \
+        difference is what VXLAN costs. Each is the least of a few echoes; - where none came back.
+
+Examples:
+  spoke host rtt
+  spoke host rtt -o json"
+    )]
+    Rtt,
+    /// Have all hosts change the keys of their tunnels
+    #[command(
+        after_help = "The keys of encrypted networks. Each host makes a new one, and all change over when they have \
+        each other's; no packet is lost. Refused while a host has not finished the last change.
+
+Examples:
+  spoke host rotate-keys"
+    )]
+    RotateKeys,
     /// Take a host out of the cluster, with its addresses
     #[command(
         after_help = "Of the host itself, or of one that is lost for good. A host that is there notices it, \
@@ -89,7 +147,7 @@ Examples:\n  spoke host remove db1\n  spoke host remove --force db1"
         /// The host
         #[arg(value_name = "HOST")]
         name: HostName,
-        /// Also another host whose daemon is there
+        /// Also another host whose daemon is there; or this one where the cluster does not let it in any more
         #[arg(short, long)]
         force: bool,
     },
@@ -124,37 +182,12 @@ pub(super) struct IdentityArgs {
     /// What this host is called in the cluster; its own name unless given
     #[arg(long, value_name = "NAME")]
     name: Option<HostName>,
-    /// Where the other hosts reach this one; the address from which it reaches etcd unless given
+    /// Where the other hosts reach this one; the address from which it reaches etcd, or the
+    /// world, unless given
     #[arg(long, value_name = "IP")]
     address: Option<Ipv4Addr>,
     #[command(flatten)]
     access: access::AccessArgs,
-}
-
-/// Where a network is to be: `all`, or names between commas.
-#[derive(Clone, Debug)]
-pub(super) struct Hosts(Placement);
-
-impl FromStr for Hosts {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "all" => Ok(Self(Placement::All)),
-            names => names
-                .split(',')
-                .map(str::parse)
-                .collect::<Result<_>>()
-                .map(Placement::Hosts)
-                .map(Self),
-        }
-    }
-}
-
-impl fmt::Display for Hosts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
 }
 
 /// A token that was made.
@@ -195,6 +228,24 @@ pub(super) fn run(
             Reply::Checks(checks) => check::answer(&checks, output),
             other => Err(unexpected(&other)),
         },
+        HostCommand::Drain { name, undo } => {
+            ask(Ask::Drain { name: name.clone(), undo: *undo })?;
+            let names: Vec<String> = name.iter().map(ToString::to_string).collect();
+            Ok(Answer::text(self::names(output, &names)?))
+        }
+        HostCommand::Label { name, labels, remove } => {
+            let labels = Labels::of(labels.iter().cloned())?;
+            ask(Ask::Label { name: name.clone(), labels, remove: remove.clone() })?;
+            Ok(Answer::text(names(output, &[name.to_string()])?))
+        }
+        HostCommand::Rtt => match ask(Ask::Rtt)? {
+            Reply::Rtts(rtts) => rtt::answer(&rtts, output),
+            other => Err(unexpected(&other)),
+        },
+        HostCommand::RotateKeys => {
+            ask(Ask::RotateKeys)?;
+            Ok(Answer::default())
+        }
         HostCommand::Remove { name, force } => {
             ask(Ask::Remove { name: name.clone(), force: *force })?;
             Ok(Answer::text(names(output, &[name.to_string()])?))
@@ -247,18 +298,23 @@ fn created(reply: Reply, output: Output) -> Result<Answer> {
 
 fn list(view: &HostsView, output: Output) -> Result<Answer> {
     let text = render(output, &view.hosts, || {
-        let mut table = Table::new(&["NAME", "ADDRESS", "STATE", "BLOCKS", "CONTAINERS"]);
+        let has_own = view.hosts.iter().any(|host| host.etcd.is_some());
+        let columns = ["NAME", "ADDRESS", "STATE", "LABELS", "BLOCKS", "CONTAINERS", "ETCD"];
+        let mut table = Table::new(if has_own { &columns } else { &columns[..6] });
         for host in &view.hosts {
             let blocks: Vec<String> =
                 host.blocks.iter().map(|(network, net)| format!("{network} {net}")).collect();
             let name = if host.own { format!("{} *", host.name) } else { host.name.clone() };
-            table.row([
+            let mut row = vec![
                 name,
                 host.address.clone(),
                 host.state.clone(),
+                labels(host),
                 blocks.join(", "),
                 host.containers.to_string(),
-            ]);
+            ];
+            row.extend(has_own.then(|| host.etcd.clone().unwrap_or_default()));
+            table.row(row);
         }
         table.text()
     })?;
@@ -267,6 +323,12 @@ fn list(view: &HostsView, output: Output) -> Result<Answer> {
         format!("since {} the cluster is not heard of: {why}", rfc3339(*since))
     }));
     Ok(Answer { text, notes, code: 0 })
+}
+
+fn labels(host: &hosts::HostView) -> String {
+    let labels: Vec<String> =
+        host.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if labels.is_empty() { "-".to_owned() } else { labels.join(",") }
 }
 
 fn list_tokens(
@@ -285,74 +347,6 @@ fn list_tokens(
         table.text()
     })?;
     Ok(Answer::text(text))
-}
-
-/// `spoke network create --hosts`.
-pub(super) fn create_network(
-    wanted: &CreateArgs,
-    hosts: &Hosts,
-    output: Output,
-    host_context: &HostContext,
-) -> Result<Answer> {
-    if wanted.remote.ipv6 {
-        return Err(Error::unsupported(NO_IPV6));
-    }
-    if let Some(flag) = wanted.flags.besides("mtu") {
-        return Err(Error::unsupported(format!(
-            "a network of many hosts does not have --{flag} yet"
-        )));
-    }
-    let subnet = match wanted.subnets.as_slice() {
-        [] => None,
-        [IpNet::V4(subnet)] => Some(*subnet),
-        _ => {
-            return Err(Error::unsupported(NO_IPV6));
-        }
-    };
-    let name = wanted.name.clone();
-    let ask = Wanted {
-        name,
-        subnet,
-        block: wanted.many.block,
-        mtu: wanted.flags.spec.mtu,
-        hosts: hosts.0.clone(),
-    };
-    let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
-    let Reply::Network { missing, failure, .. } = reply else { return Err(unexpected(&reply)) };
-    if let Some(failure) = failure {
-        return Err(Error::conflict(format!(
-            "network {} is declared for the cluster, and this host cannot have it: {failure}",
-            wanted.name
-        )));
-    }
-    let late = missing.iter().map(|host| {
-        format!("host {host} does not have network {} yet; see `spoke host ls` there", wanted.name)
-    });
-    let notes = late.collect();
-    Ok(Answer { notes, ..Answer::text(names(output, &[wanted.name.to_string()])?) })
-}
-
-/// Removes a network of many hosts; `false` where it is none.
-pub(super) fn remove_network(
-    engine: &Engine,
-    name: &NetworkName,
-    host_context: &HostContext,
-) -> Result<bool> {
-    let mut places = host_context.store.iter().map(|state| hosts::place(state));
-    // A host that does not have the network can end it too, once the hosts that had it are gone.
-    let is_shared = places.any(|place| {
-        hosts::networks(&place).join(name.as_str()).exists()
-            || (hosts::is_member(&place) && engine.named(name).is_ok_and(|it| it.is_none()))
-    });
-    if !is_shared {
-        return Ok(false);
-    }
-    match hosts::ask(&host_context.runtime, &Ask::RemoveNetwork { name: name.clone() }) {
-        Ok(_) => Ok(true),
-        // Of the cluster no more: what is left of it here is this host's.
-        Err(error) if error.kind() == Kind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
 }
 
 fn token_id(text: &str) -> Result<TokenId, String> {

@@ -5,30 +5,44 @@
 //! | `hosts` | holds the lease, makes this host's networks, entries and published endpoints equal to the cluster's |
 //! | `hosts-book` | learns of attachments from the store |
 //! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed |
-//! | `hosts-ask` | answers the command line |
+//! | `hosts-ask` | answers the command line and processes that attach; several on a host of a cluster |
 //! | `hosts-watch` | hears of changes in etcd, one for each session |
+//! | `hosts-etcd` | keeps this host's server of etcd running, where the cluster has one of its own |
+//! | `hosts-door` | gives certificates to hosts, where this one has the authority's key |
 
 mod announce;
 mod ask;
 mod attached;
 mod blocks;
 mod check;
+mod door;
+mod drain;
 mod guard;
+mod isolate;
 mod keep;
 mod local;
 mod make;
 mod member;
+mod membership;
 mod overlay;
+mod own;
 mod pin;
 mod pins;
+mod remove;
+mod rtt;
+mod server;
+mod tend;
+mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use cluster::trust::Files;
 use cluster::{Change, Revision, View};
 use model::{Error, HostName, Mac, NetworkName, Result, Timestamp};
 
@@ -36,6 +50,7 @@ use super::Daemon;
 use super::sockets::{self, Made};
 use crate::hosts;
 use member::Member;
+pub(super) use membership::Members;
 
 /// What the threads share.
 pub(super) struct Hosts {
@@ -43,6 +58,30 @@ pub(super) struct Hosts {
     state: Mutex<State>,
     changed: Condvar,
     wake: Mutex<Sender<Wake>>,
+    server: server::Server,
+    /// Held while this host signs certificates for itself.
+    signing: Mutex<()>,
+    /// The further threads that answer, which only hosts of a cluster need.
+    answering: Later,
+    /// The threads that only a cluster with an etcd of its own needs.
+    own: Later,
+}
+
+/// Threads that are started when they are needed; once.
+#[derive(Default)]
+struct Later(Mutex<Option<Start>>);
+
+type Start = Box<dyn FnOnce() -> Result<()> + Send>;
+
+impl Later {
+    fn prepare(&self, start: impl FnOnce() -> Result<()> + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(start));
+    }
+
+    fn start(&self) -> Result<()> {
+        let start = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        start.map_or(Ok(()), |start| start())
+    }
 }
 
 /// What is known.
@@ -52,7 +91,9 @@ struct State {
     member: Option<Member>,
     /// The cluster, as it was read last.
     view: Option<View>,
-    /// Whether this host leaves a cluster whose etcd has lost its records.
+    /// Whether its networks take no more containers, once they were compared with what is said of it.
+    draining: Option<bool>,
+    /// Whether this host leaves its cluster, which may not tell it any more that it was removed.
     leaving: bool,
     /// Since when etcd does not answer, and what was said.
     lost: Option<(Timestamp, String)>,
@@ -64,10 +105,19 @@ struct State {
     guarded: Option<BTreeSet<Ipv4Addr>>,
     /// The hosts whose addresses may be taken over.
     gone: BTreeSet<HostName>,
+    /// The hosts that may have given addresses of this one to others, while etcd does not answer.
+    isolated: BTreeSet<HostName>,
     /// Addresses that other hosts gave to this one a moment ago, for a container that has none yet.
-    fresh: BTreeMap<(NetworkName, Ipv4Addr), Instant>,
+    fresh: BTreeMap<(NetworkName, IpAddr), Instant>,
     /// What others wrote that is not used.
     refused: Vec<String>,
+    /// What does not work with the cluster's own etcd.
+    untended: Option<String>,
+    /// Whether this host has the authority's key, and whether it listens to hosts that want certificates.
+    signs: bool,
+    is_open: bool,
+    /// When this host's server of etcd has to begin anew.
+    restart: Option<Instant>,
     /// The containers of this host on every network, once the store was read.
     attached: Option<Attached>,
 }
@@ -76,9 +126,9 @@ struct State {
 #[derive(Clone, Debug, Default)]
 struct Attached {
     /// Their addresses, and the hardware addresses.
-    macs: BTreeMap<(NetworkName, Ipv4Addr), Mac>,
+    macs: BTreeMap<(NetworkName, IpAddr), Mac>,
     /// Addresses that are leased, also before there is an interface.
-    leases: BTreeSet<(NetworkName, Ipv4Addr)>,
+    leases: BTreeSet<(NetworkName, IpAddr)>,
 }
 
 /// Why the keeper goes on.
@@ -113,21 +163,66 @@ impl Daemon {
             state: Mutex::default(),
             changed: Condvar::new(),
             wake: Mutex::new(wake),
+            server: server::Server::new(store),
+            signing: Mutex::default(),
+            answering: Later::default(),
+            own: Later::default(),
         });
         hosts.lock().member = Member::read(&hosts.place)?;
+        hosts.lock().signs = Files::below(&hosts.place).authority()?.is_some();
         let (listener, made) = sockets::bind(&hosts::socket(&store.runtime))?;
         let theirs = Arc::clone(&hosts);
         self.spawn("hosts-book", move |daemon| attached::follow(daemon, &theirs))?;
         let theirs = Arc::clone(&hosts);
         self.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
-        let theirs = Arc::clone(&hosts);
-        self.spawn("hosts-ask", move |daemon| ask::serve(daemon, &theirs, &listener))?;
+        self.answer_hosts(&hosts, &Arc::new(listener))?;
+        self.prepare_own(&hosts);
+        let member = hosts.lock().member.clone();
+        member.map_or(Ok(()), |member| hosts.serve_as(&member))?;
         self.spawn("hosts", move |daemon| keep::keep(daemon, &hosts, wakes))?;
         Ok(made)
     }
 }
 
+impl Daemon {
+    /// One thread answers on a host of no cluster; containers that attach ask only on others.
+    fn answer_hosts(
+        self: &Arc<Self>,
+        hosts: &Arc<Hosts>,
+        listener: &Arc<UnixListener>,
+    ) -> Result<()> {
+        let answer = |daemon: &Arc<Self>, hosts: &Arc<Hosts>, listener: &Arc<UnixListener>| {
+            let (hosts, listener) = (Arc::clone(hosts), Arc::clone(listener));
+            let work = move |daemon: &Self| ask::serve(daemon, &hosts, &listener);
+            daemon.spawn("hosts-ask", work).map(drop)
+        };
+        answer(self, hosts, listener)?;
+        let (daemon, theirs, listener) =
+            (Arc::clone(self), Arc::clone(hosts), Arc::clone(listener));
+        hosts.answering.prepare(move || {
+            (1..ask::AT_ONCE).try_for_each(|_| answer(&daemon, &theirs, &listener))
+        });
+        Ok(())
+    }
+
+    /// What a cluster with an etcd of its own needs besides, now or when this host becomes a member of one.
+    fn prepare_own(self: &Arc<Self>, hosts: &Arc<Hosts>) {
+        let (daemon, theirs) = (Arc::clone(self), Arc::clone(hosts));
+        hosts.own.prepare(move || {
+            let hosts = Arc::clone(&theirs);
+            daemon.spawn("hosts-etcd", move |daemon| tend::run(daemon, &hosts))?;
+            daemon.spawn("hosts-door", move |daemon| door::keep(daemon, &theirs)).map(drop)
+        });
+    }
+}
+
 impl Hosts {
+    /// Starts the threads that only a member needs, where they do not run yet.
+    fn serve_as(&self, member: &Member) -> Result<()> {
+        self.answering.start()?;
+        if member.own_etcd { self.own.start() } else { Ok(()) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

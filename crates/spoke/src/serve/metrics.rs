@@ -2,6 +2,7 @@
 //! store is counted at each request, so that it cannot be wrong.
 
 mod fence;
+mod hosts;
 mod names;
 mod traffic;
 
@@ -19,6 +20,7 @@ use prometheus_client::registry::Registry;
 
 use super::fence::Counts;
 use crate::event::What;
+pub(crate) use hosts::HostFigures;
 pub(crate) use traffic::Traffic;
 
 /// Upper bounds of the buckets of durations, in seconds: around what a call costs, and around
@@ -54,6 +56,7 @@ pub(crate) struct Metrics {
     plugins: Family<Labels, Gauge>,
     names: Arc<::names::Counters>,
     fence: Arc<Counts>,
+    hosts: hosts::Hosts,
 }
 
 /// The counters of a cloud.
@@ -116,6 +119,7 @@ impl Metrics {
         registry.register("clashes", "Pairs of networks with the same addresses", clashes.clone());
         registry.register("events", "What happened", events.clone());
         let neutron = Neutron::new(&mut registry);
+        let hosts = hosts::Hosts::new(&mut registry);
         let (pending, settled) = (Gauge::default(), Counter::default());
         registry.register(
             "remote_cleanups_pending",
@@ -151,6 +155,7 @@ impl Metrics {
             plugins,
             names,
             fence,
+            hosts,
         }
     }
 

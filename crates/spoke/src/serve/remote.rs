@@ -44,6 +44,8 @@ struct Keeper<'a> {
     pending: BTreeMap<(String, String), PendingCleanup>,
     /// The lives of plugins that know the hosts.
     informed: BTreeMap<DriverName, Life>,
+    /// The hosts: those of the configuration, and the members of the cluster.
+    hosts: BTreeSet<IpAddr>,
     /// The hosts that exist no longer.
     gone: BTreeSet<IpAddr>,
     /// Whether the last check failed: that is reported once.
@@ -62,6 +64,7 @@ pub(super) fn keep(daemon: &Daemon) {
         known: BTreeMap::new(),
         pending: BTreeMap::new(),
         informed: BTreeMap::new(),
+        hosts: BTreeSet::new(),
         gone: BTreeSet::new(),
         is_troubled: false,
     };
@@ -80,6 +83,7 @@ impl Keeper<'_> {
             }
             let settled = self.retry(urgency);
             self.reported(settled.err());
+            self.follow_members();
             self.inform();
             urgency = Urgency::Due;
             let limit = if self.pending.is_empty() { PERIOD } else { AGAIN };
@@ -223,15 +227,40 @@ impl Keeper<'_> {
             }
         };
         let reported = text.lines().filter_map(|line| line.parse::<IpAddr>().ok());
-        self.gone = reported.filter(|host| !config.remote.hosts.contains(host)).collect();
+        self.hosts = config.remote.hosts.iter().copied().collect();
+        let others: BTreeSet<IpAddr> = reported.filter(|host| !self.hosts.contains(host)).collect();
+        // A member of a cluster knows who is gone when it has heard of the others.
+        match crate::hosts::is_member(&crate::hosts::place(&config.store.state)) {
+            true => self.hosts.extend(others),
+            false => self.gone = others,
+        }
         if self.lines() != text {
             self.write_hosts();
         }
     }
 
+    /// Takes hosts over that joined the cluster, and forgets those that left it.
+    fn follow_members(&mut self) {
+        let config = self.daemon.context_pool.config();
+        let members = self.daemon.members();
+        if members.is_none() && crate::hosts::is_member(&crate::hosts::place(&config.store.state)) {
+            return;
+        }
+        let mut hosts: BTreeSet<IpAddr> = config.remote.hosts.iter().copied().collect();
+        hosts.extend(members.into_iter().flat_map(|(own, others)| others.into_iter().chain([own])));
+        if hosts == self.hosts {
+            return;
+        }
+        self.gone.extend(self.hosts.difference(&hosts).copied());
+        self.gone.retain(|host| !hosts.contains(host));
+        self.hosts = hosts;
+        self.informed.clear();
+        self.write_hosts();
+    }
+
     /// Those that plugins know, one a line.
     fn lines(&self) -> String {
-        let hosts = self.daemon.context_pool.config().remote.hosts.iter().chain(&self.gone);
+        let hosts = self.hosts.iter().chain(&self.gone);
         hosts.map(|host| format!("{host}\n")).collect()
     }
 
@@ -245,7 +274,7 @@ impl Keeper<'_> {
 
     /// Announces the hosts to drivers of Spoke's networks: to each life of theirs, once.
     fn inform(&mut self) {
-        if self.daemon.context_pool.config().remote.hosts.is_empty() && self.gone.is_empty() {
+        if self.hosts.is_empty() && self.gone.is_empty() {
             return;
         }
         let Ok(used) = self.used() else { return };
@@ -274,17 +303,18 @@ impl Keeper<'_> {
 
     fn inform_one(&self, name: &DriverName) -> Result<()> {
         let config = &self.daemon.context_pool.config().remote;
+        let own = self.daemon.members().map(|(own, _)| own).or(config.own);
         let node = |address: &IpAddr| {
             Discovery::Node(Node {
                 address: *address,
                 bind: Some(*address),
-                own: config.own.as_ref() == Some(address),
+                own: own.as_ref() == Some(address),
             })
         };
         for host in &self.gone {
             self.foreign.remote.disappear(name, &node(host))?;
         }
-        for host in &config.hosts {
+        for host in &self.hosts {
             self.foreign.remote.discover(name, &node(host))?;
         }
         Ok(())

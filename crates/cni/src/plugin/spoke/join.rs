@@ -32,6 +32,7 @@ pub(super) fn further(network: Network) -> Plan {
         source: Source { ipam, routes, dns, wanted: Vec::new() },
         sticky: network.sticky,
         labels: network.labels,
+        stage: network.stage,
         ..Plan::default()
     }
 }

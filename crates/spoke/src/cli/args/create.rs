@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use model::{AddressSpace, EgressPolicy, IpNet, Label, Labels, NetworkName};
+use model::{AddressSpace, EgressPolicy, IpNet, Label, Labels, NetworkName, Placement};
 use spec::NetworkSpec;
 
 use super::flags::NetworkFlags;
@@ -65,15 +65,18 @@ pub(in crate::cli) struct CreateArgs {
 // Options of a network of many hosts.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ManyArgs {
-    /// Make it on all hosts of the cluster, or on these (`spoke host`)
-    #[arg(long, value_name = "all|HOST,…", conflicts_with_all = ["driver", "gateways", "ranges", "internal", "labels",
+    /// Make it on all hosts of the cluster, on these, or on those with these labels (`spoke host`)
+    #[arg(long, value_name = "all|HOST,…|KEY=VALUE,…", conflicts_with_all = ["driver", "gateways", "ranges", "internal", "labels",
         "options", "ipam_driver", "ipam_options", "auxiliary", "ipv4", "scope", "config_only", "config_from", "mode",
         "dhcp", "conflist", "cni_path"])]
-    pub(in crate::cli) hosts: Option<super::super::host::Hosts>,
+    pub(in crate::cli) hosts: Option<Placement>,
     /// The prefix length of the part of the subnet that each host has for itself; 24 unless given, or less in
     /// a small subnet
     #[arg(long, value_name = "LENGTH", requires = "hosts")]
     pub(in crate::cli) block: Option<u8>,
+    /// Encrypt what goes from host to host, by the kernel's WireGuard
+    #[arg(long, requires = "hosts")]
+    pub(in crate::cli) encrypt: bool,
 }
 
 impl CreateArgs {

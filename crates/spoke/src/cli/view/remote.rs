@@ -72,6 +72,7 @@ pub(in crate::cli) fn led(record: &Attachment) -> Option<&[Family]> {
 pub(super) fn stage(stage: Stage) -> &'static str {
     match stage {
         Stage::Made => "made",
+        Stage::Draining => "draining",
         Stage::Making { .. } => "making",
         Stage::Unmaking { .. } => "unmaking",
         Stage::Failed => "left",

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use cluster::{Etcd, JoinToken, Url, book};
-use model::{ClusterHost, Error, HostName, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
+use cluster::book::{self, Subnet6};
+use cluster::{Etcd, JoinToken, Url};
+use model::{ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 use overlay::Overlay;
 
+use super::isolate::isolated;
 use super::member::{self, Member};
 use super::{Hosts, State};
 use crate::cli::time::rfc3339;
@@ -18,11 +20,14 @@ use crate::serve::Daemon;
 
 /// How long a command may take to say what it wants.
 const LIMIT: Duration = Duration::from_secs(5);
+/// So many commands are answered at a time on a host of a cluster; others wait for one of them.
+pub(super) const AT_ONCE: usize = 16;
 /// How long to wait after a failure to accept.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long to wait until all hosts have a new network.
 const EVERYWHERE: Duration = Duration::from_secs(10);
 
+/// Answers one after the other; several threads do so: etcd or another host may be slow for one command.
 pub(super) fn serve(daemon: &Daemon, hosts: &Hosts, listener: &UnixListener) {
     while !daemon.sleep(Duration::ZERO) {
         match listener.accept() {
@@ -40,6 +45,9 @@ impl Hosts {
         match ask {
             Ask::Init { etcd, me } => {
                 self.refuse_member()?;
+                if etcd.is_empty() {
+                    return self.begin(daemon, me).map(|()| Reply::Done);
+                }
                 let server = etcd.first().ok_or_else(|| Error::invalid("no etcd is named"))?;
                 if server.address()?.is_loopback() {
                     return Err(Error::invalid(format!(
@@ -51,23 +59,17 @@ impl Hosts {
             Ask::Join { token, me } => {
                 self.refuse_member()?;
                 let token = JoinToken::read(&token)?;
+                if let Some(door) = &token.door {
+                    return self.join_by(door, &token, me).map(|()| Reply::Done);
+                }
                 let etcd = token.etcd.clone();
                 self.enter(me, etcd, |etcd, name, host| book::join(etcd, &token, name, host))
                     .map(|()| Reply::Done)
             }
             Ask::Hosts => self.list().map(Reply::Hosts),
-            Ask::Remove { name, force } => {
-                let (member, etcd) = self.connected()?;
-                match book::remove_host(&etcd, &name, &member.name, force) {
-                    // etcd lost its data, and so nobody says to this host that it was removed.
-                    Err(error) if error.kind() == Kind::NotFound && name == member.name => {
-                        self.set(|state| state.leaving = true);
-                        self.nudge();
-                    }
-                    removed => removed?,
-                }
-                Ok(Reply::Done)
-            }
+            Ask::Remove { name, force } => self.remove(&name, force).map(|()| Reply::Done),
+            Ask::Drain { name, undo } => self.drain(name, !undo),
+            Ask::Label { name, labels, remove } => self.label(&name, &labels, &remove),
             Ask::CreateToken { seconds } => self.create_token(seconds),
             Ask::Tokens => {
                 let (_, etcd) = self.connected()?;
@@ -79,7 +81,9 @@ impl Hosts {
             }
             Ask::CreateNetwork(wanted) => self.create_network(*wanted),
             Ask::RemoveNetwork { name } => self.remove_network(&name),
+            Ask::RotateKeys => book::rotate_keys(&self.heard()?.1).map(|()| Reply::Done),
             Ask::Check => self.check(),
+            Ask::Rtt => self.rtt(),
             Ask::Pin { network, address, by } => self.pin(daemon, (&network, address), &by),
         }
     }
@@ -104,15 +108,21 @@ impl Hosts {
     ) -> Result<()> {
         let server = etcd.first().ok_or_else(|| Error::invalid("no etcd is named"))?;
         let address = address.map_or_else(|| member::own_address(server), Ok)?;
-        let member = Member { name, address, etcd, access };
+        let member = Member { name, address, etcd, access, own_etcd: false };
         overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
-        let host = ClusterHost { address: member.address, since: host::now() };
+        let host = ClusterHost::new(member.address, host::now());
         let etcd = member.etcd()?;
         member.write(&self.place)?;
         if let Err(error) = how(&etcd, &member.name, &host) {
             Member::forget(&self.place)?;
             return Err(error);
         }
+        self.enter_as(member)
+    }
+
+    /// This host is a member: waits until it hears from the cluster.
+    pub(super) fn enter_as(&self, member: Member) -> Result<()> {
+        self.serve_as(&member)?;
         self.set(|state| state.member = Some(member));
         self.nudge();
         match self.wait(LIMIT, |state| state.view.is_some()) {
@@ -123,7 +133,7 @@ impl Hosts {
         }
     }
 
-    fn connected(&self) -> Result<(Member, Etcd)> {
+    pub(super) fn connected(&self) -> Result<(Member, Etcd)> {
         let member = self.lock().member.clone().ok_or_else(no_member)?;
         let etcd = member.etcd()?;
         Ok((member, etcd))
@@ -143,7 +153,11 @@ impl Hosts {
 
     fn create_token(&self, seconds: u32) -> Result<Reply> {
         let (member, etcd) = self.heard()?;
-        let token = JoinToken::new(member.etcd)?;
+        let door = self.door(&member, &cluster::Cluster::read(&etcd)?)?;
+        let token = match door {
+            Some(door) => JoinToken::at(door)?,
+            None => JoinToken::new(member.etcd)?,
+        };
         let now = host::now();
         book::create_token(&etcd, &token, now, seconds)?;
         let expires = model::Timestamp(now.0.saturating_add(seconds.into()));
@@ -153,24 +167,40 @@ impl Hosts {
     fn create_network(&self, wanted: Wanted) -> Result<Reply> {
         let (member, etcd) = self.heard()?;
         let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
-        let mtu = wanted.mtu.or_else(|| Overlay::mtu_within(underlay)).ok_or_else(|| {
+        if wanted.encrypt {
+            overlay::refuse_clear(&wanted.name)?;
+        }
+        let most = Overlay::mtu_within(underlay, wanted.encrypt);
+        let mtu = wanted.mtu.or(most).ok_or_else(|| {
             Error::invalid(format!("{} is on a device with an MTU of {underlay}", member.address))
         })?;
-        if Overlay::mtu_within(underlay).is_none_or(|most| mtu.bytes() > most.bytes()) {
+        if most.is_none_or(|most| mtu.bytes() > most.bytes()) {
             return Err(Error::invalid(format!(
-                "MTU {mtu} does not fit: the device with {} has {underlay}, of which VXLAN takes {}",
+                "MTU {mtu} does not fit: the device with {} has {underlay}, of which VXLAN{} takes {}",
                 member.address,
-                overlay::OVERHEAD
+                if wanted.encrypt { " in WireGuard" } else { "" },
+                overlay::overhead(wanted.encrypt)
             )));
         }
-        let Wanted { name, subnet, block, hosts, .. } = wanted;
-        let since = host::now();
-        let declared = book::Declared { name: name.clone(), subnet, block, mtu, hosts, since };
+        let Wanted { name, subnet, block, hosts, encrypt: encrypted, .. } = wanted;
+        let chosen = || wanted.ipv6.then(|| Subnet6::Chosen(host::site()));
+        let subnet6 = wanted.subnet6.map(Subnet6::Named).or_else(chosen);
+        let declared = book::Declared {
+            name: name.clone(),
+            subnet,
+            subnet6,
+            block,
+            mtu,
+            hosts,
+            encrypted,
+            since: host::now(),
+        };
         let network = book::declare(&etcd, &declared)?;
         // Who is there is asked of etcd: what this host has heard may be older.
-        let mut there = cluster::Cluster::read(&etcd)?.alive;
+        let now = cluster::Cluster::read(&etcd)?;
+        let mut there = now.alive.clone();
         there.insert(member.name);
-        there.retain(|host| network.hosts.has(host));
+        there.retain(|host| now.is_on(&network, host));
         self.wait(EVERYWHERE, |state| {
             state.failures.contains_key(&name) || missing(state, &name, &there).is_empty()
         });
@@ -188,7 +218,7 @@ impl Hosts {
         let is_gone = |state: &State| {
             state.view.as_ref().is_some_and(|view| {
                 let mut holders = view.blocks.iter().filter(|((of, _), _)| of == name);
-                let is_held = holders.any(|(_, holder)| view.alive.contains(holder));
+                let is_held = holders.any(|(_, (holder, _))| view.alive.contains(holder));
                 !view.networks.contains_key(name) && (state.failures.contains_key(name) || !is_held)
             })
         };
@@ -223,7 +253,18 @@ impl Hosts {
             HostView {
                 name: name.to_string(),
                 address: host.address.to_string(),
-                state: if view.alive.contains(name) { "up" } else { "lost" }.to_owned(),
+                state: match (view.alive.contains(name), host.draining) {
+                    (false, _) => "lost",
+                    (true, true) => "draining",
+                    (true, false) => "up",
+                }
+                .to_owned(),
+                draining: host.draining,
+                labels: host.labels.pairs().clone(),
+                etcd: view
+                    .servers
+                    .get(name)
+                    .map(|server| if server.voter { "server" } else { "learns" }.to_owned()),
                 own: *name == member.name,
                 containers: own.count(),
                 blocks: blocks
@@ -249,7 +290,9 @@ fn notes(state: &State) -> Vec<String> {
         false => format!("network {name}: {why}"),
     });
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
-    let all = failures.chain(state.broken.iter().cloned()).chain(refused).chain(damaged);
+    let untended = state.untended.clone();
+    let broken = isolated(&state.isolated).into_iter().chain(state.broken.iter().cloned());
+    let all = failures.chain(untended).chain(broken).chain(refused).chain(damaged);
     let mut seen = BTreeSet::new();
     all.filter(|note| seen.insert(note.clone())).collect()
 }
@@ -259,7 +302,7 @@ fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec
     let Some(view) = &state.view else { return hosts.iter().cloned().collect() };
     let has = |host: &HostName| {
         view.blocks_of(name, host).any(|block| {
-            let gateway = (host.clone(), name.clone(), SharedNetwork::gateway(&block));
+            let gateway = (host.clone(), name.clone(), SharedNetwork::gateway(&block).into());
             view.endpoints.contains_key(&gateway)
         })
     };
@@ -268,7 +311,7 @@ fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec
 
 pub(super) fn no_member() -> Error {
     Error::not_found(
-        "this host is in no cluster; make one with `spoke host init --etcd URL`, or join one with \
+        "this host is in no cluster; make one with `spoke host init`, or join one with \
          `spoke host join TOKEN`",
     )
 }

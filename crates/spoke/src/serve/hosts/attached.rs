@@ -1,7 +1,7 @@
 //! Which addresses the containers of this host have, and which are leased, as the store says.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use engine::port::{Key, Prefix, Record};
@@ -63,9 +63,9 @@ fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
 }
 
 /// Addresses of each attachment.
-type Known = BTreeMap<Key, Vec<(NetworkName, Ipv4Addr, Mac)>>;
+type Known = BTreeMap<Key, Vec<(NetworkName, IpAddr, Mac)>>;
 
-fn lease(leases: &mut BTreeMap<Key, (NetworkName, Ipv4Addr)>, change: Changed) {
+fn lease(leases: &mut BTreeMap<Key, (NetworkName, IpAddr)>, change: Changed) {
     let held = match change.now.map(|now| now.record) {
         Some(Record::Lease(holder)) => held(&holder),
         Some(_) | None => None,
@@ -76,12 +76,9 @@ fn lease(leases: &mut BTreeMap<Key, (NetworkName, Ipv4Addr)>, change: Changed) {
     }
 }
 
-fn held(holder: &Holder) -> Option<(NetworkName, Ipv4Addr)> {
+fn held(holder: &Holder) -> Option<(NetworkName, IpAddr)> {
     let pool = holder.lease.pool.as_ref().filter(|_| holder.lease.space == Space::Host)?;
-    match holder.lease.address.addr() {
-        IpAddr::V4(address) => Some((pool.network.clone(), address)),
-        IpAddr::V6(_) => None,
-    }
+    Some((pool.network.clone(), holder.lease.address.addr()))
 }
 
 fn learn(known: &mut Known, change: Changed) {
@@ -95,8 +92,8 @@ fn learn(known: &mut Known, change: Changed) {
     }
 }
 
-/// The IPv4 addresses of a container's interface that is there.
-fn addresses_of(attachment: &Attachment) -> Vec<(NetworkName, Ipv4Addr, Mac)> {
+/// The addresses of a container's interface that is there.
+fn addresses_of(attachment: &Attachment) -> Vec<(NetworkName, IpAddr, Mac)> {
     let Phase::Attached(attached) = &attachment.phase else { return Vec::new() };
     if attachment.layer != Layer::Link {
         return Vec::new();
@@ -106,10 +103,7 @@ fn addresses_of(attachment: &Attachment) -> Vec<(NetworkName, Ipv4Addr, Mac)> {
     let addresses = attached.addresses.iter().filter_map(|held| {
         let named = held.interface.and_then(|at| attached.interfaces.get(at));
         let mac = named.or(last)?.mac?;
-        match held.address.addr() {
-            IpAddr::V4(address) => Some((attachment.id.network.clone(), address, mac)),
-            IpAddr::V6(_) => None,
-        }
+        Some((attachment.id.network.clone(), held.address.addr(), mac))
     });
     addresses.collect()
 }

@@ -75,7 +75,7 @@ impl Keeper<'_> {
         member: &Member,
         (name, own): (&NetworkName, Option<Ipv4Net>),
     ) -> Result<Ipv4Net> {
-        let taken = own.and_then(|own| Some((own, view.blocks.get(&(name.clone(), own))?)));
+        let taken = own.and_then(|own| Some((own, &view.blocks.get(&(name.clone(), own))?.0)));
         if let Some((own, holder)) = taken.filter(|(_, holder)| **holder != member.name) {
             let context_pool = &self.daemon.context_pool;
             let removed = context_pool
@@ -123,7 +123,7 @@ impl Keeper<'_> {
         for block in &local.more {
             let more = local.more.iter().copied().filter(|net| net != block).collect();
             let without = Local { more, ..local.clone() };
-            if self.used(name, *block) == 0 && !self.is_low(&without, name, 2) {
+            if self.used(&local.network, name, *block) == 0 && !self.is_low(&without, name, 2) {
                 self.resting.insert((name.clone(), *block), Instant::now());
                 return Ok(());
             }
@@ -133,15 +133,26 @@ impl Keeper<'_> {
             self.resting.iter().filter(|((of, _), since)| of == name && is_over(since));
         let Some(block) = rested.next().map(|((_, block), _)| *block) else { return Ok(()) };
         if self.is_in_book(name, local, block)? {
-            self.resting.insert((name.clone(), block), Instant::now());
+            self.defer(name, block);
             return Ok(());
         }
         self.resting.remove(&(name.clone(), block));
-        if self.used(name, block) == 0 && local.block != block {
+        self.deferred.remove(&(name.clone(), block));
+        if self.used(&local.network, name, block) == 0 && local.block != block {
             book::give_up_block(etcd, name, &member.name, block)?;
             view.blocks.remove(&(name.clone(), block));
         }
         Ok(())
+    }
+
+    /// Lets a block rest on, and says so once.
+    fn defer(&mut self, name: &NetworkName, block: Ipv4Net) {
+        let key = (name.clone(), block);
+        self.resting.insert(key.clone(), Instant::now());
+        if self.deferred.insert(key) {
+            let why = format!("containers still get addresses of block {block} of network {name}");
+            self.daemon.journal.failed("giving a block back", &Error::try_again(why));
+        }
     }
 
     /// Whether containers get addresses of a block still: to take it out of the book may have failed.
@@ -157,17 +168,20 @@ impl Keeper<'_> {
     /// Whether at most a sixteenth of its addresses, or one, is left, `times` over.
     fn is_low(&self, local: &Local, name: &NetworkName, times: usize) -> bool {
         let all: usize = local.blocks().map(|block| local.capacity(block)).sum();
-        let used: usize = local.blocks().map(|block| self.used(name, block)).sum();
+        let used: usize = local.blocks().map(|block| self.used(&local.network, name, block)).sum();
         all.saturating_sub(used) <= (all / LOW).max(1) * times
     }
 
-    /// How many addresses of a block containers have, here or elsewhere.
-    fn used(&self, name: &NetworkName, block: Ipv4Net) -> usize {
+    /// How many addresses of a block containers have, here or elsewhere: of the family of which they have more.
+    fn used(&self, network: &SharedNetwork, name: &NetworkName, block: Ipv4Net) -> usize {
         let state = self.hosts.lock();
         let leased = state.attached.iter().flat_map(|attached| &attached.leases);
-        let leased = leased.filter(|(of, address)| of == name && block.contains(address)).count();
         let pins = state.view.iter().flat_map(|view| view.pins.keys());
-        leased + pins.filter(|(of, address)| of == name && block.contains(address)).count()
+        let all = leased
+            .chain(pins)
+            .filter(|(of, address)| of == name && network.block_with(*address) == Some(block));
+        let (v4, v6): (Vec<_>, Vec<_>) = all.partition(|(_, address)| address.is_ipv4());
+        v4.len().max(v6.len())
     }
 }
 
@@ -178,7 +192,14 @@ fn learn(
     member: &Member,
     (name, block): (&NetworkName, Ipv4Net),
 ) -> Result<()> {
-    view.pins = etcd.read()?.pins;
-    view.blocks.insert((name.clone(), block), member.name.clone());
+    let now = etcd.read()?;
+    view.pins = now.pins;
+    let key = (name.clone(), block);
+    match now.blocks.get(&key).filter(|(holder, _)| *holder == member.name) {
+        Some(taken) => drop(view.blocks.insert(key, taken.clone())),
+        None => {
+            return Err(Error::try_again(format!("block {block} of network {name} went away")));
+        }
+    }
     Ok(())
 }

@@ -17,20 +17,20 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// The same for each packet with which the largest one that arrives is sought.
 const SEEK: Duration = Duration::from_millis(200);
 /// A packet that arrives if any does, in bytes (RFC 791 §3.2).
-const SMALL: u32 = 68;
+pub(super) const SMALL: u32 = 68;
 /// Clocks that differ by more are told, in milliseconds: certificates and tokens depend on them.
 const SKEW: i64 = 2000;
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
 /// A host, and the way to it that is checked.
-struct Way<'a> {
-    name: &'a HostName,
+pub(super) struct Way<'a> {
+    pub(super) name: &'a HostName,
     host: &'a ClusterHost,
-    network: &'a NetworkName,
+    pub(super) network: &'a NetworkName,
     mtu: u32,
-    from: Ipv4Addr,
-    to: Ipv4Addr,
+    pub(super) from: Ipv4Addr,
+    pub(super) to: Ipv4Addr,
 }
 
 impl Hosts {
@@ -56,7 +56,7 @@ impl Hosts {
 }
 
 /// By the first network that both hosts have.
-fn way<'a>(
+pub(super) fn way<'a>(
     view: &'a View,
     made: &std::collections::BTreeMap<NetworkName, Local>,
     (name, host): (&'a HostName, &'a ClusterHost),
@@ -66,7 +66,7 @@ fn way<'a>(
         let mut gateways =
             view.blocks_of(network, name).map(|block| SharedNetwork::gateway(&block));
         let to = gateways.find(|gateway| {
-            view.endpoints.contains_key(&(name.clone(), network.clone(), *gateway))
+            view.endpoints.contains_key(&(name.clone(), network.clone(), (*gateway).into()))
         })?;
         let from = SharedNetwork::gateway(&here.block);
         Some(Way { name, host, network, mtu: shared.mtu.bytes(), from, to })

@@ -8,22 +8,26 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Etcd, LeaseId, Revision, View, WatchEnd, book};
-use model::{Error, Ipv4Net, Kind, NetworkName, Result};
+use model::{Error, HostName, Ipv4Net, Kind, NetworkName, Result};
 
 use super::announce::Announced;
 use super::local;
 use super::member::Member;
+use super::membership::Membership;
 use super::overlay::{self, Silent};
-use super::{Hosts, Wake};
+use super::tend::Tended;
+use super::{Hosts, Wake, tunnel};
 use crate::host;
 use crate::serve::Daemon;
 
-/// How long a host counts as alive that does not renew its lease, in seconds.
-const LEASE: u32 = 10;
+/// How long a host counts as alive that does not renew its lease, in seconds. etcd looks twice a second which
+/// leases are over: all hosts know of a dead one within ten seconds.
+pub(super) const LEASE: u32 = 8;
 /// How often the lease is renewed and everything is compared, whatever is heard.
 const PERIOD: Duration = Duration::from_secs(3);
-/// How long to wait for etcd before it is asked again.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait for etcd before it is asked again: a host that is joined again to the others is to have
+/// their entries within two seconds.
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
 /// A host of no cluster looks again after so long, or when it becomes a member.
 const IDLE: Duration = Duration::from_secs(60);
 /// A watch that has heard nothing for so long begins anew: a connection may be dead without a word.
@@ -43,9 +47,16 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         heard,
         alive: heard,
         resting: BTreeMap::new(),
+        deferred: BTreeSet::new(),
         announced: Announced::default(),
         unsettled: BTreeMap::new(),
+        renewed: None,
+        isolated: BTreeSet::new(),
+        membership: Membership::default(),
+        tended: Tended::default(),
+        rotated: None,
     };
+    let mut mended = Instant::now();
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
         let Some(member) = member else {
@@ -56,10 +67,15 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         keeper.session.fetch_add(1, Ordering::SeqCst);
         match end {
             Ok(()) => {}
-            Err(error) if error.kind() == Kind::NotFound => keeper.leave(&member, &error),
+            Err(error) if error.kind() == Kind::NotFound || keeper.is_leaving(&member) => {
+                keeper.leave(&member, &error);
+            }
             Err(error) => {
                 keeper.lose(&error);
-                keeper.mend(&member);
+                if mended.elapsed() >= PERIOD || keeper.is_over_since(mended) {
+                    keeper.mend(&member);
+                    mended = Instant::now();
+                }
                 keeper.pause(PAUSE);
             }
         }
@@ -76,42 +92,61 @@ pub(super) struct Keeper<'a> {
     /// What does not work between the hosts, as it was reported last.
     noted: Vec<String>,
     /// The latest state of the cluster that this daemon knows.
-    heard: Revision,
+    pub(super) heard: Revision,
     /// Since when this host is heard of without a break: nobody takes its addresses over meanwhile.
     pub(super) alive: Revision,
     /// Blocks that are given back soon.
     pub(super) resting: BTreeMap<(NetworkName, Ipv4Net), Instant>,
+    /// Those of them that containers still get addresses of.
+    pub(super) deferred: BTreeSet<(NetworkName, Ipv4Net)>,
     announced: Announced,
     /// What did not work with addresses between hosts, as it was reported last.
     pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
+    /// Before the lease was renewed last, by this host's own clock.
+    pub(super) renewed: Option<Instant>,
+    /// The hosts that may have given addresses of this one to others.
+    pub(super) isolated: BTreeSet<HostName>,
+    pub(super) membership: Membership,
+    tended: Tended,
+    /// Since when every host has the newest keys, while this one has older ones too.
+    pub(super) rotated: Option<Instant>,
 }
 
 impl Keeper<'_> {
     /// From one connection to etcd to its loss. Ends without an error where everything is to be read
     /// again, or the daemon stops; with `NotFound` where this host is no member any more.
     fn session(&mut self, member: &Member) -> Result<()> {
+        self.tended.begin(self.hosts, member)?;
         let etcd = Arc::new(member.etcd()?);
         let mut view = etcd.read()?;
         book::refuse_other_layout(&view)?;
         self.refuse_older(&view)?;
         refuse_removed(&view, member)?;
+        let mut renewed = Instant::now();
         let lease = etcd.grant(LEASE)?;
-        self.alive = book::be_alive(&*etcd, &member.name, lease)?;
+        self.alive = book::be_alive(&*etcd, &mut view, &member.name, lease)?;
         self.watch(&etcd, view.revision)?;
         self.hosts.set(|state| state.lost = None);
-        let mut renewed = Instant::now();
         loop {
+            self.renewed = Some(renewed);
             self.converge(&etcd, &mut view, member)?;
-            self.hosts.set(|state| state.view = Some(view.clone()));
-            if !self
-                .hear(&mut view, (renewed + PERIOD).saturating_duration_since(Instant::now()))?
-            {
+            self.rejoin();
+            self.report_members(&view, member);
+            let draining = view.hosts.get(&member.name).map(|host| host.draining);
+            self.hosts.set(|state| (state.view, state.draining) = (Some(view.clone()), draining));
+            if self.tended.tend((self.daemon, self.hosts), (&etcd, &view), member)? {
+                return Ok(());
+            }
+            let limit = (renewed + PERIOD).saturating_duration_since(Instant::now());
+            if !self.hear(&mut view, self.silent.next(Instant::now(), self.grace()).min(limit))? {
                 return Ok(());
             }
             refuse_removed(&view, member)?;
+            book::refuse_other_layout(&view)?;
             if renewed.elapsed() >= PERIOD {
-                renewed = Instant::now();
+                let now = Instant::now();
                 renew(&etcd, member, lease)?;
+                renewed = now;
             }
         }
     }
@@ -204,10 +239,20 @@ impl Keeper<'_> {
                 Err(error) => self.fail(name, &error),
             }
         }
-        self.link(view, member)?;
+        let attached = self.hosts.lock().attached.clone();
+        if let Some(attached) = attached.as_ref().filter(|_| !self.isolated.is_empty()) {
+            // What others have by now is detached before anything of it reaches them again.
+            let settled = self.settle_pins(etcd, view, member, attached);
+            self.report_unsettled(None, settled);
+            if self.unsettled.is_empty() {
+                self.isolated.clear();
+            }
+        }
+        let outcome = self.link(view, member)?;
+        self.settle_tunnels(etcd, view, member, &outcome)?;
         self.remove_others(etcd, member, &wanted)?;
         // Before the store was read the others keep what they know.
-        let Some(attached) = self.hosts.lock().attached.clone() else { return Ok(()) };
+        let Some(attached) = attached else { return Ok(()) };
         let published = overlay::published(view, member, &attached, &made);
         book::publish(etcd, view, &member.name, &published)?;
         view.endpoints.retain(|(host, _, _), _| *host != member.name);
@@ -221,24 +266,29 @@ impl Keeper<'_> {
         Ok(())
     }
 
+    /// How long the addresses of a host are kept whose lease has ended.
+    pub(super) fn grace(&self) -> Duration {
+        Duration::from_secs(self.daemon.context_pool.config().hosts.takeover_seconds.into())
+    }
+
     /// Makes the entries between this host and the others what the cluster says.
-    fn link(&mut self, view: &View, member: &Member) -> Result<()> {
-        let takeover = self.daemon.context_pool.config().hosts.takeover_seconds;
-        let grace = Duration::from_secs(takeover.into());
-        let gone = self.silent.gone(view, (Instant::now(), grace));
+    pub(super) fn link(&mut self, view: &View, member: &Member) -> Result<::overlay::Outcome> {
+        let gone = self.silent.gone(view, (Instant::now(), self.grace()));
         let made = local::made(&self.hosts.place)?;
-        let (overlay, refused) = overlay::wanted(view, member, &gone, &made)?;
+        let (mut overlay, refused) = overlay::wanted(view, member, (&gone, &self.isolated), &made)?;
+        overlay.tunnels = tunnel::wanted(view, member, &overlay.members, &self.hosts.place)?;
         self.hosts.set(|state| {
             state.refused = refused;
             state.guarded = overlay.guarded().cloned();
             state.gone = gone;
         });
-        match overlay.apply() {
-            Ok(outcome) => self.note(outcome.failures.iter().map(ToString::to_string).collect()),
-            Err(error) => self.note(vec![error.to_string()]),
-        }
+        let outcome = overlay.apply().unwrap_or_else(|error| ::overlay::Outcome {
+            failures: vec![error],
+            ..::overlay::Outcome::default()
+        });
+        self.note(outcome.failures.iter().map(ToString::to_string).collect());
         self.announced.moved(&overlay, self.hosts.lock().attached.as_ref());
-        Ok(())
+        Ok(outcome)
     }
 
     /// Reports once what does not work between the hosts.
@@ -265,51 +315,23 @@ impl Keeper<'_> {
         });
     }
 
-    /// What somebody changed while etcd does not answer: the entries are made as they were heard of last.
+    /// What somebody changed while etcd does not answer: the entries are made as they were heard of last, without
+    /// those of hosts that hold this one for gone.
     fn mend(&mut self, member: &Member) {
         let view = self.hosts.lock().view.clone();
+        if let Some(view) = &view {
+            self.isolate(view, member);
+        }
+        if let Some(view) = &view {
+            self.daemon.journal.metrics.hosts(&self.figures(view));
+        }
         if let Some(Err(error)) = view.map(|view| self.link(&view, member)) {
             self.note(vec![error.to_string()]);
         }
     }
 
-    /// This host was removed: nothing leads to others any more, and its networks go where nobody uses
-    /// them.
-    fn leave(&mut self, member: &Member, why: &Error) {
-        self.daemon.journal.failed("the cluster of hosts", why);
-        let nothing = ::overlay::Overlay {
-            local: member.address,
-            members: BTreeSet::new(),
-            networks: Vec::new(),
-        };
-        self.hosts.set(|state| state.guarded = None);
-        let mut outcome = nothing.apply().map(drop);
-        for name in local::made(&self.hosts.place).unwrap_or_default().into_keys() {
-            let place = &self.hosts.place;
-            let removed = self.daemon.context_pool.with(|host_context| {
-                local::remove(&name, place, host_context).or_else(|_| local::disown(&name, place))
-            });
-            outcome = outcome.and(removed);
-        }
-        let context_pool = &self.daemon.context_pool;
-        outcome = outcome
-            .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
-            .and(Member::forget(&self.hosts.place));
-        if let Err(error) = outcome {
-            self.daemon.journal.failed("leaving the cluster of hosts", &error);
-            self.pause(PAUSE);
-            return;
-        }
-        // The next cluster counts from anew.
-        self.heard = Revision::default();
-        self.hosts.set(|state| {
-            (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
-            state.failures.clear();
-        });
-    }
-
     /// Waits until something changes on this host, or so long.
-    fn pause(&self, limit: Duration) {
+    pub(super) fn pause(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         while let Ok(wake) =
             self.wakes.recv_timeout(deadline.saturating_duration_since(Instant::now()))

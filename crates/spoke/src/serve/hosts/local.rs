@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use model::{
@@ -35,7 +35,7 @@ impl Local {
         name: &NetworkName,
         place: &Path,
         host_context: &HostContext,
-        (backend, now): (Backend, Timestamp),
+        (backend, now, is_draining): (Backend, Timestamp, bool),
     ) -> Result<()> {
         let known: Option<Self> = member::read(&path(place, name))?;
         let engine = host_context.engine();
@@ -43,12 +43,12 @@ impl Local {
         let network = match (declared, known) {
             (Some(declared), Some(known)) if known == *self => {
                 // The process that wrote this may have ended before the book had the ranges.
-                engine.set_ranges(name, self.ranges())?;
+                engine.set_shared(name, &self.ranges(), is_draining)?;
                 declared
             }
             (Some(declared), Some(known)) if self.is_same(&known) => {
                 self.write(name, place)?;
-                engine.set_ranges(name, self.ranges())?;
+                engine.set_shared(name, &self.ranges(), is_draining)?;
                 declared
             }
             (Some(_), Some(_)) => {
@@ -98,6 +98,12 @@ impl Local {
         std::iter::once(self.block).chain(self.more.iter().copied())
     }
 
+    /// Whether an address is in one of them.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        let block = self.network.block_with(address);
+        block.is_some_and(|block| self.blocks().any(|own| own == block))
+    }
+
     /// How many addresses containers can have in a block.
     pub(super) fn capacity(&self, block: Ipv4Net) -> usize {
         let range = self.range(block);
@@ -137,7 +143,7 @@ impl Local {
             runtime: Runtime::Spoke,
             since,
             wiring,
-            ipam: Ipam::Book { pools: vec![self.pool(name)] },
+            ipam: Ipam::Book { pools: self.pools(name) },
             routes: Vec::new(),
             dns: model::Dns::default(),
             sticky: false,
@@ -146,17 +152,35 @@ impl Local {
         })
     }
 
-    fn pool(&self, name: &NetworkName) -> Pool {
-        Pool {
-            id: PoolId { network: name.clone(), index: 0 },
+    /// One of IPv4 addresses, and one of IPv6 addresses where the network has some.
+    fn pools(&self, name: &NetworkName) -> Vec<Pool> {
+        let pool = |(index, ranges)| Pool {
+            id: PoolId { network: name.clone(), index },
             space: Space::Host,
-            ranges: self.ranges(),
+            ranges,
             order: Order::NextAfterLast,
-        }
+        };
+        (0..).zip(self.ranges()).map(pool).collect()
     }
 
-    fn ranges(&self) -> Vec<Range> {
-        self.blocks().map(|block| self.range(block)).collect()
+    fn ranges(&self) -> Vec<Vec<Range>> {
+        let v4 = self.blocks().map(|block| self.range(block)).collect();
+        let v6: Vec<Range> = self.blocks().filter_map(|block| self.range6(block)).collect();
+        [v4, v6].into_iter().filter(|ranges| !ranges.is_empty()).collect()
+    }
+
+    /// The IPv6 addresses of a block without the bridge's, and without the first, which is the subnet's own in
+    /// the first block.
+    fn range6(&self, block: Ipv4Net) -> Option<Range> {
+        let (subnet, own) = (self.network.subnet6?, self.network.addresses6(&self.block)?);
+        let net = self.network.addresses6(&block)?;
+        let first = u128::from(SharedNetwork::gateway6(&net)).saturating_add(1);
+        Some(Range {
+            subnet: IpNet::V6(subnet),
+            first: Ipv6Addr::from(first).into(),
+            last: net.broadcast().into(),
+            gateway: Some(SharedNetwork::gateway6(&own).into()),
+        })
     }
 
     /// A block without what would be a bridge's address, and without those of the subnet that no host may
@@ -220,7 +244,9 @@ mod tests {
             subnet: subnet.parse().unwrap(),
             block: block.prefix_len(),
             mtu: model::Mtu::new(1450).unwrap(),
+            subnet6: None,
             hosts: model::Placement::All,
+            encrypted: false,
             since: Timestamp(1),
         };
         Local { network, block, more: Vec::new() }
@@ -229,8 +255,8 @@ mod tests {
     #[test]
     fn a_host_leases_from_its_block_only() {
         let range = |subnet, block| {
-            let pool = local(subnet, block).pool(&"front".parse().unwrap());
-            let range = &pool.ranges[0];
+            let pools = local(subnet, block).pools(&"front".parse().unwrap());
+            let range = &pools[0].ranges[0];
             [range.gateway.unwrap(), range.first, range.last].map(|address| address.to_string())
         };
         assert_eq!(range("10.8.0.0/16", "10.8.0.0/24"), ["10.8.0.1", "10.8.0.2", "10.8.0.255"]);
@@ -238,9 +264,16 @@ mod tests {
         assert_eq!(range("10.8.0.0/16", "10.8.255.0/24")[2], "10.8.255.254");
         let mut more = local("10.8.0.0/16", "10.8.3.0/29");
         more.more = vec!["10.8.1.0/29".parse().unwrap()];
-        let pool = more.pool(&"front".parse().unwrap());
+        let pool = &more.pools(&"front".parse().unwrap())[0];
         assert_eq!(pool.shown(), "10.8.3.2-10.8.3.7,10.8.1.2-10.8.1.7");
         assert!(pool.ranges.iter().all(|range| range.gateway == pool.ranges[0].gateway));
         assert_eq!(more.capacity(more.block), 6);
+        more.network.subnet6 = Some("fd00:8::/64".parse().unwrap());
+        let pool = &more.pools(&"front".parse().unwrap())[1];
+        assert_eq!(
+            pool.shown(),
+            "fd00:8::60:0:0:2-fd00:8::67:ffff:ffff:ffff,fd00:8::20:0:0:2-fd00:8::27:ffff:ffff:ffff"
+        );
+        assert!(pool.ranges.iter().all(|range| range.gateway == pool.ranges[0].gateway));
     }
 }

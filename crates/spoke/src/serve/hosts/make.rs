@@ -38,9 +38,10 @@ impl Keeper<'_> {
             }
         }
         self.report_unsettled(Some(name), kept);
+        let is_draining = view.hosts.get(&member.name).is_some_and(|host| host.draining);
         let backend = self.daemon.context_pool.config().firewall.backend;
         let ensured = self.daemon.context_pool.with(|host_context| {
-            local.ensure(name, &self.hosts.place, host_context, (backend, host::now()))
+            local.ensure(name, &self.hosts.place, host_context, (backend, host::now(), is_draining))
         });
         if ensured.is_ok() {
             self.hosts.set(|state| drop(state.failures.remove(name)));
@@ -52,6 +53,9 @@ impl Keeper<'_> {
     /// has already goes before what others write later.
     fn refuse(&self, view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
         book::refuse_hosts_own(view, name, &network.subnet)?;
+        if network.encrypted {
+            overlay::refuse_clear(name)?;
+        }
         let made = local::made(&self.hosts.place)?;
         if made.get(name).is_some_and(|made| made.network == *network) {
             return Ok(());

@@ -27,6 +27,9 @@ pub(super) struct Member {
     /// How etcd knows this host.
     #[serde(default)]
     pub(super) access: Access,
+    /// Whether etcd is the cluster's own: hosts run it, and sign each other's certificates.
+    #[serde(default)]
+    pub(super) own_etcd: bool,
 }
 
 impl Member {
@@ -84,15 +87,19 @@ pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 
 /// Writes it whole or not at all, and for good.
 pub(super) fn write(place: &Path, name: &str, value: &impl Serialize) -> Result<()> {
+    let bytes = serde_json::to_vec(value);
+    write_text(place, name, &bytes.map_err(|cause| Error::bug("a file as JSON").because(cause))?)
+}
+
+/// The same for what is no JSON.
+pub(super) fn write_text(place: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = place.join(name);
     let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
-    let bytes = serde_json::to_vec(value);
-    let bytes = bytes.map_err(|cause| Error::bug("a file as JSON").because(cause))?;
     DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(failed)?;
     let new = place.join(format!(".{name}.new"));
     let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new);
     file.and_then(|mut file| {
-        file.write_all(&bytes)?;
+        file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&new, &path)?;
         fs::File::open(place)?.sync_all()

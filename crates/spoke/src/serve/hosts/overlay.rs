@@ -1,11 +1,11 @@
 //! What there should be between this host and the others, from what the cluster says.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use cluster::View;
-use model::{HostName, Ipv4Net, Mac, NetworkName, Result, SharedNetwork};
+use model::{HostName, Ipv4Net, Mac, NetworkName, Result};
 use overlay::{Overlay, OverlayNetwork, gateway_mac};
 
 use super::Attached;
@@ -18,7 +18,7 @@ pub(super) struct Silent(BTreeMap<HostName, Instant>);
 
 impl Silent {
     /// Those whose entries are withdrawn, and whose addresses may be taken over: their lease has ended for
-    /// at least `grace`.
+    /// at least `grace`, or another host has taken an address of theirs over.
     pub(super) fn gone(
         &mut self,
         view: &View,
@@ -29,18 +29,28 @@ impl Silent {
             self.0.entry(host.clone()).or_insert(now);
         }
         let is_over = |since: &Instant| now.saturating_duration_since(*since) >= grace;
-        self.0.iter().filter(|(_, since)| is_over(since)).map(|(host, _)| host.clone()).collect()
+        let is_gone = |host: &HostName, since| is_over(since) || view.is_taken_over(host);
+        let gone = self.0.iter().filter(|(host, since)| is_gone(host, since));
+        gone.map(|(host, _)| host.clone()).collect()
+    }
+
+    /// How long it takes until [`Silent::gone`] has one more; the longest time where none is on its way.
+    pub(super) fn next(&self, now: Instant, grace: Duration) -> Duration {
+        let left = self.0.values().map(|since| (*since + grace).saturating_duration_since(now));
+        left.filter(|left| !left.is_zero()).min().unwrap_or(Duration::MAX)
     }
 }
 
-/// What there should be, and what others say that cannot be so.
+/// What there should be, and what others say that cannot be so. What a host sends that is in `gone` is not
+/// taken any more: another one may have its addresses. Hosts in `isolated` hold this one for gone.
 pub(super) fn wanted(
     view: &View,
     member: &Member,
-    gone: &BTreeSet<HostName>,
+    (gone, isolated): (&BTreeSet<HostName>, &BTreeSet<HostName>),
     made: &BTreeMap<NetworkName, Local>,
 ) -> Result<(Overlay, Vec<String>)> {
-    let others = view.hosts.iter().filter(|(host, _)| **host != member.name);
+    let others =
+        view.hosts.iter().filter(|(host, _)| **host != member.name && !gone.contains(*host));
     let members = others.map(|(_, host)| host.address).collect();
     let (mut networks, mut refused) = (Vec::new(), Vec::new());
     for (name, network) in view.networks_of(&member.name) {
@@ -52,7 +62,7 @@ pub(super) fn wanted(
         if !is_here {
             continue;
         }
-        let reached = view.reached(name, &member.name, gone);
+        let reached = view.reached(name, &member.name, (gone, isolated));
         refused.extend(reached.refused);
         networks.push(OverlayNetwork {
             name: name.clone(),
@@ -60,11 +70,13 @@ pub(super) fn wanted(
             bridge: model::bridge_name(name)?,
             mac: gateway_mac(name, &member.name),
             subnet: network.subnet,
+            subnet6: network.subnet6,
             mtu: network.mtu,
+            encrypted: network.encrypted,
             endpoints: reached.endpoints,
         });
     }
-    Ok((Overlay { local: member.address, members, networks }, refused))
+    Ok((Overlay { local: member.address, members, networks, tunnels: Vec::new() }, refused))
 }
 
 /// What this host has to publish: its containers, and the bridges of networks in their blocks.
@@ -73,15 +85,16 @@ pub(super) fn published(
     member: &Member,
     attached: &Attached,
     made: &BTreeMap<NetworkName, Ipv4Net>,
-) -> BTreeMap<(NetworkName, Ipv4Addr), Mac> {
+) -> BTreeMap<(NetworkName, IpAddr), Mac> {
     let own = attached.macs.iter().filter(|((name, address), _)| {
         made.contains_key(name) && view.may_have(name, &member.name, *address)
     });
     let mut all: BTreeMap<_, _> = own.map(|(name, mac)| (name.clone(), *mac)).collect();
-    all.extend(made.iter().map(|(name, block)| {
-        let address = SharedNetwork::gateway(block);
-        ((name.clone(), address), gateway_mac(name, &member.name))
-    }));
+    for (name, block) in made {
+        let gateways = view.networks.get(name).into_iter().flat_map(|it| it.gateways(block));
+        let mac = gateway_mac(name, &member.name);
+        all.extend(gateways.map(|address| ((name.clone(), address), mac)));
+    }
     all
 }
 
@@ -94,8 +107,8 @@ mod tests {
     #[test]
     fn a_silent_host_is_withdrawn_after_a_minute() {
         let (host, mut view): (HostName, _) = ("a".parse().unwrap(), View::default());
-        let address = Ipv4Addr::new(192, 0, 2, 1);
-        view.hosts.insert(host.clone(), ClusterHost { address, since: Timestamp(1) });
+        let it = ClusterHost::new([192, 0, 2, 1].into(), Timestamp(1));
+        view.hosts.insert(host.clone(), it);
         let (mut silent, begin) = (Silent::default(), Instant::now());
         let mut gone = |view: &View, seconds| {
             let now = begin + Duration::from_secs(seconds);
@@ -106,5 +119,9 @@ mod tests {
         assert!(!gone(&view, 61));
         view.alive.clear();
         assert!(!gone(&view, 62) && gone(&view, 122));
+        let next =
+            |seconds| silent.next(begin + Duration::from_secs(seconds), Duration::from_secs(60));
+        assert_eq!([next(62), next(121)].map(|left| left.as_secs()), [60, 1]);
+        assert_eq!(next(122), Duration::MAX);
     }
 }

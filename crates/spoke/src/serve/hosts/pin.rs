@@ -1,6 +1,6 @@
 //! Answers a process of this host that wants an address outside this host's blocks.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use cluster::book::{self, Pinning};
@@ -21,7 +21,7 @@ impl Hosts {
     pub(super) fn pin(
         &self,
         daemon: &Daemon,
-        (network, address): (&NetworkName, Ipv4Addr),
+        (network, address): (&NetworkName, IpAddr),
         by: &str,
     ) -> Result<Reply> {
         let (member, etcd) = self.heard()?;
@@ -35,7 +35,7 @@ impl Hosts {
         let noted = pinned.and_then(|()| {
             daemon
                 .context_pool
-                .with(|host_context| host_context.engine().note_pin(network, address.into()))
+                .with(|host_context| host_context.engine().note_pin(network, address))
         });
         self.set(|state| {
             match &noted {

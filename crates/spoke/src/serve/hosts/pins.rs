@@ -4,7 +4,7 @@
 //! only in a transaction that finds no lease of it.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use cluster::book::{self, Pinning};
@@ -22,7 +22,7 @@ use crate::host;
 /// How long an address is this host's without a container that has it: one is being made.
 const FRESH: Duration = Duration::from_secs(10);
 
-type Name = (NetworkName, Ipv4Addr);
+type Name = (NetworkName, IpAddr);
 
 impl Keeper<'_> {
     /// Keeps the addresses of this host's blocks for other hosts that have them or ask for them, and answers.
@@ -37,20 +37,18 @@ impl Keeper<'_> {
             .pins
             .iter()
             .filter(|((of, address), (pin, _))| {
-                of == name
-                    && pin.host != member.name
-                    && local.blocks().any(|block| block.contains(address))
+                of == name && pin.host != member.name && local.has(*address)
             })
             .collect();
         self.take_back(name, |address, host| {
-            let pin = theirs.iter().find(|((_, of), _)| IpAddr::V4(*of) == address);
+            let pin = theirs.iter().find(|((_, of), _)| *of == address);
             pin.is_some_and(|(_, (pin, _))| {
                 pin.host.as_str() == host && !matches!(pin.state, PinState::Held(_))
             })
         })?;
         for ((_, address), (pin, at)) in theirs {
             match pin.state {
-                PinState::Asked => self.answer(etcd, (name, *address), (pin, *at))?,
+                PinState::Asked => self.answer(etcd, view, (name, *address), (pin, *at))?,
                 PinState::Granted => self.give(etcd, (name, *address), &pin.host, *at)?,
                 PinState::Held(_) => {}
             }
@@ -72,18 +70,24 @@ impl Keeper<'_> {
     fn answer(
         &self,
         etcd: &Etcd,
-        (name, address): (&NetworkName, Ipv4Addr),
+        view: &View,
+        (name, address): (&NetworkName, IpAddr),
         (pin, at): (&AddressPin, Revision),
     ) -> Result<()> {
-        let in_use = self.daemon.context_pool.with(|host_context| {
-            host_context.engine().give_to_host(name, address.into(), &pin.host)
-        })?;
+        let network = view.networks.get(name);
+        let block = network.and_then(|network| network.block_with(address));
+        let taken = view.block_with(name, address);
+        let Some((block, (_, taken))) = block.zip(taken) else { return Ok(()) };
+        let in_use = self
+            .daemon
+            .context_pool
+            .with(|host_context| host_context.engine().give_to_host(name, address, &pin.host))?;
         let state = match in_use {
             None => PinState::Granted,
             Some(InUse::Held(holder)) => PinState::Held(shown(&holder)),
             Some(InUse::Reserved(by)) => PinState::Held(format!("nobody: it is {by}")),
         };
-        book::answer_pin(etcd, (name, address), (pin, at), state)
+        book::answer_pin(etcd, (name, address), (pin, at), (block, taken), state)
     }
 
     /// Keeps an address for the host to which it was given while this one was not heard of. What another one
@@ -91,14 +95,14 @@ impl Keeper<'_> {
     fn give(
         &self,
         etcd: &Etcd,
-        (name, address): (&NetworkName, Ipv4Addr),
+        (name, address): (&NetworkName, IpAddr),
         host: &HostName,
         at: Revision,
     ) -> Result<()> {
         let give = || {
             self.daemon
                 .context_pool
-                .with(|host_context| host_context.engine().give_to_host(name, address.into(), host))
+                .with(|host_context| host_context.engine().give_to_host(name, address, host))
         };
         if let Some(InUse::Held(holder)) = give()? {
             if at > self.alive {
@@ -114,7 +118,7 @@ impl Keeper<'_> {
     fn disprove(
         &self,
         etcd: &Etcd,
-        (name, address): (&NetworkName, Ipv4Addr),
+        (name, address): (&NetworkName, IpAddr),
         host: &HostName,
         at: Revision,
     ) -> Result<()> {
@@ -129,7 +133,7 @@ impl Keeper<'_> {
     /// Detaches a container from a network where another host has its address by now.
     fn evict(
         &self,
-        (name, address): (&NetworkName, Ipv4Addr),
+        (name, address): (&NetworkName, IpAddr),
         holder: &Holder,
         host: &HostName,
     ) -> Result<()> {
@@ -162,7 +166,6 @@ impl Keeper<'_> {
         self.sweep(view, member)?;
         let noted = self.daemon.context_pool.with(|host_context| host_context.engine().pins())?;
         for (network, address) in noted {
-            let IpAddr::V4(address) = address else { continue };
             if view.pinned(&network, address) != Some(&member.name) {
                 self.settle_lost(etcd, view, member, &(network, address))?;
             }
@@ -173,7 +176,7 @@ impl Keeper<'_> {
     /// Ends what is kept for other hosts on networks that this host has no more.
     fn sweep(&self, view: &View, member: &Member) -> Result<()> {
         let is_here = |name: &NetworkName| {
-            view.networks.get(name).is_some_and(|network| network.hosts.has(&member.name))
+            view.networks.get(name).is_some_and(|network| view.is_on(network, &member.name))
         };
         self.daemon.context_pool.with(|host_context| {
             let engine = host_context.engine();
@@ -207,7 +210,7 @@ impl Keeper<'_> {
             || self
                 .daemon
                 .context_pool
-                .with(|host_context| host_context.engine().end_pin(name.1.into()))?;
+                .with(|host_context| host_context.engine().end_pin(name.1))?;
         if is_over {
             book::unpin(etcd, (&name.0, name.1), at)?;
             view.pins.remove(&name);
@@ -227,7 +230,7 @@ impl Keeper<'_> {
         let holder = self
             .daemon
             .context_pool
-            .with(|host_context| host_context.engine().holder(&Space::Host, address.into()))?;
+            .with(|host_context| host_context.engine().holder(&Space::Host, address))?;
         if let Some(holder) = holder {
             let by = shown(&holder);
             let wanted = book::Wanted { network, address, host: &member.name, by: &by };
@@ -248,7 +251,7 @@ impl Keeper<'_> {
         }
         self.daemon
             .context_pool
-            .with(|host_context| host_context.engine().end_pin(address.into()))
+            .with(|host_context| host_context.engine().end_pin(address))
             .map(drop)
     }
 }

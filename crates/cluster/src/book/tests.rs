@@ -1,0 +1,199 @@
+//! What two hosts do at the same moment, one transaction between the reading and the writing of the other.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use model::{ClusterHost, HostName, Ipv4Net, NetworkName, PinState, Result, Timestamp};
+
+use super::{Pinning, Wanted, answer_pin, be_alive, give_up_block, pin, remove_host};
+use crate::layout::{key, path, record, value};
+use crate::port::{
+    Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, Txn, WatchEnd,
+    Write,
+};
+use crate::view::View;
+
+/// By path: the value, and when it was written.
+type Kept = BTreeMap<String, (String, u64)>;
+
+/// Records with etcd's rules for transactions, and what others write before the next one.
+#[derive(Default)]
+struct Records {
+    kept: RefCell<(u64, Kept)>,
+    before: RefCell<Vec<Txn>>,
+}
+
+impl Records {
+    fn write(&self, txn: &Txn) -> Outcome {
+        let (revision, records) = &mut *self.kept.borrow_mut();
+        let is = |(key, expect): &(Key, Expect)| {
+            let at = records.get(&path(key)).map(|(_, at)| *at);
+            match expect {
+                Expect::Absent => at.is_none(),
+                Expect::Present => at.is_some(),
+                Expect::At(Revision(wanted)) => at == Some(*wanted),
+            }
+        };
+        if !txn.expect.iter().all(is) {
+            return Outcome::Lost;
+        }
+        *revision += 1;
+        for write in &txn.writes {
+            match write {
+                Write::Put(key, it, _) => {
+                    drop(records.insert(path(key), (value(it).unwrap(), *revision)))
+                }
+                Write::Delete(key) => drop(records.remove(&path(key))),
+                Write::DeleteEndpointsOf(_) => {}
+            }
+        }
+        Outcome::Done(Revision(*revision))
+    }
+}
+
+impl Cluster for Records {
+    fn read(&self) -> Result<View> {
+        let kept = self.kept.borrow();
+        let mut view = View { revision: Revision(kept.0), ..View::default() };
+        for (path, (value, at)) in &kept.1 {
+            let key = key(path)?;
+            let read = Ok((key.clone(), Some((record(&key, value.as_bytes())?, Revision(*at)))));
+            view.apply(Change { path: path.clone(), read });
+        }
+        Ok(view)
+    }
+
+    fn commit(&self, txn: &Txn) -> Result<Outcome> {
+        for before in self.before.take() {
+            assert_ne!(self.write(&before), Outcome::Lost, "{before:?}");
+        }
+        Ok(self.write(txn))
+    }
+
+    fn grant(&self, _: u32) -> Result<LeaseId> {
+        Ok(LeaseId(1))
+    }
+
+    fn renew(&self, _: LeaseId) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn watch(&self, _: Revision, _: Duration, _: &mut Listener<'_>) -> Result<WatchEnd> {
+        Ok(WatchEnd::Over)
+    }
+}
+
+fn host(name: &str) -> HostName {
+    name.parse().unwrap()
+}
+
+fn front() -> NetworkName {
+    "front".parse().unwrap()
+}
+
+fn block() -> Ipv4Net {
+    "10.8.1.0/24".parse().unwrap()
+}
+
+fn put(key: Key, record: Record) -> Txn {
+    Txn::default().put(key, record)
+}
+
+/// Hosts a, b and c, and a block of b, which is not heard of.
+fn cluster() -> Records {
+    let records = Records::default();
+    for (last, name) in [(1, "a"), (2, "b"), (3, "c")] {
+        let address = [192, 0, 2, last].into();
+        let it = ClusterHost::new(address, Timestamp(1));
+        records.write(&put(Key::Host(host(name)), Record::Host(it)));
+    }
+    let network =
+        r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
+    let name = Key::Network(front());
+    records.write(&put(name.clone(), record(&name, network.as_bytes()).unwrap()));
+    records.write(&put(Key::Block(front(), block()), Record::Block(host("b"))));
+    records
+}
+
+/// The block goes from b to c, which leases from it without asking.
+fn to_c(records: &Records) {
+    let key = Key::Block(front(), block());
+    *records.before.borrow_mut() =
+        vec![Txn::default().delete(key.clone()), put(key, Record::Block(host("c")))];
+}
+
+fn ask(records: &Records, gone: &[&str]) -> Result<Pinning> {
+    let (network, me) = (front(), host("a"));
+    let address = [10, 8, 1, 9].into();
+    let wanted = Wanted { network: &network, address, host: &me, by: "db" };
+    pin(records, &wanted, &gone.iter().map(|name| host(name)).collect::<BTreeSet<_>>())
+}
+
+#[test]
+fn a_block_that_changes_hands_is_asked_for_again() {
+    let records = cluster();
+    records.write(&put(Key::Alive(host("c")), Record::Mark));
+    to_c(&records);
+    // Granted over b, which is gone, it would have had two holders.
+    assert_eq!(ask(&records, &["b"]).unwrap(), Pinning::Asked(host("c")));
+}
+
+#[test]
+fn an_address_of_a_gone_host_is_taken_over_and_marked() {
+    let records = cluster();
+    assert_eq!(ask(&records, &["b"]).unwrap(), Pinning::Granted);
+    let mut view = records.read().unwrap();
+    assert!(view.is_taken_over(&host("b")) && !view.is_taken_over(&host("c")));
+    // From its next life on it knows.
+    be_alive(&records, &mut view, &host("b"), LeaseId(1)).unwrap();
+    let mut view = records.read().unwrap();
+    assert!(view.alive.remove(&host("b")) && !view.is_taken_over(&host("b")));
+}
+
+#[test]
+fn a_host_that_is_heard_of_again_knows_what_was_taken_meanwhile() {
+    let records = cluster();
+    let mut view = records.read().unwrap();
+    ask(&records, &["b"]).unwrap();
+    be_alive(&records, &mut view, &host("b"), LeaseId(1)).unwrap();
+    assert_eq!(view.pinned(&front(), [10, 8, 1, 9].into()), Some(&host("a")));
+    let gone = Txn::default().delete(Key::Host(host("b")));
+    *records.before.borrow_mut() = vec![gone];
+    assert!(be_alive(&records, &mut view, &host("b"), LeaseId(1)).is_err());
+}
+
+#[test]
+fn only_the_host_of_the_block_answers() {
+    let records = cluster();
+    records.write(&put(Key::Alive(host("b")), Record::Mark));
+    assert_eq!(ask(&records, &[]).unwrap(), Pinning::Asked(host("b")));
+    let (view, key) = (records.read().unwrap(), (front(), [10, 8, 1, 9].into()));
+    let (pin, at) = &view.pins[&key];
+    let (_, taken) = &view.blocks[&(front(), block())];
+    to_c(&records);
+    let name = (&key.0, key.1);
+    answer_pin(&records, name, (pin, *at), (block(), *taken), PinState::Granted).unwrap();
+    assert_eq!(records.read().unwrap().pins[&key].0.state, PinState::Asked);
+}
+
+#[test]
+fn what_others_took_stays_theirs() {
+    let records = cluster();
+    to_c(&records);
+    give_up_block(&records, &front(), &host("b"), block()).unwrap();
+    assert_eq!(records.read().unwrap().blocks[&(front(), block())].0, host("c"));
+    // A pin of b is taken over by a while b is removed.
+    let records = cluster();
+    let (key, value) = (Key::Pin(front(), [10, 8, 9, 9].into()), |host: &str| {
+        format!(r#"{{"host":"{host}","by":"db","state":"granted"}}"#)
+    });
+    let of = |host| put(key.clone(), record(&key, value(host).as_bytes()).unwrap());
+    records.write(&of("b"));
+    let removed = Txn::default().delete(Key::Host(host("b")));
+    *records.before.borrow_mut() = vec![removed, of("a")];
+    remove_host(&records, &host("b"), &host("c"), false).unwrap();
+    let view = records.read().unwrap();
+    assert_eq!(view.pinned(&front(), [10, 8, 9, 9].into()), Some(&host("a")));
+    assert!(view.blocks.is_empty(), "{:?}", view.blocks);
+}

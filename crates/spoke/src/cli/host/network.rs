@@ -1,0 +1,84 @@
+//! Networks of many hosts.
+
+use engine::Engine;
+use model::{Error, IpNet, Kind, NetworkName, Placement, Result};
+
+use super::unexpected;
+use crate::cli::args::CreateArgs;
+use crate::cli::output::names;
+use crate::cli::{Answer, HostContext, Output};
+use crate::hosts::{self, Ask, Reply, Wanted};
+
+const ONE_OF_EACH: &str =
+    "a network of many hosts has one IPv4 subnet, and one of IPv6 beside it where that is wanted";
+
+/// `spoke network create --hosts`.
+pub(in crate::cli) fn create_network(
+    wanted: &CreateArgs,
+    hosts: &Placement,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    if let Some(flag) = wanted.flags.besides("mtu") {
+        return Err(Error::unsupported(format!(
+            "a network of many hosts does not have --{flag} yet"
+        )));
+    }
+    let (mut subnet, mut subnet6) = (None, None);
+    for net in &wanted.subnets {
+        let is_second = match net {
+            IpNet::V4(net) => subnet.replace(*net).is_some(),
+            IpNet::V6(net) => subnet6.replace(*net).is_some(),
+        };
+        if is_second {
+            return Err(Error::unsupported(ONE_OF_EACH));
+        }
+    }
+    let name = wanted.name.clone();
+    let ask = Wanted {
+        name,
+        subnet,
+        subnet6,
+        ipv6: wanted.remote.ipv6,
+        block: wanted.many.block,
+        mtu: wanted.flags.spec.mtu,
+        hosts: hosts.clone(),
+        encrypt: wanted.many.encrypt,
+    };
+    let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
+    let Reply::Network { missing, failure, .. } = reply else { return Err(unexpected(&reply)) };
+    if let Some(failure) = failure {
+        return Err(Error::conflict(format!(
+            "network {} is declared for the cluster, and this host cannot have it: {failure}",
+            wanted.name
+        )));
+    }
+    let late = missing.iter().map(|host| {
+        format!("host {host} does not have network {} yet; see `spoke host ls` there", wanted.name)
+    });
+    let notes = late.collect();
+    Ok(Answer { notes, ..Answer::text(names(output, &[wanted.name.to_string()])?) })
+}
+
+/// Removes a network of many hosts; `false` where it is none.
+pub(in crate::cli) fn remove_network(
+    engine: &Engine,
+    name: &NetworkName,
+    host_context: &HostContext,
+) -> Result<bool> {
+    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+    // A host that does not have the network can end it too, once the hosts that had it are gone.
+    let is_shared = places.any(|place| {
+        hosts::networks(&place).join(name.as_str()).exists()
+            || (hosts::is_member(&place) && engine.named(name).is_ok_and(|it| it.is_none()))
+    });
+    if !is_shared {
+        return Ok(false);
+    }
+    match hosts::ask(&host_context.runtime, &Ask::RemoveNetwork { name: name.clone() }) {
+        Ok(_) => Ok(true),
+        // Of the cluster no more: what is left of it here is this host's.
+        Err(error) if error.kind() == Kind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}

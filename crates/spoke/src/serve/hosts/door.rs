@@ -1,0 +1,226 @@
+//! Where a host that has the authority's key is asked for certificates: TLS on a port of its own, on the
+//! address of the cluster only.
+//!
+//! Everybody can connect to it. What is asked is one short line within ten seconds; few are answered at
+//! a time, and who was refused a few times waits. A host that joins shows the secret of its token; the
+//! others show their certificates.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cluster::trust::{self, Asked, Authority, Files, PublicKey, Serial, Usage, Validity, wire};
+use cluster::{View, book};
+use model::{ClusterHost, Error, HostName, Kind, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::tend::servers;
+use super::{Hosts, State};
+use crate::host;
+use crate::serve::{Daemon, STACK};
+
+/// The TCP port.
+pub(super) const DOOR: u16 = 23810;
+/// So many are answered at a time; who comes then is sent away.
+const AT_ONCE: usize = 8;
+/// How often one address may be refused before it has to wait.
+const REFUSALS: u32 = 5;
+/// How long it has to wait.
+const WAIT: Duration = Duration::from_secs(10);
+/// So many addresses are remembered.
+const MOST_REFUSED: usize = 1024;
+/// How often to look whether this host still has the key.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// Who was refused lately: how often, and when last.
+#[derive(Default)]
+struct Refused(Mutex<BTreeMap<IpAddr, (u32, Instant)>>);
+
+impl Refused {
+    fn waits(&self, address: IpAddr, now: Instant) -> bool {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, (_, last)| now.duration_since(*last) < WAIT);
+        known.get(&address).is_some_and(|(count, _)| *count >= REFUSALS)
+            || known.len() >= MOST_REFUSED
+    }
+
+    fn count(&self, address: IpAddr, now: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, last) = known.entry(address).or_insert((0, now));
+        (*count, *last) = (count.saturating_add(1), now);
+    }
+}
+
+/// Opens the door while this host has the authority's key.
+pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>) {
+    let mut failure = String::new();
+    while !daemon.sleep(Duration::ZERO) {
+        let Some(address) = hosts.door_address() else {
+            hosts.wait(GLANCE, |state| door(state).is_some());
+            continue;
+        };
+        let served = serve(daemon, hosts, address);
+        hosts.set(|state| state.is_open = false);
+        let Err(error) = served else { continue };
+        // Said once: it is tried again all the time.
+        if failure != error.to_string() {
+            daemon.journal.failed("letting hosts join", &error);
+            failure = error.to_string();
+        }
+        daemon.sleep(GLANCE);
+    }
+}
+
+fn serve(daemon: &Daemon, hosts: &Arc<Hosts>, address: Ipv4Addr) -> Result<()> {
+    let failed = |cause| Error::os(format!("listening at {address}:{DOOR}"), cause);
+    let listener = TcpListener::bind((address, DOOR)).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    hosts.set(|state| state.is_open = true);
+    let (busy, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(Refused::default()));
+    let glance = Timespec::try_from(GLANCE).ok();
+    while !daemon.sleep(Duration::ZERO) && hosts.door_address() == Some(address) {
+        // A signal is no failure: what is there is accepted below.
+        let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], glance.as_ref());
+        let Ok((stream, from)) = listener.accept() else { continue };
+        if busy.load(Ordering::SeqCst) >= AT_ONCE || refused.waits(from.ip(), Instant::now()) {
+            continue;
+        }
+        let life = daemon.context_pool.config().hosts.certificate_seconds;
+        let (hosts, mine, refused) = (Arc::clone(hosts), Arc::clone(&busy), Arc::clone(&refused));
+        busy.fetch_add(1, Ordering::SeqCst);
+        let work = move || {
+            if !matches!(hosts.answer(stream, life), Ok(true)) {
+                refused.count(from.ip(), Instant::now());
+            }
+            mine.fetch_sub(1, Ordering::SeqCst);
+        };
+        let thread = std::thread::Builder::new().name("hosts-door".to_owned());
+        if thread.stack_size(STACK).spawn(work).is_err() {
+            busy.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    Ok(())
+}
+
+/// At which address hosts are let in, if here.
+fn door(state: &State) -> Option<Ipv4Addr> {
+    let member = state.member.as_ref().filter(|member| member.own_etcd && state.signs)?;
+    Some(member.address)
+}
+
+impl Hosts {
+    fn door_address(&self) -> Option<Ipv4Addr> {
+        door(&self.lock())
+    }
+
+    fn answer(&self, stream: TcpStream, life: u32) -> Result<bool> {
+        let files = Files::below(&self.place);
+        stream.set_nonblocking(false).map_err(|cause| Error::os("answering a host", cause))?;
+        let config = trust::server(
+            &files.read(&files.authority_path())?,
+            &files.read(&files.server_path())?,
+        )?;
+        Asked::answer(stream, config, |asked| self.open(&files, asked, life))
+    }
+
+    fn open(&self, files: &Files, asked: Asked, life: u32) -> Result<wire::Reply> {
+        let authority = files.authority()?.ok_or_else(|| Error::try_again("no authority"))?;
+        let (_, etcd) = self.heard()?;
+        let signed = Signed { authority: &authority, life };
+        if let wire::Ask::Join { id, secret, name, address, key } = &asked.ask {
+            let host = ClusterHost::new(*address, host::now());
+            let (serial, certificate, record) = signed.sign(name, key)?;
+            let until = record.expires;
+            let write = book::Certified { host: name, serial: &serial, record }.write();
+            book::join_with(&etcd, (id, secret), (name, &host), vec![write])?;
+            let view = cluster::Cluster::read(&etcd)?;
+            return Ok(signed.reply(certificate, until, &view, name));
+        }
+        let view = self.lock().view.clone().unwrap_or_default();
+        let host = known(&view, asked.certificate.as_deref())?;
+        match asked.ask {
+            wire::Ask::Renew { key } => {
+                let (serial, certificate, record) = signed.sign(&host, &key)?;
+                let until = record.expires;
+                book::certify(
+                    &etcd,
+                    &view,
+                    book::Certified { host: &host, serial: &serial, record },
+                )?;
+                Ok(signed.reply(certificate, until, &view, &host))
+            }
+            _ if view.servers.contains_key(&host) => Ok(wire::Reply::Authority(authority.key())),
+            _ => Err(Error::new(Kind::Denied, format!("host {host} runs no server of etcd"))),
+        }
+    }
+}
+
+/// What certificates are made with.
+struct Signed<'a> {
+    authority: &'a Authority,
+    life: u32,
+}
+
+impl Signed<'_> {
+    fn sign(
+        &self,
+        name: &HostName,
+        key: &PublicKey,
+    ) -> Result<(Serial, String, trust::CertificateRecord)> {
+        let serial = Serial::new()?;
+        let validity = Validity { now: host::now(), life: self.life };
+        let (certificate, record) =
+            self.authority.sign(key, (name, Usage::Client), &serial, validity)?;
+        Ok((serial, certificate, record))
+    }
+
+    fn reply(
+        &self,
+        certificate: String,
+        until: model::Timestamp,
+        view: &View,
+        name: &HostName,
+    ) -> wire::Reply {
+        let authority = self.authority.certificate().to_owned();
+        let servers = servers(view, name);
+        wire::Reply::Certified(wire::Certified { certificate, authority, servers, until })
+    }
+}
+
+/// Which member has shown a certificate: one that is known, and not revoked.
+fn known(view: &View, shown: Option<&str>) -> Result<HostName> {
+    let found = view.certificates.iter().find(|(_, record)| Some(&*record.digest) == shown);
+    let found = found.map(|((host, _), _)| host).filter(|host| view.hosts.contains_key(host));
+    found.cloned().ok_or_else(|| {
+        Error::new(Kind::Denied, "this certificate is none of a member of the cluster")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_refused_often_waits() {
+        let (refused, now) = (Refused::default(), Instant::now());
+        let [one, two] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        for _ in 0..REFUSALS {
+            assert!(!refused.waits(one, now));
+            refused.count(one, now);
+        }
+        assert!(refused.waits(one, now) && !refused.waits(two, now));
+        assert!(!refused.waits(one, now + WAIT));
+    }
+
+    #[test]
+    fn many_addresses_are_not_remembered_without_end() {
+        let (refused, now) = (Refused::default(), Instant::now());
+        for address in 0..MOST_REFUSED as u32 {
+            refused.count(Ipv4Addr::from(address).into(), now);
+        }
+        assert!(refused.waits(IpAddr::from([192, 0, 2, 1]), now));
+        assert!(!refused.waits(IpAddr::from([192, 0, 2, 1]), now + WAIT));
+    }
+}

@@ -1,0 +1,123 @@
+//! Keeps the containers of this host apart from others that may have their addresses.
+//!
+//! While etcd does not answer this host cannot know whether its lease has ended and its addresses were taken over.
+//! By its own clock it knows since when that may be so. From then on it asks each host over a network that both
+//! have. A host that hears of etcd does not take packets of this one any more by then, and does not answer. One
+//! that answers knows nothing of a takeover: etcd is gone for that host too. So the containers of both go on.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use cluster::View;
+use model::{HostName, Result};
+use netlink::ping::{self, Ask, Question};
+
+use super::check::{SMALL, Way, way};
+use super::keep::{Keeper, LEASE};
+use super::local;
+use super::member::Member;
+use crate::event::{Event, What};
+use crate::host;
+
+/// How long a host may take to answer.
+const LIMIT: Duration = Duration::from_secs(1);
+/// How often a host is asked that does not answer.
+const TIMES: usize = 2;
+
+impl Keeper<'_> {
+    /// Learns which hosts do not answer any more, from the moment on at which addresses of this host may be
+    /// others'. Before that, nobody can have taken one over.
+    pub(super) fn isolate(&mut self, view: &View, member: &Member) {
+        if !self.is_over_at(Instant::now()) {
+            return;
+        }
+        match self.unanswered(view, member) {
+            Ok(isolated) => self.set_isolated(isolated),
+            Err(error) => self.daemon.journal.failed("asking the other hosts", &error),
+        }
+    }
+
+    /// Whether that moment has come after `last`.
+    pub(super) fn is_over_since(&self, last: Instant) -> bool {
+        self.is_over_at(Instant::now()) && !self.is_over_at(last)
+    }
+
+    fn is_over_at(&self, moment: Instant) -> bool {
+        may_be_over(self.renewed, moment, self.grace())
+    }
+
+    /// The cluster is heard of again, and what others have by now was detached.
+    pub(super) fn rejoin(&mut self) {
+        if self.isolated.is_empty() {
+            self.set_isolated(BTreeSet::new());
+        }
+    }
+
+    pub(super) fn set_isolated(&mut self, isolated: BTreeSet<HostName>) {
+        let before = std::mem::take(&mut self.hosts.lock().isolated);
+        let event = match self::isolated(&isolated) {
+            Some(text) if !isolated.is_subset(&before) => Some((What::HostIsolated, text)),
+            None if !before.is_empty() => Some((
+                What::HostIsolationOver,
+                "the containers of this host reach those of all others again".to_owned(),
+            )),
+            Some(_) | None => None,
+        };
+        if let Some((what, text)) = event {
+            self.daemon.journal.report(&Event::new(what, host::now(), text));
+        }
+        self.isolated.clone_from(&isolated);
+        self.hosts.set(|state| state.isolated = isolated);
+    }
+
+    /// The hosts with a network in common that do not answer over it.
+    fn unanswered(&self, view: &View, member: &Member) -> Result<BTreeSet<HostName>> {
+        let made = local::made(&self.hosts.place)?;
+        let others = view.hosts.iter().filter(|(name, _)| **name != member.name);
+        let mut ways: Vec<Way<'_>> = others.filter_map(|host| way(view, &made, host)).collect();
+        for _ in 0..TIMES {
+            let asked = ways.iter();
+            let asked: Vec<Question> = asked
+                .map(|way| Question { from: way.from, to: way.to, ask: Ask::Echo(SMALL) })
+                .collect();
+            let answers = ping::ask(&asked, LIMIT)?;
+            let mut answers = answers.iter();
+            ways.retain(|_| !matches!(answers.next(), Some(Some(_))));
+        }
+        Ok(ways.into_iter().map(|way| way.name.clone()).collect())
+    }
+}
+
+/// Whether the lease that was renewed then has ended for so long that addresses may be others'.
+fn may_be_over(renewed: Option<Instant>, now: Instant, grace: Duration) -> bool {
+    let limit = Duration::from_secs(LEASE.into()) + grace;
+    renewed.is_some_and(|renewed| now.saturating_duration_since(renewed) >= limit)
+}
+
+/// What `host ls` says of it.
+pub(super) fn isolated(hosts: &BTreeSet<HostName>) -> Option<String> {
+    let names: Vec<&str> = hosts.iter().map(HostName::as_str).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "this host was not heard of for so long that others may have its addresses, and no answer comes \
+             from {}: its containers are kept apart from those there until etcd answers",
+            names.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_over_by_the_host_s_own_clock() {
+        let begin = Instant::now();
+        let minute = Duration::from_secs(60);
+        let is_over =
+            |seconds| may_be_over(Some(begin), begin + Duration::from_secs(seconds), minute);
+        assert!(!is_over(0) && !is_over(67) && is_over(68));
+        // Of what it never had nothing can be taken.
+        assert!(!may_be_over(None, begin, minute));
+    }
+}

@@ -1,0 +1,215 @@
+//! A cluster with an etcd of its own: how it begins, and how a host joins it.
+
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::time::{Duration, Instant};
+
+use cluster::trust::{
+    Authority, Files, Own, Pending, Pinned, Serial, Usage, Validity, ask_pinned, wire,
+};
+use cluster::{Access, Door, JoinToken, Url, View, book};
+use model::{ClusterHost, Error, HostName, Result};
+use netlink::Socket;
+
+use super::Hosts;
+use super::door::DOOR;
+use super::member::{self, Member};
+use super::server::{self, Server};
+use crate::host;
+use crate::hosts::Me;
+use crate::serve::Daemon;
+
+/// How long etcd has to answer after its start.
+const START: Duration = Duration::from_secs(20);
+/// How long to wait until it is asked again.
+const PAUSE: Duration = Duration::from_millis(50);
+/// For documentation (RFC 5737): it is on every host behind the default route.
+const ELSEWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, 1), 9));
+
+impl Hosts {
+    /// Begins a cluster whose etcd this host runs.
+    pub(super) fn begin(&self, daemon: &Daemon, me: Me) -> Result<()> {
+        Server::program()?;
+        if me.access != Access::default() {
+            return Err(Error::invalid(
+                "certificates and users of an etcd are named with --etcd URL",
+            ));
+        }
+        let address = me.address.map_or_else(usual_address, Ok)?;
+        overlay::underlay_mtu(address, &mut Socket::route()?)?;
+        let files = Files::below(&self.place);
+        // What an earlier try left that came to nothing.
+        self.forget_own()?;
+        let done = self.try_to_begin(daemon, (&me.name, address), &files);
+        if done.is_err() {
+            Member::forget(&self.place)?;
+            self.forget_own()?;
+        }
+        done
+    }
+
+    fn try_to_begin(
+        &self,
+        daemon: &Daemon,
+        (name, address): (&HostName, Ipv4Addr),
+        files: &Files,
+    ) -> Result<()> {
+        let authority = Authority::new(host::now())?;
+        files.keep_authority(&authority)?;
+        let life = daemon.context_pool.config().hosts.certificate_seconds;
+        let own = certify_self(files, &authority, (name, Usage::Client), life)?;
+        let served = certify_self(files, &authority, (name, Usage::Server(address)), life)?;
+        files.write_revocations(&authority, &Default::default(), host::now())?;
+        self.server.set_up((name, address), files, &[])?;
+        self.server.start()?;
+        let etcd = vec![server::client(address).parse()?];
+        let member = member_of(files, (name, address), etcd);
+        let client = member.etcd()?;
+        let end = Instant::now() + START;
+        while let Err(error) = client.servers() {
+            if Instant::now() >= end || daemon.sleep(PAUSE) {
+                return Err(error.context("starting the cluster's etcd"));
+            }
+            self.server.start()?;
+        }
+        member.write(&self.place)?;
+        let host = ClusterHost::new(address, host::now());
+        book::form(&client, name, &host)?;
+        book::put_server(&client, name, true)?;
+        for own in [&own, &served] {
+            record(&client, name, own)?;
+        }
+        self.set(|state| state.signs = true);
+        self.enter_as(member)?;
+        // The token that is printed next is of use at once.
+        self.wait(START, |state| state.is_open);
+        Ok(())
+    }
+
+    /// Joins a cluster by the hosts that have its authority's key.
+    pub(super) fn join_by(&self, door: &Door, token: &JoinToken, me: Me) -> Result<()> {
+        if me.access != Access::default() {
+            return Err(Error::invalid(
+                "the cluster has an etcd of its own: the token has all that is needed for it",
+            ));
+        }
+        let (first, _) =
+            door.hosts.split_first().ok_or_else(|| Error::invalid("an empty token"))?;
+        let address = me.address.map_or_else(|| own_address(*first), Ok)?;
+        overlay::underlay_mtu(address, &mut Socket::route()?)?;
+        self.forget_own()?;
+        let key = Pending::new()?;
+        let ask = wire::Ask::Join {
+            id: token.id.clone(),
+            secret: token.secret.clone(),
+            name: me.name.clone(),
+            address,
+            key: key.public()?,
+        };
+        let certified = ask_first(door, &ask)?;
+        let files = Files::below(&self.place);
+        files.keep_certificate(&certified.authority)?;
+        let own = Own { serial: None, record: None, since: host::now(), until: certified.until };
+        files.keep(&files.host_path(), &key, &certified.certificate, &own)?;
+        let member = member_of(&files, (&me.name, address), certified.servers);
+        member.write(&self.place)?;
+        self.enter_as(member)
+    }
+
+    /// Removes this host's server of etcd, and its certificates.
+    pub(super) fn forget_own(&self) -> Result<()> {
+        self.set(|state| state.signs = false);
+        self.server.remove()?;
+        Files::below(&self.place).remove()
+    }
+
+    /// Where a host that joins is let in, where the cluster has an etcd of its own.
+    pub(super) fn door(&self, member: &Member, view: &View) -> Result<Option<Door>> {
+        if !member.own_etcd {
+            return Ok(None);
+        }
+        let authority = Files::below(&self.place).authority_digest()?;
+        let hosts = view.servers.keys().filter_map(|name| view.hosts.get(name));
+        let hosts = hosts.map(|host| SocketAddrV4::new(host.address, DOOR)).collect();
+        Ok(Some(Door { hosts, authority }))
+    }
+}
+
+/// A new key and certificate of this host, signed by this host.
+pub(super) fn certify_self(
+    files: &Files,
+    authority: &Authority,
+    (name, usage): (&HostName, Usage),
+    life: u32,
+) -> Result<Own> {
+    let (key, serial, now) = (Pending::new()?, Serial::new()?, host::now());
+    let (certificate, record) =
+        authority.sign(&key.public()?, (name, usage), &serial, Validity { now, life })?;
+    let own = Own { since: now, until: record.expires, serial: Some(serial), record: Some(record) };
+    let path = match usage {
+        Usage::Client => files.host_path(),
+        Usage::Server(_) => files.server_path(),
+    };
+    files.keep(&path, &key, &certificate, &own)?;
+    Ok(own)
+}
+
+/// Makes a certificate that this host has signed itself known.
+pub(super) fn record(etcd: &cluster::Etcd, name: &HostName, own: &Own) -> Result<()> {
+    let (Some(serial), Some(record)) = (&own.serial, &own.record) else { return Ok(()) };
+    let view = cluster::Cluster::read(etcd)?;
+    let record = record.clone();
+    book::certify(etcd, &view, book::Certified { host: name, serial, record })
+}
+
+fn member_of(files: &Files, (name, address): (&HostName, Ipv4Addr), etcd: Vec<Url>) -> Member {
+    let access = Access {
+        ca: Some(files.authority_path()),
+        certificate: Some(files.host_path()),
+        key: Some(files.host_path()),
+        ..Access::default()
+    };
+    Member { name: name.clone(), address, etcd, access, own_etcd: true }
+}
+
+/// By the first host that answers. One that refuses speaks for all: they have the same records.
+fn ask_first(door: &Door, ask: &wire::Ask) -> Result<wire::Certified> {
+    let mut failure = Error::invalid("the token names no host");
+    for at in &door.hosts {
+        match ask_pinned(SocketAddr::V4(*at), Pinned(door.authority.clone()), ask) {
+            Ok(wire::Reply::Certified(certified)) => return Ok(certified),
+            Ok(_) => return Err(Error::bug(format!("the host at {at} answers something else"))),
+            Err(error) if error.kind() == model::Kind::TryAgain => failure = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(failure)
+}
+
+/// Where other hosts reach this one: the address of its default route, or the only one that it has.
+fn usual_address() -> Result<Ipv4Addr> {
+    let routed = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+        // Nothing is sent.
+        socket.connect(ELSEWHERE)?;
+        socket.local_addr()
+    });
+    if let Ok(SocketAddr::V4(address)) = routed {
+        return Ok(*address.ip());
+    }
+    let held = Socket::route()?.addresses(None)?;
+    let held = held.iter().filter_map(|held| match held.address {
+        model::IpNet::V4(net) => Some(net.addr()),
+        model::IpNet::V6(_) => None,
+    });
+    let usable = |address: &Ipv4Addr| !address.is_loopback() && !address.is_link_local();
+    let found: Vec<Ipv4Addr> = held.filter(usable).collect();
+    match found.as_slice() {
+        [only] => Ok(*only),
+        _ => Err(Error::invalid(
+            "this host has no default route: say with --address where other hosts reach it",
+        )),
+    }
+}
+
+fn own_address(door: SocketAddrV4) -> Result<Ipv4Addr> {
+    member::own_address(&format!("https://{door}").parse()?)
+}

@@ -1,0 +1,368 @@
+//! The cluster's own etcd, kept as it has to be: which hosts run its servers, whose certificates are worth
+//! something, and by which servers this host asks.
+//!
+//! One host or two have one server: with two, the loss of either would stop both. As soon as three hosts
+//! are up, there are three servers, so that one of them can be lost. They come one after another, and each
+//! has no vote before it has what the others have: so no vote is ever missing that the others need.
+
+use std::collections::BTreeSet;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use cluster::trust::{Authority, Files, Own, Pending, Usage, ask_with, wire};
+use cluster::{Etcd, ServerRecord, Url, View, book};
+use model::{ClusterHost, Error, HostName, Kind, Result, Timestamp};
+
+use super::Hosts;
+use super::door::DOOR;
+use super::member::Member;
+use super::own::{certify_self, record};
+use super::server;
+use crate::cli::time::rfc3339;
+use crate::host;
+use crate::serve::Daemon;
+
+/// So many servers there are to be.
+const SERVERS: usize = 3;
+/// How often everything is looked at, whatever is heard.
+const PERIOD: Duration = Duration::from_secs(3);
+/// How often the server of this host is looked at.
+const GLANCE: Duration = Duration::from_secs(1);
+/// A server that has to begin anew waits for so long for each that does so before: not all at once.
+const TURN: Duration = Duration::from_secs(5);
+
+/// What was seen last.
+#[derive(Default)]
+pub(super) struct Tended {
+    at: Option<Instant>,
+    seen: (usize, usize, usize, usize),
+    /// Since when this host has the certificate that the session shows.
+    shown: Option<Timestamp>,
+    failure: String,
+}
+
+impl Tended {
+    /// Before a session: with which certificate it is held.
+    pub(super) fn begin(&mut self, hosts: &Hosts, member: &Member) -> Result<()> {
+        *self = Self { failure: std::mem::take(&mut self.failure), ..Self::default() };
+        if !member.own_etcd {
+            return Ok(());
+        }
+        let files = Files::below(&hosts.place);
+        let Some(own) = files.own(&files.host_path())? else { return Ok(()) };
+        self.shown = Some(own.since);
+        match own.until < host::now() {
+            true => Err(Error::new(
+                Kind::Denied,
+                format!(
+                    "the certificate of this host ended at {}; remove it with `spoke host remove {}` on \
+                     another one, and join it again",
+                    rfc3339(own.until),
+                    member.name
+                ),
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Does what is to be done; whether the session has to begin anew.
+    pub(super) fn tend(
+        &mut self,
+        (daemon, hosts): (&Daemon, &Hosts),
+        (etcd, view): (&Etcd, &View),
+        member: &Member,
+    ) -> Result<bool> {
+        let seen = (view.servers.len(), view.revoked.len(), view.alive.len(), view.hosts.len());
+        if self.seen == seen && self.at.is_some_and(|at| at.elapsed() < PERIOD) {
+            return Ok(false);
+        }
+        (self.at, self.seen) = (Some(Instant::now()), seen);
+        book::raise_layout(etcd, view)?;
+        if !member.own_etcd {
+            return Ok(false);
+        }
+        let work = Work { hosts, files: Files::below(&hosts.place), etcd, view, member };
+        let life = daemon.context_pool.config().hosts.certificate_seconds;
+        let failure = match work.all(life) {
+            Ok(()) => String::new(),
+            Err(error) => {
+                if self.failure != error.to_string() {
+                    daemon.journal.failed("the cluster's own etcd", &error);
+                }
+                error.to_string()
+            }
+        };
+        self.failure.clone_from(&failure);
+        hosts.set(|state| state.untended = Some(failure).filter(|failure| !failure.is_empty()));
+        let own = work.files.own(&work.files.host_path())?;
+        Ok(work.follow()? || own.map(|own| own.since) != self.shown)
+    }
+}
+
+/// What is at hand.
+struct Work<'a> {
+    hosts: &'a Hosts,
+    files: Files,
+    etcd: &'a Etcd,
+    view: &'a View,
+    member: &'a Member,
+}
+
+impl Work<'_> {
+    fn all(&self, life: u32) -> Result<()> {
+        if self.view.servers.contains_key(&self.member.name) && !self.hosts.server.is_set_up() {
+            self.become_server(life)?;
+        }
+        if let Some(authority) = self.files.authority()? {
+            self.revoke(&authority)?;
+            self.record_own()?;
+            self.grow()?;
+            return book::prune(self.etcd, self.view, host::now());
+        }
+        let own = self.files.own(&self.files.host_path())?;
+        match own.is_none_or(|own| own.is_due(host::now())) {
+            true => self.renew(),
+            false => Ok(()),
+        }
+    }
+
+    /// Those who sign certificates, this host left out.
+    fn doors(&self) -> impl Iterator<Item = SocketAddr> {
+        let others = self.view.servers.keys().filter(|name| **name != self.member.name);
+        let hosts = others.filter_map(|name| self.view.hosts.get(name));
+        hosts.map(|host| SocketAddr::V4(SocketAddrV4::new(host.address, DOOR)))
+    }
+
+    fn ask(&self, ask: &wire::Ask) -> Result<wire::Reply> {
+        let files = &self.files;
+        let (authority, own) =
+            (files.read(&files.authority_path())?, files.read(&files.host_path())?);
+        let mut failure = Error::try_again("no host of the cluster signs certificates");
+        for at in self.doors() {
+            match ask_with(at, (&authority, &own), ask) {
+                Ok(reply) => return Ok(reply),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    fn renew(&self) -> Result<()> {
+        let key = Pending::new()?;
+        let reply = self.ask(&wire::Ask::Renew { key: key.public()? });
+        let wire::Reply::Certified(certified) =
+            reply.map_err(|error| error.context("renewing the certificate of this host"))?
+        else {
+            return Err(Error::bug("a certificate was asked for, and something else came"));
+        };
+        let own = Own { serial: None, record: None, since: host::now(), until: certified.until };
+        self.files.keep(&self.files.host_path(), &key, &certified.certificate, &own)
+    }
+
+    /// This host was chosen: it gets the authority's key, and runs one more server.
+    fn become_server(&self, life: u32) -> Result<()> {
+        let authority = match self.files.authority()? {
+            Some(authority) => authority,
+            None => {
+                let wire::Reply::Authority(key) = self.ask(&wire::Ask::Authority)? else {
+                    return Err(Error::bug("a key was asked for, and something else came"));
+                };
+                let certificate = self.files.read(&self.files.authority_path())?;
+                Authority::read(&certificate, &key)?
+            }
+        };
+        let (name, address) = (&self.member.name, self.member.address);
+        self.files.keep_authority(&authority)?;
+        self.hosts.renew_own(life)?;
+        self.files.write_revocations(&authority, &self.view.revoked, host::now())?;
+        let own = server::peer(address);
+        let mut others = self.etcd.servers()?;
+        others.retain(|server| server.peer != own);
+        self.hosts.server.set_up((name, address), &self.files, &others)?;
+        self.hosts.server.start()?;
+        self.hosts.set(|state| state.signs = true);
+        Ok(())
+    }
+
+    /// What this host has signed itself is known too.
+    fn record_own(&self) -> Result<()> {
+        for path in [self.files.host_path(), self.files.server_path()] {
+            let Some(own) = self.files.own(&path)? else { continue };
+            let Some(serial) = &own.serial else { continue };
+            if !self.view.certificates.contains_key(&(self.member.name.clone(), serial.clone())) {
+                record(self.etcd, &self.member.name, &own)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over which certificates are worth nothing. What was heard once stays until its end: an etcd
+    /// that has an older state than before may have forgotten it.
+    fn revoke(&self, authority: &Authority) -> Result<()> {
+        let (now, known) = (host::now(), self.files.revocations()?);
+        let mut all = known.clone();
+        all.extend(self.view.revoked.clone());
+        all.retain(|_, until| *until >= now);
+        if all == known {
+            return Ok(());
+        }
+        self.files.write_revocations(authority, &all, now)?;
+        if all.keys().any(|serial| !known.contains_key(serial)) {
+            // A connection that is there already is not looked at again, unless etcd begins anew.
+            let before = self.view.servers.keys().take_while(|name| **name != self.member.name);
+            let wait = TURN * u32::try_from(before.count()).unwrap_or(0);
+            self.hosts.set(|state| state.restart = Some(Instant::now() + wait));
+        }
+        Ok(())
+    }
+
+    /// Makes three servers where three hosts are up. One host does it: the first that has a vote.
+    fn grow(&self) -> Result<()> {
+        let voter = |(name, server): &(&HostName, &ServerRecord)| {
+            server.voter && self.view.alive.contains(*name)
+        };
+        if self.view.servers.iter().find(voter).map(|(name, _)| name) != Some(&self.member.name) {
+            return Ok(());
+        }
+        let is_learning = self.view.servers.values().any(|server| !server.voter);
+        let up = self.view.hosts.keys().filter(|name| self.view.alive.contains(*name));
+        if !is_learning && (self.view.servers.len() >= SERVERS || up.count() < SERVERS) {
+            return Ok(());
+        }
+        let servers = self.etcd.servers()?;
+        for server in &servers {
+            let mut hosts = self.view.hosts.iter();
+            let Some((name, _)) = hosts.find(|(_, host)| server::peer(host.address) == server.peer)
+            else {
+                // Its host was removed.
+                return self.etcd.remove_server(server.id);
+            };
+            let known = self.view.servers.get(name);
+            match server.is_learner {
+                false if known.is_some_and(|known| known.voter) => {}
+                false => return book::put_server(self.etcd, name, true),
+                true if known.is_none() => return book::put_server(self.etcd, name, false),
+                // It may still have to learn: then it is tried again.
+                true if server.name.is_empty() || self.etcd.promote(server.id).is_err() => {
+                    return Ok(());
+                }
+                true => return book::put_server(self.etcd, name, true),
+            }
+        }
+        let peers: BTreeSet<&str> = servers.iter().map(|server| &*server.peer).collect();
+        let Some((name, host)) = self.candidate(&peers) else { return Ok(()) };
+        self.etcd.add_learner(&server::peer(host.address))?;
+        book::put_server(self.etcd, name, false)
+    }
+
+    /// The oldest member that is up and runs none.
+    fn candidate(&self, peers: &BTreeSet<&str>) -> Option<(&HostName, &ClusterHost)> {
+        let up = self.view.hosts.iter().filter(|(name, _)| self.view.alive.contains(*name));
+        let free = up.filter(|(_, host)| !peers.contains(&*server::peer(host.address)));
+        free.min_by_key(|(name, host)| (host.since, *name))
+    }
+
+    /// Asks the servers that there are; whether those are others than before.
+    fn follow(&self) -> Result<bool> {
+        let servers = servers(self.view, &self.member.name);
+        let set = |urls: &[Url]| urls.iter().cloned().collect::<BTreeSet<Url>>();
+        if servers.is_empty() || set(&servers) == set(&self.member.etcd) {
+            return Ok(false);
+        }
+        let member = Member { etcd: servers, ..self.member.clone() };
+        member.write(&self.hosts.place)?;
+        self.hosts.set(|state| state.member = Some(member));
+        Ok(true)
+    }
+}
+
+/// The servers that have a vote, that of `me` first.
+pub(super) fn servers(view: &View, me: &HostName) -> Vec<Url> {
+    let voters = view.servers.iter().filter(|(_, server)| server.voter);
+    let mut voters: Vec<&HostName> = voters.map(|(name, _)| name).collect();
+    voters.sort_by_key(|name| *name != me);
+    let hosts = voters.into_iter().filter_map(|name| view.hosts.get(name));
+    hosts.filter_map(|host| server::client(host.address).parse().ok()).collect()
+}
+
+/// Takes a host's server out of etcd, before the host itself is removed; by the servers that stay, with which
+/// it goes on.
+pub(super) fn retire(member: &Member, name: &HostName) -> Result<Etcd> {
+    let etcd = member.etcd()?;
+    if !member.own_etcd {
+        return Ok(etcd);
+    }
+    let view = cluster::Cluster::read(&etcd)?;
+    let (Some(host), true) = (view.hosts.get(name), view.servers.contains_key(name)) else {
+        return Ok(etcd);
+    };
+    let (own, peer) = (server::client(host.address), server::peer(host.address));
+    let mut others = member.clone();
+    others.etcd.retain(|url| url.to_string() != own);
+    match others.etcd.is_empty() {
+        true if view.hosts.len() == 1 => return Ok(etcd),
+        true => {
+            return Err(Error::conflict(format!(
+                "host {name} runs the cluster's only server of etcd: remove the other hosts first"
+            )));
+        }
+        false => {}
+    }
+    let etcd = others.etcd()?;
+    let found = etcd.servers()?.into_iter().find(|server| server.peer == peer);
+    if let Some(server) = found {
+        etcd.remove_server(server.id)?;
+    }
+    Ok(etcd)
+}
+
+/// Keeps this host's server running, with certificates that are worth something.
+pub(super) fn run(daemon: &Daemon, hosts: &Hosts) {
+    let mut failure = String::new();
+    if let Err(error) = hosts.server.start() {
+        daemon.journal.failed("starting the cluster's etcd", &error);
+    }
+    while !daemon.sleep(GLANCE) {
+        let due = {
+            let mut state = hosts.lock();
+            let is_due = state.restart.is_some_and(|at| at <= Instant::now());
+            if is_due {
+                state.restart = None;
+            }
+            is_due
+        };
+        let life = daemon.context_pool.config().hosts.certificate_seconds;
+        let done = hosts.renew_own(life).and_then(|()| match due {
+            true => hosts.server.restart(),
+            false => hosts.server.keep(),
+        });
+        let text = done.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        if let Err(error) = done
+            && text != failure
+        {
+            daemon.journal.failed("running the cluster's etcd", &error);
+        }
+        failure = text;
+    }
+}
+
+impl Hosts {
+    /// A host with the authority's key signs its certificates itself: etcd needs one to begin with.
+    fn renew_own(&self, life: u32) -> Result<()> {
+        let _signing = self.signing.lock().unwrap_or_else(PoisonError::into_inner);
+        let member = self.lock().member.clone().filter(|member| member.own_etcd);
+        let Some(member) = member else { return Ok(()) };
+        let files = Files::below(&self.place);
+        let Some(authority) = files.authority()? else { return Ok(()) };
+        for (path, usage) in [
+            (files.host_path(), Usage::Client),
+            (files.server_path(), Usage::Server(member.address)),
+        ] {
+            if files.own(&path)?.is_none_or(|own| own.is_due(host::now())) {
+                certify_self(&files, &authority, (&member.name, usage), life)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! A cluster with an etcd of its own: two commands for two hosts, and nothing else.
+
+use std::thread;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+
+use crate::bed::{Host, SPOKE, Segment, token, until, until_reached};
+
+/// Asks a server of etcd for a key, with what was kept of a host's certificates.
+const RANGE: &str = r#"curl -s -m 5 --cacert /world/kept/ca.pem --cert /world/kept/host.pem --key /world/kept/host.pem \
+    -d '{"key":"L3Nwb2tlL3YxL2xheW91dA=="}'"#;
+const WATCH: &str = r#"curl -s -N --cacert /world/kept/ca.pem --cert /world/kept/host.pem --key /world/kept/host.pem \
+    -d '{"create_request":{"key":"AA==","range_end":"AA=="}}'"#;
+const CERTIFICATE: &str = "sha256sum </var/lib/spoke/hosts/tls/host.pem";
+/// The host asks three servers.
+const THREE: &str = "[ $(grep -o https: /var/lib/spoke/hosts/member.json | wc -l) = 3 ]";
+const LS: &str = "/opt/cni/bin/spoke host ls";
+/// A certificate is renewed after a third of this, and a slow machine has the rest.
+const SHORT: &str = "[hosts]\ncertificate_seconds = 60\n";
+
+#[track_caller]
+fn pid(host: &Host) -> String {
+    host.sh("pidof etcd").trim().to_owned()
+}
+
+/// The daemon of the host is killed, and then its etcd, which nothing starts again.
+#[track_caller]
+fn lose(host: &mut Host) {
+    host.kill();
+    host.sh("kill -9 $(pidof etcd); while pidof etcd >/dev/null; do :; done");
+}
+
+/// A token with another value in it.
+#[track_caller]
+fn changed(token: &str, change: impl FnOnce(&mut Value)) -> String {
+    let json = URL_SAFE_NO_PAD.decode(token.trim_start_matches("spoke1-")).unwrap();
+    let mut json: Value = serde_json::from_slice(&json).unwrap();
+    change(&mut json);
+    format!("spoke1-{}", URL_SAFE_NO_PAD.encode(json.to_string()))
+}
+
+/// As a new user does it: what the first host prints is run on the second one. A token lets in one host, also
+/// when two try at once, and nobody with another secret, or at another cluster. etcd outlives the daemon, and
+/// takes nobody without a certificate.
+#[test]
+fn two_commands_for_two_hosts() {
+    let segment = Segment::bare();
+    let [mut a, b, c] = [("a", 1), ("b", 2), ("c", 3)].map(|(name, at)| segment.host(name, at));
+    let said = a.spoke("host init --name a");
+    let line = said.lines().find(|line| line.trim_start().starts_with("spoke host join")).unwrap();
+    let join = format!("/opt/cni/bin/{} --name", line.trim());
+    let tries = thread::scope(|scope| {
+        let tried = [&b, &c]
+            .map(|host| scope.spawn(|| host.world.try_sh(&format!("{join} {}", host.name))));
+        tried.map(|tried| tried.join().unwrap())
+    });
+    let refused: Vec<_> = tries.iter().filter(|tried| tried.status != 0).collect();
+    assert_eq!(refused.len(), 1, "{tries:?}");
+    assert!(refused[0].stderr.contains("this token was used"), "{refused:?}");
+    let (b, c) = if tries[0].status == 0 { (b, c) } else { (c, b) };
+
+    let fresh = token(&a.world);
+    let wrong = changed(&fresh, |token| token["s"] = json!("0".repeat(64)));
+    let said = c.refused(&format!("host join --name {} {wrong}", c.name));
+    assert!(said.contains("is none of this cluster's"), "{said}");
+    let wrong = changed(&fresh, |token| token["d"]["a"] = json!("0".repeat(64)));
+    let said = c.refused(&format!("host join --name {} {wrong}", c.name));
+    assert!(said.contains("is not the one that was meant"), "{said}");
+    assert_eq!(c.sh("ls -A /var/lib/spoke/hosts 2>/dev/null || true"), "");
+
+    a.spoke("network create --hosts all front");
+    let two = b.attach("front", "two");
+    a.attach("front", "one");
+    until_reached(&a.world, "one", &two);
+
+    // Nobody without a certificate.
+    let bare = "curl -s -m 5 -k -d '{\"key\":\"AA==\"}' https://192.0.2.1:23790/v3/kv/range";
+    assert_ne!(c.world.try_sh(bare).status, 0);
+    // The keys are the superuser's.
+    assert_eq!(a.sh("stat -c %a /var/lib/spoke/hosts/tls/ca.key"), "600\n");
+    assert_eq!(b.world.try_sh("ls /var/lib/spoke/hosts/tls/ca.key").status, 2);
+
+    // etcd goes on without the daemon, and the next one knows it.
+    let before = pid(&a);
+    a.kill();
+    b.spoke(&format!("network create --hosts {} back", b.name));
+    a.start();
+    until(&a.world, &format!("{LS} | grep -q '^a .* server$'"));
+    assert_eq!(pid(&a), before);
+    // The daemon starts it where it has ended.
+    a.sh("kill -9 $(pidof etcd)");
+    until(&a.world, "pidof etcd");
+    until(&b.world, &made("third", b.name));
+}
+
+/// With three hosts there are three servers, of which one can be lost, and comes back. A host joins by the
+/// others meanwhile. One that was removed reads and writes nothing more, not by a connection that it had
+/// either. Certificates are renewed.
+#[test]
+fn three_hosts_have_three_servers() {
+    let segment = Segment::bare();
+    let mut number = 0;
+    let [mut a, b, c, d] = ["a", "b", "c", "d"].map(|name| {
+        number += 1;
+        segment.host_with(SHORT, name, number)
+    });
+    a.spoke("host init --name a");
+    for host in [&b, &c] {
+        crate::bed::join(&a.world, &host.world, host.name);
+    }
+    let first = certificate(&a);
+    until(&c.world, &format!("[ $({LS} | grep -c ' server$') = 3 ]"));
+    // All ask all three.
+    for host in [&a, &b, &c] {
+        until(&host.world, THREE);
+    }
+
+    lose(&mut a);
+    // Until the others have a leader.
+    until(&b.world, &format!("{SPOKE} host token create"));
+    crate::bed::join(&b.world, &d.world, "d");
+    until(&d.world, THREE);
+    let said = d.spoke("host ls");
+    assert!(said.lines().any(|line| line.starts_with("d *") && line.ends_with(" -")), "{said}");
+    let joined = certificate(&d);
+    until(&d.world, &made("front", "all"));
+    let (one, two) = (b.attach("front", "one"), d.attach("front", "two"));
+    until_reached(&b.world, "one", &two);
+    let said: Value = serde_json::from_str(&d.spoke("host rtt -o json")).unwrap();
+    let b_said = said.as_array().unwrap().iter().find(|host| host["name"] == "b").unwrap();
+    assert!(
+        b_said["host_microseconds"].is_u64() && b_said["network_microseconds"].is_u64(),
+        "{said}"
+    );
+    a.start();
+    until(&a.world, &format!("{LS} 2>&1 | grep -q '^a .* up .* server$'"));
+    until(&a.world, "pidof etcd");
+
+    for (host, before) in [(&a, first), (&d, joined)] {
+        until(&host.world, &format!("[ \"$({CERTIFICATE})\" != '{before}' ]"));
+    }
+    d.sh("cp -a /var/lib/spoke/hosts/tls /world/kept");
+    d.sh(&format!("{RANGE} https://192.0.2.2:23790/v3/kv/range | grep -q '\"kvs\"'"));
+    d.sh(&format!("{WATCH} https://192.0.2.2:23790/v3/watch >/world/watched 2>&1 </dev/null & echo $! >/world/watch"));
+    until(&d.world, "grep -q created /world/watched");
+    d.sh(&format!("ip netns exec two ping -q -c 1 -W 3 {one}"));
+    d.spoke("network disconnect front two");
+    a.spoke("host remove --force d");
+    until(&d.world, "! kill -0 $(cat /world/watch) 2>/dev/null");
+    for at in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+        until(&d.world, &format!("! {RANGE} https://{at}:23790/v3/kv/range"));
+    }
+    until(&a.world, &made("back", "all"));
+    // One with a server goes by itself.
+    until(&c.world, &format!("{SPOKE} host remove c || {LS} 2>&1 | grep -q 'in no cluster'"));
+    until(&c.world, &format!("{LS} 2>&1 | grep -q 'in no cluster'"));
+    assert_eq!(c.sh("ls -d /var/lib/spoke/hosts/tls /var/lib/spoke/etcd 2>/dev/null || true; pidof etcd || true"), "");
+    until(&a.world, &made("last", "all"));
+    until(&b.world, &made("least", "b"));
+}
+
+/// etcd comes back with an older state of its data: both hosts say so, and traffic flows. Daemons that start
+/// again take it as it is.
+#[test]
+fn an_older_state_of_its_own_etcd() {
+    let segment = Segment::bare();
+    let [mut a, mut b] = [("a", 1), ("b", 2)].map(|(name, at)| segment.host(name, at));
+    a.spoke("host init --name a");
+    crate::bed::join(&a.world, &b.world, "b");
+    a.spoke("network create --hosts all front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    until_reached(&b.world, "two", &one);
+    let exchange = |from: &str, kept: &str| {
+        // Without the file nothing starts etcd again meanwhile.
+        a.sh(&format!(
+            "cd /var/lib/spoke/etcd; mv environment aside
+             kill -9 $(pidof etcd); while pidof etcd >/dev/null; do :; done
+             {kept}; {from}; mv aside environment"
+        ));
+    };
+    exchange("true", "cp -a data older");
+    until(&b.world, &made("back", "b"));
+    until(&b.world, &format!("! {LS} 2>&1 | grep -q 'not heard of'"));
+    exchange("mv older data", "mv data newer");
+    let older = format!("{LS} 2>&1 | grep -q 'an older state'");
+    until(&a.world, &older);
+    until(&b.world, &older);
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
+    a.kill();
+    b.kill();
+    a.start();
+    b.start();
+    until(&a.world, &format!("! {LS} 2>&1 | grep -q 'not heard of'"));
+    let more = b.attach("front", "more");
+    until_reached(&a.world, "one", &more);
+}
+
+/// Makes a network, where it is not there yet: a try whose answer was lost may have done it.
+fn made(network: &str, hosts: &str) -> String {
+    format!(
+        "{SPOKE} network create --hosts {hosts} {network} || {SPOKE} network ls | grep -q '^{network} '"
+    )
+}
+
+#[track_caller]
+fn certificate(host: &Host) -> String {
+    host.sh(CERTIFICATE).trim().to_owned()
+}
