@@ -102,7 +102,8 @@ impl FromStr for Via {
             }
             Some(_) => refused("has more than one address of a family"),
             None => match given.parse() {
-                Ok(name) if given != "lo" => Ok(Via::Device(name)),
+                // The kernel lets a device have a comma in its name; here it stands between addresses.
+                Ok(name) if given != "lo" && !given.contains(',') => Ok(Via::Device(name)),
                 Ok(_) | Err(_) => refused("is none"),
             },
         }

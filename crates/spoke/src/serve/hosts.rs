@@ -3,8 +3,8 @@
 //! | thread | does |
 //! |---|---|
 //! | `hosts` | holds the lease, makes this host's networks, entries and published endpoints equal to the cluster's |
-//! | `hosts-book` | learns of attachments from the store |
-//! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed |
+//! | `hosts-book` | learns of attachments from the store, on a host of a cluster |
+//! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed, on a host of a cluster |
 //! | `hosts-ask` | answers the command line and processes that attach; several on a host of a cluster |
 //! | `hosts-watch` | hears of changes in etcd, one for each session |
 //! | `hosts-etcd` | keeps this host's server of etcd running, where the cluster has one of its own |
@@ -61,8 +61,8 @@ pub(super) struct Hosts {
     server: server::Server,
     /// Held while this host signs certificates for itself.
     signing: Mutex<()>,
-    /// The further threads that answer, which only hosts of a cluster need.
-    answering: Later,
+    /// The threads that only hosts of a cluster need.
+    member: Later,
     /// The threads that only a cluster with an etcd of its own needs.
     own: Later,
 }
@@ -165,17 +165,15 @@ impl Daemon {
             wake: Mutex::new(wake),
             server: server::Server::new(store),
             signing: Mutex::default(),
-            answering: Later::default(),
+            member: Later::default(),
             own: Later::default(),
         });
         hosts.lock().member = Member::read(&hosts.place)?;
         hosts.lock().signs = Files::below(&hosts.place).authority()?.is_some();
         let (listener, made) = sockets::bind(&hosts::socket(&store.runtime))?;
-        let theirs = Arc::clone(&hosts);
-        self.spawn("hosts-book", move |daemon| attached::follow(daemon, &theirs))?;
-        let theirs = Arc::clone(&hosts);
-        self.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
-        self.answer_hosts(&hosts, &Arc::new(listener))?;
+        let listener = Arc::new(listener);
+        self.answer_hosts(&hosts, &listener)?;
+        self.prepare_member(&hosts, listener);
         self.prepare_own(&hosts);
         let member = hosts.lock().member.clone();
         member.map_or(Ok(()), |member| hosts.serve_as(&member))?;
@@ -185,24 +183,26 @@ impl Daemon {
 }
 
 impl Daemon {
-    /// One thread answers on a host of no cluster; containers that attach ask only on others.
     fn answer_hosts(
         self: &Arc<Self>,
         hosts: &Arc<Hosts>,
         listener: &Arc<UnixListener>,
     ) -> Result<()> {
-        let answer = |daemon: &Arc<Self>, hosts: &Arc<Hosts>, listener: &Arc<UnixListener>| {
-            let (hosts, listener) = (Arc::clone(hosts), Arc::clone(listener));
-            let work = move |daemon: &Self| ask::serve(daemon, &hosts, &listener);
-            daemon.spawn("hosts-ask", work).map(drop)
-        };
-        answer(self, hosts, listener)?;
-        let (daemon, theirs, listener) =
-            (Arc::clone(self), Arc::clone(hosts), Arc::clone(listener));
-        hosts.answering.prepare(move || {
-            (1..ask::AT_ONCE).try_for_each(|_| answer(&daemon, &theirs, &listener))
+        let (hosts, listener) = (Arc::clone(hosts), Arc::clone(listener));
+        let work = move |daemon: &Self| ask::serve(daemon, &hosts, &listener);
+        self.spawn("hosts-ask", work).map(drop)
+    }
+
+    /// What hosts of a cluster need besides, now or when this one becomes one. Containers that attach ask only there.
+    fn prepare_member(self: &Arc<Self>, hosts: &Arc<Hosts>, listener: Arc<UnixListener>) {
+        let (daemon, hosts, prepared) = (Arc::clone(self), Arc::clone(hosts), hosts);
+        prepared.member.prepare(move || {
+            let theirs = Arc::clone(&hosts);
+            daemon.spawn("hosts-book", move |daemon| attached::follow(daemon, &theirs))?;
+            let theirs = Arc::clone(&hosts);
+            daemon.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
+            (1..ask::AT_ONCE).try_for_each(|_| daemon.answer_hosts(&hosts, &listener))
         });
-        Ok(())
     }
 
     /// What a cluster with an etcd of its own needs besides, now or when this host becomes a member of one.
@@ -219,7 +219,7 @@ impl Daemon {
 impl Hosts {
     /// Starts the threads that only a member needs, where they do not run yet.
     fn serve_as(&self, member: &Member) -> Result<()> {
-        self.answering.start()?;
+        self.member.start()?;
         if member.own_etcd { self.own.start() } else { Ok(()) }
     }
 

@@ -125,6 +125,8 @@ impl Keeper<'_> {
         let mut renewed = Instant::now();
         let lease = etcd.grant(LEASE)?;
         self.alive = book::be_alive(&*etcd, &mut view, &member.name, lease)?;
+        // The view may have been read anew, and the watch goes on from it.
+        self.heard = view.revision.max(self.alive);
         self.watch(&etcd, view.revision)?;
         self.hosts.set(|state| state.lost = None);
         loop {

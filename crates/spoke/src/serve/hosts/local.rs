@@ -272,7 +272,7 @@ mod tests {
         let pool = &more.pools(&"front".parse().unwrap())[1];
         assert_eq!(
             pool.shown(),
-            "fd00:8::60:0:0:2-fd00:8::67:ffff:ffff:ffff,fd00:8::20:0:0:2-fd00:8::27:ffff:ffff:ffff"
+            "fd00:8::300:0:0:2-fd00:8::307:ffff:ffff:ffff,fd00:8::100:0:0:2-fd00:8::107:ffff:ffff:ffff"
         );
         assert!(pool.ranges.iter().all(|range| range.gateway == pool.ranges[0].gateway));
     }
