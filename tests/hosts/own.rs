@@ -14,7 +14,8 @@ const RANGE: &str = r#"curl -s -m 5 --cacert /world/kept/ca.pem --cert /world/ke
 const WATCH: &str = r#"curl -s -N --cacert /world/kept/ca.pem --cert /world/kept/host.pem --key /world/kept/host.pem \
     -d '{"create_request":{"key":"AA==","range_end":"AA=="}}'"#;
 /// The servers of etcd.
-const MEMBERS: &str = r#"curl -s -m 5 --cacert /world/kept/ca.pem --cert /world/kept/host.pem --key /world/kept/host.pem -d '{}'"#;
+const MEMBERS: &str = r#"curl -s -m 5 --cacert /world/kept/ca.pem --cert /world/kept/host.pem --key /world/kept/host.pem \
+    -d '{}'"#;
 const CERTIFICATE: &str = "sha256sum </var/lib/spoke/hosts/tls/host.pem";
 /// The host asks three servers.
 const THREE: &str = "[ $(grep -o https: /var/lib/spoke/hosts/member.json | wc -l) = 3 ]";

@@ -99,11 +99,8 @@ mod tests {
     #[test]
     fn the_log_is_cut_and_its_last_line_is_known() {
         let place = tempfile::tempdir().unwrap();
-        let store = StoreConfig {
-            runtime: place.path().to_owned(),
-            state: place.path().to_owned(),
-            ..StoreConfig::default()
-        };
+        let store =
+            StoreConfig { runtime: place.path().to_owned(), state: place.path().to_owned() };
         let server = Server::new(&store);
         assert_eq!(server.last_line(), "nothing");
         fs::create_dir(place.path().join("etcd")).unwrap();
