@@ -35,6 +35,9 @@ fn a_drained_host_takes_no_containers() {
     );
     assert!(said.status != 0, "{said:?}");
     assert!(format!("{said:?}").contains("being drained"), "{said:?}");
+    // A network that is new is no way around it.
+    a.spoke("network create --hosts all late");
+    until(&b.world, "/opt/cni/bin/spoke network connect late two 2>&1 | grep -q 'being drained'");
     // What is there goes on, also over a restart of the daemon, and moves.
     until_reached(&a.world, "one", free);
     b.spoke("network disconnect front db");

@@ -66,6 +66,11 @@ fn wireguard_is_all_that_is_on_the_wire() {
     b.spoke("network disconnect secret two");
     a.spoke("network rm secret");
     until(&b.world, "! ip -o link show type wireguard | grep -q .");
+    // So do the keys: no change of them waits for these hosts.
+    until(&b.world, "! ls /var/lib/spoke/hosts | grep -q tunnel");
+    for _ in 0..2 {
+        until(&b.world, "/opt/cni/bin/spoke host rotate-keys 2>/dev/null");
+    }
 }
 
 /// The device is deleted while the daemon is not there; and then somebody names no device in the entry.

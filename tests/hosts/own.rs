@@ -13,6 +13,9 @@ const RANGE: &str = r#"curl -s -m 5 --cacert /world/kept/ca.pem --cert /world/ke
     -d '{"key":"L3Nwb2tlL3YxL2xheW91dA=="}'"#;
 const WATCH: &str = r#"curl -s -N --cacert /world/kept/ca.pem --cert /world/kept/host.pem --key /world/kept/host.pem \
     -d '{"create_request":{"key":"AA==","range_end":"AA=="}}'"#;
+/// The servers of etcd.
+const MEMBERS: &str = r#"curl -s -m 5 --cacert /world/kept/ca.pem --cert /world/kept/host.pem --key /world/kept/host.pem \
+    -d '{}'"#;
 const CERTIFICATE: &str = "sha256sum </var/lib/spoke/hosts/tls/host.pem";
 /// The host asks three servers.
 const THREE: &str = "[ $(grep -o https: /var/lib/spoke/hosts/member.json | wc -l) = 3 ]";
@@ -147,6 +150,15 @@ fn three_hosts_have_three_servers() {
     until(&d.world, "grep -q created /world/watched");
     d.sh(&format!("ip netns exec two ping -q -c 1 -W 3 {one}"));
     d.spoke("network disconnect front two");
+    // What is refused leaves etcd as it is.
+    let said = b.refused("host remove c");
+    assert!(said.contains("the daemon of host c is there"), "{said}");
+    assert_eq!(
+        d.sh(&format!(
+            "{MEMBERS} https://192.0.2.2:23790/v3/cluster/member/list | grep -o peerURLs | wc -l"
+        )),
+        "3\n"
+    );
     a.spoke("host remove --force d");
     until(&d.world, "! kill -0 $(cat /world/watch) 2>/dev/null");
     for at in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {

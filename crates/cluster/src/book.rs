@@ -11,9 +11,14 @@ mod publish;
 mod tests;
 mod tunnel;
 
-pub use certificate::{Certified, certify, prune, put_server};
+pub use certificate::{
+    Certified, certify, forget_server, forget_servers, is_past, prune, put_server, revoke_strays,
+};
 pub use layout::{raise_layout, refuse_other_layout};
-pub use member::{change_host, create_token, form, join, join_with, remove_host, remove_token};
+pub use member::{
+    change_host, create_token, form, join, join_with, refuse_removal, refuse_token, remove_host,
+    remove_token,
+};
 pub use network::{
     Declared, Subnet6, claim_block, declare, give_up_block, refuse_hosts_own, refuse_unclaimed,
     remove_network,

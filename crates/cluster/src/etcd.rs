@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 
 use crate::layout::{self, ROOT};
 use crate::port::{
-    Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Revision, Txn, WatchEnd, Write,
+    Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, TokenId,
+    TokenRecord, Txn, WatchEnd, Write,
 };
 use crate::view::View;
 pub use access::Access;
@@ -47,6 +48,20 @@ impl Etcd {
     /// `Invalid` where none is named, or a file cannot be used.
     pub fn new(servers: Vec<Url>, access: Access) -> Result<Self> {
         Http::new(servers, access).map(|http| Self { http })
+    }
+
+    /// What is known of one token, without reading all else.
+    ///
+    /// # Errors
+    /// As those of the port.
+    pub fn token(&self, id: &TokenId) -> Result<Option<TokenRecord>> {
+        let path = layout::path(&Key::Token(id.clone()));
+        let found: Ranged = self.http.ask("/v3/kv/range", &json!({"key": encoded(&path)}))?;
+        let read = found.kvs.into_iter().next().map(|found| change(found, false).read);
+        Ok(match read {
+            Some(Ok((_, Some((Record::Token(token), _))))) => Some(token),
+            Some(_) | None => None,
+        })
     }
 
     fn page(&self, from: &str, at: Option<u64>) -> Result<Ranged> {

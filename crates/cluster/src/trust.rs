@@ -13,7 +13,7 @@ pub mod wire;
 pub use authority::{Authority, Usage, Validity};
 pub use files::{Files, Own, Pending};
 pub use serial::{CertificateRecord, PublicKey, Serial};
-pub use tls::{Asked, Pinned, ask_pinned, ask_with, server};
+pub use tls::{Asked, Pinned, ask_pinned, ask_with, is_other, server};
 
 use model::{Error, Result};
 use ring::rand::{SecureRandom, SystemRandom};

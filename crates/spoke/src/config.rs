@@ -71,6 +71,9 @@ pub(crate) struct StoreConfig {
     pub(crate) state: PathBuf,
 }
 
+/// The shortest life of a host's certificate, in seconds.
+const SHORTEST_LIFE: u32 = 60;
+
 /// This host among others.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -87,6 +90,19 @@ impl Default for HostsConfig {
     /// A daemon that is restarted or updated is back by then, and its containers were there all the time.
     fn default() -> Self {
         Self { takeover_seconds: 60, certificate_seconds: 90 * 24 * 3600 }
+    }
+}
+
+impl HostsConfig {
+    /// Hosts renew certificates every few seconds otherwise, and have no time to try again.
+    fn check(&self) -> Result<()> {
+        match self.certificate_seconds < SHORTEST_LIFE {
+            true => Err(Error::invalid(format!(
+                "hosts.certificate_seconds is {}: give at least {SHORTEST_LIFE}",
+                self.certificate_seconds
+            ))),
+            false => Ok(()),
+        }
     }
 }
 
@@ -131,6 +147,7 @@ impl Config {
     fn parse(text: &str) -> Result<Self> {
         let config: Self =
             toml::from_str(text).map_err(|error| Error::invalid(error.to_string()))?;
+        config.hosts.check()?;
         config.docker.check()?;
         config.kurma.check()?;
         config.kuryr.check()?;
@@ -151,6 +168,13 @@ mod tests {
     #[test]
     fn an_empty_file_is_the_default() {
         assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn a_certificate_has_time_to_be_renewed() {
+        let error = Config::parse("[hosts]\ncertificate_seconds = 59\n").unwrap_err();
+        assert!(error.to_string().contains("at least 60"), "{error}");
+        assert!(Config::parse("[hosts]\ncertificate_seconds = 60\n").is_ok());
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! The certificates of the hosts.
 
-use model::{Error, HostName, Kind, Result, Timestamp};
+use std::collections::BTreeSet;
+
+use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
 use crate::port::{Cluster, Expect, Key, Outcome, Record, ServerRecord, Txn, Write};
 use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
-/// A host has no more certificates than this at a time: each is renewed when a third of its life is over.
-const MOST: usize = 16;
+/// A host has no more certificates than this at a time: each is renewed when a third of its life is over, and forgotten
+/// one life after its end. One with a server has two, and had others before it had that.
+const MOST: usize = 32;
 
 /// A certificate, and whose it is.
 #[derive(Clone, Debug)]
@@ -28,20 +31,32 @@ impl Certified<'_> {
     }
 }
 
-/// Makes a certificate of a member known.
+/// Makes a certificate of a member known. Where the host has too many, its oldest ones are worth nothing from then
+/// on, but for the one with the digest `shown`: a host that cannot keep its certificates has only that one.
 ///
 /// # Errors
-/// `NotFound` where the host is no member any more; `Exhausted` where it has too many.
-pub fn certify(cluster: &impl Cluster, view: &View, certified: Certified<'_>) -> Result<()> {
+/// `NotFound` where the host is no member any more.
+pub fn certify(
+    cluster: &impl Cluster,
+    view: &View,
+    certified: Certified<'_>,
+    shown: Option<&str>,
+) -> Result<()> {
     let host = certified.host.clone();
-    let known = view.certificates.keys().filter(|(of, _)| *of == host).count();
-    if known >= MOST {
-        return Err(Error::new(
-            Kind::Exhausted,
-            format!("host {host} has {known} certificates already"),
-        ));
-    }
-    write(cluster, &host, vec![certified.write()])
+    let own = view.certificates.iter().filter(|((of, _), _)| *of == host);
+    let too_many = (own.clone().count() + 1).saturating_sub(MOST);
+    let mut others: Vec<_> = own.filter(|(_, record)| Some(&*record.digest) != shown).collect();
+    others.sort_by_key(|(_, record)| record.expires);
+    let oldest = others.into_iter().take(too_many.min(Txn::MOST / 3)).flat_map(revocation);
+    write(cluster, &host, oldest.chain([certified.write()]).collect())
+}
+
+/// What makes a certificate worth nothing.
+fn revocation(((host, serial), record): (&(HostName, Serial), &CertificateRecord)) -> [Write; 2] {
+    [
+        Write::Put(Key::Revoked(serial.clone()), Record::Revoked(record.expires), None),
+        Write::Delete(Key::Certificate(host.clone(), serial.clone())),
+    ]
 }
 
 /// Says that a host runs a server of the cluster's own etcd, or is about to.
@@ -53,16 +68,23 @@ pub fn put_server(cluster: &impl Cluster, host: &HostName, voter: bool) -> Resul
     write(cluster, host, vec![Write::Put(Key::Server(host.clone()), record, None)])
 }
 
-/// Forgets the certificates that have ended.
+/// Whether a certificate that ended then is forgotten: one more `life`, in seconds, has gone since. A host whose clock
+/// is ahead would otherwise forget those that are worth something.
+pub fn is_past(until: Timestamp, now: Timestamp, life: u32) -> bool {
+    until.0.saturating_add(life.into()) < now.0
+}
+
+/// Forgets the certificates that have ended, one `life` after their end.
 ///
 /// # Errors
 /// As the cluster's.
-pub fn prune(cluster: &impl Cluster, view: &View, now: Timestamp) -> Result<()> {
-    let ended = view.certificates.iter().filter(|(_, record)| record.expires < now);
+pub fn prune(cluster: &impl Cluster, view: &View, now: Timestamp, life: u32) -> Result<()> {
+    let all = view.certificates.iter();
+    let ended = all.filter(|(_, record)| is_past(record.expires, now, life));
     let mut writes: Vec<Write> = ended
         .map(|((host, serial), _)| Write::Delete(Key::Certificate(host.clone(), serial.clone())))
         .collect();
-    let revoked = view.revoked.iter().filter(|(_, until)| **until < now);
+    let revoked = view.revoked.iter().filter(|(_, until)| is_past(**until, now, life));
     writes.extend(revoked.map(|(serial, _)| Write::Delete(Key::Revoked(serial.clone()))));
     for writes in writes.chunks(Txn::MOST) {
         cluster.commit(&Txn { expect: Vec::new(), writes: writes.to_vec() })?;
@@ -70,18 +92,53 @@ pub fn prune(cluster: &impl Cluster, view: &View, now: Timestamp) -> Result<()> 
     Ok(())
 }
 
+/// Makes the certificates of hosts that are no members worth nothing: one may have been signed while its host
+/// was being removed.
+///
+/// # Errors
+/// As the cluster's.
+pub fn revoke_strays(cluster: &impl Cluster, view: &View) -> Result<()> {
+    let hosts: BTreeSet<&HostName> = view.certificates.keys().map(|(host, _)| host).collect();
+    for host in hosts.into_iter().filter(|host| !view.hosts.contains_key(*host)) {
+        for writes in revoked(view, host).chunks(Txn::MOST) {
+            // It may be joining again.
+            let expect = vec![(Key::Host(host.clone()), Expect::Absent)];
+            cluster.commit(&Txn { expect, writes: writes.to_vec() })?;
+        }
+    }
+    Ok(())
+}
+
+/// Forgets the servers of hosts that are no members, or not there, where etcd has no server at their address.
+///
+/// # Errors
+/// As the cluster's.
+pub fn forget_servers(
+    cluster: &impl Cluster,
+    view: &View,
+    is_server: impl Fn(&ClusterHost) -> bool,
+) -> Result<()> {
+    for name in view.servers.keys().filter(|name| !view.alive.contains(*name)) {
+        if !view.hosts.get(name).is_some_and(&is_server) {
+            forget_server(cluster, name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Forgets that a host runs a server.
+///
+/// # Errors
+/// As the cluster's.
+pub fn forget_server(cluster: &impl Cluster, host: &HostName) -> Result<()> {
+    cluster.commit(&Txn::default().delete(Key::Server(host.clone()))).map(drop)
+}
+
 /// What is written of a host's server and certificates when it is removed.
 pub(super) fn revoked(view: &View, name: &HostName) -> Vec<Write> {
     let server = view.servers.contains_key(name).then(|| Write::Delete(Key::Server(name.clone())));
     let own = view.certificates.iter().filter(|((host, _), _)| host == name);
-    let revoked = own.flat_map(|((host, serial), record)| {
-        let until = Record::Revoked(record.expires);
-        [
-            Write::Put(Key::Revoked(serial.clone()), until, None),
-            Write::Delete(Key::Certificate(host.clone(), serial.clone())),
-        ]
-    });
-    revoked.chain(server).collect()
+    own.flat_map(revocation).chain(server).collect()
 }
 
 fn write(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result<()> {

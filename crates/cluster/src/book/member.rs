@@ -73,31 +73,37 @@ pub fn join_with(
 ) -> Result<()> {
     let view = cluster.read()?;
     refuse_other_layout(&view)?;
-    let refused = |why: &str| {
-        Error::new(
-            model::Kind::Denied,
-            format!(
-                "this token {why}; `spoke host token create` on a host of the cluster makes one"
-            ),
-        )
-    };
-    let Some((known, at)) = view.tokens.get(id) else {
-        return Err(refused("was used, was removed or has expired"));
-    };
-    if known.digest != secret.digest() {
-        return Err(refused("is none of this cluster's"));
-    }
-    if known.expires < host.since {
-        return Err(refused("has expired"));
-    }
+    let known = view.tokens.get(id);
+    refuse_token(secret, known.map(|(known, _)| known), host.since)?;
+    let at = known.map_or(Expect::Absent, |(_, at)| Expect::At(*at));
     refuse_taken(&view, name, host)?;
     let key = Key::Token(id.clone());
-    let mut txn = Txn::new_member(name, host).expect(key.clone(), Expect::At(*at)).delete(key);
+    let mut txn = Txn::new_member(name, host).expect(key.clone(), at).delete(key);
     txn.writes.extend(more);
     match cluster.commit(&txn)? {
         Outcome::Done(_) => Ok(()),
         Outcome::Lost => Err(refused("was used by another host at the same moment")),
     }
+}
+
+/// Refuses a token that is not the one that is known.
+///
+/// # Errors
+/// `Denied`.
+pub fn refuse_token(secret: &Secret, known: Option<&TokenRecord>, now: Timestamp) -> Result<()> {
+    match known {
+        None => Err(refused("was used, was removed or has expired")),
+        Some(known) if known.digest != secret.digest() => Err(refused("is none of this cluster's")),
+        Some(known) if known.expires < now => Err(refused("has expired")),
+        Some(_) => Ok(()),
+    }
+}
+
+fn refused(why: &str) -> Error {
+    Error::new(
+        model::Kind::Denied,
+        format!("this token {why}; `spoke host token create` on a host of the cluster makes one"),
+    )
 }
 
 impl Txn {
@@ -195,6 +201,29 @@ pub fn change_host(
     Err(Error::try_again(format!("others write the record of host {name} all the time")))
 }
 
+/// Refuses to take a host out that is there, unless with `force`, or where it is `me`: its containers would be cut
+/// off. Since when it is there otherwise.
+///
+/// # Errors
+/// `NotFound` where there is no such host; `Conflict` where it is there.
+pub fn refuse_removal(
+    view: &View,
+    name: &HostName,
+    me: &HostName,
+    force: bool,
+) -> Result<Revision> {
+    let Some(at) = view.epochs.get(name) else {
+        return Err(Error::not_found(format!("no host {name}; `spoke host ls` lists them")));
+    };
+    match view.alive.contains(name) && name != me && !force {
+        false => Ok(*at),
+        true => Err(Error::conflict(format!(
+            "the daemon of host {name} is there; run `spoke host remove {name}` on it, or cut its \
+             containers off with --force"
+        ))),
+    }
+}
+
 /// Takes a host out of the cluster, with its endpoints and its blocks. One whose daemon is there only
 /// with `force`, or where it is `me`: its containers would be cut off.
 ///
@@ -206,16 +235,26 @@ pub fn remove_host(
     me: &HostName,
     force: bool,
 ) -> Result<()> {
-    let view = cluster.read()?;
-    if !view.hosts.contains_key(name) {
-        return Err(Error::not_found(format!("no host {name}; `spoke host ls` lists them")));
+    for race in 0..RACES {
+        let view = cluster.read()?;
+        // Another host may have taken it out meanwhile, and not have come to its blocks yet.
+        if race > 0 && !view.hosts.contains_key(name) {
+            return free(cluster, name);
+        }
+        let at = refuse_removal(&view, name, me, force)?;
+        if take_out(cluster, &view, (name, at))? {
+            return free(cluster, name);
+        }
     }
-    if view.alive.contains(name) && name != me && !force {
-        return Err(Error::conflict(format!(
-            "the daemon of host {name} is there; run `spoke host remove {name}` on it, or cut its \
-             containers off with --force"
-        )));
-    }
+    Err(Error::try_again(format!("others write the record of host {name} all the time")))
+}
+
+/// Deletes a host that is as it was seen, with what goes with it; `false` where it is not.
+fn take_out(
+    cluster: &impl Cluster,
+    view: &View,
+    (name, at): (&HostName, Revision),
+) -> Result<bool> {
     // The host goes first: what of it is left then is nobody's.
     let mut writes = vec![
         Write::Delete(Key::Host(name.clone())),
@@ -224,11 +263,15 @@ pub fn remove_host(
     ];
     let tunnels = view.tunnels.keys().filter(|(host, _)| host == name);
     writes.extend(tunnels.map(|(host, turn)| Write::Delete(Key::Tunnel(host.clone(), *turn))));
-    writes.extend(super::certificate::revoked(&view, name));
+    writes.extend(super::certificate::revoked(view, name));
+    let mut expect = vec![(Key::Host(name.clone()), Expect::At(at))];
     for writes in writes.chunks(Txn::MOST) {
-        cluster.commit(&Txn { expect: Vec::new(), writes: writes.to_vec() })?;
+        let txn = Txn { expect: std::mem::take(&mut expect), writes: writes.to_vec() };
+        if cluster.commit(&txn)? == Outcome::Lost {
+            return Ok(false);
+        }
     }
-    free(cluster, name)
+    Ok(true)
 }
 
 /// Deletes the blocks and pins of a host that is no member any more. Another host may take one over between

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use model::{ClusterHost, HostName, Ipv4Net, NetworkName, PinState, Result, Timestamp};
 
-use super::{Pinning, Wanted, answer_pin, be_alive, give_up_block, pin, remove_host};
+use super::{
+    Certified, Pinning, Wanted, answer_pin, be_alive, certify, forget_servers, give_up_block, pin,
+    prune, remove_host, revoke_strays,
+};
 use crate::layout::{key, path, record, value};
 use crate::port::{
     Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, Txn, WatchEnd,
     Write,
 };
+use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
 /// By path: the value, and when it was written.
@@ -196,4 +200,87 @@ fn what_others_took_stays_theirs() {
     let view = records.read().unwrap();
     assert_eq!(view.pinned(&front(), [10, 8, 9, 9].into()), Some(&host("a")));
     assert!(view.blocks.is_empty(), "{:?}", view.blocks);
+}
+
+/// A certificate of a host that ends then, signed while the host is in the cluster.
+fn sign(records: &Records, name: &str, expires: u64, shown: Option<&str>) -> Serial {
+    let serial = Serial::new().unwrap();
+    let record = CertificateRecord { digest: expires.to_string(), expires: Timestamp(expires) };
+    let (view, host) = (records.read().unwrap(), host(name));
+    certify(records, &view, Certified { host: &host, serial: &serial, record }, shown).unwrap();
+    serial
+}
+
+#[test]
+fn a_removed_host_keeps_no_certificate() {
+    let records = cluster();
+    let known = sign(&records, "b", 1000, None);
+    // The host renews it between the reading and the writing of its removal.
+    let late = Serial::new().unwrap();
+    let record = CertificateRecord { digest: "late".to_owned(), expires: Timestamp(2000) };
+    let renewal =
+        put(Key::Certificate(host("b"), late.clone()), Record::Certificate(record.clone()));
+    *records.before.borrow_mut() = vec![renewal];
+    remove_host(&records, &host("b"), &host("c"), false).unwrap();
+    let view = records.read().unwrap();
+    assert!(view.revoked.contains_key(&known) && !view.revoked.contains_key(&late));
+    revoke_strays(&records, &view).unwrap();
+    let view = records.read().unwrap();
+    assert!(view.revoked.contains_key(&late) && view.certificates.is_empty(), "{view:?}");
+    // The certificates of members stay.
+    let stays = sign(&records, "c", 1000, None);
+    revoke_strays(&records, &records.read().unwrap()).unwrap();
+    assert!(!records.read().unwrap().revoked.contains_key(&stays));
+}
+
+#[test]
+fn a_host_that_keeps_no_certificate_keeps_the_one_that_it_has() {
+    let records = cluster();
+    let has = sign(&records, "b", 1, None);
+    for expires in 2..40 {
+        sign(&records, "b", expires, Some("1"));
+    }
+    let view = records.read().unwrap();
+    assert!(view.certificates.contains_key(&(host("b"), has)));
+    assert_eq!((view.certificates.len(), view.revoked.len()), (32, 7));
+    let oldest = view.certificates.values().map(|record| record.expires.0);
+    assert_eq!(oldest.filter(|expires| *expires > 1).min(), Some(9));
+}
+
+#[test]
+fn a_clock_that_is_ahead_forgets_no_certificate() {
+    let records = cluster();
+    sign(&records, "b", 1000, None);
+    for (now, left) in [(1090, 1), (1091, 0)] {
+        prune(&records, &records.read().unwrap(), Timestamp(now), 90).unwrap();
+        assert_eq!(records.read().unwrap().certificates.len(), left, "{now}");
+    }
+}
+
+#[test]
+fn a_server_that_etcd_has_not_is_forgotten() {
+    let records = cluster();
+    for name in ["a", "b", "c"] {
+        let server = crate::port::ServerRecord { voter: true };
+        records.write(&put(Key::Server(host(name)), Record::Server(server)));
+    }
+    // One that is there sees to its own.
+    records.write(&put(Key::Alive(host("a")), Record::Mark));
+    let is_server = |it: &ClusterHost| it.address.octets() == [192, 0, 2, 2];
+    forget_servers(&records, &records.read().unwrap(), is_server).unwrap();
+    let left = records.read().unwrap().servers;
+    assert_eq!(left.into_keys().collect::<Vec<_>>(), [host("a"), host("b")]);
+}
+
+#[test]
+fn a_removal_that_is_refused_changes_nothing() {
+    let records = cluster();
+    let mut view = records.read().unwrap();
+    // It comes back between the reading and the writing.
+    let back = put(Key::Host(host("b")), Record::Host(view.hosts.remove(&host("b")).unwrap()));
+    let alive = put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 1 }));
+    *records.before.borrow_mut() = vec![back, alive];
+    let refused = remove_host(&records, &host("b"), &host("c"), false).unwrap_err();
+    assert_eq!(refused.kind(), model::Kind::Conflict);
+    assert!(records.read().unwrap().hosts.contains_key(&host("b")));
 }

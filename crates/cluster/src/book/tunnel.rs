@@ -61,8 +61,9 @@ pub fn rotate_keys(cluster: &impl Cluster) -> Result<()> {
     }
 }
 
-/// A host that has a key of an earlier turn.
+/// A member that has a key of an earlier turn.
 fn late(view: &View) -> Option<&HostName> {
     let (turn, _) = view.key_turn;
-    view.tunnels.keys().find(|(_, of)| *of < turn).map(|(host, _)| host)
+    let mut members = view.tunnels.keys().filter(|(host, _)| view.hosts.contains_key(host));
+    members.find(|(_, of)| *of < turn).map(|(host, _)| host)
 }

@@ -112,6 +112,13 @@ pub fn ask_with(at: SocketAddr, (authority, own): (&str, &str), ask: &Ask) -> Re
     exchange(at, config.map_err(|cause| damaged().because(cause))?, ask)
 }
 
+/// Whether TLS has refused the host that was asked, before it was asked anything.
+pub fn is_other(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let cause = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| web::tls_error(cause).is_some())
+}
+
 fn client() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>> {
     let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions();

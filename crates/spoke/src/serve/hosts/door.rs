@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,6 +24,8 @@ use crate::serve::{Daemon, STACK};
 pub(super) const DOOR: u16 = 23810;
 /// So many are answered at a time; who comes then is sent away.
 const AT_ONCE: usize = 8;
+/// And so many of one address: nobody holds the others up by saying nothing.
+const OF_ONE: usize = 2;
 /// How often one address may be refused before it has to wait.
 const REFUSALS: u32 = 5;
 /// How long it has to wait.
@@ -53,6 +54,36 @@ impl Refused {
     }
 }
 
+/// Who is being answered.
+#[derive(Default)]
+struct Busy(Mutex<BTreeMap<IpAddr, usize>>);
+
+impl Busy {
+    /// Takes a place; `None` where there is none for this address.
+    fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_one = all.get(&address).copied().unwrap_or(0);
+        if of_one >= OF_ONE || all.values().sum::<usize>() >= AT_ONCE {
+            return None;
+        }
+        all.insert(address, of_one + 1);
+        Some(Place(Arc::clone(self), address))
+    }
+}
+
+/// A place, until it is dropped.
+struct Place(Arc<Busy>, IpAddr);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = all.remove(&self.1).unwrap_or(0).saturating_sub(1);
+        if left > 0 {
+            all.insert(self.1, left);
+        }
+    }
+}
+
 /// Opens the door while this host has the authority's key.
 pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>) {
     let mut failure = String::new();
@@ -78,28 +109,27 @@ fn serve(daemon: &Daemon, hosts: &Arc<Hosts>, address: Ipv4Addr) -> Result<()> {
     let listener = TcpListener::bind((address, DOOR)).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     hosts.set(|state| state.is_open = true);
-    let (busy, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(Refused::default()));
+    let (busy, refused) = (Arc::new(Busy::default()), Arc::new(Refused::default()));
     let glance = Timespec::try_from(GLANCE).ok();
     while !daemon.sleep(Duration::ZERO) && hosts.door_address() == Some(address) {
         // A signal is no failure: what is there is accepted below.
         let _ = poll(&mut [PollFd::new(&listener, PollFlags::IN)], glance.as_ref());
         let Ok((stream, from)) = listener.accept() else { continue };
-        if busy.load(Ordering::SeqCst) >= AT_ONCE || refused.waits(from.ip(), Instant::now()) {
+        if refused.waits(from.ip(), Instant::now()) {
             continue;
         }
+        let Some(place) = busy.enter(from.ip()) else { continue };
         let life = daemon.context_pool.config().hosts.certificate_seconds;
-        let (hosts, mine, refused) = (Arc::clone(hosts), Arc::clone(&busy), Arc::clone(&refused));
-        busy.fetch_add(1, Ordering::SeqCst);
+        let (hosts, refused) = (Arc::clone(hosts), Arc::clone(&refused));
         let work = move || {
             if !matches!(hosts.answer(stream, life), Ok(true)) {
                 refused.count(from.ip(), Instant::now());
             }
-            mine.fetch_sub(1, Ordering::SeqCst);
+            drop(place);
         };
         let thread = std::thread::Builder::new().name("hosts-door".to_owned());
-        if thread.stack_size(STACK).spawn(work).is_err() {
-            busy.fetch_sub(1, Ordering::SeqCst);
-        }
+        // Where there is no thread, the place is free again.
+        let _ = thread.stack_size(STACK).spawn(work);
     }
     Ok(())
 }
@@ -130,6 +160,8 @@ impl Hosts {
         let (_, etcd) = self.heard()?;
         let signed = Signed { authority: &authority, life };
         if let wire::Ask::Join { id, secret, name, address, key } = &asked.ask {
+            // One key is read before all of them are: anybody can ask.
+            book::refuse_token(secret, etcd.token(id)?.as_ref(), host::now())?;
             let host = ClusterHost::new(*address, host::now());
             let (serial, certificate, record) = signed.sign(name, key)?;
             let until = record.expires;
@@ -148,6 +180,7 @@ impl Hosts {
                     &etcd,
                     &view,
                     book::Certified { host: &host, serial: &serial, record },
+                    asked.certificate.as_deref(),
                 )?;
                 Ok(signed.reply(certificate, until, &view, &host))
             }
@@ -212,6 +245,20 @@ mod tests {
         }
         assert!(refused.waits(one, now) && !refused.waits(two, now));
         assert!(!refused.waits(one, now + WAIT));
+    }
+
+    #[test]
+    fn one_address_leaves_room_for_others() {
+        let busy = Arc::new(Busy::default());
+        let [one, two] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let places: Vec<Option<Place>> = (0..AT_ONCE).map(|_| busy.enter(one)).collect();
+        assert_eq!(places.iter().flatten().count(), OF_ONE);
+        assert!(busy.enter(two).is_some());
+        drop(places);
+        assert!(busy.0.lock().unwrap().is_empty() && busy.enter(one).is_some());
+        let all = (0..=AT_ONCE as u8).map(|last| busy.enter(IpAddr::from([192, 0, 3, last])));
+        let all: Vec<Option<Place>> = all.collect();
+        assert_eq!(all.iter().flatten().count(), AT_ONCE);
     }
 
     #[test]

@@ -55,6 +55,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         membership: Membership::default(),
         tended: Tended::default(),
         rotated: None,
+        is_settled: false,
     };
     let mut mended = Instant::now();
     while !daemon.sleep(Duration::ZERO) {
@@ -110,6 +111,8 @@ pub(super) struct Keeper<'a> {
     tended: Tended,
     /// Since when every host has the newest keys, while this one has older ones too.
     pub(super) rotated: Option<Instant>,
+    /// Whether it is known that no address of this host is another's: not before a daemon has heard of the cluster.
+    pub(super) is_settled: bool,
 }
 
 impl Keeper<'_> {
@@ -242,10 +245,13 @@ impl Keeper<'_> {
             }
         }
         let attached = self.hosts.lock().attached.clone();
-        if let Some(attached) = attached.as_ref().filter(|_| !self.isolated.is_empty()) {
+        if !self.is_settled || !self.isolated.is_empty() {
+            // A daemon before this one may have been cut off: what its containers have is known in a moment.
+            let Some(attached) = &attached else { return Ok(()) };
             // What others have by now is detached before anything of it reaches them again.
             let settled = self.settle_pins(etcd, view, member, attached);
             self.report_unsettled(None, settled);
+            self.is_settled = true;
             if self.unsettled.is_empty() {
                 self.isolated.clear();
             }
@@ -278,16 +284,22 @@ impl Keeper<'_> {
         let gone = self.silent.gone(view, (Instant::now(), self.grace()));
         let made = local::made(&self.hosts.place)?;
         let (mut overlay, refused) = overlay::wanted(view, member, (&gone, &self.isolated), &made)?;
-        overlay.tunnels = tunnel::wanted(view, member, &overlay.members, &self.hosts.place)?;
+        let tunnels = tunnel::wanted(view, member, &overlay.members, &self.hosts.place);
+        let no_tunnels = tunnels.map(|tunnels| overlay.tunnels = tunnels).err();
+        if no_tunnels.is_some() {
+            // Without their keys encrypted networks have no device; the others go on.
+            overlay.networks.retain(|network| !network.encrypted);
+        }
         self.hosts.set(|state| {
             state.refused = refused;
             state.guarded = overlay.guarded().cloned();
             state.gone = gone;
         });
-        let outcome = overlay.apply().unwrap_or_else(|error| ::overlay::Outcome {
+        let mut outcome = overlay.apply().unwrap_or_else(|error| ::overlay::Outcome {
             failures: vec![error],
             ..::overlay::Outcome::default()
         });
+        outcome.failures.extend(no_tunnels.map(|error| error.context("encrypted networks")));
         self.note(outcome.failures.iter().map(ToString::to_string).collect());
         self.announced.moved(&overlay, self.hosts.lock().attached.as_ref());
         Ok(outcome)
@@ -327,6 +339,8 @@ impl Keeper<'_> {
         if let Some(view) = &view {
             self.daemon.journal.metrics.hosts(&self.figures(view));
         }
+        // Not before it is known which addresses are others' by now.
+        let view = view.filter(|_| self.is_settled);
         if let Some(Err(error)) = view.map(|view| self.link(&view, member)) {
             self.note(vec![error.to_string()]);
         }

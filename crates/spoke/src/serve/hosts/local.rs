@@ -54,14 +54,14 @@ impl Local {
             (Some(_), Some(_)) => {
                 // The cluster has made it anew while this host did not listen.
                 remove(name, place, host_context)?;
-                self.create(name, place, host_context, (backend, now))?
+                self.create(name, place, host_context, (backend, now, is_draining))?
             }
             (Some(_), None) => {
                 return Err(Error::conflict(format!(
                     "this host has a network {name} of its own; remove it with `spoke network rm {name}`"
                 )));
             }
-            (None, _) => self.create(name, place, host_context, (backend, now))?,
+            (None, _) => self.create(name, place, host_context, (backend, now, is_draining))?,
         };
         let bridge = model::bridge_name(name)?;
         match Socket::route()?.link_index(&bridge)? {
@@ -75,12 +75,15 @@ impl Local {
         name: &NetworkName,
         place: &Path,
         host_context: &HostContext,
-        (backend, now): (Backend, Timestamp),
+        (backend, now, is_draining): (Backend, Timestamp, bool),
     ) -> Result<Network> {
         // The intent, before the first side effect.
         self.write(name, place)?;
         let network = self.described(name, backend, now)?;
         host_context.engine().create_network(&network)?;
+        if is_draining {
+            host_context.engine().set_shared(name, &self.ranges(), true)?;
+        }
         Ok(network)
     }
 

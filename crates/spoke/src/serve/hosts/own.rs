@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant};
 
 use cluster::trust::{
-    Authority, Files, Own, Pending, Pinned, Serial, Usage, Validity, ask_pinned, wire,
+    Authority, Files, Own, Pending, Pinned, Serial, Usage, Validity, ask_pinned, is_other, wire,
 };
 use cluster::{Access, Door, JoinToken, Url, View, book};
-use model::{ClusterHost, Error, HostName, Result};
+use model::{ClusterHost, Error, HostName, Kind, Result};
 use netlink::Socket;
 
 use super::Hosts;
@@ -158,7 +158,7 @@ pub(super) fn record(etcd: &cluster::Etcd, name: &HostName, own: &Own) -> Result
     let (Some(serial), Some(record)) = (&own.serial, &own.record) else { return Ok(()) };
     let view = cluster::Cluster::read(etcd)?;
     let record = record.clone();
-    book::certify(etcd, &view, book::Certified { host: name, serial, record })
+    book::certify(etcd, &view, book::Certified { host: name, serial, record }, None)
 }
 
 fn member_of(files: &Files, (name, address): (&HostName, Ipv4Addr), etcd: Vec<Url>) -> Member {
@@ -171,18 +171,20 @@ fn member_of(files: &Files, (name, address): (&HostName, Ipv4Addr), etcd: Vec<Ur
     Member { name: name.clone(), address, etcd, access, own_etcd: true }
 }
 
-/// By the first host that answers. One that refuses speaks for all: they have the same records.
+/// By the first host that answers. One that refuses speaks for all: they have the same records. One whose certificate
+/// is not the cluster's speaks for nobody.
 fn ask_first(door: &Door, ask: &wire::Ask) -> Result<wire::Certified> {
-    let mut failure = Error::invalid("the token names no host");
+    let (mut failure, mut other) = (Error::invalid("the token names no host"), None);
     for at in &door.hosts {
         match ask_pinned(SocketAddr::V4(*at), Pinned(door.authority.clone()), ask) {
             Ok(wire::Reply::Certified(certified)) => return Ok(certified),
             Ok(_) => return Err(Error::bug(format!("the host at {at} answers something else"))),
-            Err(error) if error.kind() == model::Kind::TryAgain => failure = error,
+            Err(error) if error.kind() == Kind::TryAgain => failure = error,
+            Err(error) if is_other(&error) => other = other.or(Some(error)),
             Err(error) => return Err(error),
         }
     }
-    Err(failure)
+    Err(other.unwrap_or(failure))
 }
 
 /// Where other hosts reach this one: the address of its default route, or the only one that it has.

@@ -8,14 +8,14 @@ use model::{Error, HostName, Kind, Result};
 use super::keep::{Keeper, PAUSE};
 use super::member::Member;
 use super::membership::Membership;
-use super::{Hosts, local, tend};
+use super::{Hosts, local, tend, tunnel};
 
 impl Hosts {
     /// Takes a host out of the cluster.
     pub(super) fn remove(&self, name: &HostName, force: bool) -> Result<()> {
         let (member, _) = self.connected()?;
         let is_own = *name == member.name;
-        let removed = tend::retire(&member, name)
+        let removed = tend::retire(&member, name, force)
             .and_then(|etcd| book::remove_host(&etcd, name, &member.name, force));
         match removed {
             // etcd lost its data, and so nobody says to this host that it was removed.
@@ -62,6 +62,7 @@ impl Keeper<'_> {
         outcome = outcome
             .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
             .and(self.hosts.forget_own())
+            .and(tunnel::forget(&self.hosts.place))
             .and(Member::forget(&self.hosts.place));
         if let Err(error) = outcome {
             self.daemon.journal.failed("leaving the cluster of hosts", &error);
@@ -69,7 +70,7 @@ impl Keeper<'_> {
             return;
         }
         // The next cluster counts from anew.
-        (self.membership, self.renewed) = (Membership::default(), None);
+        (self.membership, self.renewed, self.is_settled) = (Membership::default(), None, false);
         self.set_isolated(BTreeSet::new());
         self.daemon.set_members(None);
         self.daemon.journal.metrics.no_hosts();

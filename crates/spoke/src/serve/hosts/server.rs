@@ -4,6 +4,8 @@
 //! process of its own, which goes on when the daemon ends: the next daemon knows it by its number and
 //! when it began. Both are the same program with the same file of variables, so one can follow the other.
 
+mod ends;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -12,7 +14,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::EtcdServer;
 use cluster::trust::Files;
@@ -22,6 +24,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::member;
 use crate::config::StoreConfig;
+use ends::Ends;
 
 /// Where other hosts reach etcd.
 pub(super) const CLIENTS: u16 = 23790;
@@ -35,7 +38,10 @@ const BOOTED: &str = "/run/systemd/system";
 /// Where the unit looks; it serves no other place.
 const UNIT_STATE: &str = "/var/lib/spoke";
 const VARIABLES: &str = "environment";
+/// It is there while etcd has to begin anew.
+const RESTART: &str = "restart";
 const PROCESS: &str = "etcd.json";
+const LOG: &str = "log";
 /// How long etcd has to end.
 const END: Duration = Duration::from_secs(10);
 
@@ -46,6 +52,7 @@ pub(super) struct Server {
     runtime: PathBuf,
     by_unit: bool,
     child: Mutex<Option<Child>>,
+    ends: Mutex<Ends>,
 }
 
 impl Server {
@@ -54,7 +61,13 @@ impl Server {
             && store.state == Path::new(UNIT_STATE)
             && systemctl("cat").is_ok();
         let directory = store.state.join("etcd");
-        Self { directory, runtime: store.runtime.clone(), by_unit, child: Mutex::default() }
+        Self {
+            directory,
+            runtime: store.runtime.clone(),
+            by_unit,
+            child: Mutex::default(),
+            ends: Mutex::default(),
+        }
     }
 
     /// Fails with `Unsupported` where the program is not installed.
@@ -148,6 +161,7 @@ impl Server {
             return Ok(());
         }
         *child = Some(self.spawn()?);
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).start(Instant::now());
         Ok(())
     }
 
@@ -156,7 +170,8 @@ impl Server {
         let failed = |cause| Error::os(format!("starting {program}"), cause);
         let text = fs::read_to_string(self.directory.join(VARIABLES)).map_err(failed)?;
         let variables = text.lines().filter_map(|line| line.split_once('='));
-        let log = fs::File::create(self.directory.join("log")).map_err(failed)?;
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.directory.join(LOG));
+        let log = log.map_err(failed)?;
         let errors = log.try_clone().map_err(failed)?;
         let child = Command::new(program)
             .env_clear()
@@ -174,12 +189,37 @@ impl Server {
         Ok(child)
     }
 
-    /// Starts it again where it has ended; systemd does so for its unit.
+    /// Starts it again where it has ended, after a while; systemd does so for its unit. Fails once where it has ended,
+    /// with what it said last.
     pub(super) fn keep(&self) -> Result<()> {
-        match self.by_unit {
-            true => Ok(()),
-            false => self.start(),
+        if self.by_unit || !self.is_set_up() {
+            return Ok(());
         }
+        self.shorten_log();
+        if self.is_running()? {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        if ends.end(now) {
+            return Err(Error::try_again(format!(
+                "etcd has ended, and is started again in {} seconds; it said last: {}",
+                ends.pause.as_secs(),
+                self.last_line()
+            )));
+        }
+        if !ends.is_due(now) {
+            return Ok(());
+        }
+        drop(ends);
+        self.start()
+    }
+
+    fn is_running(&self) -> Result<bool> {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        // Reaped here, where it was this daemon's.
+        let own = child.as_mut().map(|child| child.try_wait());
+        Ok(matches!(own, Some(Ok(None))) || self.process()?.is_some())
     }
 
     /// The process, where it runs.
@@ -190,11 +230,26 @@ impl Server {
 
     /// Ends it and starts it again: connections that were there are checked anew.
     pub(super) fn restart(&self) -> Result<()> {
-        if self.by_unit {
-            return systemctl("restart");
+        match self.by_unit {
+            true => systemctl("restart")?,
+            false => {
+                self.stop()?;
+                self.start()?;
+            }
         }
-        self.stop()?;
-        self.start()
+        member::remove(&self.directory.join(RESTART))
+    }
+
+    /// Writes down that it has to begin anew, also where the daemon ends before that.
+    pub(super) fn want_restart(&self) -> Result<()> {
+        match self.is_set_up() {
+            true => member::write_text(&self.directory, RESTART, b""),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn wants_restart(&self) -> bool {
+        self.directory.join(RESTART).exists()
     }
 
     fn stop(&self) -> Result<()> {

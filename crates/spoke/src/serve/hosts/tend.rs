@@ -5,12 +5,14 @@
 //! are up, there are three servers, so that one of them can be lost. They come one after another, and each
 //! has no vote before it has what the others have: so no vote is ever missing that the others need.
 
+mod renew;
+
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use cluster::trust::{Authority, Files, Own, Pending, Usage, ask_with, wire};
+use cluster::trust::{Authority, Files, Usage, ask_with, wire};
 use cluster::{Etcd, ServerRecord, Url, View, book};
 use model::{ClusterHost, Error, HostName, Kind, Result, Timestamp};
 
@@ -22,6 +24,7 @@ use super::server;
 use crate::cli::time::rfc3339;
 use crate::host;
 use crate::serve::Daemon;
+use renew::Rest;
 
 /// So many servers there are to be.
 const SERVERS: usize = 3;
@@ -40,12 +43,14 @@ pub(super) struct Tended {
     /// Since when this host has the certificate that the session shows.
     shown: Option<Timestamp>,
     failure: String,
+    rest: Rest,
 }
 
 impl Tended {
     /// Before a session: with which certificate it is held.
     pub(super) fn begin(&mut self, hosts: &Hosts, member: &Member) -> Result<()> {
-        *self = Self { failure: std::mem::take(&mut self.failure), ..Self::default() };
+        let (failure, rest) = (std::mem::take(&mut self.failure), std::mem::take(&mut self.rest));
+        *self = Self { failure, rest, ..Self::default() };
         if !member.own_etcd {
             return Ok(());
         }
@@ -84,7 +89,7 @@ impl Tended {
         }
         let work = Work { hosts, files: Files::below(&hosts.place), etcd, view, member };
         let life = daemon.context_pool.config().hosts.certificate_seconds;
-        let failure = match work.all(life) {
+        let failure = match work.all(life).and_then(|()| work.renew(&mut self.rest)) {
             Ok(()) => String::new(),
             Err(error) => {
                 if self.failure != error.to_string() {
@@ -115,16 +120,16 @@ impl Work<'_> {
             self.become_server(life)?;
         }
         if let Some(authority) = self.files.authority()? {
-            self.revoke(&authority)?;
+            book::revoke_strays(self.etcd, self.view)?;
+            self.revoke(&authority, life)?;
             self.record_own()?;
+            if self.hosts.server.is_set_up() && self.is_taken_out()? {
+                return self.end_server();
+            }
             self.grow()?;
-            return book::prune(self.etcd, self.view, host::now());
+            return book::prune(self.etcd, self.view, host::now(), life);
         }
-        let own = self.files.own(&self.files.host_path())?;
-        match own.is_none_or(|own| own.is_due(host::now())) {
-            true => self.renew(),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Those who sign certificates, this host left out.
@@ -146,18 +151,6 @@ impl Work<'_> {
             }
         }
         Err(failure)
-    }
-
-    fn renew(&self) -> Result<()> {
-        let key = Pending::new()?;
-        let reply = self.ask(&wire::Ask::Renew { key: key.public()? });
-        let wire::Reply::Certified(certified) =
-            reply.map_err(|error| error.context("renewing the certificate of this host"))?
-        else {
-            return Err(Error::bug("a certificate was asked for, and something else came"));
-        };
-        let own = Own { serial: None, record: None, since: host::now(), until: certified.until };
-        self.files.keep(&self.files.host_path(), &key, &certified.certificate, &own)
     }
 
     /// This host was chosen: it gets the authority's key, and runs one more server.
@@ -199,22 +192,47 @@ impl Work<'_> {
 
     /// Takes over which certificates are worth nothing. What was heard once stays until its end: an etcd
     /// that has an older state than before may have forgotten it.
-    fn revoke(&self, authority: &Authority) -> Result<()> {
+    fn revoke(&self, authority: &Authority, life: u32) -> Result<()> {
         let (now, known) = (host::now(), self.files.revocations()?);
         let mut all = known.clone();
         all.extend(self.view.revoked.clone());
-        all.retain(|_, until| *until >= now);
+        all.retain(|_, until| !book::is_past(*until, now, life));
         if all == known {
             return Ok(());
         }
+        let is_more =
+            all.iter().any(|(serial, until)| *until >= now && !known.contains_key(serial));
+        // A connection that is there already is not looked at again, unless etcd begins anew.
+        let before = self.view.servers.keys().take_while(|name| **name != self.member.name);
+        let wait = TURN * u32::try_from(before.count()).unwrap_or(0);
+        let restart_in = |wait| self.hosts.set(|state| state.restart = Some(Instant::now() + wait));
+        if is_more {
+            // Not before the list is there; and also where the daemon ends before.
+            restart_in(wait + TURN);
+            self.hosts.server.want_restart()?;
+        }
         self.files.write_revocations(authority, &all, now)?;
-        if all.keys().any(|serial| !known.contains_key(serial)) {
-            // A connection that is there already is not looked at again, unless etcd begins anew.
-            let before = self.view.servers.keys().take_while(|name| **name != self.member.name);
-            let wait = TURN * u32::try_from(before.count()).unwrap_or(0);
-            self.hosts.set(|state| state.restart = Some(Instant::now() + wait));
+        if is_more {
+            restart_in(wait);
         }
         Ok(())
+    }
+
+    /// Whether etcd has servers of other hosts, and none of this one any more: one that was taken out never comes
+    /// back with its data. Where etcd was restored with a peer of another name, that one is the only server.
+    fn is_taken_out(&self) -> Result<bool> {
+        let peers: BTreeSet<String> =
+            self.etcd.servers()?.into_iter().map(|server| server.peer).collect();
+        let has = |host: &ClusterHost| peers.contains(&server::peer(host.address));
+        let is_own = peers.contains(&server::peer(self.member.address));
+        Ok(!is_own && self.view.hosts.values().any(has))
+    }
+
+    /// The server of this host goes with its data; as one without it may become one again. The record goes last,
+    /// so that no new one is made before.
+    fn end_server(&self) -> Result<()> {
+        self.hosts.server.remove()?;
+        book::forget_server(self.etcd, &self.member.name)
     }
 
     /// Makes three servers where three hosts are up. One host does it: the first that has a vote.
@@ -225,12 +243,17 @@ impl Work<'_> {
         if self.view.servers.iter().find(voter).map(|(name, _)| name) != Some(&self.member.name) {
             return Ok(());
         }
+        let servers = self.etcd.servers()?;
+        let is_server = |host: &ClusterHost| {
+            let peer = server::peer(host.address);
+            servers.iter().any(|server| server.peer == peer)
+        };
+        book::forget_servers(self.etcd, self.view, is_server)?;
         let is_learning = self.view.servers.values().any(|server| !server.voter);
         let up = self.view.hosts.keys().filter(|name| self.view.alive.contains(*name));
         if !is_learning && (self.view.servers.len() >= SERVERS || up.count() < SERVERS) {
             return Ok(());
         }
-        let servers = self.etcd.servers()?;
         for server in &servers {
             let mut hosts = self.view.hosts.iter();
             let Some((name, _)) = hosts.find(|(_, host)| server::peer(host.address) == server.peer)
@@ -287,13 +310,14 @@ pub(super) fn servers(view: &View, me: &HostName) -> Vec<Url> {
 }
 
 /// Takes a host's server out of etcd, before the host itself is removed; by the servers that stay, with which
-/// it goes on.
-pub(super) fn retire(member: &Member, name: &HostName) -> Result<Etcd> {
+/// it goes on. Nothing is done of a removal that is refused.
+pub(super) fn retire(member: &Member, name: &HostName, force: bool) -> Result<Etcd> {
     let etcd = member.etcd()?;
     if !member.own_etcd {
         return Ok(etcd);
     }
     let view = cluster::Cluster::read(&etcd)?;
+    book::refuse_removal(&view, name, &member.name, force)?;
     let (Some(host), true) = (view.hosts.get(name), view.servers.contains_key(name)) else {
         return Ok(etcd);
     };
@@ -326,11 +350,12 @@ pub(super) fn run(daemon: &Daemon, hosts: &Hosts) {
     while !daemon.sleep(GLANCE) {
         let due = {
             let mut state = hosts.lock();
-            let is_due = state.restart.is_some_and(|at| at <= Instant::now());
-            if is_due {
-                state.restart = None;
+            match state.restart {
+                Some(at) if at <= Instant::now() => state.restart.take().is_some(),
+                Some(_) => false,
+                // An earlier daemon wanted it, or it has failed.
+                None => hosts.server.wants_restart(),
             }
-            is_due
         };
         let life = daemon.context_pool.config().hosts.certificate_seconds;
         let done = hosts.renew_own(life).and_then(|()| match due {

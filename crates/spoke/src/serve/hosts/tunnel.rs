@@ -30,7 +30,7 @@ pub(super) fn wanted(
     others: &BTreeSet<Ipv4Addr>,
     place: &Path,
 ) -> Result<Vec<Tunnel>> {
-    if !view.networks_of(&member.name).any(|(_, network)| network.encrypted) {
+    if !is_wanted(view, member) {
         return Ok(Vec::new());
     }
     let (turn, _) = view.key_turn;
@@ -46,6 +46,11 @@ pub(super) fn wanted(
     };
     tunnels.push(Tunnel { turn, key, peers: peers(view, others, turn) });
     Ok(tunnels)
+}
+
+/// Whether this host has an encrypted network.
+fn is_wanted(view: &View, member: &Member) -> bool {
+    view.networks_of(&member.name).any(|(_, network)| network.encrypted)
 }
 
 fn peers(view: &View, others: &BTreeSet<Ipv4Addr>, turn: u32) -> BTreeMap<Ipv4Addr, PublicKey> {
@@ -65,6 +70,9 @@ impl Keeper<'_> {
         member: &Member,
         outcome: &Outcome,
     ) -> Result<()> {
+        if !is_wanted(view, member) {
+            return self.forget_tunnels(etcd, view, member);
+        }
         for (turn, key) in &outcome.keys {
             let name = (member.name.clone(), *turn);
             if view.tunnels.get(&name) != Some(key) {
@@ -92,6 +100,28 @@ impl Keeper<'_> {
         self.hosts.nudge();
         Ok(())
     }
+
+    /// A host without encrypted networks has no keys: nobody waits for it when they are changed.
+    fn forget_tunnels(&mut self, etcd: &Etcd, view: &mut View, member: &Member) -> Result<()> {
+        self.rotated = None;
+        let own = view.tunnels.keys().filter(|(host, _)| *host == member.name);
+        for (host, turn) in own.cloned().collect::<Vec<_>>() {
+            book::forget_key(etcd, &host, turn)?;
+            view.tunnels.remove(&(host, turn));
+        }
+        forget(&self.hosts.place)
+    }
+}
+
+/// Removes the keys of all turns.
+pub(super) fn forget(place: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let turn = name.to_str().and_then(|name| name.strip_prefix("tunnel-"));
+        let turn = turn.and_then(|rest| rest.strip_suffix(".json")?.parse::<u32>().ok());
+        turn.map_or(Ok(()), |turn| member::remove(&place.join(file(turn))))?;
+    }
+    Ok(())
 }
 
 /// Whether every host that has a key has agreed with this one on the keys of this turn.
@@ -172,5 +202,9 @@ mod tests {
         let mode = std::fs::metadata(place.path().join(file(3))).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(read(place.path(), 4).unwrap(), None);
+        std::fs::write(place.path().join("member.json"), "{}").unwrap();
+        forget(place.path()).unwrap();
+        assert_eq!(read(place.path(), 3).unwrap(), None);
+        assert!(place.path().join("member.json").exists());
     }
 }
