@@ -245,6 +245,12 @@ fn published_ports_obey_ufw() {
     wall.until("! nft list chain inet spoke_follow v4 | grep -q drop");
     let all = wall.probe(&[PUBLISHED + 1, 8099]);
     assert!(all.values().all(|result| result == "open"), "{all:?}");
+    // ufw truncates this file before it writes it: an empty one does not say that it is off.
+    let cut = "cp /etc/ufw/ufw.conf /etc/ufw/ufw.conf.whole; : >/etc/ufw/ufw.conf";
+    wall.world.sh(cut);
+    wall.until("nft list chain inet spoke_follow v4 | grep -q drop");
+    wall.world.sh("cat /etc/ufw/ufw.conf.whole >/etc/ufw/ufw.conf");
+    wall.until("! nft list chain inet spoke_follow v4 | grep -q drop");
     wall.world.sh("mv /etc/ufw/ufw.conf /etc/ufw/ufw.conf.away");
     wall.until("nft list chain inet spoke_follow v4 | grep -q drop");
     let shut = wall.probe(&[PUBLISHED + 2]);

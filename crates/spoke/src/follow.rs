@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use linux::follow::{self, Followed, Judgement, State};
 use model::{Attachment, Error, Result};
@@ -19,6 +21,10 @@ const NAME: &str = "firewall.json";
 const LOCK: &str = "firewall.lock";
 /// The rules of a large host are far below that.
 const LONGEST: u64 = 64 << 20;
+/// Files that are being written are read again after this.
+const AGAIN: Duration = Duration::from_millis(50);
+/// Files that are incomplete for so long are not being written.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,10 +164,10 @@ impl Follow {
 
     /// What the firewall does now or, where it is away, did last.
     fn judgement(&self, kept: &Kept, socket: &mut Socket) -> Result<Judgement> {
-        let now = follow::read(kept.follow, &self.root, socket)?;
         if kept.follow == Followed::Ufw {
-            return Ok(now);
+            return self.written(kept.follow, socket);
         }
+        let now = follow::read(kept.follow, &self.root, socket)?;
         match (&now.state, &kept.last) {
             (State::Unknown(_), Some(last)) => Ok(last.clone()),
             (State::Unknown(_), None) => Ok(now),
@@ -171,6 +177,18 @@ impl Follow {
                 Ok(now)
             }
         }
+    }
+
+    /// What files say. While they are being written, the table stays as it is; without a table everything is
+    /// refused at once.
+    fn written(&self, followed: Followed, socket: &mut Socket) -> Result<Judgement> {
+        settled(PATIENCE, || {
+            let now = follow::read(followed, &self.root, socket)?;
+            let is_settled = !matches!(now.state, State::Unknown(_))
+                || !follow::is_loaded(socket)?
+                || follow::is_kept(socket, &now)?;
+            Ok((now, is_settled))
+        })
     }
 
     /// Before a port is opened: makes the table, where a firewall is followed and its table is not there.
@@ -205,6 +223,37 @@ impl Follow {
     }
 }
 
+/// What the first look finds that is settled, or that comes after so long.
+fn settled<T>(patience: Duration, mut look: impl FnMut() -> Result<(T, bool)>) -> Result<T> {
+    let began = Instant::now();
+    loop {
+        let (found, is_settled) = look()?;
+        if is_settled || began.elapsed() >= patience {
+            return Ok(found);
+        }
+        thread::sleep(AGAIN);
+    }
+}
+
 fn is_published(attachment: &Attachment) -> bool {
     attachment.wiring.publish.as_ref().is_some_and(|publish| !publish.ports.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_being_written_is_read_again() {
+        let looks = |patience: Duration| {
+            let mut count = 0;
+            settled(patience, || {
+                count += 1;
+                Ok((count, count == 3))
+            })
+        };
+        assert_eq!((looks(Duration::MAX).unwrap(), looks(Duration::ZERO).unwrap()), (3, 1));
+        let failed = settled::<()>(Duration::MAX, || Err(Error::try_again("busy")));
+        assert!(failed.is_err());
+    }
 }

@@ -1,5 +1,6 @@
 //! ufw's files (ufw-framework(8)), as `ufw-init` puts them together. ufw writes them before it changes the
-//! kernel, so they hold also after a flush, before ufw is started, and with both packet filters.
+//! kernel, so they hold also after a flush, before ufw is started, and with both packet filters. It truncates
+//! them and writes them in place: what is incomplete says nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -61,14 +62,19 @@ impl Settings {
                 }
             }
         }
-        let is_yes = |name: &str| found.get(name).is_some_and(|it| it == "yes" || it == "YES");
+        let is_enabled = match found.get("ENABLED").map(String::as_str) {
+            Some("yes" | "YES") => true,
+            Some("no" | "NO") => false,
+            _ => return Err(format!("{} has neither ENABLED=yes nor ENABLED=no", SETTINGS[1])),
+        };
+        let has_v6 = found.get("IPV6").is_some_and(|it| it == "yes" || it == "YES");
         let policy = match found.get("DEFAULT_INPUT_POLICY").map(String::as_str) {
             Some("ACCEPT") => Some(Outcome::Accept),
             Some("REJECT") => Some(Outcome::Reject),
             Some("DROP") => Some(Outcome::Drop),
             _ => None,
         };
-        Ok(Self { is_enabled: is_yes("ENABLED"), has_v6: is_yes("IPV6"), policy })
+        Ok(Self { is_enabled, has_v6, policy })
     }
 }
 
@@ -108,7 +114,11 @@ fn chains(
     };
     add(jump(&named("skip-to-policy-input"), target.to_owned()));
     for file in ["before", "after", "user"] {
-        let text = text(root, &format!("etc/ufw/{file}{six}.rules"))?;
+        let path = format!("etc/ufw/{file}{six}.rules");
+        let text = text(root, &path)?;
+        if !is_whole(&text) {
+            return Err(format!("{path} is incomplete: it has no *filter with a COMMIT"));
+        }
         filter_part(&text).for_each(|line| add(option::read(line, is_v4)));
     }
     add(jump(&named("before-input"), named("user-input")));
@@ -117,6 +127,23 @@ fn chains(
     }
     let all = resolved(&lines, notes);
     Ok(Chains { entry: ENTRY.to_owned(), policy, all })
+}
+
+/// Whether there is a table `filter`, and each table that begins ends.
+fn is_whole(text: &str) -> bool {
+    let (mut has_filter, mut is_open) = (false, false);
+    for line in text.lines().map(str::trim) {
+        match line {
+            "COMMIT" => is_open = false,
+            line if line.starts_with('*') && is_open => return false,
+            line if line.starts_with('*') => {
+                is_open = true;
+                has_filter |= line == "*filter";
+            }
+            _ => {}
+        }
+    }
+    has_filter && !is_open
 }
 
 /// The lines of the table `filter`.
@@ -312,5 +339,30 @@ mod tests {
         let root = files("", "DROP");
         std::fs::write(root.path().join("etc/ufw/ufw.conf"), "ENABLED=no\n").unwrap();
         assert_eq!(read(root.path()).state, State::Off);
+    }
+
+    #[test]
+    fn what_is_half_written_says_nothing() {
+        let user = "-A ufwSIX-user-input -p tcp --dport 81 -j DROP";
+        for (path, text) in [
+            ("ufw.conf", ""),
+            ("ufw.conf", "# x\nENAB"),
+            ("ufw.conf", "# x\nENABLED=\n"),
+            ("ufw.conf", "# x\nENABLED=n"),
+            ("user.rules", ""),
+            ("user.rules", "*filter\n-A ufw-user-input -p tcp --dport 80 -j ACCEPT\n"),
+            ("user6.rules", "*filter\nCOMM"),
+            ("before.rules", "*nat\nCOMMIT\n*filter\n"),
+            ("before.rules", "*nat\n*filter\nCOMMIT\n"),
+            ("after.rules", "*nat\nCOMMIT\n"),
+        ] {
+            let root = files(user, "ACCEPT");
+            std::fs::write(root.path().join("etc/ufw").join(path), text).unwrap();
+            let state = read(root.path()).state;
+            assert!(
+                matches!(&state, State::Unknown(why) if why.contains(path)),
+                "{text}: {state:?}"
+            );
+        }
     }
 }
