@@ -208,6 +208,16 @@ fn published_ports_obey_ufw() {
     assert_eq!(seen, ("silent", "open", "refused", "open", "silent"));
     assert_eq!(port(&wall.status(), 3)["obeys"], "ufw");
 
+    // Each interface is judged as long as a port is published behind it.
+    wall.spoke("network create --driver ptp --subnet 10.75.2.0/24 line");
+    wall.world.netns("ended");
+    let behind = || wall.world.sh("nft list set inet spoke_follow behind");
+    let before = behind();
+    wall.spoke("network connect --publish 8098:80 line ended");
+    assert_ne!(behind(), before);
+    wall.spoke("network disconnect line ended");
+    assert_eq!(behind(), before);
+
     // Six in thirty seconds are too many, here and there.
     wall.world.sh("ufw limit 8001/tcp >/dev/null; ufw limit 9001/tcp >/dev/null");
     wall.until_follows("8001 add @often4\\|8001 update @often4\\|@often4.*over");

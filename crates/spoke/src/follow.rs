@@ -56,12 +56,8 @@ impl Follow {
         &self.root
     }
 
-    /// The directory of the file.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    fn path(&self) -> PathBuf {
+    /// The file.
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.join(NAME)
     }
 
@@ -89,7 +85,7 @@ impl Follow {
         let _lock = self.lock()?;
         match followed {
             Some(follow) => {
-                self.write(&Kept { follow, last: None })?;
+                self.write(&self.chosen(follow))?;
                 self.sync()?;
             }
             None => match fs::remove_file(self.path()) {
@@ -101,6 +97,12 @@ impl Follow {
             },
         }
         self.refresh_locked()
+    }
+
+    /// What it did last is kept, where it was chosen before: it may be away now.
+    fn chosen(&self, follow: Followed) -> Kept {
+        let before = self.kept().ok().flatten().filter(|kept| kept.follow == follow);
+        Kept { follow, last: before.and_then(|kept| kept.last) }
     }
 
     fn write(&self, kept: &Kept) -> Result<()> {
@@ -122,7 +124,7 @@ impl Follow {
     }
 
     /// Of several processes one works at a time.
-    fn lock(&self) -> Result<File> {
+    pub(crate) fn lock(&self) -> Result<File> {
         let path = self.directory.join(LOCK);
         let doing = |cause| file::failed(format!("locking {}", path.display()), cause);
         fs::create_dir_all(&self.directory).map_err(doing)?;
@@ -179,6 +181,14 @@ impl Follow {
         }
     }
 
+    /// Whether a firewall is followed, and its table is not there.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked.
+    pub(crate) fn is_lost(&self) -> Result<bool> {
+        Ok(self.path().exists() && !follow::is_loaded(&mut Socket::netfilter()?)?)
+    }
+
     /// What files say. While they are being written, the table stays as it is; without a table everything is
     /// refused at once.
     fn written(&self, followed: Followed, socket: &mut Socket) -> Result<Judgement> {
@@ -204,13 +214,10 @@ impl Follow {
     /// # Errors
     /// As [`Follow::ensure`].
     pub(crate) fn ensure_any(&self) -> Result<()> {
-        if !self.path().exists() || follow::is_loaded(&mut Socket::netfilter()?)? {
-            return Ok(());
-        }
-        self.refresh().map(drop)
+        if self.is_lost()? { self.refresh().map(drop) } else { Ok(()) }
     }
 
-    /// After a port was opened: judges what goes out by its container's interface too.
+    /// Before a port is opened, and after it, when there is a way to the container: judges what goes out by its container's interface too.
     ///
     /// # Errors
     /// Where the process may not change it.
@@ -219,6 +226,23 @@ impl Follow {
             linux.follow_behind(attachment)
         } else {
             Ok(())
+        }
+    }
+
+    /// Detaches by this work: its container's interface, too, is none that is judged any more.
+    ///
+    /// # Errors
+    /// Of the work, or where the process may not change the table.
+    pub(crate) fn closed(
+        &self,
+        attachment: &Attachment,
+        linux: &linux::Linux,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        if is_published(attachment) && self.path().exists() {
+            linux.leave_behind(attachment, work)
+        } else {
+            work()
         }
     }
 }
@@ -242,6 +266,19 @@ fn is_published(attachment: &Attachment) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chosen_again_keeps_what_it_did_last() {
+        let state = tempfile::tempdir().unwrap();
+        let follow = Follow::new(state.path(), Path::new("/nonexistent"));
+        let last = Some(Judgement::unknown(Followed::Firewalld, "a test".to_owned()));
+        let kept = Kept { follow: Followed::Firewalld, last };
+        follow.write(&kept).unwrap();
+        assert_eq!(follow.chosen(Followed::Firewalld), kept);
+        assert_eq!(follow.chosen(Followed::Ufw), Kept { follow: Followed::Ufw, last: None });
+        std::fs::write(follow.path(), "{").unwrap();
+        assert_eq!(follow.chosen(Followed::Firewalld).last, None);
+    }
 
     #[test]
     fn what_is_being_written_is_read_again() {
