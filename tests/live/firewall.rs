@@ -208,6 +208,16 @@ fn published_ports_obey_ufw() {
     assert_eq!(seen, ("silent", "open", "refused", "open", "silent"));
     assert_eq!(port(&wall.status(), 3)["obeys"], "ufw");
 
+    // Each interface is judged as long as a port is published behind it.
+    wall.spoke("network create --driver ptp --subnet 10.75.2.0/24 line");
+    wall.world.netns("ended");
+    let behind = || wall.world.sh("nft list set inet spoke_follow behind");
+    let before = behind();
+    wall.spoke("network connect --publish 8098:80 line ended");
+    assert_ne!(behind(), before);
+    wall.spoke("network disconnect line ended");
+    assert_eq!(behind(), before);
+
     // Six in thirty seconds are too many, here and there.
     wall.world.sh("ufw limit 8001/tcp >/dev/null; ufw limit 9001/tcp >/dev/null");
     wall.until_follows("8001 add @often4\\|8001 update @often4\\|@often4.*over");
@@ -245,6 +255,12 @@ fn published_ports_obey_ufw() {
     wall.until("! nft list chain inet spoke_follow v4 | grep -q drop");
     let all = wall.probe(&[PUBLISHED + 1, 8099]);
     assert!(all.values().all(|result| result == "open"), "{all:?}");
+    // ufw truncates this file before it writes it: an empty one does not say that it is off.
+    let cut = "cp /etc/ufw/ufw.conf /etc/ufw/ufw.conf.whole; : >/etc/ufw/ufw.conf";
+    wall.world.sh(cut);
+    wall.until("nft list chain inet spoke_follow v4 | grep -q drop");
+    wall.world.sh("cat /etc/ufw/ufw.conf.whole >/etc/ufw/ufw.conf");
+    wall.until("! nft list chain inet spoke_follow v4 | grep -q drop");
     wall.world.sh("mv /etc/ufw/ufw.conf /etc/ufw/ufw.conf.away");
     wall.until("nft list chain inet spoke_follow v4 | grep -q drop");
     let shut = wall.probe(&[PUBLISHED + 2]);

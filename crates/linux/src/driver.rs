@@ -304,6 +304,18 @@ impl Linux {
         self.policy.follow_behind(attachment)
     }
 
+    /// Does this work, after which nothing of the attachment is published, and ends that.
+    ///
+    /// # Errors
+    /// Of the work, or where the process may not change it.
+    pub fn leave_behind(
+        &self,
+        attachment: &Attachment,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.policy.leave_behind(attachment, work)
+    }
+
     fn make(&self, attachment: &Attachment, before: Before) -> Result<Attached> {
         self.policy.probe(attachment)?;
         self.policy.fence(attachment)?;

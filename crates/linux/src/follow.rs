@@ -24,8 +24,8 @@ use netlink::Socket;
 use serde::{Deserialize, Serialize};
 
 pub use self::rules::{Arrival, Chains, Outcome};
-pub(crate) use self::table::reach_behind;
 pub use self::table::{TABLE, is_kept, is_loaded, keep, unload};
+pub(crate) use self::table::{forget_behind, reach_behind};
 pub use self::ufw::SETTINGS as UFW_SETTINGS;
 
 /// A firewall that is obeyed.

@@ -116,6 +116,22 @@ impl Policy {
         }
     }
 
+    /// Ends that where nothing is published by the interface after this work.
+    pub(crate) fn leave_behind(
+        &self,
+        attachment: &Attachment,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        // The way to the container may be gone afterwards.
+        let behind = wanted::behind(attachment);
+        let worked = work();
+        let left = behind.and_then(|behind| match behind {
+            Some(behind) => self.if_there(|socket| follow::forget_behind(socket, &behind)),
+            None => Ok(()),
+        });
+        worked.and(left)
+    }
+
     fn forget_flows(&self, attachment: &Attachment) -> Result<()> {
         match Stale::before(attachment)? {
             Some(stale) => self.if_there(|socket| stale.forget(socket)),

@@ -84,9 +84,10 @@ impl Dataplane {
         if is_beside { &Kernel } else { self.maker_of_link(link) }
     }
 
-    /// Opens ports: the firewall that they obey is there before.
+    /// Opens ports: the firewall that they obey is there before, and judges what goes to the container.
     fn published<T>(&self, attachment: &Attachment, open: impl FnOnce() -> Result<T>) -> Result<T> {
         self.follow.ensure(attachment)?;
+        self.follow.opened(attachment, &self.linux)?;
         let opened = open()?;
         self.follow.opened(attachment, &self.linux)?;
         Ok(opened)
@@ -159,7 +160,8 @@ impl Driver for Dataplane {
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
-        self.maker(attachment).detach(&self.linux, attachment)
+        let detach = || self.maker(attachment).detach(&self.linux, attachment);
+        self.follow.closed(attachment, &self.linux, detach)
     }
 
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {

@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use linux::follow::{self, Followed, Judgement, State};
 use model::{Attachment, Error, Result};
@@ -19,6 +21,10 @@ const NAME: &str = "firewall.json";
 const LOCK: &str = "firewall.lock";
 /// The rules of a large host are far below that.
 const LONGEST: u64 = 64 << 20;
+/// Files that are being written are read again after this.
+const AGAIN: Duration = Duration::from_millis(50);
+/// Files that are incomplete for so long are not being written.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,12 +56,8 @@ impl Follow {
         &self.root
     }
 
-    /// The directory of the file.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    fn path(&self) -> PathBuf {
+    /// The file.
+    pub(crate) fn path(&self) -> PathBuf {
         self.directory.join(NAME)
     }
 
@@ -83,7 +85,7 @@ impl Follow {
         let _lock = self.lock()?;
         match followed {
             Some(follow) => {
-                self.write(&Kept { follow, last: None })?;
+                self.write(&self.chosen(follow))?;
                 self.sync()?;
             }
             None => match fs::remove_file(self.path()) {
@@ -95,6 +97,12 @@ impl Follow {
             },
         }
         self.refresh_locked()
+    }
+
+    /// What it did last is kept, where it was chosen before: it may be away now.
+    fn chosen(&self, follow: Followed) -> Kept {
+        let before = self.kept().ok().flatten().filter(|kept| kept.follow == follow);
+        Kept { follow, last: before.and_then(|kept| kept.last) }
     }
 
     fn write(&self, kept: &Kept) -> Result<()> {
@@ -116,7 +124,7 @@ impl Follow {
     }
 
     /// Of several processes one works at a time.
-    fn lock(&self) -> Result<File> {
+    pub(crate) fn lock(&self) -> Result<File> {
         let path = self.directory.join(LOCK);
         let doing = |cause| file::failed(format!("locking {}", path.display()), cause);
         fs::create_dir_all(&self.directory).map_err(doing)?;
@@ -158,10 +166,10 @@ impl Follow {
 
     /// What the firewall does now or, where it is away, did last.
     fn judgement(&self, kept: &Kept, socket: &mut Socket) -> Result<Judgement> {
-        let now = follow::read(kept.follow, &self.root, socket)?;
         if kept.follow == Followed::Ufw {
-            return Ok(now);
+            return self.written(kept.follow, socket);
         }
+        let now = follow::read(kept.follow, &self.root, socket)?;
         match (&now.state, &kept.last) {
             (State::Unknown(_), Some(last)) => Ok(last.clone()),
             (State::Unknown(_), None) => Ok(now),
@@ -171,6 +179,26 @@ impl Follow {
                 Ok(now)
             }
         }
+    }
+
+    /// Whether a firewall is followed, and its table is not there.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked.
+    pub(crate) fn is_lost(&self) -> Result<bool> {
+        Ok(self.path().exists() && !follow::is_loaded(&mut Socket::netfilter()?)?)
+    }
+
+    /// What files say. While they are being written, the table stays as it is; without a table everything is
+    /// refused at once.
+    fn written(&self, followed: Followed, socket: &mut Socket) -> Result<Judgement> {
+        settled(PATIENCE, || {
+            let now = follow::read(followed, &self.root, socket)?;
+            let is_settled = !matches!(now.state, State::Unknown(_))
+                || !follow::is_loaded(socket)?
+                || follow::is_kept(socket, &now)?;
+            Ok((now, is_settled))
+        })
     }
 
     /// Before a port is opened: makes the table, where a firewall is followed and its table is not there.
@@ -186,13 +214,10 @@ impl Follow {
     /// # Errors
     /// As [`Follow::ensure`].
     pub(crate) fn ensure_any(&self) -> Result<()> {
-        if !self.path().exists() || follow::is_loaded(&mut Socket::netfilter()?)? {
-            return Ok(());
-        }
-        self.refresh().map(drop)
+        if self.is_lost()? { self.refresh().map(drop) } else { Ok(()) }
     }
 
-    /// After a port was opened: judges what goes out by its container's interface too.
+    /// Before a port is opened, and after it, when there is a way to the container: judges what goes out by its container's interface too.
     ///
     /// # Errors
     /// Where the process may not change it.
@@ -203,8 +228,69 @@ impl Follow {
             Ok(())
         }
     }
+
+    /// Detaches by this work: its container's interface, too, is none that is judged any more.
+    ///
+    /// # Errors
+    /// Of the work, or where the process may not change the table.
+    pub(crate) fn closed(
+        &self,
+        attachment: &Attachment,
+        linux: &linux::Linux,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        if is_published(attachment) && self.path().exists() {
+            linux.leave_behind(attachment, work)
+        } else {
+            work()
+        }
+    }
+}
+
+/// What the first look finds that is settled, or that comes after so long.
+fn settled<T>(patience: Duration, mut look: impl FnMut() -> Result<(T, bool)>) -> Result<T> {
+    let began = Instant::now();
+    loop {
+        let (found, is_settled) = look()?;
+        if is_settled || began.elapsed() >= patience {
+            return Ok(found);
+        }
+        thread::sleep(AGAIN);
+    }
 }
 
 fn is_published(attachment: &Attachment) -> bool {
     attachment.wiring.publish.as_ref().is_some_and(|publish| !publish.ports.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_again_keeps_what_it_did_last() {
+        let state = tempfile::tempdir().unwrap();
+        let follow = Follow::new(state.path(), Path::new("/nonexistent"));
+        let last = Some(Judgement::unknown(Followed::Firewalld, "a test".to_owned()));
+        let kept = Kept { follow: Followed::Firewalld, last };
+        follow.write(&kept).unwrap();
+        assert_eq!(follow.chosen(Followed::Firewalld), kept);
+        assert_eq!(follow.chosen(Followed::Ufw), Kept { follow: Followed::Ufw, last: None });
+        std::fs::write(follow.path(), "{").unwrap();
+        assert_eq!(follow.chosen(Followed::Firewalld).last, None);
+    }
+
+    #[test]
+    fn what_is_being_written_is_read_again() {
+        let looks = |patience: Duration| {
+            let mut count = 0;
+            settled(patience, || {
+                count += 1;
+                Ok((count, count == 3))
+            })
+        };
+        assert_eq!((looks(Duration::MAX).unwrap(), looks(Duration::ZERO).unwrap()), (3, 1));
+        let failed = settled::<()>(Duration::MAX, || Err(Error::try_again("busy")));
+        assert!(failed.is_err());
+    }
 }

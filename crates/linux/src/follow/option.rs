@@ -1,5 +1,6 @@
 //! A line of iptables-save(8), as far as it says something about new connections to this host.
 
+use std::iter::Peekable;
 use std::net::IpAddr;
 
 use model::IpNet;
@@ -10,6 +11,8 @@ use super::rules::{Outcome, Test, Then, What};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) chain: String,
+    /// How many rules of its chain it comes behind; `None`: all.
+    pub(super) place: Option<usize>,
     /// Of each inner list one must hold.
     pub(super) tests: Vec<Vec<Test>>,
     /// `None`: it only logs, counts or marks.
@@ -49,17 +52,76 @@ const TCP: u8 = 6;
 /// TCP, UDP and SCTP.
 const PUBLISHED: [u8; 3] = [TCP, 17, 132];
 
-/// Reads a line; `None` where it adds no rule.
-pub(super) fn read(line: &str, is_v4: bool) -> Option<Line> {
-    let words = words(line)?;
-    let (first, rest) = words.split_first()?;
-    if first != "-A" && first != "--append" {
-        return None;
+type Words<'a> = Peekable<std::slice::Iter<'a, String>>;
+
+/// Reads a line; `None` where it adds no rule. One that is not understood refuses in its chain.
+///
+/// # Errors
+/// Where it is not known either which chain it is about.
+pub(super) fn read(line: &str, is_v4: bool) -> Result<Option<Line>, String> {
+    if line.is_empty() || line == "COMMIT" || line.starts_with([':', '#', '*']) {
+        return Ok(None);
     }
-    let (chain, rest) = rest.split_first()?;
+    match words(line).and_then(|words| rule(&words, is_v4)) {
+        Some(rule) => Ok(Some(rule)),
+        None => refusal(line).map(Some),
+    }
+}
+
+/// `[PACKETS:BYTES] -A CHAIN RULE`, or `-I CHAIN [NUMBER] RULE`.
+fn rule(words: &[String], is_v4: bool) -> Option<Line> {
+    let mut rest = words.iter().peekable();
+    rest.next_if(|word| word.starts_with('['));
+    let (command, attached) = split(rest.next()?);
+    let chain = attached.or_else(|| next_value(&mut rest))?;
     let mut reader = Reader::new(chain, is_v4);
+    match command {
+        "-A" | "--append" => {}
+        "-I" | "--insert" => {
+            let number = rest.next_if(is_value).map_or(Ok(1), |number| number.parse::<usize>());
+            reader.line.place = Some(number.ok()?.saturating_sub(1));
+        }
+        _ => return None,
+    }
     reader.read(rest);
     Some(reader.done())
+}
+
+/// What holds in place of a line that is not understood.
+fn refusal(line: &str) -> Result<Line, String> {
+    let unclear = model::text::shown(line);
+    let mut words = line.split_whitespace().skip_while(|word| word.starts_with('[')).peekable();
+    let (command, attached) = words.next().map(split).unwrap_or_default();
+    let chain = attached.or_else(|| words.next()).filter(|chain| !chain.starts_with('-'));
+    let is_command = command.starts_with('-') && !matches!(command, "-t" | "--table");
+    let Some(chain) = chain.filter(|_| is_command) else {
+        return Err(format!("it is not understood: {unclear}"));
+    };
+    let mut line = Reader::new(chain, true).line;
+    // What else is done to a chain is done to the rules that are there.
+    line.place = (!matches!(command, "-A" | "--append")).then_some(0);
+    line.then = Some(Then::Decide(Outcome::Drop));
+    line.unclear = Some(unclear);
+    Ok(line)
+}
+
+/// An option and its value, where that is in the same word: `--dport=25`, `-jDROP`.
+fn split(word: &str) -> (&str, Option<&str>) {
+    if word.starts_with("--") {
+        return word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+    }
+    match word.char_indices().nth(2) {
+        Some((at, _)) if word.starts_with('-') => (&word[..at], Some(&word[at..])),
+        _ => (word, None),
+    }
+}
+
+fn next_value<'a>(rest: &mut Words<'a>) -> Option<&'a str> {
+    rest.next_if(is_value).map(String::as_str)
+}
+
+fn is_value(word: &&String) -> bool {
+    !word.starts_with('-') && *word != "!"
 }
 
 /// Splits at blanks outside of quotes; `None` where a quote does not end.
@@ -96,49 +158,66 @@ struct Reader {
     /// Of a rule of `recent`: whether it only remembers, and after how many in how many seconds it matches.
     recent: (bool, u32, u32),
     protocol: Option<u8>,
+    has_target: bool,
+    checks_recent: bool,
 }
 
 impl Reader {
     fn new(chain: &str, is_v4: bool) -> Self {
         let chain = chain.to_owned();
-        let line = Line { chain, tests: Vec::new(), then: None, never: false, unclear: None };
-        Self { line, is_v4, recent: (false, 0, 0), protocol: None }
+        let (place, tests) = (None, Vec::new());
+        let line = Line { chain, place, tests, then: None, never: false, unclear: None };
+        let recent = (false, 0, 0);
+        Self { line, is_v4, recent, protocol: None, has_target: false, checks_recent: false }
     }
 
-    fn read(&mut self, words: &[String]) {
-        let mut rest = words.iter().map(String::as_str).peekable();
+    fn read(&mut self, mut rest: Words<'_>) {
         let mut not = false;
         while let Some(word) = rest.next() {
-            match word {
-                "!" => {
-                    not = true;
-                    continue;
+            if word == "!" {
+                not = true;
+                continue;
+            }
+            let (word, attached) = split(word);
+            match (word, attached) {
+                ("-j" | "--jump" | "-g" | "--goto", _) => {
+                    let target = attached.or_else(|| next_value(&mut rest));
+                    self.target(word, target, rest.clone());
                 }
-                "-j" | "--jump" | "-g" | "--goto" => {
-                    let Some(target) = rest.next() else {
-                        self.unclear("a target without a name");
-                        return;
-                    };
-                    self.line.then = then(target, word == "-g" || word == "--goto", rest.clone());
-                    if TERMINAL.contains(&target) {
-                        self.unclear(target);
-                    }
-                    return;
-                }
-                // Both without a value.
-                "--set" => self.recent.0 = true,
-                "--update" | "--rcheck" | "--rsource" => {}
-                "--syn" => self.line.never |= not,
-                word => match rest.next() {
+                // These without a value.
+                ("--set", None) => self.recent.0 = true,
+                ("--rsource", None) => {}
+                ("--update" | "--rcheck", None) if !not => self.checks_recent = true,
+                ("--syn", None) => self.line.never |= not,
+                // It may look like an option.
+                ("--comment", None) => drop(rest.next()),
+                (word, _) => match attached.or_else(|| next_value(&mut rest)) {
                     Some(value) => self.option(word, value, not),
                     None => self.unclear(word),
                 },
             }
+            if self.has_target && self.line.then.is_none() {
+                return;
+            }
             // How many values an unknown option has is not known either.
-            while rest.next_if(|next| !next.starts_with('-') && *next != "!").is_some() {
+            while rest.next_if(is_value).is_some() {
                 self.unclear(word);
             }
             not = false;
+        }
+        // What is not understood may be the target.
+        if !self.has_target && self.line.unclear.is_some() {
+            self.line.then = Some(Then::Decide(Outcome::Drop));
+        }
+    }
+
+    fn target(&mut self, option: &str, target: Option<&str>, rest: Words<'_>) {
+        let Some(target) = target else { return self.unclear("a target without a name") };
+        let is_goto = matches!(option, "-g" | "--goto");
+        self.has_target = true;
+        self.line.then = then(target, is_goto, rest.map(String::as_str));
+        if TERMINAL.contains(&target) {
+            self.unclear(target);
         }
     }
 
@@ -160,7 +239,7 @@ impl Reader {
     fn option(&mut self, word: &str, value: &str, not: bool) {
         let known = match word {
             "-m" | "--match" => MATCHES.contains(&value).then_some(()),
-            "--comment" | "--limit-burst" | "--name" => Some(()),
+            "--comment" | "--limit-burst" | "--name" | "--reject-with" => Some(()),
             "--icmp-type" | "--icmpv6-type" => Some(()),
             "-i" | "--in-interface" => self.input(value, not),
             "-s" | "--source" | "--src" => self.address(value, not, What::Source),
@@ -283,13 +362,23 @@ impl Reader {
         Some(())
     }
 
+    /// Whether the target refuses: also by the chain in which ufw does that with too many connections.
+    fn refuses(&self) -> bool {
+        match &self.line.then {
+            Some(Then::Decide(outcome)) => *outcome != Outcome::Accept,
+            Some(Then::Jump(to)) => matches!(to.as_str(), "ufw-user-limit" | "ufw6-user-limit"),
+            Some(Then::Return | Then::Goto(_)) | None => false,
+        }
+    }
+
     fn done(mut self) -> Line {
         let (remembers, times, seconds) = self.recent;
         match (remembers, times, seconds) {
             // It only remembers the source, which the rule that counts does, too.
             (true, ..) if self.line.then.is_none() => {}
-            (false, 0, 0) => {}
-            (false, 1.., 1..) => {
+            (false, 0, 0) if !self.checks_recent => {}
+            // The table counts by itself, which is what refuses as this does.
+            (false, 1.., 1..) if self.checks_recent && self.refuses() => {
                 let is_v4 = self.is_v4;
                 // The one that is seen now counts.
                 let often = What::Often { is_v4, times: times.saturating_sub(1).max(1), seconds };
@@ -328,7 +417,7 @@ fn then<'a>(
         "ACCEPT" => Some(Then::Decide(Outcome::Accept)),
         "DROP" => Some(Then::Decide(Outcome::Drop)),
         "REJECT" => {
-            let is_reset = options.any(|option| option == "tcp-reset");
+            let is_reset = options.any(|option| option.ends_with("tcp-reset"));
             Some(Then::Decide(if is_reset { Outcome::Reset } else { Outcome::Reject }))
         }
         "RETURN" => Some(Then::Return),
@@ -348,7 +437,7 @@ mod tests {
     #[test]
     fn reads_what_ufw_writes() {
         let line = "-A ufw-user-input -p tcp -m multiport --dports 80,443 -s 10.0.0.0/8 -j ACCEPT";
-        let read = read(line, true).unwrap();
+        let read = read(line, true).unwrap().unwrap();
         assert_eq!((read.chain.as_str(), read.unclear), ("ufw-user-input", None));
         let ports = vec![What::Port(80, 80).holds(), What::Port(443, 443).holds()];
         assert_eq!(read.tests[1], ports);
@@ -367,12 +456,22 @@ mod tests {
             ("-A c --odd a b c -j DROP", Some("--odd a")),
             ("-A c -i eth+ ! -s 192.0.2.0/255.255.255.0 -j DROP", None),
         ] {
-            let read = read(line, true).unwrap();
+            let read = read(line, true).unwrap().unwrap();
             assert_eq!(read.unclear.as_deref(), unclear, "{line}");
             assert_eq!(read.then.is_some(), !line.contains("LOG"), "{line}");
         }
-        assert_eq!(read(":c - [0:0]", true), None);
-        assert_eq!(read("-A c -m comment --comment \"x", true), None);
+        for line in [":c - [0:0]", "# c", "", "COMMIT"] {
+            assert_eq!(read(line, true), Ok(None), "{line}");
+        }
+        for line in ["-A c -m comment --comment \"x", "-D c 1", "-I c x -j ACCEPT", "[0:0] -P c"] {
+            let read = read(line, true).unwrap().unwrap();
+            assert_eq!(read.chain, "c");
+            assert_eq!(read.unclear.unwrap().replace('\\', ""), line);
+            assert_eq!(read.then, Some(Then::Decide(Outcome::Drop)));
+        }
+        for line in ["c", "c d", "-A", "-A -j DROP", "-t filter -A c -j DROP", "\"", "[0:0]"] {
+            assert!(read(line, true).is_err(), "{line}");
+        }
     }
 
     proptest! {

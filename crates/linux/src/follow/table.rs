@@ -179,9 +179,33 @@ pub(crate) fn reach_behind(socket: &mut Socket, interface: &IfName) -> Result<()
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
+/// Ends that, where no port of a container is published by this interface any more.
+///
+/// # Errors
+/// Where the process may not change it.
+pub(crate) fn forget_behind(socket: &mut Socket, interface: &IfName) -> Result<()> {
+    let element = Element::of(Tuple::new().interface(interface));
+    if !is_loaded(socket)? || published_behind(socket)?.contains(&element) {
+        return Ok(());
+    }
+    let mut transaction = Transaction::new();
+    let about = format!("removing interface {interface} from {TABLE}");
+    transaction.delete_element(TABLE, BEHIND.name, &element, about);
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+}
+
 /// The interfaces of all containers that publish ports.
 fn behind(socket: &mut Socket) -> Result<Vec<Element>> {
     let mut all = nft::elements(socket, TABLE, BEHIND.name)?;
+    all.extend(published_behind(socket)?);
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+/// Those of the ports that are open now.
+fn published_behind(socket: &mut Socket) -> Result<Vec<Element>> {
+    let mut all = Vec::new();
     for set in &HAIRPIN {
         for element in nft::elements(socket, crate::filter::TABLE, set.name)? {
             let fields = element.key.fields(set.key);
@@ -191,8 +215,6 @@ fn behind(socket: &mut Socket) -> Result<Vec<Element>> {
             all.extend(name.map(|name| Element::of(Tuple::new().interface(&name))));
         }
     }
-    all.sort();
-    all.dedup();
     Ok(all)
 }
 

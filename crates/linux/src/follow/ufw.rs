@@ -1,5 +1,6 @@
 //! ufw's files (ufw-framework(8)), as `ufw-init` puts them together. ufw writes them before it changes the
-//! kernel, so they hold also after a flush, before ufw is started, and with both packet filters.
+//! kernel, so they hold also after a flush, before ufw is started, and with both packet filters. It truncates
+//! them and writes them in place: what is incomplete says nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -61,14 +62,19 @@ impl Settings {
                 }
             }
         }
-        let is_yes = |name: &str| found.get(name).is_some_and(|it| it == "yes" || it == "YES");
+        let is_enabled = match found.get("ENABLED").map(String::as_str) {
+            Some("yes" | "YES") => true,
+            Some("no" | "NO") => false,
+            _ => return Err(format!("{} has neither ENABLED=yes nor ENABLED=no", SETTINGS[1])),
+        };
+        let has_v6 = found.get("IPV6").is_some_and(|it| it == "yes" || it == "YES");
         let policy = match found.get("DEFAULT_INPUT_POLICY").map(String::as_str) {
             Some("ACCEPT") => Some(Outcome::Accept),
             Some("REJECT") => Some(Outcome::Reject),
             Some("DROP") => Some(Outcome::Drop),
             _ => None,
         };
-        Ok(Self { is_enabled: is_yes("ENABLED"), has_v6: is_yes("IPV6"), policy })
+        Ok(Self { is_enabled, has_v6, policy })
     }
 }
 
@@ -91,14 +97,16 @@ fn chains(
     let mut lines: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     let named = |name: &str| format!("ufw{six}-{name}");
     let jump = |chain: &str, to: String| option::read(&format!("-A {chain} -j {to}"), is_v4);
-    let mut add = |line: Option<Line>| {
-        if let Some(line) = line {
-            lines.entry(line.chain.clone()).or_default().push(line);
+    let mut add = |line: Result<Option<Line>, String>| -> Result<(), String> {
+        if let Some(line) = line? {
+            let before = lines.entry(line.chain.clone()).or_default();
+            before.insert(line.place.unwrap_or(usize::MAX).min(before.len()), line);
         }
+        Ok(())
     };
     // The order of `ufw_start` in /lib/ufw/ufw-init-functions.
     for chain in ["before-input", "after-input", "reject-input", "track-input"] {
-        add(jump(ENTRY, named(chain)));
+        add(jump(ENTRY, named(chain)))?;
     }
     let policy = settings.policy.unwrap_or(Outcome::Drop);
     let target = match policy {
@@ -106,17 +114,41 @@ fn chains(
         Outcome::Reject | Outcome::Reset => "REJECT",
         Outcome::Drop => "DROP",
     };
-    add(jump(&named("skip-to-policy-input"), target.to_owned()));
+    add(jump(&named("skip-to-policy-input"), target.to_owned()))?;
     for file in ["before", "after", "user"] {
-        let text = text(root, &format!("etc/ufw/{file}{six}.rules"))?;
-        filter_part(&text).for_each(|line| add(option::read(line, is_v4)));
+        let path = format!("etc/ufw/{file}{six}.rules");
+        let text = text(root, &path)?;
+        if !is_whole(&text) {
+            return Err(format!("{path} is incomplete: it has no *filter with a COMMIT"));
+        }
+        if filter_part(&text).count() > MOST {
+            return Err(format!("{path} has more than {MOST} rules"));
+        }
+        for line in filter_part(&text) {
+            let read = option::read(line, is_v4);
+            add(read.map_err(|why| format!("a line of {path}: {why}")))?;
+        }
     }
-    add(jump(&named("before-input"), named("user-input")));
-    if lines.values().map(Vec::len).sum::<usize>() > MOST {
-        return Err(format!("ufw has more than {MOST} rules"));
-    }
+    add(jump(&named("before-input"), named("user-input")))?;
     let all = resolved(&lines, notes);
     Ok(Chains { entry: ENTRY.to_owned(), policy, all })
+}
+
+/// Whether there is a table `filter`, and each table that begins ends.
+fn is_whole(text: &str) -> bool {
+    let (mut has_filter, mut is_open) = (false, false);
+    for line in text.lines().map(str::trim) {
+        match line {
+            "COMMIT" => is_open = false,
+            line if line.starts_with('*') && is_open => return false,
+            line if line.starts_with('*') => {
+                is_open = true;
+                has_filter |= line == "*filter";
+            }
+            _ => {}
+        }
+    }
+    has_filter && !is_open
 }
 
 /// The lines of the table `filter`.
@@ -308,9 +340,95 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_refuses_never_vanishes() {
+        for line in [
+            "-A CHAIN -p tcp --dport 81 -m recent --rcheck --seconds 9 --rttl -j DROP",
+            "-A CHAIN -p tcp --dport 81 -m addrtype --dst-type LOCAL --limit-iface-in -j DROP",
+            "-A CHAIN -p tcp --dport=81 -j DROP",
+            "-A CHAIN -ptcp --dport 81 -jDROP",
+            "-A CHAIN -p tcp --dport 81 --jum DROP",
+            "-A CHAIN -f -j DROP",
+            "-A CHAIN -fj DROP",
+            "[0:0] -A CHAIN -p tcp --dport 81 -j DROP",
+            "-A CHAIN -p tcp --dport 81 -j DROP -m comment --comment \"-x",
+            "-A CHAIN -p tcp --dport 81 -m comment --comment it's -j DROP",
+            "-I CHAIN -p tcp --dport 81 -j DROP",
+            "-I CHAIN 1 -p tcp --dport 81 -j DROP",
+            "--insert=CHAIN -p tcp --dport 81 -j DROP",
+            "-R CHAIN 1 -p tcp --dport 81 -j DROP",
+        ] {
+            let line = line.replace("CHAIN", "ufw-user-input");
+            // One at the head comes before what is there.
+            let place = line.starts_with("-I") || line.starts_with("--insert");
+            let other = "-A ufw-user-input -p tcp --dport 81:82 -j ACCEPT";
+            let lines = if place { format!("{other}\n{line}") } else { format!("{line}\n{other}") };
+            let root = files("", "ACCEPT");
+            let text = format!("*filter\n:ufw-user-input - [0:0]\n{lines}\nCOMMIT\n");
+            std::fs::write(root.path().join("etc/ufw/user.rules"), text).unwrap();
+            assert_eq!(outcome(&root, "192.0.2.2", 81), Outcome::Drop, "{line}");
+        }
+    }
+
+    #[test]
+    fn conditions_behind_the_target_hold() {
+        let root = files(
+            "-A ufwSIX-user-input -j ACCEPT -p tcp --dport 80\n\
+             -A ufwSIX-user-input -p tcp -j REJECT --reject-with tcp-reset --dport 81\n\
+             -I ufwSIX-user-input 2 -p tcp -j ACCEPT --dport 80:81 -m comment --comment '-x'",
+            "DROP",
+        );
+        assert_eq!(outcome(&root, "192.0.2.2", 80), Outcome::Accept);
+        assert_eq!(outcome(&root, "192.0.2.2", 81), Outcome::Accept);
+        assert_eq!(outcome(&root, "192.0.2.2", 82), Outcome::Drop);
+        assert_eq!(read(root.path()).notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn who_came_lately_is_not_let_in() {
+        for recent in [
+            "--rcheck --name KNOCK -j ACCEPT",
+            "! --rcheck --name KNOCK -j ACCEPT",
+            "--rcheck --seconds 30 --hitcount 1 -j ACCEPT",
+            "--update --seconds 30 --hitcount 1 -g ufw-user-limit-accept",
+        ] {
+            let rule = format!("-A ufwSIX-user-input -p tcp --dport 80 -m recent {recent}");
+            let limit = "-A ufw-user-limit-accept -j ACCEPT";
+            let root = files(&format!("{rule}\n{limit}"), "DROP");
+            assert_eq!(outcome(&root, "192.0.2.2", 80), Outcome::Drop, "{recent}");
+            let notes = read(root.path()).notes;
+            assert_eq!(notes.len(), 2, "{recent}: {notes:?}");
+        }
+    }
+
+    #[test]
     fn switched_off_it_judges_nothing() {
         let root = files("", "DROP");
         std::fs::write(root.path().join("etc/ufw/ufw.conf"), "ENABLED=no\n").unwrap();
         assert_eq!(read(root.path()).state, State::Off);
+    }
+
+    #[test]
+    fn what_is_half_written_says_nothing() {
+        let user = "-A ufwSIX-user-input -p tcp --dport 81 -j DROP";
+        for (path, text) in [
+            ("ufw.conf", ""),
+            ("ufw.conf", "# x\nENAB"),
+            ("ufw.conf", "# x\nENABLED=\n"),
+            ("ufw.conf", "# x\nENABLED=n"),
+            ("user.rules", ""),
+            ("user.rules", "*filter\n-A ufw-user-input -p tcp --dport 80 -j ACCEPT\n"),
+            ("user6.rules", "*filter\nCOMM"),
+            ("before.rules", "*nat\nCOMMIT\n*filter\n"),
+            ("before.rules", "*nat\n*filter\nCOMMIT\n"),
+            ("after.rules", "*nat\nCOMMIT\n"),
+        ] {
+            let root = files(user, "ACCEPT");
+            std::fs::write(root.path().join("etc/ufw").join(path), text).unwrap();
+            let state = read(root.path()).state;
+            assert!(
+                matches!(&state, State::Unknown(why) if why.contains(path)),
+                "{text}: {state:?}"
+            );
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! Keeps published ports under the firewall that they obey: whenever that one's rules, its files or the
 //! choice change.
 
+mod files;
+mod lost;
+
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,12 +13,14 @@ use linux::follow::{self, State, UFW_SETTINGS};
 use model::{Error, Result};
 use netlink::{Event as Change, Monitor, Wake};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::Daemon;
 use crate::event::{Event, What};
 use crate::host;
+use crate::host_context::HostContext;
+use files::Files;
+use lost::Lost;
 
 /// The interval of checks for what nothing reports.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -31,6 +36,7 @@ const TABLES: [&str; 2] = ["firewalld", "filter"];
 struct Reported {
     why: Option<String>,
     notes: BTreeSet<String>,
+    lost: Lost,
 }
 
 /// Until the daemon stops.
@@ -49,11 +55,32 @@ fn keep_until_lost(daemon: &Daemon, reported: &mut Reported) -> Result<()> {
     loop {
         // Subscribed before the look, so that nothing is missed in between.
         let files = listen(daemon);
+        if !pause(daemon, reported) {
+            return Ok(());
+        }
         refresh(daemon, reported);
         if !wait(daemon, &mut monitor, files.as_ref())? {
             return Ok(());
         }
     }
+}
+
+/// Waits where something keeps removing the table; `false` where the daemon stops.
+fn pause(daemon: &Daemon, reported: &mut Reported) -> bool {
+    let is_lost = daemon.context_pool.with(|host_context| host_context.follow().is_lost());
+    if !is_lost.unwrap_or(false) {
+        return true;
+    }
+    let was_contested = reported.lost.is_contested();
+    let pause = reported.lost.again(Instant::now());
+    if !was_contested && reported.lost.is_contested() {
+        let table = follow::TABLE;
+        daemon.journal.warn(&format!(
+            "something keeps removing {table}: it is put back once a second, and published ports are open \
+             in between"
+        ));
+    }
+    pause.is_zero() || !daemon.sleep(pause)
 }
 
 fn refresh(daemon: &Daemon, reported: &mut Reported) {
@@ -86,40 +113,27 @@ fn refresh(daemon: &Daemon, reported: &mut Reported) {
     reported.notes = notes;
 }
 
-/// Subscribes to the directories of ufw's files and of the choice. A missing one is looked at now and then.
-fn listen(daemon: &Daemon) -> Option<OwnedFd> {
-    let subscriptions = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-    let signs = WatchFlags::CREATE
-        | WatchFlags::MOVED_TO
-        | WatchFlags::MOVED_FROM
-        | WatchFlags::DELETE
-        | WatchFlags::CLOSE_WRITE
-        | WatchFlags::ONLYDIR;
-    for directory in directories(daemon) {
-        let _ = inotify::add_watch(&subscriptions, &directory, signs);
-    }
-    Some(subscriptions)
-}
-
-fn directories(daemon: &Daemon) -> BTreeSet<PathBuf> {
-    let place = |host_context: &crate::host_context::HostContext| {
+/// What is looked at whenever it changes.
+fn listen(daemon: &Daemon) -> Option<Files> {
+    let place = |host_context: &HostContext| {
         let follow = host_context.follow();
         let settings = UFW_SETTINGS.iter().map(|path| follow.root().join(path));
-        let above = settings.filter_map(|path| path.parent().map(PathBuf::from));
-        let all: BTreeSet<PathBuf> = above.chain([follow.directory().to_owned()]).collect();
-        Ok(all)
+        let above = settings.filter_map(|path| path.parent().map(PathBuf::from)).collect();
+        Ok((above, follow.path()))
     };
-    daemon.context_pool.with(place).unwrap_or_default()
+    let (above, choice) = daemon.context_pool.with(place).ok()?;
+    Files::watch(&above, &choice).ok()
 }
 
 /// Waits for a change, and for those that belong to it; `false` where the daemon stops.
-fn wait(daemon: &Daemon, monitor: &mut Monitor, files: Option<&OwnedFd>) -> Result<bool> {
+fn wait(daemon: &Daemon, monitor: &mut Monitor, files: Option<&Files>) -> Result<bool> {
     let due = Instant::now() + SWEEP;
     loop {
         let remaining = due.saturating_duration_since(Instant::now());
         match ready(daemon, monitor, files, remaining)? {
             Ready::Stopped => return Ok(false),
             Ready::Nothing => return Ok(true),
+            Ready::Files if !files.is_some_and(Files::have_changed) => {}
             Ready::Files => break,
             Ready::Ruleset => match monitor.wait(&daemon.stop, Duration::ZERO)? {
                 Wake::Stopped => return Ok(false),
@@ -159,7 +173,7 @@ enum Ready {
 fn ready(
     daemon: &Daemon,
     monitor: &Monitor,
-    files: Option<&OwnedFd>,
+    files: Option<&Files>,
     limit: Duration,
 ) -> Result<Ready> {
     let limit = Timespec::try_from(limit)
@@ -168,7 +182,7 @@ fn ready(
         PollFd::from_borrowed_fd(daemon.stop.as_fd(), PollFlags::IN),
         PollFd::from_borrowed_fd(monitor.as_fd(), PollFlags::IN),
     ];
-    sources.extend(files.map(|files| PollFd::new(files, PollFlags::IN)));
+    sources.extend(files.map(|files| PollFd::from_borrowed_fd(files.as_fd(), PollFlags::IN)));
     match poll(&mut sources, Some(&limit)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(cause) => return Err(Error::os("waiting for the host's firewall", cause.into())),

@@ -8,8 +8,10 @@ use serde::Serialize;
 
 /// From all addresses.
 pub(super) const ANYWHERE: &str = "anywhere";
-/// More sources than this are not told apart.
+/// Behind so many bounds sources are not told apart.
 const MOST: usize = 256;
+/// Stands for them.
+const MORE: &str = "more";
 
 /// Some addresses, by one interface or by any.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -84,9 +86,8 @@ fn accepted(chains: &Chains, any: IpAddr, arrival: &dyn Fn(IpAddr) -> Arrival) -
     }
     bounds.sort_unstable();
     bounds.dedup();
-    bounds.truncate(MOST);
     let mut all: Vec<(u128, u128)> = Vec::new();
-    for (place, first) in bounds.iter().enumerate() {
+    for (place, first) in bounds.iter().enumerate().take(MOST) {
         let last = bounds.get(place + 1).map_or(end, |next| next - 1);
         if chains.of(&arrival(address(*first, any))) != Outcome::Accept {
             continue;
@@ -96,7 +97,9 @@ fn accepted(chains: &Chains, any: IpAddr, arrival: &dyn Fn(IpAddr) -> Arrival) -
             Some(_) | None => all.push((*first, last)),
         }
     }
-    all.into_iter().map(|(first, last)| range(address(first, any), address(last, any))).collect()
+    let told = all.iter().map(|(first, last)| range(address(*first, any), address(*last, any)));
+    let rest = (bounds.len() > MOST).then(|| MORE.to_owned());
+    told.chain(rest).collect()
 }
 
 fn range(first: IpAddr, last: IpAddr) -> String {
@@ -133,5 +136,42 @@ fn address(number: u128, like: IpAddr) -> IpAddr {
     match like {
         IpAddr::V4(_) => IpAddr::V4(u32::try_from(number).unwrap_or(u32::MAX).into()),
         IpAddr::V6(_) => IpAddr::V6(number.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+    use std::fs;
+
+    use linux::follow::{self, Followed};
+    use netlink::Socket;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_told_apart_is_not_told() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("etc/ufw/ufw.conf", "ENABLED=yes\n");
+        write("etc/default/ufw", "IPV6=no\nDEFAULT_INPUT_POLICY=DROP\n");
+        let mut rules = String::new();
+        for number in 0..200 {
+            let _ = writeln!(rules, "-A ufw-user-input -s 10.0.{number}.2 -j ACCEPT");
+        }
+        for (file, rules) in [("before", ""), ("after", ""), ("user", rules.as_str())] {
+            write(&format!("etc/ufw/{file}.rules"), &format!("*filter\n{rules}COMMIT\n"));
+        }
+        let mut socket = Socket::netfilter().unwrap();
+        let judgement = follow::read(Followed::Ufw, root.path(), &mut socket).unwrap();
+        let all = sources(&judgement, (6, 80), None);
+        let told: Vec<&str> = all.iter().map(|source| source.from.as_str()).collect();
+        assert_eq!((told.len(), told[0], told.last().copied()), (129, "10.0.0.2", Some(MORE)));
+        // Each of them is one address.
+        assert!(told[..128].iter().all(|from| from.parse::<IpAddr>().is_ok()), "{told:?}");
     }
 }

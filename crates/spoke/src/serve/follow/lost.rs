@@ -1,0 +1,47 @@
+//! A program that removes the table again and again. Without the table published ports are open, so it is
+//! always put back soon: neither side can win, but it must not cost the host a processor either.
+
+use std::time::{Duration, Instant};
+
+/// So many times it is put back at once.
+const AT_ONCE: u32 = 5;
+/// The pause before it is put back from then on.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A table that stays this long is no longer contested.
+const HELD: Duration = Duration::from_secs(60);
+
+/// How often the table was lost lately.
+#[derive(Debug, Default)]
+pub(super) struct Lost {
+    times: u32,
+    last: Option<Instant>,
+}
+
+impl Lost {
+    /// It is lost at `now`: how long to wait before it is put back.
+    pub(super) fn again(&mut self, now: Instant) -> Duration {
+        let is_lately = self.last.is_some_and(|last| now.saturating_duration_since(last) < HELD);
+        self.times = if is_lately { self.times.saturating_add(1) } else { 1 };
+        self.last = Some(now);
+        if self.is_contested() { PAUSE } else { Duration::ZERO }
+    }
+
+    /// Whether it is put back after pauses.
+    pub(super) fn is_contested(&self) -> bool {
+        self.times > AT_ONCE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_put_back_at_once_but_not_for_ever() {
+        let (mut lost, start) = (Lost::default(), Instant::now());
+        let pauses: Vec<Duration> = (0..8).map(|_| lost.again(start)).collect();
+        assert_eq!(pauses, [[Duration::ZERO; 5].as_slice(), &[PAUSE; 3]].concat());
+        assert_eq!(lost.again(start + HELD), Duration::ZERO);
+        assert!(!lost.is_contested());
+    }
+}
