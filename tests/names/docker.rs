@@ -102,6 +102,7 @@ fn its_containers_need_no_option() {
 
     behind_a_fence(&bed);
     outliving(&bed);
+    stopping(&bed);
 
     // Where it is on no such network any more, Docker's server is asked as before.
     bed.engine.docker("network disconnect front web");
@@ -131,6 +132,23 @@ fn behind_a_fence(bed: &Bed) {
     assert_eq!(said.matches(": NXDOMAIN").count(), 1, "{said}");
     assert_eq!(said.matches(": nothing").count(), 1, "{said}");
     assert!(!bed.was_asked("outside.example.fence"));
+}
+
+/// While the daemon is stopped, queries behind a fence wait, and do not go past the host. Docker's server is asked
+/// in other containers.
+#[track_caller]
+fn stopping(bed: &Bed) {
+    let [agent, web] = ["agent", "web"].map(|name| bed.netns(name));
+    let tables = |netns: &str| bed.world().sh(&format!("nsenter --net={netns} nft list tables"));
+    assert!(bed.manager.stop(), "{}", bed.manager.log());
+    assert!(tables(&agent).contains("spoke_names"), "{}", bed.manager.log());
+    assert!(!tables(&web).contains("spoke_names"), "{}", bed.manager.log());
+    let asked = asking(bed.world(), &agent, SERVER, "stopped.outside.example");
+    bed.manager.again();
+    assert_eq!(asked(bed.world()), "NXDOMAIN");
+    assert!(!bed.was_asked("stopped.outside.example"));
+    let led = format!("nsenter --net={web} nft list tables | grep -q spoke_names");
+    bed.world().sh(&format!("timeout 60 sh -c 'until {led}; do :; done'"));
 }
 
 /// Queries in sandboxes wait for the next life of the daemon, and it learns the aliases of containers that

@@ -38,6 +38,11 @@ impl Managed {
         self.daemon.kill()
     }
 
+    /// Stops the daemon as a service manager does; otherwise as [`Managed::kill`].
+    pub fn stop(&self) -> bool {
+        self.daemon.signal(Signal::TERM)
+    }
+
     /// Starts it again.
     ///
     /// # Panics

@@ -4,7 +4,7 @@
 //! the runtime's server for the rest, which knows the names of networks that are not Spoke's. Behind a fence,
 //! and where the network has a way out of its own, that server is asked nothing: it asks others by the host's way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
@@ -49,8 +49,20 @@ pub trait Inside: Send + Sync {
     /// Whether the sandbox is still at its path.
     fn is_there(&self) -> bool;
 
-    /// Leads queries to the runtime's server again.
-    fn leave(&self);
+    /// Its sockets are closed afterwards.
+    fn leave(&self, leaving: Leaving);
+}
+
+/// Why the sockets in a sandbox are closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// The container is on no network with names any more: the runtime's server is asked again.
+    Gone,
+    /// Other sockets follow: what leads queries stays until it leads to them.
+    Renewed,
+    /// The server ends. The runtime's server is asked again, but not in a sandbox that is shut: nothing that
+    /// is asked there leaves it while there is no server.
+    Ended,
 }
 
 /// The sockets in a sandbox.
@@ -63,11 +75,16 @@ pub struct Opened {
     pub inside: Arc<dyn Inside>,
 }
 
+/// What is to be closed, and why.
+type Closed = (Arc<dyn Inside>, Leaving);
+
 /// Those in which queries are answered, and those that are waited for.
 #[derive(Default)]
 pub(crate) struct Sandboxes {
     generation: Option<u64>,
     held: BTreeMap<Sandbox, Arc<dyn Inside>>,
+    /// Those that queries are still led to, though their sockets are closed.
+    renewed: BTreeMap<PathBuf, Arc<dyn Inside>>,
     missing: BTreeMap<Sandbox, Instant>,
     tried: Option<Instant>,
     swept: Option<Instant>,
@@ -75,17 +92,14 @@ pub(crate) struct Sandboxes {
 
 impl Sandboxes {
     /// What is to be closed, and what is to be tried to open now.
-    pub(crate) fn due(
-        &mut self,
-        table: &Table,
-        now: Instant,
-    ) -> (Vec<Arc<dyn Inside>>, Vec<Sandbox>) {
+    pub(crate) fn due(&mut self, table: &Table, now: Instant) -> (Vec<Closed>, Vec<Sandbox>) {
         let mut closed = self.renew(table, now);
         if self.swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP) {
             self.swept = Some(now);
             for (sandbox, inside) in self.held.extract_if(.., |_, inside| !inside.is_there()) {
                 self.missing.insert(sandbox, now);
-                closed.push(inside);
+                // Nobody is in there any more, or it is where it was in a moment.
+                closed.push((inside, Leaving::Renewed));
             }
         }
         let pause = self.pause(now).unwrap_or_default();
@@ -96,14 +110,23 @@ impl Sandboxes {
         (closed, self.missing.keys().cloned().collect())
     }
 
-    fn renew(&mut self, table: &Table, now: Instant) -> Vec<Arc<dyn Inside>> {
+    fn renew(&mut self, table: &Table, now: Instant) -> Vec<Closed> {
         if self.generation == Some(table.sandbox_generation()) {
             return Vec::new();
         }
         self.generation = Some(table.sandbox_generation());
         let wanted = table.sandboxes();
-        let closed = self.held.extract_if(.., |it, _| !wanted.contains(it));
-        let closed = closed.map(|(_, inside)| inside).collect();
+        let paths: BTreeSet<&PathBuf> = wanted.iter().map(|it| &it.path).collect();
+        let gone = self.renewed.extract_if(.., |path, _| !paths.contains(path));
+        let mut closed: Vec<Closed> = gone.map(|(_, inside)| (inside, Leaving::Gone)).collect();
+        for (sandbox, inside) in self.held.extract_if(.., |it, _| !wanted.contains(it)) {
+            if paths.contains(&sandbox.path) {
+                closed.push((Arc::clone(&inside), Leaving::Renewed));
+                self.renewed.insert(sandbox.path, inside);
+            } else {
+                closed.push((inside, Leaving::Gone));
+            }
+        }
         let missing = wanted.into_iter().filter(|it| !self.held.contains_key(it));
         let since = |it: &Sandbox| self.missing.get(it).copied().unwrap_or(now);
         self.missing = missing.map(|it| (it.clone(), since(&it))).collect();
@@ -120,12 +143,14 @@ impl Sandboxes {
 
     pub(crate) fn opened(&mut self, sandbox: Sandbox, inside: Arc<dyn Inside>) {
         self.missing.remove(&sandbox);
+        self.renewed.remove(&sandbox.path);
         self.held.insert(sandbox, inside);
     }
 
     /// All of them, which are to be closed.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Arc<dyn Inside>> {
-        std::mem::take(&mut self.held).into_values()
+        let held = std::mem::take(&mut self.held).into_values();
+        held.chain(std::mem::take(&mut self.renewed).into_values())
     }
 }
 

@@ -5,6 +5,8 @@
 //! else (`linux/src/filter/names.rs`).
 
 mod enter;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
@@ -171,6 +173,13 @@ impl<'a> Server<'a> {
     /// # Errors
     /// Where the records or the sockets cannot be watched any more.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<()> {
+        let done = self.answer_until(stop);
+        // However it ended: nothing is led to sockets that are closed, but where nothing may leave.
+        self.leave_sandboxes();
+        done
+    }
+
+    fn answer_until(&mut self, stop: BorrowedFd<'_>) -> Result<()> {
         self.watch(stop, STOP)?;
         let book = self.book.wakes().try_clone_to_owned();
         let book = book.map_err(|cause| Error::os("watching the records", cause))?;
@@ -180,7 +189,6 @@ impl<'a> Server<'a> {
         loop {
             let ready = self.wait()?;
             if ready.contains(&STOP) {
-                self.leave_sandboxes();
                 return Ok(());
             }
             // What has changed before a query came is known when it is answered.

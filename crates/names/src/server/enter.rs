@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::Server;
 use crate::listening::At;
-use crate::sandbox::{Inside, Opened, Sandbox};
+use crate::sandbox::{Inside, Leaving, Opened, Sandbox};
 
 impl Server<'_> {
     /// Closes what is in sandboxes no more, and opens what is due.
@@ -14,8 +14,8 @@ impl Server<'_> {
             let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
             self.sandboxes.due(&table, now)
         };
-        for inside in closed {
-            self.leave(&inside);
+        for (inside, leaving) in closed {
+            self.leave(&inside, leaving);
         }
         for sandbox in due {
             self.enter(sandbox);
@@ -25,7 +25,7 @@ impl Server<'_> {
     /// Closes everything that is in sandboxes.
     pub(super) fn leave_sandboxes(&mut self) {
         for inside in self.sandboxes.take().collect::<Vec<_>>() {
-            self.leave(&inside);
+            self.leave(&inside, Leaving::Ended);
         }
     }
 
@@ -40,9 +40,9 @@ impl Server<'_> {
         opened.unwrap_or_else(|error| self.book.failed(doing, &error));
     }
 
-    /// What leads queries to the sockets goes before they do.
-    fn leave(&mut self, inside: &Arc<dyn Inside>) {
-        inside.leave();
+    /// Where what leads queries to the sockets goes, it goes before they do.
+    fn leave(&mut self, inside: &Arc<dyn Inside>, leaving: Leaving) {
+        inside.leave(leaving);
         self.listening.retain(|_, here| !here.is_in(inside));
     }
 }

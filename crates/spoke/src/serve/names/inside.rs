@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::names::{Inside, Opened, Sandbox};
+use ::names::{Inside, Leaving, Opened, Sandbox};
 use linux::filter::{SANDBOX_SERVER, SandboxNames, lead_sandbox, unlead_sandbox};
 use model::{Error, Kind, Result};
 use netlink::{Netns, Socket};
@@ -134,10 +134,16 @@ impl Inside for Entered {
         fs::metadata(&self.path).is_ok_and(|there| there.ino() == self.netns.inode())
     }
 
-    fn leave(&self) {
-        let socket = self.netns.enter(Socket::netfilter).and_then(|socket| socket);
-        // The namespace goes with its container; and of one that stays, Docker's server is asked again.
-        let _ = socket.and_then(|mut socket| unlead_sandbox(&mut socket));
+    fn leave(&self, leaving: Leaving) {
+        if leaving == Leaving::Ended && self.mark.is_none() {
+            // Queries wait for the next life, and do not go past the host.
+            return;
+        }
+        if leaving != Leaving::Renewed {
+            let socket = self.netns.enter(Socket::netfilter).and_then(|socket| socket);
+            // The namespace goes with its container; and of one that stays, Docker's server is asked again.
+            let _ = socket.and_then(|mut socket| unlead_sandbox(&mut socket));
+        }
         stored_names(&self.netns).iter().for_each(|name| self.fd_store.discard(name));
     }
 }
