@@ -75,6 +75,14 @@ pub struct Opened {
     pub inside: Arc<dyn Inside>,
 }
 
+/// One that is not there yet.
+#[derive(Clone, Copy)]
+struct Missing {
+    since: Instant,
+    /// When it is to be tried.
+    next: Instant,
+}
+
 /// What is to be closed, and why.
 type Closed = (Arc<dyn Inside>, Leaving);
 
@@ -85,8 +93,7 @@ pub(crate) struct Sandboxes {
     held: BTreeMap<Sandbox, Arc<dyn Inside>>,
     /// Those that queries are still led to, though their sockets are closed.
     renewed: BTreeMap<PathBuf, Arc<dyn Inside>>,
-    missing: BTreeMap<Sandbox, Instant>,
-    tried: Option<Instant>,
+    missing: BTreeMap<Sandbox, Missing>,
     swept: Option<Instant>,
 }
 
@@ -97,17 +104,18 @@ impl Sandboxes {
         if self.swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP) {
             self.swept = Some(now);
             for (sandbox, inside) in self.held.extract_if(.., |_, inside| !inside.is_there()) {
-                self.missing.insert(sandbox, now);
+                self.missing.insert(sandbox, Missing::new(now));
                 // Nobody is in there any more, or it is where it was in a moment.
                 closed.push((inside, Leaving::Renewed));
             }
         }
-        let pause = self.pause(now).unwrap_or_default();
-        if self.tried.is_some_and(|at| now.saturating_duration_since(at) < pause) {
-            return (closed, Vec::new());
-        }
-        self.tried = Some(now);
-        (closed, self.missing.keys().cloned().collect())
+        let due = self.missing.iter_mut().filter(|(_, missing)| missing.next <= now);
+        let due = due.map(|(sandbox, missing)| {
+            let is_eager = now.saturating_duration_since(missing.since) < EAGER;
+            missing.next = now + if is_eager { SOON } else { SWEEP };
+            sandbox.clone()
+        });
+        (closed, due.collect())
     }
 
     fn renew(&mut self, table: &Table, now: Instant) -> Vec<Closed> {
@@ -128,17 +136,22 @@ impl Sandboxes {
             }
         }
         let missing = wanted.into_iter().filter(|it| !self.held.contains_key(it));
-        let since = |it: &Sandbox| self.missing.get(it).copied().unwrap_or(now);
-        self.missing = missing.map(|it| (it.clone(), since(&it))).collect();
-        self.tried = None;
+        let known = |it: &Sandbox| self.missing.get(it).copied().unwrap_or(Missing::new(now));
+        self.missing = missing.map(|it| (it.clone(), known(&it))).collect();
         closed
     }
 
     /// How soon it is to be looked again; `None` where nothing is missing.
     pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
-        let youngest = self.missing.values().max()?;
-        let is_eager = now.saturating_duration_since(*youngest) < EAGER;
-        Some(if is_eager { SOON } else { SWEEP })
+        let next = self.missing.values().map(|missing| missing.next).min()?;
+        Some(next.saturating_duration_since(now))
+    }
+
+    /// One could not be opened: that it will be is not a matter of moments.
+    pub(crate) fn failed(&mut self, sandbox: &Sandbox, now: Instant) {
+        if let Some(missing) = self.missing.get_mut(sandbox) {
+            missing.next = now + SWEEP;
+        }
     }
 
     pub(crate) fn opened(&mut self, sandbox: Sandbox, inside: Arc<dyn Inside>) {
@@ -151,6 +164,12 @@ impl Sandboxes {
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Arc<dyn Inside>> {
         let held = std::mem::take(&mut self.held).into_values();
         held.chain(std::mem::take(&mut self.renewed).into_values())
+    }
+}
+
+impl Missing {
+    fn new(now: Instant) -> Self {
+        Self { since: now, next: now }
     }
 }
 

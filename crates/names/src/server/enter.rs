@@ -3,6 +3,8 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use model::Result;
+
 use super::Server;
 use crate::listening::At;
 use crate::sandbox::{Inside, Leaving, Opened, Sandbox};
@@ -18,7 +20,7 @@ impl Server<'_> {
             self.leave(&inside, leaving);
         }
         for sandbox in due {
-            self.enter(sandbox);
+            self.enter(sandbox, now);
         }
     }
 
@@ -29,15 +31,23 @@ impl Server<'_> {
         }
     }
 
-    fn enter(&mut self, sandbox: Sandbox) {
-        let opened = self.book.enter(&sandbox).and_then(|opened| {
-            let Some(Opened { udp, tcp, inside }) = opened else { return Ok(()) };
-            self.add(&At::Sandbox(sandbox.clone(), Arc::clone(&inside)), udp, tcp)?;
-            self.sandboxes.opened(sandbox, inside);
-            Ok(())
-        });
-        let doing = "answering queries for names in a container";
-        opened.unwrap_or_else(|error| self.book.failed(doing, &error));
+    fn enter(&mut self, sandbox: Sandbox, now: Instant) {
+        if let Err(error) = self.open_in(&sandbox) {
+            self.sandboxes.failed(&sandbox, now);
+            self.book.failed("answering queries for names in a container", &error);
+        }
+    }
+
+    fn open_in(&mut self, sandbox: &Sandbox) -> Result<()> {
+        let Some(Opened { udp, tcp, inside }) = self.book.enter(sandbox)? else { return Ok(()) };
+        let at = At::Sandbox(sandbox.clone(), Arc::clone(&inside));
+        if let Err(error) = self.add(&at, udp, tcp) {
+            // A sandbox that is shut stays so.
+            inside.leave(if sandbox.is_shut { Leaving::Renewed } else { Leaving::Gone });
+            return Err(error);
+        }
+        self.sandboxes.opened(sandbox.clone(), inside);
+        Ok(())
     }
 
     /// Where what leads queries to the sockets goes, it goes before they do.

@@ -43,13 +43,14 @@ pub(super) fn enter(fd_store: &Arc<FdStore>, sandbox: &Sandbox) -> Result<Option
         return Ok(None);
     }
     let mark = if sandbox.is_shut { None } else { Some(random()?) };
-    let left = stored_names(&netns).map(|name| fd_store.take(&name));
-    let (udp, tcp, names) = netns.enter(|| open(&sandbox.path, left, mark))??;
-    for (name, socket) in stored_names(&netns).iter().zip([udp.as_fd(), tcp.as_fd()]) {
+    let stored = stored_names(&netns);
+    let left = stored.each_ref().map(|name| fd_store.take(name));
+    let opened = open_and_lead(&sandbox.path, &netns, (left, mark));
+    // What is kept holds the namespace: it is not kept where nothing is led to it.
+    let (udp, tcp) = opened.inspect_err(|_| stored.iter().for_each(|it| fd_store.discard(it)))?;
+    for (name, socket) in stored.iter().zip([udp.as_fd(), tcp.as_fd()]) {
         fd_store.keep(name, socket);
     }
-    let mut socket = netns.enter(Socket::netfilter)??;
-    lead_sandbox(&mut socket, &names)?;
     let inside = Arc::new(Entered {
         fd_store: Arc::clone(fd_store),
         path: sandbox.path.clone(),
@@ -57,6 +58,18 @@ pub(super) fn enter(fd_store: &Arc<FdStore>, sandbox: &Sandbox) -> Result<Option
         mark,
     });
     Ok(Some(Opened { udp, tcp, inside }))
+}
+
+/// Opens them as [`open`], and leads to them.
+fn open_and_lead(
+    path: &Path,
+    netns: &Netns,
+    (left, mark): ([Option<OwnedFd>; 2], Option<u32>),
+) -> Result<(UdpSocket, TcpListener)> {
+    let (udp, tcp, names) = netns.enter(|| open(path, left, mark))??;
+    let mut socket = netns.enter(Socket::netfilter)??;
+    lead_sandbox(&mut socket, &names)?;
+    Ok((udp, tcp))
 }
 
 /// The sockets of the daemon's life before, which are in that namespace, or new ones.
