@@ -278,8 +278,12 @@ impl<'a> Server<'a> {
         let name = name_of(place.address(), kind == SocketType::STREAM);
         let expected = SocketAddr::from((place.address(), self.port));
         let is_it = |socket: &OwnedFd| is_at(socket, kind, expected);
-        if let Some(left) = self.book.take(&name).filter(is_it) {
-            return Ok(left);
+        if let Some(left) = self.book.take(&name) {
+            if is_it(&left) {
+                return Ok(left);
+            }
+            // Otherwise the next process is left that one again.
+            self.book.discard(&name);
         }
         let socket = bind(place.address(), self.port, kind)?;
         self.book.leave(&name, socket.as_fd());
@@ -307,7 +311,8 @@ impl<'a> Server<'a> {
         match self.listening.get(&number) {
             Some(Listening { socket: Socket::Udp(_), .. }) => self.receive(number),
             Some(here @ Listening { socket: Socket::Tcp(listener), .. }) => {
-                while let Ok((stream, peer)) = listener.accept() {
+                for _ in 0..AT_ONCE {
+                    let Ok((stream, peer)) = listener.accept() else { break };
                     let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
                     // Others are closed: what counts connections counts addresses.
                     if let Some(origin) = here.origin(&table, peer.ip()) {
@@ -358,15 +363,15 @@ impl<'a> Server<'a> {
                 }
                 Decision::Learn(asked, given, name) => {
                     self.shared.refused(&origin.asker(), name, Why::Learned);
-                    let upstream = origin.upstream(&mut self.host, given);
+                    let upstream = origin.upstream(&mut self.host, given, &*self.shared.gate);
                     self.forward((message, &asked), upstream, from);
                 }
                 Decision::Ask(asked, given) => {
-                    let upstream = origin.upstream(&mut self.host, given);
+                    let upstream = origin.upstream(&mut self.host, given, &*self.shared.gate);
                     self.forward((message, &asked), upstream, from);
                 }
                 Decision::Forward(given) => {
-                    let upstream = origin.upstream(&mut self.host, given);
+                    let upstream = origin.upstream(&mut self.host, given, &*self.shared.gate);
                     self.forward((message, message), upstream, from);
                 }
                 Decision::Drop => {}

@@ -26,6 +26,8 @@ struct Steps {
     steps: Vec<Step>,
     wakes: OwnedFd,
     left: Option<OwnedFd>,
+    /// So many sandboxes cannot be entered.
+    closed: usize,
     log: Log,
 }
 
@@ -35,7 +37,7 @@ impl Steps {
         let flags = rustix::event::EventfdFlags::empty();
         // It wakes at once, and always.
         let wakes = rustix::event::eventfd(1, flags).unwrap();
-        Self { steps, wakes, left: None, log: Log::default() }
+        Self { steps, wakes, left: None, closed: 0, log: Log::default() }
     }
 
     /// What was called until the records could not be read.
@@ -86,6 +88,10 @@ impl Book for Steps {
     fn enter(&mut self, sandbox: &Sandbox) -> Result<Option<Opened>> {
         let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
         says(&self.log, format!("enter {}", sandbox.inode));
+        if let Some(left) = self.closed.checked_sub(1) {
+            self.closed = left;
+            return Err(Error::new(Kind::Denied, "closed"));
+        }
         let inside = Arc::new(Entered(Arc::clone(&self.log), sandbox.inode));
         Ok(Some(Opened { udp: udp.unwrap(), tcp: tcp.unwrap(), inside }))
     }
@@ -110,8 +116,8 @@ impl Book for Steps {
 struct Open;
 
 impl Gate for Open {
-    fn is_host(&self, _: IpAddr) -> bool {
-        false
+    fn is_host(&self, address: IpAddr) -> bool {
+        address == IpAddr::from([203, 0, 113, 254])
     }
 
     fn open(&self, _: &Judged) -> Result<()> {
@@ -126,16 +132,20 @@ fn server(book: &mut Steps) -> Server<'_> {
     Server::new(book, 299, Path::new("/dev/null"), shared).unwrap()
 }
 
-/// A container of Docker's. No address of this network's gateway can be bound to.
+/// A container of Docker's.
 fn attachment(inode: u64) -> Attachment {
-    let network: NetworkName = "front".parse().unwrap();
+    attached("front", "10.71.1.9/24", inode)
+}
+
+fn attached(network: &str, address: &str, inode: u64) -> Attachment {
+    let network: NetworkName = network.parse().unwrap();
     let (container, ifname) = ("web".parse().unwrap(), "eth0".parse().unwrap());
     let id = AttachmentId { network: network.clone(), container, ifname };
     let phase = Phase::Attached(Attached::default());
     let mut record = Attachment::new(id, Layer::Link, Runtime::Docker, Timestamp(0), phase);
     record.wiring.link = Some(fixture::bridge());
     record.wiring.names = true;
-    let address: model::IpNet = "10.71.1.9/24".parse().unwrap();
+    let address: model::IpNet = address.parse().unwrap();
     record.ipam = fixture::pools(&network, &[address]);
     record.addresses = vec![InterfaceAddress { address, gateway: None, interface: None }];
     record.sandbox = Some(model::Sandbox { path: "/run/netns/web".into(), inode });
@@ -168,4 +178,85 @@ fn what_leads_queries_stays_until_it_leads_to_other_sockets() {
 fn sandboxes_are_left_however_it_ends() {
     let said = Steps::new(vec![|it| put(it, 7)]).run();
     assert_eq!(of_sandboxes(&said), ["enter 7", "Ended 7"]);
+}
+
+/// Who connects without end holds nobody else up.
+#[test]
+fn few_connections_are_accepted_at_once() {
+    let mut steps = Steps::new(Vec::new());
+    let mut server = server(&mut steps);
+    let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
+    let (udp, tcp) = (udp.unwrap(), tcp.unwrap());
+    let clients =
+        (0..=AT_ONCE).map(|_| net::TcpStream::connect(tcp.local_addr().unwrap()).unwrap());
+    let clients: Vec<_> = clients.collect();
+    let other = tcp.try_clone().unwrap();
+    other.set_nonblocking(true).unwrap();
+    let inside = Arc::new(Entered(Log::default(), 7));
+    let sandbox = Sandbox { path: "/run/netns/web".into(), inode: 7, is_shut: false };
+    server.add(&At::Sandbox(sandbox, inside), udp, tcp).unwrap();
+    (FIRST..server.next).for_each(|number| {
+        if matches!(server.listening[&number].socket, Socket::Tcp(_)) {
+            server.serve(number);
+        }
+    });
+    assert!(other.accept().is_ok(), "one of {} is left", clients.len());
+    assert!(other.accept().is_err());
+}
+
+/// A container can make it fail as long as it likes: that is not tried again at once.
+#[test]
+fn what_fails_is_tried_again_later() {
+    let mut steps = Steps::new(Vec::new());
+    steps.closed = 1;
+    let log = Arc::clone(&steps.log);
+    let mut server = server(&mut steps);
+    put(&mut server.table().write().unwrap(), 7);
+    let now = Instant::now();
+    for (after, expected) in [(0, 1), (500, 1), (2_000, 2), (2_500, 2)] {
+        server.enter_sandboxes(now + Duration::from_millis(after));
+        assert_eq!(of_sandboxes(&log.lock().unwrap()).len(), expected, "after {after} ms");
+    }
+}
+
+/// A socket that the life before left for another address is not left to the next one.
+#[test]
+fn a_socket_of_another_address_is_not_kept() {
+    let mut steps = Steps::new(Vec::new());
+    steps.left = Some(UdpSocket::bind("127.0.0.1:0").unwrap().into());
+    let log = Arc::clone(&steps.log);
+    let mut server = server(&mut steps);
+    let network = "front".parse().unwrap();
+    let gateway = "127.0.0.2/8".parse().unwrap();
+    let place = Place { network, bridge: "br0".parse().unwrap(), gateway };
+    server.port = 0;
+    server.socket(&place, SocketType::DGRAM).unwrap();
+    let expected = ["discard names-udp-127.0.0.2", "leave names-udp-127.0.0.2"];
+    assert_eq!(*log.lock().unwrap(), expected);
+}
+
+/// Where one network of a container has a way, nothing is asked for it by the host's: not at another network,
+/// and not by a server of this host.
+#[test]
+fn a_way_of_one_network_is_that_of_all_its_queries() {
+    let [mut fenced, mut led] =
+        [("agents", "10.71.1.9/24"), ("vpn", "10.71.2.9/24")].map(|(it, at)| attached(it, at, 7));
+    fenced.wiring.fence = Some("allowed.example:443".parse().unwrap());
+    led.wiring.via = Some("wg0".parse().unwrap());
+    let mut table = Table::default();
+    for record in [&fenced, &led] {
+        table.put_attachment(&record.id, record.layer, Some(record));
+    }
+    let sandbox = table.sandboxes().into_iter().next().unwrap();
+    let inside = Arc::new(Entered(Log::default(), 7));
+    let socket = Socket::Udp(UdpSocket::bind("127.0.0.1:0").unwrap());
+    let at = At::Sandbox(sandbox, inside);
+    let here = Listening { at, socket };
+    let origin = here.origin(&table, [127, 0, 0, 1].into()).unwrap();
+    assert_eq!(origin.network.as_str(), "agents");
+    let servers = ["127.0.0.1", "::ffff:127.0.0.1", "203.0.113.254", "192.0.2.1"];
+    let servers = servers.map(|it| it.parse().unwrap()).to_vec();
+    let asked = origin.upstream(&mut Host::new(Path::new("/dev/null")), servers, &Open);
+    let Upstream::Servers(asked) = asked else { panic!("Docker's server is asked") };
+    assert_eq!(asked.all, [IpAddr::from([192, 0, 2, 1])]);
 }
