@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
+
 use crate::World;
 use crate::daemon::{Daemon, Ready};
 
