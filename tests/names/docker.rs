@@ -144,7 +144,8 @@ fn stopping(bed: &Bed) {
     assert!(tables(&agent).contains("spoke_names"), "{}", bed.manager.log());
     assert!(!tables(&web).contains("spoke_names"), "{}", bed.manager.log());
     let asked = asking(bed.world(), &agent, SERVER, "stopped.outside.example");
-    let owner = "(echo 'add table inet spoke_names { flags owner; }'; exec tail -f /dev/null)";
+    let owner =
+        "(echo 'add table inet spoke_names { flags owner; }'; exec tail -f /dev/null) 2>/dev/null";
     bed.world().sh(&format!(
         "({owner} | exec nsenter --net={web} nft -i >/dev/null 2>&1 & echo $! >/world/owner)"
     ));
