@@ -102,6 +102,7 @@ fn its_containers_need_no_option() {
 
     behind_a_fence(&bed);
     outliving(&bed);
+    stopping(&bed);
 
     // Where it is on no such network any more, Docker's server is asked as before.
     bed.engine.docker("network disconnect front web");
@@ -131,6 +132,38 @@ fn behind_a_fence(bed: &Bed) {
     assert_eq!(said.matches(": NXDOMAIN").count(), 1, "{said}");
     assert_eq!(said.matches(": nothing").count(), 1, "{said}");
     assert!(!bed.was_asked("outside.example.fence"));
+}
+
+/// While the daemon is stopped, queries behind a fence wait, and do not go past the host. Docker's server is asked
+/// in other containers.
+#[track_caller]
+fn stopping(bed: &Bed) {
+    let [agent, web] = ["agent", "web"].map(|name| bed.netns(name));
+    let tables = |netns: &str| bed.world().sh(&format!("nsenter --net={netns} nft list tables"));
+    assert!(bed.manager.stop(), "{}", bed.manager.log());
+    assert!(tables(&agent).contains("spoke_names"), "{}", bed.manager.log());
+    assert!(!tables(&web).contains("spoke_names"), "{}", bed.manager.log());
+    let asked = asking(bed.world(), &agent, SERVER, "stopped.outside.example");
+    let owner =
+        "(echo 'add table inet spoke_names { flags owner; }'; exec tail -f /dev/null) 2>/dev/null";
+    bed.world().sh(&format!(
+        "({owner} | exec nsenter --net={web} nft -i >/dev/null 2>&1 & echo $! >/world/owner)"
+    ));
+    let led = format!("nsenter --net={web} nft list tables | grep -q spoke_names");
+    bed.world().sh(&format!("timeout 60 sh -c 'until {led}; do :; done'"));
+    bed.manager.again();
+    assert_eq!(asked(bed.world()), "NXDOMAIN");
+    assert!(!bed.was_asked("stopped.outside.example"));
+
+    // A container that lets nobody have that table keeps no sockets open, and so not its namespace.
+    let says = format!("{SPOKE} events | grep -q 'answering queries for names in a container'");
+    bed.world().sh(&format!("timeout 60 sh -c \"until {says}; do :; done\""));
+    let own = format!("test $(nsenter --net={web} ss -Hlnu src {SERVER} | wc -l) = 1");
+    bed.world().sh(&format!("timeout 60 sh -c 'until {own}; do :; done'"));
+    bed.world().sh("kill $(cat /world/owner)");
+    let led = format!("nsenter --net={web} nft list chain inet spoke_names queries");
+    bed.world().sh(&format!("timeout 60 sh -c 'until {led} >/dev/null 2>&1; do :; done'"));
+    assert_eq!(bed.ask("web", "line"), "10.75.1.20");
 }
 
 /// Queries in sandboxes wait for the next life of the daemon, and it learns the aliases of containers that

@@ -83,9 +83,14 @@ impl Daemon {
     /// Kills the process itself, but not what starts it again, and waits for its end; whether
     /// there was one.
     pub(crate) fn kill(&self) -> bool {
+        self.signal(Signal::KILL)
+    }
+
+    /// Ends the process by a signal, and waits for that; whether there was one.
+    pub(crate) fn signal(&self, signal: Signal) -> bool {
         let Some(process) = self.process() else { return false };
         let Ok(ended) = pidfd_open(process, PidfdFlags::empty()) else { return false };
-        let killed = pidfd_send_signal(&ended, Signal::KILL).is_ok();
+        let killed = pidfd_send_signal(&ended, signal).is_ok();
         poll(&mut [PollFd::new(&ended, PollFlags::IN)], None).expect("poll");
         killed
     }

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use rustix::process::Signal;
+
 use crate::World;
 use crate::daemon::{Daemon, Ready};
 
@@ -36,6 +38,11 @@ impl Managed {
     /// [`Managed::again`].
     pub fn kill(&self) -> bool {
         self.daemon.kill()
+    }
+
+    /// Stops the daemon as a service manager does; otherwise as [`Managed::kill`].
+    pub fn stop(&self) -> bool {
+        self.daemon.signal(Signal::TERM)
     }
 
     /// Starts it again.

@@ -24,7 +24,7 @@ pub use decide::{Decision, Transport, decide, lookup};
 pub use fence::{Judged, Verdict, judge};
 pub use gate::{Gate, Refusal, Why};
 pub use holder::Holder;
-pub use sandbox::{Inside, Opened, Sandbox};
+pub use sandbox::{Inside, Leaving, Opened, Sandbox};
 pub use server::{Book, Counters, Server};
 pub use table::{Asker, Entry, Place, Table};
 pub use upstream::host_servers;

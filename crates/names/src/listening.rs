@@ -9,6 +9,7 @@ use std::time::Instant;
 use model::NetworkName;
 
 use crate::decide::{Decision, Transport, decide};
+use crate::gate::Gate;
 use crate::holder::Holder;
 use crate::sandbox::{Inside, Sandbox, decide_inside};
 use crate::table::{Asker, Place, Table};
@@ -44,7 +45,7 @@ pub(crate) struct Origin<'a> {
     pub(crate) address: IpAddr,
     /// The attachment that has the address.
     pub(crate) holder: Option<Holder>,
-    /// The mark that leads to the network's way out, where it has one of its own.
+    /// The mark that leads to the way out, where one of its networks has one of its own.
     way: Option<u32>,
     is_inside: bool,
     /// The server in its sandbox, where that is asked.
@@ -101,7 +102,7 @@ impl<'a> Origin<'a> {
             network,
             address: asker.address,
             holder: table.holder_of(asker).cloned(),
-            way: table.way_of(asker.network),
+            way: table.way_of_asker(asker),
             is_inside: false,
             inside: None,
         }
@@ -120,11 +121,16 @@ impl<'a> Origin<'a> {
     }
 
     /// Who knows the rest: the server in its sandbox, or else these, or this host's.
-    pub(crate) fn upstream(&self, host: &mut Host, given: Vec<IpAddr>) -> Upstream {
-        match &self.inside {
-            Some(inside) => Upstream::Inside(Arc::clone(inside)),
-            None => Upstream::Servers(Servers::new(host.or(given, Instant::now()), self.way)),
+    pub(crate) fn upstream(
+        &self,
+        host: &mut Host,
+        given: Vec<IpAddr>,
+        gate: &dyn Gate,
+    ) -> Upstream {
+        if let Some(inside) = &self.inside {
+            return Upstream::Inside(Arc::clone(inside));
         }
+        Upstream::Servers(Servers::new(host.or(given, Instant::now()), self.way, gate))
     }
 
     pub(crate) fn into_owned(self) -> Origin<'static> {

@@ -4,7 +4,7 @@
 //! the runtime's server for the rest, which knows the names of networks that are not Spoke's. Behind a fence,
 //! and where the network has a way out of its own, that server is asked nothing: it asks others by the host's way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
@@ -49,8 +49,20 @@ pub trait Inside: Send + Sync {
     /// Whether the sandbox is still at its path.
     fn is_there(&self) -> bool;
 
-    /// Leads queries to the runtime's server again.
-    fn leave(&self);
+    /// Its sockets are closed afterwards.
+    fn leave(&self, leaving: Leaving);
+}
+
+/// Why the sockets in a sandbox are closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// The container is on no network with names any more: the runtime's server is asked again.
+    Gone,
+    /// Other sockets follow: what leads queries stays until it leads to them.
+    Renewed,
+    /// The server ends. The runtime's server is asked again, but not in a sandbox that is shut: nothing that
+    /// is asked there leaves it while there is no server.
+    Ended,
 }
 
 /// The sockets in a sandbox.
@@ -63,69 +75,101 @@ pub struct Opened {
     pub inside: Arc<dyn Inside>,
 }
 
+/// One that is not there yet.
+#[derive(Clone, Copy)]
+struct Missing {
+    since: Instant,
+    /// When it is to be tried.
+    next: Instant,
+}
+
+/// What is to be closed, and why.
+type Closed = (Arc<dyn Inside>, Leaving);
+
 /// Those in which queries are answered, and those that are waited for.
 #[derive(Default)]
 pub(crate) struct Sandboxes {
     generation: Option<u64>,
     held: BTreeMap<Sandbox, Arc<dyn Inside>>,
-    missing: BTreeMap<Sandbox, Instant>,
-    tried: Option<Instant>,
+    /// Those that queries are still led to, though their sockets are closed.
+    renewed: BTreeMap<PathBuf, Arc<dyn Inside>>,
+    missing: BTreeMap<Sandbox, Missing>,
     swept: Option<Instant>,
 }
 
 impl Sandboxes {
     /// What is to be closed, and what is to be tried to open now.
-    pub(crate) fn due(
-        &mut self,
-        table: &Table,
-        now: Instant,
-    ) -> (Vec<Arc<dyn Inside>>, Vec<Sandbox>) {
+    pub(crate) fn due(&mut self, table: &Table, now: Instant) -> (Vec<Closed>, Vec<Sandbox>) {
         let mut closed = self.renew(table, now);
         if self.swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP) {
             self.swept = Some(now);
             for (sandbox, inside) in self.held.extract_if(.., |_, inside| !inside.is_there()) {
-                self.missing.insert(sandbox, now);
-                closed.push(inside);
+                self.missing.insert(sandbox, Missing::new(now));
+                // Nobody is in there any more, or it is where it was in a moment.
+                closed.push((inside, Leaving::Renewed));
             }
         }
-        let pause = self.pause(now).unwrap_or_default();
-        if self.tried.is_some_and(|at| now.saturating_duration_since(at) < pause) {
-            return (closed, Vec::new());
-        }
-        self.tried = Some(now);
-        (closed, self.missing.keys().cloned().collect())
+        let due = self.missing.iter_mut().filter(|(_, missing)| missing.next <= now);
+        let due = due.map(|(sandbox, missing)| {
+            let is_eager = now.saturating_duration_since(missing.since) < EAGER;
+            missing.next = now + if is_eager { SOON } else { SWEEP };
+            sandbox.clone()
+        });
+        (closed, due.collect())
     }
 
-    fn renew(&mut self, table: &Table, now: Instant) -> Vec<Arc<dyn Inside>> {
+    fn renew(&mut self, table: &Table, now: Instant) -> Vec<Closed> {
         if self.generation == Some(table.sandbox_generation()) {
             return Vec::new();
         }
         self.generation = Some(table.sandbox_generation());
         let wanted = table.sandboxes();
-        let closed = self.held.extract_if(.., |it, _| !wanted.contains(it));
-        let closed = closed.map(|(_, inside)| inside).collect();
+        let paths: BTreeSet<&PathBuf> = wanted.iter().map(|it| &it.path).collect();
+        let gone = self.renewed.extract_if(.., |path, _| !paths.contains(path));
+        let mut closed: Vec<Closed> = gone.map(|(_, inside)| (inside, Leaving::Gone)).collect();
+        for (sandbox, inside) in self.held.extract_if(.., |it, _| !wanted.contains(it)) {
+            if paths.contains(&sandbox.path) {
+                closed.push((Arc::clone(&inside), Leaving::Renewed));
+                self.renewed.insert(sandbox.path, inside);
+            } else {
+                closed.push((inside, Leaving::Gone));
+            }
+        }
         let missing = wanted.into_iter().filter(|it| !self.held.contains_key(it));
-        let since = |it: &Sandbox| self.missing.get(it).copied().unwrap_or(now);
-        self.missing = missing.map(|it| (it.clone(), since(&it))).collect();
-        self.tried = None;
+        let known = |it: &Sandbox| self.missing.get(it).copied().unwrap_or(Missing::new(now));
+        self.missing = missing.map(|it| (it.clone(), known(&it))).collect();
         closed
     }
 
     /// How soon it is to be looked again; `None` where nothing is missing.
     pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
-        let youngest = self.missing.values().max()?;
-        let is_eager = now.saturating_duration_since(*youngest) < EAGER;
-        Some(if is_eager { SOON } else { SWEEP })
+        let next = self.missing.values().map(|missing| missing.next).min()?;
+        Some(next.saturating_duration_since(now))
+    }
+
+    /// One could not be opened: that it will be is not a matter of moments.
+    pub(crate) fn failed(&mut self, sandbox: &Sandbox, now: Instant) {
+        if let Some(missing) = self.missing.get_mut(sandbox) {
+            missing.next = now + SWEEP;
+        }
     }
 
     pub(crate) fn opened(&mut self, sandbox: Sandbox, inside: Arc<dyn Inside>) {
         self.missing.remove(&sandbox);
+        self.renewed.remove(&sandbox.path);
         self.held.insert(sandbox, inside);
     }
 
     /// All of them, which are to be closed.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Arc<dyn Inside>> {
-        std::mem::take(&mut self.held).into_values()
+        let held = std::mem::take(&mut self.held).into_values();
+        held.chain(std::mem::take(&mut self.renewed).into_values())
+    }
+}
+
+impl Missing {
+    fn new(now: Instant) -> Self {
+        Self { since: now, next: now }
     }
 }
 

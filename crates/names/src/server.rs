@@ -5,6 +5,8 @@
 //! else (`linux/src/filter/names.rs`).
 
 mod enter;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
@@ -171,6 +173,13 @@ impl<'a> Server<'a> {
     /// # Errors
     /// Where the records or the sockets cannot be watched any more.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> Result<()> {
+        let done = self.answer_until(stop);
+        // However it ended: nothing is led to sockets that are closed, but where nothing may leave.
+        self.leave_sandboxes();
+        done
+    }
+
+    fn answer_until(&mut self, stop: BorrowedFd<'_>) -> Result<()> {
         self.watch(stop, STOP)?;
         let book = self.book.wakes().try_clone_to_owned();
         let book = book.map_err(|cause| Error::os("watching the records", cause))?;
@@ -180,7 +189,6 @@ impl<'a> Server<'a> {
         loop {
             let ready = self.wait()?;
             if ready.contains(&STOP) {
-                self.leave_sandboxes();
                 return Ok(());
             }
             // What has changed before a query came is known when it is answered.
@@ -270,8 +278,12 @@ impl<'a> Server<'a> {
         let name = name_of(place.address(), kind == SocketType::STREAM);
         let expected = SocketAddr::from((place.address(), self.port));
         let is_it = |socket: &OwnedFd| is_at(socket, kind, expected);
-        if let Some(left) = self.book.take(&name).filter(is_it) {
-            return Ok(left);
+        if let Some(left) = self.book.take(&name) {
+            if is_it(&left) {
+                return Ok(left);
+            }
+            // Otherwise the next process is left that one again.
+            self.book.discard(&name);
         }
         let socket = bind(place.address(), self.port, kind)?;
         self.book.leave(&name, socket.as_fd());
@@ -299,7 +311,8 @@ impl<'a> Server<'a> {
         match self.listening.get(&number) {
             Some(Listening { socket: Socket::Udp(_), .. }) => self.receive(number),
             Some(here @ Listening { socket: Socket::Tcp(listener), .. }) => {
-                while let Ok((stream, peer)) = listener.accept() {
+                for _ in 0..AT_ONCE {
+                    let Ok((stream, peer)) = listener.accept() else { break };
                     let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
                     // Others are closed: what counts connections counts addresses.
                     if let Some(origin) = here.origin(&table, peer.ip()) {
@@ -350,15 +363,15 @@ impl<'a> Server<'a> {
                 }
                 Decision::Learn(asked, given, name) => {
                     self.shared.refused(&origin.asker(), name, Why::Learned);
-                    let upstream = origin.upstream(&mut self.host, given);
+                    let upstream = origin.upstream(&mut self.host, given, &*self.shared.gate);
                     self.forward((message, &asked), upstream, from);
                 }
                 Decision::Ask(asked, given) => {
-                    let upstream = origin.upstream(&mut self.host, given);
+                    let upstream = origin.upstream(&mut self.host, given, &*self.shared.gate);
                     self.forward((message, &asked), upstream, from);
                 }
                 Decision::Forward(given) => {
-                    let upstream = origin.upstream(&mut self.host, given);
+                    let upstream = origin.upstream(&mut self.host, given, &*self.shared.gate);
                     self.forward((message, message), upstream, from);
                 }
                 Decision::Drop => {}

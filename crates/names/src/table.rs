@@ -150,6 +150,13 @@ impl Table {
         self.served(network)?.way
     }
 
+    /// The same for an asker: of the network at which it asks, or else of another one that it is on. What it
+    /// asks for leaves by that, too.
+    pub(crate) fn way_of_asker(&self, asker: &Asker<'_>) -> Option<u32> {
+        let others = || self.networks_of(asker).into_iter().find_map(|it| self.way_of(it));
+        self.way_of(asker.network).or_else(others)
+    }
+
     /// Whether the fence of a network only records now.
     pub(crate) fn is_learning(&self, network: &NetworkName) -> bool {
         let fence = self.fence_of(network);

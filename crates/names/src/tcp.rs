@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) table: Arc<RwLock<Table>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) host: PathBuf,
-    gate: Arc<dyn Gate>,
+    pub(crate) gate: Arc<dyn Gate>,
     open: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
@@ -109,14 +109,24 @@ impl Shared {
                 }
                 Decision::Learn(asked, given, name) => {
                     self.refused(&asker, name, Why::Learned);
-                    self.ask(whose, (&query, asked), &origin.upstream(&mut host, given))
+                    self.ask(
+                        whose,
+                        (&query, asked),
+                        &origin.upstream(&mut host, given, &*self.gate),
+                    )
                 }
-                Decision::Ask(asked, given) => {
-                    self.ask(whose, (&query, asked), &origin.upstream(&mut host, given))
-                }
+                Decision::Ask(asked, given) => self.ask(
+                    whose,
+                    (&query, asked),
+                    &origin.upstream(&mut host, given, &*self.gate),
+                ),
                 Decision::Forward(given) => {
                     let asked = query.clone();
-                    self.ask(whose, (&query, asked), &origin.upstream(&mut host, given))
+                    self.ask(
+                        whose,
+                        (&query, asked),
+                        &origin.upstream(&mut host, given, &*self.gate),
+                    )
                 }
                 Decision::Drop => return Ok(()),
             };

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
+use crate::gate::Gate;
 use crate::sandbox::Inside;
 
 /// Where servers listen.
@@ -71,11 +72,12 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// A network with a way out of its own is never asked for by another one: not by a server of this host,
-    /// which would ask others by the host's way.
-    pub(crate) fn new(mut all: Vec<IpAddr>, way: Option<u32>) -> Self {
+    /// A network with a way out of its own is never asked for by another one: not by a server of this host
+    /// (`gate` says which are its addresses), which would ask others by the host's way.
+    pub(crate) fn new(mut all: Vec<IpAddr>, way: Option<u32>, gate: &dyn Gate) -> Self {
         if way.is_some() {
-            all.retain(|server| !server.is_loopback());
+            let is_host = |server: IpAddr| server.is_loopback() || gate.is_host(server);
+            all.retain(|server| !is_host(server.to_canonical()));
         }
         Self { all, way }
     }

@@ -3,9 +3,11 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use model::Result;
+
 use super::Server;
 use crate::listening::At;
-use crate::sandbox::{Inside, Opened, Sandbox};
+use crate::sandbox::{Inside, Leaving, Opened, Sandbox};
 
 impl Server<'_> {
     /// Closes what is in sandboxes no more, and opens what is due.
@@ -14,35 +16,43 @@ impl Server<'_> {
             let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
             self.sandboxes.due(&table, now)
         };
-        for inside in closed {
-            self.leave(&inside);
+        for (inside, leaving) in closed {
+            self.leave(&inside, leaving);
         }
         for sandbox in due {
-            self.enter(sandbox);
+            self.enter(sandbox, now);
         }
     }
 
     /// Closes everything that is in sandboxes.
     pub(super) fn leave_sandboxes(&mut self) {
         for inside in self.sandboxes.take().collect::<Vec<_>>() {
-            self.leave(&inside);
+            self.leave(&inside, Leaving::Ended);
         }
     }
 
-    fn enter(&mut self, sandbox: Sandbox) {
-        let opened = self.book.enter(&sandbox).and_then(|opened| {
-            let Some(Opened { udp, tcp, inside }) = opened else { return Ok(()) };
-            self.add(&At::Sandbox(sandbox.clone(), Arc::clone(&inside)), udp, tcp)?;
-            self.sandboxes.opened(sandbox, inside);
-            Ok(())
-        });
-        let doing = "answering queries for names in a container";
-        opened.unwrap_or_else(|error| self.book.failed(doing, &error));
+    fn enter(&mut self, sandbox: Sandbox, now: Instant) {
+        if let Err(error) = self.open_in(&sandbox) {
+            self.sandboxes.failed(&sandbox, now);
+            self.book.failed("answering queries for names in a container", &error);
+        }
     }
 
-    /// What leads queries to the sockets goes before they do.
-    fn leave(&mut self, inside: &Arc<dyn Inside>) {
-        inside.leave();
+    fn open_in(&mut self, sandbox: &Sandbox) -> Result<()> {
+        let Some(Opened { udp, tcp, inside }) = self.book.enter(sandbox)? else { return Ok(()) };
+        let at = At::Sandbox(sandbox.clone(), Arc::clone(&inside));
+        if let Err(error) = self.add(&at, udp, tcp) {
+            // A sandbox that is shut stays so.
+            inside.leave(if sandbox.is_shut { Leaving::Renewed } else { Leaving::Gone });
+            return Err(error);
+        }
+        self.sandboxes.opened(sandbox.clone(), inside);
+        Ok(())
+    }
+
+    /// Where what leads queries to the sockets goes, it goes before they do.
+    fn leave(&mut self, inside: &Arc<dyn Inside>, leaving: Leaving) {
+        inside.leave(leaving);
         self.listening.retain(|_, here| !here.is_in(inside));
     }
 }

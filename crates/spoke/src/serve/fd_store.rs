@@ -54,7 +54,9 @@ impl FdStore {
         control.push(SendAncillaryMessage::ScmRights(&sockets));
         let state = [IoSlice::new(state.as_bytes())];
         // A manager that does not listen keeps nothing: the next life opens its own.
-        let _ = sendmsg(&manager, &state, &mut control, SendFlags::NOSIGNAL);
+        if sendmsg(&manager, &state, &mut control, SendFlags::NOSIGNAL).is_err() {
+            self.kept().stored.remove(name);
+        }
     }
 
     /// Has it kept no more.

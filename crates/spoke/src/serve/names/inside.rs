@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::names::{Inside, Opened, Sandbox};
+use ::names::{Inside, Leaving, Opened, Sandbox};
 use linux::filter::{SANDBOX_SERVER, SandboxNames, lead_sandbox, unlead_sandbox};
 use model::{Error, Kind, Result};
 use netlink::{Netns, Socket};
@@ -43,13 +43,14 @@ pub(super) fn enter(fd_store: &Arc<FdStore>, sandbox: &Sandbox) -> Result<Option
         return Ok(None);
     }
     let mark = if sandbox.is_shut { None } else { Some(random()?) };
-    let left = stored_names(&netns).map(|name| fd_store.take(&name));
-    let (udp, tcp, names) = netns.enter(|| open(&sandbox.path, left, mark))??;
-    for (name, socket) in stored_names(&netns).iter().zip([udp.as_fd(), tcp.as_fd()]) {
+    let stored = stored_names(&netns);
+    let left = stored.each_ref().map(|name| fd_store.take(name));
+    let opened = open_and_lead(&sandbox.path, &netns, (left, mark));
+    // What is kept holds the namespace: it is not kept where nothing is led to it.
+    let (udp, tcp) = opened.inspect_err(|_| stored.iter().for_each(|it| fd_store.discard(it)))?;
+    for (name, socket) in stored.iter().zip([udp.as_fd(), tcp.as_fd()]) {
         fd_store.keep(name, socket);
     }
-    let mut socket = netns.enter(Socket::netfilter)??;
-    lead_sandbox(&mut socket, &names)?;
     let inside = Arc::new(Entered {
         fd_store: Arc::clone(fd_store),
         path: sandbox.path.clone(),
@@ -57,6 +58,18 @@ pub(super) fn enter(fd_store: &Arc<FdStore>, sandbox: &Sandbox) -> Result<Option
         mark,
     });
     Ok(Some(Opened { udp, tcp, inside }))
+}
+
+/// Opens them as [`open`], and leads to them.
+fn open_and_lead(
+    path: &Path,
+    netns: &Netns,
+    (left, mark): ([Option<OwnedFd>; 2], Option<u32>),
+) -> Result<(UdpSocket, TcpListener)> {
+    let (udp, tcp, names) = netns.enter(|| open(path, left, mark))??;
+    let mut socket = netns.enter(Socket::netfilter)??;
+    lead_sandbox(&mut socket, &names)?;
+    Ok((udp, tcp))
 }
 
 /// The sockets of the daemon's life before, which are in that namespace, or new ones.
@@ -134,10 +147,16 @@ impl Inside for Entered {
         fs::metadata(&self.path).is_ok_and(|there| there.ino() == self.netns.inode())
     }
 
-    fn leave(&self) {
-        let socket = self.netns.enter(Socket::netfilter).and_then(|socket| socket);
-        // The namespace goes with its container; and of one that stays, Docker's server is asked again.
-        let _ = socket.and_then(|mut socket| unlead_sandbox(&mut socket));
+    fn leave(&self, leaving: Leaving) {
+        if leaving == Leaving::Ended && self.mark.is_none() {
+            // Queries wait for the next life, and do not go past the host.
+            return;
+        }
+        if leaving != Leaving::Renewed {
+            let socket = self.netns.enter(Socket::netfilter).and_then(|socket| socket);
+            // The namespace goes with its container; and of one that stays, Docker's server is asked again.
+            let _ = socket.and_then(|mut socket| unlead_sandbox(&mut socket));
+        }
         stored_names(&self.netns).iter().for_each(|name| self.fd_store.discard(name));
     }
 }

@@ -1,0 +1,262 @@
+use std::net;
+use std::sync::Mutex;
+
+use model::{
+    Attached, Attachment, AttachmentId, InterfaceAddress, Kind, Layer, NetworkName, Phase, Runtime,
+    Timestamp,
+};
+
+use super::*;
+use crate::fence::Judged;
+use crate::fixture;
+use crate::gate::Refusal;
+use crate::sandbox::{Inside, Leaving};
+
+/// What is called, in its order.
+type Log = Arc<Mutex<Vec<String>>>;
+/// What the records say next.
+type Step = fn(&mut Table);
+
+fn says(log: &Log, what: impl Into<String>) {
+    log.lock().unwrap().push(what.into());
+}
+
+/// Records that say one thing after the other, and cannot be read after the last one.
+struct Steps {
+    steps: Vec<Step>,
+    wakes: OwnedFd,
+    left: Option<OwnedFd>,
+    /// So many sandboxes cannot be entered.
+    closed: usize,
+    log: Log,
+}
+
+impl Steps {
+    fn new(mut steps: Vec<Step>) -> Self {
+        steps.reverse();
+        let flags = rustix::event::EventfdFlags::empty();
+        // It wakes at once, and always.
+        let wakes = rustix::event::eventfd(1, flags).unwrap();
+        Self { steps, wakes, left: None, closed: 0, log: Log::default() }
+    }
+
+    /// What was called until the records could not be read.
+    fn run(mut self) -> Vec<String> {
+        let log = Arc::clone(&self.log);
+        let stop = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).unwrap();
+        assert!(server(&mut self).run(stop.as_fd()).is_err());
+        let log = log.lock().unwrap();
+        log.clone()
+    }
+}
+
+struct Entered(Log, u64);
+
+impl Inside for Entered {
+    fn udp(&self) -> io::Result<UdpSocket> {
+        Err(ErrorKind::NotFound.into())
+    }
+
+    fn tcp(&self, _: Duration) -> io::Result<net::TcpStream> {
+        Err(ErrorKind::NotFound.into())
+    }
+
+    fn is_there(&self) -> bool {
+        true
+    }
+
+    fn leave(&self, leaving: Leaving) {
+        says(&self.0, format!("{leaving:?} {}", self.1));
+    }
+}
+
+impl Book for Steps {
+    fn refresh(&mut self, table: &mut Table) -> Result<()> {
+        let step = self.steps.pop().ok_or_else(|| Error::new(Kind::Kernel, "lost"))?;
+        step(table);
+        Ok(())
+    }
+
+    fn wakes(&self) -> BorrowedFd<'_> {
+        self.wakes.as_fd()
+    }
+
+    fn keep(&mut self, _: &[Place], _: u16) -> Result<()> {
+        Ok(())
+    }
+
+    fn enter(&mut self, sandbox: &Sandbox) -> Result<Option<Opened>> {
+        let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
+        says(&self.log, format!("enter {}", sandbox.inode));
+        if let Some(left) = self.closed.checked_sub(1) {
+            self.closed = left;
+            return Err(Error::new(Kind::Denied, "closed"));
+        }
+        let inside = Arc::new(Entered(Arc::clone(&self.log), sandbox.inode));
+        Ok(Some(Opened { udp: udp.unwrap(), tcp: tcp.unwrap(), inside }))
+    }
+
+    fn take(&mut self, _: &str) -> Option<OwnedFd> {
+        self.left.take()
+    }
+
+    fn leave(&mut self, name: &str, _: BorrowedFd<'_>) {
+        says(&self.log, format!("leave {name}"));
+    }
+
+    fn discard(&mut self, name: &str) {
+        says(&self.log, format!("discard {name}"));
+    }
+
+    fn discard_rest(&mut self) {}
+
+    fn failed(&mut self, _: &str, _: &Error) {}
+}
+
+struct Open;
+
+impl Gate for Open {
+    fn is_host(&self, address: IpAddr) -> bool {
+        address == IpAddr::from([203, 0, 113, 254])
+    }
+
+    fn open(&self, _: &Judged) -> Result<()> {
+        Ok(())
+    }
+
+    fn refused(&self, _: &Refusal) {}
+}
+
+fn server(book: &mut Steps) -> Server<'_> {
+    let shared = (Arc::default(), Arc::new(Open) as Arc<dyn Gate>);
+    Server::new(book, 299, Path::new("/dev/null"), shared).unwrap()
+}
+
+/// A container of Docker's.
+fn attachment(inode: u64) -> Attachment {
+    attached("front", "10.71.1.9/24", inode)
+}
+
+fn attached(network: &str, address: &str, inode: u64) -> Attachment {
+    let network: NetworkName = network.parse().unwrap();
+    let (container, ifname) = ("web".parse().unwrap(), "eth0".parse().unwrap());
+    let id = AttachmentId { network: network.clone(), container, ifname };
+    let phase = Phase::Attached(Attached::default());
+    let mut record = Attachment::new(id, Layer::Link, Runtime::Docker, Timestamp(0), phase);
+    record.wiring.link = Some(fixture::bridge());
+    record.wiring.names = true;
+    let address: model::IpNet = address.parse().unwrap();
+    record.ipam = fixture::pools(&network, &[address]);
+    record.addresses = vec![InterfaceAddress { address, gateway: None, interface: None }];
+    record.sandbox = Some(model::Sandbox { path: "/run/netns/web".into(), inode });
+    record
+}
+
+fn put(table: &mut Table, inode: u64) {
+    let record = attachment(inode);
+    table.put_attachment(&record.id, record.layer, Some(&record));
+}
+
+fn remove(table: &mut Table) {
+    let record = attachment(0);
+    table.put_attachment(&record.id, record.layer, None);
+}
+
+fn of_sandboxes(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).filter(|it| !it.contains("names-")).collect()
+}
+
+/// What leads queries goes when its container has no names any more, and not when more is known of it.
+#[test]
+fn what_leads_queries_stays_until_it_leads_to_other_sockets() {
+    let said = Steps::new(vec![|it| put(it, 0), |it| put(it, 7), remove]).run();
+    assert_eq!(of_sandboxes(&said), ["enter 0", "Renewed 0", "enter 7", "Gone 7"]);
+}
+
+/// No sandbox is led to sockets that nobody has any more.
+#[test]
+fn sandboxes_are_left_however_it_ends() {
+    let said = Steps::new(vec![|it| put(it, 7)]).run();
+    assert_eq!(of_sandboxes(&said), ["enter 7", "Ended 7"]);
+}
+
+/// Who connects without end holds nobody else up.
+#[test]
+fn few_connections_are_accepted_at_once() {
+    let mut steps = Steps::new(Vec::new());
+    let mut server = server(&mut steps);
+    let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
+    let (udp, tcp) = (udp.unwrap(), tcp.unwrap());
+    let clients =
+        (0..=AT_ONCE).map(|_| net::TcpStream::connect(tcp.local_addr().unwrap()).unwrap());
+    let clients: Vec<_> = clients.collect();
+    let other = tcp.try_clone().unwrap();
+    other.set_nonblocking(true).unwrap();
+    let inside = Arc::new(Entered(Log::default(), 7));
+    let sandbox = Sandbox { path: "/run/netns/web".into(), inode: 7, is_shut: false };
+    server.add(&At::Sandbox(sandbox, inside), udp, tcp).unwrap();
+    (FIRST..server.next).for_each(|number| {
+        if matches!(server.listening[&number].socket, Socket::Tcp(_)) {
+            server.serve(number);
+        }
+    });
+    assert!(other.accept().is_ok(), "one of {} is left", clients.len());
+    assert!(other.accept().is_err());
+}
+
+/// A container can make it fail as long as it likes: that is not tried again at once.
+#[test]
+fn what_fails_is_tried_again_later() {
+    let mut steps = Steps::new(Vec::new());
+    steps.closed = 1;
+    let log = Arc::clone(&steps.log);
+    let mut server = server(&mut steps);
+    put(&mut server.table().write().unwrap(), 7);
+    let now = Instant::now();
+    for (after, expected) in [(0, 1), (500, 1), (2_000, 2), (2_500, 2)] {
+        server.enter_sandboxes(now + Duration::from_millis(after));
+        assert_eq!(of_sandboxes(&log.lock().unwrap()).len(), expected, "after {after} ms");
+    }
+}
+
+/// A socket that the life before left for another address is not left to the next one.
+#[test]
+fn a_socket_of_another_address_is_not_kept() {
+    let mut steps = Steps::new(Vec::new());
+    steps.left = Some(UdpSocket::bind("127.0.0.1:0").unwrap().into());
+    let log = Arc::clone(&steps.log);
+    let mut server = server(&mut steps);
+    let network = "front".parse().unwrap();
+    let gateway = "127.0.0.2/8".parse().unwrap();
+    let place = Place { network, bridge: "br0".parse().unwrap(), gateway };
+    server.port = 0;
+    server.socket(&place, SocketType::DGRAM).unwrap();
+    let expected = ["discard names-udp-127.0.0.2", "leave names-udp-127.0.0.2"];
+    assert_eq!(*log.lock().unwrap(), expected);
+}
+
+/// Where one network of a container has a way, nothing is asked for it by the host's: not at another network,
+/// and not by a server of this host.
+#[test]
+fn a_way_of_one_network_is_that_of_all_its_queries() {
+    let [mut fenced, mut led] =
+        [("agents", "10.71.1.9/24"), ("vpn", "10.71.2.9/24")].map(|(it, at)| attached(it, at, 7));
+    fenced.wiring.fence = Some("allowed.example:443".parse().unwrap());
+    led.wiring.via = Some("wg0".parse().unwrap());
+    let mut table = Table::default();
+    for record in [&fenced, &led] {
+        table.put_attachment(&record.id, record.layer, Some(record));
+    }
+    let sandbox = table.sandboxes().into_iter().next().unwrap();
+    let inside = Arc::new(Entered(Log::default(), 7));
+    let socket = Socket::Udp(UdpSocket::bind("127.0.0.1:0").unwrap());
+    let at = At::Sandbox(sandbox, inside);
+    let here = Listening { at, socket };
+    let origin = here.origin(&table, [127, 0, 0, 1].into()).unwrap();
+    assert_eq!(origin.network.as_str(), "agents");
+    let servers = ["127.0.0.1", "::ffff:127.0.0.1", "203.0.113.254", "192.0.2.1"];
+    let servers = servers.map(|it| it.parse().unwrap()).to_vec();
+    let asked = origin.upstream(&mut Host::new(Path::new("/dev/null")), servers, &Open);
+    let Upstream::Servers(asked) = asked else { panic!("Docker's server is asked") };
+    assert_eq!(asked.all, [IpAddr::from([192, 0, 2, 1])]);
+}
