@@ -30,7 +30,7 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
     assert!(joined.stderr.contains("a bridge that Spoke makes"), "{joined:?}");
 
     let list = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{
-        "type": "spoke", "egress": ["*.allowed.example:443", "203.0.113.20:5432"],
+        "type": "spoke", "bridge": "br-pods", "egress": ["*.allowed.example:443", "203.0.113.20:5432"],
         "ipam": {"ranges": [[{"subnet": "10.81.7.0/24"}]]},
     }]});
     let mut pod = Cni::container(&bed.world, "pod");
@@ -48,6 +48,15 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
         ("tcp 10.81.7.1 8022", "shut"),
         ("tcp 10.81.1.1 8022", "shut"),
     ];
+    bed.all("pod", &table);
+    // A bridge has one fence.
+    let second = json!({"cniVersion": "1.0.0", "name": "second", "plugins": [{
+        "type": "spoke", "bridge": "br-pods", "egress": ["none"],
+        "ipam": {"ranges": [[{"subnet": "10.81.8.0/24"}]]},
+    }]});
+    let mut other = Cni::container(&bed.world, "other");
+    let answers = other.add(&second);
+    assert!(format!("{answers:?}").contains("give it a bridge of its own"), "{answers:?}");
     bed.all("pod", &table);
     let changed = bed.world.try_sh(&format!("{SPOKE} egress set pods none"));
     assert!(changed.stderr.contains("configuration"), "{changed:?}");

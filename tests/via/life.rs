@@ -80,7 +80,8 @@ fn nothing_leaves_by_another_way() {
     goes_and_comes(&world);
     is_held_again(&world);
     assert_eq!(seen(&world, "uplink"), start, "{}", world.logs());
-    let _serve = is_held_without_the_daemon(&world, serve, start);
+    let serve = is_held_without_the_daemon(&world, serve, start);
+    let _serve = is_held_without_a_record(&world, serve);
 
     // Nothing is left.
     spoke(&world, "network disconnect vpn box");
@@ -118,6 +119,15 @@ fn answers_find_back(world: &World) {
     world.sh("timeout 20 bash -c 'exec 3<>/dev/tcp/203.0.113.254/8080; read -r line <&3; test $line = here'");
     world.sh("ip netns exec box ping -c1 -W5 10.81.0.1; ip netns exec box ping -c1 -W5 10.80.0.1");
     world.sh("ip netns exec box ping -c1 -W5 10.81.0.9");
+    // The same by a tunnel of the kernel, which gives its packets the mark of what they carry.
+    world.sh(
+        "ip link add vx0 type vxlan id 7 local 203.0.113.254 remote 203.0.113.1 dstport 4789 dev up0
+        ip address add 10.97.0.2/24 dev vx0; ip link set vx0 up
+        ip -n uplink link add vx0 type vxlan id 7 local 203.0.113.1 remote 203.0.113.254 dstport 4789 dev out0
+        ip -n uplink address add 10.97.0.1/24 dev vx0; ip -n uplink link set vx0 up",
+    );
+    assert_eq!(called(world, "uplink", "10.97.0.2"), "here");
+    world.sh("ip link delete vx0");
 }
 
 fn sends_what_fits_and_asks_there(world: &World) {
@@ -172,6 +182,27 @@ fn is_held_again(world: &World) {
         until_more(world, "vpn", BOTH);
     }
     until(world, &format!("{SPOKE} events | grep -q 'holds networks to their ways'"));
+}
+
+/// A record that cannot be read is no proof that the network is gone. Another one's rule is back when the daemon
+/// has cleared what is gone.
+fn is_held_without_a_record(world: &World, serve: Serve) -> Serve {
+    const RECORD: &str = "/var/lib/spoke/networks/vpn";
+    spoke(world, "network create --via wg0 --subnet 10.86.0.0/24 more");
+    until(world, "ip rule | grep -q '^155:.* iif sp-more '");
+    serve.kill();
+    world.sh(&format!(
+        "cp {RECORD} /tmp/vpn; echo damaged >{RECORD}; ip rule delete priority 155 iif sp-more"
+    ));
+    let serve = Serve::start(world, &[]);
+    until(world, "ip rule | grep -q '^155:.* iif sp-more '");
+    world.sh("ip rule | grep '^155:.* iif sp-vpn '");
+    serve.kill();
+    world.sh(&format!("cp /tmp/vpn {RECORD}"));
+    let serve = Serve::start(world, &[]);
+    until(world, HELD);
+    spoke(world, "network rm more");
+    serve
 }
 
 /// Each of what holds it does so alone while the daemon is dead.

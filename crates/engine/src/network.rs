@@ -180,6 +180,10 @@ impl Engine<'_> {
         mut txn: Txn,
     ) -> Result<Txn> {
         if request.layer == Layer::Link {
+            let wiring = &request.network.wiring;
+            if wiring.via.is_some() || wiring.fence.is_some() {
+                self.refuse_rivals(&request.network)?;
+            }
             let key = Key::Configured(request.network.name.clone());
             let known = self.network_under(&key)?;
             if !is_described(known.as_ref(), &request.network) {

@@ -14,7 +14,7 @@ impl Engine<'_> {
         for read in self.networks_in(&Prefix::Configured)? {
             // A network that a configuration once described, and that has no attachments, holds no
             // subnet.
-            if clash(network, &read.value).is_some()
+            if clash(network, &read.value).or_else(|| rivalry(network, &read.value)).is_some()
                 && !self.is_declared(&read.value.name)?
                 && self.has_members(&read.value.name)?
             {
@@ -23,7 +23,8 @@ impl Engine<'_> {
         }
         others.sort_by(|one, other| one.name.cmp(&other.name));
         let others = others.iter().filter(|other| other.name != network.name);
-        let clash = { others }.find_map(|other| clash(network, other));
+        let clash =
+            { others }.find_map(|other| clash(network, other).or_else(|| rivalry(network, other)));
         clash.map_or_else(|| allocated(network, &near.subnets), |clash| Ok(Some(clash)))
     }
 
@@ -34,6 +35,7 @@ impl Engine<'_> {
         let Neighbours { networks, subnets } = self.near(network)?;
         let others = networks.into_iter().map(|read| read.value);
         let others: Vec<_> = others.filter(|other| other.name != network.name).collect();
+        self.refuse_rivals(network)?;
         let own = bridge(network);
         if own.is_some() && others.iter().any(|other| bridge(other) == own) {
             return Ok(());
@@ -42,6 +44,21 @@ impl Engine<'_> {
             Some(clash) => Err(clash),
             None => allocated(network, &subnets)?.map_or(Ok(()), Err),
         }
+    }
+
+    /// A bridge has one way out and one fence: those of two networks would replace each other. It is asked at
+    /// each attach, because a network without attachments keeps no other one from its bridge.
+    pub(crate) fn refuse_rivals(&self, network: &Network) -> Result<()> {
+        for read in self.near(network)?.networks {
+            rivalry(network, &read.value).map_or(Ok(()), Err)?;
+        }
+        for read in self.networks_in(&Prefix::Configured)? {
+            let Some(error) = rivalry(network, &read.value) else { continue };
+            if self.has_members(&read.value.name)? {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// The declared networks and allocated subnets that may overlap the network, or are on its
@@ -113,6 +130,26 @@ pub(crate) fn clash(network: &Network, other: &Network) -> Option<Error> {
     Some(Error::conflict(format!(
         "subnet {} overlaps network {} ({})",
         ours.subnet, other.name, other.runtime
+    )))
+}
+
+/// That two networks are on one bridge, and one of them has a way out or a fence.
+fn rivalry(network: &Network, other: &Network) -> Option<Error> {
+    let is_template = [network, other].iter().any(|it| it.stage == Stage::Template);
+    let bridge = bridge(network)?;
+    if is_template || network.name == other.name || self::bridge(other) != Some(bridge) {
+        return None;
+    }
+    let has = |is_so: fn(&Network) -> bool| is_so(network) || is_so(other);
+    let what = match () {
+        () if has(|it| it.wiring.via.is_some()) => "via",
+        () if has(|it| it.wiring.fence.is_some()) => "egress",
+        () => return None,
+    };
+    Some(Error::conflict(format!(
+        "network {}: bridge {bridge} is network {}'s, and {what} is for all of a bridge; give it a bridge of its \
+         own",
+        network.name, other.name
     )))
 }
 

@@ -98,6 +98,7 @@ pub fn keep(filter: &mut Socket, way: &WayOut, peer: Option<&Peer>) -> Result<(H
     let mut route = Socket::route()?;
     let hops = Hops::find(&mut route, way, peer)?;
     peer.into_iter().for_each(Peer::let_answers_in);
+    routes::refuse_shared(&mut route, way)?;
     let mut changed = via::keep(filter, way, &hops)?;
     changed |= routes::lead(&mut route, way)?;
     changed |= routes::keep(&mut route, way, &hops)?;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
-use model::{Protocol, Result};
+use model::{Family, Protocol, Result};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, ipproto, socket_with, sockopt};
 
@@ -42,6 +42,15 @@ pub fn port(protocol: Protocol, address: Option<IpAddr>, port: u16) -> Result<Po
 pub fn has(protocol: Protocol) -> bool {
     let here = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
     !matches!(socket(protocol, here), Err(Errno::PROTONOSUPPORT | Errno::SOCKTNOSUPPORT))
+}
+
+/// Whether this host has the family at all: it may be booted with `ipv6.disable=1`.
+pub fn has_family(family: Family) -> bool {
+    let address = match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    !matches!(socket(Protocol::Udp, SocketAddr::new(address, 0)), Err(Errno::AFNOSUPPORT))
 }
 
 /// Whether this host lacks the protocol, the family or the address.

@@ -2,9 +2,9 @@
 
 use model::{Family, IfName, Result};
 
-use crate::Socket;
 use crate::address::family;
 use crate::wire::{Batch, CREATE, DUMP, EXCLUSIVE, Message, array};
+use crate::{Errno, Socket};
 
 const NEW: u16 = 32;
 const DELETE: u16 = 33;
@@ -36,7 +36,7 @@ pub struct Unmarked {
 }
 
 impl Batch {
-    /// Adds a rule; returns the message's index. EEXIST if it is there.
+    /// Adds a rule; returns the message's index. EEXIST if it is there, EAFNOSUPPORT without the family.
     pub fn drop_unmarked(&mut self, rule: &Unmarked) -> usize {
         self.unmarked(NEW, CREATE | EXCLUSIVE, rule, "adding")
     }
@@ -57,16 +57,20 @@ impl Batch {
 }
 
 impl Socket {
-    /// Every such rule of a family.
+    /// Every such rule of a family; none where this host has no IPv6.
     ///
     /// # Errors
     /// As [`Socket::dump`].
     pub fn unmarked(&mut self, of: Family) -> Result<Vec<Unmarked>> {
+        self.unmarked_of(family(of))
+    }
+
+    fn unmarked_of(&mut self, family: u8) -> Result<Vec<Unmarked>> {
         let mut batch = Batch::new();
         let mut head = [0; HEADER];
-        head[0] = family(of);
+        head[0] = family;
         batch.request(GET, DUMP, "listing routing rules").bytes(&head);
-        self.dump(&mut batch, &[], read)
+        self.dump(&mut batch, &[Errno::AFNOSUPPORT], read)
     }
 }
 
@@ -106,6 +110,13 @@ mod tests {
             let bytes = batch.seal(1).to_vec();
             assert_eq!(read(&Messages::new(&bytes).next().unwrap()), Some(rule));
         }
+    }
+
+    /// As the kernel answers for IPv6 where it was booted without: DECnet is not there either.
+    #[test]
+    fn a_family_that_the_host_lacks_has_none() {
+        const DECNET: u8 = 12;
+        assert_eq!(Socket::route().unwrap().unmarked_of(DECNET).unwrap(), []);
     }
 
     proptest! {

@@ -119,6 +119,12 @@ fn is_of(key: &Tuple, bridge: &IfName, table: u32) -> bool {
     key.bytes().starts_with(name.bytes()) || key.bytes().starts_with(mark.bytes())
 }
 
+/// Whether a bridge that is led has this routing table, as [`mark`] says.
+fn has_table(led: &Element, table: u32) -> bool {
+    let number = led.comment.as_ref().and_then(|it| it.as_str().rsplit(' ').next());
+    number == Some(&*table.to_string())
+}
+
 fn renew(
     socket: &mut Socket,
     transaction: &mut Transaction,
@@ -182,9 +188,14 @@ pub(crate) fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> 
         } else {
             let about = || format!("letting bridge {bridge} go ({TABLE})");
             let table = model::way_table(bridge);
+            let is_shared = led.iter().any(|it| it.key != own && has_table(it, table));
+            let is_own = |key: &Tuple| match is_shared {
+                true => key.bytes().starts_with(own.bytes()),
+                false => is_of(key, bridge, table),
+            };
             for set in element_sets() {
                 let mut there = nft::elements(socket, TABLE, set.name)?;
-                there.retain(|element| is_of(&element.key, bridge, table));
+                there.retain(|element| is_own(&element.key));
                 for element in &there {
                     transaction.delete_element(TABLE, set.name, element, about());
                 }

@@ -9,12 +9,15 @@ use super::hop::{Hop, Hops};
 use super::{BACK, END, LEAD, WayOut};
 use crate::identity::GROUP;
 
-const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+/// Those that this host has: it may be booted without IPv6.
+fn families() -> impl Iterator<Item = Family> {
+    [Family::V4, Family::V6].into_iter().filter(|family| netlink::probe::has_family(*family))
+}
 
 fn rules_of(bridge: &IfName) -> Vec<WayRule> {
     let table = way_table(bridge);
     let mut all = Vec::new();
-    for family in FAMILIES {
+    for family in families() {
         for led in [Led::From(bridge.clone()), Led::Marked(table)] {
             for (priority, then) in [(END, Then::Unreachable), (LEAD, Then::Table(table))] {
                 all.push(WayRule { family, priority, led: led.clone(), then });
@@ -25,8 +28,8 @@ fn rules_of(bridge: &IfName) -> Vec<WayRule> {
 }
 
 /// Of all networks.
-fn back() -> [WayRule; 2] {
-    FAMILIES.map(|family| WayRule {
+fn back() -> impl Iterator<Item = WayRule> {
+    families().map(|family| WayRule {
         family,
         priority: BACK,
         led: Led::Marked(WAY_MARK),
@@ -36,7 +39,7 @@ fn back() -> [WayRule; 2] {
 
 fn all_rules(socket: &mut Socket) -> Result<Vec<WayRule>> {
     let mut all = Vec::new();
-    for family in FAMILIES {
+    for family in families() {
         all.extend(socket.way_rules(family)?);
     }
     Ok(all)
@@ -67,25 +70,35 @@ fn bridge_of(rule: WayRule) -> Option<IfName> {
     }
 }
 
-/// Adds the rules that are missing: the end before what leads elsewhere. Whether any was.
+/// Another bridge that has the same routing table, and so the same mark.
+fn sharing<'a>(there: &'a [WayRule], bridge: &IfName) -> Option<&'a IfName> {
+    let table = Then::Table(way_table(bridge));
+    there.iter().find_map(|rule| match &rule.led {
+        Led::From(other) if rule.then == table && other != bridge => Some(other),
+        Led::From(_) | Led::Marked(_) => None,
+    })
+}
+
+/// Comes before the first change: what is marked is of both.
 ///
 /// # Errors
 /// [`model::Kind::Conflict`] where another network's bridge has the same table.
-pub(super) fn lead(socket: &mut Socket, way: &WayOut) -> Result<bool> {
-    let there = all_rules(socket)?;
-    let is_other = |rule: &&WayRule| {
-        rule.then == Then::Table(way.table())
-            && matches!(&rule.led, Led::From(name) if *name != way.bridge)
-    };
-    if let Some(WayRule { led: Led::From(other), .. }) = there.iter().find(is_other) {
-        return Err(model::Error::conflict(format!(
+pub(super) fn refuse_shared(socket: &mut Socket, way: &WayOut) -> Result<()> {
+    match sharing(&all_rules(socket)?, &way.bridge) {
+        None => Ok(()),
+        Some(other) => Err(model::Error::conflict(format!(
             "network {}: bridge {} would have the routing table of bridge {other} ({}); give it another \
              name with --bridge",
             way.network,
             way.bridge,
             way.table()
-        )));
+        ))),
     }
+}
+
+/// Adds the rules that are missing: the end before what leads elsewhere. Whether any was.
+pub(super) fn lead(socket: &mut Socket, way: &WayOut) -> Result<bool> {
+    let there = all_rules(socket)?;
     let mut batch = Batch::new();
     let missing = wanted_rules(way).into_iter().filter(|rule| !there.contains(rule));
     for rule in missing {
@@ -112,7 +125,7 @@ fn wanted(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<Vec<Route>> 
     }
     // Networks of Spoke's are reached as before: bridges, and containers with a link of their own.
     let links = socket.links(Links { kind: None, master: None })?;
-    for family in FAMILIES {
+    for family in families() {
         let connected = socket.routes(Routes { family, table: Some(MAIN), link: None })?;
         let is_ours = |route: &&Route| {
             let link = links.iter().find(|link| Some(link.index) == route.link);
@@ -126,10 +139,17 @@ fn wanted(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<Vec<Route>> 
                 route.dst.prefix_len() > 0 && !model::link_local(family).contains(&route.dst);
             route.gateway.is_none() && is_net && link.is_some_and(|it| is_led(&it))
         };
-        let led = connected.iter().filter(is_ours);
-        all.extend(led.map(|route| Route { table: way.table(), priority: None, ..*route }));
+        let led = each_once(connected.iter().filter(is_ours).cloned().collect());
+        all.extend(led.map(|route| Route { table: way.table(), priority: None, ..route }));
     }
     Ok(all)
+}
+
+/// Of several routes to one subnet that which the host prefers, and among equals that of the first link.
+fn each_once(mut connected: Vec<Route>) -> impl Iterator<Item = Route> {
+    connected.sort_by_key(|route| (route.dst, route.priority.unwrap_or(0), route.link));
+    connected.dedup_by_key(|route| route.dst);
+    connected.into_iter()
 }
 
 fn unspecified(family: Family) -> std::net::IpAddr {
@@ -141,7 +161,7 @@ fn unspecified(family: Family) -> std::net::IpAddr {
 
 fn there(socket: &mut Socket, table: u32) -> Result<Vec<Route>> {
     let mut all = Vec::new();
-    for family in FAMILIES {
+    for family in families() {
         all.extend(socket.routes(Routes { family, table: Some(table), link: None })?);
     }
     Ok(all)
@@ -212,17 +232,23 @@ fn missing_neighbours<'a>(
     Ok(missing)
 }
 
-/// Removes the rules and routes of a bridge, and with the last one what all share.
+/// Removes the rules and routes of a bridge, and with the last one what all share. What another bridge has by
+/// the same number stays.
 pub(super) fn forget(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     let all = all_rules(socket)?;
-    let own: Vec<WayRule> = rules_of(bridge);
+    let mut own: Vec<WayRule> = rules_of(bridge);
+    let is_shared = sharing(&all, bridge).is_some();
+    if is_shared {
+        own.retain(|rule| matches!(rule.led, Led::From(_)));
+    }
     let is_last = !all.iter().any(|rule| {
         let other = bridge_of(rule.clone());
         other.is_some_and(|other| other != *bridge)
     });
     let table = way_table(bridge);
     let mut batch = Batch::new();
-    for route in there(socket, table)? {
+    let routes = if is_shared { Vec::new() } else { there(socket, table)? };
+    for route in routes {
         // The hardware address of a container that forwards.
         if let (0, Some(gateway), Some(link)) = (route.dst.prefix_len(), route.gateway, route.link)
             && socket.link(At::Index(link))?.is_some_and(|link| link.group == GROUP)
@@ -236,8 +262,8 @@ pub(super) fn forget(socket: &mut Socket, bridge: &IfName) -> Result<()> {
         batch.delete_way_rule(rule);
     }
     if is_last {
-        for rule in back().iter().filter(|rule| all.contains(rule)) {
-            batch.delete_way_rule(rule);
+        for rule in back().filter(|rule| all.contains(rule)) {
+            batch.delete_way_rule(&rule);
         }
     }
     let gone = [Errno::SRCH, Errno::NODEV, Errno::NOENT];

@@ -3,9 +3,9 @@
 use model::{Family, IfName, Result};
 
 use super::{DELETE, GET, HEADER, NEW, PRIORITY, TABLE, TO_TABLE};
-use crate::Socket;
 use crate::address::family;
 use crate::wire::{Batch, CREATE, DUMP, EXCLUSIVE, Message, array};
+use crate::{Errno, Socket};
 
 /// `FRA_IIFNAME`, `FRA_FWMARK`, `FRA_FWMASK`.
 const INPUT: u16 = 3;
@@ -78,16 +78,20 @@ impl Batch {
 }
 
 impl Socket {
-    /// Every such rule of a family.
+    /// Every such rule of a family; none where this host has no IPv6.
     ///
     /// # Errors
     /// As [`Socket::dump`].
     pub fn way_rules(&mut self, of: Family) -> Result<Vec<WayRule>> {
+        self.way_rules_of(family(of))
+    }
+
+    fn way_rules_of(&mut self, family: u8) -> Result<Vec<WayRule>> {
         let mut batch = Batch::new();
         let mut head = [0; HEADER];
-        head[0] = family(of);
+        head[0] = family;
         batch.request(GET, DUMP, "listing routing rules").bytes(&head);
-        self.dump(&mut batch, &[], read)
+        self.dump(&mut batch, &[Errno::AFNOSUPPORT], read)
     }
 }
 
@@ -142,6 +146,13 @@ mod tests {
             let bytes = batch.seal(1).to_vec();
             assert_eq!(read(&Messages::new(&bytes).next().unwrap()), Some(rule));
         }
+    }
+
+    /// As the kernel answers for IPv6 where it was booted without: DECnet is not there either.
+    #[test]
+    fn a_family_that_the_host_lacks_has_none() {
+        const DECNET: u8 = 12;
+        assert_eq!(Socket::route().unwrap().way_rules_of(DECNET).unwrap(), []);
     }
 
     proptest! {

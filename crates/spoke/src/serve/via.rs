@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
 use linux::way::{self, Candidate, Hops, WayOut};
-use model::{Family, IfName, Network, Result, Stage};
+use model::{Family, IfName, Network, Result, Stage, Wiring};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
 
-use super::Daemon;
+use super::{Daemon, remains};
 use crate::event::{Event, What};
 use crate::host;
 
@@ -67,11 +67,17 @@ fn follow_until_lost(daemon: &Daemon) -> Result<()> {
     let mut watch = store.watch(&prefixes)?;
     let mut socket = Socket::netfilter()?;
     *lock(&daemon.ways) = Ways::default();
+    // Before the records: a network that comes meanwhile is recorded before it is led.
+    let led = way::led();
     lock(&daemon.ways).learn(daemon, &mut watch, &mut socket)?;
-    lock(&daemon.ways).clear_remains(daemon, &mut socket);
+    lock(&daemon.ways).clear_remains(daemon, led, &mut socket);
     lock(&daemon.ways).keep_all(daemon, &mut socket, false);
     let mut swept = Instant::now();
     loop {
+        // What this daemon or others change all the time is looked at so often and no more.
+        if daemon.sleep(SOON.saturating_sub(swept.elapsed())) {
+            return Ok(());
+        }
         let limit = if swept.elapsed() < LIVELY { SOON } else { GLANCE };
         let is_changed = match monitor.wait(&daemon.stop, limit)? {
             Wake::Stopped => return Ok(()),
@@ -160,12 +166,14 @@ impl Ways {
     }
 
     /// Lets a bridge go whose network is gone, or has no way of its own any more. A record that could not be
-    /// read just now is no proof of that.
+    /// read just now is no proof of that, nor is a network without a record that has attachments.
     fn forget(&mut self, daemon: &Daemon, bridge: &IfName, socket: &mut Socket) {
         let Some((way, _)) = self.followed.get(bridge) else { return };
-        let is_over = daemon.context_pool.with(|host_context| {
-            let network = host_context.engine().named(&way.network)?;
-            Ok(network.is_none_or(|network| network.wiring.via.is_none()))
+        let network =
+            daemon.context_pool.with(|host_context| host_context.engine().named(&way.network));
+        let is_over = network.and_then(|network| match network {
+            Some(network) => Ok(network.wiring.via.is_none()),
+            None => is_unnamed(daemon, bridge),
         });
         let forgotten = is_over.and_then(|is_over: bool| match is_over {
             true => way::forget_bridge(socket, bridge).map(|()| true),
@@ -178,14 +186,17 @@ impl Ways {
         }
     }
 
-    /// Removes rules of bridges of which no record says anything: a process was killed in between.
-    fn clear_remains(&self, daemon: &Daemon, socket: &mut Socket) {
-        let remains = way::led().map(|mut led| {
+    /// Removes rules of bridges of which no record says anything: a process was killed in between. `led`: the
+    /// bridges that were led before the records were read.
+    fn clear_remains(&self, daemon: &Daemon, led: Result<Vec<IfName>>, socket: &mut Socket) {
+        let cleared = led.and_then(|mut led| {
             led.retain(|bridge| !self.followed.contains_key(bridge));
-            led
-        });
-        let cleared = remains.and_then(|remains| {
-            remains.iter().try_for_each(|bridge| way::forget_bridge(socket, bridge))
+            if led.is_empty() {
+                return Ok(());
+            }
+            let Some(named) = remains::named(daemon, has_way)? else { return Ok(()) };
+            led.retain(|bridge| !named.contains(bridge));
+            led.iter().try_for_each(|bridge| way::forget_bridge(socket, bridge))
         });
         if let Err(error) = cleared {
             daemon.journal.failed("clearing what led networks that are gone", &error);
@@ -255,6 +266,16 @@ fn holding(recorded: &BTreeMap<Key, WayOut>) -> BTreeMap<IfName, WayOut> {
         }
     }
     all
+}
+
+fn has_way(wiring: &Wiring) -> bool {
+    wiring.via.is_some()
+}
+
+/// Whether no network and no attachment says that the bridge has a way of its own.
+fn is_unnamed(daemon: &Daemon, bridge: &IfName) -> Result<bool> {
+    let named = remains::named(daemon, has_way)?;
+    Ok(named.is_some_and(|named| !named.contains(bridge)))
 }
 
 fn way_of(network: &Network) -> Result<Option<WayOut>> {

@@ -80,8 +80,9 @@ fn rules() -> Vec<(&'static str, Steps)> {
     chains.into_iter().flat_map(named).collect()
 }
 
-/// What the mark of a packet says that a strict network's fence was there for.
-const MARK: u32 = 0x7370_6b65;
+/// What the mark of a packet says that a strict network's fence was there for. No bit is set that others read
+/// in a mark: Kubernetes 14 and 15, the reference plugins and Podman 13, Cilium 8 to 11; and it is no way's.
+const MARK: u32 = 0x7370_0065;
 
 fn marking() -> Steps {
     let mut steps = in_set(&STRICT);
@@ -234,4 +235,17 @@ fn equal(value: Vec<u8>) -> Expression<'static> {
 
 fn jump(chain: &'static str) -> Expression<'static> {
     Expression::Verdict(Verdict::Jump(chain))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::WAY_MARK;
+
+    use super::MARK;
+
+    #[test]
+    fn the_mark_keeps_out_of_the_bits_that_others_read() {
+        assert_eq!(MARK & 0x8000_ff80, 0);
+        assert_ne!(MARK & 0x00ff_0000, WAY_MARK);
+    }
 }

@@ -11,9 +11,11 @@ use super::Fenced;
 /// Behind the rule of this host's own addresses, which is the first, and before all others.
 const PRIORITY: u32 = 1;
 
-fn rules(bridge: &IfName) -> [Unmarked; 2] {
+/// Of the families that this host has: it may be booted without IPv6.
+fn rules(bridge: &IfName) -> impl Iterator<Item = Unmarked> {
+    let there = |family: &Family| netlink::probe::has_family(*family);
     let rule = |family| Unmarked { family, input: bridge.clone(), priority: PRIORITY };
-    [rule(Family::V4), rule(Family::V6)]
+    [Family::V4, Family::V6].into_iter().filter(there).map(rule)
 }
 
 fn there(socket: &mut Socket) -> Result<Vec<Unmarked>> {
@@ -29,7 +31,7 @@ fn there(socket: &mut Socket) -> Result<Vec<Unmarked>> {
 pub(super) fn is_kept(all: &[Fenced]) -> Result<bool> {
     let there = there(&mut Socket::route()?)?;
     Ok(all.iter().all(|fenced| {
-        rules(&fenced.bridge).iter().all(|rule| there.contains(rule) == fenced.fence.strict)
+        rules(&fenced.bridge).all(|rule| there.contains(&rule) == fenced.fence.strict)
     }))
 }
 
@@ -48,6 +50,25 @@ pub(super) fn keep(fenced: &Fenced) -> Result<()> {
 /// As [`keep`].
 pub(super) fn forget(bridge: &IfName) -> Result<()> {
     change(bridge, false)
+}
+
+/// The bridges that have such rules.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn strict() -> Result<Vec<IfName>> {
+    let there = there(&mut Socket::route()?)?;
+    let own = there.into_iter().filter(|rule| rule.priority == PRIORITY);
+    Ok(own.map(|rule| rule.input).collect())
+}
+
+/// Removes the rules of a bridge whose network is not there: it would drop what another one with its name
+/// sends.
+///
+/// # Errors
+/// As [`keep`].
+pub fn route_again(bridge: &IfName) -> Result<()> {
+    forget(bridge)
 }
 
 fn change(bridge: &IfName, is_strict: bool) -> Result<()> {

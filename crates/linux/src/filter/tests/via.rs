@@ -3,6 +3,7 @@ use model::Family;
 use super::space::Space;
 use super::table::listed;
 use crate::filter::via;
+use crate::identity::GROUP;
 use crate::way::{self, Hop, Hops, WayOut};
 
 const TRUTH: &str = include_str!("../via.nft");
@@ -115,7 +116,45 @@ fn rules_and_routes_follow_the_way() {
     assert_eq!(led, ["br0".parse().unwrap()]);
     space.run("ip link delete t0");
     assert_eq!(space.run(&routes), "");
+    // Two networks with one subnet: the table has it once.
+    for bridge in ["br1", "br2"] {
+        space.run(&format!(
+            "ip link add {bridge} group {GROUP} type bridge; ip link set {bridge} up
+            ip address add 10.7.0.1/24 dev {bridge}"
+        ));
+    }
+    assert!(keep().1);
+    assert!(space.run(&routes).contains("10.7.0.0/24 dev br1"), "{}", space.run(&routes));
+    assert!(!keep().1, "once");
+    assert!(!keep().1, "once");
     space.netns.enter(|| way::forget_bridge(&mut space.socket(), &way.bridge)).unwrap().unwrap();
     assert_eq!(space.run(rules), before);
     assert_eq!(space.run("nft list tables"), "");
+}
+
+/// Two bridges whose names have one number: the second is refused, and the first stays whole.
+#[test]
+fn what_has_the_number_of_another_bridge_takes_nothing_from_it() {
+    let space = Space::new();
+    let mut seen = std::collections::BTreeMap::new();
+    let (one, other) = (0..)
+        .find_map(|number| {
+            let other = way(&format!("sp-{number}"), "lo0");
+            let one = seen.insert(other.table(), other.clone())?;
+            Some((one, other))
+        })
+        .unwrap();
+    let keep =
+        |way: &WayOut| space.netns.enter(|| way::keep(&mut space.socket(), way, None)).unwrap();
+    keep(&one).unwrap();
+    let route = format!("ip route add blackhole 198.51.100.0/24 table {}", one.table());
+    space.run(&route);
+    let state = format!("ip rule; ip -6 rule; ip route show table {}; {LIST}", one.table());
+    let before = space.run(&state);
+    assert!(before.contains("198.51.100.0/24"), "{before}");
+    let refused = keep(&other).unwrap_err();
+    assert_eq!(refused.kind(), model::Kind::Conflict);
+    assert_eq!(space.run(&state), before);
+    space.netns.enter(|| way::forget_bridge(&mut space.socket(), &other.bridge)).unwrap().unwrap();
+    assert_eq!(space.run(&state), before);
 }

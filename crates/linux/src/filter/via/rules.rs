@@ -65,6 +65,7 @@ pub(super) fn ruleset() -> Ruleset {
             ("leaving", None),
             ("output", filter(Hook::Output, -15)),
             ("asking", None),
+            ("unmark", filter(Hook::Postrouting, 300)),
             ("translate", Some(base(ChainKind::Nat, Hook::Postrouting, 99))),
         ],
         rules: rules(),
@@ -81,8 +82,9 @@ fn rules() -> Vec<(&'static str, Steps)> {
         ("arriving", arriving()),
         ("back", vec![vec![mark(), Expression::SetConnectionMark(R)]]),
         ("leaving", leaving()),
-        ("output", vec![asks()]),
+        ("output", vec![ending(is_marked(), jump("asking"))]),
         ("asking", asking()),
+        ("unmark", vec![unmark()]),
         ("translate", vec![translated(Ip::V4), translated(Ip::V6)]),
     ];
     let named = |(chain, rules): (&'static str, Vec<Steps>)| {
@@ -188,14 +190,19 @@ fn leaving() -> Vec<Steps> {
     ]
 }
 
-/// What this host sends for a network.
-fn asks() -> Steps {
+/// What this host sends for a network, or answers by its own ways.
+fn is_marked() -> Steps {
     vec![
         Expression::Meta(Meta::Mark, R),
         Expression::Mask(R, Cow::Owned(0x00ff_0000_u32.to_ne_bytes().to_vec())),
         Expression::Equal(R, mark_bytes()),
-        jump("asking"),
     ]
+}
+
+/// The packet around it, where a tunnel carries it, is the host's own.
+fn unmark() -> Steps {
+    let none = Expression::Load(R, Cow::Borrowed(&[0; 4]));
+    [is_marked(), vec![none, Expression::SetMark(R)]].concat()
 }
 
 fn asking() -> Vec<Steps> {

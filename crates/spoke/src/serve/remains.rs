@@ -1,0 +1,45 @@
+//! What the kernel holds without a record: from a process that was killed in between, or an earlier
+//! installation.
+
+use std::collections::BTreeSet;
+
+use engine::port::{Prefix, Record, Store};
+use model::{IfName, Result, Stage, Wiring};
+
+use super::Daemon;
+
+/// Where a network or an attachment is recorded.
+const PLACES: [Prefix; 3] = [Prefix::Networks, Prefix::Configured, Prefix::Attachments];
+
+/// The bridges that networks and attachments name whose wiring is so. `None` where a record cannot be read:
+/// nothing is known then of any bridge.
+pub(super) fn named(
+    daemon: &Daemon,
+    is_so: impl Fn(&Wiring) -> bool,
+) -> Result<Option<BTreeSet<IfName>>> {
+    let store = crate::host_context::open_store(daemon.context_pool.config())?;
+    bridges(&store, is_so)
+}
+
+fn bridges(
+    store: &impl Store,
+    is_so: impl Fn(&Wiring) -> bool,
+) -> Result<Option<BTreeSet<IfName>>> {
+    let mut all = BTreeSet::new();
+    for place in PLACES {
+        if !store.damaged(Some(&place))?.is_empty() {
+            return Ok(None);
+        }
+        for (_, held) in store.list(&place)? {
+            let wiring = match &held.record {
+                // A template holds no bridge.
+                Record::Network(network) if network.stage != Stage::Template => &network.wiring,
+                Record::Attachment(attachment) => &attachment.wiring,
+                _ => continue,
+            };
+            let bridge = wiring.link.as_ref().and_then(|link| link.kind.bridge());
+            all.extend(bridge.filter(|_| is_so(wiring)).map(|bridge| bridge.name.clone()));
+        }
+    }
+    Ok(Some(all))
+}
