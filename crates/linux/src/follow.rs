@@ -24,7 +24,7 @@ use netlink::Socket;
 use serde::{Deserialize, Serialize};
 
 pub use self::rules::{Arrival, Chains, Outcome};
-pub use self::table::{TABLE, is_kept, is_loaded, keep, unload};
+pub use self::table::{TABLE, is_kept, is_loaded, keep, refuses_input, unload};
 pub(crate) use self::table::{forget_behind, reach_behind};
 pub use self::ufw::SETTINGS as UFW_SETTINGS;
 

@@ -23,8 +23,9 @@ const LOCK: &str = "firewall.lock";
 const LONGEST: u64 = 64 << 20;
 /// Files that are being written are read again after this.
 const AGAIN: Duration = Duration::from_millis(50);
-/// Files that are incomplete for so long are not being written.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Files that are incomplete for so long are not being written, and a ufw that is off for so long is not being
+/// reloaded.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,16 +190,24 @@ impl Follow {
         Ok(self.path().exists() && !follow::is_loaded(&mut Socket::netfilter()?)?)
     }
 
-    /// What files say. While they are being written, the table stays as it is; without a table everything is
-    /// refused at once.
+    /// What files say. While they are being written, or ufw is being reloaded, the table stays as it is;
+    /// without a table everything is refused at once.
     fn written(&self, followed: Followed, socket: &mut Socket) -> Result<Judgement> {
-        settled(PATIENCE, || {
+        let now = settled(TIMEOUT, || {
             let now = follow::read(followed, &self.root, socket)?;
-            let is_settled = !matches!(now.state, State::Unknown(_))
+            let is_settled = matches!(now.state, State::On)
                 || !follow::is_loaded(socket)?
                 || follow::is_kept(socket, &now)?;
             Ok((now, is_settled))
-        })
+        })?;
+        match now.state {
+            State::Off if follow::refuses_input(socket)? => {
+                let why = "ufw is off by its files, but the kernel still refuses what comes to this host: \
+                           a start or stop of ufw has failed; ufw enable, or ufw disable";
+                Ok(Judgement::unknown(followed, why.to_owned()))
+            }
+            State::On | State::Off | State::Unknown(_) => Ok(now),
+        }
     }
 
     /// Before a port is opened: makes the table, where a firewall is followed and its table is not there.
@@ -248,11 +257,11 @@ impl Follow {
 }
 
 /// What the first look finds that is settled, or that comes after so long.
-fn settled<T>(patience: Duration, mut look: impl FnMut() -> Result<(T, bool)>) -> Result<T> {
+fn settled<T>(timeout: Duration, mut look: impl FnMut() -> Result<(T, bool)>) -> Result<T> {
     let began = Instant::now();
     loop {
         let (found, is_settled) = look()?;
-        if is_settled || began.elapsed() >= patience {
+        if is_settled || began.elapsed() >= timeout {
             return Ok(found);
         }
         thread::sleep(AGAIN);
@@ -282,9 +291,9 @@ mod tests {
 
     #[test]
     fn what_is_being_written_is_read_again() {
-        let looks = |patience: Duration| {
+        let looks = |timeout: Duration| {
             let mut count = 0;
-            settled(patience, || {
+            settled(timeout, || {
                 count += 1;
                 Ok((count, count == 3))
             })

@@ -156,6 +156,23 @@ pub fn is_loaded(socket: &mut Socket) -> Result<bool> {
     nft::chain_exists(socket, TABLE, "judge")
 }
 
+/// Whether iptables drops by its policy what comes to this host, as it does while ufw is on.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn refuses_input(socket: &mut Socket) -> Result<bool> {
+    let refuses = |chain: &nft::Chain| {
+        let base = chain.base.is_some_and(|it| it.hook == Hook::Input && it.policy == Policy::Drop);
+        base && chain.table == "filter" && chain.name == "INPUT"
+    };
+    for family in [Family::Ipv4, Family::Ipv6] {
+        if nft::chains(socket, family)?.iter().any(refuses) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Removes the table. What is gone is no error.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// From all addresses.
 pub(super) const ANYWHERE: &str = "anywhere";
-/// Behind so many bounds sources are not told apart.
+/// Behind so many bounds sources are not shown apart.
 const MOST: usize = 256;
 /// Stands for them.
 const MORE: &str = "more";
@@ -97,9 +97,9 @@ fn accepted(chains: &Chains, any: IpAddr, arrival: &dyn Fn(IpAddr) -> Arrival) -
             Some(_) | None => all.push((*first, last)),
         }
     }
-    let told = all.iter().map(|(first, last)| range(address(*first, any), address(*last, any)));
+    let shown = all.iter().map(|(first, last)| range(address(*first, any), address(*last, any)));
     let rest = (bounds.len() > MOST).then(|| MORE.to_owned());
-    told.chain(rest).collect()
+    shown.chain(rest).collect()
 }
 
 fn range(first: IpAddr, last: IpAddr) -> String {
@@ -169,9 +169,9 @@ mod tests {
         let mut socket = Socket::netfilter().unwrap();
         let judgement = follow::read(Followed::Ufw, root.path(), &mut socket).unwrap();
         let all = sources(&judgement, (6, 80), None);
-        let told: Vec<&str> = all.iter().map(|source| source.from.as_str()).collect();
-        assert_eq!((told.len(), told[0], told.last().copied()), (129, "10.0.0.2", Some(MORE)));
+        let shown: Vec<&str> = all.iter().map(|source| source.from.as_str()).collect();
+        assert_eq!((shown.len(), shown[0], shown.last().copied()), (129, "10.0.0.2", Some(MORE)));
         // Each of them is one address.
-        assert!(told[..128].iter().all(|from| from.parse::<IpAddr>().is_ok()), "{told:?}");
+        assert!(shown[..128].iter().all(|from| from.parse::<IpAddr>().is_ok()), "{shown:?}");
     }
 }
