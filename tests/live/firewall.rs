@@ -249,12 +249,27 @@ fn published_ports_obey_ufw() {
     wall.world.sh("ip netns exec other python3 /listen.py 80");
     assert_eq!(wall.probe(&[8099])[&("lan".to_owned(), 8099)], "silent");
 
-    // Off means off; and what cannot be read is shut.
     let serve = Serve::start(&wall.world, &[]);
+    what_is_off_is_open_and_what_cannot_be_read_is_shut(&wall);
+    assert_eq!(wall.spoke("firewall follow none"), "published ports obey no firewall\n");
+    let open = wall.probe(&[PUBLISHED + 1]);
+    assert!(open.values().all(|result| result == "open"), "{open:?}");
+    wall.refuses("firewall follow ufw", 3, &["ufw.conf"]);
+    wall.refuses("firewall follow iptables", 2, &["ufw or firewalld"]);
+    serve.stop();
+    assert!(wall.world.try_sh("nft list table inet spoke_follow").status != 0);
+}
+
+fn what_is_off_is_open_and_what_cannot_be_read_is_shut(wall: &Wall) {
     wall.world.sh("ufw disable >/dev/null");
     wall.until("! nft list chain inet spoke_follow v4 | grep -q drop");
     let all = wall.probe(&[PUBLISHED + 1, 8099]);
     assert!(all.values().all(|result| result == "open"), "{all:?}");
+    // A reload that failed says that it is off, and the kernel refuses.
+    wall.world.sh("iptables -P INPUT DROP");
+    wall.until("nft list chain inet spoke_follow v4 | grep -q drop");
+    wall.world.sh("iptables -P INPUT ACCEPT");
+    wall.until("! nft list chain inet spoke_follow v4 | grep -q drop");
     // ufw truncates this file before it writes it: an empty one does not say that it is off.
     let cut = "cp /etc/ufw/ufw.conf /etc/ufw/ufw.conf.whole; : >/etc/ufw/ufw.conf";
     wall.world.sh(cut);
@@ -266,13 +281,6 @@ fn published_ports_obey_ufw() {
     let shut = wall.probe(&[PUBLISHED + 2]);
     assert_eq!(shut[&("lan".to_owned(), PUBLISHED + 2)], "silent");
     assert_eq!(shut[&("local".to_owned(), PUBLISHED + 2)], "open");
-    assert_eq!(wall.spoke("firewall follow none"), "published ports obey no firewall\n");
-    let open = wall.probe(&[PUBLISHED + 1]);
-    assert!(open.values().all(|result| result == "open"), "{open:?}");
-    wall.refuses("firewall follow ufw", 3, &["ufw.conf"]);
-    wall.refuses("firewall follow iptables", 2, &["ufw or firewalld"]);
-    serve.stop();
-    assert!(wall.world.try_sh("nft list table inet spoke_follow").status != 0);
 }
 
 /// firewalld on its bus, with the host's device in the zone `public`.

@@ -21,7 +21,6 @@ pub use opened::{
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
-pub use strict::{route_again, strict};
 
 use super::ruleset::settled;
 use crate::identity::digest_of;

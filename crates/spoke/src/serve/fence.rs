@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
 use linux::filter::fence::{self, Fenced};
-use model::{IfName, Network, Result, Wiring};
+use model::{IfName, Network, Result};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
 
 pub(crate) use gate::{Counts, FenceGate};
 
-use super::{Daemon, remains};
+use super::Daemon;
 use crate::event::{Event, What};
 use crate::host;
 
@@ -80,10 +80,7 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     let mut fences = Fences::default();
     // What an earlier life of the daemon opened is not somebody else's.
     daemon.fence.remember(&mut socket);
-    // Before the records: a network that comes meanwhile is recorded before it has rules.
-    let strict = fence::strict();
     fences.learn_records(daemon, &mut watch, &mut socket)?;
-    clear_remains(daemon, strict);
     fences.heal(daemon, &mut socket);
     let (mut swept, mut noted) = (Instant::now(), Instant::now());
     let mut sweep = SWEEP;
@@ -283,23 +280,6 @@ impl Fences {
             }
         }
         Ok(())
-    }
-}
-
-/// Removes the rules of strict networks of which no record says anything: they would drop what another network
-/// with the same bridge sends.
-fn clear_remains(daemon: &Daemon, strict: Result<Vec<IfName>>) {
-    let is_strict = |wiring: &Wiring| wiring.fence.as_ref().is_some_and(|fence| fence.strict);
-    let cleared = strict.and_then(|strict| {
-        if strict.is_empty() {
-            return Ok(());
-        }
-        let Some(named) = remains::named(daemon, is_strict)? else { return Ok(()) };
-        let mut gone = strict.iter().filter(|bridge| !named.contains(bridge));
-        gone.try_for_each(fence::route_again)
-    });
-    if let Err(error) = cleared {
-        daemon.journal.failed("clearing the rules of strict networks that are gone", &error);
     }
 }
 

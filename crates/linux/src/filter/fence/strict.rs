@@ -52,25 +52,6 @@ pub(super) fn forget(bridge: &IfName) -> Result<()> {
     change(bridge, false)
 }
 
-/// The bridges that have such rules.
-///
-/// # Errors
-/// Where the kernel cannot be asked.
-pub fn strict() -> Result<Vec<IfName>> {
-    let there = there(&mut Socket::route()?)?;
-    let own = there.into_iter().filter(|rule| rule.priority == PRIORITY);
-    Ok(own.map(|rule| rule.input).collect())
-}
-
-/// Removes the rules of a bridge whose network is not there: it would drop what another one with its name
-/// sends.
-///
-/// # Errors
-/// As [`keep`].
-pub fn route_again(bridge: &IfName) -> Result<()> {
-    forget(bridge)
-}
-
 fn change(bridge: &IfName, is_strict: bool) -> Result<()> {
     let mut socket = Socket::route()?;
     let there = there(&mut socket)?;
