@@ -312,7 +312,7 @@ const ZONES: [&str; 12] = [
     "--add-rich-rule=rule priority=-10 port port=PORT protocol=tcp drop
      --add-port=PORT/tcp",
     "--add-port=PORT/udp",
-    "--add-rich-rule=rule family=ipv4 source NOT address=192.0.2.0/24 port port=PORT protocol=tcp accept",
+    "--add-rich-rule=rule family=ipv4 source NOT address=192.0.2.0/24 port port=PORT-LAST protocol=tcp accept",
 ];
 
 #[track_caller]
@@ -330,7 +330,10 @@ fn firewalld_rules(wall: &Wall) {
                 Some(option) => ("internal", option),
                 None => ("public", line),
             };
-            let of = |base: u16| option.replace("PORT", &(base + rule).to_string());
+            let of = |base: u16| {
+                let option = option.replace("LAST", &(base + rule + 1).to_string());
+                option.replace("PORT", &(base + rule).to_string())
+            };
             // One process for both: it takes a second to start.
             let options = [of(OWN), of(PUBLISHED)].map(|option| format!("'{option}'")).join(" ");
             script += &format!("firewall-offline-cmd -q --zone={zone} {options}\n");

@@ -184,6 +184,14 @@ impl<'a> Reader<'a> {
                 let one = [(value.clone(), value.clone())];
                 self.compare(*at, &one, *operator == 1, true)
             }
+            // A range of ports: at most, at least.
+            Step::Compare(at, operator @ (3 | 5), value) if self.is_ordered(*at) => {
+                let one = match operator {
+                    3 => [(vec![0; value.len()], value.clone())],
+                    _ => [(value.clone(), vec![0xff; value.len()])],
+                };
+                self.compare(*at, &one, false, false)
+            }
             Step::Range(at, first, last, outside) => {
                 let one = [(first.clone(), last.clone())];
                 self.compare(*at, &one, *outside, false)
@@ -205,6 +213,13 @@ impl<'a> Reader<'a> {
             }
             _ => self.unclear("a step"),
         })
+    }
+
+    /// Whether what a register holds is in network order, and so comes before or behind another value.
+    fn is_ordered(&self, at: RegisterPlace) -> bool {
+        use Held::{Destination, Port, Source, SourcePort};
+        let held = self.registers.get(&at.0);
+        matches!(held, Some(Port | SourcePort | Source | Destination))
     }
 
     fn load(&mut self, step: &Step) -> Went {
