@@ -9,17 +9,24 @@ use crate::bed::{ok, whole, world};
 
 /// When it was there to be removed, in microseconds, a line each.
 const RIVAL: &str = "
-    while sleep 0.02; do
+    until [ -e /tmp/enough ]; do
+        sleep 0.02
         nft delete table inet spoke 2>/dev/null || continue
         echo ${EPOCHREALTIME/./} >>/tmp/removed
     done";
 
-/// A process of the world that ends with the test.
+/// A process of the world that ends when the file is there: who enters a world forks, and to kill that one does
+/// not end the other.
 struct Rival(Child);
 
 impl Rival {
     fn start(world: &World) -> Self {
         Self(world.command("/bin/bash").args(["-c", RIVAL]).spawn().unwrap())
+    }
+
+    fn end(mut self, world: &World) {
+        world.sh("touch /tmp/enough");
+        assert!(self.0.wait().unwrap().success());
     }
 }
 
@@ -48,7 +55,7 @@ fn a_rival_is_answered_less_and_less_often() {
     let removed = world.sh("head -9 /tmp/removed");
     let removed: Vec<u64> = removed.lines().map(|line| line.parse().unwrap()).collect();
     assert!(removed[8] - removed[0] > 2_900_000, "{removed:?}");
-    drop(rival);
+    rival.end(&world);
     // It is put back once more, and stays.
     world.sh(
         "timeout 60 sh -c 'until nft list table inet spoke 2>/dev/null | grep -q 8080; do :; done'",
