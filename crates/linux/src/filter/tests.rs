@@ -3,6 +3,7 @@
 mod crowd;
 mod egress;
 mod fence;
+mod follow;
 mod foreign;
 mod life;
 mod names;

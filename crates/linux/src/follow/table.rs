@@ -32,7 +32,7 @@ use netlink::{Errno, Socket};
 use super::rules::{Chains, Outcome, Rule, Test, Then, What};
 use super::{Judgement, State};
 use crate::filter::HAIRPIN;
-use crate::identity::GROUP;
+use crate::identity::{GROUP, digest_of};
 
 /// The table.
 pub const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_follow" };
@@ -61,6 +61,7 @@ const ATTEMPTS: usize = 16;
 type Steps = Vec<Expression<'static>>;
 
 /// A chain with its rules, as they are written to the kernel.
+#[derive(Debug)]
 struct Chain {
     name: String,
     base: Option<Base>,
@@ -72,8 +73,8 @@ struct Chain {
 /// # Errors
 /// Where the kernel lacks something, or the process may not change it.
 pub fn keep(socket: &mut Socket, judgement: &Judgement) -> Result<()> {
-    let comment: Comment = COMMENT.parse()?;
     let chains = chains(judgement);
+    let comment = mark(&chains)?;
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
         let behind = behind(socket)?;
@@ -122,9 +123,15 @@ fn verdict_to(to: &str) -> Verdict<'_> {
 /// # Errors
 /// Where the kernel cannot be asked.
 pub fn is_kept(socket: &mut Socket, judgement: &Judgement) -> Result<bool> {
+    let chains = chains(judgement);
+    let mark = Some(mark(&chains)?);
+    let is_marked =
+        |(name, comment): &(String, Option<Comment>)| name == TABLE.name && *comment == mark;
+    if !nft::tables(socket, TABLE.family)?.iter().any(is_marked) {
+        return Ok(false);
+    }
     let there = nft::chains(socket, TABLE.family)?;
     let mut there: Vec<_> = there.into_iter().filter(|it| it.table == TABLE.name).collect();
-    let chains = chains(judgement);
     if there.len() != chains.len() {
         return Ok(false);
     }
@@ -146,6 +153,11 @@ pub fn is_kept(socket: &mut Socket, judgement: &Judgement) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Says which rules the table has: the kernel lists ranges, and what is not equal, without their values.
+fn mark(chains: &[Chain]) -> Result<Comment> {
+    format!("{COMMENT} {}", digest_of(&format!("{chains:?}"))).parse()
 }
 
 /// Whether there is such a table, whatever it does.
