@@ -6,7 +6,7 @@ use crate::outcome::Failure;
 use crate::wire::{Attribute, Attributes, Batch, Message, Messages};
 use crate::{
     address, bridge_vlan, conntrack, counters, link, monitor, neighbour, nft, route, rule, traffic,
-    unmarked, vrf,
+    vrf,
 };
 
 /// Deeper than anything the kernel nests.
@@ -35,7 +35,7 @@ fn objects(message: &Message<'_>, batch: &Batch) -> usize {
         monitor::read(message).is_some(),
         nft::read_news(message).is_some(),
         rule::read(message).is_some(),
-        unmarked::read(message).is_some(),
+        rule::read_unmarked(message).is_some(),
         rule::read_way(message).is_some(),
         traffic::read_discipline(message).is_some(),
         traffic::read_redirection(message).is_some(),

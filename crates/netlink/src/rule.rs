@@ -4,12 +4,15 @@ use std::net::IpAddr;
 
 use model::{Family, IpNet, Result};
 
-use crate::Socket;
 use crate::address::family;
 use crate::wire::{Batch, CREATE, DUMP, EXCLUSIVE, Message, array};
+use crate::{Errno, Socket};
 
+mod unmarked;
 mod way;
 
+pub use unmarked::Unmarked;
+pub(crate) use unmarked::read as read_unmarked;
 pub(crate) use way::read as read_way;
 pub use way::{Led, Then, WayRule};
 
@@ -20,10 +23,13 @@ const GET: u16 = 34;
 /// Length of `struct fib_rule_hdr`.
 const HEADER: usize = 12;
 
-/// `FRA_SRC`, `FRA_PRIORITY`, `FRA_TABLE`.
+/// `FRA_SRC`, `FRA_IIFNAME`, `FRA_PRIORITY`, `FRA_FWMARK`, `FRA_TABLE`, `FRA_FWMASK`.
 const SOURCE: u16 = 2;
+const INPUT: u16 = 3;
 const PRIORITY: u16 = 6;
+const MARK: u16 = 10;
 const TABLE: u16 = 15;
+const MASK: u16 = 16;
 
 /// `FR_ACT_TO_TBL`: use a table.
 const TO_TABLE: u8 = 1;
@@ -81,16 +87,34 @@ impl Batch {
 }
 
 impl Socket {
-    /// Every rule of a family that selects a table.
+    /// Every rule of a family that selects a table; none where this host has no IPv6.
     ///
     /// # Errors
     /// As [`Socket::dump`].
     pub fn rules(&mut self, of: Family) -> Result<Vec<Rule>> {
+        self.rules_of(family(of), read)
+    }
+
+    /// The rules of a family (`AF_*`) that are read as something.
+    fn rules_of<T>(
+        &mut self,
+        family: u8,
+        read: impl FnMut(&Message<'_>) -> Option<T>,
+    ) -> Result<Vec<T>> {
         let mut batch = Batch::new();
         let mut head = [0; HEADER];
-        head[0] = family(of);
+        head[0] = family;
         batch.request(GET, DUMP, "listing routing rules").bytes(&head);
-        self.dump(&mut batch, &[], read)
+        self.dump(&mut batch, &[Errno::AFNOSUPPORT], read)
+    }
+}
+
+/// Of `AF_*`.
+fn family_of(number: u8) -> Option<Family> {
+    match number {
+        2 => Some(Family::V4),
+        10 => Some(Family::V6),
+        _ => None,
     }
 }
 
@@ -99,11 +123,7 @@ pub(crate) fn read(message: &Message<'_>) -> Option<Rule> {
     if message.kind != NEW || action != TO_TABLE {
         return None;
     }
-    let family = match family {
-        2 => Family::V4,
-        10 => Family::V6,
-        _ => return None,
-    };
+    let family = family_of(family)?;
     let attributes = message.attributes(HEADER);
     let number = |kind| attributes.find_kind(kind).and_then(|attribute| attribute.u32());
     let source = attributes.find_kind(SOURCE).and_then(|source| source.address());
@@ -131,6 +151,16 @@ mod tests {
             let bytes = batch.seal(1).to_vec();
             assert_eq!(read(&Messages::new(&bytes).next().unwrap()), Some(rule));
         }
+    }
+
+    /// As the kernel answers for IPv6 where it was booted without: DECnet is not there either.
+    #[test]
+    fn a_family_that_the_host_lacks_has_none() {
+        const DECNET: u8 = 12;
+        let mut socket = Socket::route().unwrap();
+        assert_eq!(socket.rules_of(DECNET, read).unwrap(), []);
+        assert_eq!(socket.rules_of(DECNET, read_way).unwrap(), []);
+        assert_eq!(socket.rules_of(DECNET, read_unmarked).unwrap(), []);
     }
 
     proptest! {

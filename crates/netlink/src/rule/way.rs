@@ -2,15 +2,11 @@
 
 use model::{Family, IfName, Result};
 
-use super::{DELETE, GET, HEADER, NEW, PRIORITY, TABLE, TO_TABLE};
+use super::{DELETE, HEADER, INPUT, MARK, MASK, NEW, PRIORITY, TABLE, TO_TABLE, family_of};
+use crate::Socket;
 use crate::address::family;
-use crate::wire::{Batch, CREATE, DUMP, EXCLUSIVE, Message, array};
-use crate::{Errno, Socket};
+use crate::wire::{Batch, CREATE, EXCLUSIVE, Message, array};
 
-/// `FRA_IIFNAME`, `FRA_FWMARK`, `FRA_FWMASK`.
-const INPUT: u16 = 3;
-const MARK: u16 = 10;
-const MASK: u16 = 16;
 /// `FR_ACT_UNREACHABLE`.
 const UNREACHABLE: u8 = 7;
 
@@ -83,15 +79,7 @@ impl Socket {
     /// # Errors
     /// As [`Socket::dump`].
     pub fn way_rules(&mut self, of: Family) -> Result<Vec<WayRule>> {
-        self.way_rules_of(family(of))
-    }
-
-    fn way_rules_of(&mut self, family: u8) -> Result<Vec<WayRule>> {
-        let mut batch = Batch::new();
-        let mut head = [0; HEADER];
-        head[0] = family;
-        batch.request(GET, DUMP, "listing routing rules").bytes(&head);
-        self.dump(&mut batch, &[Errno::AFNOSUPPORT], read)
+        self.rules_of(family(of), read)
     }
 }
 
@@ -105,11 +93,7 @@ pub(crate) fn read(message: &Message<'_>) -> Option<WayRule> {
     if message.kind != NEW || [to, from, service] != [0; 3] || flags & INVERTED != 0 {
         return None;
     }
-    let family = match family {
-        2 => Family::V4,
-        10 => Family::V6,
-        _ => return None,
-    };
+    let family = family_of(family)?;
     let attributes = message.attributes(HEADER);
     let number = |kind| attributes.find_kind(kind).and_then(|attribute| attribute.u32());
     let name = attributes.find_kind(INPUT).and_then(|name| name.text()?.parse().ok());
@@ -146,13 +130,6 @@ mod tests {
             let bytes = batch.seal(1).to_vec();
             assert_eq!(read(&Messages::new(&bytes).next().unwrap()), Some(rule));
         }
-    }
-
-    /// As the kernel answers for IPv6 where it was booted without: DECnet is not there either.
-    #[test]
-    fn a_family_that_the_host_lacks_has_none() {
-        const DECNET: u8 = 12;
-        assert_eq!(Socket::route().unwrap().way_rules_of(DECNET).unwrap(), []);
     }
 
     proptest! {

@@ -1,23 +1,11 @@
-//! Interfaces from which nothing is routed that has no mark (ip-rule(8), `linux/fib_rules.h`).
+//! Interfaces from which nothing is routed that has no mark.
 
 use model::{Family, IfName, Result};
 
+use super::{DELETE, HEADER, INPUT, MARK, MASK, NEW, PRIORITY, family_of};
+use crate::Socket;
 use crate::address::family;
-use crate::wire::{Batch, CREATE, DUMP, EXCLUSIVE, Message, array};
-use crate::{Errno, Socket};
-
-const NEW: u16 = 32;
-const DELETE: u16 = 33;
-const GET: u16 = 34;
-
-/// Length of `struct fib_rule_hdr`.
-const HEADER: usize = 12;
-
-/// `FRA_IIFNAME`, `FRA_PRIORITY`, `FRA_FWMARK`, `FRA_FWMASK`.
-const INPUT: u16 = 3;
-const PRIORITY: u16 = 6;
-const MARK: u16 = 10;
-const MASK: u16 = 16;
+use crate::wire::{Batch, CREATE, EXCLUSIVE, Message, array};
 
 /// `FR_ACT_BLACKHOLE`: drop without an answer.
 const DROP: u8 = 6;
@@ -62,15 +50,7 @@ impl Socket {
     /// # Errors
     /// As [`Socket::dump`].
     pub fn unmarked(&mut self, of: Family) -> Result<Vec<Unmarked>> {
-        self.unmarked_of(family(of))
-    }
-
-    fn unmarked_of(&mut self, family: u8) -> Result<Vec<Unmarked>> {
-        let mut batch = Batch::new();
-        let mut head = [0; HEADER];
-        head[0] = family;
-        batch.request(GET, DUMP, "listing routing rules").bytes(&head);
-        self.dump(&mut batch, &[Errno::AFNOSUPPORT], read)
+        self.rules_of(family(of), read)
     }
 }
 
@@ -79,11 +59,7 @@ pub(crate) fn read(message: &Message<'_>) -> Option<Unmarked> {
     if message.kind != NEW || action != DROP || prefix != 0 {
         return None;
     }
-    let family = match family {
-        2 => Family::V4,
-        10 => Family::V6,
-        _ => return None,
-    };
+    let family = family_of(family)?;
     let attributes = message.attributes(HEADER);
     let number = |kind| attributes.find_kind(kind).and_then(|attribute| attribute.u32());
     // The kernel leaves out a mark of 0.
@@ -110,13 +86,6 @@ mod tests {
             let bytes = batch.seal(1).to_vec();
             assert_eq!(read(&Messages::new(&bytes).next().unwrap()), Some(rule));
         }
-    }
-
-    /// As the kernel answers for IPv6 where it was booted without: DECnet is not there either.
-    #[test]
-    fn a_family_that_the_host_lacks_has_none() {
-        const DECNET: u8 = 12;
-        assert_eq!(Socket::route().unwrap().unmarked_of(DECNET).unwrap(), []);
     }
 
     proptest! {
