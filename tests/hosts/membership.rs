@@ -8,18 +8,8 @@ use tests::remote_driver::{Asked, Manners, RemoteDriver};
 
 use crate::bed::{Host, Segment, join, until};
 
-/// Waits until the driver was asked this, so many times.
-#[track_caller]
-fn asked(driver: &RemoteDriver, method: &str, count: usize) -> Vec<Asked> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let mut reported = Vec::new();
-    while reported.len() < count {
-        assert!(Instant::now() < deadline, "{method}: {reported:?}");
-        reported.extend(driver.take().into_iter().filter(|call| call.method == method));
-        std::thread::yield_now();
-    }
-    reported
-}
+/// How soon a driver is told.
+const WITHIN: Duration = Duration::from_secs(60);
 
 fn addresses(reported: &[Asked]) -> BTreeMap<&str, bool> {
     let data = reported.iter().map(|call| &call.body["DiscoveryData"]);
@@ -58,11 +48,14 @@ fn hosts_that_come_and_go_are_reported() {
     let global = Manners { connectivity: Some("global".into()), ..Manners::default() };
     let driver = RemoteDriver::start(&a.world, "wide", global);
     a.spoke("network create --driver wide --ipam-driver wide wide");
-    assert_eq!(addresses(&asked(&driver, "DiscoverNew", 1)), BTreeMap::from([("192.0.2.1", true)]));
+    assert_eq!(
+        addresses(&driver.wait_for("DiscoverNew", 1, WITHIN)),
+        BTreeMap::from([("192.0.2.1", true)])
+    );
     join(&a.world, &b.world, "b");
     until_event(&a, "host-joined", "host b joined the cluster");
     let all = BTreeMap::from([("192.0.2.1", true), ("192.0.2.2", false)]);
-    assert_eq!(addresses(&asked(&driver, "DiscoverNew", 2)), all);
+    assert_eq!(addresses(&driver.wait_for("DiscoverNew", 2, WITHIN)), all);
     a.spoke("network create --hosts all front");
     until_figure(&a, "spoke_host_members{state=\"up\"} 2");
     until_figure(&a, "spoke_host_cluster_heard{} 1");
@@ -74,7 +67,7 @@ fn hosts_that_come_and_go_are_reported() {
     b.spoke("host remove b");
     until_event(&a, "host-removed", "host b was removed");
     assert_eq!(
-        addresses(&asked(&driver, "DiscoverDelete", 1)),
+        addresses(&driver.wait_for("DiscoverDelete", 1, WITHIN)),
         BTreeMap::from([("192.0.2.2", false)])
     );
 }

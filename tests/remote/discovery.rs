@@ -1,10 +1,13 @@
 //! Where plugins are found, and who is told what of the host.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tests::remote_driver::{Asked, Certificates, Manners, RemoteDriver};
+use tests::remote_driver::{Certificates, Manners, RemoteDriver};
 use tests::{Plugins, Serve, World};
+
+/// How soon a driver is told.
+const WITHIN: Duration = Duration::from_secs(20);
 
 const PORT: u16 = 4711;
 
@@ -114,19 +117,6 @@ fn certificates_on_both_sides() {
     assert_eq!(driver.take(), [], "neither was answered");
 }
 
-/// So many calls of this kind, when they have come.
-#[track_caller]
-fn asked(driver: &RemoteDriver, method: &str, count: usize) -> Vec<Asked> {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let mut reported = Vec::new();
-    while reported.len() < count {
-        assert!(Instant::now() < deadline, "{method}: {reported:?}");
-        reported.extend(driver.take().into_iter().filter(|call| call.method == method));
-        std::thread::yield_now();
-    }
-    reported
-}
-
 #[test]
 fn hosts_are_told_to_who_reaches_beyond_this_one() {
     let world = World::new(&Plugins::subject());
@@ -143,7 +133,7 @@ fn hosts_are_told_to_who_reaches_beyond_this_one() {
         world.sh(&format!("{}/spoke {create}", Plugins::MOUNT));
     }
     let serve = Serve::start(&world, &[]);
-    let reported = asked(&wide, "DiscoverNew", 2);
+    let reported = wide.wait_for("DiscoverNew", 2, WITHIN);
     serve.stop();
     assert!(reported.iter().all(|call| call.body["DiscoveryType"] == 1), "{reported:?}");
     let whom: std::collections::BTreeMap<_, _> = reported
@@ -156,7 +146,7 @@ fn hosts_are_told_to_who_reaches_beyond_this_one() {
     assert!(!narrow.take().iter().any(|call| call.method == "DiscoverNew"));
     hosts("");
     let serve = Serve::start(&world, &[]);
-    let gone = asked(&wide, "DiscoverDelete", 1);
+    let gone = wide.wait_for("DiscoverDelete", 1, WITHIN);
     assert_eq!(gone[0].body["DiscoveryData"]["Address"], "192.0.2.2");
     serve.stop();
 }

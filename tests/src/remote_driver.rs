@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -195,6 +195,22 @@ impl RemoteDriver {
     /// All calls since the last time.
     pub fn take(&self) -> Vec<Asked> {
         std::mem::take(&mut self.state().asked)
+    }
+
+    /// So many calls of this kind, when they have come.
+    ///
+    /// # Panics
+    /// Where they do not come within the time.
+    #[track_caller]
+    pub fn wait_for(&self, method: &str, count: usize, within: Duration) -> Vec<Asked> {
+        let deadline = Instant::now() + within;
+        let mut reported = Vec::new();
+        while reported.len() < count {
+            assert!(Instant::now() < deadline, "{method}: {reported:?}");
+            reported.extend(self.take().into_iter().filter(|call| call.method == method));
+            std::thread::yield_now();
+        }
+        reported
     }
 
     /// The methods of the calls since the last time, without those of the handshake.

@@ -33,9 +33,9 @@ impl Engine<'_> {
     /// bridge.
     pub(crate) fn refuse_taken(&self, network: &Network) -> Result<()> {
         let Neighbours { networks, subnets } = self.near(network)?;
+        self.refuse_rivals_beside(network, &networks)?;
         let others = networks.into_iter().map(|read| read.value);
         let others: Vec<_> = others.filter(|other| other.name != network.name).collect();
-        self.refuse_rivals(network)?;
         let own = bridge(network);
         if own.is_some() && others.iter().any(|other| bridge(other) == own) {
             return Ok(());
@@ -49,7 +49,11 @@ impl Engine<'_> {
     /// A bridge has one way out and one fence: those of two networks would replace each other. It is asked at
     /// each attach, because a network without attachments keeps no other one from its bridge.
     pub(crate) fn refuse_rivals(&self, network: &Network) -> Result<()> {
-        for read in self.near(network)?.networks {
+        self.refuse_rivals_beside(network, &self.near(network)?.networks)
+    }
+
+    fn refuse_rivals_beside(&self, network: &Network, near: &[Read<Box<Network>>]) -> Result<()> {
+        for read in near {
             rivalry(network, &read.value).map_or(Ok(()), Err)?;
         }
         for read in self.networks_in(&Prefix::Configured)? {

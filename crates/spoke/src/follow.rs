@@ -226,16 +226,13 @@ impl Follow {
         if self.is_lost()? { self.refresh().map(drop) } else { Ok(()) }
     }
 
-    /// Before a port is opened, and after it, when there is a way to the container: judges what goes out by its container's interface too.
+    /// Before a port is opened, and after it, when there is a way to the container: judges what goes out by the
+    /// container's interface too.
     ///
     /// # Errors
     /// Where the process may not change it.
     pub(crate) fn opened(&self, attachment: &Attachment, linux: &linux::Linux) -> Result<()> {
-        if is_published(attachment) && self.path().exists() {
-            linux.follow_behind(attachment)
-        } else {
-            Ok(())
-        }
+        if self.judges(attachment) { linux.follow_behind(attachment) } else { Ok(()) }
     }
 
     /// Detaches by this work: its container's interface, too, is none that is judged any more.
@@ -248,11 +245,11 @@ impl Follow {
         linux: &linux::Linux,
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        if is_published(attachment) && self.path().exists() {
-            linux.leave_behind(attachment, work)
-        } else {
-            work()
-        }
+        if self.judges(attachment) { linux.leave_behind(attachment, work) } else { work() }
+    }
+
+    fn judges(&self, attachment: &Attachment) -> bool {
+        is_published(attachment) && self.path().exists()
     }
 }
 

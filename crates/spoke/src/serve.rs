@@ -26,6 +26,7 @@ mod observe;
 mod ports;
 mod rate;
 mod reconcile;
+mod recorded;
 mod remains;
 mod remote;
 pub(crate) mod rivals;

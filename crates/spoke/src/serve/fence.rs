@@ -18,6 +18,7 @@ use store::{Changed, Watch};
 pub(crate) use gate::{Counts, FenceGate};
 
 use super::Daemon;
+use super::recorded::by_bridge;
 use crate::event::{Event, What};
 use crate::host;
 
@@ -148,7 +149,7 @@ impl Fences {
                 Err(error) => failed(daemon, &error),
             }
         }
-        let now = holding(&self.recorded);
+        let now = by_bridge(&self.recorded, |it| (&it.network, &it.bridge));
         let before = std::mem::replace(&mut self.networks, now.clone());
         for (bridge, fenced) in &now {
             if before.get(bridge) == Some(fenced) && !self.unfinished.contains(bridge) {
@@ -281,17 +282,6 @@ impl Fences {
         }
         Ok(())
     }
-}
-
-fn holding(recorded: &BTreeMap<Key, Fenced>) -> BTreeMap<IfName, Fenced> {
-    let mut all = BTreeMap::new();
-    for (key, fenced) in recorded {
-        let is_declared = matches!(key, Key::Network(_));
-        if is_declared || !recorded.contains_key(&Key::Network(fenced.network.clone())) {
-            all.entry(fenced.bridge.clone()).or_insert_with(|| fenced.clone());
-        }
-    }
-    all
 }
 
 fn failed(daemon: &Daemon, error: &model::Error) {

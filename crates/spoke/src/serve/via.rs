@@ -12,6 +12,7 @@ use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
 
+use super::recorded::by_bridge;
 use super::{Daemon, remains};
 use crate::event::{Event, What};
 use crate::host;
@@ -133,7 +134,7 @@ impl Ways {
         if !has_changed {
             return Ok(false);
         }
-        let now = holding(&self.recorded);
+        let now = by_bridge(&self.recorded, |it| (&it.network, &it.bridge));
         let is_gone = |bridge: &&IfName| !now.contains_key(*bridge);
         let gone: Vec<IfName> = self.followed.keys().filter(is_gone).cloned().collect();
         for bridge in gone {
@@ -255,17 +256,6 @@ fn replace<V: PartialEq>(all: &mut BTreeMap<Key, V>, key: &Key, now: Option<V>) 
         None => all.remove(key),
     };
     true
-}
-
-fn holding(recorded: &BTreeMap<Key, WayOut>) -> BTreeMap<IfName, WayOut> {
-    let mut all = BTreeMap::new();
-    for (key, way) in recorded {
-        let is_declared = matches!(key, Key::Network(_));
-        if is_declared || !recorded.contains_key(&Key::Network(way.network.clone())) {
-            all.entry(way.bridge.clone()).or_insert_with(|| way.clone());
-        }
-    }
-    all
 }
 
 fn has_way(wiring: &Wiring) -> bool {
