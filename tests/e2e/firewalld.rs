@@ -21,7 +21,7 @@ const IS_READY: &str = "timeout 30 sh -c 'until dbus-send --system --print-reply
     --dest=org.fedoraproject.FirewallD1 /org/fedoraproject/FirewallD1 \
     org.fedoraproject.FirewallD1.getDefaultZone >/dev/null 2>&1; do :; done'";
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let world = World::new(&Plugins::subject());
     world.sh(START);
     world.sh(IS_READY);
@@ -30,7 +30,7 @@ fn world() -> World {
 
 /// A network of ours with a container that publishes a port; its bridge.
 #[track_caller]
-fn connect(world: &World) -> String {
+pub(crate) fn connect(world: &World) -> String {
     world.netns("one");
     spoke(world, &format!("create --subnet {SUBNET} net"));
     spoke(world, "connect net one --container one --publish 8080:80");
@@ -38,33 +38,33 @@ fn connect(world: &World) -> String {
 }
 
 #[track_caller]
-fn spoke(world: &World, arguments: &str) {
+pub(crate) fn spoke(world: &World, arguments: &str) {
     world.sh(&format!("/opt/cni/bin/spoke network {arguments}"));
 }
 
 /// The interfaces of a zone.
 #[track_caller]
-fn interfaces(world: &World, zone: &str) -> String {
+pub(crate) fn interfaces(world: &World, zone: &str) -> String {
     world.sh(&format!("firewall-cmd --zone={zone} --list-interfaces")).trim().to_owned()
 }
 
 /// Says something at port 80 in a namespace to whoever connects first.
 #[track_caller]
-fn listen(world: &World, netns: &str) {
+pub(crate) fn listen(world: &World, netns: &str) {
     let listens = "until grep -q \":0050 .* 0A \" /proc/net/tcp /proc/net/tcp6; do :; done";
     let script = format!("(echo hello | busybox nc -l -p 80) >/dev/null 2>&1 & {listens}");
     world.sh(&format!("ip netns exec {netns} sh -c '{script}'"));
 }
 
 /// What is heard at an address.
-fn ask(world: &World, netns: &str, host: &str, port: u16) -> String {
+pub(crate) fn ask(world: &World, netns: &str, host: &str, port: u16) -> String {
     let ask = format!("ip netns exec {netns} busybox nc -w 2 {host} {port} </dev/null");
     world.try_sh(&ask).stdout.trim().to_owned()
 }
 
 /// Both ways, as the network promises.
 #[track_caller]
-fn works(world: &World) {
+pub(crate) fn works(world: &World) {
     listen(world, "lan");
     assert_eq!(ask(world, "one", "192.0.2.2", 80), "hello", "outwards");
     listen(world, "one");

@@ -8,5 +8,6 @@ mod containerd;
 mod cri;
 mod crowd;
 mod firewalld;
+mod firewalld_policies;
 mod podman;
 mod stage;

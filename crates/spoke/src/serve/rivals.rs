@@ -18,6 +18,10 @@ const FIRST: Duration = Duration::from_secs(1);
 /// No pause is longer.
 const LONGEST: Duration = Duration::from_secs(300);
 
+/// No pause for what attachments share is longer: without it no container has a way out, and each
+/// reload of firewalld removes it, as an administrator or a script makes them one after the other.
+const LONGEST_SHARED: Duration = Duration::from_secs(5);
+
 /// A part that stays this long is no longer contested, unless the pauses are longer.
 const HELD: Duration = Duration::from_secs(60);
 
@@ -51,11 +55,21 @@ impl fmt::Display for Thing {
     }
 }
 
-/// How often it was restored, and when last.
+impl Thing {
+    fn longest(&self) -> Duration {
+        match self {
+            Thing::Shared => LONGEST_SHARED,
+            Thing::Table(_) | Thing::Own(..) => LONGEST,
+        }
+    }
+}
+
+/// How often it was restored, when last, and its longest pause.
 #[derive(Clone, Copy, Debug)]
 struct History {
     repairs: u32,
     last: Instant,
+    longest: Duration,
 }
 
 impl History {
@@ -63,7 +77,8 @@ impl History {
         match self.repairs.checked_sub(AT_ONCE) {
             None => Duration::ZERO,
             Some(doublings) => {
-                FIRST.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(LONGEST)
+                let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
+                FIRST.saturating_mul(factor).min(self.longest)
             }
         }
     }
@@ -139,7 +154,7 @@ fn sentence(things: &[&Thing]) -> String {
     format!(
         "something keeps removing {}{others}: it is put back after pauses of up to {} s from now on",
         named.join(", "),
-        LONGEST.as_secs(),
+        things.iter().map(|thing| thing.longest()).max().unwrap_or(LONGEST).as_secs(),
     )
 }
 
@@ -168,7 +183,9 @@ impl Pass<'_> {
     fn looked_at(&mut self, thing: Thing, was_missing: bool) {
         let known = &mut self.rivals.known;
         if was_missing {
-            let history = known.entry(thing).or_insert(History { repairs: 0, last: self.now });
+            let longest = thing.longest();
+            let fresh = History { repairs: 0, last: self.now, longest };
+            let history = known.entry(thing).or_insert(fresh);
             history.repairs = history.repairs.saturating_add(1);
             history.last = self.now;
         } else if known.get(&thing).is_some_and(|history| history.has_held(self.now)) {
@@ -230,6 +247,21 @@ mod tests {
         assert_eq!(last.last(), Some(&300));
         let [News::Contested(sentence)] = reported.as_slice() else { panic!("{reported:?}") };
         assert!(sentence.starts_with("something keeps removing rules of table inet spoke:"));
+    }
+
+    /// Reloads of firewalld, one after the other.
+    #[test]
+    fn what_all_share_never_waits_long() {
+        let mut rivals = Rivals::default();
+        let mut now = Instant::now();
+        for _ in 0..20 {
+            let mut pass = rivals.pass(now);
+            assert!(pass.is_due(Healed::Shared));
+            pass.looked(Healed::Shared, true);
+            now += LONGEST_SHARED;
+        }
+        let Some(News::Contested(sentence)) = rivals.news(now) else { panic!("is told") };
+        assert!(sentence.contains("pauses of up to 5 s"), "{sentence}");
     }
 
     #[test]
