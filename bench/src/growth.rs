@@ -26,9 +26,9 @@ pub(crate) const MANY: u16 = 10_000;
 
 /// What is done, and how much dearer it may be with [`MANY`] than with [`FEW`]: an attachment's cost is the
 /// same, what lists or checks everything grows with it.
-pub(crate) const BOUNDS: [(&str, f64); 5] =
-    [("ADD", 2.0), ("DEL", 1.2), ("create", 10.0), ("ls", 300.0), ("doctor", 300.0)];
-const VERBS: [&str; 5] = ["ADD", "DEL", "create", "ls", "doctor"];
+pub(crate) const BOUNDS: [(&str, f64); 6] =
+    [("ADD", 2.0), ("DEL", 1.2), ("create", 10.0), ("ls", 300.0), ("gc", 300.0), ("doctor", 300.0)];
+const VERBS: [&str; 6] = ["ADD", "DEL", "create", "ls", "gc", "doctor"];
 
 /// So many in one transaction.
 const TOGETHER: usize = 500;
@@ -77,6 +77,7 @@ fn network(number: u16) -> Result<Network> {
     let bridge = Bridge {
         name: format!("br-n{number}").parse()?,
         gateway: Gateway::Default,
+        host_absent: Vec::new(),
         force_address: false,
         hairpin: true,
         promiscuous: false,
@@ -169,6 +170,7 @@ impl Contender for Newcomer<'_> {
                 self.remove("chosen").map(|()| cost)
             }
             "ls" => self.look(&["network", "ls"]),
+            "gc" => self.look(&["gc"]),
             _ => self.look(&["doctor"]),
         })
     }

@@ -105,6 +105,7 @@ fn bridge() -> LinkKind {
     LinkKind::Bridge(Bridge {
         name: "br0".parse().unwrap(),
         gateway: Gateway::Default,
+        host_absent: Vec::new(),
         force_address: false,
         hairpin: false,
         promiscuous: false,

@@ -73,6 +73,7 @@ mod tests {
             gateway,
             force_address: false,
             hairpin: false,
+            host_absent: Vec::new(),
             promiscuous: false,
             port: BridgePort::default(),
         });

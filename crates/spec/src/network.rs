@@ -57,6 +57,8 @@ pub struct NetworkSpec {
     pub masquerade_only: Option<Family>,
     /// The addresses that they leave with.
     pub sources: Sources,
+    /// The families in which this host has no address on the segment.
+    pub host_absent: Vec<Family>,
     /// Whether the bridge's ports get back what they sent.
     pub hairpin: Option<bool>,
     /// Whether Spoke answers queries for names at the gateway.
@@ -207,6 +209,7 @@ impl NetworkSpec {
             gateway,
             force_address: false,
             hairpin: self.hairpin.unwrap_or(true),
+            host_absent: self.host_absent.clone(),
             promiscuous: self.promiscuous.unwrap_or(false),
             port: BridgePort {
                 vlans: Vlans { untagged: self.vlan, ..Vlans::default() },
@@ -247,6 +250,11 @@ impl NetworkSpec {
             EgressPolicy::Open => DefaultRoute::Bridge,
             EgressPolicy::Internal => DefaultRoute::Nowhere,
         })
+    }
+
+    /// Whether some device has the gateway's address of this family.
+    pub fn has_gateway(&self, family: Family) -> bool {
+        self.default_route().has_gateway() && !self.host_absent.contains(&family)
     }
 
     /// Whether packets leave with the host's address.

@@ -52,6 +52,38 @@ fn routed(side: &mut Side<'_>) {
 
 fn isolated(side: &mut Side<'_>) {
     of_mode(side, "isolated", "--internal");
+    host_on_the_segment(side);
+}
+
+/// The addresses of the host on the network's segment: the only bridge with a port.
+const ON_THE_SEGMENT: &str = "for port in /sys/class/net/*/master; do basename $(readlink $port); done |
+    sort -u | xargs -n 1 ip -o address show dev | sed 's/.*inet6* //; s/fe80::.*/link-local/; s/ .*//' | sort";
+
+/// What containers reach of the host, at its addresses there.
+fn host_on_the_segment(side: &mut Side<'_>) {
+    side.pings("two", &["10.84.0.1", "fd84::1", "10.84.0.2", "fd84::2"]);
+    let held = side.bed.world().sh(ON_THE_SEGMENT);
+    side.fact("the host's addresses on the segment", held);
+}
+
+/// Only one family has no gateway on the segment.
+fn isolated_in(side: &mut Side<'_>, v4: &str, v6: &str) {
+    let modes = format!("-o {KEY}.gateway_mode_ipv4={v4} -o {KEY}.gateway_mode_ipv6={v6}");
+    side.network("front", &format!("{DUAL} --internal {modes}"));
+    passages(side);
+    host_on_the_segment(side);
+}
+
+fn isolated_6(side: &mut Side<'_>) {
+    isolated_in(side, "nat", "isolated");
+}
+
+fn isolated_4(side: &mut Side<'_>) {
+    isolated_in(side, "isolated", "nat");
+}
+
+fn isolated_beside_routed(side: &mut Side<'_>) {
+    isolated_in(side, "isolated", "routed");
 }
 
 /// Each family has its own, which need not be the other's.
@@ -112,6 +144,10 @@ fn bad_options(side: &mut Side<'_>) {
     for (what, option) in [
         ("a mode that is none", format!("{KEY}.gateway_mode_ipv4=bridged")),
         ("isolated without --internal", format!("{KEY}.gateway_mode_ipv4=isolated")),
+        (
+            "isolated in IPv6 without --internal",
+            format!("--ipv6 --subnet fd84::/64 -o {KEY}.gateway_mode_ipv6=isolated"),
+        ),
         ("a source that is none", "com.docker.network.host_ipv4=here".to_owned()),
         ("a source of the other family", "com.docker.network.host_ipv4=fd00::1".to_owned()),
         ("the unspecified source", "com.docker.network.host_ipv4=0.0.0.0".to_owned()),
@@ -151,6 +187,9 @@ fn modes_of_one_family() {
         same("IPv4 routed", routed_4),
         same("IPv4 unprotected and IPv6 routed", unprotected_4),
         same("IPv6 unprotected", unprotected_6),
+        same("IPv6 isolated", isolated_6),
+        same("IPv4 isolated", isolated_4),
+        same("IPv4 isolated and IPv6 routed", isolated_beside_routed),
     ]);
 }
 

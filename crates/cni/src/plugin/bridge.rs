@@ -63,6 +63,7 @@ pub(super) fn bridge(root: &Object<'_>, default: &str) -> Result<Bridge> {
         gateway,
         force_address: root.flag("forceAddress")?,
         hairpin: root.flag("hairpinMode")?,
+        host_absent: Vec::new(),
         promiscuous: root.flag("promiscMode")?,
         port: port(root)?,
     };

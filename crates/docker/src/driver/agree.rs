@@ -179,6 +179,10 @@ fn first_difference(
     if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
         return Some(("-o gateway", "another gateway".to_owned()));
     }
+    if !spec.host_absent.is_empty() && spec.host_absent != bridge.host_absent {
+        let there = "addresses of this host in other families".to_owned();
+        return Some(("-o gateway_mode_ipv4 and _ipv6", there));
+    }
     if spec.masquerade.is_some() && spec.masquerades() != masquerades {
         let there = if masquerades { "masquerading" } else { "no masquerading" };
         return Some(("-o masquerade", there.to_owned()));
@@ -240,7 +244,7 @@ fn refuse_other_subnets(known: &Network, spec: &NetworkSpec, blocks: &[Block]) -
                 block.net
             )));
         };
-        let has_gateway = spec.default_route().has_gateway();
+        let has_gateway = spec.has_gateway(Family::of(&block.net));
         if let (Some(gateway), Some(theirs), true) = (block.gateway, range.gateway, has_gateway)
             && gateway != theirs
         {

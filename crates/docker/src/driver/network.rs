@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use engine::Engine;
 use model::{
-    Alias, AliasId, Error, Gateway, Handoff, Network, NetworkName, Publisher, Result, Runtime,
-    Space, SubnetId, overlap,
+    Alias, AliasId, Error, Family, Gateway, Handoff, Network, NetworkName, Publisher, Result,
+    Runtime, Space, SubnetId, overlap,
 };
 use spec::{KindSpec, NetworkSpec};
 
@@ -20,8 +20,9 @@ const SHORT: usize = 12;
 
 /// GwAllocCheck: no gateway address is needed where no device would have it.
 pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
-    let skip = !option::read(options)?.default_route().has_gateway();
-    Ok(Answer::Skip(Skip { ipv4: skip, ipv6: skip }))
+    let spec = option::read(options)?;
+    let [ipv4, ipv6] = [Family::V4, Family::V6].map(|family| !spec.has_gateway(family));
+    Ok(Answer::Skip(Skip { ipv4, ipv6 }))
 }
 
 /// CreateNetwork: makes a network, or joins the one that its pool was requested for.

@@ -74,6 +74,7 @@ pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
         direct_only,
         passage: passage::passage(&texts, modes, publisher, spec.passage)?,
         masquerade,
+        host_absent: modes.host_absent(),
         masquerade_only: match modes.of(Mode::Routed) {
             Which::Only(routed) => Some(routed.other()),
             Which::Neither | Which::All => None,

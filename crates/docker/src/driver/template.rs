@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use model::{
-    Backend, Bridge, Error, Gateway, IfName, IngressPolicy, IpNet, Ipam, LinkKind, Network,
+    Backend, Bridge, Error, Family, Gateway, IfName, IngressPolicy, IpNet, Ipam, LinkKind, Network,
     NetworkName, PluginChain, Result, Runtime, Space, Sticky, SubnetId, Timestamp, Wiring,
 };
 use spec::{Frame, KindSpec, NetworkSpec, Source};
@@ -58,8 +58,10 @@ fn ipam(name: &NetworkName, spec: &NetworkSpec, blocks: &[Block]) -> Result<Ipam
 
 /// Docker up to 27 takes a gateway's address for networks, too, that have none.
 fn with_gateways(spec: &NetworkSpec, blocks: &[Block]) -> Vec<Block> {
-    let has_one = spec.default_route().has_gateway();
-    let of = |block: &Block| Block { gateway: block.gateway.filter(|_| has_one), ..block.clone() };
+    let of = |block: &Block| {
+        let has_one = spec.has_gateway(Family::of(&block.net));
+        Block { gateway: block.gateway.filter(|_| has_one), ..block.clone() }
+    };
     blocks.iter().map(of).collect()
 }
 

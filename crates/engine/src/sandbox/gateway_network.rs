@@ -97,6 +97,7 @@ impl Engine<'_> {
         let kind = LinkKind::Bridge(Bridge {
             name,
             gateway: Gateway::Default,
+            host_absent: Vec::new(),
             force_address: false,
             hairpin: true,
             promiscuous: false,

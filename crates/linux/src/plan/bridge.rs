@@ -31,8 +31,10 @@ pub(super) fn plan(
     if bridge.gateway != Gateway::None {
         host.extend(port::gateway(bridge, link, facts)?);
         interfaces.extend(vlan_gateway(bridge, facts)?);
-        host.extend(gateway_addresses(attachment, bridge, facts, &addresses)?);
-        let held: Vec<IpNet> = addresses.iter().map(|held| held.address).collect();
+        let is_led = |held: &&InterfaceAddress| bridge.is_gateway_of(Family::of(&held.address));
+        let led: Vec<_> = addresses.iter().filter(is_led).cloned().collect();
+        host.extend(gateway_addresses(attachment, bridge, facts, &led)?);
+        let held: Vec<IpNet> = led.iter().map(|held| held.address).collect();
         host.extend(super::forwarding(&held));
     }
     let port = port::steps(&veth.host, &bridge.port);
@@ -62,7 +64,8 @@ pub(super) fn up(
     steps.extend(port::gateway(bridge, link, facts)?);
     let holder = port::gateway_device(bridge)?;
     let there = port::holder(bridge, facts).map_or(&[][..], |there| &there.addresses);
-    let gateways = super::gateways(&network.ipam);
+    let mut gateways = super::gateways(&network.ipam);
+    gateways.retain(|gateway| bridge.is_gateway_of(Family::of(gateway)));
     let missing = gateways.iter().filter(|gateway| !there.contains(gateway));
     steps.extend(missing.map(|gateway| Step::Gateway(holder.clone(), *gateway)));
     steps.extend(super::forwarding(&gateways));
@@ -156,6 +159,7 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
         steps.push(Step::Mac(name.clone(), mac));
     }
     steps.push(super::refuse_router_advertisements(name));
+    steps.extend(without_ipv6(bridge, facts));
     if bridge.promiscuous && !facts.bridge.as_ref().is_some_and(|there| there.promiscuous) {
         steps.push(Step::Promiscuous(name.clone()));
     }
@@ -165,13 +169,24 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
+/// Without an address of IPv6 not even a link-local one leads to the host. A bridge that has others
+/// is its user's.
+fn without_ipv6(bridge: &Bridge, facts: &Facts) -> Option<Step> {
+    let has_others = facts.bridge.as_ref().is_some_and(|there| {
+        there
+            .addresses
+            .iter()
+            .any(|net| matches!(net, IpNet::V6(net) if !net.addr().is_unicast_link_local()))
+    });
+    let is_absent = bridge.host_absent.contains(&Family::V6) && !has_others;
+    is_absent.then(|| super::improve(format!("net/ipv6/conf/{}/disable_ipv6", bridge.name), "1"))
+}
+
 /// A bridge that is a gateway needs an address on each of its subnets.
 fn with_gateways(attachment: &Attachment, bridge: &Bridge) -> Vec<InterfaceAddress> {
     let complete = |held: &InterfaceAddress| {
-        let own = match bridge.gateway {
-            Gateway::None => None,
-            Gateway::Address | Gateway::Default => model::first_host(&held.address),
-        };
+        let is_led = bridge.is_gateway_of(Family::of(&held.address));
+        let own = is_led.then(|| model::first_host(&held.address)).flatten();
         InterfaceAddress {
             address: held.address,
             gateway: held.gateway.or(own),

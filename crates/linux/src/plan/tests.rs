@@ -46,6 +46,7 @@ fn bridge(gateway: Gateway) -> LinkKind {
         gateway,
         force_address: false,
         hairpin: false,
+        host_absent: Vec::new(),
         promiscuous: false,
         port: model::BridgePort::default(),
     })

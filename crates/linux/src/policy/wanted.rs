@@ -152,7 +152,8 @@ pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
         _ => vec![IpAddr::V6(link_local(bridge_mac(&gateway_device(bridge)?)))],
     };
     let own = |held: &InterfaceAddress| {
-        model::first_host(&held.address).filter(|_| bridge.gateway != Gateway::None)
+        let is_led = bridge.is_gateway_of(Family::of(&held.address));
+        model::first_host(&held.address).filter(|_| is_led)
     };
     let held = || attachment.addresses.iter();
     let gateway = |held: &InterfaceAddress| held.gateway.or_else(|| own(held));

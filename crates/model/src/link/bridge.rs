@@ -14,6 +14,10 @@ pub struct Bridge {
     pub name: IfName,
     /// Whether the bridge holds the gateway address, and whether that is the default route.
     pub gateway: Gateway,
+    /// The families in which this host has no address on the segment, not even a link-local one
+    /// (Docker's gateway mode `isolated`).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_absent: Vec<Family>,
     /// Replace an address of the same family that the bridge already has.
     pub force_address: bool,
     /// Let a container reach itself through its bridge port.
@@ -61,6 +65,13 @@ pub struct Vlans {
     pub tagged: Vec<VlanRange>,
     /// Whether it stays in the bridge's default VLAN besides.
     pub keep_default: bool,
+}
+
+impl Bridge {
+    /// Whether it holds gateway addresses of this family.
+    pub fn is_gateway_of(&self, family: Family) -> bool {
+        self.gateway != Gateway::None && !self.host_absent.contains(&family)
+    }
 }
 
 impl Vlans {

@@ -48,16 +48,11 @@ impl Modes {
             (true, false) | (false, false) => Self { v4: Some(v4), v6: None },
         };
         match modes.of(Mode::Isolated) {
-            Which::Only(_) => Err(Error::unsupported(format!(
-                "-o {} and -o {}: a network of Spoke's is isolated in both families or in none; \
-                 say isolated for both",
-                MODE_V4[0], MODE_V6[0]
-            ))),
-            Which::All if !options.internal => Err(Error::invalid(format!(
+            Which::All | Which::Only(_) if !options.internal => Err(Error::invalid(format!(
                 "-o {}=isolated: only an internal network can be isolated; add --internal",
                 mode_key(texts)
             ))),
-            Which::All | Which::Neither => Ok(modes),
+            Which::All | Which::Only(_) | Which::Neither => Ok(modes),
         }
     }
 
@@ -69,6 +64,16 @@ impl Modes {
             (Some(false), Some(true)) => Which::Only(Family::V6),
             (Some(true), _) | (_, Some(true)) => Which::All,
             (Some(false) | None, Some(false) | None) => Which::Neither,
+        }
+    }
+
+    /// The families in which the host has no address on the segment. Where all are isolated, a family
+    /// that the network does not have is, too.
+    pub(super) fn host_absent(self) -> Vec<Family> {
+        match self.of(Mode::Isolated) {
+            Which::Neither => Vec::new(),
+            Which::Only(family) => vec![family],
+            Which::All => vec![Family::V4, Family::V6],
         }
     }
 

@@ -128,6 +128,7 @@ fn an_isolated_network_has_no_gateway() {
     let mode = format!("{BRIDGE_KEY}.gateway_mode_ipv4");
     let spec = super::read(&options(true, &[(&mode, "isolated")])).unwrap();
     assert_eq!(spec.default_route(), DefaultRoute::Segment);
+    assert_eq!(spec.host_absent, [Family::V4, Family::V6]);
     assert!(read(&[(&mode, "isolated")]).unwrap_err().to_string().contains("--internal"));
 }
 
@@ -147,12 +148,17 @@ fn each_family_has_its_mode() {
     assert_eq!((routed.publisher, routed.passage), (None, Some(Passage::EverybodyOf(Family::V6))));
     let open = [(v4.as_str(), "nat-unprotected"), (v6.as_str(), "routed")];
     let open = of(None, true, &open).unwrap();
+    let isolated = [(v4.as_str(), "nat"), (v6.as_str(), "isolated")];
+    assert!(of(None, true, &isolated).unwrap_err().to_string().contains("--internal"));
+    let isolated = wire::NetworkOptions { ipv6: true, ..options(true, &isolated) };
+    let isolated = super::read(&isolated).unwrap();
+    assert_eq!(isolated.host_absent, [Family::V6]);
+    assert_ne!(isolated.default_route(), DefaultRoute::Segment);
     assert_eq!((open.direct, open.direct_only), (Some(true), Some(Family::V4)));
     for (more, words) in [
         (("ports", "docker"), "ports=docker"),
         (("host_ipv6", "2001:db8::9"), "host_ipv6=2001:db8::9"),
         (("trusted_host_interfaces", "eth1"), "trusted_host_interfaces"),
-        ((v4.as_str(), "isolated"), v4.as_str()),
     ] {
         let error = of(None, true, &[both[1], more]).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains(&v6), "{error}");

@@ -118,6 +118,7 @@ impl Local {
         let kind = LinkKind::Bridge(Bridge {
             name: bridge.clone(),
             gateway: Gateway::Default,
+            host_absent: Vec::new(),
             force_address: false,
             hairpin: true,
             promiscuous: false,
