@@ -9,5 +9,6 @@ mod killed_endpoint;
 mod link_local;
 mod names;
 mod ovs;
+mod ready;
 mod refused;
 mod tenant;

@@ -2,7 +2,9 @@
 
 use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, World};
 
-use crate::bed::{Segment, address, init, join, serve, spoke, until, until_equal, until_reached};
+use crate::bed::{
+    SPOKE, Segment, address, init, join, serve, spoke, until, until_equal, until_reached,
+};
 
 #[test]
 fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
@@ -19,20 +21,18 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     init(engine.world(), "docker");
     join(engine.world(), &podman.world, "podman");
     join(&podman.world, &cni, "cni");
-    spoke(&cni, "network create --hosts all --ipv6 --subnet fd00:64::/64 front");
+    let create = "network create --hosts all --in docker,podman,cni";
+    let said = cni.try_sh(&format!("{SPOKE} {create} --ipv6 --subnet fd00:64::/64 front"));
+    assert_eq!(said.status, 0, "{said:?}");
+    assert!(said.stderr.contains("network front: this host has no docker yet"), "{said:?}");
+    // An engine that comes later gets it then.
     engine.start(&[]);
     engine.import();
-    let options = "--ipam-driver spoke --ipam-opt network=front --subnet 10.64.0.0/16 --ipv6 --subnet fd00:64::/64";
-    engine.docker(&format!("network create -d spoke {options} front"));
+    until(engine.world(), "docker network inspect front >/world/front.json");
     engine.docker("run -d --name web --network front -p 8080:80 busybox /bin/sleep 3600");
-    podman.podman("network create -d spoke -o network=front front");
     podman.run("api", "--network front", "");
     let netns = cni.netns("box");
-    cni.sh(&format!(
-        "mkdir -p /etc/cni/net.d; echo '{{\"cniVersion\":\"1.0.0\",\"name\":\"front\",\"plugins\":[{{\"type\":\
-         \"spoke\",\"network\":\"front\"}}]}}' >/etc/cni/net.d/front.conflist; CNI_PATH=/opt/cni/bin \
-         /opt/cni/bin/spoke cni add front {netns}"
-    ));
+    cni.sh(&format!("CNI_PATH=/opt/cni/bin {SPOKE} cni add front {netns}"));
     let web = engine.endpoint("web", "front")["IPAddress"].as_str().expect("a text").to_owned();
     let api = podman.endpoint("api", "front")["IPAddress"].as_str().expect("a text").to_owned();
     let boxed = address(&cni, "box");
@@ -76,7 +76,32 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     move_an_address(&segment, &engine, &podman, &cni);
     engine.docker("rm -f web");
     until_equal(&segment, &cni, "front", "cni", 6);
+    a_name_of_docker_s_own(&engine, &cni, create);
+    podman.podman("rm -f -t 0 api");
+    cni.sh(&format!("CNI_PATH=/opt/cni/bin {SPOKE} cni del front {netns}"));
+    segment.until_gone(&format!("/front/{api}"));
+    segment.until_gone(&format!("/front/{boxed}"));
+    segment.until_gone(&format!("/front/{web}"));
+    spoke(&podman.world, "network rm front");
+    assert_eq!(engine.docker("network ls -q --filter name=front"), "");
+    let known = podman.podman("network ls --format {{.Name}}");
+    assert!(!known.lines().any(|name| name == "front"), "{known}");
+    cni.sh("[ ! -e /etc/cni/net.d/front.conflist ]");
     drop(serves);
+}
+
+/// A network that Docker has by itself stays; when it is gone, the cluster's is made.
+fn a_name_of_docker_s_own(engine: &Engine, cni: &World, create: &str) {
+    engine.docker("network create --subnet 172.31.9.0/24 back");
+    spoke(cni, &format!("{create} back"));
+    let own = "Docker has a network back of its own";
+    until(engine.world(), &format!("{SPOKE} host ls 2>&1 | grep -q '{own}'"));
+    engine.docker("network rm back");
+    let made = "docker network inspect -f {{.Driver}} back | grep -qx spoke";
+    until(engine.world(), made);
+    until(engine.world(), &format!("! {SPOKE} host ls 2>&1 | grep -q '{own}'"));
+    spoke(cni, "network rm back");
+    assert_eq!(engine.docker("network ls -q --filter name=back"), "");
 }
 
 /// An exact address goes from Docker's container to Podman's, and has one holder at a time.

@@ -7,6 +7,7 @@
 mod decode;
 mod events;
 mod http;
+mod shared;
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -20,6 +21,7 @@ use model::{
 use serde::de::DeserializeOwned;
 
 pub use events::{Events, Named, News};
+pub use shared::SharedIn;
 
 /// An engine, by the socket on which it serves its API.
 #[derive(Clone, Debug)]

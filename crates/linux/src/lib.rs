@@ -25,6 +25,7 @@ mod policy;
 mod presence;
 mod probe;
 mod rate;
+mod ready;
 mod reference;
 mod shared;
 mod source_routing;

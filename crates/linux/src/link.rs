@@ -11,7 +11,7 @@ use crate::device;
 use crate::facts::{self, Known};
 use crate::identity::{GROUP, Identity, shim_link};
 use crate::plan::{self, Plan, Step};
-use crate::{external, shared};
+use crate::{external, ready, shared};
 
 /// The state of a link before it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,9 @@ fn alone(
     }
     let plan = planning(attachment, &facts)?;
     apply(&plan, below.as_ref(), sandbox, &mut socket)?;
+    if link.kind.bridge().is_some() && sandbox.is_some() {
+        ready::wait_for_port(&plan::host_end(attachment)?, &plan, &mut socket)?;
+    }
     match below.filter(|below| link.kind.bridge().is_some() && below.group != GROUP) {
         Some(bridge) => report_mac(plan.attached, &bridge, &mut socket),
         None => Ok(plan.attached),

@@ -1,5 +1,6 @@
 //! What the hosts of a cluster share: themselves, networks, blocks of addresses, endpoints.
 
+mod engines;
 mod network;
 
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, HostName, Label, Labels, Mac, Result, Timestamp};
 
+pub use engines::EngineKind;
 pub use network::SharedNetwork;
 
 /// The number of a VXLAN network, 1 to 2²⁴ − 1 (RFC 7348 §5).

@@ -40,7 +40,7 @@ pub use attachment::{
     Timestamp, Wiring,
 };
 pub use cluster::{
-    AddressPin, ClusterHost, PinState, Placement, SharedEndpoint, SharedNetwork, Vni,
+    AddressPin, ClusterHost, EngineKind, PinState, Placement, SharedEndpoint, SharedNetwork, Vni,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};

@@ -45,8 +45,8 @@ pub use bridge::{BridgeSettings, Forwarded};
 pub use counters::{Count, Counters};
 pub use decode::decode_anything;
 pub use link::{
-    At, Change, DeviceKind, Function, Link, Links, NewBridge, NewDevice, NewTap, NewVxlan, Peer,
-    Sharing, Tap, Veth,
+    At, Change, DeviceKind, Function, Link, Links, NewBridge, NewDevice, NewTap, NewVxlan,
+    OperState, Peer, Sharing, Tap, Veth,
 };
 pub use monitor::{Event, Monitor, Stop, Wake};
 pub use namespace_lock::{NamespaceLock, with_lock};

@@ -95,7 +95,7 @@ fn complete(document: &mut Value, config: &NetworkConfig, network: &Network) {
     }
 }
 
-fn device(network: &Network) -> Option<&IfName> {
+pub(crate) fn device(network: &Network) -> Option<&IfName> {
     match &network.wiring.link.as_ref()?.kind {
         LinkKind::Bridge(bridge) => Some(&bridge.name),
         kind => kind.parent()?.name.as_ref(),

@@ -12,11 +12,13 @@ mod forgotten;
 mod join;
 mod option;
 mod setup;
+mod shared;
 mod verb;
 mod way_out;
 mod wire;
 
 pub use forgotten::forgotten;
+pub use shared::{is_shared, shared_file};
 pub use verb::{Context, Declared, Output, Verb, introduce, run};
 
 /// The name of the driver: `podman network create -d spoke`, and the name of the executable.

@@ -1,7 +1,7 @@
 //! What the command line asks of the daemon about other hosts: one line of JSON each way, on a socket
 //! that only the superuser may connect to. Only the daemon speaks to etcd.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::net::UnixStream;
@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use cluster::{Access, TokenId, Url};
 use model::{
-    Error, HostName, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NetworkName, Placement, Result,
-    SharedNetwork, Timestamp,
+    EngineKind, Error, HostName, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NetworkName, Placement,
+    Result, SharedNetwork, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,8 @@ const SOCKET: &str = "hosts.sock";
 const PLACE: &str = "hosts";
 /// Below that: a file for each network that the daemon made.
 const NETWORKS: &str = "networks";
+/// Beside that: a file for each network that it makes in engines.
+const ENGINES: &str = "engines";
 /// Below the first: as whom this host is a member.
 pub(crate) const MEMBER: &str = "member.json";
 /// Longer lines are refused, in bytes.
@@ -41,6 +43,11 @@ pub(crate) fn place(state: &Path) -> PathBuf {
 /// Where it keeps what it knows of the networks that it made; `place` is that of the cluster.
 pub(crate) fn networks(place: &Path) -> PathBuf {
     place.join(NETWORKS)
+}
+
+/// Where it keeps in which engines it made them.
+pub(crate) fn engines(place: &Path) -> PathBuf {
+    place.join(ENGINES)
 }
 
 /// Whether this host is a member of a cluster.
@@ -118,6 +125,9 @@ pub(crate) struct Wanted {
     /// Whether it is encrypted between hosts.
     #[serde(default)]
     pub(crate) encrypt: bool,
+    /// In which engines it is made.
+    #[serde(default)]
+    pub(crate) engines: BTreeSet<EngineKind>,
 }
 
 /// What is answered.
@@ -125,12 +135,22 @@ pub(crate) struct Wanted {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reply {
     Done,
-    Token { token: String, expires: Timestamp },
+    Token {
+        token: String,
+        expires: Timestamp,
+    },
     Hosts(HostsView),
     Checks(Vec<HostCheck>),
     Rtts(Vec<HostRtt>),
     Tokens(BTreeMap<TokenId, Timestamp>),
-    Network { network: SharedNetwork, missing: Vec<HostName>, failure: Option<String> },
+    Network {
+        network: SharedNetwork,
+        missing: Vec<HostName>,
+        failure: Option<String>,
+        /// What is to be said of the engines of the host that was asked.
+        #[serde(default)]
+        notes: Vec<String>,
+    },
 }
 
 /// The hosts, as this one sees them.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{
-    Error, HostName, IpNet, Ipv4Net, Ipv6Net, Mtu, NetworkName, Placement, Result, SharedNetwork,
-    Timestamp, Vni,
+    EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Mtu, NetworkName, Placement, Result,
+    SharedNetwork, Timestamp, Vni,
 };
 
 use super::RACES;
@@ -35,6 +35,8 @@ pub struct Declared {
     pub hosts: Placement,
     /// Whether it is encrypted between hosts.
     pub encrypted: bool,
+    /// In which engines of its hosts it is to be made.
+    pub engines: BTreeSet<EngineKind>,
     /// When it was asked for.
     pub since: Timestamp,
 }
@@ -101,6 +103,7 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         mtu: wanted.mtu,
         hosts: wanted.hosts.clone(),
         encrypted: wanted.encrypted,
+        engines: wanted.engines.clone(),
         since: wanted.since,
     };
     network.check(name)?;

@@ -18,7 +18,17 @@ pub(super) struct Reply {
 
 /// Asks for `target`, which holds nothing that would need escaping.
 pub(super) fn get(socket: &Path, target: &str, deadline: Instant) -> io::Result<Reply> {
-    let (head, from) = send(socket, target, deadline)?;
+    ask(socket, ("GET", target), None, deadline)
+}
+
+/// The same by another method, with a body of JSON or none.
+pub(super) fn ask(
+    socket: &Path,
+    what: (&str, &str),
+    body: Option<&[u8]>,
+    deadline: Instant,
+) -> io::Result<Reply> {
+    let (head, from) = send(socket, what, body, deadline)?;
     Ok(Reply { status: head.status, body: Body::new(from, head.framing, LONGEST) })
 }
 
@@ -28,17 +38,27 @@ pub(super) fn open(
     target: &str,
     deadline: Instant,
 ) -> io::Result<(u16, UnixStream)> {
-    let (head, from) = send(socket, target, deadline)?;
+    let (head, from) = send(socket, ("GET", target), None, deadline)?;
     Ok((head.status, from.into_inner().into_socket().into()))
 }
 
-fn send(socket: &Path, target: &str, deadline: Instant) -> io::Result<(Head, BufReader<Timed>)> {
+fn send(
+    socket: &Path,
+    (method, target): (&str, &str),
+    body: Option<&[u8]>,
+    deadline: Instant,
+) -> io::Result<(Head, BufReader<Timed>)> {
     let mut stream = Timed::new(connect_unix(socket)?, deadline);
+    let about_body = body.map(|body| {
+        format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len())
+    });
     let request = format!(
-        "GET {target} HTTP/1.1\r\nHost: docker\r\nUser-Agent: spoke\r\n\
-         Accept: application/json\r\nConnection: close\r\n\r\n"
+        "{method} {target} HTTP/1.1\r\nHost: docker\r\nUser-Agent: spoke\r\n\
+         Accept: application/json\r\nConnection: close\r\n{}\r\n",
+        about_body.unwrap_or_default()
     );
     stream.write_all(request.as_bytes())?;
+    stream.write_all(body.unwrap_or_default())?;
     let mut from = BufReader::new(stream);
     let head = Head::read(&mut from)?;
     Ok((head, from))

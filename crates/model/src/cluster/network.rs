@@ -1,11 +1,12 @@
 //! A network of many hosts.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use super::{Placement, Vni};
+use super::{EngineKind, Placement, Vni};
 use crate::{Error, Mtu, NetworkName, Result, Timestamp};
 
 /// A network of many hosts, as it is declared for all of them.
@@ -27,6 +28,9 @@ pub struct SharedNetwork {
     /// Whether its packets are encrypted between hosts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypted: bool,
+    /// In which engines of its hosts it is made. Programs that do not know of this make it in none.
+    #[serde(default, rename = "in", skip_serializing_if = "BTreeSet::is_empty")]
+    pub engines: BTreeSet<EngineKind>,
     /// When it was declared.
     pub since: Timestamp,
 }
@@ -93,6 +97,13 @@ impl SharedNetwork {
             Some(subnet) => check6(&subnet).or_else(refused),
             None => Ok(()),
         }
+    }
+
+    /// Whether they are one network: in which engines it is made may differ, as a host that had an earlier
+    /// version has not kept that.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let apart = |network: &Self| Self { engines: BTreeSet::new(), ..network.clone() };
+        apart(self) == apart(other)
     }
 
     /// Whether `net` is one of its blocks.
@@ -213,6 +224,7 @@ mod tests {
             mtu: Mtu::new(mtu).unwrap(),
             hosts: Placement::All,
             encrypted: false,
+            engines: BTreeSet::new(),
             since: Timestamp(1),
         }
     }

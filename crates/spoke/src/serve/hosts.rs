@@ -5,6 +5,7 @@
 //! | `hosts` | holds the lease, makes this host's networks, entries and published endpoints equal to the cluster's |
 //! | `hosts-book` | learns of attachments from the store, on a host of a cluster |
 //! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed, on a host of a cluster |
+//! | `hosts-engines` | makes networks of the cluster in the engines of this host, and removes them there |
 //! | `hosts-ask` | answers the command line and processes that attach; several on a host of a cluster |
 //! | `hosts-watch` | hears of changes in etcd, one for each session |
 //! | `hosts-etcd` | keeps this host's server of etcd running, where the cluster has one of its own |
@@ -17,6 +18,7 @@ mod blocks;
 mod check;
 mod door;
 mod drain;
+mod engines;
 mod guard;
 mod isolate;
 mod keep;
@@ -118,6 +120,10 @@ struct State {
     is_open: bool,
     /// When this host's server of etcd has to begin anew.
     restart: Option<Instant>,
+    /// What is to be said of networks in engines of this host, and which of it is a failure.
+    engines: BTreeMap<NetworkName, Vec<engines::Note>>,
+    /// Networks that the cluster has no more, and that were asked of the engines to remove.
+    withdrawn: BTreeSet<NetworkName>,
     /// The containers of this host on every network, once the store was read.
     attached: Option<Attached>,
 }
@@ -199,6 +205,8 @@ impl Daemon {
         prepared.member.prepare(move || {
             let theirs = Arc::clone(&hosts);
             daemon.spawn("hosts-book", move |daemon| attached::follow(daemon, &theirs))?;
+            let theirs = Arc::clone(&hosts);
+            daemon.spawn("hosts-engines", move |daemon| engines::keep(daemon, &theirs))?;
             let theirs = Arc::clone(&hosts);
             daemon.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
             (1..ask::AT_ONCE).try_for_each(|_| daemon.answer_hosts(&hosts, &listener))

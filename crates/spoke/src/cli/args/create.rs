@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use model::{AddressSpace, EgressPolicy, IpNet, Label, Labels, NetworkName, Placement};
+use model::{AddressSpace, EgressPolicy, EngineKind, IpNet, Label, Labels, NetworkName, Placement};
 use spec::NetworkSpec;
 
 use super::flags::NetworkFlags;
@@ -77,6 +77,10 @@ pub(in crate::cli) struct ManyArgs {
     /// Encrypt what goes from host to host, by the kernel's WireGuard
     #[arg(long, requires = "hosts")]
     pub(in crate::cli) encrypt: bool,
+    /// Make it also in these engines of each host, so that nobody has to: docker, podman, or cni for what
+    /// reads CNI's configuration lists
+    #[arg(long = "in", value_name = "ENGINE,…", value_delimiter = ',', requires = "hosts")]
+    pub(in crate::cli) engines: Vec<EngineKind>,
 }
 
 impl CreateArgs {

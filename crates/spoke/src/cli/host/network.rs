@@ -44,9 +44,12 @@ pub(in crate::cli) fn create_network(
         mtu: wanted.flags.spec.mtu,
         hosts: hosts.clone(),
         encrypt: wanted.many.encrypt,
+        engines: wanted.many.engines.iter().copied().collect(),
     };
     let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
-    let Reply::Network { missing, failure, .. } = reply else { return Err(unexpected(&reply)) };
+    let Reply::Network { missing, failure, mut notes, .. } = reply else {
+        return Err(unexpected(&reply));
+    };
     if let Some(failure) = failure {
         return Err(Error::conflict(format!(
             "network {} is declared for the cluster, and this host cannot have it: {failure}",
@@ -56,7 +59,7 @@ pub(in crate::cli) fn create_network(
     let late = missing.iter().map(|host| {
         format!("host {host} does not have network {} yet; see `spoke host ls` there", wanted.name)
     });
-    let notes = late.collect();
+    notes.extend(late);
     Ok(Answer { notes, ..Answer::text(names(output, &[wanted.name.to_string()])?) })
 }
 

@@ -10,6 +10,7 @@ use model::{ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedNe
 use netlink::Socket;
 use overlay::Overlay;
 
+use super::engines;
 use super::isolate::isolated;
 use super::member::{self, Member};
 use super::{Hosts, State};
@@ -182,7 +183,7 @@ impl Hosts {
                 overlay::overhead(wanted.encrypt)
             )));
         }
-        let Wanted { name, subnet, block, hosts, encrypt: encrypted, .. } = wanted;
+        let Wanted { name, subnet, block, hosts, encrypt: encrypted, engines, .. } = wanted;
         let chosen = || wanted.ipv6.then(|| Subnet6::Chosen(host::site()));
         let subnet6 = wanted.subnet6.map(Subnet6::Named).or_else(chosen);
         let declared = book::Declared {
@@ -193,6 +194,7 @@ impl Hosts {
             mtu,
             hosts,
             encrypted,
+            engines,
             since: host::now(),
         };
         let network = book::declare(&etcd, &declared)?;
@@ -207,7 +209,8 @@ impl Hosts {
         let state = self.lock();
         let (missing, failure) =
             (missing(&state, &name, &there), state.failures.get(&name).cloned());
-        Ok(Reply::Network { network, missing, failure })
+        let notes = engines::notes(&state, &name);
+        Ok(Reply::Network { network, missing, failure, notes })
     }
 
     /// Ends it for all hosts, and waits until this one has no more of it.
@@ -289,6 +292,7 @@ fn notes(state: &State) -> Vec<String> {
         true => why.clone(),
         false => format!("network {name}: {why}"),
     });
+    let failures = failures.chain(engines::failures(state));
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
     let untended = state.untended.clone();
     let broken = isolated(&state.isolated).into_iter().chain(state.broken.iter().cloned());

@@ -30,7 +30,7 @@ impl Keeper<'_> {
         (name, network): (&NetworkName, &SharedNetwork),
     ) -> Result<Local> {
         let known = local::made(&self.hosts.place)?.remove(name);
-        let known = known.filter(|known| known.network == *network);
+        let known = known.filter(|known| known.network.is_same(network));
         if view.block(name, &member.name).is_none() {
             let own = known.as_ref().map(|known| known.block);
             let block = self.claim_first(etcd, view, member, (name, own))?;

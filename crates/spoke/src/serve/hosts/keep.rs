@@ -11,6 +11,7 @@ use cluster::{Cluster, Etcd, LeaseId, Revision, View, WatchEnd, book};
 use model::{Error, HostName, Ipv4Net, Kind, NetworkName, Result};
 
 use super::announce::Announced;
+use super::engines;
 use super::local;
 use super::member::Member;
 use super::membership::Membership;
@@ -261,7 +262,8 @@ impl Keeper<'_> {
         self.remove_others(etcd, member, &wanted)?;
         // Before the store was read the others keep what they know.
         let Some(attached) = attached else { return Ok(()) };
-        let published = overlay::published(view, member, &attached, &made);
+        let held_back = engines::untried(view, member, &self.hosts.place);
+        let published = overlay::published(view, member, &attached, &made, &held_back);
         book::publish(etcd, view, &member.name, &published)?;
         view.endpoints.retain(|(host, _, _), _| *host != member.name);
         view.endpoints.extend(

@@ -93,7 +93,7 @@ impl Local {
 
     /// Whether they differ at most in the blocks that came later.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        (&self.network, self.block) == (&other.network, other.block)
+        self.network.is_same(&other.network) && self.block == other.block
     }
 
     /// All blocks.
@@ -251,6 +251,7 @@ mod tests {
             subnet6: None,
             hosts: model::Placement::All,
             encrypted: false,
+            engines: Default::default(),
             since: Timestamp(1),
         };
         Local { network, block, more: Vec::new() }

@@ -57,7 +57,7 @@ impl Keeper<'_> {
             overlay::refuse_clear(name)?;
         }
         let made = local::made(&self.hosts.place)?;
-        if made.get(name).is_some_and(|made| made.network == *network) {
+        if made.get(name).is_some_and(|made| made.network.is_same(network)) {
             return Ok(());
         }
         let is_there = |other: &NetworkName| view.networks.contains_key(other);
@@ -84,6 +84,9 @@ impl Keeper<'_> {
             state.failures.retain(|name, _| wanted.contains(name) || made.contains_key(name));
         });
         for (name, local) in made {
+            if self.hosts.is_still_in_engines(&name) {
+                continue;
+            }
             let removed = self
                 .daemon
                 .context_pool

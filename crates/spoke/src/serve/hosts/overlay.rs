@@ -57,7 +57,7 @@ pub(super) fn wanted(
         // The bridge may still be that of an earlier network of this name.
         let is_here = made.get(name).is_some_and(|made| {
             let mut blocks = view.blocks_of(name, &member.name);
-            made.network == *network && blocks.any(|block| block == made.block)
+            made.network.is_same(network) && blocks.any(|block| block == made.block)
         });
         if !is_here {
             continue;
@@ -79,18 +79,20 @@ pub(super) fn wanted(
     Ok((Overlay { local: member.address, members, networks, tunnels: Vec::new() }, refused))
 }
 
-/// What this host has to publish: its containers, and the bridges of networks in their blocks.
+/// What this host has to publish: its containers, and the bridges of networks in their blocks. By the bridge of a
+/// network others see that this host has it: not of those in `held_back`, which its engines do not have yet.
 pub(super) fn published(
     view: &View,
     member: &Member,
     attached: &Attached,
     made: &BTreeMap<NetworkName, Ipv4Net>,
+    held_back: &BTreeSet<NetworkName>,
 ) -> BTreeMap<(NetworkName, IpAddr), Mac> {
     let own = attached.macs.iter().filter(|((name, address), _)| {
         made.contains_key(name) && view.may_have(name, &member.name, *address)
     });
     let mut all: BTreeMap<_, _> = own.map(|(name, mac)| (name.clone(), *mac)).collect();
-    for (name, block) in made {
+    for (name, block) in made.iter().filter(|(name, _)| !held_back.contains(*name)) {
         let gateways = view.networks.get(name).into_iter().flat_map(|it| it.gateways(block));
         let mac = gateway_mac(name, &member.name);
         all.extend(gateways.map(|address| ((name.clone(), address), mac)));

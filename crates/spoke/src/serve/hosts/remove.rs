@@ -8,7 +8,7 @@ use model::{Error, HostName, Kind, Result};
 use super::keep::{Keeper, PAUSE};
 use super::member::Member;
 use super::membership::Membership;
-use super::{Hosts, local, tend, tunnel};
+use super::{Hosts, engines, local, tend, tunnel};
 
 impl Hosts {
     /// Takes a host out of the cluster.
@@ -63,6 +63,7 @@ impl Keeper<'_> {
             .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
             .and(self.hosts.forget_own())
             .and(tunnel::forget(&self.hosts.place))
+            .and(engines::forget(&self.hosts.place))
             .and(Member::forget(&self.hosts.place));
         if let Err(error) = outcome {
             self.daemon.journal.failed("leaving the cluster of hosts", &error);

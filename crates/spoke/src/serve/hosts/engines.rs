@@ -1,0 +1,286 @@
+//! Makes networks of the cluster in the engines of this host (`spoke network create --in`), and removes them
+//! there: Docker is asked by its API, for Podman and CNI there are files.
+//!
+//! In which engines a network may be is written down before the first of them is asked, so that the daemon removes
+//! it there also after it was killed. An engine that is not there yet is looked for again.
+
+mod files;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cluster::View;
+use docker::api::{Api, SharedIn};
+use model::{EngineKind, Error, IpNet, NetworkName, Result, SharedNetwork};
+use serde::{Deserialize, Serialize};
+
+use super::member::{self, Member};
+use super::{Hosts, State};
+use crate::hosts;
+use crate::serve::Daemon;
+
+/// How soon an engine is looked for again that was not there, or refused.
+const SOON: Duration = Duration::from_secs(3);
+/// How often it is looked whether each network is in its engines.
+const PERIOD: Duration = Duration::from_secs(30);
+/// How long an engine may take for one call.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// In which engines of this host a network is, or may be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Record {
+    network: SharedNetwork,
+    engines: BTreeSet<EngineKind>,
+    /// Whether each of them was asked, whatever came of it.
+    tried: bool,
+}
+
+/// What is to be said of a network in an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Note {
+    text: String,
+    /// That an engine is not there is none.
+    is_failure: bool,
+}
+
+/// What the cluster says of this host's networks.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    /// Every network of this host.
+    networks: BTreeSet<NetworkName>,
+    /// Those that it has and that are to be in engines.
+    wanted: BTreeMap<NetworkName, SharedNetwork>,
+}
+
+/// Keeps them until the daemon stops.
+pub(super) fn keep(daemon: &Daemon, hosts: &Hosts) {
+    let (mut last, mut limit) = (None, PERIOD);
+    while !daemon.sleep(Duration::ZERO) {
+        hosts.wait(limit.min(SOON), |state| Plan::of(state) != last);
+        let plan = Plan::of(&hosts.lock());
+        let is_news = plan != last;
+        limit = limit.saturating_sub(SOON);
+        if is_news || limit.is_zero() {
+            let is_settled = plan.as_ref().is_none_or(|plan| plan.carry(daemon, hosts));
+            limit = if is_settled { PERIOD } else { SOON };
+        }
+        last = plan;
+    }
+}
+
+impl Plan {
+    /// `None` where nothing is known.
+    fn of(state: &State) -> Option<Self> {
+        let (member, view) = (state.member.as_ref()?, state.view.as_ref()?);
+        let networks: BTreeSet<NetworkName> =
+            view.networks_of(&member.name).map(|(name, _)| name.clone()).collect();
+        let wanted = view.networks_of(&member.name).filter(|(name, network)| {
+            !network.engines.is_empty() && !state.failures.contains_key(*name)
+        });
+        let wanted = wanted.map(|(name, network)| (name.clone(), network.clone())).collect();
+        Some(Self { networks, wanted })
+    }
+
+    /// Makes and removes; whether there is nothing left to do.
+    fn carry(&self, daemon: &Daemon, hosts: &Hosts) -> bool {
+        let records = records(&hosts.place);
+        let gone = records.iter().filter(|(name, _)| !self.networks.contains(*name));
+        let mut is_settled = true;
+        for (name, record) in gone {
+            is_settled &= withdraw(daemon, hosts, (name, record));
+        }
+        for (name, network) in &self.wanted {
+            is_settled &= make(daemon, hosts, (name, network), records.get(name));
+        }
+        is_settled
+    }
+}
+
+/// Removes a network from the engines of this host; the keeper removes the network itself after that.
+fn withdraw(daemon: &Daemon, hosts: &Hosts, (name, record): (&NetworkName, &Record)) -> bool {
+    let mut notes = Vec::new();
+    for kind in &record.engines {
+        if let Err(error) = remove_from(daemon, *kind, name) {
+            let text = format!("network {name} is to be removed from {kind}: {error}");
+            notes.push(Note { text, is_failure: true });
+        }
+    }
+    if notes.is_empty()
+        && let Err(error) = member::remove(&path(&hosts.place, name))
+    {
+        notes.push(Note { text: error.to_string(), is_failure: true });
+    }
+    let is_done = notes.is_empty();
+    tell(daemon, hosts, (name, notes));
+    hosts.set(|state| drop(state.withdrawn.insert(name.clone())));
+    hosts.nudge();
+    is_done
+}
+
+/// Makes a network in the engines of this host.
+fn make(
+    daemon: &Daemon,
+    hosts: &Hosts,
+    (name, network): (&NetworkName, &SharedNetwork),
+    known: Option<&Record>,
+) -> bool {
+    let known = known.filter(|known| match known.network.is_same(network) {
+        true => true,
+        // An earlier network of this name.
+        false => !withdraw(daemon, hosts, (name, known)),
+    });
+    if known.is_some_and(|known| !known.network.is_same(network)) {
+        return false;
+    }
+    let tried = known.is_some_and(|known| known.tried);
+    let engines = network.engines.clone();
+    let mut record = Record { network: network.clone(), engines, tried };
+    let intended = match known {
+        Some(known) if known.engines == record.engines => Ok(()),
+        Some(_) | None => record.write(name, &hosts.place),
+    };
+    hosts.set(|state| drop(state.withdrawn.remove(name)));
+    let mut notes: Vec<Note> = match intended {
+        Ok(()) => {
+            let made = network.engines.iter().map(|kind| make_in(daemon, *kind, (name, network)));
+            made.filter_map(Result::err).collect()
+        }
+        Err(error) => vec![Note { text: error.to_string(), is_failure: true }],
+    };
+    if !record.tried {
+        record.tried = true;
+        let written = record.write(name, &hosts.place).err();
+        notes.extend(written.map(|error| Note { text: error.to_string(), is_failure: true }));
+    }
+    let is_done = notes.is_empty();
+    tell(daemon, hosts, (name, notes));
+    hosts.nudge();
+    is_done
+}
+
+/// Reports once what does not work.
+fn tell(daemon: &Daemon, hosts: &Hosts, (name, notes): (&NetworkName, Vec<Note>)) {
+    let before = hosts.lock().engines.get(name).cloned().unwrap_or_default();
+    for note in notes.iter().filter(|note| note.is_failure && !before.contains(note)) {
+        let error = Error::try_again(note.text.clone());
+        daemon.journal.failed("networks of the cluster in engines", &error);
+    }
+    hosts.set(|state| match notes.is_empty() {
+        true => drop(state.engines.remove(name)),
+        false => drop(state.engines.insert(name.clone(), notes)),
+    });
+}
+
+fn make_in(
+    daemon: &Daemon,
+    kind: EngineKind,
+    (name, network): (&NetworkName, &SharedNetwork),
+) -> std::result::Result<(), Note> {
+    let done = match kind {
+        EngineKind::Docker => make_in_docker(daemon, (name, network)),
+        EngineKind::Podman => files::write_podmans(daemon, name),
+        EngineKind::Cni => files::write_list(name).map(|()| true),
+    };
+    match done {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            let text = format!(
+                "network {name}: this host has no {kind} yet, which gets the network when it comes"
+            );
+            Err(Note { text, is_failure: false })
+        }
+        Err(error) => {
+            let text = format!("network {name} is not in {kind}: {error}");
+            Err(Note { text, is_failure: true })
+        }
+    }
+}
+
+fn remove_from(daemon: &Daemon, kind: EngineKind, name: &NetworkName) -> Result<()> {
+    match kind {
+        EngineKind::Docker => dockers(daemon).iter().try_for_each(|api| api.remove_shared(name)),
+        EngineKind::Podman => files::remove_podmans(name),
+        EngineKind::Cni => files::remove_list(name),
+    }
+}
+
+/// `false` where there is none.
+fn make_in_docker(
+    daemon: &Daemon,
+    (name, network): (&NetworkName, &SharedNetwork),
+) -> Result<bool> {
+    let engines = dockers(daemon);
+    let subnets = [Some(IpNet::V4(network.subnet)), network.subnet6.map(IpNet::V6)];
+    let driver = daemon.context_pool.config().docker.driver();
+    let wanted = SharedIn { name, driver, subnets: subnets.into_iter().flatten().collect() };
+    engines.iter().try_for_each(|api| api.ensure_shared(&wanted))?;
+    Ok(!engines.is_empty())
+}
+
+/// Docker's engines that are there.
+fn dockers(daemon: &Daemon) -> Vec<Api> {
+    let config = &daemon.context_pool.config().docker;
+    let there = config.api.iter().filter(|socket| config.enabled && socket.exists());
+    there.map(|socket| Api::new(socket, PATIENCE)).collect()
+}
+
+impl Hosts {
+    /// Whether the engines of this host were not asked yet to remove a network.
+    pub(super) fn is_still_in_engines(&self, name: &NetworkName) -> bool {
+        path(&self.place, name).exists() && !self.lock().withdrawn.contains(name)
+    }
+}
+
+impl Record {
+    fn write(&self, name: &NetworkName, place: &Path) -> Result<()> {
+        member::write(&hosts::engines(place), name.as_str(), self)
+    }
+}
+
+/// The networks of this host that its engines were not asked for yet.
+pub(super) fn untried(view: &View, member: &Member, place: &Path) -> BTreeSet<NetworkName> {
+    let mut networks: Vec<_> = view.networks_of(&member.name).collect();
+    networks.retain(|(_, network)| !network.engines.is_empty());
+    if networks.is_empty() {
+        return BTreeSet::new();
+    }
+    let records = records(place);
+    let is_tried = |name: &NetworkName, network: &SharedNetwork| {
+        records.get(name).is_some_and(|record| record.tried && record.network.is_same(network))
+    };
+    let untried = networks.into_iter().filter(|(name, network)| !is_tried(name, network));
+    untried.map(|(name, _)| name.clone()).collect()
+}
+
+/// What is to be said of a network that was just made.
+pub(super) fn notes(state: &State, name: &NetworkName) -> Vec<String> {
+    state.engines.get(name).into_iter().flatten().map(|note| note.text.clone()).collect()
+}
+
+/// What does not work.
+pub(super) fn failures(state: &State) -> impl Iterator<Item = String> + '_ {
+    let failures = state.engines.values().flatten().filter(|note| note.is_failure);
+    failures.map(|note| note.text.clone())
+}
+
+/// This host is in no cluster any more: its networks stay in its engines, as networks of its own.
+pub(super) fn forget(place: &Path) -> Result<()> {
+    records(place).keys().try_for_each(|name| member::remove(&path(place, name)))
+}
+
+/// A record that is damaged is made anew.
+fn records(place: &Path) -> BTreeMap<NetworkName, Record> {
+    let entries = fs::read_dir(hosts::engines(place)).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let records = names.filter_map(|name: NetworkName| {
+        let record = member::read(&path(place, &name)).ok().flatten()?;
+        Some((name, record))
+    });
+    records.collect()
+}
+
+fn path(place: &Path, name: &NetworkName) -> PathBuf {
+    hosts::engines(place).join(name.as_str())
+}
