@@ -14,10 +14,15 @@ fn gets(bed: &Bed, from: &str, host: &str, port: u16) -> bool {
     bed.engine.exec(from, &["sh", "-c", &ask]).stdout.contains("200 OK")
 }
 
+/// The same, where it must be: a busy machine may take longer than that over one.
+fn reaches(bed: &Bed, from: &str, host: &str, port: u16) -> bool {
+    (0..10).any(|_| gets(bed, from, host, port))
+}
+
 /// Waits until a container serves both pages.
 #[track_caller]
 fn listens(bed: &Bed, name: &str) {
-    let listens = |port| (0..50).any(|_| gets(bed, name, "127.0.0.1", port));
+    let listens = |port| (0..5).any(|_| reaches(bed, name, "127.0.0.1", port));
     assert!(listens(80) && listens(81), "{name} does not serve");
 }
 
@@ -38,7 +43,7 @@ fn dockers_networks_stay_dockers(release: Release) {
         listens(&bed, name);
     }
     let rules = || bed.world().sh("iptables-save; nft list table inet spoke");
-    assert!(gets("10.82.0.1", 18600), "what Docker publishes\n{}", rules());
+    assert!(reaches(&bed, "one", "10.82.0.1", 18600), "what Docker publishes\n{}", rules());
     assert!(!gets(&served, 81), "what it does not");
     assert!(!gets(&inside, 80), "an internal network");
     // A network of Docker's that comes after ours.
@@ -57,11 +62,11 @@ fn dockers_networks_stay_dockers(release: Release) {
     listens(&bed, "own");
     let own = bed.address("own", "ours");
     for host in ["172.31.0.1", "172.17.0.1", "10.82.0.1"] {
-        assert!(from("served", host, 18601), "at {host}\n{}", rules());
+        assert!(reaches(&bed, "served", host, 18601), "at {host}\n{}", rules());
     }
     assert!(!from("served", &own, 81), "what is not published");
     assert!(!from("served", &own, 80), "around what is published");
-    assert!(gets(&own, 81), "its own network");
+    assert!(reaches(&bed, "one", &own, 81), "its own network");
     bed.remove("own");
     let ours = bed.world().sh("iptables -S | grep -cw spoke");
     assert!(ours.trim().parse::<u32>().expect("a number") <= 5, "{ours} rules for one network");
@@ -105,7 +110,7 @@ fn both_modes_promise_the_same(release: Release) {
             bed.no_ping(&from_name, &bed.end(&name, &network, "GlobalIPv6Address"));
             for host in ["192.0.2.1", "172.17.0.1", "10.83.3.1"] {
                 let port = 18700 + to;
-                assert!(gets(&bed, &from_name, host, port), "{from_name} to {host}:{port}");
+                assert!(reaches(&bed, &from_name, host, port), "{from_name} to {host}:{port}");
             }
         }
         bed.asked("lan", "192.0.2.1", 18700 + from);

@@ -71,7 +71,8 @@ fn flushed(release: Release) {
     for round in 1..=3 {
         let took = bed.world().sh(FLUSH);
         let took: u32 = took.trim().parse().expect("microseconds");
-        assert!(took < 1_000_000, "healed after {took} µs");
+        // It is healed when it happens, and not by the look at everything every ten seconds.
+        assert!(took < 5_000_000, "healed after {took} µs");
         bed.until(&format!("[ $(/opt/cni/bin/spoke events | grep -c \" healed \") -ge {round} ]"));
         assert_eq!(table(bed.world()), before);
     }

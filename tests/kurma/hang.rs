@@ -29,22 +29,21 @@ fn hanging_processes(kurma: &Kurma) -> usize {
 /// The whole tree is gone within a second of the limit, and nobody else has waited.
 #[test]
 fn a16_a_hanging_add_ends_at_the_limit() {
-    let kurma = hanging(5);
+    let kurma = hanging(10);
     kurma.kurma("up");
     let before = kurma.plugin("hangs");
     let began = Instant::now();
     let mut call = kurma.command(&["provision", U, "hangs"]);
-    let call = call.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut call = call.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while hanging_processes(&kurma) < 3 {}
-    let other = Instant::now();
     kurma.kurma(&format!("provision {} works", uuid(1)));
-    assert!(other.elapsed() < Duration::from_secs(3), "{:?}", other.elapsed());
+    assert!(call.try_wait().unwrap().is_none(), "the other one was waited for");
     let done = call.wait_with_output().unwrap();
     let took = began.elapsed();
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(!done.status.success(), "{said}");
-    assert!(said.contains("hangs") && said.contains("5 s"), "{said}");
-    assert!(Duration::from_secs(5) <= took && took < Duration::from_secs(8), "{took:?}");
+    assert!(said.contains("hangs") && said.contains("10 s"), "{said}");
+    assert!(Duration::from_secs(10) <= took && took < Duration::from_secs(20), "{took:?}");
     assert_eq!(hanging_processes(&kurma), 0, "the whole tree");
     // The plugin itself is not torn down, and del was called.
     assert_eq!(kurma.plugin("hangs"), before);

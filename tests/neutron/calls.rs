@@ -213,7 +213,13 @@ impl Calls {
     pub(crate) fn stop(&self, ends: &Ends, pool: &Value, address: &str) {
         self.of_endpoint("Leave", ends).ok();
         self.of_endpoint("DeleteEndpoint", ends).ok();
-        self.release_address(pool, address).ok();
+        let released = self.release_address(pool, address);
+        if released.status != 200 {
+            let files =
+                self.world.sh("find /run/spoke/neutron -type f -exec ls -l --full-time {} +");
+            panic!("{released:?}\n{}\n{files}\n{}", ends.endpoint, self.host.log());
+        }
+        released.ok();
     }
 
     /// Kills the daemon, and starts it again.

@@ -148,9 +148,10 @@ fn the_daemon_is_killed_and_the_next_one_says_it() {
         let mut calls = stocked();
         let (network, pool) = calls.network("10.194.0.0/24", &json!({}));
         let (first, its) = start(&calls, &network, &pool);
-        ready(&calls, &network, 3);
-        calls.named();
         for is_stopped_first in [false, true] {
+            // Also of the daemon that came after the crash.
+            ready(&calls, &network, 3);
+            calls.named();
             let gate = Gate::default();
             let fault = match answers {
                 true => Fault::HoldReply(gate.clone()),

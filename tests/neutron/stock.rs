@@ -29,7 +29,8 @@ pub(crate) fn start(calls: &Calls, network: &str, pool: &Value) -> (Ends, String
     (ends, address)
 }
 
-/// Waits until so many ports of the network are there.
+/// Waits until so many ports of the network are there, and the two that the stock is to have at least can
+/// be taken: a start that finds none makes one, which is not the stock's.
 #[track_caller]
 pub(crate) fn ready(calls: &Calls, network: &str, count: usize) {
     let id = tests::neutron::id(&calls.host.network(network));
@@ -38,6 +39,9 @@ pub(crate) fn ready(calls: &Calls, network: &str, count: usize) {
         .host
         .project
         .until(&path, |ports| ports["ports"].as_array().is_some_and(|ports| ports.len() >= count));
+    let stored = "[ $(find /run/spoke/neutron/stock/ready -name \"*.json\" | wc -l) -ge 2 ]";
+    let waited = calls.world.try_sh(&format!("timeout 60 bash -c 'until {stored}; do :; done'"));
+    assert_eq!(waited.status, 0, "no port is ready\n{}", calls.host.log());
 }
 
 #[test]

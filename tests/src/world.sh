@@ -11,6 +11,11 @@ plugins=$1 root=${2:-/} programs=${3:-}
 read -r pid _ </proc/self/stat
 mount -t tmpfs -o mode=755 world /mnt
 mkdir /mnt/upper /mnt/work /mnt/root /mnt/docker /mnt/containerd
+# What others have left on this host, or make there meanwhile, is none of the world's: these are absent.
+mkdir -p /mnt/upper/etc /mnt/upper/var/lib
+for path in etc/cni etc/docker etc/netns etc/spoke var/lib/cni var/lib/spoke; do
+    mknod "/mnt/upper/$path" c 0 0
+done
 mount -t overlay -o "lowerdir=$root,upperdir=/mnt/upper,workdir=/mnt/work" overlay /mnt/root
 cd /mnt/root
 mkdir -p world opt/cni/bin
@@ -35,7 +40,6 @@ mount -t tmpfs -o mode=755 run run
 mkdir run/netns run/lock
 pivot_root . mnt
 umount -l /mnt
-rm -rf /etc/cni /var/lib/cni /etc/spoke /var/lib/spoke
 ip link set lo up
 echo "$pid"
 read -r _ || true

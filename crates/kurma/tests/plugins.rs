@@ -95,13 +95,13 @@ fn a7_a14_a15_failures_are_undone_or_skipped() {
 #[test]
 fn a16_a_hanging_add_is_ended() {
     in_a_world(|| {
-        let spy = Spy::new(&json!([{"name": "slow", "limit": 1}]));
+        let spy = Spy::new(&json!([{"name": "slow", "limit": 3}]));
         let pods = Pods::new(&spy.pod, &spy.networks);
         spy.instruct("add", "sleep 100 & sleep 100");
         let began = Instant::now();
         let error = pods.provision(&pod(), &names(&["slow"])).unwrap_err();
-        assert_eq!(error.to_string(), "network \"slow\": took longer than 1 s and was ended");
-        assert!(began.elapsed() < Duration::from_secs(10));
+        assert_eq!(error.to_string(), "network \"slow\": took longer than 3 s and was ended");
+        assert!(began.elapsed() < Duration::from_secs(60));
         assert_eq!(spy.order(), ["add slow", "del slow"]);
     });
 }
@@ -155,7 +155,7 @@ fn n4_a_killed_plugin_is_started_again() {
 fn n4_a_plugin_that_never_stays_is_told_of() {
     in_a_world(|| {
         let mut spy = Spy::new(&json!([{"name": "a"}]));
-        spy.pod.limits.wait = Duration::from_secs(1);
+        spy.pod.limits.wait = Duration::from_secs(4);
         spy.instruct("main", "echo no uplink >&2; exit 7");
         // A call that begins before the end does not end by itself.
         spy.instruct("add", "sleep 100000");

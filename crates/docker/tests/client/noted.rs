@@ -65,8 +65,8 @@ fn the_dead_fail_at_once_in_every_process_after_the_first() {
         assert_eq!(failed.kind(), Kind::TryAgain);
         assert!(failed.to_string().contains("does not answer at unix://"), "{failed}");
     }
-    // One that is asked again is waited for as long as a restart takes, 2 s.
-    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    // One that is asked again is waited for as long as a restart takes: 2 s each time, 20 s in all.
+    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
     scene.serve(fine);
     scene.process().call(&p(), &leave()).unwrap();
 }

@@ -7,7 +7,8 @@ use docker::wire::LONGEST_BODY;
 
 use crate::plugin::{LEAVE, Stand, endpoint, request};
 
-const SOON: Duration = Duration::from_millis(50);
+/// Long enough for a client on a busy machine to send what it has to send at once.
+const SOON: Duration = Duration::from_millis(500);
 
 /// The server is as well as ever.
 fn is_well(stand: &Stand) {
@@ -190,7 +191,7 @@ fn silent_connections_give_way_to_who_speaks() {
         let begun = std::time::Instant::now();
         assert_eq!(stand.connect().post("Plugin.Activate", "").status, 200);
         let took = begun.elapsed();
-        assert!(took < std::time::Duration::from_secs(1), "{took:?} among {crowd}");
+        assert!(took < Limits::default().timeout / 2, "{took:?} among {crowd}");
     }
     assert!(silent[0].is_closed(), "the oldest one");
     let mut youngest = silent.pop().unwrap();

@@ -171,7 +171,7 @@ fn says_who_cannot_be_reached() {
     {
         let access = Access {
             endpoint: Some(endpoint.clone()),
-            timeout: Duration::from_millis(500),
+            timeout: Duration::from_secs(2),
             ..Access::of(Identity::None { project: None })
         };
         let neutron = connect(access, directory.path());
@@ -219,7 +219,7 @@ fn does_not_wait_for_ever() {
     let begin = Instant::now();
     let error = neutron.api().ports(&[]).unwrap_err();
     assert!(error.to_string().contains("takes too long"), "{error}");
-    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn takes_whom_the_settings_trust() {
     fs::write(&cafile, pem).unwrap();
     let access = Access {
         endpoint: Some(url.clone()),
-        timeout: Duration::from_millis(500),
+        timeout: Duration::from_secs(10),
         ..Access::of(Identity::None { project: None })
     };
     let list = |access: Access| connect(access, directory.path()).api().ports(&[]);

@@ -76,10 +76,10 @@ fn a_program_that_does_not_end_is_killed() {
 
 #[test]
 fn what_a_program_leaves_running_is_not_waited_for() {
-    let bindir = bindir("x", "sleep 5 & exit 0");
+    let bindir = bindir("x", "sleep 20 & exit 0");
     let started = Instant::now();
     run(Command::new(bindir.path().join("x")), LIMIT).unwrap();
-    assert!(started.elapsed() < Duration::from_secs(4));
+    assert!(started.elapsed() < Duration::from_secs(15));
 }
 
 #[test]
