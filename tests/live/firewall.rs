@@ -12,9 +12,9 @@ const PROBE: &str = include_str!("probe.py");
 const LISTEN: &str = include_str!("listen.py");
 
 /// Ports of the host: the first a program listens at, the second leads to a container.
-const RULES: u16 = 12;
+const RULES: u16 = 14;
 const OWN: u16 = 9000;
-const PUBLISHED: u16 = 8000;
+pub(crate) const PUBLISHED: u16 = 8000;
 
 /// Two addresses of each family: of the segment, and from elsewhere.
 const MACHINES: &str = "
@@ -39,8 +39,8 @@ const WAYS: [(&str, &str, &str); 6] = [
     ("local6", "2001:db8:1::1", "2001:db8:1::1"),
 ];
 
-struct Wall {
-    world: World,
+pub(crate) struct Wall {
+    pub(crate) world: World,
 }
 
 impl Live for Wall {
@@ -52,7 +52,7 @@ impl Live for Wall {
 impl Wall {
     /// With a program of the host and a container at each port, and nothing that judges.
     #[track_caller]
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let world = World::new(&Plugins::subject());
         world.sh(MACHINES);
         std::fs::write(world.path("/probe.py"), PROBE).unwrap();
@@ -71,7 +71,7 @@ impl Wall {
 
     /// What becomes of connections by each way to these ports.
     #[track_caller]
-    fn probe(&self, ports: &[u16]) -> BTreeMap<(String, u16), String> {
+    pub(crate) fn probe(&self, ports: &[u16]) -> BTreeMap<(String, u16), String> {
         let lines = |is_local: bool| {
             let ways = WAYS.iter().filter(|(name, ..)| name.starts_with("local") == is_local);
             let of = |(_, source, host): &(&str, &str, &str)| {
@@ -126,17 +126,17 @@ impl Wall {
 
     /// Waits until this is what the firewall of the table does.
     #[track_caller]
-    fn until_follows(&self, text: &str) {
+    pub(crate) fn until_follows(&self, text: &str) {
         self.until(&format!("nft list table inet spoke_follow 2>/dev/null | grep -q \"{text}\""));
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         self.json("firewall status")
     }
 }
 
 /// `PORT` stands for the port of the rule.
-const UFW: [&str; 12] = [
+const UFW: [&str; 14] = [
     "",
     "allow PORT/tcp",
     "deny PORT/tcp",
@@ -156,11 +156,25 @@ const UFW: [&str; 12] = [
      reject from 198.51.100.7 to any port PORT
      allow proto tcp from 198.51.100.0/24 port 1024:65535 to any port PORT
      allow PORT",
+    "allow PORT/tcp
+     prepend deny proto tcp from 192.0.2.2 to any port PORT",
+    // A line of before.rules refuses it by its name.
+    "allow PORT/tcp",
 ];
+
+/// Names of the last rule's ports.
+const NAMED: &str = r#"
+printf 'led-here\t8014/tcp\thalf-way\nown-one\t9014/tcp\n' >>/etc/services
+for six in "" 6; do
+    sed -i "/^COMMIT/i -A ufw$six-before-input -p tcp --dport half-way -j DROP" /etc/ufw/before$six.rules
+    sed -i "/^COMMIT/i -A ufw$six-before-input -p tcp -m multiport --dports own-one,7 -j DROP" \
+        /etc/ufw/before$six.rules
+done
+"#;
 
 #[track_caller]
 fn ufw_rules(wall: &Wall) {
-    let mut script = "set -e\nufw default deny >/dev/null\n".to_owned();
+    let mut script = format!("set -e\n{NAMED}\nufw default deny >/dev/null\n");
     for (rule, text) in (1..).zip(UFW) {
         for base in [OWN, PUBLISHED] {
             // A range beside the port, in which no other rule's port is.
@@ -197,6 +211,8 @@ fn published_ports_obey_ufw() {
     assert_eq!(port(&status, 3)["allowed"]["ufw"], Value::Array(Vec::new()));
     assert_eq!(port(&status, 5)["allowed"]["ufw"][0]["from"], "192.0.2.0/24");
     assert_eq!(port(&status, 7)["allowed"]["ufw"][0]["on"], "up0");
+    assert_eq!(port(&status, 14)["allowed"]["ufw"], Value::Array(Vec::new()));
+    assert_eq!(status["firewalls"][0]["notes"], Value::Array(Vec::new()), "{status}");
     assert_eq!(port(&status, 3)["container_port"], 80);
     assert!(status["otherwise"][0].as_str().unwrap().contains("8001/tcp of web"), "{status}");
     assert!(wall.spoke("firewall status").contains("fix: spoke firewall follow ufw"));
@@ -206,6 +222,8 @@ fn published_ports_obey_ufw() {
     let of = |way: &str, rule: u16| table[&(way.to_owned(), rule)].as_str();
     let seen = (of("any", 1), of("any", 2), of("lan6", 4), of("lan", 5), of("any6", 5));
     assert_eq!(seen, ("silent", "open", "refused", "open", "silent"));
+    let seen = (of("lan", 13), of("any", 13), of("any", 14), of("lan6", 14));
+    assert_eq!(seen, ("silent", "open", "silent", "silent"));
     assert_eq!(port(&wall.status(), 3)["obeys"], "ufw");
 
     // Each interface is judged as long as a port is published behind it.
@@ -284,18 +302,18 @@ fn what_is_off_is_open_and_what_cannot_be_read_is_shut(wall: &Wall) {
 }
 
 /// firewalld on its bus, with the host's device in the zone `public`.
-const FIREWALLD: &str = "
+pub(crate) const FIREWALLD: &str = "
 mkdir -p /run/dbus /run/firewalld
 dbus-daemon --system --fork --nopidfile
 ";
 
 /// It answers once its rules are loaded.
-const IS_READY: &str = "timeout 30 sh -c 'until dbus-send --system --print-reply \
+pub(crate) const IS_READY: &str = "timeout 30 sh -c 'until dbus-send --system --print-reply \
     --dest=org.fedoraproject.FirewallD1 /org/fedoraproject/FirewallD1 \
     org.fedoraproject.FirewallD1.getDefaultZone >/dev/null 2>&1; do :; done'";
 
 /// Options of `firewall-offline-cmd`, a line each.
-const ZONES: [&str; 12] = [
+const ZONES: [&str; 14] = [
     "",
     "--add-port=PORT/tcp",
     "--add-rich-rule=rule family=ipv4 source address=192.0.2.0/24 port port=PORT protocol=tcp accept
@@ -313,6 +331,9 @@ const ZONES: [&str; 12] = [
      --add-port=PORT/tcp",
     "--add-port=PORT/udp",
     "--add-rich-rule=rule family=ipv4 source NOT address=192.0.2.0/24 port port=PORT-LAST protocol=tcp accept",
+    "--add-rich-rule=rule family=ipv4 destination ipset=served accept",
+    "--add-rich-rule=rule family=ipv4 source ipset=callers port port=PORT protocol=tcp accept
+     --add-rich-rule=rule family=ipv6 destination NOT ipset=served6 port port=PORT protocol=tcp accept",
 ];
 
 #[track_caller]
@@ -320,6 +341,12 @@ fn firewalld_rules(wall: &Wall) {
     let mut script = "set -e
         firewall-offline-cmd -q --new-ipset=nets --type=hash:net
         firewall-offline-cmd -q --ipset=nets --add-entry=192.0.2.0/25 --add-entry=203.0.113.0/24
+        firewall-offline-cmd -q --new-ipset=served --type=hash:ip,port
+        firewall-offline-cmd -q --ipset=served --add-entry=192.0.2.1,tcp:8013 --add-entry=192.0.2.1,tcp:9013
+        firewall-offline-cmd -q --new-ipset=callers --type=hash:net,port
+        firewall-offline-cmd -q --ipset=callers --add-entry=192.0.2.0/24,tcp:1024-65535 --add-entry=203.0.113.0/24,udp:53
+        firewall-offline-cmd -q --new-ipset=served6 --type=hash:ip,port --option=family=inet6
+        firewall-offline-cmd -q --ipset=served6 --add-entry=2001:db8:1::9,tcp:8014 --add-entry=2001:db8:1::9,9014
         firewall-offline-cmd -q --zone=public --add-interface=up0
         firewall-offline-cmd -q --zone=internal --add-source=2001:db8:9::/64\n"
         .to_owned();
@@ -357,6 +384,9 @@ fn published_ports_obey_firewalld() {
     let seen =
         (of("lan", 1), of("any6", 2), of("lan", 2), of("lan", 3), of("lan", 9), of("lan", 10));
     assert_eq!(seen, ("refused", "refused", "open", "open", "open", "silent"));
+    let seen = (of("lan", 13), of("lan6", 13), of("lan", 14), of("any", 14), of("lan6", 14));
+    // What is elsewhere rule 5 drops.
+    assert_eq!(seen, ("open", "refused", "open", "silent", "open"));
     let status = wall.status();
     assert_eq!(status["firewalls"][0]["notes"], Value::Array(Vec::new()), "{status}");
     assert_eq!(status["ports"][0]["obeys"], "firewalld");

@@ -6,6 +6,7 @@ mod cli;
 mod cni;
 mod docker;
 mod firewall;
+mod firewall_told;
 mod killed;
 mod limit;
 mod podman;

@@ -194,11 +194,12 @@ const CHAINS: [(&str, Author); 14] = [
 ];
 
 /// The names of programs' tables.
-const TABLES: [(&str, Author); 9] = [
+const TABLES: [(&str, Author); 10] = [
     ("spoke", Author::Spoke),
     ("spoke_transit", Author::Spoke),
     ("spoke_names", Author::Spoke),
     ("spoke_follow", Author::Spoke),
+    ("spoke_shut", Author::Spoke),
     ("firewalld", Author::Firewalld),
     ("netavark", Author::Podman),
     ("docker-bridges", Author::Docker),

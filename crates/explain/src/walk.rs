@@ -3,6 +3,7 @@
 mod arrive;
 mod begin;
 mod bridge;
+mod fix;
 mod hop;
 mod host;
 mod interface;
@@ -125,8 +126,8 @@ impl Walker<'_> {
         let mut packet = self.begin()?;
         let arrived = match &self.trip.from {
             End::Container(site) => self.leave(site, &mut packet)?,
-            End::Host | End::Address(_) => self.sent_by_host(&mut packet)?,
-            End::Outside => self.comes_from_outside(&mut packet)?,
+            End::Host => self.sent_by_host(&mut packet)?,
+            End::Outside | End::Address(_) => self.comes_from_outside(&mut packet)?,
         };
         self.is_called(&arrived)?;
         self.answers(&arrived, &packet)?;

@@ -16,6 +16,8 @@ use self::message::{Method, Value};
 
 /// Where it keeps its rules.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "firewalld" };
+/// Only its panic mode has such a chain here; during a reload there are others.
+const PANIC: Table<'static> = Table { name: "firewalld_policy_drop", ..TABLE };
 /// Where it decides on what is forwarded.
 pub(crate) const FORWARD: &str = "filter_FORWARD";
 /// The chains that assign packets to zones: since version 1.0, and before.
@@ -98,6 +100,16 @@ pub(crate) fn check_sources(zone: &ZoneName, addresses: &[InterfaceAddress]) -> 
 
 fn sources(addresses: &[InterfaceAddress]) -> impl Iterator<Item = String> {
     addresses.iter().map(|held| model::host_net(held.address.addr()).to_string())
+}
+
+/// Whether it drops everything: it has a table of its own for that.
+pub(crate) fn is_in_panic(socket: &mut Socket) -> Result<bool> {
+    nft::chain_exists(socket, PANIC, "raw_prerouting")
+}
+
+/// Whether it answers on the bus, which does not say of which network namespace it is.
+pub(crate) fn runs() -> bool {
+    Firewalld::running().is_ok()
 }
 
 fn is_here(socket: &mut Socket) -> Result<bool> {

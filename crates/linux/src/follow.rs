@@ -12,6 +12,8 @@
 mod firewalld;
 mod option;
 mod rules;
+mod services;
+mod shut;
 mod table;
 mod ufw;
 
@@ -24,9 +26,10 @@ use netlink::Socket;
 use serde::{Deserialize, Serialize};
 
 pub use self::rules::{Arrival, Chains, Outcome};
-pub use self::table::{TABLE, is_kept, is_loaded, keep, refuses_input, unload};
+pub use self::shut::{SHUT, is_shut, open, shut};
+pub use self::table::{TABLE, is_kept, is_loaded, keep, unload};
 pub(crate) use self::table::{forget_behind, reach_behind};
-pub use self::ufw::SETTINGS as UFW_SETTINGS;
+pub use self::ufw::{SETTINGS as UFW_SETTINGS, refuses_input};
 
 /// A firewall that is obeyed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,6 +117,19 @@ pub fn read(followed: Followed, root: &Path, socket: &mut Socket) -> Result<Judg
         Followed::Ufw => Ok(ufw::read(root)),
         Followed::Firewalld => firewalld::read(socket),
     }
+}
+
+/// Whether firewalld is in panic mode: it drops everything then, also what goes to published ports.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn is_in_panic(socket: &mut Socket) -> Result<bool> {
+    crate::firewalld::is_in_panic(socket)
+}
+
+/// Whether firewalld runs, as the system's bus says; where its table is not there, its rules were flushed.
+pub fn firewalld_runs() -> bool {
+    crate::firewalld::runs()
 }
 
 /// Whether the firewall is there: ufw by its files, firewalld by its table.

@@ -141,7 +141,9 @@ impl Follow {
     /// # Errors
     /// Where the kernel refuses.
     pub(crate) fn refresh(&self) -> Result<Option<Judgement>> {
-        if !self.path().exists() && !follow::is_loaded(&mut Socket::netfilter()?)? {
+        let mut socket = Socket::netfilter()?;
+        let is_none = !follow::is_loaded(&mut socket)? && !follow::is_shut(&mut socket)?;
+        if !self.path().exists() && is_none {
             return Ok(None);
         }
         let _lock = self.lock()?;
@@ -153,6 +155,7 @@ impl Follow {
         let judgement = match self.kept() {
             Ok(None) => {
                 follow::unload(&mut socket)?;
+                follow::open(&mut socket)?;
                 return Ok(None);
             }
             Ok(Some(kept)) => self.judgement(&kept, &mut socket)?,
@@ -163,6 +166,21 @@ impl Follow {
             follow::keep(&mut socket, &judgement)?;
         }
         Ok(Some(judgement))
+    }
+
+    /// Withdraws published ports, as long as the table is contested, or brings them back.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub(crate) fn withdraw(&self, withdraws: bool) -> Result<()> {
+        let mut socket = Socket::netfilter()?;
+        // Checked under the lock: what is followed no more withdraws nothing.
+        let _lock = if withdraws { Some(self.lock()?) } else { None };
+        match withdraws && self.path().exists() {
+            true if follow::is_shut(&mut socket)? => Ok(()),
+            true => follow::shut(&mut socket),
+            false => follow::open(&mut socket),
+        }
     }
 
     /// What the firewall does now or, where it is away, did last.

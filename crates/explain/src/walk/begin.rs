@@ -35,7 +35,8 @@ impl Walker<'_> {
         };
         let mut carried = self.trip.carried;
         let mut address = to;
-        if let (End::Outside, End::Container(site)) = (&self.trip.from, &self.trip.to)
+        if let (End::Outside | End::Address(_), End::Container(site)) =
+            (&self.trip.from, &self.trip.to)
             && let Some((host, port)) = self.published(site, to)?
         {
             (address, carried) = (host, carried.to_port(port));
@@ -81,6 +82,13 @@ impl Walker<'_> {
                     self.fail(Hop::new("address", what))
                 })
             }
+            (End::Address(from), End::Container(to)) => {
+                let family = if from.is_ipv4() { Family::V4 } else { Family::V6 };
+                of(to, family).ok_or_else(|| {
+                    let what = format!("{} has none of the family of {from}", to.name);
+                    self.fail(Hop::new("address", what))
+                })
+            }
             (_, End::Container(to)) => {
                 let address = both.into_iter().find_map(|family| of(to, family));
                 address
@@ -108,9 +116,17 @@ impl Walker<'_> {
         }
     }
 
+    /// A machine that is beyond this host: the one that calls, where its address was given.
+    pub(super) fn caller(&self, family: Family) -> IpAddr {
+        match self.trip.from {
+            End::Address(address) if address.is_ipv4() == (family == Family::V4) => address,
+            _ => far(family),
+        }
+    }
+
     /// The link by which this host reaches the rest, and its address there.
     pub(super) fn uplink(&mut self, family: Family) -> Walked<Option<(u32, IpAddr)>> {
-        let far = Routed { to: far(family), from: None, input: None };
+        let far = Routed { to: self.caller(family), from: None, input: None };
         if let Way::Out { link, source: Some(own), .. } =
             self.ask(|kernel| kernel.way(Space::HOST, &far))?
         {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use model::{Family, WAY_MARK};
 use netlink::{Errno, Link, Routed, Way};
 
-use super::begin::{far, protocol};
+use super::begin::protocol;
 use super::{Arrived, Bridging, End, Hop, Published, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
@@ -283,11 +283,12 @@ impl Walker<'_> {
         };
         let link = self.link_of_host(index)?;
         if !packet.is_reply {
-            let far = far(family);
+            let far = self.caller(family);
             let asked = Routed { to: far, from: None, input: None };
             let is_routed =
                 matches!(self.ask(|kernel| kernel.way(Space::HOST, &asked))?, Way::Out { .. });
-            packet.source = if is_routed { far } else { self.near(index, own)? };
+            let is_given = matches!(self.trip.from, End::Address(_));
+            packet.source = if is_routed || is_given { far } else { self.near(index, own)? };
             packet.original.source = packet.source;
             self.ok("outside", format!("{} comes in by {}", packet.source, link.name));
         }

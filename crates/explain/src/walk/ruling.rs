@@ -1,9 +1,10 @@
 //! What the packet filter does, and who has it do so.
 
+use super::fix::{Refused, fix, followed};
 use super::{Hop, Walked, Walker};
 use crate::packet::Packet;
 use crate::port::Space;
-use crate::rules::{Author, Filter, Place, Point, Ruling, author, judge};
+use crate::rules::{Author, Place, Point, Ruling, author, judge};
 
 impl Walker<'_> {
     /// Lets the packet filter judge; the walk ends where it drops, or cannot be understood.
@@ -88,10 +89,13 @@ impl Walker<'_> {
             Err(stop) => return stop,
         };
         let verb = if place.rejects { "refuses" } else { "drops" };
-        let known = followed(packet, &place).or_else(|| self.of_ours(&place));
+        let is_supposed = matches!(self.trip.from, super::End::Outside);
+        let source = (!is_supposed).then_some(packet.original.source);
+        let refused = Refused { packet, source, place: &place };
+        let known = followed(&refused).or_else(|| self.of_ours(&place));
         let (hop, what, fix) = match known {
             Some(known) => known,
-            None => ("filter", format!("{place} {verb} {about}"), fix(packet, &place, by)),
+            None => ("filter", format!("{place} {verb} {about}"), fix(&refused, by)),
         };
         let fix = if space == Space::HOST { fix } else { self.within(space, &fix) };
         self.fail(Hop::new(hop, what).by(by).ruled(place).fixed(fix))
@@ -150,63 +154,5 @@ impl Walker<'_> {
             _ => return None,
         };
         Some((hop, format!("{what} ({place})"), fix))
-    }
-}
-
-/// What a refusal means in the table that does what ufw or firewalld does.
-fn followed(packet: &Packet, place: &Place) -> Option<(&'static str, String, String)> {
-    if place.table != "spoke_follow" {
-        return None;
-    }
-    let port = packet.original.port.unwrap_or_default();
-    let protocol = packet.carried.protocol_name();
-    let (name, fix) = match place.chain.contains("_filter_") {
-        true => ("firewalld", format!("firewall-cmd --add-port={port}/{protocol}")),
-        false => ("ufw", format!("ufw allow {port}/{protocol}")),
-    };
-    let what = format!("published ports obey {name}, which does not allow {port}/{protocol}");
-    Some(("filter", format!("{what} ({place})"), fix))
-}
-
-/// The command that lets the packet pass.
-fn fix(packet: &Packet, place: &Place, by: Author) -> String {
-    let name = |device: &Option<crate::packet::Device>| device.as_ref().map(|it| it.name.clone());
-    let (input, output) = (name(&packet.input), name(&packet.output));
-    let ways = [("-i", input.clone()), ("-o", output.clone())];
-    let ways: String = ways
-        .iter()
-        .filter_map(|(option, name)| Some(format!(" {option} {}", name.as_ref()?)))
-        .collect();
-    let port =
-        packet.destination_port().map_or(String::new(), |port| format!(" to any port {port}"));
-    let is_forward = input.is_some() && output.is_some();
-    match by {
-        Author::Ufw if is_forward => {
-            let (input, output) = (input.unwrap_or_default(), output.unwrap_or_default());
-            format!("ufw route allow in on {input} out on {output}{port}")
-        }
-        Author::Ufw => format!("ufw allow in on {}{port}", input.unwrap_or_default()),
-        Author::Firewalld => {
-            let device = output.or(input).unwrap_or_default();
-            format!("firewall-cmd --zone=trusted --add-interface={device}")
-        }
-        Author::Docker => format!("iptables -I DOCKER-USER{ways} -j ACCEPT"),
-        _ => of_place(place),
-    }
-}
-
-fn of_place(place: &Place) -> String {
-    let (family, table, chain) = (place.family_name(), &place.table, &place.chain);
-    match (place.filter, place.rule) {
-        (Filter::Legacy, Some(rule)) => {
-            format!("{} -t {table} -D {chain} {rule}", place.iptables())
-        }
-        (Filter::Legacy, None) => format!("{} -t {table} -P {chain} ACCEPT", place.iptables()),
-        (Filter::Nftables, Some(rule)) => {
-            format!("nft delete rule {family} {table} {chain} handle {rule}")
-        }
-        (Filter::Nftables, None) => {
-            format!("nft add chain {family} {table} {chain} '{{ policy accept; }}'")
-        }
     }
 }

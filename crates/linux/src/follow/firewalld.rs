@@ -1,5 +1,7 @@
 //! firewalld's table, as the kernel lists it.
 
+mod concatenated;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -102,7 +104,8 @@ struct Reader<'a> {
     sets: &'a [AnySet],
     socket: &'a mut Socket,
     registers: BTreeMap<usize, Held>,
-    tests: Vec<Vec<Test>>,
+    /// Of each list one group must hold, whole.
+    tests: Vec<Vec<Vec<Test>>>,
     unclear: Option<String>,
 }
 
@@ -146,7 +149,7 @@ impl<'a> Reader<'a> {
     }
 
     fn rules(&self, then: &Then) -> Vec<Rule> {
-        let of = |tests| Rule { tests, then: then.clone() };
+        let of = |groups: Vec<Vec<Test>>| Rule { tests: groups.concat(), then: then.clone() };
         product(&self.tests).into_iter().map(of).collect()
     }
 
@@ -198,12 +201,8 @@ impl<'a> Reader<'a> {
             }
             Step::Lookup { set, key, into: None, inverted } => {
                 let set = self.sets.iter().find(|it| it.name == *set);
-                let keys = match set {
-                    Some(set) => nft::keys(self.socket, set)?,
-                    None => None,
-                };
-                match keys {
-                    Some(keys) => self.compare(*key, &keys, *inverted, false),
+                match set {
+                    Some(set) => self.lookup(set, *key, *inverted)?,
                     None => self.unclear("a set"),
                 }
             }
@@ -286,8 +285,10 @@ impl<'a> Reader<'a> {
                 match not {
                     true => self
                         .tests
-                        .extend(any.into_iter().map(|what| vec![Test { what, not: true }])),
-                    false => self.tests.push(any.into_iter().map(What::holds).collect()),
+                        .extend(any.into_iter().map(|what| vec![vec![Test { what, not: true }]])),
+                    false => {
+                        self.tests.push(any.into_iter().map(|what| vec![what.holds()]).collect());
+                    }
                 }
                 Went::On
             }

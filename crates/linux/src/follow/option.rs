@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use model::IpNet;
 
 use super::rules::{Outcome, Test, Then, What};
+use super::services::Services;
 
 /// `RULE` in `-A CHAIN RULE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,13 @@ pub(super) struct Line {
     pub(super) never: bool,
     /// The first condition that is not understood.
     pub(super) unclear: Option<String>,
+}
+
+impl Line {
+    fn new(chain: &str) -> Self {
+        let (chain, tests) = (chain.to_owned(), Vec::new());
+        Self { chain, place: None, tests, then: None, never: false, unclear: None }
+    }
 }
 
 /// Targets after which the next rule comes.
@@ -58,23 +66,23 @@ type Words<'a> = Peekable<std::slice::Iter<'a, String>>;
 ///
 /// # Errors
 /// Where it is not known either which chain it is about.
-pub(super) fn read(line: &str, is_v4: bool) -> Result<Option<Line>, String> {
+pub(super) fn read(line: &str, is_v4: bool, services: &Services) -> Result<Option<Line>, String> {
     if line.is_empty() || line == "COMMIT" || line.starts_with([':', '#', '*']) {
         return Ok(None);
     }
-    match words(line).and_then(|words| rule(&words, is_v4)) {
+    match words(line).and_then(|words| rule(&words, is_v4, services)) {
         Some(rule) => Ok(Some(rule)),
         None => refusal(line).map(Some),
     }
 }
 
 /// `[PACKETS:BYTES] -A CHAIN RULE`, or `-I CHAIN [NUMBER] RULE`.
-fn rule(words: &[String], is_v4: bool) -> Option<Line> {
+fn rule(words: &[String], is_v4: bool, services: &Services) -> Option<Line> {
     let mut rest = words.iter().peekable();
     rest.next_if(|word| word.starts_with('['));
     let (command, attached) = split(rest.next()?);
     let chain = attached.or_else(|| next_value(&mut rest))?;
-    let mut reader = Reader::new(chain, is_v4);
+    let mut reader = Reader::new(chain, is_v4, services);
     match command {
         "-A" | "--append" => {}
         "-I" | "--insert" => {
@@ -97,7 +105,7 @@ fn refusal(line: &str) -> Result<Line, String> {
     let Some(chain) = chain.filter(|_| is_command) else {
         return Err(format!("it is not understood: {unclear}"));
     };
-    let mut line = Reader::new(chain, true).line;
+    let mut line = Line::new(chain);
     // What else is done to a chain is done to the rules that are there.
     line.place = (!matches!(command, "-A" | "--append")).then_some(0);
     line.then = Some(Then::Decide(Outcome::Drop));
@@ -152,8 +160,9 @@ fn words(line: &str) -> Option<Vec<String>> {
     quote.is_none().then_some(all)
 }
 
-struct Reader {
+struct Reader<'a> {
     line: Line,
+    services: &'a Services,
     is_v4: bool,
     /// Of a rule of `recent`: whether it only remembers, and after how many in how many seconds it matches.
     recent: (bool, u32, u32),
@@ -162,13 +171,18 @@ struct Reader {
     checks_recent: bool,
 }
 
-impl Reader {
-    fn new(chain: &str, is_v4: bool) -> Self {
-        let chain = chain.to_owned();
-        let (place, tests) = (None, Vec::new());
-        let line = Line { chain, place, tests, then: None, never: false, unclear: None };
-        let recent = (false, 0, 0);
-        Self { line, is_v4, recent, protocol: None, has_target: false, checks_recent: false }
+impl<'a> Reader<'a> {
+    fn new(chain: &str, is_v4: bool, services: &'a Services) -> Self {
+        let (line, recent) = (Line::new(chain), (false, 0, 0));
+        Self {
+            line,
+            services,
+            is_v4,
+            recent,
+            protocol: None,
+            has_target: false,
+            checks_recent: false,
+        }
     }
 
     fn read(&mut self, mut rest: Words<'_>) {
@@ -327,7 +341,8 @@ impl Reader {
     }
 
     fn ports(&mut self, value: &str, not: bool, what: fn(u16, u16) -> What) -> Option<()> {
-        let port = |text: &str| text.parse::<u16>().ok();
+        let named = |name: &str| self.services.port(name, self.protocol?);
+        let port = |text: &str| text.parse::<u16>().ok().or_else(|| named(text));
         let ranges = value.split(',').map(|text| match text.split_once(':') {
             Some(("", last)) => Some(what(0, port(last)?)),
             Some((first, "")) => Some(what(port(first)?, u16::MAX)),
@@ -436,6 +451,7 @@ mod tests {
 
     #[test]
     fn reads_what_ufw_writes() {
+        let read = |line: &str, is_v4| read(line, is_v4, &Services::default());
         let line = "-A ufw-user-input -p tcp -m multiport --dports 80,443 -s 10.0.0.0/8 -j ACCEPT";
         let read = read(line, true).unwrap().unwrap();
         assert_eq!((read.chain.as_str(), read.unclear), ("ufw-user-input", None));
@@ -447,6 +463,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_told() {
+        let read = |line: &str, is_v4| read(line, is_v4, &Services::default());
         for (line, unclear) in [
             ("-A c -m set --match-set x src -j ACCEPT", Some("-m set")),
             ("-A c -m limit --limit 3/min -j ACCEPT", Some("--limit 3/min")),
@@ -477,7 +494,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_line_is_survived(line in "-A c( (-[a-z]|--[a-z]{1,8}|!|[0-9./:,]{1,9}|\"[a-z ]*\"?|[A-Z]{3,6})){0,9}") {
-            let _ = read(&line, true);
+            let _ = read(&line, true, &Services::default());
         }
     }
 }

@@ -29,6 +29,7 @@ use netlink::nft::{
 };
 use netlink::{Errno, Socket};
 
+use super::SHUT;
 use super::rules::{Chains, Outcome, Rule, Test, Then, What};
 use super::{Judgement, State};
 use crate::filter::HAIRPIN;
@@ -37,7 +38,7 @@ use crate::identity::{GROUP, digest_of};
 /// The table.
 pub const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_follow" };
 const COMMENT: &str = "made by Spoke";
-const BEHIND: Set<'static> = Set {
+pub(super) const BEHIND: Set<'static> = Set {
     name: "behind",
     key: &[nft::Field::Interface],
     data: &[],
@@ -48,7 +49,7 @@ const OFTEN: [Set<'static>; 2] = [
     Set { name: "often4", key: &[nft::Field::Ipv4], lookup: Lookup::Counting, ..BEHIND },
     Set { name: "often6", key: &[nft::Field::Ipv6], lookup: Lookup::Counting, ..BEHIND },
 ];
-const BASE: Base =
+pub(super) const BASE: Base =
     Base { kind: ChainKind::Filter, hook: Hook::Forward, priority: -11, policy: Policy::Accept };
 const R: nft::Register = nft::Register::FIRST;
 /// `NF_CT_STATE_BIT` of a new connection.
@@ -58,7 +59,7 @@ const TRANSLATED: u32 = 0x20;
 /// Others may change the ruleset between the read and the write.
 const ATTEMPTS: usize = 16;
 
-type Steps = Vec<Expression<'static>>;
+pub(super) type Steps = Vec<Expression<'static>>;
 
 /// A chain with its rules, as they are written to the kernel.
 #[derive(Debug)]
@@ -168,23 +169,6 @@ pub fn is_loaded(socket: &mut Socket) -> Result<bool> {
     nft::chain_exists(socket, TABLE, "judge")
 }
 
-/// Whether iptables drops by its policy what comes to this host, as it does while ufw is on.
-///
-/// # Errors
-/// Where the kernel cannot be asked.
-pub fn refuses_input(socket: &mut Socket) -> Result<bool> {
-    let refuses = |chain: &nft::Chain| {
-        let base = chain.base.is_some_and(|it| it.hook == Hook::Input && it.policy == Policy::Drop);
-        base && chain.table == "filter" && chain.name == "INPUT"
-    };
-    for family in [Family::Ipv4, Family::Ipv6] {
-        if nft::chains(socket, family)?.iter().any(refuses) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 /// Removes the table. What is gone is no error.
 ///
 /// # Errors
@@ -201,11 +185,14 @@ pub fn unload(socket: &mut Socket) -> Result<()> {
 /// # Errors
 /// Where the process may not change it.
 pub(crate) fn reach_behind(socket: &mut Socket, interface: &IfName) -> Result<()> {
-    let mut transaction = Transaction::new();
     let element = Element::of(Tuple::new().interface(interface));
-    let about = format!("adding interface {interface} to {TABLE}");
-    transaction.ensure_element(TABLE, BEHIND.name, &element, about);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+    for table in [TABLE, SHUT] {
+        let mut transaction = Transaction::new();
+        let about = format!("adding interface {interface} to {table}");
+        transaction.ensure_element(table, BEHIND.name, &element, about);
+        transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
+    }
+    Ok(())
 }
 
 /// Ends that, where no port of a container is published by this interface any more.
@@ -224,7 +211,7 @@ pub(crate) fn forget_behind(socket: &mut Socket, interface: &IfName) -> Result<(
 }
 
 /// The interfaces of all containers that publish ports.
-fn behind(socket: &mut Socket) -> Result<Vec<Element>> {
+pub(super) fn behind(socket: &mut Socket) -> Result<Vec<Element>> {
     let mut all = nft::elements(socket, TABLE, BEHIND.name)?;
     all.extend(published_behind(socket)?);
     all.sort();
@@ -249,18 +236,12 @@ fn published_behind(socket: &mut Socket) -> Result<Vec<Element>> {
 
 fn chains(judgement: &Judgement) -> Vec<Chain> {
     let verdict = |verdict| Expression::Verdict(verdict);
-    let group = vec![
-        Expression::Meta(Meta::OutputGroup, R),
-        Expression::Equal(R, GROUP.to_ne_bytes().to_vec().into()),
-    ];
-    let named = vec![Expression::Meta(Meta::OutputName, R), Expression::In(BEHIND.name, R)];
-    let to_judge = |steps: Steps| ([fresh(), steps].concat(), Some("judge".to_owned()));
     let family = |number: u8, chain: &str| {
         let steps =
             vec![Expression::Meta(Meta::Family, R), Expression::Equal(R, vec![number].into())];
         (steps, Some(format!(">{chain}")))
     };
-    let forward = vec![to_judge(group), to_judge(named)];
+    let forward = entering().map(|steps| (steps, Some("judge".to_owned()))).into();
     let mut all = vec![
         Chain { name: "forward".to_owned(), base: Some(BASE), rules: forward },
         Chain {
@@ -287,6 +268,16 @@ fn chains(judgement: &Judgement) -> Vec<Chain> {
         all.push(Chain { name: prefix.to_owned(), base: None, rules });
     }
     all
+}
+
+/// Of new connections to published ports, by the group of the container's interface and by its name.
+pub(super) fn entering() -> [Steps; 2] {
+    let group = vec![
+        Expression::Meta(Meta::OutputGroup, R),
+        Expression::Equal(R, GROUP.to_ne_bytes().to_vec().into()),
+    ];
+    let named = vec![Expression::Meta(Meta::OutputName, R), Expression::In(BEHIND.name, R)];
+    [group, named].map(|steps| [fresh(), steps].concat())
 }
 
 /// Of a new connection whose destination was translated.

@@ -6,8 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::Path;
 
+use netlink::Socket;
+use netlink::nft::{self, Family, Hook, Policy};
+
 use super::option::{self, Line};
-use super::rules::{Chains, Outcome, Rule, Test, Then};
+use super::rules::{Chains, Outcome, Rule, Then};
+use super::services::Services;
 use super::{Followed, Judgement, State};
 
 /// Below the root. `spoke serve` watches their directories.
@@ -33,14 +37,32 @@ fn judgement(root: &Path, settings: &Settings) -> Result<Judgement, String> {
     if !settings.is_enabled {
         return Ok(Judgement::off(Followed::Ufw));
     }
-    let mut notes = Vec::new();
+    let (mut notes, services) = (Vec::new(), Services::read(root));
+    let settings = (settings, &services);
     let v4 = chains(root, settings, true, &mut notes)?;
-    let v6 = match settings.has_v6 {
+    let v6 = match settings.0.has_v6 {
         true => chains(root, settings, false, &mut notes)?,
         // Nothing but the loopback device.
         false => Chains::refusing(),
     };
     Ok(Judgement { by: Followed::Ufw, state: State::On, v4, v6, notes })
+}
+
+/// Whether iptables drops by its policy what comes to this host, as it does while ufw is on.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn refuses_input(socket: &mut Socket) -> model::Result<bool> {
+    let refuses = |chain: &nft::Chain| {
+        let base = chain.base.is_some_and(|it| it.hook == Hook::Input && it.policy == Policy::Drop);
+        base && chain.table == "filter" && chain.name == "INPUT"
+    };
+    for family in [Family::Ipv4, Family::Ipv6] {
+        if nft::chains(socket, family)?.iter().any(refuses) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[derive(Debug, Default)]
@@ -89,14 +111,15 @@ fn text(root: &Path, path: &str) -> Result<String, String> {
 /// The chains of one family; their names are those of the files.
 fn chains(
     root: &Path,
-    settings: &Settings,
+    (settings, services): (&Settings, &Services),
     is_v4: bool,
     notes: &mut Vec<String>,
 ) -> Result<Chains, String> {
     let six = if is_v4 { "" } else { "6" };
     let mut lines: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     let named = |name: &str| format!("ufw{six}-{name}");
-    let jump = |chain: &str, to: String| option::read(&format!("-A {chain} -j {to}"), is_v4);
+    let jump =
+        |chain: &str, to: String| option::read(&format!("-A {chain} -j {to}"), is_v4, services);
     let mut add = |line: Result<Option<Line>, String>| -> Result<(), String> {
         if let Some(line) = line? {
             let before = lines.entry(line.chain.clone()).or_default();
@@ -125,7 +148,7 @@ fn chains(
             return Err(format!("{path} has more than {MOST} rules"));
         }
         for line in filter_part(&text) {
-            let read = option::read(line, is_v4);
+            let read = option::read(line, is_v4, services);
             add(read.map_err(|why| format!("a line of {path}: {why}")))?;
         }
     }
@@ -241,9 +264,9 @@ fn idle(lines: &BTreeMap<String, Vec<Line>>) -> BTreeSet<&str> {
 }
 
 /// One list of tests for each choice of one out of every list.
-pub(super) fn product(lists: &[Vec<Test>]) -> Vec<Vec<Test>> {
+pub(super) fn product<T: Clone>(lists: &[Vec<T>]) -> Vec<Vec<T>> {
     lists.iter().fold(vec![Vec::new()], |all, list| {
-        let with = |before: &Vec<Test>| {
+        let with = |before: &Vec<T>| {
             let before = before.clone();
             list.iter().map(move |test| [before.clone(), vec![test.clone()]].concat())
         };

@@ -271,6 +271,8 @@ impl Step {
             "bitwise" if number(6).unwrap_or(0) == 0 => {
                 Self::Bitwise { from: place(1)?, into: place(2)?, mask: bytes(4)?, xor: bytes(5)? }
             }
+            // What is shorter than its parts stays as it is: a protocol's number, before a set of several fields.
+            "byteorder" if place(1)? == place(2)? && number(4)? < number(5)? => Self::Neutral,
             "lookup" => Self::Lookup {
                 set: data.find_kind(1)?.text()?.to_owned(),
                 key: place(2)?,

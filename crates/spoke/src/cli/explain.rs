@@ -20,7 +20,7 @@ const UNJUDGED: u8 = 5;
 /// What `--help` says below the options.
 pub(super) const HELP: &str =
     "A and B are containers of any runtime (NAME, RUNTIME/NAME, the start of an \
-    id, an address), `host` or `outside`; B is any address too, or a name of a network with names. \
+    id, an address), `host`, `outside` or any other address; B is also a name of a network with names. \
     The way there and back is followed in the kernel and the book: nothing is executed, changed or \
     sent, but for --probe.
 

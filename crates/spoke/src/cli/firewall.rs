@@ -2,6 +2,7 @@
 //! ports obey.
 
 mod allowed;
+mod seen;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +21,7 @@ use super::table::Table;
 use super::{Answer, HostContext};
 use crate::follow::Follow;
 use allowed::Source;
+use seen::Seen;
 
 /// What `spoke firewall` is asked.
 #[derive(Debug, Subcommand)]
@@ -140,18 +142,23 @@ fn state(judgement: &Judgement) -> &'static str {
 struct StatusView {
     /// What published ports obey.
     follow: Option<Followed>,
+    /// Whether nothing new comes to published ports: another program keeps removing the table that makes them obey.
+    withdrawn: bool,
     firewalls: Vec<FirewallView>,
     ports: Vec<PortView>,
     routes: Vec<RouteView>,
     /// What a firewall says otherwise.
     otherwise: Vec<String>,
+    /// What is wrong with the firewalls themselves.
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
 struct FirewallView {
     name: Followed,
+    /// `on`, `off`, `unknown`, `away` (its rules are not in the kernel) or `panic` (it drops everything).
     state: &'static str,
-    /// Why it is not known.
+    /// Why it is not known, or does not judge.
     why: Option<String>,
     /// Rules that are not understood, and what holds in their place.
     notes: Vec<String>,
@@ -182,26 +189,20 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let records = engine.attachments()?;
     let mapped = Mapped::ask(&engine.aliases()?, host_context);
     let kept = place(host_context)?.kept()?;
-    let mut judgements = Vec::new();
-    for followed in [Followed::Ufw, Followed::Firewalld] {
-        let mut socket = Socket::netfilter()?;
-        if follow::is_there(followed, &host_context.root, &mut socket)? {
-            judgements.push(follow::read(followed, &host_context.root, &mut socket)?);
-        } else if let Some(kept) = kept.as_ref().filter(|kept| kept.follow == followed) {
-            let why = "it is not here".to_owned();
-            let last = kept.last.clone();
-            judgements.push(last.unwrap_or_else(|| Judgement::unknown(followed, why)));
-        }
-    }
+    let mut socket = Socket::netfilter()?;
+    let seen = seen::all(kept.as_ref(), &host_context.root, &mut socket)?;
+    let withdrawn = follow::is_shut(&mut socket)?;
     let follow = kept.map(|kept| kept.follow);
     let ports: Vec<PortView> = ports::all(&records, &mapped)
         .into_iter()
-        .map(|port| port_view(port, follow, &judgements))
+        .map(|port| port_view(port, follow, &seen))
         .collect();
     let view = StatusView {
         follow,
-        otherwise: ports.iter().flat_map(|port| otherwise(port, &judgements)).collect(),
-        firewalls: judgements.iter().map(firewall_view).collect(),
+        withdrawn,
+        otherwise: ports.iter().flat_map(|port| otherwise(port, &seen)).collect(),
+        warnings: seen::warnings(&seen, follow, withdrawn),
+        firewalls: seen.iter().map(firewall_view).collect(),
         ports,
         routes: routes(&records),
     };
@@ -209,20 +210,17 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
 }
 
-fn firewall_view(judgement: &Judgement) -> FirewallView {
-    let why = match &judgement.state {
-        State::Unknown(why) => Some(why.clone()),
-        State::On | State::Off => None,
-    };
-    let (name, notes) = (judgement.by, judgement.notes.clone());
-    FirewallView { name, state: state(judgement), why, notes }
+fn firewall_view(seen: &Seen) -> FirewallView {
+    let (name, notes) = (seen.judgement.by, seen.judgement.notes.clone());
+    FirewallView { name, state: seen.state, why: seen.why.clone(), notes }
 }
 
-fn port_view(port: PublishedView, follow: Option<Followed>, judgements: &[Judgement]) -> PortView {
+fn port_view(port: PublishedView, follow: Option<Followed>, seen: &[Seen]) -> PortView {
     let is_ours = matches!(port.backend, "nftables" | "iptables");
     let protocol = port.protocol.parse::<Protocol>().map_or(0, Protocol::number);
     let address = port.host_ip.as_deref().and_then(|address| address.parse().ok());
-    let allowed = judgements.iter().map(|judgement| {
+    let known = seen.iter().filter(|seen| seen.is_known());
+    let allowed = known.map(|Seen { judgement, .. }| {
         let sources = allowed::sources(judgement, (protocol, port.host_port), address);
         (judgement.by.to_string(), sources)
     });
@@ -231,7 +229,7 @@ fn port_view(port: PublishedView, follow: Option<Followed>, judgements: &[Judgem
 }
 
 /// What a firewall that is not obeyed would refuse.
-fn otherwise(view: &PortView, judgements: &[Judgement]) -> Vec<String> {
+fn otherwise(view: &PortView, seen: &[Seen]) -> Vec<String> {
     let port = &view.port;
     let is_open = |judgement: &&Judgement| {
         judgement.state == State::On && view.obeys != Some(judgement.by) && port.reach != "local"
@@ -250,7 +248,8 @@ fn otherwise(view: &PortView, judgements: &[Judgement]) -> Vec<String> {
             )
         })
     };
-    judgements.iter().filter(is_open).filter_map(says).collect()
+    let judgements = seen.iter().filter(|seen| seen.state == "on").map(|seen| &seen.judgement);
+    judgements.filter(is_open).filter_map(says).collect()
 }
 
 fn routes(records: &[Attachment]) -> Vec<RouteView> {
@@ -303,7 +302,7 @@ fn text(view: &StatusView) -> String {
             port.reach.to_owned(),
         ];
         let allowed = |name: &String| row.allowed.get(name).map(|all| allowed::text(all));
-        cells.extend(firewalls.iter().map(|name| allowed(name).unwrap_or_default()));
+        cells.extend(firewalls.iter().map(|name| allowed(name).unwrap_or_else(|| "?".to_owned())));
         cells.push(row.obeys.map_or_else(|| "none".to_owned(), |obeys| obeys.to_string()));
         table.row(cells);
     }
@@ -314,10 +313,11 @@ fn text(view: &StatusView) -> String {
     }
     for firewall in &view.firewalls {
         let why = firewall.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-        lines += &format!("{} is {}{why}\n", firewall.name, firewall.state);
+        let state = if firewall.state == "panic" { "in panic mode" } else { firewall.state };
+        lines += &format!("{} is {state}{why}\n", firewall.name);
         lines.extend(firewall.notes.iter().map(|note| format!("{}: {note}\n", firewall.name)));
     }
-    for sentence in &view.otherwise {
+    for sentence in view.warnings.iter().chain(&view.otherwise) {
         lines += &format!("warn: {sentence}\n");
     }
     let on = view.firewalls.iter().find(|it| it.state == "on" && !view.otherwise.is_empty());

@@ -145,6 +145,8 @@ fn view(
             By::Docker => false,
         },
         reach: match by {
+            // The kernel takes packets to a loopback address from the host only.
+            _ if map.host.is_some_and(|host| host.is_loopback()) => reach(Reach::Local),
             By::Spoke(publish) => reach(publish.reach),
             By::Docker => reach(Reach::Any),
         },

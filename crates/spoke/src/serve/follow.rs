@@ -58,8 +58,11 @@ fn keep_until_lost(daemon: &Daemon, reported: &mut Reported) -> Result<()> {
         if !pause(daemon, reported) {
             return Ok(());
         }
-        refresh(daemon, reported);
-        if !wait(daemon, &mut monitor, files.as_ref())? {
+        if refresh(daemon, reported) {
+            withdraw(daemon, reported);
+        }
+        let limit = if reported.lost.withdraws(Instant::now()) { lost::STAYED } else { SWEEP };
+        if !wait(daemon, (&mut monitor, files.as_ref()), limit)? {
             return Ok(());
         }
     }
@@ -76,14 +79,25 @@ fn pause(daemon: &Daemon, reported: &mut Reported) -> bool {
     if !was_contested && reported.lost.is_contested() {
         let table = follow::TABLE;
         daemon.journal.warn(&format!(
-            "something keeps removing {table}: it is put back once a second, and published ports are open \
-             in between"
+            "something keeps removing {table}: published ports are withdrawn until it stays for {} seconds",
+            lost::STAYED.as_secs()
         ));
     }
+    withdraw(daemon, reported);
     pause.is_zero() || !daemon.sleep(pause)
 }
 
-fn refresh(daemon: &Daemon, reported: &mut Reported) {
+/// Withdraws published ports while the table is contested, and brings them back behind it.
+fn withdraw(daemon: &Daemon, reported: &Reported) {
+    let withdraws = reported.lost.withdraws(Instant::now());
+    let held = daemon.context_pool.with(|host_context| host_context.follow().withdraw(withdraws));
+    if let Err(error) = held {
+        daemon.journal.failed("withdrawing published ports", &error);
+    }
+}
+
+/// Whether the table is as it should be.
+fn refresh(daemon: &Daemon, reported: &mut Reported) -> bool {
     let held = daemon.context_pool.with(|host_context| host_context.follow().refresh());
     let judgement = match held {
         Ok(judgement) => judgement,
@@ -92,7 +106,7 @@ fn refresh(daemon: &Daemon, reported: &mut Reported) {
                 daemon.journal.failed("making published ports obey the firewall", &error);
                 reported.why = Some(error.to_string());
             }
-            return;
+            return false;
         }
     };
     let why = judgement.as_ref().and_then(|judgement| match &judgement.state {
@@ -111,6 +125,7 @@ fn refresh(daemon: &Daemon, reported: &mut Reported) {
         daemon.journal.warn(note);
     }
     reported.notes = notes;
+    true
 }
 
 /// What is looked at whenever it changes.
@@ -126,8 +141,12 @@ fn listen(daemon: &Daemon) -> Option<Files> {
 }
 
 /// Waits for a change, and for those that belong to it; `false` where the daemon stops.
-fn wait(daemon: &Daemon, monitor: &mut Monitor, files: Option<&Files>) -> Result<bool> {
-    let due = Instant::now() + SWEEP;
+fn wait(
+    daemon: &Daemon,
+    (monitor, files): (&mut Monitor, Option<&Files>),
+    limit: Duration,
+) -> Result<bool> {
+    let due = Instant::now() + limit;
     loop {
         let remaining = due.saturating_duration_since(Instant::now());
         match ready(daemon, monitor, files, remaining)? {
@@ -157,7 +176,8 @@ fn wait(daemon: &Daemon, monitor: &mut Monitor, files: Option<&Files>) -> Result
 fn concerns(change: &Change) -> bool {
     match change {
         Change::Ruleset(news) => {
-            (news.table == follow::TABLE.name && news.gone) || TABLES.contains(&news.table.as_str())
+            let is_ours = [follow::TABLE, follow::SHUT].iter().any(|own| own.name == news.table);
+            (is_ours && news.gone) || TABLES.contains(&news.table.as_str())
         }
         Change::Address | Change::Route | Change::Link | Change::Rule => false,
     }

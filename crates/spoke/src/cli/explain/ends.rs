@@ -44,13 +44,7 @@ impl<'a> Book<'a> {
             let shown = model::text::shown(word);
             Error::not_found(format!("no container is called '{shown}'; `spoke ps` lists them"))
         };
-        let found = self.receiver(word, kernel)?.ok_or_else(unknown)?;
-        match found.end {
-            End::Address(address) => Err(Error::invalid(format!(
-                "{address} is no address of a container or of this host: say `outside`"
-            ))),
-            _ => Ok(found),
-        }
+        self.receiver(word, kernel)?.ok_or_else(unknown)
     }
 
     /// Who is called, but for names that only networks know.

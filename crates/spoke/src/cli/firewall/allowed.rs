@@ -8,6 +8,8 @@ use serde::Serialize;
 
 /// From all addresses.
 pub(super) const ANYWHERE: &str = "anywhere";
+/// From the host itself only.
+const THIS_HOST: &str = "this host";
 /// Behind so many bounds sources are not shown apart.
 const MOST: usize = 256;
 /// Stands for them.
@@ -22,12 +24,15 @@ pub(super) struct Source {
     pub(super) on: Option<String>,
 }
 
-/// Where the address of the host is given, only its family counts.
+/// Of a loopback address no firewall has to keep others away. Of another one that is given, only the family counts.
 pub(super) fn sources(
     judgement: &Judgement,
     service: (u8, u16),
     address: Option<IpAddr>,
 ) -> Vec<Source> {
+    if address.is_some_and(|address| address.is_loopback()) {
+        return vec![Source { from: THIS_HOST.to_owned(), on: None }];
+    }
     let mut all = Vec::new();
     let families = [(&judgement.v4, IpAddr::from([0; 4])), (&judgement.v6, IpAddr::from([0; 16]))];
     for (chains, any) in families {

@@ -1,5 +1,6 @@
-//! A program that removes the table again and again. Without the table published ports are open, so it is
-//! always put back soon: neither side can win, but it must not cost the host a processor either.
+//! A program that removes the table again and again. It is put back at once a few times, and then after pauses:
+//! neither side can win, and it must not cost the host a processor. Without the table published ports would be
+//! open, so from then on they are withdrawn until the table stays.
 
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,8 @@ use std::time::{Duration, Instant};
 const AT_ONCE: u32 = 5;
 /// The pause before it is put back from then on.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Published ports come back when the table has stayed this long.
+pub(super) const STAYED: Duration = Duration::from_secs(5);
 /// A table that stays this long is no longer contested.
 const HELD: Duration = Duration::from_secs(60);
 
@@ -30,6 +33,12 @@ impl Lost {
     pub(super) fn is_contested(&self) -> bool {
         self.times > AT_ONCE
     }
+
+    /// Whether published ports are to be withdrawn at `now`.
+    pub(super) fn withdraws(&self, now: Instant) -> bool {
+        let is_new = |last| now.saturating_duration_since(last) < STAYED;
+        self.is_contested() && self.last.is_some_and(is_new)
+    }
 }
 
 #[cfg(test)]
@@ -41,7 +50,12 @@ mod tests {
         let (mut lost, start) = (Lost::default(), Instant::now());
         let pauses: Vec<Duration> = (0..8).map(|_| lost.again(start)).collect();
         assert_eq!(pauses, [[Duration::ZERO; 5].as_slice(), &[PAUSE; 3]].concat());
-        assert_eq!(lost.again(start + HELD), Duration::ZERO);
+        assert!(lost.withdraws(start) && !lost.withdraws(start + STAYED));
+        // A single loss later is enough to withdraw them again.
+        lost.again(start + STAYED);
+        assert!(lost.withdraws(start + STAYED));
+        assert_eq!(lost.again(start + STAYED + HELD), Duration::ZERO);
+        assert!(!lost.withdraws(start + STAYED + HELD));
         assert!(!lost.is_contested());
     }
 }

@@ -1,0 +1,165 @@
+//! The command that lets a refused packet pass, and nothing else: this protocol and port, from this source.
+
+use std::net::IpAddr;
+
+use crate::packet::Packet;
+use crate::rules::{Author, Filter, Place};
+
+/// What is to be let in: a source that is only supposed stands for all of them.
+pub(super) struct Refused<'a> {
+    pub(super) packet: &'a Packet,
+    /// Who asks, where that is known.
+    pub(super) source: Option<IpAddr>,
+    pub(super) place: &'a Place,
+}
+
+/// What a refusal means in the tables that do what ufw or firewalld does.
+pub(super) fn followed(refused: &Refused<'_>) -> Option<(&'static str, String, String)> {
+    let Refused { packet, source, place } = refused;
+    if place.table == "spoke_shut" {
+        let what =
+            "published ports are withdrawn: another program keeps removing inet spoke_follow";
+        let fix = "end that program; nft monitor shows which one";
+        return Some(("filter", format!("{what} ({place})"), fix.to_owned()));
+    }
+    if place.table != "spoke_follow" {
+        return None;
+    }
+    let port = packet.original.port.unwrap_or_default();
+    let protocol = packet.carried.protocol_name();
+    let (name, fix) =
+        match place.path.iter().chain([&place.chain]).any(|it| it.contains("_filter_")) {
+            true => ("firewalld", firewalld(refused)),
+            false => ("ufw", ufw(refused)),
+        };
+    let what = format!(
+        "published ports obey {name}, which does not allow {port}/{protocol}{}",
+        from(*source)
+    );
+    Some(("filter", format!("{what} ({place})"), fix))
+}
+
+/// The command that lets the packet pass.
+pub(super) fn fix(refused: &Refused<'_>, by: Author) -> String {
+    let Refused { packet, place, .. } = refused;
+    let name = |device: &Option<crate::packet::Device>| device.as_ref().map(|it| it.name.clone());
+    let (input, output) = (name(&packet.input), name(&packet.output));
+    match (by, input, output) {
+        (Author::Ufw, Some(input), Some(output)) => {
+            let service = service(packet).map_or(String::new(), |(protocol, port)| {
+                let source = refused.source.map_or("any".to_owned(), |_| packet.source.to_string());
+                format!(" proto {protocol} from {source} to {} port {port}", packet.destination)
+            });
+            format!("ufw route allow in on {input} out on {output}{service}")
+        }
+        (Author::Ufw, _, None) => ufw(refused),
+        (Author::Firewalld, _, None) => firewalld(refused),
+        (Author::Firewalld, input, Some(output)) => forwarded(refused, input, &output),
+        (Author::Docker, input, output) => {
+            let ways = [("-i", input), ("-o", output)];
+            let ways: String = ways
+                .iter()
+                .filter_map(|(option, name)| Some(format!(" {option} {}", name.as_ref()?)))
+                .collect();
+            format!("iptables -I DOCKER-USER{ways} -j ACCEPT")
+        }
+        _ => of_place(place),
+    }
+}
+
+/// The protocol and the port that is called, as the filter at this place sees it.
+fn service(packet: &Packet) -> Option<(&'static str, u16)> {
+    Some((packet.carried.protocol_name(), packet.destination_port()?))
+}
+
+/// Of what comes to this host, or to a published port, which is called by the host's port.
+fn called(packet: &Packet) -> Option<(&'static str, u16)> {
+    Some((packet.carried.protocol_name(), packet.original.port?))
+}
+
+fn from(source: Option<IpAddr>) -> String {
+    source.map_or(String::new(), |source| format!(" from {source}"))
+}
+
+fn ufw(refused: &Refused<'_>) -> String {
+    let Refused { packet, source, place } = refused;
+    let is_of_files = |chain: &String| chain.contains("-before-") || chain.contains("-not-local");
+    if is_of_files(&place.chain) {
+        let file = if packet.original.source.is_ipv4() { "before.rules" } else { "before6.rules" };
+        return format!("remove that rule from /etc/ufw/{file}; ufw reload");
+    }
+    let source = source.map_or("any".to_owned(), |source| source.to_string());
+    let Some((protocol, port)) = called(packet) else { return of_place(place) };
+    // A rule of the operator's refuses; another one that comes before it is needed.
+    let first = if place.chain.contains("-user-") { "prepend " } else { "" };
+    format!("ufw {first}allow proto {protocol} from {source} to any port {port}")
+}
+
+fn firewalld(refused: &Refused<'_>) -> String {
+    let Refused { packet, source, place } = refused;
+    let zone = zone(place).map_or(String::new(), |zone| format!(" --zone={zone}"));
+    // Rules with a lower number come first, also before others that refuse.
+    let refuses = [place.chain.ends_with("_deny"), place.chain.ends_with("_pre")].contains(&true);
+    let priority = if refuses { " priority=-32768" } else { "" };
+    let source = source.map_or(String::new(), |source| of_source(source));
+    let what = called(packet).map_or("protocol value=icmp".to_owned(), |(protocol, port)| {
+        format!("port port={port} protocol={protocol}")
+    });
+    format!("firewall-cmd{zone} --add-rich-rule='rule{priority}{source} {what} accept'")
+}
+
+/// What passes this host is let through by a policy between zones.
+fn forwarded(refused: &Refused<'_>, input: Option<String>, output: &str) -> String {
+    let packet = refused.packet;
+    let Some((protocol, port)) = service(packet) else {
+        let device = input.as_deref().unwrap_or(output);
+        return format!("firewall-cmd --zone=trusted --add-interface={device}");
+    };
+    let family = if packet.destination.is_ipv4() { "ipv4" } else { "ipv6" };
+    let source = match refused.source {
+        Some(_) => format!(" source address={}", packet.source),
+        None => String::new(),
+    };
+    let destination = packet.destination;
+    format!(
+        "firewall-cmd --permanent --new-policy=spoke-{port}; firewall-cmd --permanent --policy=spoke-{port} \
+         --add-ingress-zone=ANY --add-egress-zone=ANY --add-rich-rule='rule family={family}{source} \
+         destination address={destination} port port={port} protocol={protocol} accept'; \
+         firewall-cmd --reload"
+    )
+}
+
+fn of_source(source: IpAddr) -> String {
+    let family = if source.is_ipv4() { "ipv4" } else { "ipv6" };
+    format!(" family={family} source address={source}")
+}
+
+/// The zone of firewalld whose chain refuses, or led there.
+fn zone(place: &Place) -> Option<&str> {
+    const ENDS: [&str; 5] = ["_pre", "_log", "_deny", "_allow", "_post"];
+    let of = |chain: &'_ String| -> Option<(usize, usize)> {
+        let start = chain.find("filter_IN_")? + "filter_IN_".len();
+        let name = chain.get(start..)?;
+        let end = ENDS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name).len();
+        let is_other = name.starts_with("policy_") || name.starts_with("policies_");
+        (!is_other).then_some((start, start + end))
+    };
+    let named = |chain| of(chain).and_then(|(start, end)| String::as_str(chain).get(start..end));
+    named(&place.chain).or_else(|| place.path.iter().rev().find_map(named))
+}
+
+fn of_place(place: &Place) -> String {
+    let (family, table, chain) = (place.family_name(), &place.table, &place.chain);
+    match (place.filter, place.rule) {
+        (Filter::Legacy, Some(rule)) => {
+            format!("{} -t {table} -D {chain} {rule}", place.iptables())
+        }
+        (Filter::Legacy, None) => format!("{} -t {table} -P {chain} ACCEPT", place.iptables()),
+        (Filter::Nftables, Some(rule)) => {
+            format!("nft delete rule {family} {table} {chain} handle {rule}")
+        }
+        (Filter::Nftables, None) => {
+            format!("nft add chain {family} {table} {chain} '{{ policy accept; }}'")
+        }
+    }
+}
