@@ -27,16 +27,23 @@ fn each(kurma: &Kurma, cold: bool, then: impl Fn(&str)) {
         took
     });
     let whole = times[1];
-    let mut killed = 0;
-    for part in 0..24_u32 {
+    let attempt = |number: u32, after: Duration| {
         begin();
-        let uuid = uuid(part as usize);
+        let uuid = uuid(number as usize);
         let doomed = kurma.start(&["provision", &uuid]);
         // No synchronisation: any moment will do.
-        thread::sleep(whole * part / 22);
-        killed += u32::from(doomed.kill());
+        thread::sleep(after);
+        let was_in_time = doomed.kill();
         then(&uuid);
         kurma.is_clean();
+        u32::from(was_in_time)
+    };
+    let mut killed: u32 = (0..24).map(|part| attempt(part, whole * part / 22)).sum();
+    // It may be faster than when it was measured.
+    for part in 0..24 {
+        if killed <= 5 {
+            killed += attempt(24 + part, whole * part / 400);
+        }
     }
     assert!(killed > 5, "it was mostly too late: {killed} in {whole:?}");
 }

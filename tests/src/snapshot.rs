@@ -14,7 +14,8 @@ const OBSERVE: &str = include_str!("observe.sh");
 const NOT_STATE: [&str; 4] = ["/world", "/opt/cni/bin", "/run/netns", "/run/xtables.lock"];
 
 /// Folders that the fixture emptied.
-const EMPTIED: [&str; 4] = ["/etc/cni", "/etc/spoke", "/var/lib/cni", "/var/lib/spoke"];
+const EMPTIED: [&str; 6] =
+    ["/etc/cni", "/etc/docker", "/etc/netns", "/etc/spoke", "/var/lib/cni", "/var/lib/spoke"];
 
 /// Links, addresses, routes, rules, firewalls and sysctls of every network namespace of a world,
 /// and every file that was changed in it.
