@@ -87,30 +87,12 @@ impl Engine<'_> {
         if let Some((network, expect)) = self.refuse_unmade(&request.network)? {
             txn = txn.expect(network, expect);
         }
-        let choice = match &inherited.record {
+        let (choice, mut txn) = match &inherited.record {
             Some(old) => {
                 attachment.leases.clone_from(&old.leases);
-                txn = self.disclaim_ports(old, txn)?;
-                Choice::default()
+                (Choice::default(), self.disclaim_ports(old, txn)?)
             }
-            None => {
-                let mut choice = self.choose(request, avoid)?;
-                if let Ipam::Requested { leases } = &request.ipam {
-                    choice.leases.clone_from(leases);
-                }
-                if draft.apart && choice.is_from_others() {
-                    return Err(Error::unsupported(format!(
-                        "an endpoint of network {} has an address of its host's own blocks",
-                        request.network.name
-                    )));
-                }
-                attachment.leases.clone_from(&choice.leases);
-                txn = match &request.ipam {
-                    Ipam::Requested { .. } => self.bind(&attachment, txn)?,
-                    _ => self.take(&attachment, &choice.leases, txn),
-                };
-                choice
-            }
+            None => self.new_leases(draft, avoid, &mut attachment, txn)?,
         };
         attachment.addresses.extend(attachment.leases.iter().map(address_of));
         if let Some(alias) = &draft.under {
@@ -138,6 +120,33 @@ impl Engine<'_> {
             }
             Outcome::Lost(key) => Tried::Lost(key),
         })
+    }
+
+    /// Chooses and takes the attachment's addresses.
+    fn new_leases(
+        &self,
+        draft: &Draft<'_>,
+        avoid: &Avoid,
+        attachment: &mut Attachment,
+        txn: Txn,
+    ) -> Result<(Choice, Txn)> {
+        let request = draft.request;
+        let mut choice = self.choose(request, avoid)?;
+        if let Ipam::Requested { leases } = &request.ipam {
+            choice.leases.clone_from(leases);
+        }
+        if draft.apart && choice.is_from_others() {
+            return Err(Error::unsupported(format!(
+                "an endpoint of network {} has an address of its host's own blocks",
+                request.network.name
+            )));
+        }
+        attachment.leases.clone_from(&choice.leases);
+        let txn = match &request.ipam {
+            Ipam::Requested { .. } => self.bind(attachment, txn)?,
+            _ => self.take(attachment, &choice.leases, txn),
+        };
+        Ok((choice, txn))
     }
 
     /// Writes down the hardware address that the interface will have.

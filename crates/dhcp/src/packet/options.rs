@@ -13,7 +13,6 @@ pub mod code {
     pub const SUBNET_MASK: u8 = 1;
     pub const ROUTERS: u8 = 3;
     pub const DNS: u8 = 6;
-    pub const HOST_NAME: u8 = 12;
     pub const DOMAIN: u8 = 15;
     pub const MTU: u8 = 26;
     pub const STATIC_ROUTES: u8 = 33;

@@ -118,14 +118,14 @@ fn has_gateway(network: &Network) -> bool {
     ranges.any(|range| range.gateway.is_some())
 }
 
-fn other_mtu(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, String)> {
+fn other_mtu(known: &Network, spec: &NetworkSpec) -> Option<Difference> {
     let mtu = known.wiring.link.as_ref().and_then(|link| link.mtu);
     let shown = |mtu: Mtu| format!("MTU {mtu}");
     (spec.mtu.is_some() && spec.mtu != mtu)
         .then(|| ("-o mtu", mtu.map_or_else(|| "the kernel's MTU".to_owned(), shown)))
 }
 
-fn other_fence(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, String)> {
+fn other_fence(known: &Network, spec: &NetworkSpec) -> Option<Difference> {
     if known.wiring.fence.is_some() && spec.publisher == Some(Publisher::Runtime) {
         let there = "egress rules, which Docker's own bridge would lead past".to_owned();
         return Some(("-o ports=docker", there));
@@ -151,31 +151,40 @@ fn other_fence(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, Str
     None
 }
 
-fn first_difference(
-    known: &Network,
-    bridge: &Bridge,
-    spec: &NetworkSpec,
-) -> Option<(&'static str, String)> {
-    let wiring = &known.wiring;
-    let ingress = wiring.firewall.as_ref().map(|firewall| firewall.ingress);
-    let reach = wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default();
-    let route = spec.route.map(DefaultRoute::gateway);
-    let masquerades = wiring.masquerade.is_some();
-    if spec.bridge.as_ref().is_some_and(|wanted| *wanted != bridge.name) {
-        return Some(("-o bridge", format!("bridge {}", bridge.name)));
-    }
-    if let Some(mtu) = other_mtu(known, spec) {
-        return Some(mtu);
-    }
+/// The option that asks for something else than there is, and what there is.
+type Difference = (&'static str, String);
+
+fn first_difference(known: &Network, bridge: &Bridge, spec: &NetworkSpec) -> Option<Difference> {
+    other_bridge(bridge, spec)
+        .or_else(|| other_mtu(known, spec))
+        .or_else(|| other_reach(known, spec))
+        .or_else(|| other_gateway(known, bridge, spec))
+        .or_else(|| other_direct(bridge, spec))
+        .or_else(|| other_passage(known, spec))
+        .or_else(|| other_source(known, spec))
+        .or_else(|| other_names(known, spec))
+        .or_else(|| other_fence(known, spec))
+        .or_else(|| other_ports(bridge, spec))
+}
+
+fn other_bridge(bridge: &Bridge, spec: &NetworkSpec) -> Option<Difference> {
+    let is_other = spec.bridge.as_ref().is_some_and(|wanted| *wanted != bridge.name);
+    is_other.then(|| ("-o bridge", format!("bridge {}", bridge.name)))
+}
+
+fn other_reach(known: &Network, spec: &NetworkSpec) -> Option<Difference> {
+    let ingress = known.wiring.firewall.as_ref().map(|firewall| firewall.ingress);
     if spec.ingress.is_some() && spec.ingress != ingress {
         return Some(("-o isolation", "another isolation".to_owned()));
     }
-    if spec.reach.is_some_and(|wanted| wanted != reach) {
-        return Some((
-            "-o publish",
-            format!("another reach of its ports ({reach:?})").to_lowercase(),
-        ));
-    }
+    let reach = known.wiring.publish.as_ref().map(|publish| publish.reach).unwrap_or_default();
+    let is_other = spec.reach.is_some_and(|wanted| wanted != reach);
+    let there = || format!("another reach of its ports ({reach:?})").to_lowercase();
+    is_other.then(|| ("-o publish", there()))
+}
+
+fn other_gateway(known: &Network, bridge: &Bridge, spec: &NetworkSpec) -> Option<Difference> {
+    let route = spec.route.map(DefaultRoute::gateway);
     if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
         return Some(("-o gateway", "another gateway".to_owned()));
     }
@@ -183,52 +192,65 @@ fn first_difference(
         let there = "addresses of this host in other families".to_owned();
         return Some(("-o gateway_mode_ipv4 and _ipv6", there));
     }
+    let masquerades = known.wiring.masquerade.is_some();
     if spec.masquerade.is_some() && spec.masquerades() != masquerades {
         let there = if masquerades { "masquerading" } else { "no masquerading" };
         return Some(("-o masquerade", there.to_owned()));
     }
+    None
+}
+
+fn other_direct(bridge: &Bridge, spec: &NetworkSpec) -> Option<Difference> {
     if spec.direct.is_some_and(|wanted| wanted != bridge.port.direct) {
         return Some(("-o direct", format!("direct {}", bridge.port.direct)));
     }
     if spec.direct.is_some() && spec.direct_only != bridge.port.direct_only {
         return Some(("-o gateway_mode_ipv4 and _ipv6", "direct in other families".to_owned()));
     }
-    let passage = wiring.firewall.as_ref().map(|firewall| &firewall.passage);
-    if spec.passage.is_some() && spec.passage.as_ref() != passage {
-        let there = match passage {
-            Some(Passage::Everybody) => "routed".to_owned(),
-            Some(Passage::EverybodyOf(family)) => {
-                let version = if *family == Family::V4 { 4 } else { 6 };
-                format!("routed in IPv{version} only")
-            }
-            Some(Passage::Trusted(names)) => {
-                let names: Vec<&str> = names.iter().map(IfName::as_str).collect();
-                format!("as trusted interfaces {}", names.join(":"))
-            }
-            Some(Passage::Unjudged) | None => "no trusted interfaces, and is not routed".to_owned(),
-        };
-        return Some(("-o trusted_host_interfaces or gateway_mode_ipv4", there));
+    None
+}
+
+fn other_passage(known: &Network, spec: &NetworkSpec) -> Option<Difference> {
+    let passage = known.wiring.firewall.as_ref().map(|firewall| &firewall.passage);
+    if spec.passage.is_none() || spec.passage.as_ref() == passage {
+        return None;
     }
-    let sources = wiring.masquerade.as_ref().map(|part| part.sources).unwrap_or_default();
-    if let Some(family) = [Family::V4, Family::V6].into_iter().find(|family| {
+    let there = match passage {
+        Some(Passage::Everybody) => "routed".to_owned(),
+        Some(Passage::EverybodyOf(family)) => {
+            let version = if *family == Family::V4 { 4 } else { 6 };
+            format!("routed in IPv{version} only")
+        }
+        Some(Passage::Trusted(names)) => {
+            let names: Vec<&str> = names.iter().map(IfName::as_str).collect();
+            format!("as trusted interfaces {}", names.join(":"))
+        }
+        Some(Passage::Unjudged) | None => "no trusted interfaces, and is not routed".to_owned(),
+    };
+    Some(("-o trusted_host_interfaces or gateway_mode_ipv4", there))
+}
+
+fn other_source(known: &Network, spec: &NetworkSpec) -> Option<Difference> {
+    let sources = known.wiring.masquerade.as_ref().map(|part| part.sources).unwrap_or_default();
+    let is_other = |family: &Family| {
         spec.sources.of(*family).is_some_and(|wanted| sources.of(*family) != Some(wanted))
-    }) {
-        let there = sources.of(family).map_or("no source".to_owned(), |it| format!("source {it}"));
-        return Some(("-o host_ipv4 or host_ipv6", there));
-    }
-    if spec.names.is_some_and(|wanted| wanted != known.wiring.names) {
-        return Some(("-o names", format!("names {}", known.wiring.names)));
-    }
-    if let Some(fence) = other_fence(known, spec) {
-        return Some(fence);
-    }
+    };
+    let family = [Family::V4, Family::V6].into_iter().find(is_other)?;
+    let there = sources.of(family).map_or("no source".to_owned(), |it| format!("source {it}"));
+    Some(("-o host_ipv4 or host_ipv6", there))
+}
+
+fn other_names(known: &Network, spec: &NetworkSpec) -> Option<Difference> {
+    let is_other = spec.names.is_some_and(|wanted| wanted != known.wiring.names);
+    is_other.then(|| ("-o names", format!("names {}", known.wiring.names)))
+}
+
+fn other_ports(bridge: &Bridge, spec: &NetworkSpec) -> Option<Difference> {
     if spec.hairpin.is_some_and(|wanted| wanted != bridge.hairpin) {
         return Some(("-o hairpin", format!("hairpin {}", bridge.hairpin)));
     }
-    if spec.promiscuous.is_some_and(|wanted| wanted != bridge.promiscuous) {
-        return Some(("-o promiscuous", format!("promiscuous {}", bridge.promiscuous)));
-    }
-    None
+    let is_other = spec.promiscuous.is_some_and(|wanted| wanted != bridge.promiscuous);
+    is_other.then(|| ("-o promiscuous", format!("promiscuous {}", bridge.promiscuous)))
 }
 
 fn refuse_other_subnets(known: &Network, spec: &NetworkSpec, blocks: &[Block]) -> Result<()> {

@@ -21,11 +21,6 @@ impl Place {
             _ => None,
         }
     }
-
-    /// Whether it is that of the verdict.
-    pub fn is_verdict(self) -> bool {
-        self.0 < 4
-    }
 }
 
 /// A verdict of any program's rule.
