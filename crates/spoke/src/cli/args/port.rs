@@ -41,7 +41,7 @@ Examples:
     /// List the ports of this host that lead to containers, by every runtime, and those that wait for one
     #[command(
         visible_alias = "list",
-        after_help = "FROM says who reaches a port: any (whoever reaches the host's address), lan (the subnets that \
+        after_help = "FROM says who reaches a port: any (every host that reaches this host's address), lan (the subnets that \
         the host is connected to), or local (this host). BY says who published it: the container's runtime, or \
         `spoke port add`. STATE is published, or waiting: the port was added, and comes back with the container, \
         once nobody else has it.

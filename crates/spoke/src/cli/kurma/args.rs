@@ -27,9 +27,11 @@ pub(in crate::cli) enum KurmaCommand {
         networks: Vec<Name>,
     },
     /// Disconnect a pod from its networks, the last first, and remove its namespace
-    #[command(after_help = "What a plugin does not undo is owed, and asked for again by \
-        `spoke serve` and `spoke kurma gc`. Where it never will, --force asks it once more, gives up \
-        the rest, says what that is, and gives back what the pod still has in the book.")]
+    #[command(
+        after_help = "What a plugin does not undo stays recorded: `spoke serve` and `spoke kurma gc` \
+        ask the plugin again. Where it never does, --force asks it once more, gives up the rest, lists that, and \
+        releases what the pod still has in the book."
+    )]
     Deprovision {
         /// The pod's UUID
         uuid: PodId,
