@@ -45,8 +45,12 @@ impl Ipam for Delegates {
     fn lease(&self, attachment: &Attachment) -> Result<Granted> {
         match &attachment.ipam {
             model::Ipam::HostLocal { directory, .. } => self.directory(directory).claim(attachment),
-            model::Ipam::Foreign(ipam) => foreign::add(ipam, attachment).map(Granted::Offered),
-            model::Ipam::Dhcp(dhcp) => dhcp::lease(dhcp, attachment).map(Granted::Offered),
+            model::Ipam::Foreign(ipam) => {
+                foreign::add(ipam, attachment).map(Box::new).map(Granted::Offered)
+            }
+            model::Ipam::Dhcp(dhcp) => {
+                dhcp::lease(dhcp, attachment).map(Box::new).map(Granted::Offered)
+            }
             model::Ipam::None
             | model::Ipam::Book { .. }
             | model::Ipam::Fixed { .. }

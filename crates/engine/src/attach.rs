@@ -133,7 +133,7 @@ impl Engine<'_> {
                     self.choose_again(request, started, &mut avoid)?;
                 }
                 Granted::Offered(offer) => {
-                    return self.accept(started, offer, Giver::Source);
+                    return self.accept(started, *offer, Giver::Source);
                 }
             }
         }

@@ -37,7 +37,7 @@ impl Ipam for Sources {
 
     fn lease(&self, attachment: &Attachment) -> Result<Granted> {
         match self.foreign(&attachment.ipam)? {
-            Some(foreign) => foreign.remote.lease(attachment).map(Granted::Offered),
+            Some(foreign) => foreign.remote.lease(attachment).map(Box::new).map(Granted::Offered),
             None => self.delegates.lease(attachment),
         }
     }

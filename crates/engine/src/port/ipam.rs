@@ -35,7 +35,7 @@ pub enum Granted {
         all: BTreeSet<IpAddr>,
     },
     /// The source chose by itself.
-    Offered(Offer),
+    Offered(Box<Offer>),
 }
 
 /// An address source beside the store: a `host-local` directory, or a foreign IPAM plugin. The

@@ -109,7 +109,10 @@ impl IpamPort for Directory {
         if matches!(attachment.ipam, Ipam::Dhcp(_)) {
             let address = self.server.borrow_mut().pop().unwrap();
             let held = InterfaceAddress { address, gateway: None, interface: None };
-            return Ok(Granted::Offered(Offer { addresses: vec![held], ..Offer::default() }));
+            return Ok(Granted::Offered(Box::new(Offer {
+                addresses: vec![held],
+                ..Offer::default()
+            })));
         }
         let held = self.held.borrow();
         let mut leased = attachment.leases.iter().map(|lease| lease.address.addr());

@@ -404,7 +404,7 @@ impl IpamPort for World {
             let old = state.addresses.insert(id.clone(), net);
             assert_eq!(old, None, "{id} has an address already");
         })?;
-        Ok(Granted::Offered(Offer { addresses: vec![held(net)], ..Offer::default() }))
+        Ok(Granted::Offered(Box::new(Offer { addresses: vec![held(net)], ..Offer::default() })))
     }
 
     fn release(&self, attachment: &Attachment) -> Result<()> {
