@@ -18,7 +18,7 @@ use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
 use crate::strays::Made;
 use crate::{
-    device, external, gateway, parts, plan, presence, probe, rate, shared, tuning, verify,
+    device, external, gateway, mtu, parts, plan, presence, probe, rate, shared, tuning, verify,
     vlan_gateway,
 };
 
@@ -191,6 +191,20 @@ impl Driver for Linux {
 
     fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
         self.policy.change_own(before, now)
+    }
+
+    fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
+        mtu::revise(before, after)?;
+        self.policy.revise_reach(before, after)?;
+        // What a limit lets through at once depends on the MTU.
+        match after.wiring.bandwidth {
+            Some(_) => self.limit(after),
+            None => Ok(()),
+        }
+    }
+
+    fn retune(&self, network: &Network) -> Result<()> {
+        mtu::retune(network)
     }
 
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
