@@ -172,8 +172,7 @@ impl Driver for Linux {
         if attachment.wiring.bandwidth.is_none() || attachment.runtime == Runtime::Reference {
             return Ok(filter);
         }
-        let sandbox = entered(attachment)?;
-        Ok(rate::restore(attachment, sandbox.as_ref())? || filter)
+        Ok(rate::restore(attachment, entered(attachment)?.as_ref())? || filter)
     }
 
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
@@ -185,8 +184,7 @@ impl Driver for Linux {
     }
 
     fn limit(&self, attachment: &Attachment) -> Result<()> {
-        let sandbox = entered(attachment)?;
-        rate::restore(attachment, sandbox.as_ref()).map(drop)
+        rate::restore(attachment, entered(attachment)?.as_ref()).map(drop)
     }
 
     fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
@@ -196,11 +194,7 @@ impl Driver for Linux {
     fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
         mtu::revise(before, after)?;
         self.policy.revise_reach(before, after)?;
-        // What a limit lets through at once depends on the MTU.
-        match after.wiring.bandwidth {
-            Some(_) => self.limit(after),
-            None => Ok(()),
-        }
+        self.limit(after)
     }
 
     fn retune(&self, network: &Network) -> Result<()> {

@@ -1,4 +1,5 @@
-//! The MTU of devices that are in use.
+//! The MTU of devices that are in use. What a limit lets through at once depends on it, so limits are
+//! set again after it.
 
 use model::{Attachment, Error, Handoff, Mtu, Network, Result};
 use netlink::wire::Batch;
