@@ -101,6 +101,7 @@ fn network(number: u16) -> Result<Network> {
         dns: Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: Stage::Made,
     })
 }

@@ -82,6 +82,25 @@ fn of_docker() {
     docker.spoke("limit web none");
     docker.until("! tc qdisc show | grep -q 7Mbit");
     assert_eq!(docker.page(8080), "api");
+    // Settings of a network that Docker made: it tells of it once, and restarts change nothing.
+    let mtu =
+        |name: &str| docker.engine.docker(&format!("exec {name} cat /sys/class/net/eth0/mtu"));
+    let changed = docker.try_spoke("network set front --mtu 1400 --publish local");
+    assert!(
+        changed.status == 0 && changed.stderr.contains("docker network inspect"),
+        "{changed:?}"
+    );
+    assert_eq!((mtu("web").trim(), mtu("api").trim()), ("1400", "1400"));
+    docker.no_page(8080);
+    docker.engine.docker("restart -t 0 web");
+    docker.until(&format!("{SPOKE} port ls web | grep 8443/tcp | grep -q published"));
+    assert_eq!(mtu("web").trim(), "1400");
+    docker.no_page(8443);
+    docker.spoke("network set front --publish any");
+    docker.comes_back("web", 8443);
+    assert_eq!(docker.page(8080), "api");
+    docker.refuses("network rename front edge", 2, &["docker", "under its own id"]);
+
     // The daemon's end changes nothing, and the next one goes on.
     docker.serve.take().unwrap().kill();
     assert_eq!(docker.page(8443), "web");
@@ -123,6 +142,7 @@ fn of_docker_that_publishes_itself() {
     docker.spoke("port add web 8443:80");
     assert_eq!((docker.page(8443), docker.page(8080)), ("web".into(), "web".into()));
     docker.refuses("port add web 8080:81", 4, &["8080"]);
+    docker.refuses("network set front --publish lan", 2, &["docker publishes the ports"]);
     docker.engine.docker("restart -t 0 web");
     docker.comes_back("web", 8443);
     docker.spoke("port rm web 8443");

@@ -9,4 +9,6 @@ mod firewall;
 mod firewall_told;
 mod killed;
 mod limit;
+mod network;
 mod podman;
+mod rename;

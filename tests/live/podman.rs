@@ -47,8 +47,20 @@ fn of_podman_5() {
     assert_eq!(Live::page(&podman, 8443), "a page");
 
     // A second network, and its end, leave the port where it is.
-    podman.podman("network create -d spoke --subnet 10.89.8.0/24 back");
+    podman.spoke("network create --subnet 10.89.8.0/24 shared");
+    podman.podman("network create -d spoke -o network=shared back");
     podman.podman("network connect back web");
+    assert_eq!(Live::page(&podman, 8443), "a page");
+    // Podman describes its own network with each call; one that it joins is Spoke's.
+    podman.refuses("network set front --mtu 1400", 2, &["(podman)", "podman network create"]);
+    podman.refuses("network rename front edge", 2, &["spoke network create"]);
+    let mtu = || podman.podman("exec web cat /sys/class/net/eth1/mtu");
+    podman.spoke("network set shared --mtu 1400");
+    assert_eq!(mtu().trim(), "1400");
+    podman.podman("restart -t 0 web");
+    assert_eq!(mtu().trim(), "1400");
+    let pid = podman.podman("inspect --format {{.State.Pid}} web");
+    podman.world.until_listens(pid.trim(), 80);
     assert_eq!(Live::page(&podman, 8443), "a page");
     podman.podman("network disconnect back web");
     podman.spoke("port rm web 8446/udp");
@@ -57,6 +69,7 @@ fn of_podman_5() {
     podman.no_page(8443);
     podman.podman("rm -f -t 0 web api");
     podman.podman("network rm front back");
+    podman.spoke("network rm shared");
     serve.stop();
     podman.world.sh("ip link del up0; ip netns del lan");
     podman.is_empty();

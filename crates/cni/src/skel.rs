@@ -441,6 +441,7 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
         dns: plan.source.dns.clone(),
         sticky: plan.sticky,
         labels: plan.labels.clone(),
+        settings: model::Settings::default(),
         stage: plan.stage,
     }
 }

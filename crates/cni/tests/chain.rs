@@ -150,6 +150,7 @@ impl Bench {
             dns: model::Dns::default(),
             sticky: false,
             labels: model::Labels::default(),
+            settings: model::Settings::default(),
             stage: model::Stage::Made,
         };
         let alias = Alias {

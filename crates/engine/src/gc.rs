@@ -137,6 +137,7 @@ impl Engine<'_> {
         if mode == Mode::Mend {
             failures.extend(self.name_sandboxes().err());
             failures.extend(self.amend_all().err());
+            failures.extend(self.follow_all_settings().err());
         }
         all_of(failures).map(|()| findings)
     }

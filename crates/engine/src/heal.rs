@@ -63,7 +63,9 @@ impl Engine<'_> {
     pub fn restore(&self, backoff: &mut dyn Backoff) -> Result<bool> {
         let shares = backoff.is_due(Healed::Shared);
         let (mut missed, mut shared_missed) = (false, false);
-        let mut failures = Vec::new();
+        // First, because the filter of a record that has yet to follow is no more the right one.
+        let followed = if shares { self.follow_all_settings() } else { Ok(()) };
+        let mut failures: Vec<_> = followed.err().into_iter().collect();
         let mut note = |id: &AttachmentId, lost: Result<bool>| match lost {
             Ok(lost) => lost,
             Err(error) => {

@@ -18,7 +18,7 @@ use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
 use crate::strays::Made;
 use crate::{
-    device, external, gateway, parts, plan, presence, probe, rate, shared, tuning, verify,
+    device, external, gateway, mtu, parts, plan, presence, probe, rate, shared, tuning, verify,
     vlan_gateway,
 };
 
@@ -172,8 +172,7 @@ impl Driver for Linux {
         if attachment.wiring.bandwidth.is_none() || attachment.runtime == Runtime::Reference {
             return Ok(filter);
         }
-        let sandbox = entered(attachment)?;
-        Ok(rate::restore(attachment, sandbox.as_ref())? || filter)
+        Ok(rate::restore(attachment, entered(attachment)?.as_ref())? || filter)
     }
 
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
@@ -185,12 +184,21 @@ impl Driver for Linux {
     }
 
     fn limit(&self, attachment: &Attachment) -> Result<()> {
-        let sandbox = entered(attachment)?;
-        rate::restore(attachment, sandbox.as_ref()).map(drop)
+        rate::restore(attachment, entered(attachment)?.as_ref()).map(drop)
     }
 
     fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
         self.policy.change_own(before, now)
+    }
+
+    fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
+        mtu::revise(before, after)?;
+        self.policy.revise_reach(before, after)?;
+        self.limit(after)
+    }
+
+    fn retune(&self, network: &Network) -> Result<()> {
+        mtu::retune(network)
     }
 
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {

@@ -17,6 +17,7 @@ mod link;
 mod listener;
 pub mod meter;
 mod moved;
+mod mtu;
 pub mod names;
 mod origin_alias;
 mod parts;

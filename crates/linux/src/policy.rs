@@ -7,6 +7,7 @@ mod gateway;
 mod loopback;
 mod own_table;
 mod ports;
+mod reach;
 mod transit;
 mod via;
 mod wanted;

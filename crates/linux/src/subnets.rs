@@ -23,6 +23,19 @@ pub(crate) fn connected(socket: &mut Socket) -> Result<Vec<IpNet>> {
     Ok(nets.into_iter().filter(|net| !is_link_local(net)).collect())
 }
 
+/// The addresses of this host, and the subnets of its containers on Spoke's networks.
+pub(crate) fn own(socket: &mut Socket) -> Result<Vec<IpNet>> {
+    let host = Host::gather(socket)?;
+    let is_ours = |link: &u32| host.links.get(link).is_some_and(|link| link.group == GROUP);
+    let nets = host.addresses.iter().filter(|(link, _)| is_ours(link)).map(|(_, net)| *net);
+    // The routes to containers without a bridge.
+    let routes = host.routes.iter().filter(|route| route.link.is_some_and(|link| is_ours(&link)));
+    let nets: Vec<IpNet> = nets.chain(routes.map(|route| route.dst)).collect();
+    let addresses = socket.addresses(None)?.into_iter();
+    let addresses = addresses.map(|held| IpNet::from(held.address.addr()));
+    Ok(addresses.chain(nets).collect())
+}
+
 /// The subnets in use on this host outside Spoke, and the destinations of its routes, each once and
 /// with its user. Default routes and link-local addresses use none.
 ///

@@ -132,6 +132,7 @@ fn network(kind: LinkKind) -> Network {
         dns: Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: model::Stage::Made,
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     AliasId, Dns, Handoff, IfName, Ipam, Labels, LinkKind, NetworkName, Process, Route, Runtime,
-    Space, Timestamp, Wiring,
+    Settings, Space, Timestamp, Wiring,
 };
 
 /// A network: the template from which its attachments are made.
@@ -31,6 +31,9 @@ pub struct Network {
     /// Its user's labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// What a command changed of it while it was in use.
+    #[serde(default, skip_serializing_if = "Settings::is_empty")]
+    pub settings: Settings,
     /// How far it is made.
     #[serde(default, skip_serializing_if = "Stage::is_made")]
     pub stage: Stage,

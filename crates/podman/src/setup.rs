@@ -79,6 +79,7 @@ fn remnant(exec: &Exec, context: &Context<'_>) -> Network {
         dns: Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: model::Stage::Made,
     }
 }

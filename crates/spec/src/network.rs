@@ -159,6 +159,7 @@ impl NetworkSpec {
             dns: Dns::default(),
             sticky: self.sticky.unwrap_or(false),
             labels: self.labels.clone(),
+            settings: model::Settings::default(),
             stage: Stage::Made,
         }
     }

@@ -192,6 +192,14 @@ impl Driver for Dataplane {
         self.linux.fence(before, now)
     }
 
+    fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
+        self.linux.revise(before, after)
+    }
+
+    fn retune(&self, network: &Network) -> Result<()> {
+        self.linux.retune(network)
+    }
+
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         self.maker(attachment).restore_shared(&self.linux, attachment)
     }

@@ -52,6 +52,7 @@ fn network(ipam: model::Ipam) -> Network {
         dns: model::Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: model::Stage::Made,
     }
 }

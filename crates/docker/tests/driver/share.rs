@@ -62,6 +62,7 @@ fn front(world: &World, egress: EgressPolicy) {
         dns: Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: model::Stage::Made,
     };
     world.engine().create_network(&network).unwrap();

@@ -189,6 +189,7 @@ pub(crate) fn bare(name: &str, said: &NetworkParameters, ipam: Ipam) -> Network 
         dns: Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: Stage::Made,
     }
 }

@@ -193,7 +193,23 @@ pub trait Driver: HostDataplane {
         Err(Error::unsupported(format!("{}: its driver knows no egress rules", now.id)))
     }
 
-    /// The same of what it shares with others: that the host's own filter lets its packets pass.
+    /// Changes an attached container's link and ports from what `before` says to what `after` says:
+    /// another MTU, and from where its ports are reached. Repeating it is no error.
+    fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
+        let _ = after;
+        let id = &before.id;
+        Err(Error::unsupported(format!(
+            "{id}: its driver changes nothing while the container runs"
+        )))
+    }
+
+    /// The same of what the attachments of a network share and what exists: the MTU of its bridge.
+    fn retune(&self, network: &Network) -> Result<()> {
+        let _ = network;
+        Ok(())
+    }
+
+    /// As [`Driver::restore`], of what it shares with others: that the host's own filter lets its packets pass.
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         let _ = attachment;
         Ok(false)

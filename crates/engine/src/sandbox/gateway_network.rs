@@ -79,6 +79,7 @@ impl Engine<'_> {
             dns: model::Dns::default(),
             sticky: false,
             labels: model::Labels::default(),
+            settings: model::Settings::default(),
             stage: Stage::Made,
         })
     }

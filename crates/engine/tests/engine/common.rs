@@ -221,6 +221,7 @@ pub(crate) fn network(name: &str, ipam: Ipam) -> Network {
         dns: Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: model::Stage::Made,
     }
 }

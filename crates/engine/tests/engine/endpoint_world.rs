@@ -250,6 +250,18 @@ impl Driver for Rig {
         Ok(())
     }
 
+    fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
+        let mtu = |it: &Attachment| it.wiring.link.as_ref().and_then(|link| link.mtu);
+        assert_ne!(before, after);
+        let mtu = mtu(after).map_or(0, Mtu::bytes);
+        self.effect("revise", &format!("{} {mtu}", label(after)))?;
+        self.failing("revise")
+    }
+
+    fn retune(&self, network: &Network) -> Result<()> {
+        self.effect("retune", &network.name)
+    }
+
     fn remove(&self, network: &Network) -> Result<()> {
         self.effect("remove", &network.name)?;
         self.kernel.lock().unwrap().bridges.remove(&network.name);

@@ -23,6 +23,7 @@ mod plugin_world;
 mod provision;
 mod races;
 mod segment;
+mod settings;
 mod several;
 mod subnet;
 mod subnet_address;

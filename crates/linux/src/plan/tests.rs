@@ -310,6 +310,7 @@ fn network_of(ipam: Ipam, gateway: Gateway) -> Network {
         dns: Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: model::Stage::Made,
     }
 }

@@ -163,6 +163,7 @@ pub(crate) fn network(kind: LinkKind) -> Network {
         dns: Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: model::Stage::Made,
     }
 }

@@ -267,6 +267,7 @@ fn network_of(fence: &model::Fence) -> model::Network {
         dns: model::Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: model::Stage::Made,
     }
 }

@@ -47,6 +47,7 @@ impl Neutron {
             dns: Dns::default(),
             sticky: false,
             labels: model::Labels::default(),
+            settings: model::Settings::default(),
             stage: model::Stage::Made,
         })
     }

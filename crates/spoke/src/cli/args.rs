@@ -8,6 +8,7 @@ mod ipam;
 mod limit;
 mod port;
 mod runtime;
+mod set;
 mod traffic;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub(super) use ipam::IpamCommand;
 pub(super) use limit::{Limit, LimitArgs};
 pub(super) use port::{PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
 pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs, Units};
+pub(super) use set::{RenameArgs, SetArgs};
 pub(super) use traffic::{By, CaptureArgs, FlowsArgs, Sort, TopArgs, TrafficCommand};
 
 use super::backup::{BackupArgs, RestoreArgs};
@@ -305,6 +307,10 @@ Examples:
     /// Take a container off a network that `connect` connected it to
     #[command(after_help = "Examples:\n  spoke network disconnect front web")]
     Disconnect(DisconnectArgs),
+    /// Change a network that is in use, with what its running containers have of it
+    Set(SetArgs),
+    /// Call a network otherwise that no container is on
+    Rename(RenameArgs),
     /// Remove networks, with their bridges
     #[command(visible_alias = "remove", after_help = "Examples:\n  spoke network rm front back")]
     Rm(RmArgs),

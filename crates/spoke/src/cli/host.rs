@@ -18,7 +18,7 @@ use super::table::Table;
 use super::time::rfc3339;
 use super::{Answer, HostContext, Output};
 use crate::hosts::{self, Ask, HostsView, Me, Reply};
-pub(super) use network::{create_network, remove_network};
+pub(super) use network::{create_network, is_shared, remove_network};
 
 /// What this host is called.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";

@@ -2,6 +2,7 @@
 
 mod cloud;
 pub(super) mod connect;
+mod set;
 
 use engine::Engine;
 use model::{Alias, Error, Kind, Network, NetworkName, Result};
@@ -28,6 +29,8 @@ pub(super) fn run(
         NetworkCommand::Create(wanted) => create(wanted, output, host_context),
         NetworkCommand::Connect(wanted) => connect::connect(wanted, output, host_context),
         NetworkCommand::Disconnect(wanted) => connect::disconnect(wanted, output, host_context),
+        NetworkCommand::Set(wanted) => set::set(wanted, output, host_context),
+        NetworkCommand::Rename(wanted) => set::rename(wanted, output, host_context),
         NetworkCommand::Rm(wanted) => rm(wanted, output, host_context),
     }
 }

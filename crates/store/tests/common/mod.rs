@@ -84,6 +84,7 @@ pub(crate) fn network(name: &str) -> Record {
         dns: Dns::default(),
         sticky: false,
         labels: model::Labels::default(),
+        settings: model::Settings::default(),
         stage: model::Stage::Made,
     }))
 }

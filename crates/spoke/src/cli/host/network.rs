@@ -63,6 +63,12 @@ pub(in crate::cli) fn create_network(
     Ok(Answer { notes, ..Answer::text(names(output, &[wanted.name.to_string()])?) })
 }
 
+/// Whether the network is one of many hosts.
+pub(in crate::cli) fn is_shared(name: &NetworkName, host_context: &HostContext) -> bool {
+    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+    places.any(|place| hosts::networks(&place).join(name.as_str()).exists())
+}
+
 /// Removes a network of many hosts; `false` where it is none.
 pub(in crate::cli) fn remove_network(
     engine: &Engine,

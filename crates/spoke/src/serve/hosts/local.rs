@@ -152,6 +152,7 @@ impl Local {
             dns: model::Dns::default(),
             sticky: false,
             labels: model::Labels::default(),
+            settings: model::Settings::default(),
             stage: Stage::Made,
         })
     }

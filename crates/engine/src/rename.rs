@@ -1,0 +1,162 @@
+//! Another name for a network that no container is on.
+//!
+//! Identities of attachments hold the name, and the kernel's names derive from these: so a network with
+//! attachments keeps its name. What belongs to the name without one moves in one transaction.
+
+use model::{Error, LinkKind, Network, NetworkName, Result, Runtime, Space, Subnet, bridge_name};
+
+use crate::amend::key_of_amendment;
+use crate::attach::RACES;
+use crate::book::unchanged;
+use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
+use crate::{Engine, GATEWAY_NETWORK};
+
+impl Engine<'_> {
+    /// Calls a network of the command line otherwise. What is kept under the old name goes with it:
+    /// addresses of owners, reservations, added ports and limits, its settings, its fence. Its bridge gets the
+    /// usual name anew, where it had that.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] where the new name is taken, or something is attached to the network;
+    /// [`model::Kind::Unsupported`] where a runtime has the name.
+    pub fn rename_network(&self, old: &NetworkName, new: &NetworkName) -> Result<Network> {
+        for _ in 0..RACES {
+            let name = self.network(old)?.name;
+            let key = Key::Network(name.clone());
+            let Some(read) = self.network_under(&key)? else { return Err(foreign(old)) };
+            self.refuse_renaming(&read.value, new)?;
+            let renamed = self.called(&read.value, new)?;
+            // What is shared in the kernel has the old name; the next attachment makes it with the new.
+            self.driver.remove(&read.value)?;
+            self.refuse_used(&name)?;
+            let next = Key::Network(new.clone());
+            let mut txn = Txn::new()
+                .expect(key.clone(), unchanged(Some(&read)))
+                .expect(next.clone(), Expect::Absent)
+                .expect(Key::Configured(new.clone()), Expect::Absent)
+                .put(next, Record::Network(Box::new(renamed.clone())))
+                .delete(key)
+                .delete(Key::Configured(name.clone()));
+            for pool in read.value.ipam.pools() {
+                txn = txn.delete(Key::Cursor(pool.id.clone()));
+            }
+            let txn = self.move_kept(&name, new, txn)?;
+            if let Outcome::Done(_) = self.store.commit(&txn)? {
+                return Ok(renamed);
+            }
+        }
+        Err(Error::try_again(format!("renaming {old}: lost {RACES} races in a row")))
+    }
+
+    fn refuse_renaming(&self, network: &Network, new: &NetworkName) -> Result<()> {
+        let name = &network.name;
+        if [name.as_str(), new.as_str()].contains(&GATEWAY_NETWORK) {
+            return Err(Error::unsupported(format!(
+                "Spoke itself finds the network {GATEWAY_NETWORK} by this name"
+            )));
+        }
+        if let Some(alias) = self.aliases_of(name)?.first() {
+            return Err(Error::unsupported(format!(
+                "{} has network {name} under its own id, with containers that come back to it by that: make \
+                 another network there, and connect the containers to it",
+                alias.runtime
+            )));
+        }
+        if network.is_remote() || network.runtime != Runtime::Spoke {
+            return Err(foreign(name));
+        }
+        let is_its = |subnet: &Subnet| subnet.network == *name;
+        if self.subnets()?.iter().any(is_its) {
+            return Err(Error::conflict(format!(
+                "an engine has just requested the subnet of network {name}, and is about to use it"
+            )));
+        }
+        if self.network(new).is_ok() {
+            return Err(Error::conflict(format!("a network named {new} already exists")));
+        }
+        self.refuse_used(name)
+    }
+
+    fn refuse_used(&self, name: &NetworkName) -> Result<()> {
+        self.refuse_if_unreadable(name)?;
+        let attached = self.records(&Prefix::AttachmentsOf(name.clone()))?;
+        let kept = self.records(&Prefix::EndpointsOf(name.clone()))?;
+        match attached.first().or(kept.first()) {
+            Some(read) => Err(Error::conflict(format!(
+                "{} is there: its devices and rules in the kernel, and the copy that its runtime has, are \
+                 called after the network. Disconnect it, rename the network, and connect it again; it gets \
+                 the same address where that is reserved for it",
+                read.value.id
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn called(&self, network: &Network, new: &NetworkName) -> Result<Network> {
+        let mut renamed = network.instance(new.clone(), network.runtime, network.since);
+        renamed.stage = network.stage;
+        let link = renamed.wiring.link.as_mut();
+        let Some(LinkKind::Bridge(bridge)) = link.map(|link| &mut link.kind) else {
+            return Ok(renamed);
+        };
+        if bridge.name != bridge_name(&network.name)? {
+            return Ok(renamed);
+        }
+        bridge.name = bridge_name(new)?;
+        let device = bridge.name.clone();
+        if let Some(other) = self.on_bridge(&device, &network.name)? {
+            let other = other.name;
+            return Err(Error::conflict(format!("network {other} has the bridge {device}")));
+        }
+        if let Some(firewall) = &mut renamed.wiring.firewall {
+            firewall.bridge = firewall.bridge.take().map(|_| device.clone());
+        }
+        if let Some(publish) = &mut renamed.wiring.publish {
+            publish.behind = publish.behind.take().map(|_| device);
+        }
+        Ok(renamed)
+    }
+
+    /// Everything that is kept under the old name, under the new one.
+    fn move_kept(&self, old: &NetworkName, new: &NetworkName, mut txn: Txn) -> Result<Txn> {
+        for (key, held) in self.store.list(&Prefix::StickyOf(old.clone()))? {
+            let Key::Sticky(_, owner) = &key else { continue };
+            let next = Key::Sticky(new.clone(), owner.clone());
+            txn = txn.expect(key.clone(), Expect::At(held.revision));
+            txn = txn.put(next, held.record).delete(key);
+        }
+        for read in self.amendments_in(&Prefix::AmendmentsOf(old.clone()))? {
+            let key = key_of_amendment(&read.value);
+            txn = txn.expect(key.clone(), unchanged(Some(&read))).delete(key);
+            let mut kept = read.value;
+            kept.network = new.clone();
+            txn = txn.put(key_of_amendment(&kept), Record::Amendment(kept));
+        }
+        let own = Space::Network(old.clone());
+        for read in self.reservations_in(&Prefix::Reservations)? {
+            let mut kept = read.value.clone();
+            if kept.network.as_ref() != Some(old) && kept.space != own {
+                continue;
+            }
+            let key = Key::Reservation(kept.space.clone(), kept.address);
+            txn = txn.expect(key.clone(), unchanged(Some(&read))).delete(key);
+            if kept.space == own {
+                kept.space = Space::Network(new.clone());
+            }
+            if kept.network.as_ref() == Some(old) {
+                kept.network = Some(new.clone());
+            }
+            let next = Key::Reservation(kept.space.clone(), kept.address);
+            txn = txn.put(next, Record::Reservation(kept));
+        }
+        Ok(txn)
+    }
+}
+
+/// A network whose name its runtime, or a plugin, has too.
+fn foreign(name: &NetworkName) -> Error {
+    Error::unsupported(format!(
+        "network {name} has its name from its runtime's configuration, or a plugin knows it by that: only \
+         networks of `spoke network create` are renamed"
+    ))
+}

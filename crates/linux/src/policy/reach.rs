@@ -1,0 +1,64 @@
+//! From where published ports are reached, where that changes while they are in use.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use model::{Attachment, Family, IpNet, PortMap, Publish, Reach, Result};
+use netlink::Socket;
+use netlink::conntrack::{self, Outgoing};
+
+use super::Policy;
+use super::wanted::{self, Wanted};
+use crate::subnets;
+
+impl Policy {
+    /// Lets the clients of `after` reach the container's ports, and no others. Connections of clients
+    /// that may go on do; those of others end.
+    pub(crate) fn revise_reach(&self, before: &Attachment, after: &Attachment) -> Result<()> {
+        let reach = |it: &Attachment| it.wiring.publish.as_ref().map(|publish| publish.reach);
+        if reach(before) == reach(after) {
+            return Ok(());
+        }
+        // What closes comes first: between the two, fewer reach the ports.
+        self.restore(after)?;
+        let both = [Family::V4, Family::V6];
+        let (was, is) = (wanted::gateway_route(before, &both), wanted::gateway_route(after, &both));
+        if let (Some(was), Some(is)) = (Wanted::of(&was)?, Wanted::of(&is)?) {
+            let gone = was.elements.without(&is.elements);
+            if !gone.is_empty() {
+                self.deleted.set(true);
+                self.take_out(&gone)?;
+            }
+        }
+        match &after.wiring.publish {
+            Some(publish) => self.end_others(after, publish),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the connections over these ports of clients that may not reach them any more.
+    fn end_others(&self, attachment: &Attachment, publish: &Publish) -> Result<()> {
+        let route = &mut Socket::route()?;
+        let clients = match publish.reach {
+            Reach::Any => return Ok(()),
+            Reach::Lan => subnets::connected(route)?,
+            Reach::Local => subnets::own(route)?,
+        };
+        let containers: BTreeSet<IpAddr> =
+            attachment.addresses.iter().map(|held| held.address.addr()).collect();
+        let is_over = |flow: &Outgoing| {
+            containers.contains(&flow.destination)
+                && publish.ports.iter().any(|map| is_to(flow, map))
+                && !is_one_of(flow.source, &clients)
+        };
+        self.if_there(|socket| conntrack::end(socket, is_over).map(drop))
+    }
+}
+
+fn is_to(flow: &Outgoing, map: &PortMap) -> bool {
+    (flow.protocol, flow.port) == (map.protocol.number(), map.container_port.get())
+}
+
+fn is_one_of(source: IpAddr, clients: &[IpNet]) -> bool {
+    source.is_loopback() || clients.iter().any(|net| net.contains(&source))
+}
