@@ -117,7 +117,7 @@ fn withdraw(daemon: &Daemon, hosts: &Hosts, (name, record): (&NetworkName, &Reco
         notes.push(Note { text: error.to_string(), is_failure: true });
     }
     let is_done = notes.is_empty();
-    tell(daemon, hosts, (name, notes));
+    report(daemon, hosts, (name, notes));
     hosts.set(|state| {
         state.withdrawn.insert(name.clone());
     });
@@ -150,7 +150,7 @@ fn make(
         Err(error) => vec![Note { text: error.to_string(), is_failure: true }],
     };
     let mut is_done = notes.is_empty();
-    tell(daemon, hosts, (name, notes));
+    report(daemon, hosts, (name, notes));
     if !record.tried {
         record.tried = true;
         if let Err(error) = record.write(name, &hosts.place) {
@@ -163,7 +163,7 @@ fn make(
 }
 
 /// Reports once what does not work.
-fn tell(daemon: &Daemon, hosts: &Hosts, (name, notes): (&NetworkName, Vec<Note>)) {
+fn report(daemon: &Daemon, hosts: &Hosts, (name, notes): (&NetworkName, Vec<Note>)) {
     let before = hosts.lock().engines.get(name).cloned().unwrap_or_default();
     for note in notes.iter().filter(|note| note.is_failure && !before.contains(note)) {
         let error = Error::try_again(note.text.clone());
