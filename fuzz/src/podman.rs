@@ -20,7 +20,8 @@ fn create(bytes: &[u8]) -> Option<Value> {
     let store = Memory::new();
     let engine = Engine::new(&store, &Nothing, &Nothing, &Nothing);
     let (backend, now) = (Backend::Nftables, Timestamp(0));
-    let context = Context { engine: &engine, backend, now, networks: &[] };
+    let declare = &|_: &podman::ManyHosts| Ok(());
+    let context = Context { engine: &engine, backend, now, declare, networks: &[] };
     let output = podman::run(&Verb::Create, &mut &*bytes, &context);
     let said: Value = serde_json::from_str(&output.stdout).expect("one JSON document");
     match said["error"].as_str() {

@@ -77,6 +77,7 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     engine.docker("rm -f web");
     until_equal(&segment, &cni, "front", "cni", 6);
     a_name_of_docker_s_own(&engine, &cni, create);
+    made_by_podman_for_all(&engine, &podman);
     podman.podman("rm -f -t 0 api");
     cni.sh(&format!("CNI_PATH=/opt/cni/bin {SPOKE} cni del front {netns}"));
     segment.until_gone(&format!("/front/{api}"));
@@ -102,6 +103,19 @@ fn a_name_of_docker_s_own(engine: &Engine, cni: &World, create: &str) {
     until(engine.world(), &format!("! {SPOKE} host ls 2>&1 | grep -q '{own}'"));
     spoke(cni, "network rm back");
     assert_eq!(engine.docker("network ls -q --filter name=back"), "");
+}
+
+/// `podman network create` for the cluster, and for Docker on other hosts.
+fn made_by_podman_for_all(engine: &Engine, podman: &Podman5) {
+    let said = podman.refused("network create -d spoke -o hosts=nowhere both");
+    assert!(said.contains("the cluster has no host nowhere"), "{said}");
+    podman.podman("network create -d spoke -o hosts=all -o in=docker both");
+    assert_eq!(engine.docker("network inspect -f {{.Driver}} both").trim(), "spoke");
+    podman.podman("network inspect both");
+    spoke(engine.world(), "network rm both");
+    assert_eq!(engine.docker("network ls -q --filter name=both"), "");
+    let known = podman.podman("network ls --format {{.Name}}");
+    assert!(!known.lines().any(|name| name == "both"), "{known}");
 }
 
 /// An exact address goes from Docker's container to Podman's, and has one holder at a time.

@@ -10,6 +10,7 @@ mod create;
 mod describe;
 mod forgotten;
 mod join;
+mod many;
 mod option;
 mod setup;
 mod shared;
@@ -18,7 +19,8 @@ mod way_out;
 mod wire;
 
 pub use forgotten::forgotten;
-pub use shared::{is_shared, shared_file};
+pub use many::ManyHosts;
+pub use shared::{is_joined, is_shared, shared_file};
 pub use verb::{Context, Declared, Output, Verb, introduce, run};
 
 /// The name of the driver: `podman network create -d spoke`, and the name of the executable.

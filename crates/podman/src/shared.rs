@@ -9,7 +9,7 @@ use crate::DRIVER;
 use crate::create::device;
 
 /// What the daemon's files are known by again, and the network's name as its value.
-const LABEL: &str = "spoke.cluster";
+pub(crate) const LABEL: &str = "spoke.cluster";
 
 /// Podman's file of the network. `since`: when the network was declared (RFC 3339).
 pub fn shared_file(network: &Network, since: &str) -> Value {
@@ -41,4 +41,9 @@ pub fn shared_file(network: &Network, since: &str) -> Value {
 /// Whether the daemon wrote a file of a network.
 pub fn is_shared(file: &Value, name: &NetworkName) -> bool {
     file["labels"][LABEL] == name.as_str()
+}
+
+/// Whether containers on the network of a file are on the one of Spoke's, whoever wrote it.
+pub fn is_joined(file: &Value, name: &NetworkName) -> bool {
+    file["driver"] == DRIVER && file["options"]["network"] == name.as_str()
 }

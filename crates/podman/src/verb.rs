@@ -7,6 +7,7 @@ use engine::Engine;
 use model::{Backend, Error, IpNet, NetworkName, Result, Timestamp};
 use serde_json::{Value, json};
 
+use crate::many::ManyHosts;
 use crate::wire::Exec;
 use crate::{create, setup};
 
@@ -52,6 +53,8 @@ pub struct Context<'a> {
     pub backend: Backend,
     /// The time, for showing only.
     pub now: Timestamp,
+    /// Declares a network for many hosts, and waits until this one has it.
+    pub declare: &'a dyn Fn(&ManyHosts) -> Result<()>,
     /// Podman's networks, as its files have them.
     pub networks: &'a [Declared],
 }
@@ -104,6 +107,14 @@ fn answer(verb: &Verb, input: &mut dyn Read, context: &Context<'_>) -> Result<Ou
     match verb {
         Verb::Info => Ok(Output::default()),
         Verb::Create => {
+            let many = ManyHosts::read(&document)?;
+            let document = match &many {
+                Some(many) => {
+                    (context.declare)(many)?;
+                    many.joined(document)
+                }
+                None => document,
+            };
             let created = create::create(document, context)?;
             Ok(Output::of(&created))
         }

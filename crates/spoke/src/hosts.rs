@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use cluster::{Access, TokenId, Url};
 use model::{
-    EngineKind, Error, HostName, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NetworkName, Placement,
-    Result, SharedNetwork, Timestamp,
+    EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NetworkName,
+    Placement, Result, SharedNetwork, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +128,26 @@ pub(crate) struct Wanted {
     /// In which engines it is made.
     #[serde(default)]
     pub(crate) engines: BTreeSet<EngineKind>,
+}
+
+/// The subnets of a network of many hosts by family: one of each.
+///
+/// # Errors
+/// `Unsupported` where there are more.
+pub(crate) fn one_of_each(subnets: &[IpNet]) -> Result<(Option<Ipv4Net>, Option<Ipv6Net>)> {
+    let (mut subnet, mut subnet6) = (None, None);
+    for net in subnets {
+        let is_second = match net {
+            IpNet::V4(net) => subnet.replace(*net).is_some(),
+            IpNet::V6(net) => subnet6.replace(*net).is_some(),
+        };
+        if is_second {
+            return Err(Error::unsupported(
+                "a network of many hosts has one IPv4 subnet, and one of IPv6 beside it where that is wanted",
+            ));
+        }
+    }
+    Ok((subnet, subnet6))
 }
 
 /// What is answered.

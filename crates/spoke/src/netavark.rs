@@ -6,12 +6,13 @@ use std::path::Path;
 
 use engine::Mode;
 use model::{Error, Result};
-use podman::{Context, DRIVER, Declared, Output, Verb};
+use podman::{Context, DRIVER, Declared, ManyHosts, Output, Verb};
 use rustix::process::geteuid;
 
 use crate::config::Config;
 use crate::host;
 use crate::host_context::HostContext;
+use crate::hosts::{self, Ask, Reply, Wanted};
 use crate::standard;
 
 /// Where Podman keeps its networks: as root, and where its storage says so (containers.conf(5),
@@ -66,9 +67,33 @@ fn answer(verb: &Verb) -> Result<Output> {
         engine: &engine,
         backend: config.firewall.backend,
         now: host::now(),
+        declare: &|many| declare(&config.store.runtime, many),
         networks: &networks,
     };
     Ok(podman::run(verb, &mut *input(), &context))
+}
+
+/// Has the daemon make a network for many hosts.
+fn declare(runtime: &Path, many: &ManyHosts) -> Result<()> {
+    let (subnet, subnet6) = hosts::one_of_each(&many.subnets)?;
+    let wanted = Wanted {
+        name: many.name.clone(),
+        subnet,
+        subnet6,
+        ipv6: many.ipv6,
+        block: None,
+        mtu: None,
+        hosts: many.hosts.clone(),
+        encrypt: false,
+        engines: many.engines.clone(),
+    };
+    match hosts::ask(runtime, &Ask::CreateNetwork(Box::new(wanted)))? {
+        Reply::Network { failure: Some(failure), .. } => Err(Error::conflict(format!(
+            "network {} is declared for the cluster, and this host cannot have it: {failure}",
+            many.name
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Whether a user's Podman calls, which is root in a user namespace of its own: it says so to its

@@ -125,9 +125,12 @@ impl Api {
         };
         let read = serde_json::from_reader(BufReader::new(reply.body.take(LONGEST_SENTENCE)));
         // What is no sentence of the engine's is a status only.
-        let said: Failure = read.unwrap_or_default();
-        let said = model::text::shown(&said.message);
-        Err(Error::new(kind, format!("Docker Engine at {socket}: status {}: {said}", reply.status)))
+        let failure: Failure = read.unwrap_or_default();
+        let failure = model::text::shown(&failure.message);
+        Err(Error::new(
+            kind,
+            format!("Docker Engine at {socket}: status {}: {failure}", reply.status),
+        ))
     }
 }
 

@@ -1,16 +1,13 @@
 //! Networks of many hosts.
 
 use engine::Engine;
-use model::{Error, IpNet, Kind, NetworkName, Placement, Result};
+use model::{Error, Kind, NetworkName, Placement, Result};
 
 use super::unexpected;
 use crate::cli::args::CreateArgs;
 use crate::cli::output::names;
 use crate::cli::{Answer, HostContext, Output};
 use crate::hosts::{self, Ask, Reply, Wanted};
-
-const ONE_OF_EACH: &str =
-    "a network of many hosts has one IPv4 subnet, and one of IPv6 beside it where that is wanted";
 
 /// `spoke network create --hosts`.
 pub(in crate::cli) fn create_network(
@@ -24,16 +21,7 @@ pub(in crate::cli) fn create_network(
             "a network of many hosts does not have --{flag} yet"
         )));
     }
-    let (mut subnet, mut subnet6) = (None, None);
-    for net in &wanted.subnets {
-        let is_second = match net {
-            IpNet::V4(net) => subnet.replace(*net).is_some(),
-            IpNet::V6(net) => subnet6.replace(*net).is_some(),
-        };
-        if is_second {
-            return Err(Error::unsupported(ONE_OF_EACH));
-        }
-    }
+    let (subnet, subnet6) = hosts::one_of_each(&wanted.subnets)?;
     let name = wanted.name.clone();
     let ask = Wanted {
         name,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use cluster::View;
 use docker::api::{Api, SharedIn};
-use model::{EngineKind, Error, IpNet, NetworkName, Result, SharedNetwork};
+use model::{EngineKind, Error, IpNet, NetworkName, Result, Runtime, SharedNetwork};
 use serde::{Deserialize, Serialize};
 
 use super::member::{self, Member};
@@ -49,9 +49,9 @@ pub(super) struct Note {
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
     /// Every network of this host.
-    networks: BTreeSet<NetworkName>,
-    /// Those that it has and that are to be in engines.
-    wanted: BTreeMap<NetworkName, SharedNetwork>,
+    networks: BTreeMap<NetworkName, SharedNetwork>,
+    /// Those of them that it could not make.
+    failed: BTreeSet<NetworkName>,
 }
 
 /// Keeps them until the daemon stops.
@@ -74,25 +74,29 @@ impl Plan {
     /// `None` where nothing is known.
     fn of(state: &State) -> Option<Self> {
         let (member, view) = (state.member.as_ref()?, state.view.as_ref()?);
-        let networks: BTreeSet<NetworkName> =
-            view.networks_of(&member.name).map(|(name, _)| name.clone()).collect();
-        let wanted = view.networks_of(&member.name).filter(|(name, network)| {
-            !network.engines.is_empty() && !state.failures.contains_key(*name)
-        });
-        let wanted = wanted.map(|(name, network)| (name.clone(), network.clone())).collect();
-        Some(Self { networks, wanted })
+        let networks = view.networks_of(&member.name);
+        let networks = networks.map(|(name, network)| (name.clone(), network.clone())).collect();
+        Some(Self { networks, failed: state.failures.keys().cloned().collect() })
     }
 
     /// Makes and removes; whether there is nothing left to do.
     fn carry(&self, daemon: &Daemon, hosts: &Hosts) -> bool {
+        // A network of the same name may be a later one.
+        let is_gone = |(name, record): &(&NetworkName, &Record)| {
+            self.networks.get(*name).is_none_or(|network| !network.is_same(&record.network))
+        };
         let records = records(&hosts.place);
-        let gone = records.iter().filter(|(name, _)| !self.networks.contains(*name));
-        let mut is_settled = true;
-        for (name, record) in gone {
-            is_settled &= withdraw(daemon, hosts, (name, record));
-        }
-        for (name, network) in &self.wanted {
-            is_settled &= make(daemon, hosts, (name, network), records.get(name));
+        let gone = records.iter().filter(is_gone);
+        let left: BTreeSet<&NetworkName> =
+            gone.filter(|gone| !withdraw(daemon, hosts, *gone)).map(|(name, _)| name).collect();
+        let mut is_settled = left.is_empty();
+        let wanted = self.networks.iter().filter(|(name, network)| {
+            let is_free = !self.failed.contains(*name) && !left.contains(name);
+            !network.engines.is_empty() && is_free
+        });
+        for (name, network) in wanted {
+            let known = records.get_key_value(name).filter(|known| !is_gone(known));
+            is_settled &= make(daemon, hosts, (name, network), known.map(|(_, record)| record));
         }
         is_settled
     }
@@ -113,8 +117,10 @@ fn withdraw(daemon: &Daemon, hosts: &Hosts, (name, record): (&NetworkName, &Reco
         notes.push(Note { text: error.to_string(), is_failure: true });
     }
     let is_done = notes.is_empty();
-    tell(daemon, hosts, (name, notes));
-    hosts.set(|state| drop(state.withdrawn.insert(name.clone())));
+    report(daemon, hosts, (name, notes));
+    hosts.set(|state| {
+        state.withdrawn.insert(name.clone());
+    });
     hosts.nudge();
     is_done
 }
@@ -126,14 +132,6 @@ fn make(
     (name, network): (&NetworkName, &SharedNetwork),
     known: Option<&Record>,
 ) -> bool {
-    let known = known.filter(|known| match known.network.is_same(network) {
-        true => true,
-        // An earlier network of this name.
-        false => !withdraw(daemon, hosts, (name, known)),
-    });
-    if known.is_some_and(|known| !known.network.is_same(network)) {
-        return false;
-    }
     let tried = known.is_some_and(|known| known.tried);
     let engines = network.engines.clone();
     let mut record = Record { network: network.clone(), engines, tried };
@@ -141,27 +139,31 @@ fn make(
         Some(known) if known.engines == record.engines => Ok(()),
         Some(_) | None => record.write(name, &hosts.place),
     };
-    hosts.set(|state| drop(state.withdrawn.remove(name)));
-    let mut notes: Vec<Note> = match intended {
+    hosts.set(|state| {
+        state.withdrawn.remove(name);
+    });
+    let notes: Vec<Note> = match intended {
         Ok(()) => {
             let made = network.engines.iter().map(|kind| make_in(daemon, *kind, (name, network)));
             made.filter_map(Result::err).collect()
         }
         Err(error) => vec![Note { text: error.to_string(), is_failure: true }],
     };
+    let mut is_done = notes.is_empty();
+    report(daemon, hosts, (name, notes));
     if !record.tried {
         record.tried = true;
-        let written = record.write(name, &hosts.place).err();
-        notes.extend(written.map(|error| Note { text: error.to_string(), is_failure: true }));
+        if let Err(error) = record.write(name, &hosts.place) {
+            daemon.journal.failed("networks of the cluster in engines", &error);
+            is_done = false;
+        }
+        hosts.nudge();
     }
-    let is_done = notes.is_empty();
-    tell(daemon, hosts, (name, notes));
-    hosts.nudge();
     is_done
 }
 
 /// Reports once what does not work.
-fn tell(daemon: &Daemon, hosts: &Hosts, (name, notes): (&NetworkName, Vec<Note>)) {
+fn report(daemon: &Daemon, hosts: &Hosts, (name, notes): (&NetworkName, Vec<Note>)) {
     let before = hosts.lock().engines.get(name).cloned().unwrap_or_default();
     for note in notes.iter().filter(|note| note.is_failure && !before.contains(note)) {
         let error = Error::try_again(note.text.clone());
@@ -200,10 +202,22 @@ fn make_in(
 
 fn remove_from(daemon: &Daemon, kind: EngineKind, name: &NetworkName) -> Result<()> {
     match kind {
-        EngineKind::Docker => dockers(daemon).iter().try_for_each(|api| api.remove_shared(name)),
+        EngineKind::Docker => {
+            let engines = dockers(daemon);
+            match engines.is_empty() && is_dockers(daemon, name)? {
+                true => Err(Error::try_again("Docker has it, and is not there")),
+                false => engines.iter().try_for_each(|api| api.remove_shared(name)),
+            }
+        }
         EngineKind::Podman => files::remove_podmans(name),
         EngineKind::Cni => files::remove_list(name),
     }
+}
+
+/// Whether Docker has an id for a network, which Docker gives up itself.
+fn is_dockers(daemon: &Daemon, name: &NetworkName) -> Result<bool> {
+    let aliases = daemon.context_pool.with(|host_context| host_context.engine().aliases())?;
+    Ok(aliases.iter().any(|alias| alias.network == *name && alias.runtime == Runtime::Docker))
 }
 
 /// `false` where there is none.

@@ -39,7 +39,8 @@ pub(super) fn write_podmans(daemon: &Daemon, name: &NetworkName) -> Result<bool>
         declared.ok_or_else(|| Error::try_again(format!("network {name} is not made yet")))?;
     let file = podman::shared_file(&network, &rfc3339(network.since));
     let is_ours = |there: &Value| podman::is_shared(there, name);
-    write(&podmans(name), &file, is_ours).map(|()| true)
+    let joins = |there: &Value| podman::is_joined(there, name);
+    write(&podmans(name), &file, (is_ours, joins)).map(|()| true)
 }
 
 /// Removes it, if the daemon wrote it.
@@ -59,7 +60,12 @@ pub(super) fn write_list(name: &NetworkName) -> Result<()> {
         MARK: name,
         "plugins": [{"type": "spoke", "network": name, "capabilities": {"ips": true, "portMappings": true}}],
     });
-    write(&of_list(name), &list, |there| is_our_list(there, name))
+    let plugins = |there: &Value| there["plugins"].as_array().cloned().unwrap_or_default();
+    let joins = |there: &Value| {
+        let on_it = |it: &Value| it["type"] == "spoke" && it["network"] == name.as_str();
+        plugins(there).iter().any(on_it)
+    };
+    write(&of_list(name), &list, (|there: &Value| is_our_list(there, name), joins))
 }
 
 /// Removes it, if the daemon wrote it.
@@ -93,10 +99,15 @@ fn of_list(name: &NetworkName) -> PathBuf {
     Path::new(LISTS).join(format!("{name}.conflist"))
 }
 
-/// Writes a file, unless one is there that is another's.
-fn write(path: &Path, wanted: &Value, is_ours: impl Fn(&Value) -> bool) -> Result<()> {
+/// Writes a file, unless one is there that is another's. One by which an operator joins the network is as good.
+fn write(
+    path: &Path,
+    wanted: &Value,
+    (is_ours, joins): (impl Fn(&Value) -> bool, impl Fn(&Value) -> bool),
+) -> Result<()> {
     match there(path)? {
         Some(there) if there == *wanted => return Ok(()),
+        Some(there) if !is_ours(&there) && joins(&there) => return Ok(()),
         Some(there) if !is_ours(&there) => {
             return Err(Error::conflict(format!(
                 "{} is of another network: remove that, and it is written",
@@ -139,18 +150,23 @@ mod tests {
         let path = root.path().join("new/front.conflist");
         let is_ours = |there: &Value| there[MARK] == "front";
         let (one, two) = (json!({MARK: "front"}), json!({MARK: "front", "more": 1}));
-        write(&path, &one, is_ours).unwrap();
-        write(&path, &two, is_ours).unwrap();
+        let joins = |there: &Value| there["network"] == "front";
+        write(&path, &one, (is_ours, joins)).unwrap();
+        write(&path, &two, (is_ours, joins)).unwrap();
         assert_eq!(there(&path).unwrap(), Some(two));
         remove(&path, is_ours).unwrap();
         remove(&path, is_ours).unwrap();
         assert_eq!(fs::read_dir(root.path().join("new")).unwrap().count(), 0);
         for theirs in ["{}", "no JSON"] {
             fs::write(&path, theirs).unwrap();
-            let error = write(&path, &one, is_ours).unwrap_err();
+            let error = write(&path, &one, (is_ours, joins)).unwrap_err();
             assert_eq!(error.kind(), model::Kind::Conflict);
             remove(&path, is_ours).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), theirs);
         }
+        let by_hand = r#"{"network":"front"}"#;
+        fs::write(&path, by_hand).unwrap();
+        write(&path, &one, (is_ours, joins)).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), by_hand);
     }
 }

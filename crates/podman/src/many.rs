@@ -1,0 +1,121 @@
+//! `podman network create -d spoke -o hosts=all NAME`: the network becomes one of many hosts, on each of which it is
+//! in the named engines too (`-o in=docker,cni`), and in Podman.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use model::{EngineKind, Error, IpNet, NetworkName, Placement, Result};
+use serde_json::{Value, json};
+
+use crate::shared::LABEL;
+use crate::wire::NetworkConfig;
+
+const HOSTS: &str = "hosts";
+const ENGINES: &str = "in";
+
+/// A network of many hosts that Podman was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManyHosts {
+    /// Its name.
+    pub name: NetworkName,
+    /// Its subnets, where some are named.
+    pub subnets: Vec<IpNet>,
+    /// Whether it has IPv6 also where no subnet of it is named.
+    pub ipv6: bool,
+    /// Where it is to be.
+    pub hosts: Placement,
+    /// In which engines, Podman among them.
+    pub engines: BTreeSet<EngineKind>,
+}
+
+impl ManyHosts {
+    /// What the document asks for; `None` where that is a network of this host.
+    pub(crate) fn read(document: &Value) -> Result<Option<Self>> {
+        let config = NetworkConfig::read(document)?;
+        let mut options = config.options.clone().unwrap_or_default();
+        let Some(hosts) = options.remove(HOSTS) else { return Ok(None) };
+        let engines = options.remove(ENGINES).unwrap_or_default();
+        let named = engines.split(',').filter(|engine| !engine.is_empty());
+        let mut engines: BTreeSet<EngineKind> =
+            named.map(EngineKind::from_str).collect::<Result<_>>()?;
+        engines.insert(EngineKind::Podman);
+        if let Some(other) = options.keys().next() {
+            return Err(Error::unsupported(format!(
+                "-o {other}: a network of many hosts (-o {HOSTS}) does not have that yet"
+            )));
+        }
+        if config.internal {
+            return Err(Error::unsupported(format!(
+                "--internal: a network of many hosts (-o {HOSTS}) does not have that yet"
+            )));
+        }
+        for of in config.subnets() {
+            if of.gateway.is_some() || of.lease_range.is_some() {
+                return Err(Error::invalid(format!(
+                    "-o {HOSTS}: each host has a gateway and a part of {} of its own; leave out --gateway \
+                     and --ip-range",
+                    of.subnet
+                )));
+            }
+        }
+        Ok(Some(Self {
+            name: config.name.clone(),
+            subnets: config.subnets().iter().map(|of| of.subnet).collect(),
+            ipv6: config.ipv6_enabled,
+            hosts: hosts.parse()?,
+            engines,
+        }))
+    }
+
+    /// The document that joins it once it is there; the daemon knows Podman's file again, and removes it with the
+    /// network.
+    pub(crate) fn joined(&self, mut document: Value) -> Value {
+        document["options"] = json!({"network": self.name});
+        document["labels"][LABEL] = json!(self.name);
+        document["subnets"] = json!([]);
+        document
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(options: Value, more: &[(&str, Value)]) -> Result<Option<ManyHosts>> {
+        let mut document = json!({"name": "front", "driver": "spoke", "options": options});
+        for (key, value) in more {
+            document[*key] = value.clone();
+        }
+        ManyHosts::read(&document)
+    }
+
+    #[test]
+    fn options_say_where_and_in_what() {
+        let read_options = |options| read(options, &[]);
+        assert_eq!(read_options(json!({"network": "front"})).unwrap(), None);
+        let many = read_options(json!({"hosts": "a,b", "in": "docker"})).unwrap().unwrap();
+        assert_eq!(many.engines, [EngineKind::Docker, EngineKind::Podman].into());
+        assert!(matches!(&many.hosts, Placement::Hosts(hosts) if hosts.len() == 2));
+        let joined = many.joined(json!({"name": "front", "options": {"hosts": "a,b"}}));
+        assert_eq!(joined["options"], json!({"network": "front"}));
+        assert_eq!(joined["labels"][LABEL], "front");
+    }
+
+    #[test]
+    fn what_it_cannot_have_is_refused() {
+        let subnet = json!([{"subnet": "10.8.0.0/16", "gateway": "10.8.0.1"}]);
+        for (options, more, why) in [
+            (json!({"hosts": "all", "mode": "dhcp"}), ("internal", json!(false)), "-o mode"),
+            (
+                json!({"hosts": "all", "in": "rkt"}),
+                ("internal", json!(false)),
+                "docker, podman or cni",
+            ),
+            (json!({"hosts": "all"}), ("internal", json!(true)), "--internal"),
+            (json!({"hosts": "all"}), ("subnets", subnet), "--gateway"),
+        ] {
+            let error = read(options, &[more]).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}
