@@ -101,7 +101,7 @@ fn firewalld(refused: &Refused<'_>) -> String {
     // Rules with a lower number come first, also before others that refuse.
     let refuses = [place.chain.ends_with("_deny"), place.chain.ends_with("_pre")].contains(&true);
     let priority = if refuses { " priority=-32768" } else { "" };
-    let source = source.map_or(String::new(), |source| of_source(source));
+    let source = source.map_or(String::new(), of_source);
     let what = called(packet).map_or("protocol value=icmp".to_owned(), |(protocol, port)| {
         format!("port port={port} protocol={protocol}")
     });

@@ -32,8 +32,8 @@ const SERVERS: usize = 3;
 const PERIOD: Duration = Duration::from_secs(3);
 /// How often the server of this host is looked at.
 const GLANCE: Duration = Duration::from_secs(1);
-/// How often the metrics are told how it is.
-const TELL: Duration = Duration::from_secs(5);
+/// How often the metrics are refreshed.
+const MEASURE: Duration = Duration::from_secs(5);
 /// A server that has to begin anew waits for so long for each that does so before: not all at once.
 const TURN: Duration = Duration::from_secs(5);
 
@@ -344,7 +344,7 @@ pub(super) fn retire(member: &Member, name: &HostName, force: bool) -> Result<Et
 }
 
 /// The metrics have how its certificates and its server are. What cannot be read is left to `spoke doctor`.
-fn tell(daemon: &Daemon, hosts: &Hosts) {
+fn measure(daemon: &Daemon, hosts: &Hosts) {
     let Some(state) = hosts.place.parent() else { return };
     let certificates = standing::certificates(state).unwrap_or_default();
     daemon.journal.metrics.standing(&certificates, standing::etcd_serves(state));
@@ -356,11 +356,11 @@ pub(super) fn run(daemon: &Daemon, hosts: &Hosts) {
     if let Err(error) = hosts.server.start() {
         daemon.journal.failed("starting the cluster's etcd", &error);
     }
-    let mut told: Option<Instant> = None;
+    let mut measured: Option<Instant> = None;
     while !daemon.sleep(GLANCE) {
-        if told.is_none_or(|told| told.elapsed() >= TELL) {
-            tell(daemon, hosts);
-            told = Some(Instant::now());
+        if measured.is_none_or(|measured| measured.elapsed() >= MEASURE) {
+            measure(daemon, hosts);
+            measured = Some(Instant::now());
         }
         let due = {
             let mut state = hosts.lock();
