@@ -23,6 +23,18 @@ const LS: &str = "/opt/cni/bin/spoke host ls";
 /// A certificate is renewed after a third of this, and a slow machine has the rest.
 const SHORT: &str = "[hosts]\ncertificate_seconds = 60\n";
 
+/// Says whether `spoke doctor` says so.
+fn doctor(words: &str) -> String {
+    format!("{{ {SPOKE} doctor || true; }} | grep -q \"{words}\"")
+}
+
+/// Says whether the metrics have it.
+fn figure(words: &str) -> String {
+    format!(
+        "curl -s --unix-socket /run/spoke/metrics.sock http://spoke/metrics | grep -q \"{words}\""
+    )
+}
+
 #[track_caller]
 fn pid(host: &Host) -> String {
     host.sh("pidof etcd").trim().to_owned()
@@ -95,6 +107,11 @@ fn two_commands_for_two_hosts() {
     // The daemon starts it where it has ended.
     a.sh("kill -9 $(pidof etcd)");
     until(&a.world, "pidof etcd");
+    until(&a.world, &figure("host_etcd_up{} 1"));
+    until(&b.world, &figure("host_certificate_end_seconds{certificate=\\\"host\\\"}"));
+    assert_eq!(b.world.try_sh(&figure("host_etcd_up")).status, 1, "b has none");
+    until(&a.world, &doctor("this host's server of the cluster's etcd takes connections"));
+    until(&a.world, &doctor("certificate of this server lasts until"));
     until(&b.world, &made("third", b.name));
 }
 
@@ -121,6 +138,7 @@ fn three_hosts_have_three_servers() {
     }
 
     lose(&mut a);
+    until(&a.world, &doctor("FAIL *this host's server of the cluster's etcd is down"));
     // Until the others have a leader.
     until(&b.world, &format!("{SPOKE} host token create"));
     crate::bed::join(&b.world, &d.world, "d");
@@ -131,6 +149,8 @@ fn three_hosts_have_three_servers() {
     until(&d.world, &made("front", "all"));
     let (one, two) = (b.attach("front", "one"), d.attach("front", "two"));
     until_reached(&b.world, "one", &two);
+    // Half of its life is over, and nobody has renewed it.
+    until(&a.world, &doctor("certificate of this host .*, and was not renewed"));
     let said: Value = serde_json::from_str(&d.spoke("host rtt -o json")).unwrap();
     let b_said = said.as_array().unwrap().iter().find(|host| host["name"] == "b").unwrap();
     assert!(

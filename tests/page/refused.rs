@@ -4,7 +4,15 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use serde_json::{Value, json};
+use tests::output;
+
 use crate::bed::{Bed, PAGE, SPOKE};
+
+const CROWD: &str = include_str!("crowd.py");
+
+/// No more listen at a time.
+const LISTENING: u64 = 16;
 
 /// More idle connections than are served at a time.
 const SLOW: usize = 40;
@@ -99,6 +107,7 @@ fn others_are_refused() {
     assert_ne!(other.url.rsplit('/').nth(1), Some(token), "each command has a token of its own");
     assert_eq!(bed.sh("ss -Hltn | awk '{print $4}' | grep -v '^127.0.0.1:' | wc -l").trim(), "0");
     slow(&bed);
+    crowd(&bed);
     drop(bed.serve);
     let gone = bed.world.try_sh(&format!("curl -s -o /dev/null -w '%{{http_code}}' '{}'", web.url));
     assert_eq!(gone.stdout, "502");
@@ -112,6 +121,22 @@ fn others_are_refused() {
         open.status == 2 && open.stderr.contains("can be reached from other hosts"),
         "{open:?}"
     );
+}
+
+/// Of many that listen as many hear as may, nobody is kept out, and what is no request of a browser's is refused.
+#[track_caller]
+fn crowd(bed: &Bed) {
+    let pid = bed.world.pid();
+    let make = format!(
+        "nsenter --target {pid} --mount --root --net --pid -- {SPOKE} network create --subnet 10.98.0.0/24 crowd"
+    );
+    let done = output(bed.beside("python3").args(["-c", CROWD, "9180", &make]), "");
+    assert_eq!(done.status, 0, "{}{}", done.stdout, done.stderr);
+    let seen: Value = serde_json::from_str(&done.stdout).unwrap();
+    assert_eq!(seen["odd"], json!({}), "a request is answered in another way");
+    assert_eq!((&seen["while"], &seen["heard"]), (&json!("200"), &seen["listening"]), "{seen}");
+    let listening = seen["listening"].as_u64().unwrap();
+    assert!((1..=LISTENING).contains(&listening), "{seen}");
 }
 
 /// Clients that say nothing, and some that listen for ever, keep nobody out.

@@ -104,6 +104,50 @@ def live(browser):
             "focus": browser.run("document.activeElement.getAttribute('href')")}
 
 
+# Roles that a reader stops at: each says what it is.
+NAMED = {"link", "textbox", "searchbox", "button", "image", "img", "table", "navigation", "columnheader",
+         "rowheader", "heading", "region", "graphics-document", "graphics-symbol"}
+LANDMARKS = {"banner", "navigation", "main", "contentinfo"}
+
+
+def spoken(browser, name):
+    """What a screen reader is told: parts without a name, landmarks that are missing, headings that skip a level,
+    links that are named alike and lead to different places."""
+    browser.size(1280, 900)
+    browser.open(URL + VIEWS[name])
+    nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+    nodes = [node for node in nodes if not node["ignored"]]
+    role = lambda node: node.get("role", {}).get("value", "")
+    title = lambda node: node.get("name", {}).get("value", "").strip()
+    levels = [prop["value"]["value"] for node in nodes if role(node) == "heading"
+              for prop in node.get("properties", []) if prop["name"] == "level"]
+    links = {}
+    for node in nodes:
+        if role(node) == "link":
+            url = [prop["value"]["value"] for prop in node.get("properties", []) if prop["name"] == "url"]
+            links.setdefault(title(node), set()).update(url)
+    return {
+        "parts": len(nodes),
+        "unnamed": sorted({role(node) for node in nodes if role(node) in NAMED and not title(node)}),
+        "missing": sorted(LANDMARKS - {role(node) for node in nodes}),
+        "skipped": [pair for pair in zip([0] + levels, levels) if pair[1] > pair[0] + 1],
+        "alike": sorted(text for text, urls in links.items() if len(urls) > 1),
+    }
+
+
+def painted(browser, name):
+    """After how many milliseconds something is seen, the best of some loads."""
+    script = """(async () => { let first;
+      while (!(first = performance.getEntriesByName('first-contentful-paint')[0])) await new Promise(requestAnimationFrame);
+      return first.startTime; })()"""
+    times = []
+    for _ in range(5):
+        browser.size(1280, 900)
+        browser.open(URL + VIEWS[name])
+        times.append(browser.run(script))
+    return min(times)
+
+
 def find(browser):
     """What the text field finds, and where the URL is then."""
     browser.size(1280, 900)
@@ -130,6 +174,8 @@ def main():
             seen["wide"][name] = look(browser, name, False, 1280)
             seen["narrow"][name] = look(browser, name, True, 390)
         seen["tabs"] = {name: tabs(browser, name) for name in ("overview", "addresses", "container", "events")}
+        seen["spoken"] = {name: spoken(browser, name) for name in VIEWS}
+        seen["painted"] = {name: painted(browser, name) for name in ("overview", "containers")}
         seen["find"] = find(browser)
         seen["live"] = live(browser)
         seen["complaints"] = browser.complaints

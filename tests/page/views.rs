@@ -54,6 +54,8 @@ fn views_in_a_browser() {
         }
     }
     tabs(&seen["tabs"]);
+    spoken(&seen["spoken"]);
+    println!("first paint in ms: {}", seen["painted"]);
     let seconds = seen["live"]["seconds"].as_f64().unwrap();
     assert!(seconds < ANNOUNCED, "{seconds} s");
     assert_eq!(seen["live"]["focus"], "container?name=web&runtime=spoke", "the focus stays");
@@ -85,6 +87,17 @@ fn tabs(seen: &Value) {
         assert!(tabs["links"].as_u64().unwrap() > 8, "{view}: {tabs}");
         assert_eq!(tabs["missed"], serde_json::json!([]), "{view}: the tab key does not reach all");
         assert_eq!(tabs["plain"], serde_json::json!([]), "{view}: a focus that cannot be seen");
+    }
+}
+
+/// What a screen reader is told of each view.
+#[track_caller]
+fn spoken(seen: &Value) {
+    for (view, told) in seen.as_object().unwrap() {
+        assert!(told["parts"].as_u64().unwrap() > 20, "{view}: {told}");
+        for none in ["unnamed", "missing", "skipped"] {
+            assert_eq!(told[none], serde_json::json!([]), "{view}: {none}");
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod sandbox;
 mod serve;
 mod sources;
 mod standard;
+mod standing;
 mod web;
 
 use std::cell::OnceCell;

@@ -1,5 +1,6 @@
 //! `spoke doctor`: what is wrong with this host for containers, and the command that repairs it.
 
+mod cluster;
 mod host;
 mod kernel;
 mod kurma;
@@ -100,6 +101,7 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
         ),
     }
     checks.extend(plugins::checks(host_context, &networks));
+    checks.extend(cluster::checks(host_context));
     checks.extend(kurma::checks(host_context));
     checks.extend(plugins(host_context));
     checks.extend(lost_ports(host_context));

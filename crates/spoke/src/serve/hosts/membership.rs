@@ -74,7 +74,9 @@ impl Keeper<'_> {
             lost: view.hosts.len().saturating_sub(up),
             isolated: state.isolated.len(),
             networks: view.networks.len(),
-            failures: state.failures.len() + state.broken.len(),
+            failures: state.failures.len()
+                + state.broken.len()
+                + usize::from(state.untended.is_some()),
             refused: state.refused.len() + view.damaged.len(),
             is_heard: state.lost.is_none(),
         }

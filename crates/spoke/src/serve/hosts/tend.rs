@@ -22,8 +22,8 @@ use super::member::Member;
 use super::own::{certify_self, record};
 use super::server;
 use crate::cli::time::rfc3339;
-use crate::host;
 use crate::serve::Daemon;
+use crate::{host, standing};
 use renew::Rest;
 
 /// So many servers there are to be.
@@ -32,6 +32,8 @@ const SERVERS: usize = 3;
 const PERIOD: Duration = Duration::from_secs(3);
 /// How often the server of this host is looked at.
 const GLANCE: Duration = Duration::from_secs(1);
+/// How often the metrics are refreshed.
+const MEASURE: Duration = Duration::from_secs(5);
 /// A server that has to begin anew waits for so long for each that does so before: not all at once.
 const TURN: Duration = Duration::from_secs(5);
 
@@ -341,13 +343,25 @@ pub(super) fn retire(member: &Member, name: &HostName, force: bool) -> Result<Et
     Ok(etcd)
 }
 
+/// The metrics have how its certificates and its server are. What cannot be read is left to `spoke doctor`.
+fn measure(daemon: &Daemon, hosts: &Hosts) {
+    let Some(state) = hosts.place.parent() else { return };
+    let certificates = standing::certificates(state).unwrap_or_default();
+    daemon.journal.metrics.standing(&certificates, standing::etcd_serves(state));
+}
+
 /// Keeps this host's server running, with certificates that are worth something.
 pub(super) fn run(daemon: &Daemon, hosts: &Hosts) {
     let mut failure = String::new();
     if let Err(error) = hosts.server.start() {
         daemon.journal.failed("starting the cluster's etcd", &error);
     }
+    let mut measured: Option<Instant> = None;
     while !daemon.sleep(GLANCE) {
+        if measured.is_none_or(|measured| measured.elapsed() >= MEASURE) {
+            measure(daemon, hosts);
+            measured = Some(Instant::now());
+        }
         let due = {
             let mut state = hosts.lock();
             match state.restart {

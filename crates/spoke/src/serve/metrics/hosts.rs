@@ -5,6 +5,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::{Labels, Metrics, set};
+use crate::standing::Certificate;
 
 /// How it is among the hosts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,6 +33,8 @@ pub(crate) struct HostFigures {
 pub(super) struct Hosts {
     members: Family<Labels, Gauge>,
     others: [Family<Labels, Gauge>; 5],
+    certificates: Family<Labels, Gauge>,
+    etcd: Family<Labels, Gauge>,
 }
 
 /// Each of the others, and what it says.
@@ -53,6 +56,16 @@ impl Hosts {
         for ((name, help), family) in OTHERS.into_iter().zip(&new.others) {
             registry.register(name, help, family.clone());
         }
+        registry.register(
+            "host_certificate_end_seconds",
+            "When a certificate of this host in its cluster ends, in seconds since 1970",
+            new.certificates.clone(),
+        );
+        registry.register(
+            "host_etcd_up",
+            "Whether this host's server of the cluster's etcd takes connections",
+            new.etcd.clone(),
+        );
         new
     }
 }
@@ -74,6 +87,19 @@ impl Metrics {
         ];
         for (family, value) in self.hosts.others.iter().zip(values) {
             set(family, &Vec::new(), u64::try_from(value).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// How its certificates and its server of etcd are; `None`: it has none.
+    pub(crate) fn standing(&self, certificates: &[Certificate], etcd: Option<bool>) {
+        self.hosts.certificates.clear();
+        for certificate in certificates {
+            let labels = vec![("certificate", certificate.of.to_owned())];
+            set(&self.hosts.certificates, &labels, certificate.end().0);
+        }
+        match etcd {
+            Some(serves) => set(&self.hosts.etcd, &Vec::new(), u64::from(serves)),
+            None => self.hosts.etcd.clear(),
         }
     }
 

@@ -1,0 +1,58 @@
+//! This host as a member of a cluster with an etcd of its own.
+
+use std::path::Path;
+
+use super::Check;
+use crate::cli::HostContext;
+use crate::cli::time::rfc3339;
+use crate::{host, standing};
+
+pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
+    let Some(state) = host_context.store.last() else { return Vec::new() };
+    let mut checks = certificates(state);
+    checks.extend(standing::etcd_serves(state).map(|serves| match serves {
+        true => Check::ok("this host's server of the cluster's etcd takes connections"),
+        false => Check::fail("this host's server of the cluster's etcd is down", log(state)),
+    }));
+    checks
+}
+
+/// What says why it ended.
+fn log(state: &Path) -> String {
+    match Path::new("/run/systemd/system").is_dir() {
+        true => "journalctl -u spoke-etcd says why; systemctl restart spoke-etcd".to_owned(),
+        false => {
+            let log = state.join("etcd/log");
+            format!("{} says why; `spoke serve` starts it again", log.display())
+        }
+    }
+}
+
+fn certificates(state: &Path) -> Vec<Check> {
+    let all = match standing::certificates(state) {
+        Ok(all) => all,
+        Err(error) => {
+            let what = format!("the certificates of this host cannot be read: {error}");
+            return vec![Check::fail(what, "spoke host ls")];
+        }
+    };
+    let now = host::now();
+    let of = |certificate: &standing::Certificate| {
+        let (of, end) = (certificate.of, rfc3339(certificate.end()));
+        if certificate.end() <= now {
+            let what = format!("the cluster's certificate of this {of} ended at {end}");
+            let fix = "remove this host with `spoke host remove` on another one, and join it again";
+            return Check::fail(what, fix);
+        }
+        match certificate.is_overdue(now) {
+            true => Check::warn(
+                format!(
+                    "the cluster's certificate of this {of} ends at {end}, and was not renewed"
+                ),
+                "spoke host ls says why; the hosts with a server of etcd must be reached at TCP port 23810",
+            ),
+            false => Check::ok(format!("the cluster's certificate of this {of} lasts until {end}")),
+        }
+    };
+    all.iter().map(of).collect()
+}
