@@ -151,6 +151,12 @@ fn other_fence(known: &Network, spec: &NetworkSpec) -> Option<(&'static str, Str
     None
 }
 
+fn other_absence(bridge: &Bridge, spec: &NetworkSpec) -> Option<(&'static str, String)> {
+    let differs = !spec.host_absent.is_nowhere() && spec.host_absent != bridge.host_absent;
+    let there = || "addresses of this host in other families".to_owned();
+    differs.then(|| ("-o gateway_mode_ipv4 and _ipv6", there()))
+}
+
 fn first_difference(
     known: &Network,
     bridge: &Bridge,
@@ -164,8 +170,8 @@ fn first_difference(
     if spec.bridge.as_ref().is_some_and(|wanted| *wanted != bridge.name) {
         return Some(("-o bridge", format!("bridge {}", bridge.name)));
     }
-    if let Some(mtu) = other_mtu(known, spec) {
-        return Some(mtu);
+    if let Some(other) = other_mtu(known, spec).or_else(|| other_absence(bridge, spec)) {
+        return Some(other);
     }
     if spec.ingress.is_some() && spec.ingress != ingress {
         return Some(("-o isolation", "another isolation".to_owned()));
@@ -178,10 +184,6 @@ fn first_difference(
     }
     if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
         return Some(("-o gateway", "another gateway".to_owned()));
-    }
-    if !spec.host_absent.is_empty() && spec.host_absent != bridge.host_absent {
-        let there = "addresses of this host in other families".to_owned();
-        return Some(("-o gateway_mode_ipv4 and _ipv6", there));
     }
     if spec.masquerade.is_some() && spec.masquerades() != masquerades {
         let there = if masquerades { "masquerading" } else { "no masquerading" };
