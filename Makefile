@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo demo-hosts check test programs test-vm test-neutron test-package fuzz bench build install deb archive lint
+.PHONY: help demo demo-hosts check test programs test-vm test-neutron test-package test-suites fuzz bench build install deb archive lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -49,6 +49,11 @@ test-neutron: ## a whole Neutron with OVN; NEUTRON=pypi takes the newest instead
 	@scripts/setup neutron
 	@$(MAKE) --no-print-directory build
 	@scripts/neutron-tests $(or $(NEUTRON),debian)
+
+test-suites: ## the suites of the reference CNI plugins against the binary; SUITES="bridge ptp" chooses
+	@scripts/setup test
+	@$(MAKE) --no-print-directory build
+	@SPOKE="$$(ls -t target/*/release/spoke | head -n 1)" scripts/reference-suites $(SUITES)
 
 test-package: ## the Debian package in a Debian of its own: install, upgrade, downgrade, remove, purge
 	@scripts/setup package

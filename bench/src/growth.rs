@@ -77,7 +77,7 @@ fn network(number: u16) -> Result<Network> {
     let bridge = Bridge {
         name: format!("br-n{number}").parse()?,
         gateway: Gateway::Default,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         force_address: false,
         hairpin: true,
         promiscuous: false,

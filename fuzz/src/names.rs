@@ -26,7 +26,7 @@ fn record(network: &str, name: &str, address: &str) -> Attachment {
     let kind = LinkKind::Bridge(Bridge {
         name: bridge,
         gateway: Gateway::Default,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         force_address: false,
         hairpin: false,
         promiscuous: false,

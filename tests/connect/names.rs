@@ -11,6 +11,7 @@ fn sandboxes_of_a_network_find_each_other() {
         "search corp.example\nnameserver 192.0.2.53\n"
     );
     assert_eq!(bed.hosts("web"), ["10.71.1.9 web"]);
+    bed.world.sh("ip netns exec web ping -c 1 -W 2 127.0.0.1");
 
     // A program that runs already learns who comes.
     let waits = "mkfifo /world/go; ip netns exec web sh -c '

@@ -24,7 +24,7 @@ fn attachment(sandbox: Sandbox, handoff: Handoff) -> Attachment {
     let bridge = Bridge {
         name: "br0".parse().unwrap(),
         gateway: Gateway::Default,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         force_address: false,
         hairpin: false,
         promiscuous: false,

@@ -105,7 +105,7 @@ fn bridge() -> LinkKind {
     LinkKind::Bridge(Bridge {
         name: "br0".parse().unwrap(),
         gateway: Gateway::Default,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         force_address: false,
         hairpin: false,
         promiscuous: false,

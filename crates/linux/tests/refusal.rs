@@ -126,7 +126,7 @@ fn attachment(container: &str, address: &str, sandbox: &Sandbox) -> Attachment {
     let kind = LinkKind::Bridge(Bridge {
         name: bridge.clone(),
         gateway: Gateway::Default,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         force_address: false,
         hairpin: false,
         promiscuous: false,

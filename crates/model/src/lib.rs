@@ -54,7 +54,7 @@ pub use family::Family;
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use label::{LABEL_PREFIX, Label, LabelFilter, Labels};
 pub use link::{
-    AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice,
+    Absence, AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice,
     ExternalInterface, Form, Gateway, Ipvlan, IpvlanMode, Link, LinkKind, LinkTraits, Macvlan,
     MacvlanMode, Mtu, NEUTRON_PREFIX, Nesting, NeutronLink, Ovs, Ownership, Parent, Plug,
     PluginChain, PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap,

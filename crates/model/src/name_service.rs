@@ -73,7 +73,7 @@ mod tests {
             gateway,
             force_address: false,
             hairpin: false,
-            host_absent: Vec::new(),
+            host_absent: crate::Absence::default(),
             promiscuous: false,
             port: BridgePort::default(),
         });

@@ -10,7 +10,7 @@ pub(crate) fn bridge() -> Link {
     let kind = LinkKind::Bridge(Bridge {
         name: "br0".parse().unwrap(),
         gateway: Gateway::Default,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         force_address: false,
         hairpin: false,
         promiscuous: false,

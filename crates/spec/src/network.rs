@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use model::{
-    AddressSpace, Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Fence, Firewall,
-    Gateway, Handoff, IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link, LinkKind,
-    Macvlan, MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent, Passage,
-    Place, Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp, Via, VlanId,
-    Vlans, Wiring,
+    Absence, AddressSpace, Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Fence,
+    Firewall, Gateway, Handoff, IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link,
+    LinkKind, Macvlan, MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent,
+    Passage, Place, Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp, Via,
+    VlanId, Vlans, Wiring,
 };
 
 /// Where a DHCP daemon listens that keeps leases alive, Spoke's or the reference's.
@@ -58,7 +58,7 @@ pub struct NetworkSpec {
     /// The addresses that they leave with.
     pub sources: Sources,
     /// The families in which this host has no address on the segment.
-    pub host_absent: Vec<Family>,
+    pub host_absent: Absence,
     /// Whether the bridge's ports get back what they sent.
     pub hairpin: Option<bool>,
     /// Whether Spoke answers queries for names at the gateway.
@@ -210,7 +210,7 @@ impl NetworkSpec {
             gateway,
             force_address: false,
             hairpin: self.hairpin.unwrap_or(true),
-            host_absent: self.host_absent.clone(),
+            host_absent: self.host_absent,
             promiscuous: self.promiscuous.unwrap_or(false),
             port: BridgePort {
                 vlans: Vlans { untagged: self.vlan, ..Vlans::default() },
@@ -255,7 +255,7 @@ impl NetworkSpec {
 
     /// Whether some device has the gateway's address of this family.
     pub fn has_gateway(&self, family: Family) -> bool {
-        self.default_route().has_gateway() && !self.host_absent.contains(&family)
+        self.default_route().has_gateway() && !self.host_absent.is_in(family)
     }
 
     /// Whether packets leave with the host's address.

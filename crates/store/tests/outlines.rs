@@ -35,7 +35,7 @@ fn bridged(number: u16, third: u8) -> Record {
         kind: LinkKind::Bridge(Bridge {
             name: format!("br{number}").parse().unwrap(),
             gateway: Gateway::Default,
-            host_absent: Vec::new(),
+            host_absent: model::Absence::default(),
             force_address: false,
             hairpin: true,
             promiscuous: false,

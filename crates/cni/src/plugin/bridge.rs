@@ -63,7 +63,7 @@ pub(super) fn bridge(root: &Object<'_>, default: &str) -> Result<Bridge> {
         gateway,
         force_address: root.flag("forceAddress")?,
         hairpin: root.flag("hairpinMode")?,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         promiscuous: root.flag("promiscMode")?,
         port: port(root)?,
     };

@@ -157,6 +157,7 @@ type Difference = (&'static str, String);
 fn first_difference(known: &Network, bridge: &Bridge, spec: &NetworkSpec) -> Option<Difference> {
     other_bridge(bridge, spec)
         .or_else(|| other_mtu(known, spec))
+        .or_else(|| other_absence(bridge, spec))
         .or_else(|| other_reach(known, spec))
         .or_else(|| other_gateway(known, bridge, spec))
         .or_else(|| other_direct(bridge, spec))
@@ -170,6 +171,12 @@ fn first_difference(known: &Network, bridge: &Bridge, spec: &NetworkSpec) -> Opt
 fn other_bridge(bridge: &Bridge, spec: &NetworkSpec) -> Option<Difference> {
     let is_other = spec.bridge.as_ref().is_some_and(|wanted| *wanted != bridge.name);
     is_other.then(|| ("-o bridge", format!("bridge {}", bridge.name)))
+}
+
+fn other_absence(bridge: &Bridge, spec: &NetworkSpec) -> Option<Difference> {
+    let differs = !spec.host_absent.is_nowhere() && spec.host_absent != bridge.host_absent;
+    let there = || "addresses of this host in other families".to_owned();
+    differs.then(|| ("-o gateway_mode_ipv4 and _ipv6", there()))
 }
 
 fn other_reach(known: &Network, spec: &NetworkSpec) -> Option<Difference> {
@@ -187,10 +194,6 @@ fn other_gateway(known: &Network, bridge: &Bridge, spec: &NetworkSpec) -> Option
     let route = spec.route.map(DefaultRoute::gateway);
     if route.is_some_and(|wanted| wanted != bridge.gateway) && bridge.gateway != Gateway::None {
         return Some(("-o gateway", "another gateway".to_owned()));
-    }
-    if !spec.host_absent.is_empty() && spec.host_absent != bridge.host_absent {
-        let there = "addresses of this host in other families".to_owned();
-        return Some(("-o gateway_mode_ipv4 and _ipv6", there));
     }
     let masquerades = known.wiring.masquerade.is_some();
     if spec.masquerade.is_some() && spec.masquerades() != masquerades {

@@ -22,7 +22,7 @@ fn front(world: &World, egress: EgressPolicy) {
     let bridge = Bridge {
         name: "sp-front".parse().unwrap(),
         gateway: Gateway::Default,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         force_address: false,
         hairpin: true,
         promiscuous: false,

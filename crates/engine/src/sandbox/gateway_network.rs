@@ -98,7 +98,7 @@ impl Engine<'_> {
         let kind = LinkKind::Bridge(Bridge {
             name,
             gateway: Gateway::Default,
-            host_absent: Vec::new(),
+            host_absent: model::Absence::default(),
             force_address: false,
             hairpin: true,
             promiscuous: false,

@@ -348,7 +348,7 @@ pub(crate) fn docker(name: &str, v4: &str, v6: &str) -> Network {
     let bridge = Bridge {
         name,
         gateway: Gateway::Address,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         force_address: false,
         hairpin: false,
         promiscuous: false,

@@ -271,7 +271,7 @@ fn what_somebody_made_is_not_taken_by_a_configuration() {
     let bridge = Bridge {
         name: "sp-front".parse().unwrap(),
         gateway: Gateway::None,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         force_address: false,
         hairpin: false,
         promiscuous: false,

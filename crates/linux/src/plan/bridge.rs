@@ -178,7 +178,7 @@ fn without_ipv6(bridge: &Bridge, facts: &Facts) -> Option<Step> {
             .iter()
             .any(|net| matches!(net, IpNet::V6(net) if !net.addr().is_unicast_link_local()))
     });
-    let is_absent = bridge.host_absent.contains(&Family::V6) && !has_others;
+    let is_absent = bridge.host_absent.is_in(Family::V6) && !has_others;
     is_absent.then(|| super::improve(format!("net/ipv6/conf/{}/disable_ipv6", bridge.name), "1"))
 }
 

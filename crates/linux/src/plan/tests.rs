@@ -46,7 +46,7 @@ fn bridge(gateway: Gateway) -> LinkKind {
         gateway,
         force_address: false,
         hairpin: false,
-        host_absent: Vec::new(),
+        host_absent: model::Absence::default(),
         promiscuous: false,
         port: model::BridgePort::default(),
     })

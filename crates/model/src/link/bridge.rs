@@ -16,8 +16,8 @@ pub struct Bridge {
     pub gateway: Gateway,
     /// The families in which this host has no address on the segment, not even a link-local one
     /// (Docker's gateway mode `isolated`).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub host_absent: Vec<Family>,
+    #[serde(default, skip_serializing_if = "Absence::is_nowhere")]
+    pub host_absent: Absence,
     /// Replace an address of the same family that the bridge already has.
     pub force_address: bool,
     /// Let a container reach itself through its bridge port.
@@ -67,10 +67,42 @@ pub struct Vlans {
     pub keep_default: bool,
 }
 
+/// Families in which something is not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absence {
+    /// Not in IPv4.
+    pub v4: bool,
+    /// Not in IPv6.
+    pub v6: bool,
+}
+
+impl Absence {
+    /// In both families.
+    pub const EVERYWHERE: Self = Self { v4: true, v6: true };
+
+    /// In this family alone.
+    pub fn only(family: Family) -> Self {
+        Self { v4: family == Family::V4, v6: family == Family::V6 }
+    }
+
+    /// Whether it is in this family.
+    pub fn is_in(self, family: Family) -> bool {
+        match family {
+            Family::V4 => self.v4,
+            Family::V6 => self.v6,
+        }
+    }
+
+    /// Whether it is in none.
+    pub fn is_nowhere(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 impl Bridge {
     /// Whether it holds gateway addresses of this family.
     pub fn is_gateway_of(&self, family: Family) -> bool {
-        self.gateway != Gateway::None && !self.host_absent.contains(&family)
+        self.gateway != Gateway::None && !self.host_absent.is_in(family)
     }
 }
 

@@ -1,7 +1,7 @@
 //! How packets get through a bridge of Docker's own (`gateway_mode_ipv4`, `_ipv6`).
 
 use model::text::choice;
-use model::{Error, Family, Result};
+use model::{Absence, Error, Family, Result};
 use spec::Texts;
 
 use super::{MODE_V4, MODE_V6, mode_key};
@@ -69,11 +69,11 @@ impl Modes {
 
     /// The families in which the host has no address on the segment. Where all are isolated, a family
     /// that the network does not have is, too.
-    pub(super) fn host_absent(self) -> Vec<Family> {
+    pub(super) fn host_absent(self) -> Absence {
         match self.of(Mode::Isolated) {
-            Which::Neither => Vec::new(),
-            Which::Only(family) => vec![family],
-            Which::All => vec![Family::V4, Family::V6],
+            Which::Neither => Absence::default(),
+            Which::Only(family) => Absence::only(family),
+            Which::All => Absence::EVERYWHERE,
         }
     }
 

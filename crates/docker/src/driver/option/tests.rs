@@ -128,7 +128,7 @@ fn an_isolated_network_has_no_gateway() {
     let mode = format!("{BRIDGE_KEY}.gateway_mode_ipv4");
     let spec = super::read(&options(true, &[(&mode, "isolated")])).unwrap();
     assert_eq!(spec.default_route(), DefaultRoute::Segment);
-    assert_eq!(spec.host_absent, [Family::V4, Family::V6]);
+    assert_eq!(spec.host_absent, model::Absence::EVERYWHERE);
     assert!(read(&[(&mode, "isolated")]).unwrap_err().to_string().contains("--internal"));
 }
 
@@ -152,7 +152,7 @@ fn each_family_has_its_mode() {
     assert!(of(None, true, &isolated).unwrap_err().to_string().contains("--internal"));
     let isolated = wire::NetworkOptions { ipv6: true, ..options(true, &isolated) };
     let isolated = super::read(&isolated).unwrap();
-    assert_eq!(isolated.host_absent, [Family::V6]);
+    assert_eq!(isolated.host_absent, model::Absence::only(Family::V6));
     assert_ne!(isolated.default_route(), DefaultRoute::Segment);
     assert_eq!((open.direct, open.direct_only), (Some(true), Some(Family::V4)));
     for (more, words) in [

@@ -118,7 +118,7 @@ impl Local {
         let kind = LinkKind::Bridge(Bridge {
             name: bridge.clone(),
             gateway: Gateway::Default,
-            host_absent: Vec::new(),
+            host_absent: model::Absence::default(),
             force_address: false,
             hairpin: true,
             promiscuous: false,
