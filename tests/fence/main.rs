@@ -5,6 +5,7 @@ mod bed;
 mod escapes;
 mod flow;
 mod life;
+mod own;
 mod refusals;
 mod runtimes;
 mod strict;

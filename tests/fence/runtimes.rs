@@ -72,6 +72,7 @@ fn docker_s_containers_are_fenced() {
     let key = engine.docker("inspect --format {{.NetworkSettings.SandboxKey}} agent");
     let key = key.trim().replace("/var/run/", "/run/");
     is_fenced(world, &key, "127.0.0.11", "10.83.1.1");
+    docker_s_container_has_rules_of_its_own(&engine);
     let network = world.sh("/opt/cni/bin/spoke denied -o json");
     assert!(
         network.contains("\"agent\"") && network.contains("c2vjcmv0.evil.example"),
@@ -84,6 +85,56 @@ fn docker_s_containers_are_fenced() {
     engine.docker("rm -f agent");
     engine.docker("network rm agents");
     until(world, "! nft list table inet spoke_fence >/dev/null 2>&1");
+}
+
+/// Given as options of its endpoint; kept over its restart, as those that a command set.
+#[track_caller]
+fn docker_s_container_has_rules_of_its_own(engine: &Engine) {
+    let world = engine.world();
+    let rules = "*.allowed.example:443,203.0.113.20:5432";
+    engine.docker(
+        "network create -d spoke --ipam-driver spoke -o names=true --subnet 10.83.4.0/24 open",
+    );
+    let bad = engine
+        .try_docker("run -d --network name=open,driver-opt=egress=github.com busybox /bin/sleep 9");
+    assert!(bad.stderr.contains("github.com:443"), "{bad:?}");
+    engine.docker(&format!(
+        "run -d --network 'name=open,\"driver-opt=egress={rules}\"' --name own busybox /bin/sleep 3600"
+    ));
+    engine.docker("run -d --network open --name loose busybox /bin/sleep 3600");
+    let key = |name: &str| {
+        let key =
+            engine.docker(&format!("inspect --format {{{{.NetworkSettings.SandboxKey}}}} {name}"));
+        key.trim().replace("/var/run/", "/run/")
+    };
+    let named = |name: &str| {
+        until(world, &format!("/opt/cni/bin/spoke dns query {name} >/dev/null 2>&1"));
+        let opened = "ss -Hlun | grep -q 127.0.0.11:";
+        until(world, &format!("nsenter --net={} {opened}", key(name)));
+        key(name)
+    };
+    is_fenced(world, &named("own"), "127.0.0.11", "10.83.4.1");
+    let free = attempts(world, &named("loose"), "it tcp 203.0.113.99 443");
+    assert_eq!(free["it"], "open");
+    // One that runs, by Docker and by Spoke; then it starts again.
+    engine.docker("network disconnect open loose");
+    engine.docker("network connect --driver-opt egress=203.0.113.22:5432 open loose");
+    let table = "of tcp 203.0.113.22 5432\nnot tcp 203.0.113.99 443\n";
+    let now = attempts(world, &named("loose"), table);
+    assert_eq!([&*now["of"], &*now["not"]], ["open", "shut"]);
+    world.sh("/opt/cni/bin/spoke egress set --container docker:own 203.0.113.22:5432");
+    engine.docker("restart -t 0 own loose");
+    // Docker says only afterwards who has started.
+    let both =
+        "[ \\$(nft list set inet spoke_fence own_allowed4 | grep -o 203.0.113.22 | wc -l) = 2 ]";
+    until(world, both);
+    for name in ["own", "loose"] {
+        let key = named(name);
+        let now = attempts(world, &key, table);
+        assert_eq!([&*now["of"], &*now["not"]], ["open", "shut"], "{name}");
+    }
+    engine.docker("rm -f own loose");
+    engine.docker("network rm open");
 }
 
 #[test]
@@ -100,6 +151,17 @@ fn podman_s_containers_are_fenced() {
     is_fenced(world, key.trim(), "10.83.3.1", "10.83.3.1");
     let ping = "/run/stage/podman exec agent /bin/ping -c 1 -W 1 evil.example";
     assert!(world.try_sh(ping).status != 0);
-    podman.podman("rm -f -t 0 agent");
+    // One container has others.
+    let bad = podman.run_refused("--network agents:egress=github.com");
+    assert!(bad.contains("github.com:443"), "{bad}");
+    podman.run("own", "--network 'agents:egress=203.0.113.22:5432;203.0.113.20:80'", "");
+    let key = podman.podman("inspect --format {{.NetworkSettings.SandboxKey}} own");
+    let table = "of tcp 203.0.113.22 5432\nof-too tcp 203.0.113.20 80\nnot tcp 203.0.113.20 5432\n\
+                 named ask 10.83.3.1 good.allowed.example\n";
+    until(world, "/opt/cni/bin/spoke dns query own >/dev/null 2>&1");
+    let now = attempts(world, key.trim(), table);
+    let now = ["of", "of-too", "not", "named"].map(|it| now[it].as_str());
+    assert_eq!(now, ["open", "open", "shut", "NXDOMAIN"]);
+    podman.podman("rm -f -t 0 agent own");
     podman.podman("network rm agents");
 }

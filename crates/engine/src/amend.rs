@@ -7,6 +7,7 @@
 //! one, with its claim, until the kernel leads it nowhere.
 
 mod bring;
+mod egress;
 mod holders;
 mod limit;
 mod withdraw;

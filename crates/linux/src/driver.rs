@@ -133,7 +133,11 @@ impl Driver for Linux {
         if let Some(moved) = Moved::by_going(attachment) {
             moved.report(self.life != Life::Long);
         }
-        filtered.and(tuned).and(undone).and(found).and(unlinked)
+        let own = match unlinked {
+            Ok(()) => self.policy.forget_own(attachment),
+            Err(_) => Ok(()),
+        };
+        filtered.and(tuned).and(undone).and(found).and(unlinked).and(own)
     }
 
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
@@ -183,6 +187,10 @@ impl Driver for Linux {
     fn limit(&self, attachment: &Attachment) -> Result<()> {
         let sandbox = entered(attachment)?;
         rate::restore(attachment, sandbox.as_ref()).map(drop)
+    }
+
+    fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
+        self.policy.change_own(before, now)
     }
 
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {

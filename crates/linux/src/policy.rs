@@ -203,6 +203,14 @@ impl Policy {
 
     /// Ends the check of the sender on the container's port.
     fn uncheck(&self, attachment: &Attachment) -> Result<()> {
+        match attachment.wiring.own_fence {
+            // It goes after the interface.
+            Some(_) => Ok(()),
+            None => self.uncheck_sender(attachment),
+        }
+    }
+
+    fn uncheck_sender(&self, attachment: &Attachment) -> Result<()> {
         // Without a record the port's address is unknown.
         if attachment.runtime == Runtime::Reference && attachment.layer == Layer::Link {
             let owner = Identity::of(&attachment.id).mark(attachment.layer).parse()?;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attachment, Bandwidth, Error, Layer, NetworkName, OwnerName, PortMap, Result, Runtime,
+    Attachment, Bandwidth, Error, Fence, Layer, NetworkName, OwnerName, PortMap, Result, Runtime,
 };
 
 /// What commands changed of a running container on one network. It belongs to the container's name:
@@ -24,6 +24,9 @@ pub struct Amendment {
     /// The limits instead of those that the runtime set. None where these hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
+    /// Where it may go, instead of what its runtime or its network says. None where that holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress: Option<Fence>,
 }
 
 impl Amendment {
@@ -39,6 +42,7 @@ impl Amendment {
             layer: attachment.layer,
             ports: Vec::new(),
             bandwidth: None,
+            egress: None,
         })
     }
 
@@ -55,6 +59,6 @@ impl Amendment {
 
     /// Whether it comes to nothing.
     pub fn is_empty(&self) -> bool {
-        self.ports.is_empty() && self.bandwidth.is_none()
+        self.ports.is_empty() && self.bandwidth.is_none() && self.egress.is_none()
     }
 }

@@ -115,6 +115,9 @@ pub struct Wiring {
     /// attachment's is that of its beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fence: Option<Fence>,
+    /// The same of this container alone, instead of its network's. Networks have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_fence: Option<Fence>,
     /// By what its packets leave this host, and by nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<Via>,

@@ -1,5 +1,7 @@
 //! The fence of a network: where its containers may go, by name and by address.
 
+mod own;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
@@ -336,14 +338,14 @@ impl fmt::Display for Fence {
 impl FromStr for Fence {
     type Err = Error;
 
-    /// Reads rules between commas, or `none`.
+    /// Reads rules between commas or semicolons, or `none`. Podman's command line has commas for itself.
     fn from_str(given: &str) -> Result<Self> {
         let given = given.trim();
         if given.eq_ignore_ascii_case(NOTHING) {
             return Ok(Self::default());
         }
         let mut rules: Vec<EgressRule> = Vec::new();
-        for part in given.split(',') {
+        for part in given.split([',', ';']) {
             let rule = part.trim().parse()?;
             if !rules.contains(&rule) {
                 rules.push(rule);

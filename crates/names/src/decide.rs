@@ -144,7 +144,7 @@ fn answered(
         return found(&entries);
     }
     let Some(servers) = table.servers_of(asker) else { return refused(query, Rcode::REFUSED) };
-    match fence::asked(table, asker.network, question) {
+    match fence::asked(table, asker, question) {
         None => Decision::Forward(servers),
         Some(Asked::Forward) => match anew::query(question) {
             Some(asked) => Decision::Ask(asked, servers),

@@ -89,12 +89,12 @@ struct Found {
 }
 
 /// Decides on a query before anybody is asked.
-pub(crate) fn asked(table: &Table, network: &NetworkName, question: &Question) -> Option<Asked> {
-    let services = services(table.fence_of(network)?, &question.name);
+pub(crate) fn asked(table: &Table, asker: &Asker<'_>, question: &Question) -> Option<Asked> {
+    let services = services(table.fence_of_asker(asker)?, &question.name);
     Some(match services.is_some() {
         true if anew::is_asked_for(question.kind) => Asked::Forward,
         true => Asked::Nothing,
-        false if table.is_learning(network) => Asked::Learn,
+        false if table.is_learning(asker) => Asked::Learn,
         false => Asked::Refuse,
     })
 }
@@ -114,12 +114,12 @@ pub fn judge(
     by: Transport,
     is_host: &dyn Fn(IpAddr) -> bool,
 ) -> Verdict {
-    let Some(fence) = table.fence_of(asker.network) else { return Verdict::AsItIs };
+    let Some(fence) = table.fence_of_asker(asker) else { return Verdict::AsItIs };
     let Ok(query) = Message::from_octets(query) else { return Verdict::Refuse(Vec::new()) };
     let failed = |rcode| Verdict::Refuse(write::failure(&query, rcode).unwrap_or_default());
     let Ok(question) = question(&query) else { return failed(Rcode::FORMERR) };
     let allowed = services(fence, &question.name);
-    let is_learning = table.is_learning(asker.network);
+    let is_learning = table.is_learning(asker);
     if allowed.is_none() && !is_learning {
         return failed(Rcode::NXDOMAIN);
     }

@@ -70,7 +70,7 @@ pub(crate) fn let_in(
     };
     let verdict = {
         let table = table.read().unwrap_or_else(PoisonError::into_inner);
-        if table.fence_of(asker.network).is_some() && table.holder_of(asker) != holder {
+        if table.fence_of_asker(asker).is_some() && table.holder_of(asker) != holder {
             return failed();
         }
         judge(&table, asker, (query, &answer), by, &|address| gate.is_host(address))

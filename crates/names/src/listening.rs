@@ -63,7 +63,7 @@ impl Listening {
             }
             At::Sandbox(sandbox, inside) => {
                 let asker = table.asker_in(sandbox)?;
-                let inside = (!table.is_shut(asker.network)).then(|| Arc::clone(inside));
+                let inside = (!table.is_shut_for(&asker)).then(|| Arc::clone(inside));
                 let origin = Origin::new(table, &asker, Cow::Owned(asker.network.clone()));
                 Some(Origin { is_inside: true, inside, ..origin })
             }

@@ -181,7 +181,7 @@ pub(crate) fn decide_inside(
     message: &[u8],
     by: Transport,
 ) -> Decision {
-    let is_closed = || !table.is_shut(asker.network) && table.servers_of(asker).is_none();
+    let is_closed = || !table.is_shut_for(asker) && table.servers_of(asker).is_none();
     match decide(table, asker, message, by) {
         Decision::Refuse(_) if is_closed() => Decision::Forward(Vec::new()),
         decision => decision,

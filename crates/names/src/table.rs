@@ -47,6 +47,7 @@ pub struct Entry {
     container: String,
     internal: bool,
     servers: Vec<IpAddr>,
+    fence: Option<Fence>,
 }
 
 /// A network whose names are answered for.
@@ -145,6 +146,12 @@ impl Table {
         self.served(network)?.fence.as_ref()
     }
 
+    /// What an asker may reach by the network at which it asks: by its own rules, or else the network's.
+    pub fn fence_of_asker(&self, asker: &Asker<'_>) -> Option<&Fence> {
+        let own = self.holder(&[asker.network], asker.address).and_then(|it| it.fence.as_ref());
+        own.or_else(|| self.fence_of(asker.network))
+    }
+
     /// The mark of what is asked of others for a network, where it has a way out of its own.
     pub(crate) fn way_of(&self, network: &NetworkName) -> Option<u32> {
         self.served(network)?.way
@@ -157,9 +164,9 @@ impl Table {
         self.way_of(asker.network).or_else(others)
     }
 
-    /// Whether the fence of a network only records now.
-    pub(crate) fn is_learning(&self, network: &NetworkName) -> bool {
-        let fence = self.fence_of(network);
+    /// Whether the fence of an asker only records now: a network's does, one container's never.
+    pub(crate) fn is_learning(&self, asker: &Asker<'_>) -> bool {
+        let fence = self.fence_of_asker(asker);
         fence.zip(self.now.as_ref()).is_some_and(|(fence, now)| fence.is_learning(now))
     }
 
@@ -205,7 +212,7 @@ impl Table {
             let Some((path, inode)) = &entry.sandbox else { continue };
             let (known, is_shut) = all.entry(path).or_default();
             *known = (*known).max(*inode);
-            *is_shut |= self.is_shut(&entry.network);
+            *is_shut |= entry.fence.is_some() || self.is_shut(&entry.network);
         }
         let sandbox = |(path, (inode, is_shut)): (&PathBuf, (u64, bool))| {
             let path = path.clone();
@@ -219,13 +226,19 @@ impl Table {
         self.fence_of(network).is_some() || self.way_of(network).is_some()
     }
 
+    /// The same of an asker, which may have rules of its own.
+    pub(crate) fn is_shut_for(&self, asker: &Asker<'_>) -> bool {
+        self.fence_of_asker(asker).is_some() || self.is_shut(asker.network)
+    }
+
     /// Who asks in a sandbox: on a network with a fence or with a way, where it is on one.
     pub(crate) fn asker_in(&self, sandbox: &Sandbox) -> Option<Asker<'_>> {
         let ids = self.by_sandbox.get(&sandbox.path)?;
         let entries = ids.iter().filter_map(|id| self.entries.get(id));
         let has_address = |entry: &&Entry| !entry.addresses.is_empty();
         let freedom = |entry: &&Entry| {
-            (self.fence_of(&entry.network).is_none(), self.way_of(&entry.network).is_none())
+            let is_free = entry.fence.is_none() && self.fence_of(&entry.network).is_none();
+            (is_free, self.way_of(&entry.network).is_none())
         };
         let entry = entries.filter(has_address).min_by_key(freedom)?;
         Some(Asker { network: &entry.network, address: *entry.addresses.first()? })
@@ -415,7 +428,13 @@ impl Entry {
             container,
             internal: is_internal(&attachment.wiring),
             servers: parsed(&attachment.dns.nameservers),
+            fence: attachment.wiring.own_fence.clone(),
         })
+    }
+
+    /// Whether it has rules of its own of where it may go.
+    pub fn has_own_fence(&self) -> bool {
+        self.fence.is_some()
     }
 
     /// What it is called in the domain of its network.

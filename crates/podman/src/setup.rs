@@ -15,12 +15,15 @@ use crate::verb::Context;
 use crate::wire::{Exec, StatusBlock};
 use crate::{client, describe, join, way_out};
 
+/// Where this container may go, instead of what the network says.
+const EGRESS: &str = "egress";
+
 /// Attaches the container; the answer for netavark.
 pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<StatusBlock> {
-    if let Some(key) = exec.options().keys().next() {
+    if let Some(key) = exec.options().keys().find(|key| *key != EGRESS) {
         return Err(Error::unsupported(format!(
-            "--network {}:{}: no such option of a container; Spoke has ip, mac, alias and \
-             interface_name",
+            "--network {}:{}: no such option of a container; Spoke has ip, mac, alias, \
+             interface_name and egress",
             exec.network.name,
             key.escape_debug()
         )));
@@ -119,6 +122,7 @@ fn request(
 /// The network's wiring with what this container asked for.
 fn wiring(exec: &Exec, network: &Network, context: &Context<'_>) -> Result<Wiring> {
     let mut wiring = network.wiring.clone();
+    wiring.own_fence = exec.options().get(EGRESS).map(|rules| rules.parse()).transpose()?;
     if let Some(link) = &mut wiring.link {
         link.mac = exec.mac()?;
     }

@@ -188,6 +188,10 @@ impl Driver for Dataplane {
         self.maker(attachment).limit(&self.linux, attachment)
     }
 
+    fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
+        self.linux.fence(before, now)
+    }
+
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         self.maker(attachment).restore_shared(&self.linux, attachment)
     }

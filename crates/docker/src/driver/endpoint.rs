@@ -16,12 +16,16 @@ use crate::wire::{self, Answer, EndpointGiven, EndpointOptions, EndpointRef};
 /// An endpoint has one interface, whose name is not known when the endpoint is made.
 pub(crate) const INTERFACE: &str = "eth";
 
+/// Where this container may go, instead of what the network says.
+const EGRESS: &str = "egress";
+
 /// Stands for the interface's name in a kernel parameter's path until that is known.
 pub(super) const PLACEHOLDER: &str = "IFNAME";
 
 /// CreateEndpoint. The answer has only what the request left open.
 pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result<Answer> {
-    let (labels, options) = Labels::split(&call.options.driver)?;
+    let (labels, mut options) = Labels::split(&call.options.driver)?;
+    let own_fence = options.remove(EGRESS).map(|rules| egress(&rules)).transpose()?;
     refuse_unknown(&options)?;
     let alias = alias_of(engine, &call.at.network)?;
     let network = engine.network(&alias.network)?;
@@ -35,7 +39,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result
         names: Vec::new(),
         owner: addresses.owner,
         sandbox: None,
-        wiring: wiring(&network, mac, &call.options)?,
+        wiring: Wiring { own_fence, ..wiring(&network, mac, &call.options)? },
         ipam: addresses.ipam,
         wanted: Vec::new(),
         addresses: Vec::new(),
@@ -139,13 +143,17 @@ fn bridge_name(link: &Link) -> Option<&IfName> {
     link.kind.bridge().map(|bridge| &bridge.name)
 }
 
-/// Spoke has no keys there yet. Keys of Docker's own are ignored: a later engine may have more of
+fn egress(rules: &str) -> Result<model::Fence> {
+    rules.parse().map_err(|error: Error| Error::invalid(format!("--driver-opt egress: {error}")))
+}
+
+/// Keys of Docker's own are ignored: a later engine may have more of
 /// them.
 fn refuse_unknown(options: &BTreeMap<String, String>) -> Result<()> {
     match options.keys().find(|key| !key.starts_with("com.docker.")) {
         None => Ok(()),
         Some(key) => Err(Error::unsupported(format!(
-            "--driver-opt {}: no such option of an endpoint; there are \
+            "--driver-opt {}: no such option of an endpoint; there are egress, \
              com.docker.network.endpoint.ifname, com.docker.network.endpoint.sysctls and label.KEY",
             key.escape_debug()
         ))),

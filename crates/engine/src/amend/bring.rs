@@ -23,6 +23,10 @@ impl Engine<'_> {
         if let Some(limits) = &read.value.bandwidth {
             self.amend_limits(blank, limits)?;
         }
+        if let Some(rules) = read.value.egress.as_ref().filter(|_| blank.layer == Layer::Link) {
+            blank.wiring.own_fence = Some(rules.clone());
+            blank.refuse_own_fence()?;
+        }
         if read.value.layer != blank.layer || !takes_ports(blank) {
             return Ok(());
         }
@@ -81,8 +85,9 @@ impl Engine<'_> {
         let Ok(meant) = Amendment::of(&read.value) else { return Ok(()) };
         let Some(kept) = self.amendment_under(&key_of_amendment(&meant))? else { return Ok(()) };
         let limited = kept.value.bandwidth.iter().map(|limits| self.limit_again(id, limits));
+        let fenced = kept.value.egress.iter().map(|rules| self.fence_again(id, rules));
         let published = kept.value.ports.iter().map(|map| self.publish_again(id, map));
-        let failures = limited.chain(published).filter_map(Result::err);
+        let failures = limited.chain(fenced).chain(published).filter_map(Result::err);
         all_of(failures.filter(|error| error.kind() == Kind::TryAgain).collect())
     }
 

@@ -187,6 +187,12 @@ pub trait Driver: HostDataplane {
         )))
     }
 
+    /// Has the rules hold that the wiring of an attached container has alone now, where it had others before.
+    fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
+        let _ = before;
+        Err(Error::unsupported(format!("{}: its driver knows no egress rules", now.id)))
+    }
+
     /// The same of what it shares with others: that the host's own filter lets its packets pass.
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         let _ = attachment;

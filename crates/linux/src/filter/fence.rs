@@ -5,6 +5,7 @@
 //! for allowed names open is elements that expire.
 
 mod opened;
+mod own;
 mod rules;
 mod sets;
 mod strict;
@@ -17,6 +18,9 @@ use std::time::Duration;
 
 pub use opened::{
     Opening, end_flows, forget_source, keep_known, open, opened, prune, remove_strays,
+};
+pub use own::{
+    Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own, own_sources, prune_own,
 };
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(crate) use sets::TABLE;
@@ -287,8 +291,15 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
             return strict::forget(bridge);
         }
         strict::forget(bridge)?;
+        let of_bridge_own = own_sources(socket)?.into_iter().filter(|(it, _)| it == bridge);
+        let of_bridge_own: Vec<IpAddr> = of_bridge_own.map(|(_, source)| source).collect();
+        if !of_bridge_own.is_empty() {
+            forget_own(socket, bridge, &of_bridge_own)?;
+            continue;
+        }
         let mut transaction = Transaction::of_generation(generation);
-        if fenced.len() == 1 {
+        let has_own = own_sources(socket)?.iter().any(|(other, _)| other != bridge);
+        if fenced.len() == 1 && !has_own {
             transaction.delete_table(TABLE);
         } else {
             let about = || format!("removing the fence of bridge {bridge} ({TABLE})");

@@ -23,7 +23,7 @@ use crate::identity::link_local;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_3";
+const STAMP: &str = "spoof_4";
 const CHAIN: &str = "prerouting";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
 const SENDERS: Set<'static> = set("senders", &[Field::Interface, Field::Ethernet]);
@@ -37,9 +37,17 @@ const HOLDERS: [Set<'static>; 2] = [
     set("holders6", &[Field::Interface, TARGET]),
 ];
 const HELD: [Set<'static>; 2] = [set("held", &[Field::Ipv4]), set("held6", &[TARGET])];
+/// Ports whose containers send from their own addresses only, whatever others have.
+const BOUND: Set<'static> = set("bound", &[Field::Interface]);
+const SOURCES: [Set<'static>; 2] = [
+    set("sources4", &[Field::Interface, Field::Ipv4]),
+    set("sources6", &[Field::Interface, Field::Ipv6]),
+];
 /// Those whose elements have owners.
-const OWNED: [Set<'static>; 7] =
-    [CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], HELD[0], HELD[1]];
+const OWNED: [Set<'static>; 10] = [
+    CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], HELD[0], HELD[1], BOUND, SOURCES[0],
+    SOURCES[1],
+];
 const ATTEMPTS: usize = 16;
 
 /// A container's port, and from which addresses it may send.
@@ -52,6 +60,8 @@ pub(crate) struct Sender {
     pub(crate) addresses: Vec<IpAddr>,
     /// The host's addresses there.
     pub(crate) gateways: Vec<IpAddr>,
+    /// Whether it sends packets from its own addresses only.
+    pub(crate) is_bound: bool,
 }
 
 /// Of a pair of sets the one for the address.
@@ -80,6 +90,13 @@ impl Sender {
         for address in self.addresses.iter().copied().chain([own]) {
             elements.push((of(&HOLDERS, address), element(port.clone().address(address))));
             elements.push((of(&HELD, address), element(Tuple::new().address(address))));
+        }
+        if self.is_bound {
+            elements.push((BOUND.name, element(port.clone())));
+            let source = |address: &IpAddr| {
+                (of(&SOURCES, *address), element(port.clone().address(*address)))
+            };
+            elements.extend(self.addresses.iter().map(source));
         }
         Ok(elements)
     }

@@ -1,16 +1,73 @@
 //! The fences of networks: made before the first interface, and gone with the bridge.
 
+use std::net::IpAddr;
+
 use model::{Attachment, Error, IfName, Ipam, NetworkName, Result, Wiring};
 use netlink::{At, Socket};
 
 use super::Policy;
-use crate::filter::fence::{self, Fenced};
+use super::wanted::sender;
+use crate::filter::fence::{self, Fenced, Own};
+use crate::filter::spoof;
 use crate::identity::GROUP;
 
 impl Policy {
     /// Makes the fence of the attachment's network, before there is a link that could leave without one.
     pub(crate) fn fence(&self, attachment: &Attachment) -> Result<()> {
-        self.fence_network(&attachment.id.network, &attachment.wiring, &attachment.ipam)
+        self.fence_network(&attachment.id.network, &attachment.wiring, &attachment.ipam)?;
+        self.fence_own(attachment)
+    }
+
+    /// Makes the rules that the container has alone, and has its port checked: nothing leaves by it in the
+    /// name of another address, which other rules hold for.
+    pub(crate) fn fence_own(&self, attachment: &Attachment) -> Result<()> {
+        let Some(own) = Own::of(attachment)? else { return Ok(()) };
+        refuse_foreign(&own.id.network, &own.bridge, "egress")?;
+        if let Some(sender) = sender(attachment)? {
+            self.with(|socket| spoof::install(socket, &sender))?;
+        }
+        self.with(|socket| fence::keep_own(socket, &own))
+    }
+
+    /// Has the rules hold that the container has alone now, and ends what they allow no more.
+    pub(crate) fn change_own(&self, before: &Attachment, now: &Attachment) -> Result<()> {
+        let Some(own) = Own::of(now)? else { return self.unfence_own(before) };
+        self.fence_own(now)?;
+        self.with(|socket| fence::prune_own(socket, &own))
+    }
+
+    /// Ends what the container had alone when its interface is gone: until then it holds.
+    pub(crate) fn forget_own(&self, attachment: &Attachment) -> Result<()> {
+        if attachment.wiring.own_fence.is_none() {
+            return Ok(());
+        }
+        let unchecked = self.uncheck_sender(attachment);
+        let link = attachment.wiring.link.as_ref();
+        let Some(bridge) = link.and_then(|link| link.kind.bridge()) else { return unchecked };
+        let addresses: Vec<_> =
+            attachment.addresses.iter().map(|held| held.address.addr()).collect();
+        self.deleted.set(true);
+        let gone = self.if_there(|socket| {
+            fence::forget_source(socket, &bridge.name, &addresses)?;
+            fence::forget_own(socket, &bridge.name, &addresses)
+        });
+        unchecked.and(gone)
+    }
+
+    /// Ends what the container had alone, and lets its network's rules hold.
+    pub(crate) fn unfence_own(&self, attachment: &Attachment) -> Result<()> {
+        let Some(own) = Own::of(attachment)? else { return Ok(()) };
+        let mut without = attachment.clone();
+        without.wiring.own_fence = None;
+        self.if_there(|socket| fence::forget_own(socket, &own.bridge, &own.sources))?;
+        if let Some(sender) = sender(attachment)? {
+            self.deleted.set(true);
+            self.if_there(|socket| spoof::remove(socket, &sender))?;
+        }
+        match sender(&without)? {
+            Some(sender) => self.with(|socket| spoof::install(socket, &sender)),
+            None => Ok(()),
+        }
     }
 
     /// Makes the fence of a network, where it has one.
@@ -28,17 +85,24 @@ impl Policy {
     /// Closes the fence of what is attached where somebody removed it. Its rules are the network's.
     pub(super) fn refence(&self, attachment: &Attachment) -> Result<bool> {
         let (id, wiring) = (&attachment.id, &attachment.wiring);
-        match Fenced::of(&id.network, wiring, &attachment.ipam)? {
-            Some(fenced) => self.with(|socket| fence::close(socket, &fenced)),
-            None => Ok(false),
+        let closed = match Fenced::of(&id.network, wiring, &attachment.ipam)? {
+            Some(fenced) => self.with(|socket| fence::close(socket, &fenced))?,
+            None => false,
+        };
+        let Some(own) = Own::of(attachment)? else { return Ok(closed) };
+        let is_kept = self.with(fence::own_sources)?;
+        let is_there = |source: &IpAddr| is_kept.contains(&(own.bridge.clone(), *source));
+        if own.sources.iter().all(is_there) {
+            return Ok(closed);
         }
+        self.with(|socket| fence::keep_own(socket, &own)).map(|()| true)
     }
 
     /// Closes what names opened for the container.
     pub(super) fn forget_opened(&self, attachment: &Attachment) -> Result<()> {
         let link = attachment.wiring.link.as_ref();
         let bridge = link.and_then(|link| link.kind.bridge());
-        let Some((_, bridge)) = attachment.wiring.fence.as_ref().zip(bridge) else { return Ok(()) };
+        let Some((_, bridge)) = attachment.fence().zip(bridge) else { return Ok(()) };
         let addresses: Vec<_> =
             attachment.addresses.iter().map(|held| held.address.addr()).collect();
         self.deleted.set(true);

@@ -142,7 +142,9 @@ pub(super) fn gateway_route(attachment: &Attachment, families: &[Family]) -> Att
 /// The sender that may use the container's port, where that is checked.
 pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     let Some(link) = &attachment.wiring.link else { return Ok(None) };
-    let Some(bridge) = link.kind.bridge().filter(|bridge| bridge.port.spoof_check) else {
+    let is_bound = attachment.wiring.own_fence.is_some();
+    let is_checked = |port: &model::BridgePort| port.spoof_check || is_bound;
+    let Some(bridge) = link.kind.bridge().filter(|bridge| is_checked(&bridge.port)) else {
         return Ok(None);
     };
     let identity = Identity::of(&attachment.id);
@@ -163,6 +165,7 @@ pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
         mac: tuned.unwrap_or_else(|| container_mac(attachment, link)),
         addresses: held().map(|held| held.address.addr()).collect(),
         gateways: held().filter_map(gateway).chain(gateways).collect(),
+        is_bound,
     }))
 }
 

@@ -1,5 +1,9 @@
 //! `spoke egress`: where the containers of a network may go.
 
+mod own;
+
+pub(super) use own::texts;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -39,13 +43,16 @@ Examples:
     Test(TestArgs),
     /// Allow these and nothing else from now on
     #[command(
-        after_help = "What stays allowed goes on; flows that are allowed no more end at once.
+        after_help = "What stays allowed goes on; flows that are allowed no more end at once. What is set of a
+container is kept under its name, and holds again when it comes back.
 
 Examples:
   spoke egress set agents github.com:443,*.example.org:443,10.9.0.7:5432
-  spoke egress set agents none"
+  spoke egress set agents none
+  spoke egress set --container agent-3 github.com:443
+  spoke egress set --container agent-3 --inherit"
     )]
-    Set(SetArgs),
+    Set(own::SetArgs),
     /// Refuse nothing for a while, and record what would have been refused
     #[command(
         after_help = "It ends by itself, also while the daemon is away. `spoke egress suggest` has the \
@@ -80,14 +87,9 @@ pub(super) struct TestArgs {
     /// Names or addresses, each with a port
     #[arg(required = true, value_name = "TARGET:PORT")]
     targets: Vec<EgressRule>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct SetArgs {
-    /// The network
-    network: NetworkName,
-    /// Names, *. names, addresses and subnets with ports, between commas; or none
-    rules: Fence,
+    /// For this container, which may have rules of its own
+    #[arg(long, value_name = "CONTAINER")]
+    container: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -128,9 +130,14 @@ fn period(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Serialize)]
 struct FenceView {
     network: String,
+    /// Whether the network has rules. Without any its containers go where they want, but for those that have
+    /// rules of their own.
+    #[serde(rename = "fenced")]
+    is_fenced: bool,
     rules: Vec<String>,
     strict: bool,
     learning_until: Option<String>,
+    containers: Vec<own::OwnView>,
     open: Vec<OpenView>,
 }
 
@@ -153,12 +160,16 @@ pub(super) fn run(
     match command {
         EgressCommand::Show(which) => show(&which.network, output, host_context),
         EgressCommand::Test(wanted) => test(wanted, host_context),
-        EgressCommand::Set(wanted) => {
-            let rules = wanted.rules.rules.clone();
-            change(&wanted.network, output, host_context, &move |fence| {
-                fence.rules.clone_from(&rules);
-            })
-        }
+        EgressCommand::Set(wanted) => match wanted.wanted()? {
+            own::Wanted::Network(network, rules) => {
+                change(&network, output, host_context, &move |fence| {
+                    fence.rules.clone_from(&rules.rules);
+                })
+            }
+            own::Wanted::Container(container, network, rules) => {
+                own::set((container, network, rules), output, host_context)
+            }
+        },
         EgressCommand::Learn(wanted) => {
             let until = wanted.period.filter(|_| !wanted.stop);
             let now = host::moment()?;
@@ -199,11 +210,35 @@ fn change(
 }
 
 fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Result<Answer> {
-    let network = (host_context.engine)()?.network(name)?;
-    let fenced = fenced(&network)?;
-    let opened = fence::opened(&mut Socket::netfilter()?)?;
-    let is_own = |opening: &Opening| opening.bridge == fenced.bridge;
-    let mut open: Vec<OpenView> = opened
+    let engine = (host_context.engine)()?;
+    let network = engine.network(name)?;
+    let containers = own::views(&engine, &network.name)?;
+    // Without rules of its own it may have a container with some.
+    let fence = match fenced(&network) {
+        Ok(fenced) => Some(fenced.fence),
+        Err(_) if !containers.is_empty() => None,
+        Err(error) => return Err(error),
+    };
+    let fence_of = fence.clone().unwrap_or_default();
+    let remaining = fence_of.remaining(&host::moment()?).as_secs();
+    let learning = (remaining > 0).then_some(Timestamp(host_context.now.0 + remaining));
+    let view = FenceView {
+        network: network.name.to_string(),
+        is_fenced: fence.is_some(),
+        rules: texts(&fence_of),
+        strict: fence_of.strict,
+        learning_until: learning.map(rfc3339),
+        containers,
+        open: open_behind(&network)?,
+    };
+    Ok(Answer::text(render(output, &view, || text(&view))?))
+}
+
+/// What is open now because of a name.
+fn open_behind(network: &Network) -> Result<Vec<OpenView>> {
+    let bridge = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    let is_own = |opening: &Opening| bridge.is_some_and(|it| it.name == opening.bridge);
+    let mut open: Vec<OpenView> = fence::opened(&mut Socket::netfilter()?)?
         .into_iter()
         .filter(|(opening, (_, remaining))| is_own(opening) && !remaining.is_zero())
         .map(|(opening, (names, remaining))| OpenView {
@@ -216,16 +251,7 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
         })
         .collect();
     open.sort();
-    let remaining = fenced.fence.remaining(&host::moment()?).as_secs();
-    let learning = (remaining > 0).then_some(Timestamp(host_context.now.0 + remaining));
-    let view = FenceView {
-        network: network.name.to_string(),
-        rules: fenced.fence.rules.iter().map(ToString::to_string).collect(),
-        strict: fenced.fence.strict,
-        learning_until: learning.map(rfc3339),
-        open,
-    };
-    Ok(Answer::text(render(output, &view, || text(&view))?))
+    Ok(open)
 }
 
 fn text(view: &FenceView) -> String {
@@ -235,12 +261,23 @@ fn text(view: &FenceView) -> String {
     }
     let mut rules = Table::new(&["ALLOWED"]);
     view.rules.iter().for_each(|rule| rules.row([rule.clone()]));
-    if view.rules.is_empty() {
-        rules.row(["none".to_owned()]);
+    match view.rules.is_empty() {
+        true if view.is_fenced => rules.row(["none".to_owned()]),
+        true => rules.row(["everything".to_owned()]),
+        false => {}
     }
     text.push_str(&rules.text());
     if view.strict {
         text.push_str("Strict: nothing is routed out while the packet filter is flushed.\n");
+    }
+    if !view.containers.is_empty() {
+        let mut own = Table::new(&["CONTAINER", "ITS OWN RULES"]);
+        for one in &view.containers {
+            let rules = if one.rules.is_empty() { "none".into() } else { one.rules.join(",") };
+            own.row([format!("{}/{}", one.runtime, one.container), rules]);
+        }
+        text.push('\n');
+        text.push_str(&own.text());
     }
     if !view.open.is_empty() {
         let mut open = Table::new(&["CONTAINER", "OPEN", "BECAUSE OF", "SECONDS"]);
@@ -260,8 +297,14 @@ fn text(view: &FenceView) -> String {
 }
 
 fn test(wanted: &TestArgs, host_context: &HostContext) -> Result<Answer> {
-    let network = (host_context.engine)()?.network(&wanted.network)?;
-    let fence = fenced(&network)?.fence;
+    let engine = (host_context.engine)()?;
+    let network = engine.network(&wanted.network)?;
+    let found = match &wanted.container {
+        Some(name) => own::called(&engine, name, Some(&network.name), host_context)?,
+        None => Vec::new(),
+    };
+    let own = found.into_iter().find_map(|it| it.wiring.own_fence);
+    let fence = own.map_or_else(|| Ok(fenced(&network)?.fence), Ok::<_, Error>)?;
     let mut table = Table::headless();
     let mut code = 0;
     for target in &wanted.targets {

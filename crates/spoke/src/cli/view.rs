@@ -279,6 +279,8 @@ pub(super) struct AttachmentView {
     /// Its port, where the network is Neutron's.
     pub(super) neutron: Option<neutron::NeutronPortView>,
     pub(super) ports: Vec<PortView>,
+    /// Where it may go, where it has rules of its own.
+    pub(super) egress: Option<Vec<String>>,
     pub(super) state: &'static str,
     pub(super) since: String,
     pub(super) sandbox: Option<String>,
@@ -331,6 +333,7 @@ impl AttachmentView {
             default_gateway: remote::led(main).map(remote::families),
             neutron: neutron::NeutronPortView::of(layers),
             ports: publish.flat_map(ports).collect(),
+            egress: main.wiring.own_fence.as_ref().map(super::egress::texts),
             state: state(layers),
             since: rfc3339(since),
             sandbox: main.sandbox.as_ref().map(|sandbox| sandbox.path.display().to_string()),

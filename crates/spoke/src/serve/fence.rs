@@ -2,6 +2,7 @@
 
 mod gate;
 mod memory;
+mod own;
 mod records;
 mod refused;
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
 use linux::filter::fence::{self, Fenced};
-use model::{IfName, Network, Result};
+use model::{AttachmentId, IfName, Layer, Network, Result};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
@@ -21,6 +22,7 @@ use super::Daemon;
 use super::recorded::by_bridge;
 use crate::event::{Event, What};
 use crate::host;
+use own::{Held, Stage};
 
 /// How often records are looked after, and the whole table where nobody reports a change.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -43,6 +45,9 @@ struct Fences {
     /// What holds on each bridge: a network that a command declared is that, whatever a runtime's
     /// configuration says of it. Of several networks on one bridge the first holds.
     networks: BTreeMap<IfName, Fenced>,
+    /// Containers with rules of their own, and those of them for which the last attempt failed.
+    own: BTreeMap<AttachmentId, Held>,
+    unfinished_own: BTreeSet<AttachmentId>,
     /// Those for which the last attempt failed.
     unfinished: BTreeSet<IfName>,
     /// Whether each was learning when it was looked at last.
@@ -76,7 +81,7 @@ pub(super) fn hear(daemon: &Daemon) {
 fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     let mut monitor = Monitor::ruleset()?;
     let store = crate::host_context::open_store(daemon.context_pool.config())?;
-    let mut watch = store.watch(&[Prefix::Networks, Prefix::Configured])?;
+    let mut watch = store.watch(&[Prefix::Networks, Prefix::Configured, Prefix::Attachments])?;
     let mut socket = Socket::netfilter()?;
     let mut fences = Fences::default();
     // What an earlier life of the daemon opened is not somebody else's.
@@ -137,18 +142,21 @@ impl Fences {
         watch: &mut Watch,
         socket: &mut Socket,
     ) -> Result<()> {
+        let unfinished = std::mem::take(&mut self.unfinished_own);
+        let mut changed = unfinished.clone();
         for Changed { key, now } in watch.wait(Duration::ZERO)? {
-            let network = match now.map(|now| now.record) {
-                Some(Record::Network(network)) => fenced(&network),
-                _ => Ok(None),
-            };
-            match network {
-                Ok(Some(fenced)) => drop(self.recorded.insert(key, fenced)),
-                Ok(None) => drop(self.recorded.remove(&key)),
-                // What was recorded holds on.
-                Err(error) => failed(daemon, &error),
+            let now = now.map(|now| now.record);
+            match &key {
+                Key::Attachment(id, Layer::Link) => {
+                    if self.learn_own(daemon, id, now) {
+                        changed.insert(id.clone());
+                    }
+                }
+                Key::Attachment(..) => {}
+                _ => self.learn_network(daemon, key, now),
             }
         }
+        self.renew_own(daemon, (changed, unfinished), socket);
         let now = by_bridge(&self.recorded, |it| (&it.network, &it.bridge));
         let before = std::mem::replace(&mut self.networks, now.clone());
         for (bridge, fenced) in &now {
@@ -164,6 +172,19 @@ impl Fences {
             self.forget(daemon, fenced, socket);
         }
         Ok(())
+    }
+
+    fn learn_network(&mut self, daemon: &Daemon, key: Key, now: Option<Record>) {
+        let network = match now {
+            Some(Record::Network(network)) => fenced(&network),
+            _ => Ok(None),
+        };
+        match network {
+            Ok(Some(fenced)) => drop(self.recorded.insert(key, fenced)),
+            Ok(None) => drop(self.recorded.remove(&key)),
+            // What was recorded holds on.
+            Err(error) => failed(daemon, &error),
+        }
     }
 
     /// It is done again at the next look, and reported once.
@@ -199,7 +220,7 @@ impl Fences {
         let now = host::moment()?;
         let is_learning = fenced.fence.is_learning(&now);
         self.learning.insert(fenced.bridge.clone(), is_learning);
-        daemon.fence.forget_names(fenced);
+        daemon.fence.forget_names(fenced, self.own.values().map(|held| &held.own));
         fence::keep(socket, fenced, Some(&now))?;
         if is_learning { Ok(()) } else { fence::prune(socket, fenced) }
     }
@@ -208,7 +229,7 @@ impl Fences {
     fn heal(&mut self, daemon: &Daemon, socket: &mut Socket) {
         let began = Instant::now();
         let all: Vec<Fenced> = self.networks.values().cloned().collect();
-        if all.is_empty() {
+        if all.is_empty() && self.own.is_empty() {
             self.is_failing = false;
             return;
         }
@@ -243,11 +264,22 @@ impl Fences {
 
     fn put_back(&self, daemon: &Daemon, all: &[Fenced], socket: &mut Socket) -> Result<bool> {
         let now = host::moment()?;
-        let is_kept = fence::is_kept(socket, all, &now)?;
+        let (there, moving) =
+            (self.own_in(&[Stage::There]), self.own_in(&[Stage::Coming, Stage::Going]));
+        let is_kept =
+            fence::is_kept(socket, all, &now)? && fence::is_own_kept(socket, &there, &moving)?;
+        let own = self.own_in(&[Stage::Coming, Stage::There]);
         // All are shut before one is opened again, and what fails for one keeps no other from it.
         let mut failures = Vec::new();
+        // What one container may not is not what its network may: its rules are there first.
+        for own in own.iter().filter(|_| !is_kept) {
+            failures.extend(fence::keep_own(socket, own).err());
+        }
         for fenced in all.iter().filter(|_| !is_kept) {
             failures.extend(fence::keep(socket, fenced, Some(&now)).err());
+        }
+        if !is_kept {
+            failures.extend(daemon.fence.forget_other_own(socket).err());
         }
         let had_strays = daemon.fence.remove_strays(socket)?;
         if is_kept && !had_strays && !self.is_failing {
@@ -256,6 +288,10 @@ impl Fences {
         failures.extend(daemon.fence.open_again(socket).err());
         for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(&now)) {
             let ended = fence::end_flows(socket, fenced, &|opening| daemon.fence.knows(opening));
+            failures.extend(ended.err());
+        }
+        for own in &own {
+            let ended = fence::end_own_flows(socket, own, &|opening| daemon.fence.knows(opening));
             failures.extend(ended.err());
         }
         failures.into_iter().next().map_or(Ok(true), Err)

@@ -170,6 +170,7 @@ pub(crate) fn amendment(name: &str) -> Record {
         layer: Layer::Publish,
         ports: Vec::new(),
         bandwidth: Some(Bandwidth::default()),
+        egress: None,
     }))
 }
 

@@ -1,8 +1,11 @@
 //! The requests of one container beside its link.
 
-use model::{Bandwidth, Error, IfName, LinkKind, Mac, Result, SourceRouting, Tuning, Vrf, Wiring};
+use model::{
+    Bandwidth, Error, Fence, IfName, LinkKind, Mac, Result, SourceRouting, Tuning, Vrf, Wiring,
+};
 use spec::Driver;
 
+use super::field::fence;
 use crate::plugin::{Call, bandwidth, link, portmap, source_routing, tuning};
 use crate::wire::{Node, Object};
 
@@ -15,6 +18,7 @@ pub(super) fn of_container(call: &Call<'_>, template: &Wiring) -> Result<Wiring>
 pub(super) fn of_interface(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
     let root = call.config.root();
     let mut wiring = of_network(template);
+    wiring.own_fence = own_fence(call)?;
     add_tuning(call, &root, &mut wiring)?;
     own_mac(call, &mut wiring)?;
     wiring.bandwidth = own_limits(call, &root, template)?;
@@ -31,6 +35,18 @@ pub(super) fn of_interface(call: &Call<'_>, template: &Wiring) -> Result<Wiring>
 /// The network's wiring of a container that asks for nothing.
 pub(super) fn of_network(template: &Wiring) -> Wiring {
     Wiring { publish: None, ..template.clone() }
+}
+
+/// Where the container may go, instead of what its networks say: the capability `egress`, or else
+/// `args.cni.egress`.
+pub(super) fn own_fence(call: &Call<'_>) -> Result<Option<Fence>> {
+    let runtime = call.config.runtime()?;
+    if let Some(node) = runtime.and_then(|runtime| runtime.get("egress")) {
+        return fence(&node).map(Some);
+    }
+    let Some(args) = call.config.root().object("args")? else { return Ok(None) };
+    let node = args.object("cni")?.and_then(|cni| cni.get("egress"));
+    node.map(|node| fence(&node)).transpose()
 }
 
 fn driver(wiring: &Wiring) -> Option<Driver> {

@@ -114,7 +114,7 @@ pub(super) fn spec(root: &Object<'_>) -> Result<NetworkSpec> {
 }
 
 /// Rules in a list, or between commas.
-fn fence(node: &Node<'_>) -> Result<Fence> {
+pub(super) fn fence(node: &Node<'_>) -> Result<Fence> {
     let text = match node.value().is_array() {
         true => {
             let rules = node.list()?;

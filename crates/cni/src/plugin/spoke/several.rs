@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use model::{Error, IfName, LinkKind, Mac, Network, NetworkName, Result, Wiring};
 
-use super::{extras, join};
+use super::{extras, field, join};
 use crate::plugin::joined::described;
 use crate::plugin::{Call, Plan};
 use crate::source;
 use crate::wire::{Command, Node, Object};
 
 /// The fields of an entry.
-const FIELDS: [&str; 5] = ["name", "ifname", "mac", "ips", "bandwidth"];
+const FIELDS: [&str; 6] = ["name", "ifname", "mac", "ips", "bandwidth", "egress"];
 
 /// One entry of `networks`.
 struct Entry<'a> {
@@ -136,6 +136,12 @@ fn of_entry(
     if let Some(mac) = entry.mac {
         extras::set_mac(&mut plan.wiring, mac)?;
     }
+    // What is said of the container holds on each of its networks.
+    let own = entry.object.as_ref().and_then(|object| object.get("egress"));
+    plan.wiring.own_fence = match own {
+        Some(node) => Some(field::fence(&node)?),
+        None => extras::own_fence(call)?,
+    };
     let limits = entry.object.as_ref().map(|object| object.object("bandwidth")).transpose()?;
     if let Some(limits) = limits.flatten() {
         plan.wiring.bandwidth = extras::limits(&limits, &plan.wiring)?;

@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{DomainName, IfName, Protocol, Result};
+use model::{DomainName, Fence, IfName, IpNet, Protocol, Result};
 use netlink::conntrack::{self, Outgoing};
 use netlink::nft::{self, Comment, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
+use super::own::own_sources;
 use super::sets::{OPENINGS, RECENT, TABLE, of};
 use super::{Fenced, NAMES_PORT};
 use crate::filter::ruleset::settled;
@@ -74,6 +75,14 @@ impl Opening {
             port: flow.port,
         })
     }
+}
+
+/// The interface and the address of a key that has only these.
+pub(super) fn bridge_and_address(key: &Tuple) -> Option<(IfName, IpAddr)> {
+    let (name, rest) = key.bytes().split_at_checked(NAME)?;
+    let name = str::from_utf8(name.split(|byte| *byte == 0).next()?).ok()?.parse().ok()?;
+    let v4 = <[u8; 4]>::try_from(rest).map(IpAddr::from);
+    Some((name, v4.or_else(|_| <[u8; 16]>::try_from(rest).map(IpAddr::from)).ok()?))
 }
 
 fn protocol(number: u8) -> Option<Protocol> {
@@ -191,18 +200,32 @@ pub fn remove_strays(
 }
 
 /// Closes what names opened that the network's rules allow no more, and ends flows that nothing allows.
+/// Containers with rules of their own are left alone.
 ///
 /// # Errors
 /// Where the kernel cannot be asked, or the process may not change it.
 pub fn prune(socket: &mut Socket, fenced: &Fenced) -> Result<()> {
-    remove(socket, &fenced.bridge, &|opening, element| {
-        opening.bridge == fenced.bridge && !fenced.allows_by_name(opening, &names(element))
+    let own = own_sources(socket)?;
+    close(socket, &fenced.bridge, &|opening, names| {
+        opening.bridge == fenced.bridge
+            && !own.contains(&(opening.bridge.clone(), opening.source))
+            && !fenced.allows_by_name(opening, names)
     })?;
     let remaining: HashSet<Opening> = opened(socket)?.into_keys().collect();
     end_flows(socket, fenced, &|opening| remaining.contains(opening))
 }
 
+/// Closes what a name opened and is unwanted.
+pub(super) fn close(
+    socket: &mut Socket,
+    bridge: &IfName,
+    is_unwanted: &dyn Fn(&Opening, &[DomainName]) -> bool,
+) -> Result<()> {
+    remove(socket, bridge, &|opening, element| is_unwanted(opening, &names(element)))
+}
+
 /// Ends the flows from a network's containers to elsewhere that neither its rules nor `is_opened` allow.
+/// Containers with rules of their own are left alone.
 ///
 /// # Errors
 /// As [`prune`].
@@ -211,20 +234,38 @@ pub fn end_flows(
     fenced: &Fenced,
     is_opened: &dyn Fn(&Opening) -> bool,
 ) -> Result<()> {
+    let own = own_sources(socket)?;
+    let ends = Ends { bridge: &fenced.bridge, gateways: &fenced.gateways, fence: &fenced.fence };
+    let is_judged =
+        |source| fenced.contains(source) && !own.contains(&(fenced.bridge.clone(), source));
+    end(socket, &ends, &is_judged, is_opened)
+}
+
+/// By what it is judged whether a flow goes on.
+pub(super) struct Ends<'a> {
+    pub(super) bridge: &'a IfName,
+    pub(super) gateways: &'a [IpNet],
+    pub(super) fence: &'a Fence,
+}
+
+/// Ends those of the judged containers that lead elsewhere, and that neither rules nor `is_opened` allow.
+pub(super) fn end(
+    socket: &mut Socket,
+    ends: &Ends<'_>,
+    is_judged: &dyn Fn(IpAddr) -> bool,
+    is_opened: &dyn Fn(&Opening) -> bool,
+) -> Result<()> {
     let is_ended = |flow: &Outgoing| {
-        if !fenced.contains(flow.source) {
+        if !is_judged(flow.source) {
             return false;
         }
-        let is_gateway = fenced.gateways.iter().any(|net| net.addr() == flow.destination);
-        if fenced.contains(flow.destination) && !is_gateway {
+        let is_gateway = ends.gateways.iter().any(|net| net.addr() == flow.destination);
+        let is_within = ends.gateways.iter().any(|net| net.contains(&flow.destination));
+        if is_within && !is_gateway || is_gateway && flow.port == NAMES_PORT {
             return false;
         }
-        if is_gateway && flow.port == NAMES_PORT {
-            return false;
-        }
-        Opening::of_flow(flow, &fenced.bridge).is_none_or(|opening| {
-            let fence = &fenced.fence;
-            let by_rule = fence.allows(opening.destination, opening.protocol, opening.port);
+        Opening::of_flow(flow, ends.bridge).is_none_or(|opening| {
+            let by_rule = ends.fence.allows(opening.destination, opening.protocol, opening.port);
             !by_rule && !is_opened(&opening)
         })
     };

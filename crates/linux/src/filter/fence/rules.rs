@@ -7,7 +7,8 @@ use netlink::nft::{
 };
 
 use super::sets::{
-    ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, SOURCES, STAMP, STRICT, TABLE, WITHIN, all_sets,
+    ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, OWN, OWN_ALLOWED, OWN_HOSTS, SOURCES, STAMP,
+    STRICT, TABLE, WITHIN, all_sets,
 };
 use crate::filter::rules::translated;
 use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending};
@@ -53,9 +54,12 @@ pub(super) fn ruleset() -> Ruleset {
             ("leaving", None),
             ("input", Some(base(Hook::Input))),
             ("to_host", None),
+            ("own_leaving", None),
+            ("own_to_host", None),
             ("genuine", None),
             ("forged", None),
             ("refused", None),
+            ("denied", None),
             ("learned", None),
         ],
         rules: rules(),
@@ -65,13 +69,16 @@ pub(super) fn ruleset() -> Ruleset {
 fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
         ("marking", vec![marking()]),
-        ("forward", vec![ending(in_set(&FENCED), jump("leaving"))]),
+        ("forward", judged("own_leaving", "leaving")),
         ("leaving", leaving()),
-        ("input", vec![ending(in_set(&FENCED), jump("to_host"))]),
+        ("input", judged("own_to_host", "to_host")),
         ("to_host", to_host()),
+        ("own_leaving", own_leaving()),
+        ("own_to_host", own_to_host()),
         ("genuine", genuine()),
         ("forged", forged()),
         ("refused", refused()),
+        ("denied", vec![log("denied", [100, 200]), vec![DROP]]),
         ("learned", vec![log("learned", [100, 200]), vec![ACCEPT]]),
     ];
     let named = |(chain, rules): (&'static str, Vec<Steps>)| {
@@ -106,28 +113,49 @@ fn leaving() -> Vec<Steps> {
         established(),
         by_bridge(Ip::V4, &ALLOWED),
         by_bridge(Ip::V6, &ALLOWED),
-        by_source(Ip::V4),
-        by_source(Ip::V6),
+        by_source(Ip::V4, &OPENINGS),
+        by_source(Ip::V6, &OPENINGS),
         vec![jump("refused")],
     ]
 }
 
+/// Of a container with rules of its own these hold, else the bridge's.
+fn judged(own: &'static str, bridge: &'static str) -> Vec<Steps> {
+    let of = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &OWN), jump(own));
+    vec![of(Ip::V4), of(Ip::V6), ending(in_set(&FENCED), jump(bridge))]
+}
+
+fn own_leaving() -> Vec<Steps> {
+    vec![
+        ending(between(&WITHIN), ACCEPT),
+        established(),
+        by_source(Ip::V4, &OWN_ALLOWED),
+        by_source(Ip::V6, &OWN_ALLOWED),
+        by_source(Ip::V4, &OPENINGS),
+        by_source(Ip::V6, &OPENINGS),
+        vec![jump("denied")],
+    ]
+}
+
+fn own_to_host() -> Vec<Steps> {
+    let mut rules = DISCOVERY.map(|kind| ending(of_icmpv6(kind), ACCEPT)).to_vec();
+    rules.extend([
+        to_others(),
+        established(),
+        names(UDP),
+        names(TCP),
+        by_source(Ip::V4, &OWN_HOSTS),
+        by_source(Ip::V6, &OWN_HOSTS),
+        vec![jump("denied")],
+    ]);
+    rules
+}
+
 fn to_host() -> Vec<Steps> {
-    let names = |protocol: u8| {
-        let mut steps = translated(Expression::Meta(Meta::Protocol, R));
-        steps.extend([
-            equal(vec![protocol]),
-            Expression::DestinationPort(R),
-            equal(NAMES_PORT.to_be_bytes().to_vec()),
-        ]);
-        ending(steps, ACCEPT)
-    };
     let discovery = |kind: u8| ending(of_icmpv6(kind), ACCEPT);
-    let to_others =
-        vec![Expression::Meta(Meta::PacketType, R), Expression::Unequal(R, vec![0].into()), DROP];
     let mut rules = DISCOVERY.map(discovery).to_vec();
     rules.extend([
-        to_others,
+        to_others(),
         vec![jump("genuine")],
         established(),
         names(UDP),
@@ -137,6 +165,22 @@ fn to_host() -> Vec<Steps> {
         vec![jump("refused")],
     ]);
     rules
+}
+
+/// Matches queries for names, which were led here.
+fn names(protocol: u8) -> Steps {
+    let mut steps = translated(Expression::Meta(Meta::Protocol, R));
+    steps.extend([
+        equal(vec![protocol]),
+        Expression::DestinationPort(R),
+        equal(NAMES_PORT.to_be_bytes().to_vec()),
+    ]);
+    ending(steps, ACCEPT)
+}
+
+/// Drops what is for several hosts.
+fn to_others() -> Steps {
+    vec![Expression::Meta(Meta::PacketType, R), Expression::Unequal(R, vec![0].into()), DROP]
 }
 
 /// Matches what comes from an address of a link, `fe80::/10`.
@@ -174,7 +218,7 @@ fn forged() -> Vec<Steps> {
 }
 
 fn refused() -> Vec<Steps> {
-    vec![ending(in_set(&LEARNING), jump("learned")), log("denied", [100, 200]), vec![DROP]]
+    vec![ending(in_set(&LEARNING), jump("learned")), vec![jump("denied")]]
 }
 
 /// What belongs to a flow that was let pass.
@@ -197,14 +241,14 @@ fn by_bridge(ip: Ip, sets: &[Set<'static>; 2]) -> Steps {
 }
 
 /// Matches the bridge, source, destination, protocol and port.
-fn by_source(ip: Ip) -> Steps {
+fn by_source(ip: Ip, sets: &[Set<'static>; 2]) -> Steps {
     let mut steps = ip.only().to_vec();
     let source = R.behind(NAME_WORDS);
     let address = source.behind(ip.words());
     steps.push(Expression::Meta(Meta::InputName, R));
     steps.extend([into(ip.source(), source), into(ip.destination(), address)]);
     steps.extend(service(address.behind(ip.words())));
-    ending(ending(steps, Expression::In(ip.of(&OPENINGS), R)), ACCEPT)
+    ending(ending(steps, Expression::In(ip.of(sets), R)), ACCEPT)
 }
 
 fn service(at: Register) -> [Expression<'static>; 2] {

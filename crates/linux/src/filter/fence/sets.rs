@@ -11,7 +11,7 @@ use crate::filter::ruleset::set;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_fence" };
 /// The version, as in `inet spoke`.
-pub(super) const STAMP: &str = "fence_2";
+pub(super) const STAMP: &str = "fence_3";
 
 const FROM: [&[Field]; 2] = [&[Field::Interface, Field::Ipv4], &[Field::Interface, Field::Ipv6]];
 const TO: [&[Field]; 2] = [
@@ -45,10 +45,18 @@ pub(super) const OPENINGS: [Set<'static>; 2] =
     pair(["openings4", "openings6"], FLOW, Lookup::Expiring);
 pub(super) const RECENT: [Set<'static>; 2] = pair(["recent4", "recent6"], FLOW, Lookup::Expiring);
 
+/// Containers with rules of their own.
+pub(super) const OWN: [Set<'static>; 2] = [set("own4", FROM[0]), set("own6", FROM[1])];
+/// What these allow by address.
+pub(super) const OWN_ALLOWED: [Set<'static>; 2] =
+    pair(["own_allowed4", "own_allowed6"], FLOW, Lookup::Ranges);
+pub(super) const OWN_HOSTS: [Set<'static>; 2] =
+    pair(["own_hosts4", "own_hosts6"], FLOW, Lookup::Ranges);
+
 /// All of them, in the order of `fence.nft`.
 pub(super) fn all_sets() -> Vec<Set<'static>> {
     let mut all = vec![FENCED, STRICT, LEARNING, WITHIN];
-    for pair in [SOURCES, ALLOWED, HOSTS, OPENINGS, RECENT] {
+    for pair in [SOURCES, ALLOWED, HOSTS, OPENINGS, RECENT, OWN, OWN_ALLOWED, OWN_HOSTS] {
         all.extend(pair);
     }
     all
@@ -82,20 +90,39 @@ fn distinct(subnets: &[IpNet]) -> Vec<IpNet> {
 
 /// What the rules allow by address.
 pub(super) fn allowed(bridge: &IfName, rules: &[EgressRule]) -> Vec<(&'static str, Between)> {
+    let from = Tuple::new().interface(bridge);
+    by_address(&from, rules, [&ALLOWED, &HOSTS], &[IpFamily::V4, IpFamily::V6])
+}
+
+/// The same of one container's address.
+pub(super) fn own_allowed(
+    bridge: &IfName,
+    source: IpAddr,
+    rules: &[EgressRule],
+) -> Vec<(&'static str, Between)> {
+    let from = Tuple::new().interface(bridge).address(source);
+    let family = [if source.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 }];
+    by_address(&from, rules, [&OWN_ALLOWED, &OWN_HOSTS], &family)
+}
+
+fn by_address(
+    from: &Tuple,
+    rules: &[EgressRule],
+    [all_sets, host_sets]: [&[Set<'static>; 2]; 2],
+    families: &[IpFamily],
+) -> Vec<(&'static str, Between)> {
     let mut all = Vec::new();
     let is_host =
         |rule: &&EgressRule| rule.net().is_some_and(|net| net.prefix_len() == net.max_prefix_len());
     let hosts: Vec<&EgressRule> = rules.iter().filter(is_host).collect();
     let every: Vec<&EgressRule> = rules.iter().collect();
-    for (sets, rules) in [(&ALLOWED, every), (&HOSTS, hosts)] {
+    for (sets, rules) in [(all_sets, every), (host_sets, hosts)] {
         for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
-            for family in [IpFamily::V4, IpFamily::V6] {
-                let ranges = apart(&rules, protocol, family);
-                all.extend(
-                    ranges
-                        .iter()
-                        .map(|range| (of(sets, range.first), range.between(bridge, protocol))),
-                );
+            for family in families {
+                let ranges = apart(&rules, protocol, *family);
+                let between =
+                    |range: &Block| (of(sets, range.first), range.between(from, protocol));
+                all.extend(ranges.iter().map(between));
             }
         }
     }
@@ -111,14 +138,9 @@ struct Block {
 }
 
 impl Block {
-    fn between(&self, bridge: &IfName, protocol: Protocol) -> Between {
-        let key = |address, port| {
-            Tuple::new()
-                .interface(bridge)
-                .address(address)
-                .protocol(protocol.number())
-                .service(port)
-        };
+    fn between(&self, from: &Tuple, protocol: Protocol) -> Between {
+        let key =
+            |address, port| from.clone().address(address).protocol(protocol.number()).service(port);
         Between { first: key(self.first, self.ports.0), last: key(self.last, self.ports.1) }
     }
 }

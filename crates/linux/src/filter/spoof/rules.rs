@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use netlink::nft::{Base, Expression, Meta, Register, Verdict};
 
-use super::{CHAIN, CHECKED, HELD, HOLDERS, NAMED, SENDERS};
+use super::{BOUND, CHAIN, CHECKED, HELD, HOLDERS, NAMED, SENDERS, SOURCES};
 use crate::filter::rules::{DROP, NAME_WORDS, R, Steps};
 
 const CHECK: &str = "check";
@@ -13,26 +13,54 @@ const ROUTER_WANTED: &str = "router_wanted";
 const ASKED: &str = "asked";
 const REPORTED: &str = "told";
 const CLAIMED: &str = "claimed";
+const GENUINE: &str = "genuine";
+const LINK: &str = "link";
 
-pub(super) const CHAINS: [(&str, Option<Base>); 6] = [
+pub(super) const CHAINS: [(&str, Option<Base>); 8] = [
     (CHECK, None),
     (DISCOVERY, None),
     (ROUTER_WANTED, None),
     (ASKED, None),
     (REPORTED, None),
     (CLAIMED, None),
+    (GENUINE, None),
+    (LINK, None),
 ];
 
 pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     let checked = [Expression::Meta(Meta::InputName, R), Expression::In(CHECKED.name, R)];
-    let mut rules = vec![(CHAIN, steps([checked.to_vec(), vec![jump(CHECK)]]))];
+    let bound = [Expression::Meta(Meta::InputName, R), Expression::In(BOUND.name, R)];
+    let mut rules = vec![
+        (CHAIN, steps([checked.to_vec(), vec![jump(CHECK)]])),
+        (CHAIN, steps([bound.to_vec(), vec![jump(GENUINE)]])),
+    ];
     rules.extend(check().map(|rule| (CHECK, rule)));
     rules.extend(discovery().map(|rule| (DISCOVERY, rule)));
     rules.extend(router_wanted().map(|rule| (ROUTER_WANTED, rule)));
     rules.extend(asked().map(|rule| (ASKED, rule)));
     rules.extend(reported().map(|rule| (REPORTED, rule)));
     rules.push((CLAIMED, of_another(TARGET, 1)));
+    rules.extend(genuine().map(|rule| (GENUINE, rule)));
+    rules.extend(LINK_TYPES.map(|number| (LINK, steps([kind(number), vec![RETURN]]))));
+    rules.push((LINK, vec![DROP]));
     rules
+}
+
+/// What goes no further than the link: discovery, and what joins groups (RFC 4861, RFC 3810).
+const LINK_TYPES: [&[u8]; 4] = [&[133], &[135], &[136], &[143]];
+
+/// Of packets those from the port's own addresses, of anything else ARP.
+fn genuine() -> [Steps; 5] {
+    let own = |at: At, family: usize| {
+        vec![PORT, at.load(BEHIND), Expression::In(SOURCES[family].name, R), RETURN]
+    };
+    [
+        steps([frame(ARP), vec![RETURN]]),
+        steps([frame(IPV4), own(V4_SOURCE, 0)]),
+        steps([frame(IPV6), own(V6_SOURCE, 1)]),
+        steps([frame(IPV6), protocol(ICMPV6), vec![jump(LINK)]]),
+        vec![DROP],
+    ]
 }
 
 fn check() -> [Steps; 7] {

@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 
 use clap::Args;
 use model::{
-    ContainerId, HostName, IfName, Label, LinkLocal, Mac, NetworkName, PortMap, Protocol,
+    ContainerId, Fence, HostName, IfName, Label, LinkLocal, Mac, NetworkName, PortMap, Protocol,
     ResolverOption, SearchDomain,
 };
 
@@ -66,6 +66,10 @@ pub(in crate::cli) struct MadeArgs {
     /// The interface's hardware address
     #[arg(long, value_name = "MAC")]
     pub(in crate::cli) mac_address: Option<Mac>,
+    /// Where it may go, instead of what the network says: names, addresses and subnets with ports,
+    /// between commas; or none
+    #[arg(long, value_name = "RULES", value_parser = quoted::<Fence>)]
+    pub(in crate::cli) egress: Option<Fence>,
     /// An option of the endpoint for the network's Docker plugin
     #[arg(long = "driver-opt", value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) driver_options: Vec<(String, String)>,

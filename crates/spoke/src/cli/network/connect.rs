@@ -233,6 +233,7 @@ pub(in crate::cli) fn wiring(
     backend: Backend,
 ) -> Result<Wiring> {
     let mut wiring = network.wiring.clone();
+    wiring.own_fence.clone_from(&wanted.egress);
     let link = wiring.link.as_mut().ok_or_else(|| {
         Error::unsupported(format!("network {} has nothing to connect to", network.name))
     })?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ::names::{Gate, Holder, Judged, Refusal, Table, Why};
-use linux::filter::fence::{self, Fenced, Opening};
+use linux::filter::fence::{self, Fenced, Opening, Own};
 use model::{DomainName, Error, IfName, Result};
 use netlink::{Socket, nft};
 
@@ -116,11 +116,37 @@ impl FenceGate {
         locked(&self.memory).knows(opening)
     }
 
-    /// Forgets what a network's rules allow no more.
-    pub(super) fn forget_names(&self, fenced: &Fenced) {
+    /// Forgets what a network's rules allow no more, but not of containers with rules of their own.
+    pub(super) fn forget_names<'a>(
+        &self,
+        fenced: &Fenced,
+        own: impl Iterator<Item = &'a Own> + Clone,
+    ) {
         locked(&self.memory).forget(|opening, names| {
-            opening.bridge != fenced.bridge || fenced.allows_by_name(opening, names)
+            opening.bridge != fenced.bridge
+                || own.clone().any(|own| own.has_opened(opening))
+                || fenced.allows_by_name(opening, names)
         });
+    }
+
+    /// Forgets what a container's own rules allow no more.
+    pub(super) fn forget_own_names(&self, own: &Own) {
+        locked(&self.memory).forget(|opening, names| {
+            !own.has_opened(opening) || own.allows_by_name(opening, names)
+        });
+    }
+
+    /// Removes the own rules of containers that have none by now, as the records say. Records come before the
+    /// ruleset: what is there at a generation has a record that is read after it.
+    pub(super) fn forget_other_own(&self, socket: &mut Socket) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let generation = nft::generation(socket)?;
+            let all = locked(&self.records).own()?;
+            if fence::forget_other_own(socket, generation, &all)? {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again("removing egress rules of containers: others keep changing the rules"))
     }
 
     /// Forgets containers that are gone: others may get their addresses. Without a bridge it is not known
@@ -299,7 +325,13 @@ impl Gate for FenceGate {
         let network = &refusal.network;
         let mut denied = Denied::new(host::now(), network.to_string(), refusal.source, act);
         denied.name = Some(refusal.name.clone());
+        let who = self.look_up(|table| {
+            let entry = table.holder(&[network], refusal.source)?;
+            Some((entry.name.clone(), entry.runtime.to_string(), entry.has_own_fence()))
+        });
+        let is_own = who.as_ref().is_some_and(|who| who.as_ref().is_some_and(|(.., own)| *own));
         denied.why = match refusal.why {
+            Why::NoRule if is_own => format!("not in its own egress on {network}"),
             Why::NoRule => format!("not in egress of {network}"),
             Why::Learned => format!("not in egress of {network}, which learns"),
             Why::Private(address) => {
@@ -308,11 +340,7 @@ impl Gate for FenceGate {
             }
             Why::NotOpened => "its addresses could not be opened".to_owned(),
         };
-        let who = self.look_up(|table| {
-            let entry = table.holder(&[network], refusal.source)?;
-            Some((entry.name.clone(), entry.runtime.to_string()))
-        });
-        if let Some((container, runtime)) = who.flatten() {
+        if let Some((container, runtime, _)) = who.flatten() {
             (denied.container, denied.runtime) = (Some(container), Some(runtime));
         }
         self.report(&denied);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use ::names::{Holder, Judged};
 use engine::port::{Key, Prefix, Record, Store};
-use linux::filter::fence::Opening;
+use linux::filter::fence::{Opening, Own};
 use model::{Attachment, DomainName, Error, Fence, IfName, Layer, NetworkName, Phase, Result};
 use store::{Embedded, Roots};
 
@@ -37,8 +37,13 @@ impl Records {
     /// # Errors
     /// Where that is so ([`model::Kind::TryAgain`]), and where the records cannot be read.
     pub(super) fn refuse_stale(&mut self, judged: &Judged) -> Result<()> {
-        let has_ended = self.attached(&judged.holder)?.is_none();
-        let rules = self.fence(&judged.network)?;
+        let attachment = self.attached(&judged.holder)?;
+        let has_ended = attachment.is_none();
+        let own = attachment.and_then(|it| it.wiring.own_fence);
+        let rules = match own {
+            Some(own) => Some(own),
+            None => self.fence(&judged.network)?,
+        };
         if has_ended || rules.is_some_and(|rules| !rules.same_rules(&judged.fence)) {
             let what = if has_ended { "the container has ended" } else { "the rules have changed" };
             return Err(Error::try_again(format!("opening {}: {what}", judged.name)));
@@ -59,7 +64,10 @@ impl Records {
         let mut fences: BTreeMap<Holder, Fence> = BTreeMap::new();
         for holder in holders {
             let Some(attachment) = self.attached(&holder)? else { continue };
-            let rules = self.fence(&holder.id.network)?.or(attachment.wiring.fence);
+            let rules = match attachment.wiring.own_fence {
+                Some(own) => Some(own),
+                None => self.fence(&holder.id.network)?.or(attachment.wiring.fence),
+            };
             fences.extend(rules.map(|rules| (holder, rules)));
         }
         all.retain(|(opening, names, holder)| {
@@ -87,6 +95,21 @@ impl Records {
         Ok(all)
     }
 
+    /// The containers that have rules of their own, or had until their end is complete. What cannot have any
+    /// has been refused before it was attached.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub(super) fn own(&mut self) -> Result<Vec<Own>> {
+        let mut all = Vec::new();
+        for (_, held) in self.store()?.list(&Prefix::Attachments)? {
+            if let Record::Attachment(attachment) = held.record {
+                all.extend(own_of(&attachment)?);
+            }
+        }
+        Ok(all)
+    }
+
     /// The attachment, as long as it is attached.
     fn attached(&mut self, holder: &Holder) -> Result<Option<Attachment>> {
         let key = Key::Attachment(holder.id.clone(), Layer::Link);
@@ -105,5 +128,16 @@ impl Records {
             }
         }
         Ok(None)
+    }
+}
+
+/// The rules that a container has alone, as long as something of its interface may be there.
+pub(super) fn own_of(attachment: &Attachment) -> Result<Option<Own>> {
+    match attachment.phase {
+        _ if attachment.layer != Layer::Link => Ok(None),
+        Phase::Reserved => Ok(None),
+        Phase::Attaching { .. } | Phase::Attached(_) | Phase::Detaching { .. } => {
+            Own::of(attachment)
+        }
     }
 }

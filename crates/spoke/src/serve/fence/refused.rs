@@ -57,13 +57,18 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
     let bridge = bridges.name(packet.input);
     let found = gate.look_up(|table| {
         let (network, entry) = table.behind(&bridge, packet.source);
-        let entry = entry.map(|entry| (entry.name.clone(), entry.runtime.to_string()));
+        let entry = entry
+            .map(|entry| (entry.name.clone(), entry.runtime.to_string(), entry.has_own_fence()));
         (network.map(ToString::to_string), entry)
     });
     let (network, entry) = found.unwrap_or_default();
     let network = network.unwrap_or(bridge);
     let mut denied = Denied::new(host::now(), network, packet.source, act);
-    if let Some((container, runtime)) = entry {
+    let mut whose = denied.network.clone();
+    if let Some((container, runtime, is_own)) = entry {
+        if is_own {
+            whose = format!("{container} on {}", denied.network);
+        }
         (denied.container, denied.runtime) = (Some(container), Some(runtime));
     }
     denied.name = gate.name_of(packet.source, packet.destination);
@@ -74,7 +79,10 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
         ("forged", _) => "the source is no address of the network".to_owned(),
         ("learned", _) => format!("not in egress of {}, which learns", denied.network),
         (_, Some(_)) => {
-            format!("this port is not in egress of {}, or the name's time is over", denied.network)
+            format!("this port is not in egress of {whose}, or the name's time is over")
+        }
+        (_, None) if whose != denied.network => {
+            format!("no allowed name led here, and no rule of {whose} allows the address")
         }
         (_, None) => "no allowed name led here, and no rule allows the address".to_owned(),
     };

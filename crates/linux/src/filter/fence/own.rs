@@ -1,0 +1,294 @@
+//! The rules of single containers, which hold instead of their network's.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use model::{Attachment, AttachmentId, DomainName, Fence, IfName, IpNet, Result};
+use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
+use netlink::{Errno, Socket};
+
+use super::opened::{self, Opening};
+use super::sets::{FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, TABLE, WITHIN, of, own_allowed};
+use super::{ATTEMPTS, rules};
+use crate::filter::ruleset::settled;
+use crate::identity::digest_of;
+
+/// A container with rules of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// The attachment that has them.
+    pub id: AttachmentId,
+    /// The bridge of its network.
+    pub bridge: IfName,
+    /// Its addresses there.
+    pub sources: Vec<IpAddr>,
+    /// The network's gateways, with the lengths of their subnets.
+    pub gateways: Vec<IpNet>,
+    /// What is allowed.
+    pub fence: Fence,
+}
+
+impl Own {
+    /// The rules of an attachment; `None` where it has none of its own.
+    ///
+    /// # Errors
+    /// [`Attachment::refuse_own_fence`].
+    pub fn of(attachment: &Attachment) -> Result<Option<Self>> {
+        attachment.refuse_own_fence()?;
+        let bridge = attachment.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let Some((fence, bridge)) = attachment.wiring.own_fence.as_ref().zip(bridge) else {
+            return Ok(None);
+        };
+        let sources: Vec<IpAddr> =
+            attachment.addresses.iter().map(|held| held.address.addr()).collect();
+        if sources.is_empty() {
+            let what = format!("{}: egress of one container needs its addresses", attachment.id);
+            return Err(model::Error::unsupported(what));
+        }
+        Ok(Some(Self {
+            id: attachment.id.clone(),
+            bridge: bridge.name.clone(),
+            sources,
+            gateways: attachment.wiring.name_servers(&attachment.ipam),
+            fence: fence.clone(),
+        }))
+    }
+
+    /// Whether the rules of one of these names allow what it opened.
+    pub fn allows_by_name(&self, opening: &Opening, names: &[DomainName]) -> bool {
+        self.fence.allows_by_name(names, opening.protocol, opening.port)
+    }
+
+    /// Whether it is the source of what a name opened.
+    pub fn has_opened(&self, opening: &Opening) -> bool {
+        opening.bridge == self.bridge && self.sources.contains(&opening.source)
+    }
+
+    fn marks(&self) -> Result<Vec<(&'static str, Element)>> {
+        let comment: Comment =
+            format!("{} {}", self.id.network, digest_of(&self.fence.to_string())).parse()?;
+        let mark = |source: &IpAddr| {
+            let key = Tuple::new().interface(&self.bridge).address(*source);
+            let element = Element { comment: Some(comment.clone()), ..Element::of(key) };
+            (of(&OWN, *source), element)
+        };
+        Ok(self.sources.iter().map(mark).collect())
+    }
+
+    fn ranges(&self) -> Vec<(&'static str, Between)> {
+        let of = |source: &IpAddr| own_allowed(&self.bridge, *source, &self.fence.rules);
+        self.sources.iter().flat_map(of).collect()
+    }
+
+    fn about(&self, doing: &str) -> String {
+        format!("{doing} the egress rules of {} ({TABLE})", self.id)
+    }
+}
+
+/// Makes the rules of a container what they should be.
+///
+/// # Errors
+/// Where the kernel lacks something, or the process may not change it. Nothing may be attached then.
+pub fn keep_own(socket: &mut Socket, own: &Own) -> Result<()> {
+    let (ruleset, marks, wanted) = (rules::ruleset(), own.marks()?, own.ranges());
+    for _ in 0..ATTEMPTS {
+        ruleset.ensure(socket)?;
+        if ruleset.verify(socket).is_err() {
+            ruleset.reload(socket)?;
+        }
+        let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        let within = Element::of(Tuple::new().interface(&own.bridge).interface(&own.bridge));
+        transaction.ensure_element(TABLE, WITHIN.name, &within, own.about("making"));
+        for set in range_sets() {
+            let there = of_sources(socket, set, &own.bridge, &own.sources)?;
+            let wanted = || wanted.iter().filter(|(name, _)| *name == set).map(|(_, it)| it);
+            for range in there.iter().filter(|range| !wanted().any(|it| it == *range)) {
+                transaction.delete_between(TABLE, set, range, own.about("renewing"));
+            }
+            for range in wanted().filter(|range| !there.contains(range)) {
+                transaction.add_between(TABLE, set, range, own.about("renewing"));
+            }
+        }
+        for (set, mark) in &marks {
+            let bare = Element::of(mark.key.clone());
+            transaction.ensure_element(TABLE, set, &bare, own.about("making"));
+            transaction.delete_element(TABLE, set, mark, own.about("making"));
+            transaction.add_element(TABLE, set, mark, own.about("making"));
+        }
+        if settled(transaction.commit(socket), is_raced)? {
+            return Ok(());
+        }
+    }
+    Err(model::Error::try_again(own.about("others keep changing")))
+}
+
+/// Whether the containers with rules of their own are these, and have these rules. Of `moving` ones, which
+/// come or go just now, it does not matter what is there.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn is_own_kept(socket: &mut Socket, all: &[Own], moving: &[Own]) -> Result<bool> {
+    if !all.is_empty() && rules::ruleset().verify(socket).is_err() {
+        return Ok(false);
+    }
+    let marks = all.iter().map(Own::marks).collect::<Result<Vec<_>>>()?.concat();
+    let mut there = Vec::new();
+    let is_moving = |key: &Tuple| {
+        let held = opened::bridge_and_address(key);
+        held.is_some_and(|(bridge, source)| {
+            moving.iter().any(|own| own.bridge == bridge && own.sources.contains(&source))
+        })
+    };
+    for set in OWN {
+        let elements = nft::elements(socket, TABLE, set.name)?;
+        let settled = elements.into_iter().filter(|it| !is_moving(&it.key));
+        there.extend(settled.map(|it| (set.name, it)));
+    }
+    let same = |(set, mark): &(&str, Element)| {
+        there
+            .iter()
+            .any(|(name, it)| name == set && it.key == mark.key && it.comment == mark.comment)
+    };
+    if there.len() != marks.len() || !marks.iter().all(same) {
+        return Ok(false);
+    }
+    let wanted: Vec<_> = all.iter().flat_map(Own::ranges).collect();
+    for set in range_sets() {
+        let mut there = nft::between(socket, TABLE, set)?;
+        for own in moving {
+            let gone = of_sources(socket, set, &own.bridge, &own.sources)?;
+            there.retain(|range| !gone.contains(range));
+        }
+        let mut of: Vec<_> =
+            wanted.iter().filter(|(name, _)| *name == set).map(|(_, it)| it.clone()).collect();
+        there.sort();
+        of.sort();
+        if there != of {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The containers behind bridges that have rules of their own now.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn own_sources(socket: &mut Socket) -> Result<HashSet<(IfName, IpAddr)>> {
+    let mut all = HashSet::new();
+    for set in OWN {
+        for element in nft::elements(socket, TABLE, set.name)? {
+            all.extend(opened::bridge_and_address(&element.key));
+        }
+    }
+    Ok(all)
+}
+
+/// Removes the rules of containers that are gone or have none any more, and the table with the last. What is
+/// gone is no error.
+///
+/// # Errors
+/// Where the process may not change it.
+pub fn forget_own(socket: &mut Socket, bridge: &IfName, sources: &[IpAddr]) -> Result<()> {
+    let is_gone = |(name, source): &(IfName, IpAddr)| name == bridge && sources.contains(source);
+    for _ in 0..ATTEMPTS {
+        let generation = nft::generation(socket)?;
+        if remove(socket, generation, &is_gone)? {
+            return Ok(());
+        }
+    }
+    Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
+/// Removes those of all containers that are not among these. `false` where the ruleset is no longer what it
+/// was at this generation.
+///
+/// # Errors
+/// As [`forget_own`].
+pub fn forget_other_own(socket: &mut Socket, generation: u32, all: &[Own]) -> Result<bool> {
+    remove(socket, generation, &|(bridge, source)| {
+        !all.iter().any(|own| own.bridge == *bridge && own.sources.contains(source))
+    })
+}
+
+fn remove(
+    socket: &mut Socket,
+    generation: u32,
+    is_gone: &dyn Fn(&(IfName, IpAddr)) -> bool,
+) -> Result<bool> {
+    let there = own_sources(socket)?;
+    let gone: Vec<_> = there.iter().filter(|it| is_gone(it)).collect();
+    if gone.is_empty() {
+        return Ok(true);
+    }
+    let mut transaction = Transaction::of_generation(generation);
+    if gone.len() == there.len() && nft::elements(socket, TABLE, FENCED.name)?.is_empty() {
+        transaction.delete_table(TABLE);
+    } else {
+        for (bridge, source) in gone {
+            let about =
+                || format!("removing the egress rules of {source} behind {bridge} ({TABLE})");
+            let key = Tuple::new().interface(bridge).address(*source);
+            transaction.delete_element(TABLE, of(&OWN, *source), &Element::of(key), about());
+            for set in range_sets() {
+                for range in of_sources(socket, set, bridge, &[*source])? {
+                    transaction.delete_between(TABLE, set, &range, about());
+                }
+            }
+        }
+    }
+    settled(transaction.commit(socket), is_raced)
+}
+
+/// Closes what names opened that the container's rules allow no more, and ends flows that nothing allows.
+///
+/// # Errors
+/// As [`super::prune`].
+pub fn prune_own(socket: &mut Socket, own: &Own) -> Result<()> {
+    opened::close(socket, &own.bridge, &|opening, names| {
+        own.has_opened(opening) && !own.allows_by_name(opening, names)
+    })?;
+    let remaining: HashSet<Opening> = opened::opened(socket)?.into_keys().collect();
+    end_own_flows(socket, own, &|opening| remaining.contains(opening))
+}
+
+/// Ends the flows of the container to elsewhere that neither its rules nor `is_opened` allow.
+///
+/// # Errors
+/// As [`super::prune`].
+pub fn end_own_flows(
+    socket: &mut Socket,
+    own: &Own,
+    is_opened: &dyn Fn(&Opening) -> bool,
+) -> Result<()> {
+    let ends = opened::Ends { bridge: &own.bridge, gateways: &own.gateways, fence: &own.fence };
+    opened::end(socket, &ends, &|source| own.sources.contains(&source), is_opened)
+}
+
+fn is_raced(failure: &netlink::Failure) -> bool {
+    matches!(failure.errno, Errno::RESTART | Errno::NOENT)
+}
+
+fn range_sets() -> impl Iterator<Item = &'static str> {
+    [OWN_ALLOWED, OWN_HOSTS].into_iter().flatten().map(|set| set.name)
+}
+
+/// The ranges of these containers.
+fn of_sources(
+    socket: &mut Socket,
+    set: &str,
+    bridge: &IfName,
+    sources: &[IpAddr],
+) -> Result<Vec<Between>> {
+    let keys: Vec<Tuple> =
+        sources.iter().map(|source| Tuple::new().interface(bridge).address(*source)).collect();
+    let mut there = nft::between(socket, TABLE, set)?;
+    // Sets of IPv6 have longer keys: an address of IPv4 begins none of them.
+    let is_of = |range: &Between, key: &Tuple| {
+        let width = key.bytes().len() - 16;
+        let whole = 16 + 2 * width + 8;
+        range.first.bytes().len() == whole && range.first.bytes().starts_with(key.bytes())
+    };
+    there.retain(|range| keys.iter().any(|key| is_of(range, key)));
+    Ok(there)
+}

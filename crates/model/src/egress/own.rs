@@ -1,0 +1,38 @@
+//! The rules of one container, which hold instead of those of its network.
+
+use crate::{Attachment, Error, Fence, Result, Wiring};
+
+impl Attachment {
+    /// What the container may reach by its network: its own rules, or else the network's, as they were when
+    /// it came.
+    pub fn fence(&self) -> Option<&Fence> {
+        self.wiring.own_fence.as_ref().or(self.wiring.fence.as_ref())
+    }
+
+    /// Refuses rules of the container where nothing could keep them.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`], with what is in the way.
+    pub fn refuse_own_fence(&self) -> Result<()> {
+        let Some(own) = &self.wiring.own_fence else { return Ok(()) };
+        let network = &self.id.network;
+        let asked = Wiring { fence: Some(own.clone()), ..self.wiring.clone() };
+        asked.refuse_fence(network, &self.ipam)?;
+        let bridge = self.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        let refused =
+            |why: &str| Err(Error::unsupported(format!("network {network}: egress of one {why}")));
+        if !self.wiring.has_names() {
+            return refused(
+                "container needs a network with names or egress: make it with --names, --egress or \
+                 names=true",
+            );
+        }
+        if bridge.is_some_and(|bridge| bridge.port.vlans != crate::Vlans::default()) {
+            return refused("container is not supported on a VLAN of a bridge");
+        }
+        if own.learning.is_some() || own.strict {
+            return refused("container has rules only; learning and strictness are the network's");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! The rules of one container, which hold instead of those of its network.
+
+use clap::Args;
+use engine::Engine;
+use linux::filter::fence::{self, Fenced};
+use model::{Attachment, Error, Fence, Layer, NetworkName, Result};
+use netlink::Socket;
+use serde::Serialize;
+
+use crate::cli::args::Output;
+use crate::cli::container::{Called, attachments};
+use crate::cli::output::names;
+use crate::cli::{Answer, HostContext};
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SetArgs {
+    /// The network; of a container it may be left out
+    #[arg(value_name = "NETWORK")]
+    first: Option<String>,
+    /// Names, *. names, addresses and subnets with ports, between commas; or none
+    #[arg(value_name = "RULES")]
+    second: Option<String>,
+    /// Of this container alone, instead of what the network says
+    #[arg(long, value_name = "CONTAINER")]
+    container: Option<String>,
+    /// What the network says holds for the container again
+    #[arg(long, requires = "container")]
+    inherit: bool,
+}
+
+/// What is to be set.
+pub(super) enum Wanted<'a> {
+    /// The rules of a network.
+    Network(NetworkName, Fence),
+    /// Those of a container, or none of its own, on a network or on all of its networks.
+    Container(&'a str, Option<NetworkName>, Option<Fence>),
+}
+
+impl SetArgs {
+    pub(super) fn wanted(&self) -> Result<Wanted<'_>> {
+        let (first, second) = (self.first.as_deref(), self.second.as_deref());
+        let network = |name: &str| name.parse::<NetworkName>();
+        match (&self.container, first, second) {
+            (None, Some(name), Some(rules)) => Ok(Wanted::Network(network(name)?, rules.parse()?)),
+            (None, ..) => Err(Error::invalid("give a network and its rules, or --container")),
+            (Some(_), _, Some(_)) if self.inherit => {
+                Err(Error::invalid("--inherit: the network has the rules; leave others out"))
+            }
+            (Some(container), name, None) if self.inherit => {
+                Ok(Wanted::Container(container, name.map(network).transpose()?, None))
+            }
+            (Some(container), Some(rules), None) => {
+                Ok(Wanted::Container(container, None, Some(rules.parse()?)))
+            }
+            (Some(container), Some(name), Some(rules)) => {
+                Ok(Wanted::Container(container, Some(network(name)?), Some(rules.parse()?)))
+            }
+            (Some(container), None, _) => {
+                Err(Error::invalid(format!("which rules {container} has is missing")))
+            }
+        }
+    }
+}
+
+/// A container's own rules, as they are shown.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct OwnView {
+    pub(super) container: String,
+    pub(super) runtime: String,
+    pub(super) addresses: Vec<String>,
+    pub(super) rules: Vec<String>,
+}
+
+/// Those of the containers on a network.
+pub(super) fn views(engine: &Engine<'_>, network: &NetworkName) -> Result<Vec<OwnView>> {
+    let all = engine.attachments()?;
+    let view = |attachment: &Attachment| {
+        let own = attachment.wiring.own_fence.as_ref()?;
+        Some(OwnView {
+            container: attachment.container_name(),
+            runtime: attachment.runtime.to_string(),
+            addresses: attachment
+                .addresses
+                .iter()
+                .map(|it| it.address.addr().to_string())
+                .collect(),
+            rules: texts(own),
+        })
+    };
+    let mut views: Vec<OwnView> =
+        all.iter().filter(|it| it.id.network == *network).filter_map(view).collect();
+    views.sort();
+    Ok(views)
+}
+
+/// Its rules, or `none`.
+pub(in crate::cli) fn texts(fence: &Fence) -> Vec<String> {
+    fence.rules.iter().map(ToString::to_string).collect()
+}
+
+/// The attachments that are meant, each on a network.
+pub(super) fn called(
+    engine: &Engine<'_>,
+    container: &str,
+    network: Option<&NetworkName>,
+    host_context: &HostContext,
+) -> Result<Vec<Attachment>> {
+    let mut found = attachments(engine, &Called::of(container), network, host_context)?;
+    found.retain(|record| record.layer == Layer::Link);
+    found.sort_by(|one, other| one.id.cmp(&other.id));
+    match found.is_empty() {
+        true => Err(Error::unsupported(format!(
+            "{}: another plugin made its interface, and Spoke knows no egress of it",
+            model::text::shown(container)
+        ))),
+        false => Ok(found),
+    }
+}
+
+/// Gives a container rules of its own, or those of its networks again: on all of them or on none, as far as
+/// that is known before.
+pub(super) fn set(
+    (container, network, rules): (&str, Option<NetworkName>, Option<Fence>),
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let found = match called(&engine, container, network.as_ref(), host_context) {
+        Err(error) if error.kind() == model::Kind::NotFound && rules.is_none() => {
+            return forget(&engine, container, network.as_ref(), error);
+        }
+        found => found?,
+    };
+    for attachment in &found {
+        let mut asked = attachment.clone();
+        asked.wiring.own_fence.clone_from(&rules);
+        asked.refuse_own_fence()?;
+    }
+    let mut lines = Vec::new();
+    for attachment in found {
+        let now = engine.set_egress(&attachment.id, rules.as_ref())?;
+        if rules.is_none() {
+            shut_by_network(&engine, &now)?;
+        }
+        lines.push(format!("{} on {}", now.container_name(), now.id.network));
+    }
+    Ok(Answer::text(names(output, &lines)?))
+}
+
+/// Ends what the container's own rules allowed, and its network's do not.
+fn shut_by_network(engine: &Engine<'_>, attachment: &Attachment) -> Result<()> {
+    let network = engine.network(&attachment.id.network)?;
+    let fenced = Fenced::of(&network.name, &network.wiring, &network.ipam)?;
+    let now = crate::host::moment()?;
+    match fenced.filter(|fenced| !fenced.fence.is_learning(&now)) {
+        Some(fenced) => fence::prune(&mut Socket::netfilter()?, &fenced),
+        None => Ok(()),
+    }
+}
+
+/// Of a container that is not attached only what its name keeps is known.
+fn forget(
+    engine: &Engine<'_>,
+    container: &str,
+    network: Option<&NetworkName>,
+    unknown: Error,
+) -> Result<Answer> {
+    let called = Called::of(container);
+    let mut forgotten = false;
+    for kept in engine.amendments()? {
+        if called.is_name(kept.runtime, kept.name.as_str()) {
+            forgotten |= engine.forget_egress((kept.runtime, &kept.name), network)?;
+        }
+    }
+    if forgotten { Ok(Answer::default()) } else { Err(unknown) }
+}

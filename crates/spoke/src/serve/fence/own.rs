@@ -1,0 +1,95 @@
+//! Keeps the rules that single containers have instead of their network's.
+
+use std::collections::BTreeSet;
+
+use engine::port::Record;
+use linux::filter::fence::{self, Own};
+use model::{AttachmentId, Phase};
+use netlink::Socket;
+
+use super::records::own_of;
+use super::{Fences, failed};
+use crate::serve::Daemon;
+
+/// A container with rules of its own, and what becomes of its interface.
+pub(super) struct Held {
+    pub(super) own: Own,
+    pub(super) stage: Stage,
+}
+
+/// Whether another process makes the interface now, or removes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Coming,
+    There,
+    Going,
+}
+
+impl Fences {
+    /// Those whose stage is one of these.
+    pub(super) fn own_in(&self, stages: &[Stage]) -> Vec<Own> {
+        let held = self.own.values().filter(|held| stages.contains(&held.stage));
+        held.map(|held| held.own.clone()).collect()
+    }
+
+    /// An attachment is as it says now, or gone. Whether its own rules are others now.
+    pub(super) fn learn_own(
+        &mut self,
+        daemon: &Daemon,
+        id: &AttachmentId,
+        now: Option<Record>,
+    ) -> bool {
+        let held = match &now {
+            Some(Record::Attachment(attachment)) => own_of(attachment).map(|own| {
+                let stage = match attachment.phase {
+                    Phase::Attached(_) => Stage::There,
+                    Phase::Detaching { .. } => Stage::Going,
+                    Phase::Reserved | Phase::Attaching { .. } => Stage::Coming,
+                };
+                own.map(|own| Held { own, stage })
+            }),
+            _ => Ok(None),
+        };
+        let before = self.own.get(id).map(|held| held.own.clone());
+        match held {
+            Ok(Some(held)) => drop(self.own.insert(id.clone(), held)),
+            Ok(None) => drop(self.own.remove(id)),
+            // What was recorded holds on.
+            Err(error) => failed(daemon, &error),
+        }
+        before.as_ref() != self.own.get(id).map(|held| &held.own)
+    }
+
+    /// Makes the changed rules hold, and removes those of containers that have none any more.
+    pub(super) fn renew_own(
+        &mut self,
+        daemon: &Daemon,
+        (changed, unfinished): (BTreeSet<AttachmentId>, BTreeSet<AttachmentId>),
+        socket: &mut Socket,
+    ) {
+        let mut is_gone = false;
+        for id in changed {
+            let renewed = match self.own.get(&id) {
+                Some(Held { stage: Stage::Going, .. }) => Ok(()),
+                Some(Held { own, .. }) => {
+                    daemon.fence.forget_own_names(own);
+                    fence::keep_own(socket, own).and_then(|()| fence::prune_own(socket, own))
+                }
+                None => {
+                    is_gone = true;
+                    Ok(())
+                }
+            };
+            if let Err(error) = renewed {
+                // It is done again at the next look, and reported once.
+                if !unfinished.contains(&id) {
+                    failed(daemon, &error);
+                }
+                self.unfinished_own.insert(id);
+            }
+        }
+        if is_gone && let Err(error) = daemon.fence.forget_other_own(socket) {
+            failed(daemon, &error);
+        }
+    }
+}
