@@ -27,6 +27,7 @@ fn record(network: &str, name: &str, address: &str) -> Attachment {
         name: bridge,
         gateway: Gateway::Default,
         force_address: false,
+        host_absent: Vec::new(),
         hairpin: false,
         promiscuous: false,
         port: BridgePort::default(),
