@@ -60,6 +60,14 @@ fn one_container_has_rules_of_its_own() {
                   ip netns exec world nft flush set inet seen six");
     nothing_else_leaves(&bed);
 
+    is_shown(&bed);
+    by_cni(&bed);
+    holds_until_it_goes(&bed);
+}
+
+/// Whose rules they are is said wherever rules are.
+#[track_caller]
+fn is_shown(bed: &Bed) {
     let shown = bed.spoke("egress show open");
     assert!(shown.contains("everything") && shown.contains("spoke/tight"), "{shown}");
     assert!(shown.contains("203.0.113.10:443/tcp"), "{shown}");
@@ -83,8 +91,11 @@ fn one_container_has_rules_of_its_own() {
             bed.world.try_sh(&format!("{SPOKE} network connect {options} {network} mate"));
         assert!(refused.stderr.contains(expected), "{refused:?}");
     }
-    by_cni(&bed);
+}
 
+/// Its second network opens nothing here, and its rules go with it.
+#[track_caller]
+fn holds_until_it_goes(bed: &Bed) {
     // By a network without rules it goes where it wants, but not in that one's name by the other.
     bed.spoke("network connect --ip 10.81.2.50 plain tight");
     bed.world.sh("ip -n tight route add 203.0.113.0/25 via 10.81.2.1");
@@ -204,7 +215,7 @@ fn by_cni(bed: &Bed) {
 /// the daemon and the packet filter.
 #[test]
 fn its_rules_change_and_stay() {
-    let mut bed = two_of_each();
+    let bed = two_of_each();
     for (who, gateway, name) in
         [("agent", "10.81.1.1", "exact"), ("mate", "10.81.1.1", "stays.allowed")]
     {
@@ -237,6 +248,12 @@ fn its_rules_change_and_stay() {
         &[("tcp 203.0.113.22 5432", "open"), ("ask 10.81.1.1 exact.example", "NXDOMAIN")],
     );
 
+    stays(bed, frees);
+}
+
+/// Rules of a container that had none, and what becomes of them when others go.
+#[track_caller]
+fn stays(mut bed: Bed, mut frees: Flow) {
     // A running container that had no rules.
     bed.spoke("egress set --container free 203.0.113.20:5432");
     assert_eq!(frees.state(), "shut");
@@ -258,6 +275,12 @@ fn its_rules_change_and_stay() {
     bed.spoke("egress set --container late 203.0.113.20:5432");
     bed.all("late", &[("tcp 203.0.113.22 5432", "shut"), ("tcp 203.0.113.20 5432", "open")]);
     assert_eq!(flow.state(), "goes on");
+    is_put_back(bed, flow);
+}
+
+/// What others take or add is put back, by the next life of the daemon.
+#[track_caller]
+fn is_put_back(mut bed: Bed, mut flow: Flow) {
     bed.serve = Some(Serve::start(&bed.world, &[]));
     until(&bed.world, "ss -Hlun sport = :299 | grep -q 10.81.5.1");
     // The names are answered as soon as that; what an earlier life opened may be learned later.

@@ -87,6 +87,20 @@ fn docker_s_containers_are_fenced() {
     until(world, "! nft list table inet spoke_fence >/dev/null 2>&1");
 }
 
+/// What a container with rules of its own sends as a neighbour is dropped at its port, which is there.
+#[track_caller]
+fn sends_in_no_other_name(world: &World, netns: &str, neighbour: &str) {
+    let table = format!("it spoof {neighbour} 203.0.113.97 8443\n");
+    attempts(world, netns, &table);
+    let checked = world.sh("nft list set bridge spoke bound | grep -o '\"[^\"]*\"' | tr -d '\"'");
+    assert!(!checked.trim().is_empty());
+    for port in checked.lines() {
+        world.sh(&format!("ip -o link show dev {port} | grep -q ' master '"));
+    }
+    let seen = world.sh("ip netns exec world nft list table inet seen");
+    assert!(!seen.contains("203.0.113.97"), "{seen}");
+}
+
 /// Given as options of its endpoint; kept over its restart, as those that a command set.
 #[track_caller]
 fn docker_s_container_has_rules_of_its_own(engine: &Engine) {
@@ -114,6 +128,7 @@ fn docker_s_container_has_rules_of_its_own(engine: &Engine) {
         key(name)
     };
     is_fenced(world, &named("own"), "127.0.0.11", "10.83.4.1");
+    sends_in_no_other_name(world, &named("own"), "10.83.4.250");
     let free = attempts(world, &named("loose"), "it tcp 203.0.113.99 443");
     assert_eq!(free["it"], "open");
     // One that runs, by Docker and by Spoke; then it starts again.
@@ -160,6 +175,7 @@ fn podman_s_containers_are_fenced() {
                  named ask 10.83.3.1 good.allowed.example\n";
     until(world, "/opt/cni/bin/spoke dns query own >/dev/null 2>&1");
     let now = attempts(world, key.trim(), table);
+    sends_in_no_other_name(world, key.trim(), "10.83.3.250");
     let now = ["of", "of-too", "not", "named"].map(|it| now[it].as_str());
     assert_eq!(now, ["open", "open", "shut", "NXDOMAIN"]);
     podman.podman("rm -f -t 0 agent own");

@@ -201,6 +201,10 @@ impl Driver for Linux {
         mtu::retune(network)
     }
 
+    fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
+        self.policy.change_own(before, now)
+    }
+
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         self.policy.restore_shared(attachment)
     }

@@ -125,6 +125,8 @@ pub struct Server<'a> {
     generation: Option<u64>,
     places: Vec<Place>,
     kept: Option<Instant>,
+    /// When the records were read.
+    refreshed: Option<Instant>,
     asked: All,
     sandboxes: Sandboxes,
 }
@@ -158,6 +160,7 @@ impl<'a> Server<'a> {
             generation,
             places,
             kept,
+            refreshed: None,
             asked,
             sandboxes: Sandboxes::default(),
         })
@@ -184,15 +187,16 @@ impl<'a> Server<'a> {
         let book = self.book.wakes().try_clone_to_owned();
         let book = book.map_err(|cause| Error::os("watching the records", cause))?;
         self.watch(book.as_fd(), BOOK)?;
-        self.refresh()?;
+        self.refresh(true)?;
         self.book.discard_rest();
         loop {
             let ready = self.wait()?;
             if ready.contains(&STOP) {
                 return Ok(());
             }
-            // What has changed before a query came is known when it is answered.
-            self.refresh()?;
+            // What has changed before a query came is known when it is answered: the records were ready
+            // before the query was, unless there was no room to say so.
+            self.refresh(ready.contains(&BOOK) || ready.len() >= AT_ONCE)?;
             for number in ready {
                 self.serve(number);
             }
@@ -221,10 +225,14 @@ impl<'a> Server<'a> {
         Ok(events.iter().map(|event: &epoll::Event| event.data.u64()).collect())
     }
 
-    /// Learns what has changed, and listens where it has to be.
-    fn refresh(&mut self) -> Result<()> {
+    /// Learns what has changed, if anything has, and now and then what time it is; and listens where it has to
+    /// be.
+    fn refresh(&mut self, is_changed: bool) -> Result<()> {
         let table = Arc::clone(&self.shared.table);
-        {
+        let now = Instant::now();
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < GLANCE;
+        if is_changed || !self.refreshed.is_some_and(is_recent) {
+            self.refreshed = Some(now);
             let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
             self.book.refresh(&mut table)?;
             if self.generation != Some(table.generation()) {
@@ -233,9 +241,8 @@ impl<'a> Server<'a> {
                 self.kept = None;
             }
         }
-        let now = Instant::now();
         self.enter_sandboxes(now);
-        if self.kept.is_some_and(|at| now.saturating_duration_since(at) < GLANCE) {
+        if self.kept.is_some_and(is_recent) {
             return Ok(());
         }
         self.kept = Some(now);

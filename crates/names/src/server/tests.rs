@@ -173,6 +173,20 @@ fn what_leads_queries_stays_until_it_leads_to_other_sockets() {
     assert_eq!(of_sandboxes(&said), ["enter 0", "Renewed 0", "enter 7", "Gone 7"]);
 }
 
+/// A query alone costs no look into the records.
+#[test]
+fn records_are_read_when_they_have_changed() {
+    // They say one thing, and cannot be read again.
+    let mut steps = Steps::new(vec![|it| put(it, 7)]);
+    let mut server = server(&mut steps);
+    server.refresh(true).unwrap();
+    server.refreshed = Some(Instant::now() + Duration::from_secs(3600));
+    server.refresh(false).unwrap();
+    assert!(server.refresh(true).is_err());
+    server.refreshed = None;
+    assert!(server.refresh(false).is_err(), "now and then they are read all the same");
+}
+
 /// No sandbox is led to sockets that nobody has any more.
 #[test]
 fn sandboxes_are_left_however_it_ends() {
