@@ -28,7 +28,6 @@ fn record(network: &str, name: &str, address: &str) -> Attachment {
         gateway: Gateway::Default,
         host_absent: model::Absence::default(),
         force_address: false,
-        host_absent: Vec::new(),
         hairpin: false,
         promiscuous: false,
         port: BridgePort::default(),

@@ -187,10 +187,6 @@ impl Driver for Linux {
         rate::restore(attachment, entered(attachment)?.as_ref()).map(drop)
     }
 
-    fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
-        self.policy.change_own(before, now)
-    }
-
     fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
         mtu::revise(before, after)?;
         self.policy.revise_reach(before, after)?;

@@ -57,7 +57,7 @@ pub(crate) fn etcd_serves(state: &Path) -> Option<bool> {
     let text = file::text(&state.join(VARIABLES), LONGEST).ok()?;
     let addresses = text.lines().find_map(|line| line.strip_prefix(LISTEN))?;
     let address = addresses.split(',').filter_map(|url| url.strip_prefix(SCHEME)?.parse().ok());
-    let own = address.filter(|address: &SocketAddr| address.ip().is_loopback()).last()?;
+    let own = address.filter(|address: &SocketAddr| address.ip().is_loopback()).next_back()?;
     Some(TcpStream::connect_timeout(&own, TIMEOUT).is_ok())
 }
 
