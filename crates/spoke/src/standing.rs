@@ -55,9 +55,9 @@ pub(crate) fn certificates(state: &Path) -> Result<Vec<Certificate>> {
 /// Whether this host's server of etcd takes connections; `None` where this host has none.
 pub(crate) fn etcd_serves(state: &Path) -> Option<bool> {
     let text = file::text(&state.join(VARIABLES), LONGEST).ok()?;
-    let addresses = text.lines().find_map(|line| line.strip_prefix(LISTEN))?;
-    let address = addresses.split(',').filter_map(|url| url.strip_prefix(SCHEME)?.parse().ok());
-    let own = address.filter(|address: &SocketAddr| address.ip().is_loopback()).next_back()?;
+    let listed = text.lines().find_map(|line| line.strip_prefix(LISTEN))?;
+    let mut addresses = listed.split(',').filter_map(|url| url.strip_prefix(SCHEME)?.parse().ok());
+    let own = addresses.rfind(|address: &SocketAddr| address.ip().is_loopback())?;
     Some(TcpStream::connect_timeout(&own, TIMEOUT).is_ok())
 }
 
