@@ -85,6 +85,7 @@ fn of_docker() {
     // Settings of a network that Docker made: it tells of it once, and restarts change nothing.
     let mtu =
         |name: &str| docker.engine.docker(&format!("exec {name} cat /sys/class/net/eth0/mtu"));
+    docker.until(&format!("{SPOKE} network inspect front >/dev/null 2>&1"));
     let changed = docker.try_spoke("network set front --mtu 1400 --publish local");
     assert!(
         changed.status == 0 && changed.stderr.contains("docker network inspect"),
@@ -142,6 +143,8 @@ fn of_docker_that_publishes_itself() {
     docker.spoke("port add web 8443:80");
     assert_eq!((docker.page(8443), docker.page(8080)), ("web".into(), "web".into()));
     docker.refuses("port add web 8080:81", 4, &["8080"]);
+    // The daemon learns what Docker calls its networks a moment after they were made.
+    docker.until(&format!("{SPOKE} network inspect front >/dev/null 2>&1"));
     docker.refuses("network set front --publish lan", 2, &["docker publishes the ports"]);
     docker.engine.docker("restart -t 0 web");
     docker.comes_back("web", 8443);
