@@ -14,7 +14,7 @@ const RIVAL: &str = "
 : >/rival
 (
     exec </dev/null >/dev/null 2>&1
-    while [ -e /rival ]; do nft delete table inet spoke_follow || :; done
+    while [ -e /rival ]; do nft delete table inet spoke_follow && echo >>/removed || :; done
 ) &
 ";
 
@@ -33,7 +33,7 @@ fn what_contradicts_or_is_away_is_told() {
     wall.until_follows("8003 drop");
     let fix = explained_and_opened(&wall, &["8003", "8002"]);
     assert!(fix.starts_with("ufw prepend allow proto tcp from 192.0.2.2"), "{fix}");
-    a_contested_table_leaves_nothing_open(&wall);
+    let serve = a_contested_table_leaves_nothing_open(&wall, serve);
 
     wall.world.sh(FIREWALLD);
     wall.world.sh("firewall-offline-cmd -q --zone=public --add-interface=up0; firewalld --nopid");
@@ -120,7 +120,7 @@ fn explained_and_opened(wall: &Wall, [port, other]: &[&str; 2]) -> String {
 }
 
 /// Port 8004 is allowed; while its table is contested it is shut, and the ones that are refused never open.
-fn a_contested_table_leaves_nothing_open(wall: &Wall) {
+fn a_contested_table_leaves_nothing_open(wall: &Wall, serve: Serve) -> Serve {
     wall.world.sh("ufw allow 8004/tcp >/dev/null");
     wall.until_follows("8004 accept");
     wall.world.sh(RIVAL);
@@ -136,10 +136,25 @@ fn a_contested_table_leaves_nothing_open(wall: &Wall) {
     assert!(warnings(&status).contains("published ports are withdrawn"), "{status}");
     let asked = wall.try_spoke("explain 192.0.2.2 host 8004").stdout;
     assert!(asked.contains("published ports are withdrawn"), "{asked}");
+    let serve = a_restart_brings_nothing_back(wall, serve);
     wall.world.sh("rm /rival");
     wall.until("! nft list table inet spoke_shut >/dev/null 2>&1");
     let found = wall.probe(&[PUBLISHED + 4, PUBLISHED + 5]);
     let at = |port| found[&("lan".to_owned(), port)].as_str();
     assert_eq!((at(PUBLISHED + 4), at(PUBLISHED + 5)), ("open", "silent"));
     assert_eq!(wall.status()["withdrawn"], false);
+    serve
+}
+
+/// A daemon that starts while the table is contested leaves what withdraws the ports where it is: one that was
+/// made again would have another handle.
+fn a_restart_brings_nothing_back(wall: &Wall, serve: Serve) -> Serve {
+    let handle = "nft -a list table inet spoke_shut | grep -m1 '# handle'";
+    let before = wall.world.sh(handle);
+    serve.stop();
+    wall.world.sh(": >/removed");
+    let serve = Serve::start(&wall.world, &[]);
+    wall.until("[ $(wc -l </removed) -ge 2 ]");
+    assert_eq!(wall.world.try_sh(handle).stdout.trim(), before.trim());
+    serve
 }

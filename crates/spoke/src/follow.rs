@@ -168,7 +168,16 @@ impl Follow {
         Ok(Some(judgement))
     }
 
-    /// Withdraws published ports, as long as the table is contested, or brings them back.
+    /// Whether published ports are withdrawn, of this process or of one before it.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked.
+    pub(crate) fn is_withdrawn(&self) -> Result<bool> {
+        follow::is_shut(&mut Socket::netfilter()?)
+    }
+
+    /// Withdraws published ports, as long as the table is contested, or brings them back behind it: where a
+    /// firewall is followed and its table is not there, they stay as they are.
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -176,10 +185,11 @@ impl Follow {
         let mut socket = Socket::netfilter()?;
         // Checked under the lock: what is followed no more withdraws nothing.
         let _lock = if withdraws { Some(self.lock()?) } else { None };
-        match withdraws && self.path().exists() {
-            true if follow::is_shut(&mut socket)? => Ok(()),
-            true => follow::shut(&mut socket),
-            false => follow::open(&mut socket),
+        match (withdraws, self.path().exists()) {
+            (true, true) if follow::is_shut(&mut socket)? => Ok(()),
+            (true, true) => follow::shut(&mut socket),
+            (false, true) if !follow::is_loaded(&mut socket)? => Ok(()),
+            (_, _) => follow::open(&mut socket),
         }
     }
 

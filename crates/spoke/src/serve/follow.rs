@@ -41,7 +41,9 @@ struct Reported {
 
 /// Until the daemon stops.
 pub(super) fn keep(daemon: &Daemon) {
-    let mut reported = Reported::default();
+    let is_shut = daemon.context_pool.with(|host_context| host_context.follow().is_withdrawn());
+    let lost = Lost::at_start(is_shut.unwrap_or(true), Instant::now());
+    let mut reported = Reported { lost, ..Reported::default() };
     while let Err(error) = keep_until_lost(daemon, &mut reported) {
         daemon.journal.failed("following the host's firewall", &error);
         if daemon.sleep(SWEEP) {
@@ -83,7 +85,10 @@ fn pause(daemon: &Daemon, reported: &mut Reported) -> bool {
             lost::STAYED.as_secs()
         ));
     }
-    withdraw(daemon, reported);
+    // Brought back they are only behind a table that is there again.
+    if reported.lost.withdraws(Instant::now()) {
+        withdraw(daemon, reported);
+    }
     pause.is_zero() || !daemon.sleep(pause)
 }
 

@@ -21,6 +21,15 @@ pub(super) struct Lost {
 }
 
 impl Lost {
+    /// Of a daemon that starts at `now`: where it finds published ports withdrawn, the table was contested when
+    /// the one before it ended.
+    pub(super) fn at_start(is_withdrawn: bool, now: Instant) -> Self {
+        match is_withdrawn {
+            true => Self { times: AT_ONCE + 1, last: Some(now) },
+            false => Self::default(),
+        }
+    }
+
     /// It is lost at `now`: how long to wait before it is put back.
     pub(super) fn again(&mut self, now: Instant) -> Duration {
         let is_lately = self.last.is_some_and(|last| now.saturating_duration_since(last) < HELD);
@@ -57,5 +66,13 @@ mod tests {
         assert_eq!(lost.again(start + STAYED + HELD), Duration::ZERO);
         assert!(!lost.withdraws(start + STAYED + HELD));
         assert!(!lost.is_contested());
+    }
+
+    #[test]
+    fn what_a_daemon_before_withdrew_stays_withdrawn_until_the_table_has_stayed() {
+        let start = Instant::now();
+        let lost = Lost::at_start(true, start);
+        assert!(lost.withdraws(start) && !lost.withdraws(start + STAYED));
+        assert!(!Lost::at_start(false, start).withdraws(start));
     }
 }
