@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::packet::Packet;
+use crate::packet::{Carried, Packet};
 use crate::rules::{Author, Filter, Place};
 
 /// What is to be let in: a source that is only supposed stands for all of them.
@@ -46,15 +46,19 @@ pub(super) fn fix(refused: &Refused<'_>, by: Author) -> String {
     let (input, output) = (name(&packet.input), name(&packet.output));
     match (by, input, output) {
         (Author::Ufw, Some(input), Some(output)) => {
-            let service = service(packet).map_or(String::new(), |(protocol, port)| {
-                let source = refused.source.map_or("any".to_owned(), |_| packet.source.to_string());
-                format!(" proto {protocol} from {source} to {} port {port}", packet.destination)
-            });
-            format!("ufw route allow in on {input} out on {output}{service}")
+            let Some((protocol, port)) = service(packet).filter(ufw_knows) else {
+                return ufw_file(refused, "forward");
+            };
+            let source = refused.source.map_or("any".to_owned(), |_| packet.source.to_string());
+            let destination = packet.destination;
+            format!(
+                "ufw route allow in on {input} out on {output} proto {protocol} from {source} to {destination} \
+                 port {port}"
+            )
         }
         (Author::Ufw, _, None) => ufw(refused),
         (Author::Firewalld, _, None) => firewalld(refused),
-        (Author::Firewalld, input, Some(output)) => forwarded(refused, input, &output),
+        (Author::Firewalld, _, Some(_)) => forwarded(refused),
         (Author::Docker, input, output) => {
             let ways = [("-i", input), ("-o", output)];
             let ways: String = ways
@@ -89,10 +93,50 @@ fn ufw(refused: &Refused<'_>) -> String {
         return format!("remove that rule from /etc/ufw/{file}; ufw reload");
     }
     let source = source.map_or("any".to_owned(), |source| source.to_string());
-    let Some((protocol, port)) = called(packet) else { return of_place(place) };
+    let Some((protocol, port)) = called(packet).filter(ufw_knows) else {
+        return ufw_file(refused, "input");
+    };
     // A rule of the operator's refuses; another one that comes before it is needed.
     let first = if place.chain.contains("-user-") { "prepend " } else { "" };
     format!("ufw {first}allow proto {protocol} from {source} to any port {port}")
+}
+
+/// The command `ufw` has no word for other protocols.
+fn ufw_knows((protocol, _): &(&'static str, u16)) -> bool {
+    ["tcp", "udp"].contains(protocol)
+}
+
+/// The rule of that, which stands in ufw's file.
+fn ufw_file(refused: &Refused<'_>, way: &str) -> String {
+    let packet = refused.packet;
+    let number = if packet.destination.is_ipv4() { "" } else { "6" };
+    let source = match refused.source {
+        Some(_) => format!(" -s {}", packet.source),
+        None => String::new(),
+    };
+    // What comes to this host, or to a published port, is called by the host's address and port.
+    let (destination, called) = match (way, packet.is_reply) {
+        ("input", false) => (packet.original.destination, packet.original.port),
+        (_, _) => (packet.destination, packet.to_port()),
+    };
+    let port = match (packet.is_reply, called, packet.from_port()) {
+        (false, Some(port), _) => format!(" --dport {port}"),
+        (true, _, Some(port)) => format!(" --sport {port}"),
+        (_, _, _) => String::new(),
+    };
+    let protocol = protocol(packet);
+    format!(
+        "add this line to /etc/ufw/before{number}.rules, before COMMIT: -A ufw{number}-before-{way} -p {protocol}\
+         {source} -d {destination}{port} -j ACCEPT; ufw reload"
+    )
+}
+
+/// The protocol's name for a packet filter, where ICMP has one of each family.
+fn protocol(packet: &Packet) -> &'static str {
+    match packet.carried {
+        Carried::Echo if packet.destination.is_ipv6() => "ipv6-icmp",
+        carried => carried.protocol_name(),
+    }
 }
 
 fn firewalld(refused: &Refused<'_>) -> String {
@@ -102,18 +146,23 @@ fn firewalld(refused: &Refused<'_>) -> String {
     let refuses = [place.chain.ends_with("_deny"), place.chain.ends_with("_pre")].contains(&true);
     let priority = if refuses { " priority=-32768" } else { "" };
     let source = source.map_or(String::new(), of_source);
-    let what = called(packet).map_or("protocol value=icmp".to_owned(), |(protocol, port)| {
+    let protocol = protocol(packet);
+    let what = called(packet).map_or(format!("protocol value={protocol}"), |(_, port)| {
         format!("port port={port} protocol={protocol}")
     });
     format!("firewall-cmd{zone} --add-rich-rule='rule{priority}{source} {what} accept'")
 }
 
 /// What passes this host is let through by a policy between zones.
-fn forwarded(refused: &Refused<'_>, input: Option<String>, output: &str) -> String {
+fn forwarded(refused: &Refused<'_>) -> String {
     let packet = refused.packet;
-    let Some((protocol, port)) = service(packet) else {
-        let device = input.as_deref().unwrap_or(output);
-        return format!("firewall-cmd --zone=trusted --add-interface={device}");
+    let protocol = protocol(packet);
+    let (name, what) = match (service(packet), packet.from_port()) {
+        (Some((_, port)), _) => (port.to_string(), format!("port port={port} protocol={protocol}")),
+        (None, Some(port)) => {
+            (format!("from-{port}"), format!("source-port port={port} protocol={protocol}"))
+        }
+        (None, None) => (protocol.to_owned(), format!("protocol value={protocol}")),
     };
     let family = if packet.destination.is_ipv4() { "ipv4" } else { "ipv6" };
     let source = match refused.source {
@@ -122,9 +171,9 @@ fn forwarded(refused: &Refused<'_>, input: Option<String>, output: &str) -> Stri
     };
     let destination = packet.destination;
     format!(
-        "firewall-cmd --permanent --new-policy=spoke-{port}; firewall-cmd --permanent --policy=spoke-{port} \
+        "firewall-cmd --permanent --new-policy=spoke-{name}; firewall-cmd --permanent --policy=spoke-{name} \
          --add-ingress-zone=ANY --add-egress-zone=ANY --add-rich-rule='rule family={family}{source} \
-         destination address={destination} port port={port} protocol={protocol} accept'; \
+         destination address={destination} {what} accept'; \
          firewall-cmd --reload"
     )
 }
@@ -163,3 +212,6 @@ fn of_place(place: &Place) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

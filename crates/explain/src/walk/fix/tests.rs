@@ -1,0 +1,90 @@
+//! What is named for packets that call no port, or one of a protocol that the firewall has no word for.
+
+use super::*;
+use crate::packet::Device;
+
+const FROM: [&str; 2] = ["192.0.2.2", "2001:db8:1::2"];
+const TO: [&str; 2] = ["10.70.1.2", "fd70:1::2"];
+
+fn packet(family: usize, carried: Carried) -> Packet {
+    let device = |name: &str| Some(Device { name: name.to_owned(), ..Device::default() });
+    let of = |all: [&str; 2]| all[family].parse().unwrap();
+    let packet = Packet::new(of(FROM), of(TO), carried);
+    Packet { input: device("up0"), output: device("sp-front"), ..packet }
+}
+
+fn named(packet: &Packet, by: Author) -> String {
+    let place = Place {
+        filter: Filter::Nftables,
+        family: 1,
+        table: "firewalld".to_owned(),
+        chain: "filter_FORWARD".to_owned(),
+        path: Vec::new(),
+        rule: Some(7),
+        comment: None,
+        rejects: true,
+        unclear: None,
+    };
+    fix(&Refused { packet, source: Some(packet.source), place: &place }, by)
+}
+
+#[test]
+fn an_echo_is_let_through_alone() {
+    let of = |family, by| named(&packet(family, Carried::Echo), by);
+    for (family, rule) in [
+        (
+            0,
+            "family=ipv4 source address=192.0.2.2 destination address=10.70.1.2 protocol value=icmp",
+        ),
+        (
+            1,
+            "family=ipv6 source address=2001:db8:1::2 destination address=fd70:1::2 protocol value=ipv6-icmp",
+        ),
+    ] {
+        let fix = of(family, Author::Firewalld);
+        assert!(fix.contains(&format!("--add-rich-rule='rule {rule} accept'")), "{fix}");
+        assert!(!fix.contains("interface") && !fix.contains("up0"), "{fix}");
+    }
+    assert_eq!(
+        of(0, Author::Ufw),
+        "add this line to /etc/ufw/before.rules, before COMMIT: -A ufw-before-forward -p icmp -s 192.0.2.2 \
+         -d 10.70.1.2 -j ACCEPT; ufw reload"
+    );
+    assert_eq!(
+        of(1, Author::Ufw),
+        "add this line to /etc/ufw/before6.rules, before COMMIT: -A ufw6-before-forward -p ipv6-icmp \
+         -s 2001:db8:1::2 -d fd70:1::2 -j ACCEPT; ufw reload"
+    );
+}
+
+#[test]
+fn an_echo_to_this_host_is_let_in_alone() {
+    let to_host = |family| Packet { output: None, ..packet(family, Carried::Echo) };
+    let fix = named(&to_host(1), Author::Firewalld);
+    assert!(fix.contains("source address=2001:db8:1::2 protocol value=ipv6-icmp accept"), "{fix}");
+    let fix = named(&to_host(0), Author::Ufw);
+    assert!(
+        fix.contains("-A ufw-before-input -p icmp -s 192.0.2.2 -d 10.70.1.2 -j ACCEPT"),
+        "{fix}"
+    );
+}
+
+#[test]
+fn what_ufw_has_no_word_for_stands_in_its_file() {
+    let call = packet(0, Carried::Sctp(5000));
+    let fix = named(&call, Author::Ufw);
+    assert!(fix.contains("-p sctp -s 192.0.2.2 -d 10.70.1.2 --dport 5000 -j ACCEPT"), "{fix}");
+    let fix = named(&packet(0, Carried::Tcp(80)), Author::Ufw);
+    let wanted =
+        "ufw route allow in on up0 out on sp-front proto tcp from 192.0.2.2 to 10.70.1.2 port 80";
+    assert_eq!(fix, wanted);
+}
+
+#[test]
+fn an_answer_is_let_through_by_the_port_that_it_comes_from() {
+    let answer = Packet { is_reply: true, ..packet(0, Carried::Tcp(80)) };
+    let fix = named(&answer, Author::Firewalld);
+    assert!(fix.contains("source-port port=80 protocol=tcp accept"), "{fix}");
+    let fix = named(&answer, Author::Ufw);
+    assert!(fix.contains("-p tcp -s 192.0.2.2 -d 10.70.1.2 --sport 80 -j ACCEPT"), "{fix}");
+}
