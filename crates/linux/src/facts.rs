@@ -80,6 +80,7 @@ fn bridge_facts(link: &Link, socket: &mut Socket) -> Result<BridgeFacts> {
         is_bridge: link.kind.as_deref() == Some("bridge"),
         is_up: link.flags.is_up(),
         promiscuous: link.flags.is_promiscuous(),
+        is_ours: link.group == GROUP,
         mac: link.mac,
         follows: link.group != GROUP && follows_ports(link),
         addresses: addresses(Some(link.index), socket)?,

@@ -66,8 +66,10 @@ pub(super) fn up(
     let there = port::holder(bridge, facts).map_or(&[][..], |there| &there.addresses);
     let mut gateways = super::gateways(&network.ipam);
     gateways.retain(|gateway| bridge.is_gateway_of(Family::of(gateway)));
-    let missing = gateways.iter().filter(|gateway| !there.contains(gateway));
-    steps.extend(missing.map(|gateway| Step::Gateway(holder.clone(), *gateway)));
+    for gateway in gateways.iter().filter(|gateway| !there.contains(gateway)) {
+        steps.extend(with_ipv6(bridge, gateway, facts));
+        steps.push(Step::Gateway(holder.clone(), *gateway));
+    }
     steps.extend(super::forwarding(&gateways));
     Ok(steps)
 }
@@ -169,17 +171,27 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// Without an address of IPv6 not even a link-local one leads to the host. A bridge that has others
-/// is its user's.
+/// Without an address of IPv6 not even a link-local one leads to the host. A bridge that Spoke has not made
+/// stays as its user has set it.
 fn without_ipv6(bridge: &Bridge, facts: &Facts) -> Option<Step> {
-    let has_others = facts.bridge.as_ref().is_some_and(|there| {
-        there
-            .addresses
-            .iter()
-            .any(|net| matches!(net, IpNet::V6(net) if !net.addr().is_unicast_link_local()))
-    });
-    let is_absent = bridge.host_absent.is_in(Family::V6) && !has_others;
-    is_absent.then(|| super::improve(format!("net/ipv6/conf/{}/disable_ipv6", bridge.name), "1"))
+    let is_absent = bridge.host_absent.is_in(Family::V6)
+        && facts.bridge.as_ref().is_none_or(|there| {
+            let is_routed =
+                |net: &&IpNet| matches!(net, IpNet::V6(net) if !net.addr().is_unicast_link_local());
+            there.is_ours && !there.addresses.iter().any(|net| is_routed(&net))
+        });
+    is_absent.then(|| super::improve(disable_ipv6(&bridge.name), "1"))
+}
+
+/// Before a bridge of Spoke's gets a gateway of IPv6: an isolated network may have switched IPv6 off there.
+fn with_ipv6(bridge: &Bridge, gateway: &IpNet, facts: &Facts) -> Option<Step> {
+    let is_ours = facts.bridge.as_ref().is_some_and(|there| there.is_ours);
+    let is_needed = is_ours && Family::of(gateway) == Family::V6;
+    is_needed.then(|| super::improve(disable_ipv6(&bridge.name), "0"))
+}
+
+fn disable_ipv6(bridge: &IfName) -> String {
+    format!("net/ipv6/conf/{bridge}/disable_ipv6")
 }
 
 /// A bridge that is a gateway needs an address on each of its subnets.
@@ -253,6 +265,7 @@ fn gateway_addresses(
             }
             steps.push(Step::DropAddress(holder.clone(), *other));
         }
+        steps.extend(with_ipv6(bridge, &wanted, facts));
         steps.push(Step::Address(holder.clone(), wanted));
     }
     Ok(steps)

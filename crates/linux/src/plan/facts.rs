@@ -103,6 +103,8 @@ pub struct BridgeFacts {
     pub is_up: bool,
     /// Whether it is promiscuous.
     pub promiscuous: bool,
+    /// Whether Spoke has made it.
+    pub is_ours: bool,
     /// Its hardware address.
     pub mac: Option<Mac>,
     /// Whether that is the lowest of its ports', and changes with them.

@@ -7,6 +7,7 @@ use model::{
 
 use super::*;
 
+mod absent;
 mod external;
 mod kinds;
 mod plug;
@@ -59,6 +60,7 @@ fn there(addresses: &[&str]) -> Facts {
             is_bridge: true,
             is_up: true,
             promiscuous: false,
+            is_ours: true,
             follows: false,
             mac: None,
             addresses,
