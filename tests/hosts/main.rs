@@ -6,6 +6,7 @@ mod check;
 mod churn;
 mod drain;
 mod encrypt;
+mod engines;
 mod failure;
 mod guard;
 mod ipv6;

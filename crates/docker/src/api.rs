@@ -21,7 +21,7 @@ use model::{
 use serde::de::DeserializeOwned;
 
 pub use events::{Events, Named, News};
-pub use shared::SharedIn;
+pub use shared::{SharedIn, SharedList};
 
 /// An engine, by the socket on which it serves its API.
 #[derive(Clone, Debug)]

@@ -59,15 +59,28 @@ struct Failure {
     message: String,
 }
 
+/// The networks of an engine, as it listed them.
+#[derive(Debug)]
+pub struct SharedList(Vec<Listed>);
+
 impl Api {
-    /// Makes a network of many hosts one of the engine's, where it is not yet.
+    /// The networks of the engine (`GET /networks`), for [`Self::ensure_shared`] and [`Self::remove_shared`].
+    ///
+    /// # Errors
+    /// `TryAgain` where it does not answer.
+    pub fn list_shared(&self) -> Result<SharedList> {
+        self.get("/networks").map(SharedList)
+    }
+
+    /// Makes a network of many hosts one of the engine's, where it is not yet `there`; whether `there` is outdated
+    /// by that.
     ///
     /// # Errors
     /// `Conflict` where the engine has another one of its name; `TryAgain` where it does not answer.
-    pub fn ensure_shared(&self, wanted: &SharedIn<'_>) -> Result<()> {
-        for there in self.named(wanted.name)? {
+    pub fn ensure_shared(&self, there: &SharedList, wanted: &SharedIn<'_>) -> Result<bool> {
+        for there in there.named(wanted.name) {
             match (there.is_made_for(wanted.name), there.joins(wanted)) {
-                (_, true) => return Ok(()),
+                (_, true) => return Ok(false),
                 // It is of an earlier network of this name.
                 (true, false) => self.remove(&there.id)?,
                 (false, false) => {
@@ -80,22 +93,20 @@ impl Api {
             }
         }
         let body = wanted.body().to_string();
-        self.change(("POST", "/networks/create"), Some(body.as_bytes()))
+        self.change(("POST", "/networks/create"), Some(body.as_bytes())).map(|()| true)
     }
 
-    /// Removes it from the engine, if the daemon made it there.
+    /// Removes it from the engine, if the daemon made it there; whether `there` is outdated by that.
     ///
     /// # Errors
     /// `Conflict` where containers are on it; `TryAgain` where the engine does not answer.
-    pub fn remove_shared(&self, name: &NetworkName) -> Result<()> {
-        let ours = self.named(name)?.into_iter().filter(|there| there.is_made_for(name));
-        ours.into_iter().try_for_each(|there| self.remove(&there.id))
-    }
-
-    fn named(&self, name: &NetworkName) -> Result<Vec<Listed>> {
-        let mut all: Vec<Listed> = self.get("/networks")?;
-        all.retain(|listed| listed.name == name.as_str());
-        Ok(all)
+    pub fn remove_shared(&self, there: &SharedList, name: &NetworkName) -> Result<bool> {
+        let mut is_changed = false;
+        for there in there.named(name).filter(|there| there.is_made_for(name)) {
+            self.remove(&there.id)?;
+            is_changed = true;
+        }
+        Ok(is_changed)
     }
 
     fn remove(&self, id: &str) -> Result<()> {
@@ -131,6 +142,12 @@ impl Api {
             kind,
             format!("Docker Engine at {socket}: status {}: {failure}", reply.status),
         ))
+    }
+}
+
+impl SharedList {
+    fn named(&self, name: &NetworkName) -> impl Iterator<Item = &Listed> {
+        self.0.iter().filter(move |listed| listed.name == name.as_str())
     }
 }
 

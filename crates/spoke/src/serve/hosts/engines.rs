@@ -4,6 +4,7 @@
 //! In which engines a network may be is written down before the first of them is asked, so that the daemon removes
 //! it there also after it was killed. An engine that is not there yet is looked for again.
 
+mod dockers;
 mod files;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,21 +13,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cluster::View;
-use docker::api::{Api, SharedIn};
-use model::{EngineKind, Error, IpNet, NetworkName, Result, Runtime, SharedNetwork};
+use model::{EngineKind, Error, NetworkName, Result, SharedNetwork};
 use serde::{Deserialize, Serialize};
 
 use super::member::{self, Member};
 use super::{Hosts, State};
 use crate::hosts;
 use crate::serve::Daemon;
+use dockers::Dockers;
 
 /// How soon an engine is looked for again that was not there, or refused.
 const SOON: Duration = Duration::from_secs(3);
 /// How often it is looked whether each network is in its engines.
 const PERIOD: Duration = Duration::from_secs(30);
-/// How long an engine may take for one call.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// In which engines of this host a network is, or may be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -86,9 +85,10 @@ impl Plan {
             self.networks.get(*name).is_none_or(|network| !network.is_same(&record.network))
         };
         let records = records(&hosts.place);
+        let mut pass = Pass { daemon, dockers: Dockers::new(daemon) };
         let gone = records.iter().filter(is_gone);
         let left: BTreeSet<&NetworkName> =
-            gone.filter(|gone| !withdraw(daemon, hosts, *gone)).map(|(name, _)| name).collect();
+            gone.filter(|gone| !pass.withdraw(hosts, *gone)).map(|(name, _)| name).collect();
         let mut is_settled = left.is_empty();
         let wanted = self.networks.iter().filter(|(name, network)| {
             let is_free = !self.failed.contains(*name) && !left.contains(name);
@@ -96,70 +96,123 @@ impl Plan {
         });
         for (name, network) in wanted {
             let known = records.get_key_value(name).filter(|known| !is_gone(known));
-            is_settled &= make(daemon, hosts, (name, network), known.map(|(_, record)| record));
+            is_settled &= pass.make(hosts, (name, network), known.map(|(_, record)| record));
         }
         is_settled
     }
 }
 
-/// Removes a network from the engines of this host; the keeper removes the network itself after that.
-fn withdraw(daemon: &Daemon, hosts: &Hosts, (name, record): (&NetworkName, &Record)) -> bool {
-    let mut notes = Vec::new();
-    for kind in &record.engines {
-        if let Err(error) = remove_from(daemon, *kind, name) {
-            let text = format!("network {name} is to be removed from {kind}: {error}");
-            notes.push(Note { text, is_failure: true });
-        }
-    }
-    if notes.is_empty()
-        && let Err(error) = member::remove(&path(&hosts.place, name))
-    {
-        notes.push(Note { text: error.to_string(), is_failure: true });
-    }
-    let is_done = notes.is_empty();
-    report(daemon, hosts, (name, notes));
-    hosts.set(|state| {
-        state.withdrawn.insert(name.clone());
-    });
-    hosts.nudge();
-    is_done
+/// One pass over all networks.
+struct Pass<'a> {
+    daemon: &'a Daemon,
+    dockers: Dockers<'a>,
 }
 
-/// Makes a network in the engines of this host.
-fn make(
-    daemon: &Daemon,
-    hosts: &Hosts,
-    (name, network): (&NetworkName, &SharedNetwork),
-    known: Option<&Record>,
-) -> bool {
-    let tried = known.is_some_and(|known| known.tried);
-    let engines = network.engines.clone();
-    let mut record = Record { network: network.clone(), engines, tried };
-    let intended = match known {
-        Some(known) if known.engines == record.engines => Ok(()),
-        Some(_) | None => record.write(name, &hosts.place),
-    };
-    hosts.set(|state| {
-        state.withdrawn.remove(name);
-    });
-    let notes: Vec<Note> = match intended {
-        Ok(()) => {
-            let made = network.engines.iter().map(|kind| make_in(daemon, *kind, (name, network)));
-            made.filter_map(Result::err).collect()
+impl Pass<'_> {
+    /// Removes a network from the engines of this host; the keeper removes the network itself after that.
+    fn withdraw(&mut self, hosts: &Hosts, (name, record): (&NetworkName, &Record)) -> bool {
+        let mut notes = Vec::new();
+        for kind in &record.engines {
+            if let Err(error) = self.remove_from(*kind, name) {
+                let text = format!("network {name} is to be removed from {kind}: {error}");
+                notes.push(Note { text, is_failure: true });
+            }
         }
-        Err(error) => vec![Note { text: error.to_string(), is_failure: true }],
-    };
-    let mut is_done = notes.is_empty();
-    report(daemon, hosts, (name, notes));
-    if !record.tried {
-        record.tried = true;
-        if let Err(error) = record.write(name, &hosts.place) {
-            daemon.journal.failed("networks of the cluster in engines", &error);
-            is_done = false;
+        if notes.is_empty()
+            && let Err(error) = member::remove(&path(&hosts.place, name))
+        {
+            notes.push(Note { text: error.to_string(), is_failure: true });
         }
+        let is_done = notes.is_empty();
+        report(self.daemon, hosts, (name, notes));
+        hosts.set(|state| {
+            state.withdrawn.insert(name.clone());
+        });
         hosts.nudge();
+        is_done
     }
-    is_done
+
+    /// Makes a network in the engines of this host.
+    fn make(
+        &mut self,
+        hosts: &Hosts,
+        (name, network): (&NetworkName, &SharedNetwork),
+        known: Option<&Record>,
+    ) -> bool {
+        let tried = known.is_some_and(|known| known.tried);
+        let engines = network.engines.clone();
+        let mut record = Record { network: network.clone(), engines, tried };
+        let intended = match known {
+            Some(known) if known.engines == record.engines => Ok(()),
+            Some(_) | None => record.write(name, &hosts.place),
+        };
+        hosts.set(|state| {
+            state.withdrawn.remove(name);
+        });
+        let notes: Vec<Note> = match intended {
+            Ok(()) => {
+                let made = network.engines.iter().map(|kind| self.make_in(*kind, (name, network)));
+                made.filter_map(Result::err).collect()
+            }
+            Err(error) => vec![Note { text: error.to_string(), is_failure: true }],
+        };
+        let mut is_done = notes.is_empty();
+        report(self.daemon, hosts, (name, notes));
+        if !record.tried {
+            record.tried = true;
+            if let Err(error) = record.write(name, &hosts.place) {
+                self.daemon.journal.failed("networks of the cluster in engines", &error);
+                is_done = false;
+            }
+            hosts.nudge();
+        }
+        is_done
+    }
+
+    /// Makes it in one engine.
+    fn make_in(
+        &mut self,
+        kind: EngineKind,
+        (name, network): (&NetworkName, &SharedNetwork),
+    ) -> std::result::Result<(), Note> {
+        let done = match kind {
+            EngineKind::Docker => self.dockers.make(name, network),
+            EngineKind::Podman => files::write_podmans(self.daemon, name),
+            EngineKind::Cni => files::write_list(name).map(|()| true),
+        };
+        match done {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let text = format!(
+                    "network {name}: this host has no {kind} yet, which gets the network when it comes"
+                );
+                Err(Note { text, is_failure: false })
+            }
+            Err(error) => {
+                let text = format!("network {name} is not in {kind}: {error}");
+                Err(Note { text, is_failure: true })
+            }
+        }
+    }
+
+    fn remove_from(&mut self, kind: EngineKind, name: &NetworkName) -> Result<()> {
+        match kind {
+            // Docker itself refuses while containers are on it.
+            EngineKind::Docker => self.dockers.remove(name),
+            EngineKind::Podman => self.refuse_used(name).and_then(|()| files::remove_podmans(name)),
+            EngineKind::Cni => self.refuse_used(name).and_then(|()| files::remove_list(name)),
+        }
+    }
+
+    /// Podman and CNI read their files when they detach a container, too.
+    fn refuse_used(&self, name: &NetworkName) -> Result<()> {
+        let context_pool = &self.daemon.context_pool;
+        let all = context_pool.with(|host_context| host_context.engine().attachments())?;
+        match all.iter().any(|attachment| attachment.id.network == *name) {
+            true => Err(Error::conflict("it stays while containers are on it")),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Reports once what does not work.
@@ -173,71 +226,6 @@ fn report(daemon: &Daemon, hosts: &Hosts, (name, notes): (&NetworkName, Vec<Note
         true => drop(state.engines.remove(name)),
         false => drop(state.engines.insert(name.clone(), notes)),
     });
-}
-
-fn make_in(
-    daemon: &Daemon,
-    kind: EngineKind,
-    (name, network): (&NetworkName, &SharedNetwork),
-) -> std::result::Result<(), Note> {
-    let done = match kind {
-        EngineKind::Docker => make_in_docker(daemon, (name, network)),
-        EngineKind::Podman => files::write_podmans(daemon, name),
-        EngineKind::Cni => files::write_list(name).map(|()| true),
-    };
-    match done {
-        Ok(true) => Ok(()),
-        Ok(false) => {
-            let text = format!(
-                "network {name}: this host has no {kind} yet, which gets the network when it comes"
-            );
-            Err(Note { text, is_failure: false })
-        }
-        Err(error) => {
-            let text = format!("network {name} is not in {kind}: {error}");
-            Err(Note { text, is_failure: true })
-        }
-    }
-}
-
-fn remove_from(daemon: &Daemon, kind: EngineKind, name: &NetworkName) -> Result<()> {
-    match kind {
-        EngineKind::Docker => {
-            let engines = dockers(daemon);
-            match engines.is_empty() && is_dockers(daemon, name)? {
-                true => Err(Error::try_again("Docker has it, and is not there")),
-                false => engines.iter().try_for_each(|api| api.remove_shared(name)),
-            }
-        }
-        EngineKind::Podman => files::remove_podmans(name),
-        EngineKind::Cni => files::remove_list(name),
-    }
-}
-
-/// Whether Docker has an id for a network, which Docker gives up itself.
-fn is_dockers(daemon: &Daemon, name: &NetworkName) -> Result<bool> {
-    let aliases = daemon.context_pool.with(|host_context| host_context.engine().aliases())?;
-    Ok(aliases.iter().any(|alias| alias.network == *name && alias.runtime == Runtime::Docker))
-}
-
-/// `false` where there is none.
-fn make_in_docker(
-    daemon: &Daemon,
-    (name, network): (&NetworkName, &SharedNetwork),
-) -> Result<bool> {
-    let engines = dockers(daemon);
-    let subnets = [Some(IpNet::V4(network.subnet)), network.subnet6.map(IpNet::V6)];
-    let driver = daemon.context_pool.config().docker.driver();
-    let wanted = SharedIn { name, driver, subnets: subnets.into_iter().flatten().collect() };
-    engines.iter().try_for_each(|api| api.ensure_shared(&wanted))?;
-    Ok(!engines.is_empty())
-}
-
-/// Docker's engines that are there.
-fn dockers(daemon: &Daemon) -> Vec<Api> {
-    let config = &daemon.context_pool.config().docker;
-    let there = config.api.iter().filter(|socket| config.enabled && socket.exists());
-    there.map(|socket| Api::new(socket, PATIENCE)).collect()
 }
 
 impl Hosts {
@@ -279,9 +267,25 @@ pub(super) fn failures(state: &State) -> impl Iterator<Item = String> + '_ {
     failures.map(|note| note.text.clone())
 }
 
-/// This host is in no cluster any more: its networks stay in its engines, as networks of its own.
-pub(super) fn forget(place: &Path) -> Result<()> {
-    records(place).keys().try_for_each(|name| member::remove(&path(place, name)))
+/// This host is in no cluster any more: networks that are still on it stay in its engines, as networks of its own. The
+/// files of the others go.
+pub(super) fn forget(daemon: &Daemon, place: &Path) -> Result<()> {
+    for (name, record) in records(place) {
+        let context_pool = &daemon.context_pool;
+        let declared = context_pool.with(|host_context| host_context.engine().declared(&name))?;
+        if declared.is_none() {
+            for kind in record.engines {
+                match kind {
+                    // Docker has no network any more that is not on this host.
+                    EngineKind::Docker => {}
+                    EngineKind::Podman => files::remove_podmans(&name)?,
+                    EngineKind::Cni => files::remove_list(&name)?,
+                }
+            }
+        }
+        member::remove(&path(place, &name))?;
+    }
+    Ok(())
 }
 
 /// A record that is damaged is made anew.

@@ -63,7 +63,7 @@ impl Keeper<'_> {
             .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
             .and(self.hosts.forget_own())
             .and(tunnel::forget(&self.hosts.place))
-            .and(engines::forget(&self.hosts.place))
+            .and(engines::forget(self.daemon, &self.hosts.place))
             .and(Member::forget(&self.hosts.place));
         if let Err(error) = outcome {
             self.daemon.journal.failed("leaving the cluster of hosts", &error);

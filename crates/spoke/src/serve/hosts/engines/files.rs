@@ -1,7 +1,8 @@
 //! The files by which Podman and CNI know a network.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File, Permissions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use model::{Error, NetworkName, Result};
@@ -21,6 +22,8 @@ const PODMAN: [&str; 3] = ["/etc/containers", "/usr/bin/podman", "/usr/local/bin
 const CONF: &str = "/etc/containers/containers.conf";
 /// Where Podman 4 has written down by what it makes networks.
 const BACKEND: &str = "/var/lib/containers/storage/defaultNetworkBackend";
+/// What libcni takes for a list, or for a plugin by itself.
+const LIST_EXTENSIONS: [&str; 3] = ["conflist", "conf", "json"];
 /// By which the daemon knows its lists again.
 const MARK: &str = "spoke.cluster";
 /// Larger files are not read, in bytes.
@@ -53,24 +56,38 @@ pub(super) fn remove_podmans(name: &NetworkName) -> Result<()> {
 }
 
 /// Writes CNI's network configuration list.
+///
+/// # Errors
+/// `Conflict` where another file has a network of this name: the reader takes the first one that it finds.
 pub(super) fn write_list(name: &NetworkName) -> Result<()> {
+    write_list_in(Path::new(LISTS), name)
+}
+
+fn write_list_in(lists: &Path, name: &NetworkName) -> Result<()> {
+    let path = of_list(lists, name);
+    let joins = |there: &Value| is_joined_list(there, name);
+    if let Some((other, there)) = other_list(lists, name) {
+        return match joins(&there) {
+            true => Ok(()),
+            false => Err(Error::conflict(format!(
+                "{} is of another network {name}: remove that, and {} is written",
+                other.display(),
+                path.display()
+            ))),
+        };
+    }
     let list = json!({
         "cniVersion": "1.0.0",
         "name": name,
         MARK: name,
         "plugins": [{"type": "spoke", "network": name, "capabilities": {"ips": true, "portMappings": true}}],
     });
-    let plugins = |there: &Value| there["plugins"].as_array().cloned().unwrap_or_default();
-    let joins = |there: &Value| {
-        let on_it = |it: &Value| it["type"] == "spoke" && it["network"] == name.as_str();
-        plugins(there).iter().any(on_it)
-    };
-    write(&of_list(name), &list, (|there: &Value| is_our_list(there, name), joins))
+    write(&path, &list, (|there: &Value| is_our_list(there, name), joins))
 }
 
 /// Removes it, if the daemon wrote it.
 pub(super) fn remove_list(name: &NetworkName) -> Result<()> {
-    remove(&of_list(name), |there| is_our_list(there, name))
+    remove(&of_list(Path::new(LISTS), name), |there| is_our_list(there, name))
 }
 
 /// Whether Podman makes networks by CNI, as Podman 4 does where it is told to, or where it began with that.
@@ -95,8 +112,33 @@ fn podmans(name: &NetworkName) -> PathBuf {
     Path::new(PODMANS).join(format!("{name}.json"))
 }
 
-fn of_list(name: &NetworkName) -> PathBuf {
-    Path::new(LISTS).join(format!("{name}.conflist"))
+fn of_list(lists: &Path, name: &NetworkName) -> PathBuf {
+    lists.join(format!("{name}.conflist"))
+}
+
+/// Whether containers on a list, or on a plugin by itself, are on the network of Spoke's.
+fn is_joined_list(there: &Value, name: &NetworkName) -> bool {
+    let plugins = there["plugins"].as_array();
+    let mut all = plugins.into_iter().flatten().chain([there]);
+    all.any(|it| it["type"] == "spoke" && it["network"] == name.as_str())
+}
+
+/// The first file besides the daemon's own that has a network of this name. What cannot be read is none.
+fn other_list(lists: &Path, name: &NetworkName) -> Option<(PathBuf, Value)> {
+    let entries = fs::read_dir(lists).into_iter().flatten().flatten();
+    let is_list = |path: &PathBuf| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        extension.is_some_and(|extension| LIST_EXTENSIONS.contains(&extension))
+    };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(is_list).collect();
+    paths.sort();
+    let own = of_list(lists, name);
+    paths.into_iter().filter(|path| *path != own).find_map(|path| match there(&path) {
+        Ok(There::Json(there)) if there["name"] == name.as_str() && !is_our_list(&there, name) => {
+            Some((path, there))
+        }
+        Ok(_) | Err(_) => None,
+    })
 }
 
 /// Writes a file, unless one is there that is another's. One by which an operator joins the network is as good.
@@ -106,36 +148,58 @@ fn write(
     (is_ours, joins): (impl Fn(&Value) -> bool, impl Fn(&Value) -> bool),
 ) -> Result<()> {
     match there(path)? {
-        Some(there) if there == *wanted => return Ok(()),
-        Some(there) if !is_ours(&there) && joins(&there) => return Ok(()),
-        Some(there) if !is_ours(&there) => {
+        There::Json(there) if there == *wanted => return Ok(()),
+        There::Json(there) if is_ours(&there) => {}
+        There::Json(there) if joins(&there) => return Ok(()),
+        There::Json(_) | There::Other => {
             return Err(Error::conflict(format!(
                 "{} is of another network: remove that, and it is written",
                 path.display()
             )));
         }
-        Some(_) | None => {}
+        There::Nothing | There::Empty => {}
     }
-    let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
+    replace(path, format!("{wanted:#}\n").as_bytes())
+        .map_err(|cause| Error::os(format!("writing {}", path.display()), cause))
+}
+
+/// Writes it whole or not at all, for good, and for all to read, as programs without privileges list networks.
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(directory).map_err(failed)?;
+    fs::create_dir_all(directory)?;
     let draft = path.with_extension("spoke-new");
-    let text = format!("{wanted:#}\n");
-    fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).map_err(failed)
+    let mut file = File::create(&draft)?;
+    file.write_all(bytes)?;
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    file.sync_all()?;
+    fs::rename(&draft, path)?;
+    File::open(directory)?.sync_all()
 }
 
 fn remove(path: &Path, is_ours: impl Fn(&Value) -> bool) -> Result<()> {
     match there(path)? {
-        Some(there) if is_ours(&there) => member::remove(path),
-        Some(_) | None => Ok(()),
+        There::Json(there) if is_ours(&there) => member::remove(path),
+        There::Empty => member::remove(path),
+        There::Json(_) | There::Other | There::Nothing => Ok(()),
     }
 }
 
-/// What is in a file; what is no JSON is another's.
-fn there(path: &Path) -> Result<Option<Value>> {
+/// What is in the place of a file.
+#[derive(Debug, PartialEq)]
+enum There {
+    Nothing,
+    /// A power cut leaves files empty that were just written; one of an engine has at least a name.
+    Empty,
+    Json(Value),
+    /// What the daemon never writes.
+    Other,
+}
+
+fn there(path: &Path) -> Result<There> {
     match file::read(path, LARGEST) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).unwrap_or(Value::Null))),
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        Ok(bytes) if bytes.is_empty() => Ok(There::Empty),
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).map_or(There::Other, There::Json)),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(There::Nothing),
         Err(cause) => Err(file::failed(format!("reading {}", path.display()), cause)),
     }
 }
@@ -153,7 +217,7 @@ mod tests {
         let joins = |there: &Value| there["network"] == "front";
         write(&path, &one, (is_ours, joins)).unwrap();
         write(&path, &two, (is_ours, joins)).unwrap();
-        assert_eq!(there(&path).unwrap(), Some(two));
+        assert_eq!(there(&path).unwrap(), There::Json(two));
         remove(&path, is_ours).unwrap();
         remove(&path, is_ours).unwrap();
         assert_eq!(fs::read_dir(root.path().join("new")).unwrap().count(), 0);
@@ -168,5 +232,42 @@ mod tests {
         fs::write(&path, by_hand).unwrap();
         write(&path, &one, (is_ours, joins)).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), by_hand);
+    }
+    #[test]
+    fn a_file_that_a_power_cut_left_empty_is_written_again() {
+        let root = tempfile::tempdir().unwrap();
+        let name: NetworkName = "front".parse().unwrap();
+        let path = of_list(root.path(), &name);
+        fs::write(&path, "").unwrap();
+        write_list_in(root.path(), &name).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().contains(MARK));
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        fs::write(&path, "").unwrap();
+        remove(&path, |there| is_our_list(there, &name)).unwrap();
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn another_file_that_has_the_name_is_seen() {
+        let name: NetworkName = "front".parse().unwrap();
+        let joins = r#"{"name": "front", "plugins": [{"type": "spoke", "network": "front"}]}"#;
+        for (file, text, is_theirs) in [
+            ("10-other.conflist", r#"{"name": "front", "plugins": [{"type": "bridge"}]}"#, true),
+            ("10-other.conf", r#"{"name": "front", "type": "bridge"}"#, true),
+            ("other.json", r#"{"name": "front", "type": "bridge"}"#, true),
+            ("other.json", r#"{"name": "back", "type": "bridge"}"#, false),
+            ("other.json", "no JSON", false),
+            ("other.txt", r#"{"name": "front", "type": "bridge"}"#, false),
+        ] {
+            let root = tempfile::tempdir().unwrap();
+            fs::write(root.path().join(file), text).unwrap();
+            let written = write_list_in(root.path(), &name);
+            assert_eq!(written.is_err(), is_theirs, "{file} {text}: {written:?}");
+            assert_eq!(of_list(root.path(), &name).exists(), !is_theirs, "{file} {text}");
+        }
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("10-mine.conflist"), joins).unwrap();
+        write_list_in(root.path(), &name).unwrap();
+        assert!(!of_list(root.path(), &name).exists());
     }
 }
