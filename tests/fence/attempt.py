@@ -114,6 +114,27 @@ def datagram(source, address, sport, port):
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + body
 
 
+def link(source, kind):
+    """A message of ICMPv6 to all nodes of the link, about an address that nobody has."""
+    target = socket.inet_pton(socket.AF_INET6, "fd81:5::abcd")
+    body = bytes([int(kind), 0, 0, 0, 0, 0, 0, 0])
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+        sock.bind(("eth0", 0))
+        own = sock.getsockname()[4]
+        if kind == "135":
+            body += target + (b"\1\1" + own if source != "::" else b"")
+        if kind == "136":
+            body += target + b"\2\1" + own
+        if kind == "133":
+            body += b"\1\1" + own
+        ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, "ff02::1")
+        total = checksum(ends + struct.pack("!IxxxB", len(body), 58) + body)
+        body = body[:2] + struct.pack("!H", total) + body[4:]
+        head = struct.pack("!IHBB", 6 << 28, len(body), 58, 255) + ends
+        sock.send(b"\x33\x33\0\0\0\1" + own + b"\x86\xdd" + head + body)
+    return "sent"
+
+
 def answer(address, port, by):
     """Begins a flow in the name of ADDRESS towards itself, by way of BY, and answers it."""
     own = "fd81:1::9" if ":" in address else "10.81.1.9"

@@ -59,6 +59,7 @@ fn one_container_has_rules_of_its_own() {
     bed.world.sh("ip netns exec world nft flush set inet seen four; \
                   ip netns exec world nft flush set inet seen six");
     nothing_else_leaves(&bed);
+    is_a_neighbour(&bed);
 
     is_shown(&bed);
     by_cni(&bed);
@@ -79,10 +80,16 @@ fn is_shown(bed: &Bed) {
     let test = |of: &str| bed.world.try_sh(&format!("{SPOKE} egress test {of}")).status;
     assert_eq!(test("agents --container agent good.allowed.example:443"), 1);
     assert_eq!(test("agents --container mate good.allowed.example:443"), 0);
+    assert_eq!(test("open --container free good.allowed.example:443"), 0, "nothing is refused");
     let denied = bed.denied().to_string();
     for whose in ["not in its own egress on open", "no rule of tight on open allows the address"] {
         assert!(denied.contains(whose), "{whose}: {denied}");
     }
+    // What its own rules refused is no suggestion for its network.
+    let suggested = |of: &str| bed.spoke(&format!("egress suggest {of}"));
+    assert!(!suggested("agents").contains("203.0.113.20:5432"), "{denied}");
+    let own = suggested("agents --container agent");
+    assert!(own.contains("203.0.113.20:5432") && own.contains("good.allowed.example:443"), "{own}");
     for (network, options, expected) in [
         ("plain", "--egress none", "with names or egress"),
         ("open", "--egress github.com", "github.com:443"),
@@ -112,6 +119,11 @@ fn holds_until_it_goes(bed: &Bed) {
     assert_eq!(bed.attempt("free", "tcp 203.0.113.99 443"), "open");
     let left = bed.world.sh("nft list ruleset | grep -c 10.81.5.10 || true");
     assert_eq!(left.trim(), "0");
+    // Nobody has changed the fences. A report would come before the end of this.
+    bed.spoke("network create --egress none --subnet 10.81.9.0/24 last");
+    bed.spoke("egress learn last --for 3s");
+    until(&bed.world, &format!("{SPOKE} events | grep -q 'last refuses again'"));
+    assert_eq!(bed.spoke("events | grep -c healed || true").trim(), "0");
 }
 
 /// What a container with rules of its own on a network without any tries in vain.
@@ -178,6 +190,47 @@ fn nothing_else_leaves(bed: &Bed) {
     assert!(!bed.was_asked("c2vjcmv0"));
 }
 
+/// What goes no further than the link passes from no address and from one of the link; from another one it
+/// does not.
+#[track_caller]
+fn is_a_neighbour(bed: &Bed) {
+    bed.world.sh("ip netns exec free nft -f - <<'END'
+table inet heard {
+    set six { typeof ip6 saddr . icmpv6 type; flags dynamic; size 65535; }
+    chain in { type filter hook prerouting priority -400; add @six { ip6 saddr . icmpv6 type }; }
+}
+END");
+    bed.all(
+        "tight",
+        &[
+            ("link :: 135", "sent"),
+            ("link :: 143", "sent"),
+            ("link fe80::9 133", "sent"),
+            ("link fe80::9 136", "sent"),
+            ("link fd81:5::77 135", "sent"),
+            ("link 2001:db8:113::99 143", "sent"),
+            ("link fe80::9 128", "sent"),
+            ("link :: 128", "sent"),
+        ],
+    );
+    // Frames of one port keep their order.
+    assert_eq!(bed.attempt("tight", "link fd81:5::10 128"), "sent");
+    let heard = "ip netns exec free nft list set inet heard six | tr -d '\\n\\t'";
+    until(&bed.world, &format!("{heard} | grep -q 'fd81:5::10 . echo-request'"));
+    let heard = bed.world.sh(heard);
+    for passes in [
+        ":: . nd-neighbor-solicit",
+        ":: . mld2-listener-report",
+        "fe80::9 . nd-router-solicit",
+        "fe80::9 . nd-neighbor-advert",
+    ] {
+        assert!(heard.contains(passes), "{passes}: {heard}");
+    }
+    for never in ["fd81:5::77", "2001:db8", "fe80::9 . echo-request", ":: . echo-request"] {
+        assert!(!heard.contains(&format!(" {never}")), "{never}: {heard}");
+    }
+}
+
 /// The runtime's arguments say it, or its capability.
 #[track_caller]
 fn by_cni(bed: &Bed) {
@@ -209,6 +262,15 @@ fn by_cni(bed: &Bed) {
     assert!(answers.iter().all(Answer::ok), "{answers:?}");
     bed.all("second", &[("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.99 443", "shut")]);
     assert!(second.del(&plain).iter().all(Answer::ok));
+    // What the runtime says comes before what an entry does.
+    let entries = json!({"cniVersion": "1.0.0", "name": "both", "plugins": [{
+        "type": "spoke", "capabilities": {"egress": true},
+        "networks": [{"name": "open", "egress": "203.0.113.22:5432"}],
+    }]});
+    let answers = second.add(&entries);
+    assert!(answers.iter().all(Answer::ok), "{answers:?}");
+    bed.all("second", &[("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.22 5432", "shut")]);
+    assert!(second.del(&entries).iter().all(Answer::ok));
 }
 
 /// What stays allowed goes on; what is set of a container is there when it comes back, and whatever becomes of
@@ -269,9 +331,16 @@ fn stays(mut bed: Bed, mut frees: Flow) {
     assert_eq!(bed.attempt("tight", "ask 10.81.5.1 fresh.allowed.example"), "203.0.113.17");
     let mut flow = Flow::open(&bed.world, "tight", "203.0.113.17", 443);
     bed.serve.take().expect("it runs").kill();
+    // What the former holder of an address has begun is not the next one's.
+    bed.world.netns("former");
+    bed.spoke("network connect --ip 10.81.5.60 open former");
+    let begun = "udp 203.0.113.97 8443 from=10.81.5.60/4000";
+    assert_eq!(bed.attempt("former", begun), "open");
+    bed.spoke("network disconnect open former");
     bed.world.netns("late");
     bed.spoke("network connect --ip 10.81.5.60 --egress 203.0.113.22:5432 open late");
-    bed.all("late", &[("tcp 203.0.113.22 5432", "open"), ("tcp 203.0.113.20 5432", "shut")]);
+    bed.all("late", &[("tcp 203.0.113.22 5432", "open"), (begun, "shut")]);
+    bed.all("late", &[("tcp 203.0.113.20 5432", "shut")]);
     bed.spoke("egress set --container late 203.0.113.20:5432");
     bed.all("late", &[("tcp 203.0.113.22 5432", "shut"), ("tcp 203.0.113.20 5432", "open")]);
     assert_eq!(flow.state(), "goes on");
@@ -310,6 +379,15 @@ fn is_put_back(mut bed: Bed, mut flow: Flow) {
         );
         assert_eq!(flow.state(), "goes on", "{lost}");
     }
+    // A command that ended between the record and the kernel left its port checked; it is repeated.
+    let bound =
+        "nft list set bridge spoke bound | tr -d '\\n\\t' | sed 's/.*= {\\([^}]*\\)}.*/\\1/'";
+    let before = bed.world.sh(bound);
     bed.spoke("egress set --container free --inherit");
+    bed.world.sh(&format!("nft 'add element bridge spoke bound {{ {} }}'", before.trim()));
+    bed.spoke("egress set --container free --inherit");
+    let owners = |listed: &str| listed.matches("comment").count();
+    let now = bed.world.sh(bound);
+    assert_eq!(owners(&now) + 1, owners(&before), "{before} {now}");
     assert_eq!(bed.attempt("free", "tcp 203.0.113.97 443"), "open");
 }

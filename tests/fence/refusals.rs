@@ -1,6 +1,6 @@
 //! Where there is no fence, and CNI's own way to one.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::{Answer, Cni};
 
 use crate::bed::{Bed, SPOKE, until};
@@ -28,6 +28,18 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
     bed.world.sh("ip link add br9 type bridge");
     let joined = bed.world.try_sh(&format!("{SPOKE} network connect foreign agent"));
     assert!(joined.stderr.contains("a bridge that Spoke makes"), "{joined:?}");
+
+    // Nothing is kept of what is refused: the container comes back.
+    bed.spoke("network create --names --bridge br8 --subnet 10.81.10.0/24 theirs");
+    bed.world.sh("ip link add br8 type bridge");
+    bed.spoke("network connect theirs agent");
+    let refused = bed.world.try_sh(&format!("{SPOKE} egress set --container agent theirs none"));
+    assert!(refused.stderr.contains("a bridge that Spoke makes"), "{refused:?}");
+    let shown = bed.world.try_sh(&format!("{SPOKE} egress show theirs"));
+    assert!(shown.stderr.contains("has no egress rules"), "it is recorded: {shown:?}");
+    bed.spoke("network disconnect theirs agent");
+    bed.spoke("network connect theirs agent");
+    bed.spoke("network disconnect theirs agent");
 
     let list = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{
         "type": "spoke", "bridge": "br-pods", "egress": ["*.allowed.example:443", "203.0.113.20:5432"],
@@ -63,6 +75,36 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
     assert!(pod.del(&list).iter().all(Answer::ok));
     let opened = bed.world.sh("nft list set inet spoke_fence openings4");
     assert!(!opened.contains("203.0.113.10"), "{opened}");
-    bed.spoke("network rm pods foreign agents");
+    own_rules_outlive_the_network_s(&bed, &list);
+    bed.spoke("network rm pods foreign theirs agents");
     until(&bed.world, "! nft list table inet spoke_fence >/dev/null 2>&1");
+}
+
+/// The administrator removes "egress" from the configuration while a pod has rules of its own.
+#[track_caller]
+fn own_rules_outlive_the_network_s(bed: &Bed, list: &Value) {
+    let mut with = list.clone();
+    with["plugins"][0]["args"] = json!({"cni": {"egress": "203.0.113.22:5432"}});
+    let mut own = Cni::container(&bed.world, "own");
+    let answers = own.add(&with);
+    assert!(answers.iter().all(Answer::ok), "{answers:?}");
+    let address = own.result.as_ref().expect("a result")["ips"][0]["address"].clone();
+    let address = address.as_str().and_then(|it| it.split('/').next()).expect("an address");
+    let table = [("tcp 203.0.113.22 5432", "open"), ("tcp 203.0.113.97 443", "shut")];
+    bed.all("own", &table);
+
+    let mut open = list.clone();
+    open["plugins"][0].as_object_mut().expect("an object").remove("egress");
+    let mut late = Cni::container(&bed.world, "late");
+    let answers = late.add(&open);
+    assert!(answers.iter().all(Answer::ok), "{answers:?}");
+    until(&bed.world, "! nft list set inet spoke_fence fenced | grep -q br-pods");
+    for (set, part) in [("own4", address), ("own_allowed4", "203.0.113.22"), ("within", "br-pods")]
+    {
+        let there = bed.world.sh(&format!("nft list set inet spoke_fence {set}"));
+        assert!(there.contains(part), "{there}");
+    }
+    bed.all("own", &table);
+    bed.all("late", &[("tcp 203.0.113.97 443", "open")]);
+    assert!(own.del(&with).iter().all(Answer::ok) && late.del(&open).iter().all(Answer::ok));
 }

@@ -92,7 +92,8 @@ fn docker_s_containers_are_fenced() {
 fn sends_in_no_other_name(world: &World, netns: &str, neighbour: &str) {
     let table = format!("it spoof {neighbour} 203.0.113.97 8443\n");
     attempts(world, netns, &table);
-    let checked = world.sh("nft list set bridge spoke bound | grep -o '\"[^\"]*\"' | tr -d '\"'");
+    let checked = world
+        .sh("nft list set bridge spoke bound | grep -o '\"[^\"]*\" comment' | cut -d '\"' -f 2");
     assert!(!checked.trim().is_empty());
     for port in checked.lines() {
         world.sh(&format!("ip -o link show dev {port} | grep -q ' master '"));
@@ -150,6 +151,25 @@ fn docker_s_container_has_rules_of_its_own(engine: &Engine) {
     }
     engine.docker("rm -f own loose");
     engine.docker("network rm open");
+    refuses_rules_beside_docker_s_own_way(engine);
+}
+
+/// Docker's own bridge would lead past the rules.
+#[track_caller]
+fn refuses_rules_beside_docker_s_own_way(engine: &Engine) {
+    engine.docker(
+        "network create -d spoke --ipam-driver spoke -o names=true -o ports=docker \
+         --subnet 10.83.5.0/24 way",
+    );
+    let refused =
+        engine.try_docker("run --rm --network name=way,driver-opt=egress=none busybox /bin/true");
+    assert!(refused.stderr.contains("-o ports=docker"), "{refused:?}");
+    engine.docker("run -d --network way --name past busybox /bin/sleep 3600");
+    let set = "/opt/cni/bin/spoke egress set --container docker:past none";
+    let refused = engine.world().try_sh(set);
+    assert!(refused.stderr.contains("-o ports=docker"), "{refused:?}");
+    engine.docker("rm -f past");
+    engine.docker("network rm way");
 }
 
 #[test]

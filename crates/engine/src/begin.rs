@@ -81,7 +81,7 @@ impl Engine<'_> {
     ) -> Result<Tried> {
         let request = draft.request;
         let mut attachment = draft.blank.clone();
-        attachment.refuse_own_fence()?;
+        self.refuse_own_fence(&attachment, Some(&request.network))?;
         let key = Key::Attachment(attachment.id.clone(), attachment.layer);
         let mut txn = Txn::new().expect(key.clone(), inherited.expect);
         if let Some((network, expect)) = self.refuse_unmade(&request.network)? {

@@ -1,6 +1,6 @@
 //! The fence of a network that exists.
 
-use model::{Error, Fence, Network, NetworkName, Result};
+use model::{Attachment, Error, Fence, Network, NetworkName, Publisher, Result};
 
 use crate::Engine;
 use crate::book::unchanged;
@@ -41,5 +41,30 @@ impl Engine<'_> {
             }
         }
         Err(Error::try_again(format!("network {name} keeps being changed")))
+    }
+
+    /// Refuses rules of a container alone where its runtime or its network leads past them.
+    ///
+    /// # Errors
+    /// [`model::Kind::Unsupported`], with what is in the way.
+    pub(crate) fn refuse_own_fence(
+        &self,
+        attachment: &Attachment,
+        network: Option<&Network>,
+    ) -> Result<()> {
+        if attachment.wiring.own_fence.is_none() {
+            return Ok(());
+        }
+        attachment.refuse_own_fence()?;
+        network.map_or(Ok(()), Network::refuse_own_fences)?;
+        let alias = attachment.alias.as_ref().map(|id| self.alias_of(id)).transpose()?.flatten();
+        match alias.map(|read| read.value.publisher) {
+            Some(Publisher::Runtime) => Err(Error::unsupported(format!(
+                "network {}: egress of one container: {}'s own bridge, which publishes its ports, would \
+                 lead past the rules; make the network without -o ports=docker",
+                attachment.id.network, attachment.runtime
+            ))),
+            Some(Publisher::Spoke | Publisher::Nobody) | None => Ok(()),
+        }
     }
 }

@@ -197,8 +197,12 @@ impl Driver for Linux {
         mtu::retune(network)
     }
 
-    fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
-        self.policy.change_own(before, now)
+    fn refuse_fence(&self, attachment: &Attachment) -> Result<()> {
+        self.policy.refuse_own(attachment)
+    }
+
+    fn fence(&self, now: &Attachment) -> Result<()> {
+        self.policy.change_own(now)
     }
 
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {

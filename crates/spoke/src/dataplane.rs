@@ -188,8 +188,12 @@ impl Driver for Dataplane {
         self.maker(attachment).limit(&self.linux, attachment)
     }
 
-    fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
-        self.linux.fence(before, now)
+    fn refuse_fence(&self, attachment: &Attachment) -> Result<()> {
+        self.linux.refuse_fence(attachment)
+    }
+
+    fn fence(&self, now: &Attachment) -> Result<()> {
+        self.linux.fence(now)
     }
 
     fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {

@@ -65,6 +65,9 @@ pub(crate) struct Denied {
     /// By which protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) protocol: Option<String>,
+    /// Whether rules of the container alone refused it, and not its network's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) by_own_rules: bool,
     /// Why.
     pub(crate) why: String,
 }
@@ -83,6 +86,7 @@ impl Denied {
             address: None,
             port: None,
             protocol: None,
+            by_own_rules: false,
             why: String::new(),
         }
     }

@@ -80,7 +80,8 @@ impl Engine<'_> {
             };
             let mut now = read.value.clone();
             now.wiring.own_fence = rules.cloned();
-            now.refuse_own_fence()?;
+            self.refuse_own_fence(&now, self.named(&id.network)?.as_ref())?;
+            self.driver.refuse_fence(&now)?;
             let key = Key::Attachment(now.id.clone(), now.layer);
             let mut txn = Txn::new()
                 .expect(key.clone(), unchanged(Some(&read)))
@@ -89,7 +90,7 @@ impl Engine<'_> {
                 txn = self.remember_egress(&now, rules, txn)?;
             }
             if let Outcome::Done(_) = self.store.commit(&txn)? {
-                self.driver.fence(&read.value, &now)?;
+                self.driver.fence(&now)?;
                 return Ok(*now);
             }
         }

@@ -187,9 +187,15 @@ pub trait Driver: HostDataplane {
         )))
     }
 
-    /// Has the rules hold that the wiring of an attached container has alone now, where it had others before.
-    fn fence(&self, before: &Attachment, now: &Attachment) -> Result<()> {
-        let _ = before;
+    /// Refuses the rules that the wiring of an attached container has alone, where something leads past them.
+    fn refuse_fence(&self, attachment: &Attachment) -> Result<()> {
+        let _ = attachment;
+        Ok(())
+    }
+
+    /// Has the rules hold that the wiring of an attached container has alone now, or its network's, whatever
+    /// held before.
+    fn fence(&self, now: &Attachment) -> Result<()> {
         Err(Error::unsupported(format!("{}: its driver knows no egress rules", now.id)))
     }
 

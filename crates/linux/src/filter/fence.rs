@@ -241,7 +241,7 @@ pub fn is_kept(socket: &mut Socket, all: &[Fenced], now: &Moment) -> Result<bool
     let found = nft::find(socket, TABLE, &keys)?;
     let is_there = |mark: &Element| found.iter().any(|(_, there)| there.comment == mark.comment);
     if !marks.iter().all(is_there)
-        || rules::ruleset().verify(socket).is_err()
+        || !all.is_empty() && rules::ruleset().verify(socket).is_err()
         || !strict::is_kept(all)?
     {
         return Ok(false);
@@ -277,47 +277,45 @@ fn is_learning_so(fenced: &Fenced, there: &[Expiring], now: &Moment) -> bool {
     own.all(|it| it.remaining.is_some_and(|remaining| remaining <= most))
 }
 
-/// Removes the fence of a bridge that is gone or has none any more, and the table with the last one. What
-/// is gone is no error.
+/// Removes everything of a bridge that is gone, and the table with the last fence. What is gone is no error.
 ///
 /// # Errors
 /// Where the process may not change it.
 pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    let own = own_sources(socket)?.into_iter().filter(|(it, _)| it == bridge);
+    let sources: Vec<IpAddr> = own.map(|(_, source)| source).collect();
+    forget_own(socket, bridge, &sources)?;
+    unfence(socket, bridge)
+}
+
+/// Removes the fence of a network that has none any more. The own rules of its containers stay, and with them
+/// what these need. What is gone is no error.
+///
+/// # Errors
+/// As [`forget_bridge`].
+pub fn unfence(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    strict::forget(bridge)?;
+    let key = Tuple::new().interface(bridge);
+    let within = Element::of(key.clone().interface(bridge));
     for _ in 0..ATTEMPTS {
-        let generation = nft::generation(socket)?;
+        let mut transaction = Transaction::of_generation(nft::generation(socket)?);
         let fenced = nft::elements(socket, TABLE, FENCED.name)?;
-        let key = Tuple::new().interface(bridge);
-        if !fenced.iter().any(|element| element.key == key) {
-            return strict::forget(bridge);
+        let own = own_sources(socket)?;
+        let has_own = own.iter().any(|(it, _)| it == bridge);
+        let is_fenced = fenced.iter().any(|element| element.key == key);
+        let is_within = !nft::find(socket, TABLE, &[(WITHIN.name, &within)])?.is_empty();
+        if !is_fenced && (has_own || !is_within) {
+            return Ok(());
         }
-        strict::forget(bridge)?;
-        let of_bridge_own = own_sources(socket)?.into_iter().filter(|(it, _)| it == bridge);
-        let of_bridge_own: Vec<IpAddr> = of_bridge_own.map(|(_, source)| source).collect();
-        if !of_bridge_own.is_empty() {
-            forget_own(socket, bridge, &of_bridge_own)?;
-            continue;
-        }
-        let mut transaction = Transaction::of_generation(generation);
-        let has_own = own_sources(socket)?.iter().any(|(other, _)| other != bridge);
-        if fenced.len() == 1 && !has_own {
+        if own.is_empty() && fenced.iter().all(|element| element.key == key) {
             transaction.delete_table(TABLE);
         } else {
             let about = || format!("removing the fence of bridge {bridge} ({TABLE})");
-            transaction.delete_element(TABLE, FENCED.name, &Element::of(key.clone()), about());
-            let within = Element::of(key.clone().interface(bridge));
-            transaction.ensure_element(TABLE, WITHIN.name, &within, about());
-            transaction.delete_element(TABLE, WITHIN.name, &within, about());
-            let limit = Duration::from_secs(1);
-            let own = Element::of(key);
-            transaction.ensure_element(TABLE, STRICT.name, &own, about());
-            transaction.delete_element(TABLE, STRICT.name, &own, about());
-            transaction.put_expiring((TABLE, LEARNING.name), &own, limit, &about());
-            transaction.delete_element(TABLE, LEARNING.name, &own, about());
-            for set in range_sets() {
-                for range in of_bridge(socket, set.name, bridge)? {
-                    transaction.delete_between(TABLE, set.name, &range, about());
-                }
+            if !has_own {
+                transaction.ensure_element(TABLE, WITHIN.name, &within, about());
+                transaction.delete_element(TABLE, WITHIN.name, &within, about());
             }
+            take_out(socket, &mut transaction, bridge)?;
         }
         let is_raced =
             |failure: &netlink::Failure| matches!(failure.errno, Errno::RESTART | Errno::NOENT);
@@ -326,4 +324,22 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
         }
     }
     Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
+/// Removes what only the network's own fence needs.
+fn take_out(socket: &mut Socket, transaction: &mut Transaction, bridge: &IfName) -> Result<()> {
+    let about = || format!("removing the fence of bridge {bridge} ({TABLE})");
+    let own = Element::of(Tuple::new().interface(bridge));
+    for set in [FENCED.name, STRICT.name] {
+        transaction.ensure_element(TABLE, set, &own, about());
+        transaction.delete_element(TABLE, set, &own, about());
+    }
+    transaction.put_expiring((TABLE, LEARNING.name), &own, Duration::from_secs(1), &about());
+    transaction.delete_element(TABLE, LEARNING.name, &own, about());
+    for set in range_sets() {
+        for range in of_bridge(socket, set.name, bridge)? {
+            transaction.delete_between(TABLE, set.name, &range, about());
+        }
+    }
+    Ok(())
 }

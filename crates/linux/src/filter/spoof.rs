@@ -23,7 +23,7 @@ use crate::identity::link_local;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_4";
+const STAMP: &str = "spoof_5";
 const CHAIN: &str = "prerouting";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
 const SENDERS: Set<'static> = set("senders", &[Field::Interface, Field::Ethernet]);
@@ -188,9 +188,18 @@ pub(crate) fn owners(socket: &mut Socket) -> Result<BTreeSet<String>> {
 
 /// Removes what bears this mark. It reads the whole table.
 pub(crate) fn remove_owned(socket: &mut Socket, owner: &Owner) -> Result<()> {
+    remove_from(socket, owner, &OWNED)
+}
+
+/// Lets the ports with this mark send packets from any address; whatever else is checked of them stays.
+pub(crate) fn unbind(socket: &mut Socket, owner: &Owner) -> Result<()> {
+    remove_from(socket, owner, &[BOUND, SOURCES[0], SOURCES[1]])
+}
+
+fn remove_from(socket: &mut Socket, owner: &Owner, sets: &[Set<'static>]) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::new();
-        for set in OWNED {
+        for set in sets {
             for element in nft::elements(socket, TABLE, set.name)? {
                 let by = element.comment.as_ref().map(Comment::as_str);
                 if by == Some(owner.as_str()) {

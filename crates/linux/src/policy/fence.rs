@@ -9,13 +9,29 @@ use super::Policy;
 use super::wanted::sender;
 use crate::filter::fence::{self, Fenced, Own};
 use crate::filter::spoof;
-use crate::identity::GROUP;
+use crate::identity::{GROUP, Identity};
 
 impl Policy {
     /// Makes the fence of the attachment's network, before there is a link that could leave without one.
     pub(crate) fn fence(&self, attachment: &Attachment) -> Result<()> {
         self.fence_network(&attachment.id.network, &attachment.wiring, &attachment.ipam)?;
-        self.fence_own(attachment)
+        self.fence_own(attachment)?;
+        self.forget_former(attachment)
+    }
+
+    /// Ends what the former holder of the container's addresses has begun and opened: no rule is asked about
+    /// that any more. There is no link yet by which the container could begin anything.
+    fn forget_former(&self, attachment: &Attachment) -> Result<()> {
+        let Some(own) = Own::of(attachment)? else { return Ok(()) };
+        self.with(|socket| fence::forget_source(socket, &own.bridge, &own.sources))
+    }
+
+    /// Refuses rules of the container where others could lead past them, before they are recorded.
+    pub(crate) fn refuse_own(&self, attachment: &Attachment) -> Result<()> {
+        match Own::of(attachment)? {
+            Some(own) => refuse_foreign(&own.id.network, &own.bridge, "egress"),
+            None => Ok(()),
+        }
     }
 
     /// Makes the rules that the container has alone, and has its port checked: nothing leaves by it in the
@@ -29,9 +45,10 @@ impl Policy {
         self.with(|socket| fence::keep_own(socket, &own))
     }
 
-    /// Has the rules hold that the container has alone now, and ends what they allow no more.
-    pub(crate) fn change_own(&self, before: &Attachment, now: &Attachment) -> Result<()> {
-        let Some(own) = Own::of(now)? else { return self.unfence_own(before) };
+    /// Has the rules hold that the container has alone now, and ends what they allow no more. Without any
+    /// those of its network hold, whatever an interrupted command left.
+    pub(crate) fn change_own(&self, now: &Attachment) -> Result<()> {
+        let Some(own) = Own::of(now)? else { return self.unfence_own(now) };
         self.fence_own(now)?;
         self.with(|socket| fence::prune_own(socket, &own))
     }
@@ -55,18 +72,20 @@ impl Policy {
     }
 
     /// Ends what the container had alone, and lets its network's rules hold.
-    pub(crate) fn unfence_own(&self, attachment: &Attachment) -> Result<()> {
-        let Some(own) = Own::of(attachment)? else { return Ok(()) };
-        let mut without = attachment.clone();
-        without.wiring.own_fence = None;
-        self.if_there(|socket| fence::forget_own(socket, &own.bridge, &own.sources))?;
-        if let Some(sender) = sender(attachment)? {
-            self.deleted.set(true);
-            self.if_there(|socket| spoof::remove(socket, &sender))?;
-        }
-        match sender(&without)? {
-            Some(sender) => self.with(|socket| spoof::install(socket, &sender)),
-            None => Ok(()),
+    fn unfence_own(&self, now: &Attachment) -> Result<()> {
+        let link = now.wiring.link.as_ref();
+        let Some(bridge) = link.and_then(|link| link.kind.bridge()) else { return Ok(()) };
+        let addresses: Vec<_> = now.addresses.iter().map(|held| held.address.addr()).collect();
+        self.if_there(|socket| fence::forget_own(socket, &bridge.name, &addresses))?;
+        self.deleted.set(true);
+        let owner = Identity::of(&now.id).mark(now.layer).parse()?;
+        match sender(now)? {
+            // The port is checked all the same, and at no time it is not.
+            Some(sender) => {
+                self.if_there(|socket| spoof::unbind(socket, &owner))?;
+                self.with(|socket| spoof::install(socket, &sender))
+            }
+            None => self.if_there(|socket| spoof::remove_owned(socket, &owner)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The rules of one container, which hold instead of those of its network.
 
-use crate::{Attachment, Error, Fence, Result, Wiring};
+use crate::{Attachment, Error, Fence, Gateway, Network, Result, Wiring};
 
 impl Attachment {
     /// What the container may reach by its network: its own rules, or else the network's, as they were when
@@ -34,5 +34,22 @@ impl Attachment {
             return refused("container has rules only; learning and strictness are the network's");
         }
         Ok(())
+    }
+}
+
+impl Network {
+    /// Refuses rules of one of its containers where these have their way out elsewhere.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`].
+    pub fn refuse_own_fences(&self) -> Result<()> {
+        let bridge = self.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+        match bridge.is_some_and(|bridge| bridge.gateway == Gateway::Default) {
+            true => Ok(()),
+            false => Err(Error::unsupported(format!(
+                "network {}: egress of one container needs a bridge that is the containers' default gateway",
+                self.name
+            ))),
+        }
     }
 }

@@ -108,6 +108,9 @@ pub(super) struct LearnArgs {
 pub(super) struct SuggestArgs {
     /// The network
     network: NetworkName,
+    /// For this container's own rules, of what these refused
+    #[arg(long, value_name = "CONTAINER")]
+    container: Option<String>,
     /// Also what is allowed already
     #[arg(long)]
     all: bool,
@@ -303,7 +306,11 @@ fn test(wanted: &TestArgs, host_context: &HostContext) -> Result<Answer> {
         Some(name) => own::called(&engine, name, Some(&network.name), host_context)?,
         None => Vec::new(),
     };
+    let is_of_one = !found.is_empty();
     let own = found.into_iter().find_map(|it| it.wiring.own_fence);
+    if is_of_one && own.is_none() && network.wiring.fence.is_none() {
+        return Ok(Answer::text(all_allowed(&wanted.targets)));
+    }
     let fence = own.map_or_else(|| Ok(fenced(&network)?.fence), Ok::<_, Error>)?;
     let mut table = Table::headless();
     let mut code = 0;
@@ -316,6 +323,13 @@ fn test(wanted: &TestArgs, host_context: &HostContext) -> Result<Answer> {
         table.row([target.to_string(), shown]);
     }
     Ok(Answer { code, ..Answer::text(table.text()) })
+}
+
+/// Of a container without rules on a network without any.
+fn all_allowed(targets: &[EgressRule]) -> String {
+    let mut table = Table::headless();
+    targets.iter().for_each(|target| table.row([target.to_string(), "allowed: no rules".into()]));
+    table.text()
 }
 
 /// Whether a rule allows all of another one.
@@ -334,9 +348,22 @@ fn allows(rule: &EgressRule, target: &EgressRule) -> bool {
 }
 
 fn suggest(wanted: &SuggestArgs, host_context: &HostContext) -> Result<Answer> {
-    let network = (host_context.engine)()?.network(&wanted.network)?;
-    let fence = fenced(&network)?.fence;
-    let denied = denied::all(Some(&network.name), host_context);
+    let engine = (host_context.engine)()?;
+    let network = engine.network(&wanted.network)?;
+    let mut denied = denied::all(Some(&network.name), host_context);
+    let fence = match &wanted.container {
+        None => {
+            denied.retain(|one| !one.by_own_rules);
+            fenced(&network)?.fence
+        }
+        Some(name) => {
+            let found = own::called(&engine, name, Some(&network.name), host_context)?;
+            let of = |one: &Denied| found.iter().any(|it| own::is_of(it, one));
+            denied.retain(|one| one.by_own_rules && of(one));
+            let own = found.iter().find_map(|it| it.wiring.own_fence.clone());
+            own.ok_or_else(|| Error::not_found(format!("{name} has no egress rules of its own")))?
+        }
+    };
     let mut rules = suggested(&denied);
     rules.retain(|rule| !fence.rules.iter().any(|known| allows(known, rule)));
     if wanted.all {

@@ -115,7 +115,8 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
         if noted.elapsed() > NOTED {
             noted = Instant::now();
             let all: Vec<Fenced> = fences.networks.values().cloned().collect();
-            fence::keep_known(&mut socket, &all)?;
+            let own = fences.own_in(&[Stage::Coming, Stage::There]);
+            fence::keep_known(&mut socket, &all, &own)?;
         }
     }
 }
@@ -203,7 +204,7 @@ impl Fences {
         });
         let bridge = fenced.bridge.clone();
         let forgotten = is_over.and_then(|is_over: bool| match is_over {
-            true => fence::forget_bridge(socket, &bridge).map(|()| true),
+            true => fence::unfence(socket, &bridge).map(|()| true),
             false => Ok(false),
         });
         match forgotten {
@@ -229,7 +230,8 @@ impl Fences {
     fn heal(&mut self, daemon: &Daemon, socket: &mut Socket) {
         let began = Instant::now();
         let all: Vec<Fenced> = self.networks.values().cloned().collect();
-        if all.is_empty() && self.own.is_empty() {
+        // Of the last ones that leave nothing is kept.
+        if all.is_empty() && self.own_in(&[Stage::Coming, Stage::There]).is_empty() {
             self.is_failing = false;
             return;
         }

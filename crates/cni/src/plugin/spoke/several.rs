@@ -136,12 +136,10 @@ fn of_entry(
     if let Some(mac) = entry.mac {
         extras::set_mac(&mut plan.wiring, mac)?;
     }
-    // What is said of the container holds on each of its networks.
-    let own = entry.object.as_ref().and_then(|object| object.get("egress"));
-    plan.wiring.own_fence = match own {
-        Some(node) => Some(field::fence(&node)?),
-        None => extras::own_fence(call)?,
-    };
+    // What the runtime says of the container holds on each of its networks, whatever their entries say.
+    let entry_s = entry.object.as_ref().and_then(|object| object.get("egress"));
+    let entry_s = entry_s.map(|node| field::fence(&node)).transpose()?;
+    plan.wiring.own_fence = extras::own_fence(call)?.or(entry_s);
     let limits = entry.object.as_ref().map(|object| object.object("bandwidth")).transpose()?;
     if let Some(limits) = limits.flatten() {
         plan.wiring.bandwidth = extras::limits(&limits, &plan.wiring)?;

@@ -10,7 +10,7 @@ use netlink::conntrack::{self, Outgoing};
 use netlink::nft::{self, Comment, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
-use super::own::own_sources;
+use super::own::{Own, own_sources};
 use super::sets::{OPENINGS, RECENT, TABLE, of};
 use super::{Fenced, NAMES_PORT};
 use crate::filter::ruleset::settled;
@@ -276,12 +276,14 @@ pub(super) fn end(
 ///
 /// # Errors
 /// As [`prune`].
-pub fn keep_known(socket: &mut Socket, fenced: &[Fenced]) -> Result<()> {
+pub fn keep_known(socket: &mut Socket, fenced: &[Fenced], own: &[Own]) -> Result<()> {
     let known = opened(socket)?;
     let again: RefCell<HashMap<Opening, Vec<DomainName>>> = RefCell::default();
     conntrack::end(socket, |flow| {
         let of = fenced.iter().filter(|fenced| fenced.contains(flow.source));
-        for opening in of.filter_map(|fenced| Opening::of_flow(flow, &fenced.bridge)) {
+        let own = own.iter().filter(|own| own.sources.contains(&flow.source));
+        let bridges = of.map(|fenced| &fenced.bridge).chain(own.map(|own| &own.bridge));
+        for opening in bridges.filter_map(|bridge| Opening::of_flow(flow, bridge)) {
             if let Some((names, _)) = known.get(&opening) {
                 again.borrow_mut().insert(opening, names.clone());
             }

@@ -49,8 +49,16 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
 /// What goes no further than the link: discovery, and what joins groups (RFC 4861, RFC 3810).
 const LINK_TYPES: [&[u8]; 4] = [&[133], &[135], &[136], &[143]];
 
-/// Of packets those from the port's own addresses, of anything else ARP.
-fn genuine() -> [Steps; 5] {
+/// Of packets those from the port's own addresses, and those of the link from none and from the link's. Of
+/// anything else ARP.
+fn genuine() -> [Steps; 7] {
+    let from_link = |source: At, address: &'static [u8]| {
+        steps([
+            frame(IPV6),
+            protocol(ICMPV6),
+            vec![source.load(R), Expression::Equal(R, Cow::Borrowed(address)), RETURN],
+        ])
+    };
     let own = |at: At, family: usize| {
         vec![PORT, at.load(BEHIND), Expression::In(SOURCES[family].name, R), RETURN]
     };
@@ -58,7 +66,10 @@ fn genuine() -> [Steps; 5] {
         steps([frame(ARP), vec![RETURN]]),
         steps([frame(IPV4), own(V4_SOURCE, 0)]),
         steps([frame(IPV6), own(V6_SOURCE, 1)]),
+        // It comes back with what goes no further than the link.
         steps([frame(IPV6), protocol(ICMPV6), vec![jump(LINK)]]),
+        from_link(V6_SOURCE, &[0; 16]),
+        from_link(V6_PREFIX, LINK_LOCAL),
         vec![DROP],
     ]
 }
@@ -124,6 +135,9 @@ const ARP_SENDER: At = At::Network { offset: 8, length: 6 };
 const ARP_ADDRESS: At = At::Network { offset: 14, length: 4 };
 const V4_SOURCE: At = At::Network { offset: 12, length: 4 };
 const V6_SOURCE: At = At::Network { offset: 8, length: 16 };
+/// Its subnet, and that of addresses of the link (RFC 4291, 2.5.6).
+const V6_PREFIX: At = At::Network { offset: 8, length: 8 };
+const LINK_LOCAL: &[u8] = &[0xfe, 0x80, 0, 0, 0, 0, 0, 0];
 /// The target of a neighbour's solicitation or advertisement.
 const TARGET: At = At::Transport { offset: 8, length: 16 };
 

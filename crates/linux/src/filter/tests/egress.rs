@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use model::{Fence, Moment, Protocol};
+use model::{AttachmentId, Fence, Moment, Protocol};
 use netlink::{Socket, nft};
 
 use super::space::Space;
 use super::table::listed;
-use crate::filter::fence::{self, Fenced, Opening};
+use crate::filter::fence::{self, Fenced, Opening, Own};
 
 const TRUTH: &str = include_str!("../fence.nft");
 const LIST: &str = "nft list table inet spoke_fence";
@@ -165,19 +165,33 @@ fn flows_that_go_on_stay_known() {
         let protocol = Protocol::Udp;
         (Opening { protocol, ..opening("br0", "10.1.2.5", address) }, name.clone())
     };
-    for address in ["203.0.113.1", "203.0.113.2"] {
-        open(&mut socket, &to(address), Duration::from_secs(1));
-        let key = format!("{{ \"br0\" . 10.1.2.5 . {address} . udp . 443");
-        space.run(&format!(
-            "nft 'delete element inet spoke_fence recent4 {key} }};
-                  add element inet spoke_fence recent4 {key} timeout 60s comment \"a.example\" }}'"
-        ));
+    // The rules of one container name things as its network's do.
+    let own = Own {
+        id: AttachmentId {
+            network: "a".parse().unwrap(),
+            container: "c".parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        },
+        bridge: one.bridge.clone(),
+        sources: vec!["10.1.2.5".parse().unwrap()],
+        gateways: one.gateways.clone(),
+        fence: one.fence.clone(),
+    };
+    for (networks, own) in [(&[one][..], &[][..]), (&[], &[own])] {
+        for address in ["203.0.113.1", "203.0.113.2"] {
+            open(&mut socket, &to(address), Duration::from_secs(1));
+            let key = format!("{{ \"br0\" . 10.1.2.5 . {address} . udp . 443");
+            space.run(&format!(
+                "nft 'delete element inet spoke_fence recent4 {key} }};
+                      add element inet spoke_fence recent4 {key} timeout 60s comment \"a.example\" }}'"
+            ));
+        }
+        fence::keep_known(&mut socket, networks, own).unwrap();
+        let listed = space.run("nft list set inet spoke_fence recent4");
+        let days: Vec<&str> = listed.split(',').filter(|it| it.contains("timeout 1d")).collect();
+        assert!(days.len() == 1 && days[0].contains("203.0.113.1 "), "{listed}");
+        assert!(days[0].contains("a.example"), "{listed}");
     }
-    fence::keep_known(&mut socket, std::slice::from_ref(&one)).unwrap();
-    let listed = space.run("nft list set inet spoke_fence recent4");
-    let days: Vec<&str> = listed.split(',').filter(|it| it.contains("timeout 1d")).collect();
-    assert!(days.len() == 1 && days[0].contains("203.0.113.1 "), "{listed}");
-    assert!(days[0].contains("a.example"), "{listed}");
 }
 
 /// What other programs add to the sets, in whatever form, is seen and removed.

@@ -11,6 +11,7 @@ use crate::cli::args::Output;
 use crate::cli::container::{Called, attachments};
 use crate::cli::output::names;
 use crate::cli::{Answer, HostContext};
+use crate::denied::Denied;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct SetArgs {
@@ -115,6 +116,12 @@ pub(super) fn called(
         ))),
         false => Ok(found),
     }
+}
+
+/// Whether it was refused to this container.
+pub(super) fn is_of(attachment: &Attachment, denied: &Denied) -> bool {
+    denied.runtime.as_deref() == Some(&*attachment.runtime.to_string())
+        && denied.container.as_deref() == Some(&*attachment.container_name())
 }
 
 /// Gives a container rules of its own, or those of its networks again: on all of them or on none, as far as

@@ -330,6 +330,7 @@ impl Gate for FenceGate {
             Some((entry.name.clone(), entry.runtime.to_string(), entry.has_own_fence()))
         });
         let is_own = who.as_ref().is_some_and(|who| who.as_ref().is_some_and(|(.., own)| *own));
+        denied.by_own_rules = is_own;
         denied.why = match refusal.why {
             Why::NoRule if is_own => format!("not in its own egress on {network}"),
             Why::NoRule => format!("not in egress of {network}"),

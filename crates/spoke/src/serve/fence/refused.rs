@@ -66,6 +66,7 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
     let mut denied = Denied::new(host::now(), network, packet.source, act);
     let mut whose = denied.network.clone();
     if let Some((container, runtime, is_own)) = entry {
+        denied.by_own_rules = is_own && packet.prefix != "forged";
         if is_own {
             whose = format!("{container} on {}", denied.network);
         }
