@@ -289,7 +289,9 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         ask: "a g 80",
-        seed: "ip netns del g",
+        // The kernel takes the links of a namespace away a moment after its name.
+        seed: "count() { ip -o link show type veth | wc -l; }; before=$(count); ip netns del g; \
+               for try in $(seq 400); do [ $(count) -lt $before ] && break; sleep 0.05; done",
         undo: ":",
         tries: "timeout TIME ip netns exec a bash -c '</dev/tcp/10.70.1.7/80'",
         hop: "container",

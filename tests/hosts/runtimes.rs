@@ -42,26 +42,7 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     for (world, name) in worlds_of(&engine, &podman, &cni) {
         until_equal(&segment, world, "front", name, 8);
     }
-    for to in [&api, &boxed, &"10.64.1.1".to_owned()] {
-        engine.ping("web", to);
-    }
-    for to in [&web, &boxed] {
-        podman.podman(&format!("exec api /bin/busybox ping -c 1 -W 3 {to}"));
-    }
-    for to in [&web, &api] {
-        cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 {to}"));
-        // The host itself reaches them too.
-        cni.sh(&format!("ping -q -c 1 -W 3 {to}"));
-    }
-    let six = |endpoint: serde_json::Value| {
-        endpoint["GlobalIPv6Address"].as_str().expect("a text").to_owned()
-    };
-    let (web6, api6) = (six(engine.endpoint("web", "front")), six(podman.endpoint("api", "front")));
-    assert!(web6.starts_with("fd00:64:") && api6.starts_with("fd00:64:"), "{web6} {api6}");
-    for to in [&web6, &api6] {
-        cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 {to}"));
-    }
-    podman.podman(&format!("exec api /bin/busybox ping -c 1 -W 3 {web6}"));
+    each_reaches_each(&engine, &podman, &cni, [&web, &api, &boxed]);
     // Whole packets of the MTU, which is the underlay's without what VXLAN adds.
     cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 -M do -s 1422 {web}"));
     let wide = cni.try_sh(&format!("ip netns exec box ping -q -c 1 -W 3 -M do -s 1423 {web}"));
@@ -89,6 +70,32 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     assert!(!known.lines().any(|name| name == "front"), "{known}");
     cni.sh("[ ! -e /etc/cni/net.d/front.conflist ]");
     drop(serves);
+}
+
+/// By both families, and from a host itself.
+#[track_caller]
+fn each_reaches_each(engine: &Engine, podman: &Podman5, cni: &World, at: [&String; 3]) {
+    let [web, api, boxed] = at;
+    for to in [api, boxed, &"10.64.1.1".to_owned()] {
+        engine.ping("web", to);
+    }
+    for to in [web, boxed] {
+        podman.podman(&format!("exec api /bin/busybox ping -c 1 -W 3 {to}"));
+    }
+    for to in [web, api] {
+        cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 {to}"));
+        // The host itself reaches them too.
+        cni.sh(&format!("ping -q -c 1 -W 3 {to}"));
+    }
+    let six = |endpoint: serde_json::Value| {
+        endpoint["GlobalIPv6Address"].as_str().expect("a text").to_owned()
+    };
+    let (web6, api6) = (six(engine.endpoint("web", "front")), six(podman.endpoint("api", "front")));
+    assert!(web6.starts_with("fd00:64:") && api6.starts_with("fd00:64:"), "{web6} {api6}");
+    for to in [&web6, &api6] {
+        cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 {to}"));
+    }
+    podman.podman(&format!("exec api /bin/busybox ping -c 1 -W 3 {web6}"));
 }
 
 /// A network that Docker has by itself stays; when it is gone, the cluster's is made.

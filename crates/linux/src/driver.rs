@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use engine::port::{Driver, HostDataplane, Presence, Stray};
 use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
-    Network, Place, PortMap, Result, Runtime, Sandbox,
+    Network, Place, PortMap, Result, Runtime,
 };
-use netlink::{Announcement, At, Errno, Link, Links, Netns, Reaper, Socket, process};
+use netlink::{Announcement, At, Errno, Link, Links, Reaper, Socket, process};
 
 use crate::apply::Hands;
 use crate::facts::{self, Known};
@@ -18,8 +18,8 @@ use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
 use crate::strays::Made;
 use crate::{
-    device, external, gateway, mtu, parts, plan, presence, probe, rate, shared, tuning, verify,
-    vlan_gateway,
+    device, external, gateway, mtu, parts, plan, presence, probe, rate, sandbox, shared, tuning,
+    verify, vlan_gateway,
 };
 
 /// The lifetime of the process that uses the driver.
@@ -101,7 +101,7 @@ impl Driver for Linux {
         self.policy.fence(attachment)?;
         self.policy.hold_to_way(&attachment.id.network, &attachment.wiring)?;
         match attachment.wiring.link {
-            Some(_) => link::connect(attachment, entered(attachment)?.as_ref()),
+            Some(_) => link::connect(attachment, sandbox::entered(attachment)?.as_ref()),
             None => Ok(()),
         }
     }
@@ -111,12 +111,12 @@ impl Driver for Linux {
     }
 
     fn answers(&self, attachment: &Attachment) -> Result<Vec<IpAddr>> {
-        probe::answers(attachment, entered(attachment)?.as_ref())
+        probe::answers(attachment, sandbox::entered(attachment)?.as_ref())
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
         let filtered = self.policy.remove(attachment);
-        let sandbox = remaining_sandbox(attachment);
+        let sandbox = sandbox::remaining(attachment);
         let attachment = &external::as_inside(attachment, sandbox.as_ref());
         let tuned = match &attachment.wiring.tuning {
             Some(tuning) => tuning::untune(tuning, plan::device(attachment), sandbox.as_ref()),
@@ -141,7 +141,7 @@ impl Driver for Linux {
     }
 
     fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
-        let sandbox = entered(attachment)?;
+        let sandbox = sandbox::entered(attachment)?;
         let attachment = &external::as_attached(attachment, attached);
         // If both ends of a pair are missing, the error names the container's.
         if let Some(sandbox) = &sandbox
@@ -172,7 +172,7 @@ impl Driver for Linux {
         if attachment.wiring.bandwidth.is_none() || attachment.runtime == Runtime::Reference {
             return Ok(filter);
         }
-        Ok(rate::restore(attachment, entered(attachment)?.as_ref())? || filter)
+        Ok(rate::restore(attachment, sandbox::entered(attachment)?.as_ref())? || filter)
     }
 
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
@@ -184,7 +184,7 @@ impl Driver for Linux {
     }
 
     fn limit(&self, attachment: &Attachment) -> Result<()> {
-        rate::restore(attachment, entered(attachment)?.as_ref()).map(drop)
+        rate::restore(attachment, sandbox::entered(attachment)?.as_ref()).map(drop)
     }
 
     fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
@@ -225,7 +225,7 @@ impl Driver for Linux {
     }
 
     fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
-        let Some(sandbox) = entered(attachment)? else {
+        let Some(sandbox) = sandbox::entered(attachment)? else {
             return Err(Error::unsupported(format!(
                 "{}: it has no sandbox that is ours to lead out",
                 attachment.id
@@ -340,7 +340,7 @@ impl Linux {
         self.policy.probe(attachment)?;
         self.policy.fence(attachment)?;
         self.policy.hold_to_way(&attachment.id.network, &attachment.wiring)?;
-        let sandbox = entered(attachment)?;
+        let sandbox = sandbox::entered(attachment)?;
         let mut attached = match (&attachment.wiring.link, &sandbox, attachment.handoff) {
             (Some(_), Some(_), _) | (Some(_), None, Handoff::Caller) => {
                 link::make(attachment, sandbox.as_ref(), before)?
@@ -469,36 +469,4 @@ fn unlinked(attachment: &Attachment) -> Attached {
         dns: attachment.resolves_with(),
         ..Attached::default()
     }
-}
-
-/// The container's namespace, where we work in it.
-fn entered(attachment: &Attachment) -> Result<Option<Netns>> {
-    match attachment.handoff {
-        Handoff::Finish => attachment.sandbox.as_ref().map(open).transpose(),
-        Handoff::Caller => Ok(None),
-    }
-}
-
-/// The container's namespace, where it still exists and something is to be undone in it. A pair is
-/// deleted by its host's end.
-fn remaining_sandbox(attachment: &Attachment) -> Option<Netns> {
-    let is_single = |link: &model::Link| !link.kind.is_pair();
-    let inside = attachment.wiring.tuning.is_some()
-        || attachment.runtime == Runtime::Reference
-        || parts::reach_inside(attachment)
-        || attachment.wiring.link.as_ref().is_some_and(is_single);
-    let sandbox = attachment.sandbox.as_ref().filter(|_| inside)?;
-    open(sandbox).ok()
-}
-
-/// Opens the namespace that the record means; another one at its path is none.
-fn open(sandbox: &Sandbox) -> Result<Netns> {
-    let netns = Netns::open(&sandbox.path)?;
-    if netns.inode() != sandbox.inode {
-        return Err(Error::not_found(format!(
-            "{} is another network namespace by now",
-            sandbox.path.display()
-        )));
-    }
-    Ok(netns)
 }

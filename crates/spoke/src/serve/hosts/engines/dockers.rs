@@ -22,7 +22,7 @@ pub(super) struct Dockers<'a> {
 /// networks and engines do not wait for it.
 struct Engine {
     api: Api,
-    patience: Duration,
+    timeout: Duration,
     list: Option<SharedList>,
     failure: Option<String>,
 }
@@ -69,8 +69,8 @@ impl<'a> Dockers<'a> {
 }
 
 impl Engine {
-    fn new(socket: &std::path::Path, patience: Duration) -> Self {
-        Self { api: Api::new(socket, patience), patience, list: None, failure: None }
+    fn new(socket: &std::path::Path, timeout: Duration) -> Self {
+        Self { api: Api::new(socket, timeout), timeout, list: None, failure: None }
     }
 
     /// `what`: asks it, by what it listed, for one network; whether it lists something else by now.
@@ -87,7 +87,7 @@ impl Engine {
         let began = Instant::now();
         let is_outdated = what(&self.api, &list).inspect_err(|error| {
             // It has not answered. Where it refused, that is of this network alone.
-            if began.elapsed() >= self.patience {
+            if began.elapsed() >= self.timeout {
                 self.failure = Some(error.to_string());
             }
         })?;
