@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo demo-hosts check test programs test-vm test-neutron test-package test-suites fuzz bench build install deb archive lint
+.PHONY: help demo demo-hosts check test programs test-vm test-neutron test-suites reproducible test-package test-suites fuzz bench build install deb archive lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -54,6 +54,10 @@ test-suites: ## the suites of the reference CNI plugins against the binary; SUIT
 	@scripts/setup test
 	@$(MAKE) --no-print-directory build
 	@SPOKE="$$(ls -t target/*/release/spoke | head -n 1)" scripts/reference-suites $(SUITES)
+
+reproducible: ## two release builds in two directories are the same, byte by byte
+	@scripts/setup build
+	@scripts/reproducible
 
 test-package: ## the Debian package in a Debian of its own: install, upgrade, downgrade, remove, purge
 	@scripts/setup package

@@ -72,6 +72,16 @@ fn systemd_understands_the_units() {
         .expect("systemd-analyze (scripts/setup test)");
     let complaints = String::from_utf8_lossy(&given.stderr);
     assert!(given.status.success() && complaints.is_empty(), "{complaints}");
+    // What docs/docker.md says of their bounds, in tenths.
+    for (unit, exposure) in [("spoke.service", 67), ("spoke-dhcp.service", 51)] {
+        let given = std::process::Command::new("systemd-analyze")
+            .args(["security", "--offline=yes", "--no-pager"])
+            .arg(format!("--threshold={exposure}"))
+            .arg(host.path(UNITS).join(unit))
+            .output()
+            .expect("systemd-analyze (scripts/setup test)");
+        assert!(given.status.success(), "{unit}: {}", String::from_utf8_lossy(&given.stdout));
+    }
 }
 
 #[test]
