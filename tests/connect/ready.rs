@@ -12,7 +12,9 @@ fn a_port_forwards_when_its_attach_is_over() {
     let world = World::new(&Plugins::subject());
     world.sh(&format!("{SPOKE} network create --subnet 10.70.1.0/24 front"));
     // Whatever the shell's programs are asked for would take longer than the kernel does.
-    let look = "for port in /sys/class/net/sp-front/brif/*/state; do read -r state <$port; echo $state; done";
+    let look = "for port in /sys/class/net/sp-front/brif/*/state; do
+        read -r state <$port; read -r bridge </sys/class/net/sp-front/operstate; echo $state $bridge
+    done";
     let sysfs = "mkdir /world/sys; mount -t sysfs none /world/sys";
     let look = look.replace("/sys/", "/world/sys/");
     let attach =
@@ -22,7 +24,7 @@ fn a_port_forwards_when_its_attach_is_over() {
         "{sysfs}
          for n in $(seq {ATTACHES}); do {attach}; {remove}; done"
     ));
-    // 3: it forwards (linux/if_bridge.h, BR_STATE_FORWARDING).
+    // 3: it forwards (linux/if_bridge.h, BR_STATE_FORWARDING); the bridge, of which it is the only port, carries packets.
     assert_eq!(said.lines().count(), ATTACHES, "{said}");
-    assert!(said.lines().all(|state| state == "3"), "{said}");
+    assert!(said.lines().all(|state| state == "3 up"), "{said}");
 }

@@ -1,7 +1,7 @@
 //! Making an attachment's link, and removing it.
 
 use model::{
-    Attached, Attachment, Form, Handoff, IfName, Kind, LinkKind, Result, Runtime, host_net,
+    Attached, Attachment, Form, Gateway, Handoff, IfName, Kind, LinkKind, Result, Runtime, host_net,
 };
 use netlink::wire::Batch;
 use netlink::{At, Errno, Link, Links, Netns, Socket};
@@ -76,8 +76,11 @@ fn alone(
     }
     let plan = planning(attachment, &facts)?;
     apply(&plan, below.as_ref(), sandbox, &mut socket)?;
-    if link.kind.bridge().is_some() && sandbox.is_some() {
+    if let (Some(bridge), true) = (link.kind.bridge(), sandbox.is_some()) {
         ready::wait_for_port(&plan::host_end(attachment)?, &plan, &mut socket)?;
+        if bridge.gateway != Gateway::None {
+            ready::wait_for_bridge(&bridge.name, below.as_ref(), &plan, &mut socket)?;
+        }
     }
     match below.filter(|below| link.kind.bridge().is_some() && below.group != GROUP) {
         Some(bridge) => report_mac(plan.attached, &bridge, &mut socket),
