@@ -60,6 +60,9 @@ fn remove(bed: &Podman5) {
 /// The addresses of a container that has come and gone; `None` where it does not start.
 fn addresses(bed: &Podman5) -> Option<Vec<String>> {
     let ran = bed.try_run("--network net", "/bin/ip -o addr show dev eth0 scope global");
+    if ran.status != 0 {
+        eprintln!("no container on net: {}", ran.stderr);
+    }
     let words = ran.stdout.split_whitespace().filter(|word| word.contains('/'));
     (ran.status == 0).then(|| words.map(str::to_owned).collect())
 }
@@ -74,9 +77,16 @@ fn became(bed: &Podman5, driver: &str, options: &str) -> (Value, Vec<Option<Vec<
     (networks[0]["subnets"].clone(), held)
 }
 
+/// As [`became`] by Podman's own driver. On a busy machine that failed once in some hundred runs: it is what
+/// Spoke is compared with, not what is tested.
+fn podmans_own(bed: &Podman5, options: &str) -> (Value, Vec<Option<Vec<String>>>) {
+    let own = became(bed, "", options);
+    if own.1.iter().all(Option::is_some) { own } else { became(bed, "", options) }
+}
+
 fn ranges_are_podmans(bed: &Podman5) {
     for options in SAME {
-        let (subnets, held) = became(bed, "", options);
+        let (subnets, held) = podmans_own(bed, options);
         assert!(held.iter().all(Option::is_some), "{options}: {held:?}");
         assert_eq!(became(bed, "-d spoke -o sticky=false", options), (subnets, held), "{options}");
     }
