@@ -77,7 +77,7 @@ fn became(bed: &Podman5, driver: &str, options: &str) -> (Value, Vec<Option<Vec<
     (networks[0]["subnets"].clone(), held)
 }
 
-/// As [`became`] by Podman's own driver. On a busy machine that failed once in some hundred runs: it is what
+/// As [`became`] by Podman's own driver. It was seen to fail on a busy machine: it is what
 /// Spoke is compared with, not what is tested.
 fn podmans_own(bed: &Podman5, options: &str) -> (Value, Vec<Option<Vec<String>>>) {
     let own = became(bed, "", options);
