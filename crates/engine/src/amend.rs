@@ -9,6 +9,7 @@
 mod bring;
 mod egress;
 mod holders;
+mod kept;
 mod limit;
 mod withdraw;
 
@@ -99,18 +100,12 @@ impl Engine<'_> {
     }
 
     fn remember_port(&self, holders: &Holders, map: &PortMap, txn: Txn) -> Result<Txn> {
-        let mut amendment = Amendment::of(&holders.link)?;
-        let key = key_of_amendment(&amendment);
-        let known = self.amendment_under(&key)?;
-        let expect = unchanged(known.as_ref());
-        if let Some(known) = known {
-            amendment = *known.value;
-        }
-        amendment.layer = holders.layer();
-        if !amendment.ports.contains(map) {
-            amendment.ports.push(map.clone());
-        }
-        Ok(txn.expect(key.clone(), expect).put(key, Record::Amendment(Box::new(amendment))))
+        self.remember_change(&holders.link, txn, |kept| {
+            kept.layer = holders.layer();
+            if !kept.ports.contains(map) {
+                kept.ports.push(map.clone());
+            }
+        })
     }
 
     /// Leads the ports there.

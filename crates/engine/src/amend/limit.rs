@@ -1,16 +1,17 @@
 //! Limits of a running container's bandwidth.
 
 use model::{
-    Amendment, Attachment, AttachmentId, Bandwidth, Error, Layer, NetworkName, OwnerName, Phase,
-    Result, Runtime,
+    Amendment, Attachment, AttachmentId, Bandwidth, Error, Layer, NetworkName, OwnerName, Result,
+    Runtime,
 };
 
 use super::bring::is_limited;
+use super::kept::Part;
 use super::key_of_amendment;
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
-use crate::port::{Key, Outcome, Presence, Record, Txn};
+use crate::port::{Key, Outcome, Record, Txn};
 
 impl Engine<'_> {
     /// Sets the limits of an attached container instead of those that it has, and keeps them under
@@ -28,29 +29,15 @@ impl Engine<'_> {
     /// Whether there were any.
     pub fn forget_limits(
         &self,
-        (runtime, name): (Runtime, &OwnerName),
+        owner: (Runtime, &OwnerName),
         network: Option<&NetworkName>,
     ) -> Result<bool> {
-        for _ in 0..RACES {
-            let mut known = self.amendments_of(runtime, name, network)?;
-            known.retain(|read| read.value.bandwidth.is_some());
-            if known.is_empty() {
-                return Ok(false);
-            }
-            let txn = known.into_iter().fold(Txn::new(), |txn, read| {
-                let (key, expect) = (key_of_amendment(&read.value), unchanged(Some(&read)));
-                let rest = Box::new(Amendment { bandwidth: None, ..*read.value });
-                let txn = txn.expect(key.clone(), expect);
-                match rest.is_empty() {
-                    true => txn.delete(key),
-                    false => txn.put(key, Record::Amendment(rest)),
-                }
-            });
-            if let Outcome::Done(_) = self.store.commit(&txn)? {
-                return Ok(true);
-            }
-        }
-        Err(Error::try_again(format!("the limits of {name}: lost {RACES} races in a row")))
+        let part = Part {
+            title: "limits",
+            is_kept: |kept| kept.bandwidth.is_some(),
+            clear: |kept| kept.bandwidth = None,
+        };
+        self.forget_part(owner, network, &part)
     }
 
     /// The same of limits that the container's name keeps already.
@@ -115,16 +102,11 @@ impl Engine<'_> {
     /// The record that has the limits: the link's where that limits, or the layer of a plugin that does,
     /// or else the link's.
     fn limited(&self, id: &AttachmentId) -> Result<Option<Read<Box<Attachment>>>> {
-        let is_ready = |read: &Read<Box<Attachment>>| {
-            matches!(read.value.phase, Phase::Attached(_))
-                && self.presence(&read.value) != Presence::Gone
-        };
-        let link = self.record_of(id, Layer::Link)?.filter(is_ready);
+        let link = self.attached(id, Layer::Link)?;
         if link.as_ref().is_some_and(|read| is_limited(&read.value)) {
             return Ok(link);
         }
-        let layer = self.record_of(id, Layer::Bandwidth)?.filter(is_ready);
-        Ok(layer.or(link))
+        Ok(self.attached(id, Layer::Bandwidth)?.or(link))
     }
 
     /// `None` where another process changed something meanwhile.
@@ -139,21 +121,9 @@ impl Engine<'_> {
             .expect(key.clone(), unchanged(Some(read)))
             .put(key, Record::Attachment(now.clone()));
         if let Some(limits) = kept {
-            let mut amendment = Amendment::of(&now)?;
-            let key = key_of_amendment(&amendment);
-            let known = self.amendment_under(&key)?;
-            let expect = unchanged(known.as_ref());
-            if let Some(known) = known {
-                amendment = *known.value;
-            }
             let is_any = limits.ingress.is_some() || limits.egress.is_some();
-            let kept = Bandwidth { device: None, ..limits.clone() };
-            amendment.bandwidth = Some(kept).filter(|_| is_any);
-            txn = txn.expect(key.clone(), expect);
-            txn = match amendment.is_empty() {
-                true => txn.delete(key),
-                false => txn.put(key, Record::Amendment(Box::new(amendment))),
-            };
+            let limits = is_any.then(|| Bandwidth { device: None, ..limits.clone() });
+            txn = self.remember_change(&now, txn, |kept| kept.bandwidth = limits)?;
         }
         match self.store.commit(&txn)? {
             Outcome::Done(revision) => Ok(Some(Read { value: now, revision })),

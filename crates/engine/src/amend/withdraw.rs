@@ -11,7 +11,8 @@ use model::{
 };
 
 use super::holders::Holders;
-use super::{Tried, has_leaving, key_of_amendment};
+use super::kept::kept;
+use super::{Tried, has_leaving};
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
@@ -191,12 +192,7 @@ fn without(known: &[Read<Box<Amendment>>], gone: &[PortMap], mut txn: Txn) -> Tx
         if rest.ports.len() == read.value.ports.len() {
             continue;
         }
-        let key = key_of_amendment(&rest);
-        txn = txn.expect(key.clone(), unchanged(Some(read)));
-        txn = match rest.is_empty() {
-            true => txn.delete(key),
-            false => txn.put(key, Record::Amendment(rest)),
-        };
+        txn = kept(Some(read), rest, txn);
     }
     txn
 }

@@ -1,0 +1,86 @@
+//! What a container's name keeps, and the records of attached containers that it belongs to.
+
+use model::{
+    Amendment, Attachment, AttachmentId, Error, Layer, NetworkName, OwnerName, Phase, Result,
+    Runtime,
+};
+
+use super::key_of_amendment;
+use crate::Engine;
+use crate::attach::RACES;
+use crate::book::{Read, unchanged};
+use crate::port::{Key, Outcome, Presence, Record, Txn};
+
+/// A part of what a name keeps.
+pub(super) struct Part {
+    /// What it is called in an error.
+    pub(super) title: &'static str,
+    pub(super) is_kept: fn(&Amendment) -> bool,
+    pub(super) clear: fn(&mut Amendment),
+}
+
+impl Engine<'_> {
+    /// The record of a layer, where it is attached and its interface is there.
+    pub(super) fn attached(
+        &self,
+        id: &AttachmentId,
+        layer: Layer,
+    ) -> Result<Option<Read<Box<Attachment>>>> {
+        Ok(self.record_of(id, layer)?.filter(|read| {
+            matches!(read.value.phase, Phase::Attached(_))
+                && self.presence(&read.value) != Presence::Gone
+        }))
+    }
+
+    /// Adds to a transaction that the container's name keeps a change.
+    pub(super) fn remember_change(
+        &self,
+        record: &Attachment,
+        txn: Txn,
+        change: impl FnOnce(&mut Amendment),
+    ) -> Result<Txn> {
+        let mut amendment = Box::new(Amendment::of(record)?);
+        let known = self.amendment_under(&key_of_amendment(&amendment))?;
+        if let Some(known) = &known {
+            amendment.clone_from(&known.value);
+        }
+        change(&mut amendment);
+        Ok(kept(known.as_ref(), amendment, txn))
+    }
+
+    /// Forgets a part of what the containers of a name would get again. Whether there was any.
+    pub(super) fn forget_part(
+        &self,
+        (runtime, name): (Runtime, &OwnerName),
+        network: Option<&NetworkName>,
+        part: &Part,
+    ) -> Result<bool> {
+        for _ in 0..RACES {
+            let mut known = self.amendments_of(runtime, name, network)?;
+            known.retain(|read| (part.is_kept)(&read.value));
+            if known.is_empty() {
+                return Ok(false);
+            }
+            let txn = known.iter().fold(Txn::new(), |txn, read| {
+                let mut rest = read.value.clone();
+                (part.clear)(&mut rest);
+                kept(Some(read), rest, txn)
+            });
+            if let Outcome::Done(_) = self.store.commit(&txn)? {
+                return Ok(true);
+            }
+        }
+        let title = part.title;
+        Err(Error::try_again(format!("the {title} of {name}: lost {RACES} races in a row")))
+    }
+}
+
+/// Adds to a transaction that a name keeps this now; nothing is no record.
+pub(super) fn kept(known: Option<&Read<Box<Amendment>>>, now: Box<Amendment>, txn: Txn) -> Txn {
+    let key: Key = key_of_amendment(&now);
+    let txn = txn.expect(key.clone(), unchanged(known));
+    match now.is_empty() {
+        true => txn.delete(key),
+        false => txn.put(key, Record::Amendment(now)),
+    }
+}
