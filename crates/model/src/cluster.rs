@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, HostName, Label, Labels, Mac, Result, Timestamp};
 
-pub use engines::EngineKind;
+pub use engines::{ENGINE_LABEL, EngineKind};
 pub use network::SharedNetwork;
 
 /// The number of a VXLAN network, 1 to 2²⁴ − 1 (RFC 7348 §5).

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use model::{EngineKind, Error, IpNet, NetworkName, Placement, Result};
+use model::{ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Placement, Result};
 use serde_json::{Value, json};
 
-use crate::shared::LABEL;
 use crate::wire::NetworkConfig;
 
 const HOSTS: &str = "hosts";
@@ -71,7 +70,7 @@ impl ManyHosts {
     /// network.
     pub(crate) fn joined(&self, mut document: Value) -> Value {
         document["options"] = json!({"network": self.name});
-        document["labels"][LABEL] = json!(self.name);
+        document["labels"][ENGINE_LABEL] = json!(self.name);
         document["subnets"] = json!([]);
         document
     }
@@ -98,7 +97,7 @@ mod tests {
         assert!(matches!(&many.hosts, Placement::Hosts(hosts) if hosts.len() == 2));
         let joined = many.joined(json!({"name": "front", "options": {"hosts": "a,b"}}));
         assert_eq!(joined["options"], json!({"network": "front"}));
-        assert_eq!(joined["labels"][LABEL], "front");
+        assert_eq!(joined["labels"][ENGINE_LABEL], "front");
     }
 
     #[test]

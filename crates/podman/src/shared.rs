@@ -1,15 +1,12 @@
 //! A network of many hosts as one of Podman's: the file that `podman network create -d spoke -o
 //! network=NAME NAME` would leave, written by the daemon.
 
-use model::{Network, NetworkName};
+use model::{ENGINE_LABEL, Network, NetworkName};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::DRIVER;
 use crate::create::device;
-
-/// What the daemon's files are known by again, and the network's name as its value.
-pub(crate) const LABEL: &str = "spoke.cluster";
 
 /// Podman's file of the network. `since`: when the network was declared (RFC 3339).
 pub fn shared_file(network: &Network, since: &str) -> Value {
@@ -32,7 +29,7 @@ pub fn shared_file(network: &Network, since: &str) -> Value {
         "ipv6_enabled": pools.iter().any(is_v6),
         "internal": false,
         "dns_enabled": false,
-        "labels": {LABEL: network.name},
+        "labels": {ENGINE_LABEL: network.name},
         "options": {"network": network.name},
         "ipam_options": {"driver": DRIVER},
     })
@@ -40,7 +37,7 @@ pub fn shared_file(network: &Network, since: &str) -> Value {
 
 /// Whether the daemon wrote a file of a network.
 pub fn is_shared(file: &Value, name: &NetworkName) -> bool {
-    file["labels"][LABEL] == name.as_str()
+    file["labels"][ENGINE_LABEL] == name.as_str()
 }
 
 /// Whether containers on the network of a file are on the one of Spoke's, whoever wrote it.

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 use std::time::Instant;
 
-use model::{Error, IpNet, Kind, NetworkName, Result};
+use model::{ENGINE_LABEL, Error, IpNet, Kind, NetworkName, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Api, http};
 
-/// What the daemon's networks are known by again, and the network's name as its value.
-const LABEL: &str = "spoke.cluster";
 /// So much of what an engine says of its failure is shown, in bytes.
 const LONGEST_SENTENCE: u64 = 4 << 10;
 
@@ -165,14 +163,14 @@ impl SharedIn<'_> {
                 "Options": {"network": self.name},
                 "Config": config,
             },
-            "Labels": {LABEL: self.name},
+            "Labels": {ENGINE_LABEL: self.name},
         })
     }
 }
 
 impl Listed {
     fn is_made_for(&self, name: &NetworkName) -> bool {
-        let label = self.labels.as_ref().and_then(|labels| labels.get(LABEL));
+        let label = self.labels.as_ref().and_then(|labels| labels.get(ENGINE_LABEL));
         label.is_some_and(|label| label == name.as_str())
     }
 

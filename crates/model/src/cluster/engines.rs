@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
+/// The label of Docker's and Podman's networks, and the key of CNI's lists, by which the daemon knows again what it
+/// made in an engine. The network's name is its value.
+pub const ENGINE_LABEL: &str = "spoke.cluster";
+
 /// What starts containers, and has networks of its own that containers are put on by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

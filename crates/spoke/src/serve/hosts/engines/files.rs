@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use model::{Error, NetworkName, Result};
+use model::{ENGINE_LABEL, Error, NetworkName, Result};
 use serde_json::{Value, json};
 
 use super::super::member;
@@ -24,8 +24,6 @@ const CONF: &str = "/etc/containers/containers.conf";
 const BACKEND: &str = "/var/lib/containers/storage/defaultNetworkBackend";
 /// What libcni takes for a list, or for a plugin by itself.
 const LIST_EXTENSIONS: [&str; 3] = ["conflist", "conf", "json"];
-/// By which the daemon knows its lists again.
-const MARK: &str = "spoke.cluster";
 /// Larger files are not read, in bytes.
 const LARGEST: u64 = 1 << 20;
 
@@ -79,7 +77,7 @@ fn write_list_in(lists: &Path, name: &NetworkName) -> Result<()> {
     let list = json!({
         "cniVersion": "1.0.0",
         "name": name,
-        MARK: name,
+        ENGINE_LABEL: name,
         "plugins": [{"type": "spoke", "network": name, "capabilities": {"ips": true, "portMappings": true}}],
     });
     write(&path, &list, (|there: &Value| is_our_list(there, name), joins))
@@ -105,7 +103,7 @@ fn has_cni() -> bool {
 }
 
 fn is_our_list(there: &Value, name: &NetworkName) -> bool {
-    there[MARK] == name.as_str()
+    there[ENGINE_LABEL] == name.as_str()
 }
 
 fn podmans(name: &NetworkName) -> PathBuf {
@@ -212,8 +210,9 @@ mod tests {
     fn only_files_of_the_daemon_are_changed() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("new/front.conflist");
-        let is_ours = |there: &Value| there[MARK] == "front";
-        let (one, two) = (json!({MARK: "front"}), json!({MARK: "front", "more": 1}));
+        let is_ours = |there: &Value| there[ENGINE_LABEL] == "front";
+        let (one, two) =
+            (json!({ENGINE_LABEL: "front"}), json!({ENGINE_LABEL: "front", "more": 1}));
         let joins = |there: &Value| there["network"] == "front";
         write(&path, &one, (is_ours, joins)).unwrap();
         write(&path, &two, (is_ours, joins)).unwrap();
@@ -240,7 +239,7 @@ mod tests {
         let path = of_list(root.path(), &name);
         fs::write(&path, "").unwrap();
         write_list_in(root.path(), &name).unwrap();
-        assert!(fs::read_to_string(&path).unwrap().contains(MARK));
+        assert!(fs::read_to_string(&path).unwrap().contains(ENGINE_LABEL));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
         fs::write(&path, "").unwrap();
         remove(&path, |there| is_our_list(there, &name)).unwrap();
