@@ -7,11 +7,17 @@ use crate::firewalld::{ask, connect, interfaces, listen, spoke, works, world};
 /// A reload forgets in which zones interfaces are, and the daemon puts our bridge back.
 const TRUSTED: &str = "timeout 20 sh -c 'until nft list chain inet firewalld filter_FORWARD_ZONES | grep -q trusted; do :; done'";
 
-/// Makes a policy that holds at once: from zone to zone, with this target.
+/// Makes a policy from zone to zone with this target, and waits until it holds for our bridge: firewalld leads the
+/// interfaces of a zone to a policy a moment after it has put them into the zone.
 #[track_caller]
 fn policy(world: &World, name: &str, zones: (&str, &str), target: &str) {
     between_zones(world, name, zones, target);
     world.sh(TRUSTED);
+    if [zones.0, zones.1].contains(&"trusted") {
+        let leads =
+            format!("nft list table inet firewalld | grep -q \"name.*jump.*_policy_{name}\"");
+        world.sh(&format!("timeout 20 sh -c 'until {leads}; do :; done'"));
+    }
 }
 
 /// The same where no bridge of ours is in the zone `trusted`.

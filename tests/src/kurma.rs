@@ -188,9 +188,14 @@ impl Kurma {
         self.read("/spy/calls")
     }
 
-    /// All starts of spies' main executables so far, in order.
+    /// All starts of spies' main executables so far, in order, each with all that it writes down: `provision`
+    /// does not wait for that.
     #[track_caller]
     pub fn mains(&self) -> Vec<Call> {
+        let complete = "for main in $(ls /spy/mains); do
+                until [ -e /spy/mains/$main/complete ]; do :; done
+            done";
+        self.world.sh(&format!("timeout 20 sh -c '{complete}'"));
         self.read("/spy/mains")
     }
 
