@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
-use docker::wire::{self, Call, EndpointRef, Method, Refusal, Request, Scope};
 use engine::Engine;
+use libnetwork::{Call, EndpointRef, Method, Refusal, Request, Scope};
 use model::{Backend, Kind, Result, Space, SubnetId, Tenant, Timestamp};
 use serde_json::{Value, json};
 use store::Memory;
@@ -53,9 +53,9 @@ impl Talk {
     }
 
     fn say(&self, method: Method, body: &[u8]) -> Answered {
-        match wire::decode(method, body)? {
+        match libnetwork::decode(method, body)? {
             Request::Do(call) => {
-                let again = wire::decode(method, &call.encode());
+                let again = libnetwork::decode(method, &call.encode());
                 assert!(matches!(again, Ok(Request::Do(other)) if other == call), "{call:?}");
                 Ok(self.call(*call)?)
             }

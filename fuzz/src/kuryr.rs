@@ -8,11 +8,11 @@ use std::path::Path;
 use docker::driver::{self, Sandboxes, Within};
 use docker::kuryr::{Backstage, Kuryr, Settings};
 use docker::server::Plugin;
-use docker::wire::{self, AddressSpaces, Method, Refusal, Request, Scope};
 use engine::Engine;
 use engine::port::{
     AddressSpec, Cloud, CloudNetwork, CloudPool, ExposedPort, PoolSpec, PortStatus, Records,
 };
+use libnetwork::{AddressSpaces, Method, Refusal, Request, Scope};
 use model::{AliasId, Attachment, Backend, IpNet, Kind, Network, ResourceId, Result, Timestamp};
 use serde_json::Value;
 use store::Memory;
@@ -33,7 +33,7 @@ fn said(plugin: &Kuryr<Stage>, line: &[u8]) -> Option<bool> {
     let at = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
     let (method, body) = line.split_at(at);
     let method = Method::from_path(&format!("/{}", String::from_utf8_lossy(method)))?;
-    let answered = match wire::decode(method, body) {
+    let answered = match libnetwork::decode(method, body) {
         Ok(Request::Do(call)) => plugin.call(*call),
         Ok(Request::Ask(_)) => return Some(true),
         Err(Refusal::Syntax(what)) => {

@@ -3,14 +3,14 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use docker::remote::calls::{Calls, Failed, Fate};
-use docker::remote::discover::Places;
-use docker::remote::plugins::Plugins;
-use docker::wire::{
+use libnetwork::{
     self, AddressSpaces, Answer, Call, IpamCapabilities, Manifest, Method, NetworkCapabilities,
     Request,
 };
 use model::Kind;
+use remote::calls::{Calls, Failed, Fate};
+use remote::discover::Places;
+use remote::plugins::Plugins;
 
 use crate::server::{Server, TIMEOUT};
 
@@ -62,7 +62,7 @@ fn specimen(method: Method) -> Option<Call> {
         Method::ReleasePool | Method::RequestAddress => br#"{"PoolID":"p"}"#,
         _ => return None,
     };
-    match wire::decode(method, body) {
+    match libnetwork::decode(method, body) {
         Ok(Request::Do(call)) => Some(*call),
         other => panic!("{other:?}"),
     }

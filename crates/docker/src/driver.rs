@@ -57,7 +57,7 @@ use model::{AliasId, Backend, Error, IfName, PluginChain, Result, Timestamp};
 use crate::api::Network;
 use crate::ipam;
 use crate::server::Plugin;
-use crate::wire::{
+use libnetwork::{
     AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, Profile, Scope,
 };
 use template::Circumstances;

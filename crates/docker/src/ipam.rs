@@ -11,8 +11,8 @@ use model::{
     Want,
 };
 
-use crate::wire::{self, Answer, PoolGiven, PoolKey};
 use key::{GLOBAL, LOCAL, key_of, space_of, subnet_of};
+use libnetwork::{Answer, PoolGiven, PoolKey};
 use option::PoolSpec;
 
 /// The key of a gateway in an IPAM driver's answer. With it the engine requests no gateway.
@@ -20,7 +20,7 @@ const GATEWAY: &str = "com.docker.network.gateway";
 
 /// RequestPool. Where an existing network is named, its subnet is shared and the answer has its
 /// gateway.
-pub(crate) fn request_pool(engine: &Engine<'_>, call: &wire::RequestPool) -> Result<Answer> {
+pub(crate) fn request_pool(engine: &Engine<'_>, call: &libnetwork::RequestPool) -> Result<Answer> {
     let Some(space) = space_of(&call.space) else {
         return Err(Error::invalid(format!(
             "address space {:?} is none of Spoke's, which are {LOCAL} and {GLOBAL}",
@@ -58,7 +58,7 @@ fn within(space: Space, tenant: Option<AddressSpace>) -> Result<Space> {
 }
 
 /// Since 29 `0.0.0.0/24` means any subnet of that size.
-fn requested(call: &wire::RequestPool) -> SubnetSpec {
+fn requested(call: &libnetwork::RequestPool) -> SubnetSpec {
     match call.pool {
         None => SubnetSpec::Any {
             family: if call.v6 { Family::V6 } else { Family::V4 },
@@ -91,7 +91,10 @@ pub(crate) fn release_pool(engine: &Engine<'_>, key: &PoolKey) -> Result<Answer>
 }
 
 /// RequestAddress.
-pub(crate) fn request_address(engine: &Engine<'_>, call: &wire::RequestAddress) -> Result<Answer> {
+pub(crate) fn request_address(
+    engine: &Engine<'_>,
+    call: &libnetwork::RequestAddress,
+) -> Result<Answer> {
     let id = subnet_of(&call.pool)?;
     let subnet = engine.subnet(&id)?.ok_or_else(|| {
         Error::not_found(format!("pool {} is not handed out; request it first", call.pool))
@@ -108,13 +111,17 @@ pub(crate) fn request_address(engine: &Engine<'_>, call: &wire::RequestAddress) 
 
 /// Auxiliary addresses come without options, and before their network is made; so do addresses of
 /// containers where the engine has nothing to say about them.
-fn purpose(engine: &Engine<'_>, call: &wire::RequestAddress, subnet: &Subnet) -> Result<Purpose> {
+fn purpose(
+    engine: &Engine<'_>,
+    call: &libnetwork::RequestAddress,
+    subnet: &Subnet,
+) -> Result<Purpose> {
     Ok(match call.purpose {
-        wire::Purpose::Gateway => Purpose::Gateway,
-        wire::Purpose::Auxiliary if call.address.is_some() && !is_made(engine, subnet)? => {
+        libnetwork::Purpose::Gateway => Purpose::Gateway,
+        libnetwork::Purpose::Auxiliary if call.address.is_some() && !is_made(engine, subnet)? => {
             Purpose::Auxiliary
         }
-        wire::Purpose::Auxiliary | wire::Purpose::Endpoint => {
+        libnetwork::Purpose::Auxiliary | libnetwork::Purpose::Endpoint => {
             Purpose::Container(owner(call, subnet.sticky))
         }
     })
@@ -125,7 +132,7 @@ fn is_made(engine: &Engine<'_>, subnet: &Subnet) -> Result<bool> {
 }
 
 /// The key by which the address is kept, or else the holder to show.
-fn owner(call: &wire::RequestAddress, sticky: Sticky) -> Option<OwnerName> {
+fn owner(call: &libnetwork::RequestAddress, sticky: Sticky) -> Option<OwnerName> {
     match sticky {
         Sticky::Mac => call.mac.and_then(|mac| mac.to_string().parse().ok()),
         Sticky::Name | Sticky::No => call.endpoint.clone(),
@@ -133,7 +140,10 @@ fn owner(call: &wire::RequestAddress, sticky: Sticky) -> Option<OwnerName> {
 }
 
 /// ReleaseAddress. An address that is not allocated is no error.
-pub(crate) fn release_address(engine: &Engine<'_>, call: &wire::ReleaseAddress) -> Result<Answer> {
+pub(crate) fn release_address(
+    engine: &Engine<'_>,
+    call: &libnetwork::ReleaseAddress,
+) -> Result<Answer> {
     engine.release_address(&subnet_of(&call.pool)?, call.address)?;
     Ok(Answer::Done {})
 }

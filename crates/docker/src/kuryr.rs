@@ -44,10 +44,10 @@ use model::{Backend, Error, IfName, Kind, Result};
 
 use crate::driver;
 use crate::server::{Manner, Plugin};
-use crate::wire::{
+use hidden::Hidden;
+use libnetwork::{
     AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, Profile, Scope,
 };
-use hidden::Hidden;
 pub use network::{remove as remove_network, remove_given_up};
 use pending::Pending;
 

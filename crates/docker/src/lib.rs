@@ -1,6 +1,6 @@
 //! Front end: Docker. A remote network driver and a remote IPAM driver of libnetwork.
 //!
-//! Requests become typed calls in [`wire`], once and nowhere else. [`server`] reads them from
+//! Requests become typed calls in [`libnetwork`], once and nowhere else. [`server`] reads them from
 //! sockets, passes them to a synchronous [`server::Plugin`], and sends the answers. [`driver`] is
 //! that plugin: it turns each call into the engine's verbs. [`kuryr`] is another one, whose
 //! networks are a cloud's. [`reconcile`] asks the engines through their [`api`] what they still
@@ -11,6 +11,4 @@ pub mod driver;
 mod ipam;
 pub mod kuryr;
 pub mod reconcile;
-pub mod remote;
 pub mod server;
-pub mod wire;

@@ -21,8 +21,8 @@ use std::time::Duration;
 use model::{Error, Kind, Result};
 use tokio::sync::{Semaphore, watch};
 
-use crate::wire::{Answer, Call, Method, Profile};
 pub use in_flight::InFlight;
+use libnetwork::{Answer, Call, Method, Profile};
 pub use listener::Listener;
 pub use manner::Manner;
 use places::Places;

@@ -64,6 +64,10 @@ pub struct Route {
 }
 
 impl Route {
+    /// The scope of a destination that is directly on the link: `RT_SCOPE_LINK` of rtnetlink(7). Greater ones are
+    /// narrower.
+    pub const ON_LINK: u8 = 253;
+
     /// A route with nothing but its destination and next hop.
     pub fn new(dst: IpNet, via: Option<IpAddr>) -> Self {
         Self { dst, via, mtu: None, advmss: None, priority: None, table: None, scope: None }

@@ -36,8 +36,6 @@ mod rta {
 pub const MAIN: u32 = 254;
 /// `RT_SCOPE_UNIVERSE`: through a gateway.
 pub const UNIVERSE: u8 = 0;
-/// `RT_SCOPE_LINK`: directly on the link.
-pub const ON_LINK: u8 = 253;
 
 /// `RT_SCOPE_NOWHERE`, which matches every scope when a route is deleted.
 const NOWHERE: u8 = 255;
@@ -84,7 +82,7 @@ impl Route {
             source: None,
             priority: None,
             table: MAIN,
-            scope: if direct { ON_LINK } else { UNIVERSE },
+            scope: if direct { model::Route::ON_LINK } else { UNIVERSE },
             mtu: None,
             advmss: None,
             gateway_on_link: false,

@@ -22,9 +22,6 @@ use crate::config::Config;
 use crate::serve::sockets::{Inherited, Made, bind};
 use flags::Flags;
 
-/// `RT_SCOPE_LINK`: what a route without a next hop has.
-const LINK: u8 = 253;
-
 /// Leases, as the remote calls want them.
 pub(crate) struct Leases {
     pub(crate) keeper: Keeper,
@@ -83,7 +80,7 @@ fn given(terms: Terms) -> Given {
     let route = |(dst, via): &(model::Ipv4Net, std::net::Ipv4Addr)| Route {
         mtu: terms.mtu.map(u32::from),
         // As the reference says it: without one the route is of the link.
-        scope: via.is_unspecified().then_some(LINK),
+        scope: via.is_unspecified().then_some(Route::ON_LINK),
         ..Route::new(IpNet::V4(*dst), Some(IpAddr::V4(*via)))
     };
     Given {

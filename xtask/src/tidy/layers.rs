@@ -7,7 +7,8 @@ const BINARY: &str = "spoke";
 /// Everything that `model` and `engine` may use: nothing with which to do I/O.
 const PURE: [&str; 5] = ["model", "ipnet", "serde", "sha2", "thiserror"];
 /// Only these may be used between crates of ours.
-const CORE: [&str; 8] = ["model", "engine", "file", "netlink", "spec", "template", "web", "yaml"];
+const CORE: [&str; 9] =
+    ["model", "engine", "file", "libnetwork", "netlink", "spec", "template", "web", "yaml"];
 /// What plugin containers are made of: `kurma` alone may use them.
 const CONTAINERS: [&str; 2] = ["container", "image"];
 /// What speaks to the kernel, and may be unsafe.

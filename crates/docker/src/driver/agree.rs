@@ -9,7 +9,7 @@ use spec::{DefaultRoute, KindSpec, NetworkSpec};
 use super::block::Block;
 use super::option;
 use super::template::{Circumstances, kind_of};
-use crate::remote::parameters::NetworkParameters;
+use libnetwork::parameters::NetworkParameters;
 
 /// Fails where they differ, with what it is that the network has.
 pub(super) fn agree(

@@ -9,7 +9,7 @@ use model::{
 };
 
 use crate::ipam::key::space_of;
-use crate::wire;
+use libnetwork;
 
 /// A subnet of a Docker network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct Block {
 /// `tenant` is the space in which they were requested, if it is not the one of their name.
 pub(crate) fn blocks(
     engine: &Engine<'_>,
-    call: &wire::CreateNetwork,
+    call: &libnetwork::CreateNetwork,
     tenant: Option<&AddressSpace>,
 ) -> Result<Vec<Block>> {
     let data = call.ipv4.iter().chain(&call.ipv6).filter(|subnet| subnet.pool.prefix_len() > 0);

@@ -11,7 +11,7 @@ use model::{
 
 use super::network::{alias_id, alias_of};
 use super::template::kind_of;
-use crate::wire::{self, Answer, EndpointGiven, EndpointOptions, EndpointRef};
+use libnetwork::{Answer, EndpointGiven, EndpointOptions, EndpointRef};
 
 /// An endpoint has one interface, whose name is not known when the endpoint is made.
 pub(crate) const INTERFACE: &str = "eth";
@@ -23,7 +23,7 @@ const EGRESS: &str = "egress";
 pub(super) const PLACEHOLDER: &str = "IFNAME";
 
 /// CreateEndpoint. The answer has only what the request left open.
-pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result<Answer> {
+pub(super) fn create(engine: &Engine<'_>, call: &libnetwork::CreateEndpoint) -> Result<Answer> {
     let (labels, mut options) = Labels::split(&call.options.driver)?;
     let own_fence = options.remove(EGRESS).map(|rules| egress(&rules)).transpose()?;
     refuse_unknown(&options)?;
@@ -50,7 +50,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &wire::CreateEndpoint) -> Result
 }
 
 /// The properties of an endpoint that the request left open.
-pub(crate) fn given(asked: &wire::Interface, attachment: &Attachment) -> EndpointGiven {
+pub(crate) fn given(asked: &libnetwork::Interface, attachment: &Attachment) -> EndpointGiven {
     let mac = attachment.wiring.link.as_ref().and_then(|link| link.mac);
     let open = |is_open: bool, family| attachment.first(family).filter(|_| is_open);
     EndpointGiven {
@@ -169,7 +169,7 @@ struct Addresses {
 fn addresses(
     engine: &Engine<'_>,
     network: &Network,
-    interface: &wire::Interface,
+    interface: &libnetwork::Interface,
     mac: Option<Mac>,
 ) -> Result<Addresses> {
     if let Some(ipam) = reported_later(network, mac) {

@@ -14,8 +14,7 @@ use super::endpoint::{PLACEHOLDER, find, identity, unknown};
 use super::network::alias_of;
 use super::template::bridge_of;
 use super::{Sandboxes, Within};
-use crate::remote::ON_LINK;
-use crate::wire::{self, Answer, EndpointRef, Joined, Moved, StaticRoute};
+use libnetwork::{Answer, EndpointRef, Joined, Moved, StaticRoute};
 
 /// The prefix of interface names where none is given.
 const PREFIX: &str = "eth";
@@ -29,7 +28,7 @@ const MOST_INTERFACES: u32 = 10_000;
 /// Join.
 pub(super) fn join(
     engine: &Engine<'_>,
-    call: &wire::Join,
+    call: &libnetwork::Join,
     sandboxes: &impl Sandboxes,
 ) -> Result<Answer> {
     let alias = alias_of(engine, &call.at.network)?;
@@ -42,7 +41,7 @@ pub(super) fn join(
 pub(crate) fn bring_in(
     engine: &Engine<'_>,
     alias: &Alias,
-    call: &wire::Join,
+    call: &libnetwork::Join,
     sandboxes: &impl Sandboxes,
 ) -> Result<Attachment> {
     let id = identity(&alias.network, &call.at)?;
@@ -77,7 +76,7 @@ fn finish(
     engine: &Engine<'_>,
     alias: &Alias,
     reserved: &Attachment,
-    call: &wire::Join,
+    call: &libnetwork::Join,
     (sandboxes, mut within): (&impl Sandboxes, Within),
 ) -> Result<Attachment> {
     let fixed = fixed_name(reserved, call, &within);
@@ -110,7 +109,7 @@ fn finish(
 }
 
 /// The name that the user chose, or that the interface already has.
-fn fixed_name(reserved: &Attachment, call: &wire::Join, within: &Within) -> Option<IfName> {
+fn fixed_name(reserved: &Attachment, call: &libnetwork::Join, within: &Within) -> Option<IfName> {
     let is_there = matches!(reserved.phase, Phase::Attached(_))
         && reserved.handoff == Handoff::Finish
         && reserved
@@ -152,7 +151,11 @@ fn sysctls(reserved: &Attachment, name: &IfName) -> Vec<Sysctl> {
 }
 
 /// The engine moves, names and addresses the interface: before 28.0 there is no sandbox yet.
-fn hand_over(engine: &Engine<'_>, reserved: &Attachment, call: &wire::Join) -> Result<Attachment> {
+fn hand_over(
+    engine: &Engine<'_>,
+    reserved: &Attachment,
+    call: &libnetwork::Join,
+) -> Result<Attachment> {
     let joining = Joining {
         sandbox: Sandbox { path: call.sandbox.clone(), inode: 0 },
         handoff: Handoff::Caller,
@@ -265,7 +268,7 @@ pub(crate) fn moved(alias: &Alias, joined: &Attachment) -> Result<Moved> {
 pub(crate) fn routes(joined: &Attachment, routes: &[Route]) -> Vec<StaticRoute> {
     let routes = routes.iter().filter(|route| route.dst.prefix_len() > 0);
     let gateway = |route: &Route| match route.scope {
-        Some(ON_LINK) => None,
+        Some(Route::ON_LINK) => None,
         Some(_) | None => route.via.or_else(|| gateway_towards(joined, route)),
     };
     routes

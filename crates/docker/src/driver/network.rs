@@ -13,13 +13,13 @@ use super::agree::agree;
 use super::block::{Block, blocks};
 use super::option;
 use super::template::{self, Circumstances, bridge_of, name_after};
-use crate::wire::{self, Answer, NetworkId, Skip};
+use libnetwork::{Answer, NetworkId, Skip};
 
 /// The engine shows the first twelve digits of an id.
 const SHORT: usize = 12;
 
 /// GwAllocCheck: no gateway address is needed where no device would have it.
-pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
+pub(super) fn gateway_check(options: &libnetwork::NetworkOptions) -> Result<Answer> {
     let spec = option::read(options)?;
     let [ipv4, ipv6] = [Family::V4, Family::V6].map(|family| !spec.has_gateway(family));
     Ok(Answer::Skip(Skip { ipv4, ipv6 }))
@@ -28,7 +28,7 @@ pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
 /// CreateNetwork: makes a network, or joins the one that its pool was requested for.
 pub(super) fn create(
     engine: &Engine<'_>,
-    call: &wire::CreateNetwork,
+    call: &libnetwork::CreateNetwork,
     circumstances: &Circumstances<'_>,
 ) -> Result<Answer> {
     let spec = option::read(&call.options)?;
@@ -102,8 +102,8 @@ pub(super) fn delete(engine: &Engine<'_>, id: &NetworkId) -> Result<Answer> {
 
 /// AllocateNetwork: hosts share nothing of a network, so the options are only checked before the
 /// nodes get them.
-pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
-    let options = wire::NetworkOptions {
+pub(super) fn allocate(call: &libnetwork::AllocateNetwork) -> Result<Answer> {
+    let options = libnetwork::NetworkOptions {
         generic: call.options.clone(),
         ipv4: Some(!call.ipv4.is_empty()),
         ipv6: !call.ipv6.is_empty(),
@@ -134,7 +134,7 @@ fn alias(
     id: AliasId,
     name: &NetworkName,
     spec: &NetworkSpec,
-    call: &wire::CreateNetwork,
+    call: &libnetwork::CreateNetwork,
     circumstances: &Circumstances<'_>,
 ) -> Alias {
     Alias {
@@ -153,7 +153,7 @@ fn alias(
 /// Docker's own networks do not see in a sandbox which names Spoke's interfaces have, and fail
 /// there on the next: so Docker completes the interface unless an option says otherwise. Only
 /// engines from 28 on say whether there is IPv4, and only they have a sandbox when they join.
-fn handoff(spec: &NetworkSpec, call: &wire::CreateNetwork) -> Handoff {
+fn handoff(spec: &NetworkSpec, call: &libnetwork::CreateNetwork) -> Handoff {
     match call.options.ipv4 {
         Some(_) => spec.handoff.unwrap_or(Handoff::Caller),
         None => Handoff::Caller,

@@ -7,7 +7,7 @@ use model::text::{choice, truth};
 use model::{EgressPolicy, Error, Handoff, IfName, IngressPolicy, Labels, Publisher, Result};
 use spec::{DefaultRoute, FrontEnd, KindSpec, NetworkSpec, Source, Texts};
 
-use crate::wire;
+use libnetwork;
 
 mod kind;
 mod mode;
@@ -37,7 +37,7 @@ const PREFIX: &[&str] = &["com.docker.network.container_iface_prefix"];
 const LONGEST_PREFIX: usize = 13;
 
 /// Reads a network's options; fails on the first that is unknown, senseless or in contradiction.
-pub(crate) fn read(options: &wire::NetworkOptions) -> Result<NetworkSpec> {
+pub(crate) fn read(options: &libnetwork::NetworkOptions) -> Result<NetworkSpec> {
     let (labels, generic) = Labels::split(&options.generic)?;
     let texts = Texts { flag: "-o", map: &generic };
     let spec = texts.network(FRONT)?;

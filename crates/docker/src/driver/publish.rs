@@ -14,12 +14,12 @@ use model::{
 use super::endpoint::{find, identity};
 use super::network::alias_of;
 use super::template::bridge_of;
-use crate::wire::{self, Answer, EndpointRef, HostPorts, PortBinding};
+use libnetwork::{Answer, EndpointRef, HostPorts, PortBinding};
 
 /// ProgramExternalConnectivity. The ports are those of the sandbox; the last call counts.
 pub(super) fn program(
     engine: &Engine<'_>,
-    call: &wire::ProgramConnectivity,
+    call: &libnetwork::ProgramConnectivity,
     (backend, ephemeral): (Backend, &RangeInclusive<NonZeroU16>),
 ) -> Result<Answer> {
     let alias = alias_of(engine, &call.at.network)?;
@@ -51,7 +51,10 @@ pub(super) fn program(
 }
 
 /// The ports that clients reach at the container's own address.
-fn served(network: &Network, call: &wire::ProgramConnectivity) -> Vec<(Protocol, NonZeroU16)> {
+fn served(
+    network: &Network,
+    call: &libnetwork::ProgramConnectivity,
+) -> Vec<(Protocol, NonZeroU16)> {
     if network.wiring.passage().is_unjudged() || is_internal(network) {
         return Vec::new();
     }
@@ -68,10 +71,10 @@ fn served(network: &Network, call: &wire::ProgramConnectivity) -> Vec<(Protocol,
 /// What of a call has ports of the host, and the host's address where none is named: a family that is
 /// routed has none.
 fn translated<'a>(
-    call: &'a wire::ProgramConnectivity,
+    call: &'a libnetwork::ProgramConnectivity,
     usual: Option<IpAddr>,
     passage: &Passage,
-) -> (Cow<'a, wire::ProgramConnectivity>, Option<IpAddr>) {
+) -> (Cow<'a, libnetwork::ProgramConnectivity>, Option<IpAddr>) {
     let Passage::EverybodyOf(routed) = passage else { return (Cow::Borrowed(call), usual) };
     let is_routed = |host: &IpAddr| Family::of(&model::host_net(*host)) == *routed;
     let mut call = call.clone();
@@ -82,7 +85,7 @@ fn translated<'a>(
 
 /// What of a call is to be published; `usual` is the host's address where none is named.
 pub(crate) fn publishing(
-    call: &wire::ProgramConnectivity,
+    call: &libnetwork::ProgramConnectivity,
     usual: Option<IpAddr>,
     publish: Publish,
     ephemeral: &RangeInclusive<NonZeroU16>,

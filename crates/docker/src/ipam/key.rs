@@ -2,7 +2,7 @@
 
 use model::{Error, IpNet, Result, Space, SubnetId};
 
-use crate::wire::{PoolKey, SpaceName};
+use libnetwork::{PoolKey, SpaceName};
 
 /// The address space of this host, which CNI and Podman share.
 pub(crate) const LOCAL: &str = "spoke-local";

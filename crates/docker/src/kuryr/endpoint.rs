@@ -9,12 +9,12 @@ use super::network::{alias_of, link_of};
 use super::option::of_endpoint;
 use super::{Backstage, Stage, expose};
 use crate::driver::endpoint::{self, INTERFACE, find, gateway_of, given, refuse_strange};
-use crate::wire::{self, Answer, EndpointRef};
+use libnetwork::{Answer, EndpointRef};
 
 /// CreateEndpoint. The answer has only what the request left open.
 pub(super) fn create<B: Backstage>(
     stage: &Stage<'_, B>,
-    call: &wire::CreateEndpoint,
+    call: &libnetwork::CreateEndpoint,
 ) -> Result<Answer> {
     let alias = alias_of(stage, &call.at.network)?;
     let network = stage.engine.network(&alias.network)?;
@@ -41,7 +41,7 @@ pub(super) fn create<B: Backstage>(
 }
 
 /// The network's wiring, with what this endpoint asks of its port.
-fn wiring(network: &Network, call: &wire::CreateEndpoint) -> Result<Wiring> {
+fn wiring(network: &Network, call: &libnetwork::CreateEndpoint) -> Result<Wiring> {
     let template = link_of(network)?;
     let spec = of_endpoint(&call.options.driver, template.spec.clone())?;
     let mac = call.interface.mac.or(call.options.mac);
@@ -53,7 +53,7 @@ fn wiring(network: &Network, call: &wire::CreateEndpoint) -> Result<Wiring> {
 }
 
 /// The cloud has the addresses of every source; without a source it chooses them.
-fn addresses(network: &Network, interface: &wire::Interface) -> Result<Ipam> {
+fn addresses(network: &Network, interface: &libnetwork::Interface) -> Result<Ipam> {
     let mut leases = Vec::new();
     for address in [interface.ipv4, interface.ipv6].into_iter().flatten() {
         refuse_strange(network, &address)?;

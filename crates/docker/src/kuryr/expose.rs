@@ -9,14 +9,14 @@ use super::network::alias_of;
 use super::{Backstage, Stage};
 use crate::driver::endpoint::{find, identity, unknown};
 use crate::driver::publish::publishing;
-use crate::wire::{self, Answer, EndpointRef, Ports};
+use libnetwork::{Answer, EndpointRef, Ports};
 
 /// ProgramExternalConnectivity: a security group lets exposed ports in. Published ones are ports of
 /// this host too where its administrator says that it reaches the container, unless there is a
 /// floating IP address.
 pub(super) fn program<B: Backstage>(
     stage: &Stage<'_, B>,
-    call: &wire::ProgramConnectivity,
+    call: &libnetwork::ProgramConnectivity,
 ) -> Result<Answer> {
     let alias = alias_of(stage, &call.at.network)?;
     let id = identity(&alias.network, &call.at)?;

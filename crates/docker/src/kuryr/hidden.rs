@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::wire::EndpointId;
+use libnetwork::EndpointId;
 
 /// More than any host has; one that is not stored only costs a request.
 const MOST: usize = 65_536;

@@ -7,11 +7,11 @@ use model::{Alias, Attachment, Family, Handoff, Result};
 use super::network::alias_of;
 use super::{Backstage, Stage};
 use crate::driver::join::{bring_in, moved, routes};
-use crate::wire::{self, Answer, Joined};
+use libnetwork::{Answer, Joined};
 
 /// Join. The answer has the gateways and the routes of the subnets; Docker's own gateway network is
 /// never wanted.
-pub(super) fn join<B: Backstage>(stage: &Stage<'_, B>, call: &wire::Join) -> Result<Answer> {
+pub(super) fn join<B: Backstage>(stage: &Stage<'_, B>, call: &libnetwork::Join) -> Result<Answer> {
     let alias = alias_of(stage, &call.at.network)?;
     let joined = bring_in(stage.engine, &alias, call, stage.backstage)?;
     let prefix = alias.prefix.clone().or_else(|| stage.settings.prefix.clone());

@@ -12,19 +12,19 @@ use model::{
 use super::option::{KuryrNetworkOptions, publishes};
 use super::{Backstage, Stage};
 use crate::driver::network::alias_id;
-use crate::wire::{self, Answer, NetworkId, Skip, SpaceName};
+use libnetwork::{Answer, NetworkId, Skip, SpaceName};
 use spec::Texts;
 
 const PREFIX: &[&str] = &["com.docker.network.container_iface_prefix"];
 
 /// GwAllocCheck: only what is cut off from everything else needs no gateway.
-pub(super) fn gateway_check(options: &wire::NetworkOptions) -> Result<Answer> {
+pub(super) fn gateway_check(options: &libnetwork::NetworkOptions) -> Result<Answer> {
     KuryrNetworkOptions::of_network(&options.generic)?;
     Ok(Answer::Skip(Skip { ipv4: options.internal, ipv6: options.internal }))
 }
 
 /// AllocateNetwork: the nodes get the options as they are.
-pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
+pub(super) fn allocate(call: &libnetwork::AllocateNetwork) -> Result<Answer> {
     KuryrNetworkOptions::of_network(&call.options)?;
     Ok(Answer::Allocated { options: call.options.clone() })
 }
@@ -32,7 +32,7 @@ pub(super) fn allocate(call: &wire::AllocateNetwork) -> Result<Answer> {
 /// CreateNetwork: makes a network of the cloud, or joins one. After a failure nothing is left.
 pub(super) fn create<B: Backstage>(
     stage: &Stage<'_, B>,
-    call: &wire::CreateNetwork,
+    call: &libnetwork::CreateNetwork,
 ) -> Result<Answer> {
     refuse_strange(&call.id)?;
     let id = alias_id(&call.id)?;
@@ -74,13 +74,13 @@ fn publisher(publishes: bool) -> Publisher {
 
 fn plan<B: Backstage>(
     stage: &Stage<'_, B>,
-    call: &wire::CreateNetwork,
+    call: &libnetwork::CreateNetwork,
     id: &AliasId,
 ) -> Result<CloudNetwork> {
     let mut given = KuryrNetworkOptions::of_network(&call.options.generic)?;
     // The IPAM driver `null` gives `0.0.0.0/0`, which is none.
     let data = call.ipv4.iter().chain(&call.ipv6).filter(|subnet| subnet.pool.prefix_len() > 0);
-    let data: Vec<&wire::Subnet> = data.collect();
+    let data: Vec<&libnetwork::Subnet> = data.collect();
     refuse_several(&data)?;
     if data.is_empty() && given.existing.is_none() {
         return Err(Error::invalid(
@@ -114,7 +114,7 @@ fn plan<B: Backstage>(
 }
 
 /// A port has one address of a family.
-fn refuse_several(data: &[&wire::Subnet]) -> Result<()> {
+fn refuse_several(data: &[&libnetwork::Subnet]) -> Result<()> {
     let of = |family| data.iter().filter(|subnet| Family::of(&subnet.pool) == family).count();
     match of(Family::V4) > 1 || of(Family::V6) > 1 {
         false => Ok(()),
@@ -126,7 +126,7 @@ fn refuse_several(data: &[&wire::Subnet]) -> Result<()> {
 }
 
 /// Whether another IPAM driver allocates the addresses.
-fn is_foreign<B: Backstage>(stage: &Stage<'_, B>, subnet: &wire::Subnet) -> bool {
+fn is_foreign<B: Backstage>(stage: &Stage<'_, B>, subnet: &libnetwork::Subnet) -> bool {
     let spaces = &stage.settings.spaces;
     let is_ours = |space: &SpaceName| *space == spaces.local || *space == spaces.global;
     !subnet.space.as_ref().is_none_or(is_ours) && !stage.pending.has(subnet.pool.trunc())

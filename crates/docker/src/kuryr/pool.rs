@@ -8,14 +8,14 @@ use model::{Error, Family, IpNet, ResourceId, Result};
 use super::option::KuryrNetworkOptions;
 use super::pending::Pending;
 use super::{Backstage, Stage};
-use crate::wire::{self, Answer, PoolGiven, PoolKey, Purpose};
+use libnetwork::{Answer, PoolGiven, PoolKey, Purpose};
 
 /// RequestPool. With a part (`--ip-range`), addresses that the user does not choose are from that;
 /// the answer is the whole, which kuryr-libnetwork omits.
 pub(super) fn request(
     cloud: &dyn Cloud,
     pending: &Pending,
-    call: &wire::RequestPool,
+    call: &libnetwork::RequestPool,
 ) -> Result<Answer> {
     let given = KuryrNetworkOptions::of_pool(&call.options)?;
     let whole = call.pool.filter(|net| !net.addr().is_unspecified());
@@ -61,7 +61,10 @@ pub(super) fn release<B: Backstage>(stage: &Stage<'_, B>, key: &PoolKey) -> Resu
 }
 
 /// RequestAddress.
-pub(super) fn request_address(cloud: &dyn Cloud, call: &wire::RequestAddress) -> Result<Answer> {
+pub(super) fn request_address(
+    cloud: &dyn Cloud,
+    call: &libnetwork::RequestAddress,
+) -> Result<Answer> {
     let address = cloud.request_address(&AddressSpec {
         pool: id(&call.pool)?,
         address: call.address,
@@ -73,7 +76,7 @@ pub(super) fn request_address(cloud: &dyn Cloud, call: &wire::RequestAddress) ->
 
 /// Engines do not say the purpose of an auxiliary address, nor of a container's where no hardware
 /// address is required: the cloud distinguishes them by whether the network exists.
-fn purpose(call: &wire::RequestAddress) -> AddressUse {
+fn purpose(call: &libnetwork::RequestAddress) -> AddressUse {
     match call.purpose {
         Purpose::Gateway => AddressUse::Gateway,
         Purpose::Auxiliary | Purpose::Endpoint => AddressUse::Container,
@@ -83,7 +86,7 @@ fn purpose(call: &wire::RequestAddress) -> AddressUse {
 /// ReleaseAddress. One that is not allocated is released.
 pub(super) fn release_address<B: Backstage>(
     stage: &Stage<'_, B>,
-    call: &wire::ReleaseAddress,
+    call: &libnetwork::ReleaseAddress,
 ) -> Result<Answer> {
     let records = || stage.engine.attachments();
     stage.cloud.release_address(&id(&call.pool)?, call.address, &records)?;

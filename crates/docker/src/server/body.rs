@@ -6,7 +6,7 @@ use hyper::body::{Body, Incoming};
 use tokio::time::timeout;
 
 use super::Shared;
-use crate::wire::LONGEST_BODY;
+use libnetwork::LONGEST_BODY;
 
 /// Longer bodies, and those without a length, are read a few at a time, so that many slow peers
 /// cannot fill the memory.

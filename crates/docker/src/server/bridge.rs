@@ -14,7 +14,7 @@ use super::body::{self, Unread};
 use super::in_flight::{Flight, PAUSE, Recalled};
 use super::reply::Reply;
 use super::{Answered, Shared};
-use crate::wire::{self, Answer, Call, Method, Question, Refusal, Request};
+use libnetwork::{Answer, Call, Method, Question, Refusal, Request};
 
 /// A request that has to be worked on.
 struct Task {
@@ -50,7 +50,7 @@ pub(super) async fn respond(
 /// Carries out the releases that an earlier process was about to do, before the addresses can get
 /// another holder.
 pub(super) fn settle(shared: &Shared) {
-    let carry_out = |method, body: &[u8]| match wire::decode(method, body) {
+    let carry_out = |method, body: &[u8]| match libnetwork::decode(method, body) {
         Ok(Request::Do(call)) => {
             let (began, subject) = (Instant::now(), call.subject().map(str::to_owned));
             let reply = Reply::of(shared.plugin.call(*call), &shared.plugin.manner());
@@ -92,7 +92,7 @@ async fn take(
         }
     };
     let kept = kept.map(Arc::new);
-    match wire::decode(method, &body) {
+    match libnetwork::decode(method, &body) {
         Ok(Request::Do(call)) => Ok(Task { method, call, kept }),
         Ok(Request::Ask(question)) => {
             Err(Reply::json(shared.plugin.profile().answer(question), &manner))
@@ -135,7 +135,7 @@ fn given_up(method: Method, unread: Unread) -> Reply {
     let (status, why) = match unread {
         Unread::TooLong => (
             StatusCode::PAYLOAD_TOO_LARGE,
-            format!("the body is longer than {} bytes", wire::LONGEST_BODY),
+            format!("the body is longer than {} bytes", libnetwork::LONGEST_BODY),
         ),
         Unread::TooSlow => (StatusCode::REQUEST_TIMEOUT, "the body came too slowly".to_owned()),
         Unread::Broken(error) => (StatusCode::BAD_REQUEST, format!("the body broke off: {error}")),

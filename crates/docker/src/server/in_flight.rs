@@ -30,7 +30,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, fstat, open};
 use rustix::process::geteuid;
 
-use crate::wire::Method;
+use libnetwork::Method;
 use slot::{Kept, Slot};
 
 /// How long after its loss a call is repeated: longer than any engine tries.

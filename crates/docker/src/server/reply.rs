@@ -7,7 +7,7 @@ use hyper::{Response, StatusCode};
 use model::Error;
 
 use super::{Manner, Outcome};
-use crate::wire::{Answer, Failure};
+use libnetwork::{Answer, Failure};
 
 /// For connections that cannot be served.
 pub(super) const CROWDED: &str = "HTTP/1.1 503 Service Unavailable\r\n\

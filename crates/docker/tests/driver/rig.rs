@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
 use docker::server::Plugin;
-use docker::wire::{self, Answer, Method, Request, Scope};
 use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Occupied, Presence, Stray};
 use engine::{Engine, Members};
+use libnetwork::{Answer, Method, Request, Scope};
 use model::*;
 use serde_json::Value;
 use store::Memory;
@@ -231,11 +231,11 @@ impl World {
     /// A call by a process that starts for it and ends after it.
     pub(crate) fn call(self: &Arc<Self>, method: &str, body: &Value) -> Result<Value> {
         let method = Method::from_path(&format!("/{method}")).expect(method);
-        let request = match wire::decode(method, body.to_string().as_bytes()) {
+        let request = match libnetwork::decode(method, body.to_string().as_bytes()) {
             Ok(Request::Do(call)) => *call,
             Ok(Request::Ask(_)) => panic!("a question"),
-            Err(wire::Refusal::Value(error)) => return Err(error),
-            Err(wire::Refusal::Syntax(what)) => panic!("{what}"),
+            Err(libnetwork::Refusal::Value(error)) => return Err(error),
+            Err(libnetwork::Refusal::Syntax(what)) => panic!("{what}"),
         };
         let answer: Answer = self.plugin().call(request)?;
         Ok(serde_json::to_value(answer).unwrap())

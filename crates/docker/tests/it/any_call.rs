@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-use docker::wire::{
+use libnetwork::{
     AllocateNetwork, Call, CreateEndpoint, CreateNetwork, Discovery, EndpointOptions, EndpointRef,
     Exposed, HostPorts, Interface, Join, NetworkOptions, Node, PortBinding, Ports,
     ProgramConnectivity, Purpose, ReleaseAddress, RequestAddress, RequestPool, Subnet,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use docker::server::{Limits, Outcome};
-use docker::wire::LONGEST_BODY;
+use libnetwork::LONGEST_BODY;
 
 use crate::plugin::{LEAVE, Stand, endpoint, request};
 

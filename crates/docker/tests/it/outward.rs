@@ -1,8 +1,8 @@
 //! The other direction: requests as they are written, answers as they are read.
 
-use docker::wire::{
-    self, AddressSpaces, Answer, Call, IpamCapabilities, Manifest, Method, NetworkCapabilities,
-    Request, Rest, Scope, StaticRoute, Unusable,
+use libnetwork::{
+    AddressSpaces, Answer, Call, IpamCapabilities, Manifest, Method, NetworkCapabilities, Request,
+    Rest, Scope, StaticRoute, Unusable,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::any_call;
 use crate::traces::{ENGINES, recorded};
 
 fn read(method: Method, body: &[u8]) -> Call {
-    match wire::decode(method, body) {
+    match libnetwork::decode(method, body) {
         Ok(Request::Do(call)) => *call,
         other => panic!("{}: {other:?}", String::from_utf8_lossy(body)),
     }
@@ -41,7 +41,7 @@ fn requests_are_written_as_engines_wrote_them() {
     let mut compared = 0;
     for engine in ENGINES {
         for recorded in recorded(engine) {
-            let decoded = wire::decode(recorded.method, recorded.body.as_bytes());
+            let decoded = libnetwork::decode(recorded.method, recorded.body.as_bytes());
             let Ok(Request::Do(call)) = decoded else { continue };
             assert_eq!(call.method(), recorded.method);
             let theirs: Value = serde_json::from_str(&recorded.body).unwrap();
@@ -60,7 +60,7 @@ fn requests_are_written_as_engines_wrote_them() {
 fn the_newest_engines_requests_are_the_same_to_the_byte() {
     let mut same = 0;
     for recorded in recorded("29") {
-        let decoded = wire::decode(recorded.method, recorded.body.as_bytes());
+        let decoded = libnetwork::decode(recorded.method, recorded.body.as_bytes());
         let Ok(Request::Do(call)) = decoded else { continue };
         let ours = String::from_utf8(call.encode()).unwrap();
         same += usize::from(ours.trim_end() == recorded.body.trim_end());
@@ -78,7 +78,7 @@ proptest! {
     #[test]
     fn answers_never_panic(body in any::<Vec<u8>>(), n in 0..Method::ALL.len()) {
         let _ = Answer::decode(Method::ALL[n], &body);
-        let _ = wire::failure(&body);
+        let _ = libnetwork::failure(&body);
     }
 }
 
@@ -119,12 +119,12 @@ fn refusals_are_told_in_short() {
     for body in [r#"{"Err":"no"}"#, r#"{"Error":"no"}"#, r#"{"err":"no","Interface":7}"#] {
         let answered = Answer::decode(Method::CreateEndpoint, body.as_bytes());
         assert!(matches!(answered, Err(Unusable::Refused(why)) if why == "no"));
-        assert_eq!(wire::failure(body.as_bytes()).unwrap(), "no");
+        assert_eq!(libnetwork::failure(body.as_bytes()).unwrap(), "no");
     }
     let long = format!(r#"{{"Err":"a\nb{}"}}"#, "x".repeat(9999));
-    let why = wire::failure(long.as_bytes()).unwrap();
+    let why = libnetwork::failure(long.as_bytes()).unwrap();
     assert!(why.starts_with("a bxxx") && why.chars().count() == 1001);
-    assert_eq!(wire::failure(b"plain text"), None);
+    assert_eq!(libnetwork::failure(b"plain text"), None);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use docker::server::{
     Answered, InFlight, Limits, Listener, Observe, Outcome, Plugin, Server, Stopper,
 };
-use docker::wire::{
+use libnetwork::{
     AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, Profile, Scope,
 };
 use tempfile::TempDir;
@@ -97,7 +97,7 @@ impl Plugin for Recorder {
 
 impl Observe for Recorder {
     fn answered(&self, request: &Answered<'_>) {
-        let name = request.method.map(docker::wire::Method::name);
+        let name = request.method.map(libnetwork::Method::name);
         assert_eq!(request.error.is_none(), request.outcome == Outcome::Done);
         self.change(|seen| seen.outcomes.push((name, request.outcome)));
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use docker::wire::{self, Call, Discovery, Method, Purpose, Refusal, Request};
+use libnetwork::{Call, Discovery, Method, Purpose, Refusal, Request};
 use serde_json::Value;
 
 pub(crate) struct Recorded {
@@ -47,7 +47,7 @@ pub(crate) const ENGINES: [&str; 7] = [
 
 fn calls(engine: &str) -> impl Iterator<Item = Call> {
     recorded(engine).into_iter().filter_map(|recorded| {
-        match wire::decode(recorded.method, recorded.body.as_bytes()) {
+        match libnetwork::decode(recorded.method, recorded.body.as_bytes()) {
             Ok(Request::Do(call)) => Some(*call),
             Ok(Request::Ask(_)) | Err(_) => None,
         }
@@ -65,7 +65,7 @@ fn every_request_is_understood() {
     for engine in ENGINES {
         for recorded in recorded(engine) {
             *counts.entry(recorded.method).or_default() += recorded.times;
-            match wire::decode(recorded.method, recorded.body.as_bytes()) {
+            match libnetwork::decode(recorded.method, recorded.body.as_bytes()) {
                 Ok(_) => {}
                 // The retries of a Join whose answer never came: their bodies are lost.
                 Err(Refusal::Syntax(_)) if recorded.body.is_empty() => empty += recorded.times,
@@ -155,7 +155,8 @@ fn options_of_networks_and_endpoints_are_read() {
         })
         .collect();
     let eth7 = "eth7".parse().unwrap();
-    let sysctls = |options: &wire::EndpointOptions| options.sysctls.first().map(|s| s.of(&eth7));
+    let sysctls =
+        |options: &libnetwork::EndpointOptions| options.sysctls.first().map(|s| s.of(&eth7));
     let paths: Vec<_> = options.iter().filter_map(sysctls).map(|sysctl| sysctl.path).collect();
     assert!(paths.contains(&"net/ipv4/conf/eth7/log_martians".into()), "{paths:?}");
     assert!(options.iter().any(|options| options.mac.is_some()));

@@ -1,29 +1,29 @@
 //! What is understood, what is refused, and in which way.
 
-use docker::wire::{
-    self, Answer, Call, EndpointGiven, HostPorts, Joined, Method, Moved, PoolGiven, Purpose,
-    Refusal, Request, Skip, StaticRoute,
+use libnetwork::{
+    Answer, Call, EndpointGiven, HostPorts, Joined, Method, Moved, PoolGiven, Purpose, Refusal,
+    Request, Skip, StaticRoute,
 };
 use model::Kind;
 use proptest::prelude::*;
 use serde_json::json;
 
 fn call(method: Method, body: &str) -> Call {
-    match wire::decode(method, body.as_bytes()) {
+    match libnetwork::decode(method, body.as_bytes()) {
         Ok(Request::Do(call)) => *call,
         other => panic!("{body}: {other:?}"),
     }
 }
 
 fn syntax(method: Method, body: &str) -> String {
-    match wire::decode(method, body.as_bytes()) {
+    match libnetwork::decode(method, body.as_bytes()) {
         Err(Refusal::Syntax(why)) => why,
         other => panic!("{body:.200}: {other:?}"),
     }
 }
 
 fn value(method: Method, body: &str) -> String {
-    match wire::decode(method, body.as_bytes()) {
+    match libnetwork::decode(method, body.as_bytes()) {
         Err(Refusal::Value(error)) => {
             assert_eq!(error.kind(), Kind::Invalid);
             error.to_string()
@@ -36,7 +36,7 @@ fn value(method: Method, body: &str) -> String {
 fn only_questions_come_without_a_body() {
     for method in Method::ALL {
         for body in ["", "\n", " \r\n"] {
-            match wire::decode(method, body.as_bytes()) {
+            match libnetwork::decode(method, body.as_bytes()) {
                 Ok(Request::Ask(_)) => {}
                 Err(Refusal::Syntax(why)) => {
                     let begin = format!("{}: try again: the daemon was restarted", method.name());
@@ -176,7 +176,7 @@ fn counts_and_lengths_are_bounded() {
     let key =
         json!({ "NetworkID": "n", "Options": { "com.docker.network.generic": { &long: 1 } } });
     assert!(value(Method::CreateNetwork, &key.to_string()).len() < 5000);
-    let too_long = " ".repeat(wire::LONGEST_BODY) + "{}";
+    let too_long = " ".repeat(libnetwork::LONGEST_BODY) + "{}";
     assert!(syntax(Method::DeleteNetwork, &too_long).contains("longer than"));
 }
 
@@ -303,12 +303,12 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
 proptest! {
     #[test]
     fn bytes_never_panic(method in any_method(), body in any::<Vec<u8>>()) {
-        let _ = wire::decode(method, &body);
+        let _ = libnetwork::decode(method, &body);
     }
 
     #[test]
     fn json_never_panics_and_errors_stay_short(method in any_method(), body in any_json()) {
-        match wire::decode(method, body.to_string().as_bytes()) {
+        match libnetwork::decode(method, body.to_string().as_bytes()) {
             Ok(Request::Do(call)) => { let _ = call.subject(); }
             Ok(Request::Ask(_)) => {}
             Err(Refusal::Syntax(why)) => prop_assert!(why.starts_with(method.name())),

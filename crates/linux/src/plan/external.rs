@@ -8,7 +8,7 @@ use model::{
     IpNet, Link, Mac, Place, Result, Route, host_net,
 };
 
-use super::route::{self, ON_LINK};
+use super::route;
 use super::{ExternalFacts, ExternalLink, Facts, Plan, Step};
 use crate::identity::Identity;
 
@@ -186,7 +186,7 @@ pub(super) fn is_near(here: &[IpNet], hop: IpAddr) -> bool {
 
 /// The way to a next hop that is in no subnet of the interface.
 pub(super) fn to_hop(hop: IpAddr) -> Route {
-    Route { scope: Some(ON_LINK), ..Route::new(host_net(hop), None) }
+    Route { scope: Some(Route::ON_LINK), ..Route::new(host_net(hop), None) }
 }
 
 /// The steps in the container that remove what would stay there without the interface: routes

@@ -11,9 +11,6 @@ use crate::identity::{self, Identity};
 /// Where the container's interface stands in the result: after the host's end.
 const CONTAINER: usize = 1;
 
-/// `RT_SCOPE_LINK`: reached without a router.
-const LINK: u8 = 253;
-
 /// `RT_SCOPE_HOST`: as good as on this host.
 const HOST: u8 = 254;
 
@@ -100,7 +97,7 @@ fn through_gateway(ifname: &IfName, held: &InterfaceAddress) -> Vec<Step> {
     if subnet.prefix_len() < subnet.max_prefix_len() {
         steps.push(Step::DropRoute(ifname.clone(), subnet));
     }
-    steps.push(step(Route { scope: Some(LINK), ..Route::new(host_net(gateway), None) }));
+    steps.push(step(Route { scope: Some(Route::ON_LINK), ..Route::new(host_net(gateway), None) }));
     if subnet.prefix_len() < subnet.max_prefix_len() {
         steps.push(step(Route::new(subnet, Some(gateway))));
     }

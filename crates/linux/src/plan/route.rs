@@ -6,9 +6,6 @@ use model::{Family, IfName, InterfaceAddress, Route};
 
 use super::Step;
 
-/// `RT_SCOPE_LINK` (rtnetlink(7)); narrower scopes are above.
-pub(super) const ON_LINK: u8 = 253;
-
 /// One step for each route.
 pub(super) fn steps(
     ifname: &IfName,
@@ -26,7 +23,8 @@ pub(super) fn final_routes(routes: &[Route], addresses: &[InterfaceAddress]) -> 
         .map(|route| {
             let via = route.via.or_else(|| gateway(addresses, Family::of(&route.dst)));
             // A connected route has no gateway: the kernel refuses one.
-            let is_direct = route.via.is_none() && route.scope.is_some_and(|it| it >= ON_LINK);
+            let is_direct =
+                route.via.is_none() && route.scope.is_some_and(|it| it >= Route::ON_LINK);
             Route { via: via.filter(|_| !is_direct), ..route.clone() }
         })
         .collect()

@@ -1,7 +1,7 @@
 //! `spoke gc` with Docker plugins: pending cleanups, and plugins that do not answer.
 
-use docker::remote::{CleanupSubject, DeadEnd, PendingCleanup, Urgency};
 use model::{Error, Result};
+use remote::{CleanupSubject, DeadEnd, PendingCleanup, Urgency};
 
 use super::HostContext;
 use super::args::GcArgs;

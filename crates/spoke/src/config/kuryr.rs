@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use docker::wire::SpaceName;
+use libnetwork::SpaceName;
 use model::{Error, IfName, Result};
 use neutron::config::{Kuryr, Plugin};
 use serde::Deserialize;

@@ -4,13 +4,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use docker::remote::calls::Calls;
-use docker::remote::discover::Places;
-use docker::remote::plugins::Plugins as Carrier;
-use docker::remote::{Remote, Settings};
 use engine::port::{Driver, Offer, Presence};
 use linux::{Life, Linux};
 use model::{Attached, Attachment, Error, Family, Layer, Mac, Network, Result, Route, Runtime};
+use remote::calls::Calls;
+use remote::discover::Places;
+use remote::plugins::Plugins as Carrier;
+use remote::{Remote, Settings};
 
 use super::link_driver::LinkDriver;
 use super::{Opened, rest};

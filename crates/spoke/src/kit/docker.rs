@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ::docker::remote::address::Address;
+use ::remote::address::Address;
 use model::{Error, Ipv4Net, Result};
 use serde_json::Value;
 

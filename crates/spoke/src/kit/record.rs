@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ::docker::remote::address::Address;
+use ::remote::address::Address;
 use model::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::docker::remote::address::Address;
+use ::remote::address::Address;
 use model::{Error, Result};
 use serde::Serialize;
 use serde_json::Value;

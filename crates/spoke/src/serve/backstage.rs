@@ -46,10 +46,10 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-pub(super) fn scope_of(scope: Scope) -> docker::wire::Scope {
+pub(super) fn scope_of(scope: Scope) -> libnetwork::Scope {
     match scope {
-        Scope::Local => docker::wire::Scope::Local,
-        Scope::Global => docker::wire::Scope::Global,
+        Scope::Local => libnetwork::Scope::Local,
+        Scope::Global => libnetwork::Scope::Global,
     }
 }
 

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 
 use docker::kuryr::{Backstage, Kuryr, Settings};
 use docker::server::{Listener, Plugin};
-use docker::wire::AddressSpaces;
 use engine::port::Cloud;
+use libnetwork::AddressSpaces;
 use model::Result;
 
 use super::backstage::{Stage, ephemeral_here, scope_of};

@@ -21,7 +21,7 @@ pub(super) struct Calls {
 
 impl Observe for Calls {
     fn answered(&self, request: &Answered<'_>) {
-        let operation = request.method.map_or("unknown", docker::wire::Method::name);
+        let operation = request.method.map_or("unknown", libnetwork::Method::name);
         let result = result(request.outcome);
         self.journal.metrics.operation(self.frontend, operation, &result, request.took);
         let level = match request.outcome {

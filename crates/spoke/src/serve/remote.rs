@@ -8,10 +8,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use docker::remote::calls::Life;
-use docker::remote::{PendingCleanup, Urgency};
-use docker::wire::{Discovery, Node};
+use libnetwork::{Discovery, Node};
 use model::{DriverName, Error, LinkKind, Result};
+use remote::calls::Life;
+use remote::{PendingCleanup, Urgency};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;

@@ -5,7 +5,7 @@ use model::{Absence, Error, Family, Result};
 use spec::Texts;
 
 use super::{MODE_V4, MODE_V6, mode_key};
-use crate::wire;
+use libnetwork;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
@@ -33,7 +33,7 @@ pub(super) enum Which {
 }
 
 impl Modes {
-    pub(super) fn read(texts: &Texts<'_>, options: &wire::NetworkOptions) -> Result<Self> {
+    pub(super) fn read(texts: &Texts<'_>, options: &libnetwork::NetworkOptions) -> Result<Self> {
         let words = [
             ("nat", Mode::Nat),
             ("nat-unprotected", Mode::Unprotected),

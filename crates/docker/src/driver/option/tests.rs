@@ -4,9 +4,9 @@ use model::{Family, Gateway, IfName, Mtu, NetworkName, Passage, Reach};
 
 use super::*;
 
-fn options(internal: bool, texts: &[(&str, &str)]) -> wire::NetworkOptions {
+fn options(internal: bool, texts: &[(&str, &str)]) -> libnetwork::NetworkOptions {
     let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
-    wire::NetworkOptions {
+    libnetwork::NetworkOptions {
         generic: texts.iter().map(own).collect(),
         ipv4: Some(true),
         ipv6: false,
@@ -137,7 +137,7 @@ fn each_family_has_its_mode() {
     let (v4, v6) =
         (format!("{BRIDGE_KEY}.gateway_mode_ipv4"), format!("{BRIDGE_KEY}.gateway_mode_ipv6"));
     let of = |ipv4, ipv6, texts: &[(&str, &str)]| {
-        super::read(&wire::NetworkOptions { ipv4, ipv6, ..options(false, texts) })
+        super::read(&libnetwork::NetworkOptions { ipv4, ipv6, ..options(false, texts) })
     };
     let both = [(v4.as_str(), "routed"), (v6.as_str(), "routed")];
     assert!(!of(Some(true), true, &both).unwrap().masquerades());
@@ -150,7 +150,7 @@ fn each_family_has_its_mode() {
     let open = of(None, true, &open).unwrap();
     let isolated = [(v4.as_str(), "nat"), (v6.as_str(), "isolated")];
     assert!(of(None, true, &isolated).unwrap_err().to_string().contains("--internal"));
-    let isolated = wire::NetworkOptions { ipv6: true, ..options(true, &isolated) };
+    let isolated = libnetwork::NetworkOptions { ipv6: true, ..options(true, &isolated) };
     let isolated = super::read(&isolated).unwrap();
     assert_eq!(isolated.host_absent, model::Absence::only(Family::V6));
     assert_ne!(isolated.default_route(), DefaultRoute::Segment);

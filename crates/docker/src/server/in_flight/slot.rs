@@ -12,7 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use crate::wire::{LONGEST_BODY, Method};
+use libnetwork::{LONGEST_BODY, Method};
 
 /// Begins a slot with a request in it; its last byte is the form's version.
 const MAGIC: [u8; 8] = *b"spoke-r1";

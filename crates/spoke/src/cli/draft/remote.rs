@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use docker::remote::parameters::{NetworkParameters, ScopeParameter};
 use engine::{Occupancy, check_subnet};
+use libnetwork::parameters::{NetworkParameters, ScopeParameter};
 use model::{
     AliasId, Backend, DriverName, EgressPolicy, Error, Family, Firewall, IngressPolicy, IpNet,
     Ipam, Ipv4Net, LinkKind, Network, Order, Pool, PoolId, Range, RemoteIpam, RemoteLink,

@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use docker::driver::Within;
-use docker::remote::parameters::{EndpointParameters, ExposedParameter};
 use engine::{Engine, Request};
+use libnetwork::parameters::{EndpointParameters, ExposedParameter};
 use model::{
     Attachment, AttachmentId, Backend, ContainerId, EgressPolicy, Error, IfName, Kind, Labels,
     Layer, Link, LinkKind, Network, NetworkName, Phase, Publish, Result, Runtime, Sandbox, Wiring,

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use ::docker::remote::address::{Address, Trust, Url};
-use ::docker::remote::discover::Places;
+use ::remote::address::{Address, Trust, Url};
+use ::remote::discover::Places;
 use model::{Error, Result};
 
 use super::super::HostContext;
