@@ -14,6 +14,7 @@ mod bind;
 mod book;
 mod check;
 mod choose;
+mod closing;
 mod claim;
 mod detach;
 mod endpoint;
