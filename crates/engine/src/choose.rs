@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Cursor, Error, Fact, Holder, Ipam, Kind, Lease, LinkKind, NetworkName, Order, OwnerName,
-    Pool, Reservation, Result, Space, Tenant, host_net,
+    Attachment, Cursor, Error, Fact, Holder, Ipam, Kind, Lease, LinkKind, NetworkName, Order,
+    OwnerName, Pool, Reservation, Result, Space, Tenant, host_net,
 };
 
 use crate::book::{Read, unchanged};

@@ -63,7 +63,8 @@ impl Engine<'_> {
             before.as_ref().map_or(Ok(()), |before| self.refuse_if_worked_on(before))?;
             let mut mark = before.clone().unwrap_or_else(|| Box::new(network.clone()));
             mark.stage = Stage::Unmaking { by: self.host.me() };
-            let txn = Txn::new().expect(key.clone(), expect).put(key.clone(), Record::Network(mark));
+            let txn =
+                Txn::new().expect(key.clone(), expect).put(key.clone(), Record::Network(mark));
             if let Outcome::Done(revision) = self.store.commit(&txn)? {
                 return Ok(Closed { key, revision, before });
             }

@@ -203,8 +203,7 @@ impl Engine<'_> {
             if !is_described(known.as_ref(), &request.network) {
                 self.refuse_taken(&request.network)?;
                 let key = Key::Configured(request.network.name.clone());
-                txn = txn
-                    .put(key, Record::Network(Box::new(request.network.clone())));
+                txn = txn.put(key, Record::Network(Box::new(request.network.clone())));
             }
         }
         match &request.owner {

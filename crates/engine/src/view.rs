@@ -153,9 +153,9 @@ impl Engine<'_> {
                 let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
                 match self.store.commit(&txn)? {
                     Outcome::Done(_) => Ok(()),
-                    Outcome::Lost(_) => Err(Error::try_again(format!(
-                        "the lease of {address} changes right now"
-                    ))),
+                    Outcome::Lost(_) => {
+                        Err(Error::try_again(format!("the lease of {address} changes right now")))
+                    }
                 }
             }
             Some(_) | None => Ok(()),

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 
 use super::common::{World, book, ip, network, pool, request};
-use engine::port::{Key, Outcome, Prefix, Record, Store, Txn, Versioned};
 use engine::Engine;
+use engine::port::{Key, Outcome, Prefix, Record, Store, Txn, Versioned};
 use model::*;
 
 use super::subnet_rig::{container, exactly, for_network};
@@ -196,10 +196,14 @@ fn an_evicted_address_is_the_one_that_was_read() {
     let key = Key::Attachment(stale.id.clone(), stale.layer);
     world.store.commit(&Txn::new().delete(key)).unwrap();
     let lease = Key::Lease(Space::Host, holder.lease.address.addr());
-    let between = Between::new(&world, |_| true, || {
-        let newer = Record::Lease(Holder { since: Timestamp(2_000), ..holder.clone() });
-        world.store.commit(&Txn::new().put(lease.clone(), newer)).unwrap();
-    });
+    let between = Between::new(
+        &world,
+        |_| true,
+        || {
+            let newer = Record::Lease(Holder { since: Timestamp(2_000), ..holder.clone() });
+            world.store.commit(&Txn::new().put(lease.clone(), newer)).unwrap();
+        },
+    );
     assert_eq!(between.engine().evict(&holder).unwrap_err().kind(), Kind::TryAgain);
     assert_eq!(world.engine().holders().unwrap().len(), 1);
 }
