@@ -25,6 +25,7 @@ use crate::runtime::{Cache, NetworkList, Runtime, Target};
 use crate::wire::{Failure, Object, Success, Version};
 pub use name::{inner, list};
 use parking::Parking;
+pub(crate) use parking::name as file_name;
 
 /// Executes the plugins of [`LinkKind::Chain`].
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ mod foreign;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use engine::Members;
 use engine::port::{Granted, Ipam};
@@ -22,11 +22,16 @@ pub struct Delegates {
     /// `/proc/stat` and `/dev`: they know since when this boot is.
     stat: PathBuf,
     devices: PathBuf,
+    /// Where one plugin at a time has the lock of an attachment, even if its caller has died.
+    locks: Option<PathBuf>,
 }
+
+/// Where locks are, below the directory of what goes with the boot.
+const LOCKS: &str = "sources";
 
 impl Default for Delegates {
     fn default() -> Self {
-        Self { stat: PathBuf::from("/proc/stat"), devices: PathBuf::from("/dev") }
+        Self { stat: PathBuf::from("/proc/stat"), devices: PathBuf::from("/dev"), locks: None }
     }
 }
 
@@ -36,7 +41,18 @@ impl Delegates {
         Self::default()
     }
 
-    fn directory<'a>(&'a self, path: &'a std::path::Path) -> Directory<'a> {
+    /// The sources of this host, with locks below `runtime`, which does not outlive the boot: a third-party
+    /// plugin whose caller was killed ends before another one is called for its attachment.
+    pub fn with_locks(runtime: &Path) -> Self {
+        Self { locks: Some(runtime.join(LOCKS)), ..Self::default() }
+    }
+
+    fn lock(&self, attachment: &Attachment) -> Option<PathBuf> {
+        let locks = self.locks.as_ref()?;
+        Some(locks.join(crate::chain::file_name(&attachment.id)))
+    }
+
+    fn directory<'a>(&'a self, path: &'a Path) -> Directory<'a> {
         Directory { path, stat: &self.stat, devices: &self.devices }
     }
 }
@@ -45,9 +61,9 @@ impl Ipam for Delegates {
     fn lease(&self, attachment: &Attachment) -> Result<Granted> {
         match &attachment.ipam {
             model::Ipam::HostLocal { directory, .. } => self.directory(directory).claim(attachment),
-            model::Ipam::Foreign(ipam) => {
-                foreign::add(ipam, attachment).map(Box::new).map(Granted::Offered)
-            }
+            model::Ipam::Foreign(ipam) => foreign::add(ipam, attachment, self.lock(attachment))
+                .map(Box::new)
+                .map(Granted::Offered),
             model::Ipam::Dhcp(dhcp) => {
                 dhcp::lease(dhcp, attachment).map(Box::new).map(Granted::Offered)
             }
@@ -64,7 +80,7 @@ impl Ipam for Delegates {
             model::Ipam::HostLocal { directory, .. } => {
                 self.directory(directory).release(attachment)
             }
-            model::Ipam::Foreign(ipam) => foreign::del(ipam, attachment),
+            model::Ipam::Foreign(ipam) => foreign::del(ipam, attachment, self.lock(attachment)),
             model::Ipam::Dhcp(dhcp) => dhcp::release(dhcp, attachment),
             model::Ipam::None
             | model::Ipam::Book { .. }
@@ -77,7 +93,7 @@ impl Ipam for Delegates {
     fn check(&self, attachment: &Attachment) -> Result<()> {
         match &attachment.ipam {
             model::Ipam::HostLocal { directory, .. } => self.directory(directory).check(attachment),
-            model::Ipam::Foreign(ipam) => foreign::check(ipam, attachment),
+            model::Ipam::Foreign(ipam) => foreign::check(ipam, attachment, self.lock(attachment)),
             model::Ipam::Dhcp(dhcp) => dhcp::check(dhcp, attachment),
             model::Ipam::None
             | model::Ipam::Book { .. }

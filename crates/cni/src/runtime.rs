@@ -9,7 +9,7 @@ mod cache;
 mod call;
 mod load;
 mod network;
-mod program_lock;
+pub(crate) mod program_lock;
 mod request;
 mod target;
 mod verbs;

@@ -58,7 +58,7 @@ use crate::api::Network;
 use crate::ipam;
 use crate::server::Plugin;
 use libnetwork::{
-    AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, Profile, Scope,
+    AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, NetworkId, Profile, Scope,
 };
 use template::Circumstances;
 
@@ -189,6 +189,30 @@ impl<B: Backstage> Docker<B> {
     }
 }
 
+/// The network that is there, and that the call works on.
+fn network_of(call: &Call) -> Option<&NetworkId> {
+    match call {
+        Call::DeleteNetwork(id) => Some(id),
+        Call::CreateEndpoint(call) => Some(&call.at.network),
+        Call::Join(call) => Some(&call.at.network),
+        Call::ProgramConnectivity(call) => Some(&call.at.network),
+        Call::EndpointOperInfo(at)
+        | Call::DeleteEndpoint(at)
+        | Call::Leave(at)
+        | Call::RevokeConnectivity(at) => Some(&at.network),
+        Call::GwAllocCheck(_)
+        | Call::CreateNetwork(_)
+        | Call::AllocateNetwork(_)
+        | Call::FreeNetwork(_)
+        | Call::RequestPool(_)
+        | Call::ReleasePool(_)
+        | Call::RequestAddress(_)
+        | Call::ReleaseAddress(_)
+        | Call::DiscoverNew(_)
+        | Call::DiscoverDelete(_) => None,
+    }
+}
+
 impl<B: Backstage> Plugin for Docker<B> {
     fn profile(&self) -> &Profile {
         &self.profile
@@ -196,5 +220,11 @@ impl<B: Backstage> Plugin for Docker<B> {
 
     fn call(&self, call: Call) -> Result<Answer> {
         self.backstage.with_engine(|engine| self.carry_out(engine, &call))
+    }
+
+    fn asks_others(&self, call: &Call) -> bool {
+        let Some(id) = network_of(call) else { return false };
+        // Where it cannot be read, the call says so.
+        self.backstage.with_engine(|engine| network::asks_others(engine, id)).unwrap_or(false)
     }
 }

@@ -36,6 +36,13 @@ pub trait Plugin: Send + Sync + 'static {
     /// Carries out a call, on one of a few threads that wait for nothing else.
     fn call(&self, call: Call) -> Result<Answer>;
 
+    /// Whether the call waits for third parties, which may not answer for long. It is asked on such a thread
+    /// too.
+    fn asks_others(&self, call: &Call) -> bool {
+        let _ = call;
+        false
+    }
+
     /// How it speaks HTTP.
     fn manner(&self) -> Manner {
         Manner::default()
@@ -89,6 +96,9 @@ pub struct Limits {
     pub one_request: bool,
     /// Calls that work at the same time, each on its own thread.
     pub calls: usize,
+    /// Calls that wait for third parties at the same time, each on its own thread beside those: however many
+    /// do not answer, the other calls have their turns.
+    pub asking: usize,
     /// Large bodies that are read at the same time.
     pub large_bodies: usize,
     /// The stack of each thread, in bytes; memory is used only so far as a call needs it.
@@ -111,6 +121,7 @@ impl Default for Limits {
             connections: 256,
             one_request: true,
             calls: 8,
+            asking: 32,
             large_bodies: 4,
             stack: 512 << 10,
             reading: Duration::from_secs(10),
@@ -168,6 +179,7 @@ struct Shared {
     limits: Limits,
     connections: Places,
     calls: Arc<Semaphore>,
+    asking: Arc<Semaphore>,
     large_bodies: Semaphore,
     in_flight: Option<Arc<InFlight>>,
     stop: Stop,
@@ -180,7 +192,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .max_blocking_threads(self.limits.calls)
+            .max_blocking_threads(self.limits.calls + self.limits.asking)
             .thread_stack_size(self.limits.stack)
             .thread_name("docker-call")
             .build()
@@ -199,6 +211,7 @@ impl Server {
             observe,
             connections: Places::new(limits.connections),
             calls: Arc::new(Semaphore::new(limits.calls)),
+            asking: Arc::new(Semaphore::new(limits.asking)),
             large_bodies: Semaphore::new(limits.large_bodies),
             in_flight: in_flight.map(Arc::new),
             limits,

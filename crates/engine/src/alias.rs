@@ -72,7 +72,10 @@ impl Engine<'_> {
     /// A network that is not declared yet: as a configuration described it, or as it is wanted.
     fn undeclared(&self, wanted: &Network) -> Result<Box<Network>> {
         let configured = self.network_under(&Key::Configured(wanted.name.clone()))?;
-        let network = configured.map_or_else(|| Box::new(wanted.clone()), |read| read.value);
+        let network = match configured {
+            Some(read) => self.refuse_closed(read.value)?,
+            None => Box::new(wanted.clone()),
+        };
         match self.overlapping(&network)? {
             Some(other) => Err(other),
             None => Ok(network),
@@ -209,8 +212,10 @@ impl Engine<'_> {
             }
             let key = Key::Network(name.clone());
             let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let described = self.network_under(&Key::Configured(name.clone()))?;
+            // What only says that the network is being removed describes nothing.
             let is_described = read.value.runtime != Runtime::Docker
-                && self.network_under(&Key::Configured(name.clone()))?.is_some();
+                && described.is_some_and(|read| read.value.stage.is_made());
             if is_described {
                 if mode == Mode::Mend {
                     self.store.commit(&txn.delete(key))?;

@@ -3,7 +3,7 @@
 //! What a boot holds (attachments, leases, ports) describes the kernel of that boot and is never part
 //! of it. So a restore changes no running container: it puts back the records that its network needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Error, Network, NetworkName, Result};
 
@@ -143,13 +143,23 @@ impl Engine<'_> {
             found.extend(listed.into_iter().map(|(key, it)| (key, (it.record, it.revision))));
             Ok(keys)
         };
-        for key in take(&Prefix::Networks)? {
-            if let Key::Network(name) = key {
-                take(&Prefix::StickyOf(name))?;
-            }
-        }
+        let declared = take(&Prefix::Networks)?;
         for prefix in &OTHERS {
             take(prefix)?;
+        }
+        // Networks of configurations have owners too, and are in no durable record but these.
+        let reserved = found.values().filter_map(|(record, _)| match record {
+            Record::Reservation(reservation) => reservation.network.clone(),
+            _ => None,
+        });
+        let declared = declared.into_iter().filter_map(|key| match key {
+            Key::Network(name) => Some(name),
+            _ => None,
+        });
+        let networks: BTreeSet<NetworkName> = reserved.chain(declared).collect();
+        for name in networks {
+            let sticky = self.store.list(&Prefix::StickyOf(name))?.into_iter();
+            found.extend(sticky.map(|(key, it)| (key, (it.record, it.revision))));
         }
         Ok(found)
     }

@@ -108,9 +108,10 @@ impl Engine<'_> {
         }
         txn = self.enlist(&mut attachment, txn)?;
         txn = choice.advance(txn);
-        if draft.under.is_none() {
-            txn = self.remember(request, &attachment, txn)?;
-        }
+        txn = match draft.under.is_none() {
+            true => self.remember(request, &attachment, txn)?,
+            false => self.expect_open(&request.network, request.layer, txn)?.1,
+        };
         let attachment = Box::new(attachment);
         txn = txn.put(key, Record::Attachment(attachment.clone()));
         Ok(match self.store.commit(&txn)? {

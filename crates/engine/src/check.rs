@@ -52,9 +52,10 @@ impl Engine<'_> {
         assumed
     }
 
-    /// Whether the network could take another attachment now: what it is made on is there, each of
-    /// its pools has a free address, and its address source is ready.
+    /// Whether the network could take another attachment now: it takes containers on this host, what it
+    /// is made on is there, each of its pools has a free address, and its address source is ready.
     pub fn status(&self, network: &Network) -> Result<()> {
+        self.refuse_unmade(network)?;
         self.driver.status(network)?;
         for pool in network.ipam.pools() {
             let held = self.holders_in(&Prefix::Leases(pool.space.clone()))?;

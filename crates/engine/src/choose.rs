@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Cursor, Error, Fact, Holder, Kind, Lease, LinkKind, NetworkName, Order, OwnerName,
-    Pool, Reservation, Result, Space, Tenant, host_net,
+    Attachment, Cursor, Error, Fact, Holder, Ipam, Kind, Lease, LinkKind, NetworkName, Order,
+    OwnerName, Pool, Reservation, Result, Space, Tenant, host_net,
 };
 
 use crate::book::{Read, unchanged};
@@ -24,6 +24,9 @@ pub(crate) struct Choice {
     cursors: Vec<(Pool, Option<Read<Cursor>>, Found)>,
     /// Reservations that must still be there: addresses that other hosts gave to this one.
     pins: Vec<Read<Reservation>>,
+    /// Reservations that must be as they were read, or still absent: another process may reserve a free
+    /// address for a host, a gateway or a device, and that does not touch its lease.
+    reserved: Vec<(Key, Expect)>,
 }
 
 impl Engine<'_> {
@@ -37,11 +40,11 @@ impl Engine<'_> {
             }
             let place = wanted.iter().position(|address| pool.range_of(*address).is_some());
             match place.map(|place| wanted.remove(place)) {
-                Some(address) => choice.leases.push(self.exactly(pool, address, request)?),
+                Some(address) => self.exactly(pool, address, request, &mut choice)?,
                 None => self.any(pool, request, avoid, &mut choice)?,
             }
         }
-        if let model::Ipam::Fixed { leases } = &request.ipam {
+        if let Ipam::Fixed { leases } = &request.ipam {
             choice.leases.extend(leases.iter().cloned());
             wanted.retain(|address| leases.iter().all(|lease| lease.address.addr() != *address));
         }
@@ -85,24 +88,32 @@ impl Engine<'_> {
         Ok(false)
     }
 
-    fn exactly(&self, pool: &Pool, address: IpAddr, request: &Request) -> Result<Lease> {
+    fn exactly(
+        &self,
+        pool: &Pool,
+        address: IpAddr,
+        request: &Request,
+        choice: &mut Choice,
+    ) -> Result<()> {
         if pool.is_gateway(address) {
             return Err(Error::invalid(format!(
                 "requested address {address} is the gateway of network {}",
                 request.network.name
             )));
         }
-        self.refuse_reserved(&pool.space, address, request)?;
-        pool.lease(address)
+        let reserved = self.refuse_reserved(&pool.space, address, request)?;
+        choice.take(pool.lease(address)?, reserved, request);
+        Ok(())
     }
 
-    fn refuse_reserved(&self, space: &Space, address: IpAddr, request: &Request) -> Result<()> {
-        let Some(read) = self.reservation_of(space, address)? else { return Ok(()) };
+    /// Refuses an address that is reserved for another one; otherwise says how its reservation must stay.
+    fn refuse_reserved(&self, space: &Space, address: IpAddr, request: &Request) -> Result<Expect> {
+        let Some(read) = self.reservation_of(space, address)? else { return Ok(Expect::Absent) };
         if let Some(error) = kept_address(&read.value) {
             return Err(error);
         }
         match (&read.value.owner, &request.owner) {
-            (Some(reserved), Some(owner)) if reserved == owner => Ok(()),
+            (Some(reserved), Some(owner)) if reserved == owner => Ok(unchanged(Some(&read))),
             (Some(reserved), _) => Err(Error::conflict(format!(
                 "address {address} is reserved for {reserved}; `spoke ipam release {address}` ends that"
             ))),
@@ -123,13 +134,14 @@ impl Engine<'_> {
         if let Some(owner) = &request.owner
             && let Some(address) = self.kept_for(&request.network.name, owner, &search)?
         {
-            choice.leases.push(pool.lease(address)?);
+            let reserved = self.reservation_of(&pool.space, address)?;
+            choice.take(pool.lease(address)?, unchanged(reserved.as_ref()), request);
             return Ok(());
         }
         let read = self.cursor_of(&pool.id)?;
         let cursor = read.as_ref().map(|read| &read.value);
         let found = self.find(&search, cursor)?.ok_or_else(|| full(pool))?;
-        choice.leases.push(pool.lease(found.address)?);
+        choice.take(pool.lease(found.address)?, Expect::Absent, request);
         choice.cursors.push((pool.clone(), read, found));
         Ok(())
     }
@@ -262,7 +274,18 @@ impl Choice {
         !self.pins.is_empty()
     }
 
-    /// Adds to the transaction where the next search starts, and that what other hosts gave is still given.
+    /// Chooses an address whose reservation was read. The files of host-local exclude everything else that
+    /// has one of their addresses.
+    fn take(&mut self, lease: Lease, reserved: Expect, request: &Request) {
+        if matches!(request.ipam, Ipam::Book { .. }) {
+            let key = Key::Reservation(lease.space.clone(), lease.address.addr());
+            self.reserved.push((key, reserved));
+        }
+        self.leases.push(lease);
+    }
+
+    /// Adds to the transaction where the next search starts, that what other hosts gave is still given, and
+    /// that nothing else is reserved.
     pub(crate) fn advance(&self, mut txn: Txn) -> Txn {
         for (pool, read, found) in &self.cursors {
             txn = advance(pool, read.as_ref(), found, txn);
@@ -271,7 +294,7 @@ impl Choice {
             let key = Key::Reservation(pin.value.space.clone(), pin.value.address);
             txn = txn.expect(key, unchanged(Some(pin)));
         }
-        txn
+        self.reserved.iter().fold(txn, |txn, (key, expect)| txn.expect(key.clone(), *expect))
     }
 }
 

@@ -67,7 +67,10 @@ impl Engine<'_> {
         }
         let Some(mut read) = self.own(read, meaning)? else { return Ok(false) };
         keep_leaving(&mut read.value);
-        self.undo(&read.value)?;
+        if let Err(error) = self.undo(&read.value) {
+            self.disown(read);
+            return Err(error);
+        }
         self.hand_over(&read.value);
         let gone = read.value.clone();
         self.forget(read)?;
@@ -123,7 +126,13 @@ impl Engine<'_> {
                 match (self.mark(&read, others.attacher)?, others.attacher) {
                     (Marked::Ours(owned), None) => return Ok(Some(owned)),
                     (Marked::Ours(owned), Some(attacher)) => {
-                        return Ok(Some(self.outlive(&owned, attacher)?.unwrap_or(owned)));
+                        return match self.outlive(&owned, attacher) {
+                            Ok(now) => Ok(Some(now.unwrap_or(owned))),
+                            Err(error) => {
+                                self.disown(owned);
+                                Err(error)
+                            }
+                        };
                     }
                     (Marked::Changed, _) => {}
                 }
@@ -137,6 +146,25 @@ impl Engine<'_> {
             }
         }
         Err(Error::try_again(format!("{id} changes all the time")))
+    }
+
+    /// Notes that this process, which may never end, does not work on the record any more: it failed. What is
+    /// to be undone stays in the record, and the next detach, attach or reconcile of any process does it.
+    pub(crate) fn disown(&self, mut read: Read<Box<Attachment>>) {
+        let me = self.host.me();
+        let mut disowned = read.value.clone();
+        disowned.phase = match disowned.phase {
+            Phase::Attaching { by } if by == me => Phase::Attaching { by: Process::NONE },
+            Phase::Detaching { by, attacher } if by == me => {
+                Phase::Detaching { by: Process::NONE, attacher: attacher.filter(|it| *it != me) }
+            }
+            Phase::Reserved
+            | Phase::Attaching { .. }
+            | Phase::Attached(_)
+            | Phase::Detaching { .. } => return,
+        };
+        // If this fails, others wait until this process ends. The failure before it is reported.
+        let _ = self.try_replace(&mut read, disowned, Txn::new());
     }
 
     fn mark(&self, read: &Read<Box<Attachment>>, attacher: Option<Process>) -> Result<Marked> {
@@ -344,7 +372,7 @@ impl Others {
             Phase::Reserved | Phase::Attached(_) => (None, None),
             Phase::Detaching { by, attacher } => (*attacher, Some(*by)),
         };
-        let other = |process: &Process| process != me;
+        let other = |process: &Process| process != me && *process != Process::NONE;
         Self { attacher: attacher.filter(other), detacher: detacher.filter(other) }
     }
 }

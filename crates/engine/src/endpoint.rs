@@ -244,7 +244,10 @@ impl Engine<'_> {
             }
         }
         keep_leaving(&mut read.value);
-        self.driver.withdraw(&read.value)?;
+        if let Err(error) = self.driver.withdraw(&read.value) {
+            self.disown(read);
+            return Err(error);
+        }
         let key = Key::Attachment(read.value.id.clone(), read.value.layer);
         for _ in 0..RACES {
             let mut reserved = read.value.clone();

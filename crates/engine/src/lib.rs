@@ -15,6 +15,7 @@ mod book;
 mod check;
 mod choose;
 mod claim;
+mod closing;
 mod detach;
 mod endpoint;
 mod engine;

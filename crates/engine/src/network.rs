@@ -6,6 +6,7 @@ use model::{Alias, Attachment, Error, Layer, Network, NetworkName, Result, Stage
 
 use crate::amend::key_of_amendment;
 use crate::book::{Read, unchanged};
+use crate::closing::Closing;
 use crate::detach::Meaning;
 use crate::gc::all_of;
 use crate::port::{Key, Outcome, Prefix, Record, Txn};
@@ -51,7 +52,11 @@ impl Engine<'_> {
         let mut networks = BTreeMap::new();
         for prefix in [Prefix::Configured, Prefix::Networks] {
             for read in self.networks_in(&prefix)? {
-                networks.insert(read.value.name.clone(), *read.value);
+                let network = match prefix {
+                    Prefix::Configured => self.unmarked(*read.value),
+                    _ => *read.value,
+                };
+                networks.insert(network.name.clone(), network);
             }
         }
         Ok(networks.into_values().collect())
@@ -74,12 +79,11 @@ impl Engine<'_> {
 
     /// The network of this name, if there is one: a declared one rather than a configuration's.
     pub fn named(&self, name: &NetworkName) -> Result<Option<Network>> {
-        for key in [Key::Network(name.clone()), Key::Configured(name.clone())] {
-            if let Some(read) = self.network_under(&key)? {
-                return Ok(Some(*read.value));
-            }
+        if let Some(read) = self.network_under(&Key::Network(name.clone()))? {
+            return Ok(Some(*read.value));
         }
-        Ok(None)
+        let configured = self.network_under(&Key::Configured(name.clone()))?;
+        Ok(configured.map(|read| self.unmarked(*read.value)))
     }
 
     /// The network of this name that was declared by a command, if it was.
@@ -116,7 +120,12 @@ impl Engine<'_> {
         self.detach_all(records)?;
         let ids = aliases.into_iter().map(|alias| Key::Alias(alias.id));
         let txn = ids.fold(Txn::new(), Txn::delete);
-        self.raze(&network, txn).map(|_| ())
+        match self.raze(&network, txn)? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Lost(_) => Err(Error::try_again(format!(
+                "network {name} came into use while it was being removed"
+            ))),
+        }
     }
 
     /// Detaches them; sandboxes that Spoke connects get another default gateway. An error does not
@@ -143,10 +152,22 @@ impl Engine<'_> {
         all_of(failures)
     }
 
-    /// Removes what the attachments of a network shared, and then what the store says about it.
-    pub(crate) fn raze(&self, network: &Network, mut txn: Txn) -> Result<Outcome> {
+    /// Removes what the attachments of a network shared, and then what the store says about it. Nothing is
+    /// removed where something is attached.
+    pub(crate) fn raze(&self, network: &Network, txn: Txn) -> Result<Outcome> {
         let name = &network.name;
         self.refuse_if_unreadable(name)?;
+        let is_over = |outcome: &Outcome| matches!(outcome, Outcome::Done(_));
+        match self.while_closed(network, is_over, || self.raze_closed(network, txn))? {
+            Closing::Done(outcome) => Ok(outcome),
+            Closing::Used(attachment) => {
+                Ok(Outcome::Lost(Key::Attachment(attachment.id, attachment.layer)))
+            }
+        }
+    }
+
+    fn raze_closed(&self, network: &Network, mut txn: Txn) -> Result<Outcome> {
+        let name = &network.name;
         match network.is_remote() {
             // Docker's order, whatever the first of them says.
             true => {
@@ -154,12 +175,6 @@ impl Engine<'_> {
                 self.driver.remove(network).and(given_back)?;
             }
             false => self.driver.remove(network).and_then(|()| self.ipam.remove(network))?,
-        }
-        if let Some(read) = self.records(&Prefix::AttachmentsOf(name.clone()))?.first() {
-            return Err(Error::try_again(format!(
-                "{} was attached while the network was being removed",
-                read.value.id
-            )));
         }
         txn = txn.delete(Key::Network(name.clone())).delete(Key::Configured(name.clone()));
         for pool in network.ipam.pools() {
@@ -177,20 +192,18 @@ impl Engine<'_> {
         &self,
         request: &Request,
         attachment: &Attachment,
-        mut txn: Txn,
+        txn: Txn,
     ) -> Result<Txn> {
+        let (known, mut txn) = self.expect_open(&request.network, request.layer, txn)?;
         if request.layer == Layer::Link {
             let wiring = &request.network.wiring;
             if wiring.via.is_some() || wiring.fence.is_some() {
                 self.refuse_rivals(&request.network)?;
             }
-            let key = Key::Configured(request.network.name.clone());
-            let known = self.network_under(&key)?;
             if !is_described(known.as_ref(), &request.network) {
                 self.refuse_taken(&request.network)?;
-                txn = txn
-                    .expect(key.clone(), unchanged(known.as_ref()))
-                    .put(key, Record::Network(Box::new(request.network.clone())));
+                let key = Key::Configured(request.network.name.clone());
+                txn = txn.put(key, Record::Network(Box::new(request.network.clone())));
             }
         }
         match &request.owner {

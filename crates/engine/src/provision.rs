@@ -199,7 +199,7 @@ impl Engine<'_> {
         }
     }
 
-    fn refuse_if_worked_on(&self, network: &Network) -> Result<()> {
+    pub(crate) fn refuse_if_worked_on(&self, network: &Network) -> Result<()> {
         match self.at_work(network) {
             Some((what, by)) => Err(Error::try_again(format!(
                 "network {} is being {what} by process {}",
@@ -216,6 +216,11 @@ impl Engine<'_> {
             Stage::Made | Stage::Draining | Stage::Failed | Stage::Template => return None,
         };
         self.host.is_running(&by).then_some((what, by))
+    }
+
+    /// Whether a process works on it.
+    pub(crate) fn is_worked_on(&self, network: &Network) -> bool {
+        self.at_work(network).is_some()
     }
 
     /// Fails where nothing can be attached to the network; says what must stay as it is until it

@@ -7,7 +7,8 @@ use model::{Error, LinkKind, Network, NetworkName, Result, Runtime, Space, Subne
 
 use crate::amend::key_of_amendment;
 use crate::attach::RACES;
-use crate::book::unchanged;
+use crate::book::{Read, unchanged};
+use crate::closing::Closing;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 use crate::{Engine, GATEWAY_NETWORK};
 
@@ -26,26 +27,35 @@ impl Engine<'_> {
             let Some(read) = self.network_under(&key)? else { return Err(foreign(old)) };
             self.refuse_renaming(&read.value, new)?;
             let renamed = self.called(&read.value, new)?;
-            // What is shared in the kernel has the old name; the next attachment makes it with the new.
-            self.driver.remove(&read.value)?;
-            self.refuse_used(&name)?;
-            let next = Key::Network(new.clone());
-            let mut txn = Txn::new()
-                .expect(key.clone(), unchanged(Some(&read)))
-                .expect(next.clone(), Expect::Absent)
-                .expect(Key::Configured(new.clone()), Expect::Absent)
-                .put(next, Record::Network(Box::new(renamed.clone())))
-                .delete(key)
-                .delete(Key::Configured(name.clone()));
-            for pool in read.value.ipam.pools() {
-                txn = txn.delete(Key::Cursor(pool.id.clone()));
-            }
-            let txn = self.move_kept(&name, new, txn)?;
-            if let Outcome::Done(_) = self.store.commit(&txn)? {
-                return Ok(renamed);
+            let is_over = |outcome: &Outcome| matches!(outcome, Outcome::Done(_));
+            let renamed_by = || self.rename_closed(&read, &renamed);
+            match self.while_closed(&read.value, is_over, renamed_by)? {
+                Closing::Done(Outcome::Done(_)) => return Ok(renamed),
+                Closing::Done(Outcome::Lost(_)) => {}
+                Closing::Used(_) => self.refuse_used(&name)?,
             }
         }
         Err(Error::try_again(format!("renaming {old}: lost {RACES} races in a row")))
+    }
+
+    /// The same of a network that nothing can be attached to meanwhile.
+    fn rename_closed(&self, read: &Read<Box<Network>>, renamed: &Network) -> Result<Outcome> {
+        let (name, new) = (&read.value.name, &renamed.name);
+        self.refuse_used(name)?;
+        // What is shared in the kernel has the old name; the next attachment makes it with the new.
+        self.driver.remove(&read.value)?;
+        let (key, next) = (Key::Network(name.clone()), Key::Network(new.clone()));
+        let mut txn = Txn::new()
+            .expect(key.clone(), unchanged(Some(read)))
+            .expect(next.clone(), Expect::Absent)
+            .expect(Key::Configured(new.clone()), Expect::Absent)
+            .put(next, Record::Network(Box::new(renamed.clone())))
+            .delete(key)
+            .delete(Key::Configured(name.clone()));
+        for pool in read.value.ipam.pools() {
+            txn = txn.delete(Key::Cursor(pool.id.clone()));
+        }
+        self.store.commit(&self.move_kept(name, new, txn)?)
     }
 
     fn refuse_renaming(&self, network: &Network, new: &NetworkName) -> Result<()> {

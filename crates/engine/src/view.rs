@@ -150,7 +150,13 @@ impl Engine<'_> {
         let key = Key::Lease(holder.lease.space.clone(), address);
         match self.holder_of(&holder.lease.space, address)? {
             Some(read) if is_same(&read.value.tenant, &holder.tenant) => {
-                self.store.commit(&Txn::new().delete(key)).map(|_| ())
+                let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
+                match self.store.commit(&txn)? {
+                    Outcome::Done(_) => Ok(()),
+                    Outcome::Lost(_) => {
+                        Err(Error::try_again(format!("the lease of {address} changes right now")))
+                    }
+                }
             }
             Some(_) | None => Ok(()),
         }

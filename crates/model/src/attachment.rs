@@ -243,6 +243,11 @@ pub struct Process {
     pub start: u64,
 }
 
+impl Process {
+    /// No process, as if of one that has ended: none has this id.
+    pub const NONE: Self = Self { pid: 0, start: 0 };
+}
+
 /// The phase of an attachment. The record exists before its first side effect and until after the
 /// last one is undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -47,6 +47,14 @@ impl Network {
         self.ipam.remote().is_some() || matches!(kind, Some(LinkKind::Remote(_)))
     }
 
+    /// Whether attaching to it waits for third parties that may not answer: a server, a cloud, a plugin.
+    pub fn asks_others(&self) -> bool {
+        let kind = self.wiring.link.as_ref().map(|link| &link.kind);
+        self.is_remote()
+            || matches!(self.ipam, Ipam::Dhcp(_) | Ipam::Foreign(_))
+            || matches!(kind, Some(LinkKind::Chain(_) | LinkKind::Neutron(_) | LinkKind::Ovs(_)))
+    }
+
     /// A network made from this one, which is usually a [`Stage::Template`] (libnetwork's
     /// `config-from`): all of it under another name. Its bridge, and what a remote driver calls it,
     /// are the caller's to name.

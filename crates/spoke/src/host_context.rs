@@ -47,7 +47,10 @@ impl HostContext {
         Ok(Self {
             store: open_store(config)?,
             driver: Dataplane::new(config, shared.opened.clone()),
-            sources: Sources::new(Plugins::new(Arc::clone(config), shared.opened.clone())),
+            sources: Sources::new(
+                Plugins::new(Arc::clone(config), shared.opened.clone()),
+                &config.store.runtime,
+            ),
             host: ThisHost::new(config, shared)?,
         })
     }

@@ -1,6 +1,7 @@
 //! Where addresses come from that are not the store's: third-party Docker IPAM plugins, and what
 //! CNI knows.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::Members;
@@ -16,9 +17,9 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// Those of this host.
-    pub(crate) fn new(plugins: Plugins) -> Self {
-        Self { delegates: cni::Delegates::new(), plugins }
+    /// Those of this host; `runtime` does not outlive the boot.
+    pub(crate) fn new(plugins: Plugins, runtime: &Path) -> Self {
+        Self { delegates: cni::Delegates::with_locks(runtime), plugins }
     }
 
     /// The Docker plugin that is asked, if the source is one.

@@ -107,8 +107,8 @@ impl<'a> Parking<'a> {
     }
 }
 
-/// The name of the parking place of `id`.
-pub(super) fn name(id: &AttachmentId) -> String {
+/// The name of the parking place of `id`, and of other files for it.
+pub(crate) fn name(id: &AttachmentId) -> String {
     let mut hash = Sha256::new();
     for part in [id.network.as_str(), id.container.as_str(), id.ifname.as_str()] {
         hash.update(part.as_bytes());

@@ -42,6 +42,16 @@ pub(crate) enum Input {
     File(File),
 }
 
+impl Input {
+    /// What the plugin is started with, and what is written into it then.
+    fn split(self) -> (Stdio, String) {
+        match self {
+            Self::Text(text) => (Stdio::piped(), text),
+            Self::File(file) => (file.into(), String::new()),
+        }
+    }
+}
+
 /// The end of a plugin.
 pub(crate) struct Ended {
     /// Its standard output, of which there is at most one byte more than [`LONGEST`].
@@ -76,11 +86,12 @@ pub(crate) fn find(plugin: &str, path: &[PathBuf]) -> Result<PathBuf> {
 pub(super) fn execute(
     file: &Path,
     environment: &Environment,
-    input: String,
+    input: Input,
     limit: Duration,
 ) -> Result<Ended> {
-    let started = start(file, environment, &[], (Stdio::piped(), Complaints::Passed));
-    run(started, (file, environment), input, limit)
+    let (stdin, text) = input.split();
+    let started = start(file, environment, &[], (stdin, Complaints::Passed));
+    run(started, (file, environment), text, limit)
 }
 
 /// The same with more in its environment, and with its standard error kept.
@@ -91,10 +102,7 @@ pub(crate) fn execute_keeping(
     input: Input,
     limit: Duration,
 ) -> Result<Ended> {
-    let (stdin, text) = match input {
-        Input::Text(text) => (Stdio::piped(), text),
-        Input::File(file) => (file.into(), String::new()),
-    };
+    let (stdin, text) = input.split();
     let started = start(file, environment, more, (stdin, Complaints::Kept));
     run(started, (file, environment), text, limit)
 }
@@ -201,6 +209,10 @@ mod tests {
     use std::fs::{self, OpenOptions, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
+    fn text(input: &str) -> Input {
+        Input::Text(input.to_owned())
+    }
+
     fn plugin(root: &Path, body: &str) -> PathBuf {
         let file = root.join("plugin");
         fs::write(&file, format!("#!/bin/sh\n{body}\n")).unwrap();
@@ -223,7 +235,7 @@ mod tests {
         });
         // The grandchild has opened the file by then, also on a busy machine: else the watch never ends.
         let limit = Duration::from_secs(3);
-        let ended = execute(&file, &Environment::default(), String::new(), limit);
+        let ended = execute(&file, &Environment::default(), text(""), limit);
         let error = ended.err().unwrap();
         assert_eq!(error.kind(), model::Kind::TryAgain);
         assert!(error.to_string().contains("within 3 s and was killed"), "{error}");
@@ -242,7 +254,7 @@ mod tests {
             thread::sleep(Duration::from_millis(30));
             drop(writing);
         });
-        let ended = execute(&file, &Environment::default(), String::new(), LIMIT).unwrap();
+        let ended = execute(&file, &Environment::default(), text(""), LIMIT).unwrap();
         assert!(ended.status.success() && ended.answer.is_empty());
         closed.join().unwrap();
     }
@@ -251,7 +263,8 @@ mod tests {
     fn hears_no_more_than_it_must() {
         let root = tempfile::tempdir().unwrap();
         let file = plugin(root.path(), "yes");
-        let ended = execute(&file, &Environment::default(), "x".repeat(1 << 20), LIMIT).unwrap();
+        let ended =
+            execute(&file, &Environment::default(), text(&"x".repeat(1 << 20)), LIMIT).unwrap();
         assert_eq!(ended.answer.len() as u64, LONGEST + 1);
         assert!(!ended.status.success());
     }

@@ -1,22 +1,27 @@
 //! A third-party IPAM plugin, executed (CNI 1.1.0 §4, "Plugin Delegation").
 
+use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::{fs, io};
 
 use engine::Members;
 use engine::port::Offer;
 use model::{Attachment, Error, ForeignIpam, Gateway, InterfaceAddress, LinkKind, Result, Sandbox};
 use serde_json::{Value, json};
 
-use super::execute::{Ended, LIMIT, execute, find};
-use crate::runtime::refusal as failure_of;
+use super::execute::{Ended, Input, LIMIT, execute, find};
+use crate::runtime::{program_lock, refusal as failure_of};
 use crate::wire::{Command, Document, Environment, LONGEST, Object, Success, Version};
 
+/// The lock of an attachment, which the plugin has while it runs.
+type Lock = Option<PathBuf>;
+
 /// Asks for addresses. The caller releases them, also after a failure.
-pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Offer> {
+pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment, lock: Lock) -> Result<Offer> {
     let (mut config, version) = configuration(ipam)?;
     remove_previous(&mut config);
     let environment = environment(Command::Add, ipam, Some(attachment));
-    let output = call(ipam, &environment, &config)?;
+    let output = call(ipam, &environment, &config, lock)?;
     let doing = || format!("reading the result of the IPAM plugin {}", ipam.plugin);
     let document = Document::parse(&output).map_err(|failure| failure.into_error(doing()))?;
     let success = Success::parse(&document.root(), version).map_err(|e| e.context(doing()))?;
@@ -33,18 +38,25 @@ pub(super) fn add(ipam: &ForeignIpam, attachment: &Attachment) -> Result<Offer> 
     Ok(Offer { addresses, routes: success.routes, dns: success.dns, link: None })
 }
 
-/// Releases what the plugin gave.
-pub(super) fn del(ipam: &ForeignIpam, attachment: &Attachment) -> Result<()> {
+/// Releases what the plugin gave. A plugin that still asks, because only its caller was killed, ends first:
+/// otherwise it would allocate what nothing releases.
+pub(super) fn del(ipam: &ForeignIpam, attachment: &Attachment, lock: Lock) -> Result<()> {
     let config = with_previous(ipam, attachment)?;
     let environment = environment(Command::Del, ipam, Some(attachment));
-    call(ipam, &environment, &config).map(|_| ())
+    call(ipam, &environment, &config, lock.clone())?;
+    match lock.map(fs::remove_file) {
+        Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::os(format!("removing the lock of {}", attachment.id), error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Asks the plugin whether it still holds what it gave.
-pub(super) fn check(ipam: &ForeignIpam, attachment: &Attachment) -> Result<()> {
+pub(super) fn check(ipam: &ForeignIpam, attachment: &Attachment, lock: Lock) -> Result<()> {
     let config = with_previous(ipam, attachment)?;
     let environment = environment(Command::Check, ipam, Some(attachment));
-    call(ipam, &environment, &config).map(|_| ())
+    call(ipam, &environment, &config, lock).map(|_| ())
 }
 
 /// Passes the valid attachments to the plugin. Before 1.1.0 there was no such command.
@@ -58,7 +70,7 @@ pub(super) fn gc(ipam: &ForeignIpam, valid: &Members) -> Result<()> {
     if let Some(object) = config.as_object_mut() {
         object.insert("cni.dev/valid-attachments".into(), Value::Array(members));
     }
-    call(ipam, &environment(Command::Gc, ipam, None), &config).map(|_| ())
+    call(ipam, &environment(Command::Gc, ipam, None), &config, None).map(|_| ())
 }
 
 /// Asks the plugin whether it is ready. Before 1.1.0 there was no such command.
@@ -66,7 +78,7 @@ pub(super) fn status(ipam: &ForeignIpam) -> Result<()> {
     let (config, version) = configuration(ipam)?;
     match version < Version::V110 {
         true => Ok(()),
-        false => call(ipam, &environment(Command::Status, ipam, None), &config).map(|_| ()),
+        false => call(ipam, &environment(Command::Status, ipam, None), &config, None).map(|_| ()),
     }
 }
 
@@ -123,10 +135,19 @@ fn environment(
 }
 
 /// The plugin's output when it succeeds.
-fn call(ipam: &ForeignIpam, environment: &Environment, config: &Value) -> Result<Vec<u8>> {
+fn call(
+    ipam: &ForeignIpam,
+    environment: &Environment,
+    config: &Value,
+    lock: Lock,
+) -> Result<Vec<u8>> {
     let found = find(ipam.plugin.as_str(), &ipam.path);
     let file = found.map_err(|error| Error::invalid(error.to_string()))?;
-    let Ended { answer, status, .. } = execute(&file, environment, config.to_string(), LIMIT)?;
+    let input = match lock {
+        Some(lock) => Input::File(program_lock::take(&lock, &config.to_string(), LIMIT)?),
+        None => Input::Text(config.to_string()),
+    };
+    let Ended { answer, status, .. } = execute(&file, environment, input, LIMIT)?;
     if answer.len() as u64 > LONGEST {
         let msg = format!("the IPAM plugin {} printed more than {LONGEST} bytes", ipam.plugin);
         return Err(Error::invalid(msg));

@@ -68,7 +68,7 @@ impl Bench {
         let root = tempfile::tempdir().unwrap();
         let stat = root.path().join("stat");
         fs::write(&stat, "cpu 1 2 3\nbtime 1000\nprocesses 5\n").unwrap();
-        Self { delegates: Delegates { stat, devices: "/nowhere".into() }, root }
+        Self { delegates: Delegates { stat, devices: "/nowhere".into(), locks: None }, root }
     }
 
     fn directory(&self) -> PathBuf {
@@ -236,6 +236,37 @@ fn executes_a_foreign_plugin_as_specified() {
         lines[5].contains(r#""cni.dev/valid-attachments":[{"containerID":"c1","ifname":"eth0"}]"#)
     );
     assert_eq!(lines[6], "STATUS   A=b");
+}
+
+/// The plugin has the lock, and not its caller: where only that is killed, the plugin asks on, and DEL comes.
+#[test]
+fn a_plugin_that_asks_ends_before_its_addresses_are_released() {
+    let root = tempfile::tempdir().unwrap();
+    let at = |name: &str| root.path().join(name);
+    for pipe in ["began", "go"] {
+        rustix::fs::mkfifoat(rustix::fs::CWD, at(pipe), 0o600.into()).unwrap();
+    }
+    let body = format!(
+        r#"cd {}; case $CNI_COMMAND in ADD) echo >began; read x <go; echo allocated >>order;; DEL) echo released >>order;; esac"#,
+        root.path().display()
+    );
+    let one = attachment("c1", model::Ipam::Foreign(foreign(root.path(), "1.1.0", &body)), &[]);
+    let delegates = Delegates::with_locks(root.path());
+    let lock = delegates.lock(&one).unwrap();
+    let asking = {
+        let (delegates, one) = (delegates.clone(), one.clone());
+        std::thread::spawn(move || delegates.lease(&one))
+    };
+    fs::read(at("began")).unwrap();
+    let releasing = {
+        let (delegates, one) = (delegates.clone(), one.clone());
+        std::thread::spawn(move || delegates.release(&one))
+    };
+    fs::write(at("go"), "\n").unwrap();
+    releasing.join().unwrap().unwrap();
+    drop(asking.join().unwrap());
+    assert_eq!(fs::read_to_string(at("order")).unwrap(), "allocated\nreleased\n");
+    assert!(!lock.exists());
 }
 
 #[test]

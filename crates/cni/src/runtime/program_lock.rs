@@ -15,7 +15,7 @@ use rustix::fs::FlockOperation;
 ///
 /// # Errors
 /// [`Kind::TryAgain`] where it does not end; where the file cannot be written.
-pub(super) fn take(path: &Path, text: &str, limit: Duration) -> Result<File> {
+pub(crate) fn take(path: &Path, text: &str, limit: Duration) -> Result<File> {
     let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;

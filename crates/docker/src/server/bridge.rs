@@ -8,12 +8,13 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::{Method as Verb, Response, StatusCode};
+use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use super::body::{self, Unread};
 use super::in_flight::{Flight, PAUSE, Recalled};
 use super::reply::Reply;
-use super::{Answered, Shared};
+use super::{Answered, Plugin, Shared};
 use libnetwork::{Answer, Call, Method, Question, Refusal, Request};
 
 /// A request that has to be worked on.
@@ -144,30 +145,63 @@ fn given_up(method: Method, unread: Unread) -> Reply {
 }
 
 /// The bridge: carries the call out on a thread of its own, in its turn. From then on the end of
-/// the connection does not end the call.
+/// the connection does not end the call. One that waits for third parties gives its turn back, and gets one
+/// among its like.
 async fn work(shared: &Arc<Shared>, began: Instant, task: Task) -> Reply {
-    let Task { method, call, kept } = task;
-    let turn = Arc::clone(&shared.calls).acquire_owned();
+    match turn(shared, began, task, &shared.calls, |plugin, call| plugin.asks_others(call)).await {
+        Worked::Done(reply) => reply,
+        Worked::Asks(task) => match turn(shared, began, task, &shared.asking, |_, _| false).await {
+            Worked::Done(reply) => reply,
+            Worked::Asks(task) => not_in_time(shared, began, &task),
+        },
+    }
+}
+
+/// What became of a call in its turn.
+enum Worked {
+    Done(Reply),
+    /// Nothing yet: it waits for third parties.
+    Asks(Task),
+}
+
+async fn turn(
+    shared: &Arc<Shared>,
+    began: Instant,
+    task: Task,
+    turns: &Arc<Semaphore>,
+    is_passed_on: fn(&dyn Plugin, &Call) -> bool,
+) -> Worked {
+    let turn = Arc::clone(turns).acquire_owned();
     let Ok(Ok(turn)) = timeout(shared.limits.timeout, turn).await else {
-        let why = format!("{}: too many calls are at work; try again", method.name());
-        let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, why);
-        report(shared, began, Some(method), call.subject(), &reply);
-        return reply;
+        return Worked::Done(not_in_time(shared, began, &task));
     };
-    let on_thread = Arc::clone(shared);
+    let (on_thread, method) = (Arc::clone(shared), task.method);
     let work = tokio::task::spawn_blocking(move || {
-        let (_turn, _kept) = (turn, kept);
+        let _turn = turn;
+        if is_passed_on(&*on_thread.plugin, &task.call) {
+            return Worked::Asks(task);
+        }
+        let Task { method, call, kept } = task;
+        let _kept = kept;
         let subject = call.subject().map(str::to_owned);
         let reply = Reply::of(on_thread.plugin.call(*call), &on_thread.plugin.manner());
         report(&on_thread, began, Some(method), subject.as_deref(), &reply);
-        reply
+        Worked::Done(reply)
     });
     work.await.unwrap_or_else(|error| {
         let why = format!("{}: {error}", method.name());
         let reply = Reply::refused(StatusCode::INTERNAL_SERVER_ERROR, why);
         report(shared, began, Some(method), None, &reply);
-        reply
+        Worked::Done(reply)
     })
+}
+
+fn not_in_time(shared: &Shared, began: Instant, task: &Task) -> Reply {
+    let method = task.method;
+    let why = format!("{}: too many calls are at work; try again", method.name());
+    let reply = Reply::refused(StatusCode::SERVICE_UNAVAILABLE, why);
+    report(shared, began, Some(method), task.call.subject(), &reply);
+    reply
 }
 
 fn report(

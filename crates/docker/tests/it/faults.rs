@@ -161,6 +161,31 @@ fn calls_that_wait_too_long_are_refused() {
     assert_eq!(stand.recorder.change(|seen| seen.begun), 1);
 }
 
+/// A server of the LAN that is down, while containers on a network with its addresses are started again and
+/// again.
+#[test]
+fn who_waits_for_a_third_party_holds_up_no_one_else() {
+    let limits = Limits { calls: 2, asking: 4, timeout: SOON, ..Limits::default() };
+    let stand = Stand::held(limits);
+    stand.recorder.release();
+    stand.recorder.silence(Some("lan"));
+    let mut waiting: Vec<_> = (0..4).map(|_| stand.connect()).collect();
+    for client in &mut waiting {
+        client.send(request(LEAVE, &endpoint("lan"))).unwrap();
+    }
+    stand.recorder.wait(|seen| seen.begun == 4);
+    for _ in 0..8 {
+        is_well(&stand);
+    }
+    // Only those like them are refused, when it takes too long.
+    assert_eq!(stand.connect().post(LEAVE, &endpoint("lan")).status, 503);
+    is_well(&stand);
+    stand.recorder.silence(None);
+    for client in &mut waiting {
+        assert_eq!(client.receive().status, 200);
+    }
+}
+
 #[test]
 fn too_many_connections_wait_and_then_are_refused() {
     let stand = Stand::limited(Limits { connections: 2, timeout: SOON, ..Limits::default() });

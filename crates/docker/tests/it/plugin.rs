@@ -35,6 +35,8 @@ pub(crate) struct Seen {
     pub(crate) most: usize,
     /// Calls do not end as long as this is so.
     held: bool,
+    /// Calls that begin with this wait for a third party, and do not end as long as this is so.
+    third_party: Option<&'static str>,
     pub(crate) outcomes: Vec<(Option<&'static str>, Outcome)>,
     pub(crate) troubles: Vec<String>,
 }
@@ -84,7 +86,8 @@ impl Plugin for Recorder {
             seen.begun += 1;
             seen.most = seen.most.max(seen.begun - seen.ended);
         });
-        self.wait(|seen| !seen.held);
+        let asks = self.asks_others(&call);
+        self.wait(|seen| !seen.held && !(asks && seen.third_party.is_some()));
         self.change(|seen| seen.ended += 1);
         match call.subject() {
             Some("conflict") => Err(model::Error::conflict("\"conflict\" is taken by web")),
@@ -92,6 +95,18 @@ impl Plugin for Recorder {
             Some("panic") => panic!("the plugin panics"),
             _ => Ok(Answer::Done {}),
         }
+    }
+
+    fn asks_others(&self, call: &Call) -> bool {
+        let third_party = self.change(|seen| seen.third_party);
+        third_party.zip(call.subject()).is_some_and(|(begin, subject)| subject.starts_with(begin))
+    }
+}
+
+impl Recorder {
+    /// From now on a third party does not answer to calls about what begins so; with `None` it does again.
+    pub(crate) fn silence(&self, third_party: Option<&'static str>) {
+        self.change(|seen| seen.third_party = third_party);
     }
 }
 
@@ -200,6 +215,7 @@ impl Stand {
 
 impl Drop for Stand {
     fn drop(&mut self) {
+        self.recorder.silence(None);
         self.recorder.release();
         if self.running.is_some() {
             self.finish().unwrap();

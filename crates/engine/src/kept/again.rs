@@ -110,6 +110,7 @@ impl Engine<'_> {
         let key = Key::Attachment(id.clone(), Layer::Link);
         let txn = Txn::new().expect(key.clone(), Expect::Absent);
         let txn = txn.expect(Key::Endpoint(id.clone()), Expect::At(kept.revision));
+        let (_, txn) = self.expect_open(&request.network, Layer::Link, txn)?;
         let txn = self.take(&started, &started.leases, txn);
         let txn = txn.put(key.clone(), Record::Attachment(started.clone()));
         match self.store.commit(&txn)? {

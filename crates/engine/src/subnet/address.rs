@@ -282,7 +282,12 @@ impl Engine<'_> {
             self.release_file(place, &read.value.lease)?;
             txn = self.note_freed(&place.pool, &[address], txn)?;
         }
-        Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
+        let freed = self.store.commit(&txn);
+        let is_freed = matches!(freed, Ok(Outcome::Done(_)));
+        if !is_freed && let Some(place) = &place {
+            self.restore_file(place, &read.value.lease)?;
+        }
+        freed.map(|_| is_freed)
     }
 
     /// Ends what a request for a gateway or an auxiliary address reserved.

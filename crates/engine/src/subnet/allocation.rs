@@ -58,7 +58,10 @@ impl Engine<'_> {
     /// The network of this name, and where it is written.
     fn made(&self, name: &NetworkName) -> Result<Option<(Key, Read<Box<Network>>)>> {
         for key in [Key::Network(name.clone()), Key::Configured(name.clone())] {
-            if let Some(read) = self.network_under(&key)? {
+            if let Some(mut read) = self.network_under(&key)? {
+                if !key.is_durable() {
+                    read.value = self.refuse_closed(read.value)?;
+                }
                 return Ok(Some((key, read)));
             }
         }

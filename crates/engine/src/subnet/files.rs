@@ -59,6 +59,21 @@ impl Engine<'_> {
         }
     }
 
+    /// Claims the file of a requested address again, which was removed for an address that was not freed after
+    /// all. One that another process freed meanwhile needs no file.
+    pub(super) fn restore_file(&self, place: &Place, lease: &Lease) -> Result<()> {
+        let Some(attachment) = self.stand_in(place, lease)? else { return Ok(()) };
+        if self.holder_of(&lease.space, lease.address.addr())?.is_none() {
+            return Ok(());
+        }
+        match self.ipam.lease(&attachment)? {
+            Granted::Chosen | Granted::Offered(_) => Ok(()),
+            Granted::Held { address, by, .. } => Err(Error::conflict(format!(
+                "address {address} was taken by {by} while it was being freed"
+            ))),
+        }
+    }
+
     /// In whose names files of the network are that no attachment has.
     pub(crate) fn stand_ins(&self, network: &Network) -> Result<Members> {
         let Ipam::HostLocal { .. } = network.ipam else { return Ok(Members::new()) };

@@ -8,7 +8,7 @@ use model::{Kind, Layer, Reservation, Result, Subnet, SubnetId, Tenant};
 use super::place::Place;
 use super::{AUXILIARY, GATEWAY};
 use crate::book::{Read, unchanged};
-use crate::port::{Key, Prefix, Txn};
+use crate::port::{Key, Outcome, Prefix, Txn};
 use crate::{Engine, Request};
 
 /// For so many names a network keeps addresses; what was kept longest without use goes first.
@@ -143,8 +143,12 @@ impl Engine<'_> {
             let key = Key::Lease(id.space.clone(), lease.address.addr());
             let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
             let txn = self.note_freed(&place.pool, &[lease.address.addr()], txn)?;
-            // A process that changed it meanwhile has it.
-            self.store.commit(&txn)?;
+            // A process that changed it meanwhile has it, with its file.
+            let freed = self.store.commit(&txn);
+            if !matches!(freed, Ok(Outcome::Done(_))) {
+                self.restore_file(place, lease)?;
+            }
+            freed?;
         }
         Ok(())
     }

@@ -18,6 +18,10 @@ pub(crate) struct Dataplane {
     pub(crate) made: RefCell<BTreeSet<AttachmentId>>,
     pub(crate) gone: RefCell<BTreeSet<AttachmentId>>,
     pub(crate) fails: Cell<bool>,
+    /// Whether nothing can be undone.
+    pub(crate) undo_fails: Cell<bool>,
+    /// The networks of which nothing is there any more.
+    pub(crate) removed: RefCell<BTreeSet<NetworkName>>,
     /// The sandbox in which the last detached interface was to be removed.
     pub(crate) detached_in: RefCell<Option<Sandbox>>,
     /// Addresses that somebody on the segment has.
@@ -49,6 +53,9 @@ impl Driver for Dataplane {
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
+        if self.undo_fails.get() {
+            return Err(Error::new(Kind::Kernel, "nothing can be undone"));
+        }
         self.made.borrow_mut().remove(&attachment.id);
         self.detached_in.borrow_mut().clone_from(&attachment.sandbox);
         Ok(())
@@ -76,11 +83,13 @@ impl Driver for Dataplane {
         None
     }
 
-    fn up(&self, _: &Network) -> model::Result<()> {
+    fn up(&self, network: &Network) -> model::Result<()> {
+        self.removed.borrow_mut().remove(&network.name);
         Ok(())
     }
 
-    fn remove(&self, _: &Network) -> Result<()> {
+    fn remove(&self, network: &Network) -> Result<()> {
+        self.removed.borrow_mut().insert(network.name.clone());
         Ok(())
     }
 }
@@ -99,6 +108,8 @@ impl HostDataplane for Dataplane {
 #[derive(Default)]
 pub(crate) struct Directory {
     pub(crate) held: RefCell<BTreeSet<IpAddr>>,
+    /// What attachments and requests have in it.
+    pub(crate) claimed: RefCell<BTreeSet<IpAddr>>,
     pub(crate) kept: RefCell<Members>,
     /// What a DHCP server gives next is the last one.
     pub(crate) server: RefCell<Vec<IpNet>>,
@@ -120,11 +131,16 @@ impl IpamPort for Directory {
             Some(address) => {
                 Granted::Held { address, by: "somebody else".into(), all: held.clone() }
             }
-            None => Granted::Chosen,
+            None => {
+                self.claimed.borrow_mut().extend(addresses(attachment));
+                Granted::Chosen
+            }
         })
     }
 
-    fn release(&self, _: &Attachment) -> Result<()> {
+    fn release(&self, attachment: &Attachment) -> Result<()> {
+        let mut claimed = self.claimed.borrow_mut();
+        claimed.retain(|address| !addresses(attachment).contains(address));
         Ok(())
     }
 
@@ -146,6 +162,10 @@ impl IpamPort for Directory {
     }
 }
 
+fn addresses(attachment: &Attachment) -> BTreeSet<IpAddr> {
+    attachment.leases.iter().map(|lease| lease.address.addr()).collect()
+}
+
 pub(crate) struct Machine {
     pub(crate) me: Cell<Process>,
     pub(crate) dead: RefCell<BTreeSet<u32>>,
@@ -161,7 +181,7 @@ impl Host for Machine {
     }
 
     fn is_running(&self, process: &Process) -> bool {
-        !self.dead.borrow().contains(&process.pid)
+        *process != Process::NONE && !self.dead.borrow().contains(&process.pid)
     }
 
     fn occupied(&self) -> model::Result<Vec<engine::port::Occupied>> {

@@ -27,8 +27,8 @@ impl Host for Other {
         Timestamp(1_000)
     }
 
-    fn is_running(&self, _: &Process) -> bool {
-        true
+    fn is_running(&self, process: &Process) -> bool {
+        *process != Process::NONE
     }
 
     fn occupied(&self) -> Result<Vec<Occupied>> {

@@ -18,6 +18,7 @@ mod kept;
 mod kept_crash;
 mod life;
 mod naming;
+mod overtaken;
 mod plugin_networks;
 mod plugin_world;
 mod provision;

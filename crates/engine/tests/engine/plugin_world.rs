@@ -447,7 +447,7 @@ impl Host for World {
     }
 
     fn is_running(&self, process: &Process) -> bool {
-        !self.dead.lock().unwrap().contains(&process.pid)
+        *process != Process::NONE && !self.dead.lock().unwrap().contains(&process.pid)
     }
 
     fn occupied(&self) -> Result<Vec<Occupied>> {

@@ -5,8 +5,9 @@ use model::{Error, Result};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
-/// No record is larger, in bytes: what bounds every read.
-pub(crate) const LARGEST: usize = 1 << 20;
+/// No record is larger, in bytes: what bounds every read. A container that publishes every port of a protocol
+/// has some 10 MB, most of it twice.
+pub(crate) const LARGEST: usize = 16 << 20;
 
 /// Which record a file holds; its directory says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +92,9 @@ pub(crate) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<V
     match bytes.len() {
         0..=LARGEST => Ok(bytes),
         size => Err(Error::invalid(format!(
-            "the record of {key:?} would be {size} bytes; {LARGEST} are the most"
+            "{} would be a record of {size} bytes, and {LARGEST} are the most; publish fewer ports in one \
+             container, or have fewer of what it lists",
+            engine::describe(key)
         ))),
     }
 }
@@ -172,7 +175,7 @@ mod tests {
         let (key, record) = cursor();
         let port = Key::Port(model::Protocol::Tcp, 1.try_into().unwrap());
         assert_eq!(encode(&port, Revision(1), &record).unwrap_err().kind(), model::Kind::Bug);
-        let many = Record::Sticky(vec!["255.255.255.255".parse().unwrap(); 80_000]);
+        let many = Record::Sticky(vec!["255.255.255.255".parse().unwrap(); 1_000_000]);
         let sticky = Key::Sticky("n".parse().unwrap(), "o".parse().unwrap());
         assert_eq!(encode(&sticky, Revision(1), &many).unwrap_err().kind(), model::Kind::Invalid);
         drop(key);

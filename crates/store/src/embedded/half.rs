@@ -16,8 +16,10 @@ use super::file::LARGEST;
 use super::header::{self, Header, State, Unread};
 use super::{damaged, path};
 
-/// How long a process waits for the others. A transaction takes microseconds.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a process waits for the others. A transaction of this boot takes microseconds. One that also writes
+/// durable records holds both locks while these reach the disk, four times one after the other: where a disk is
+/// slow, or several wait, that takes seconds.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The root of one half, opened when it is first needed.
 #[derive(Debug)]
@@ -254,12 +256,17 @@ impl Open {
     pub(super) fn prepare(&self, path: &str, bytes: &[u8], is_answered: bool) -> Result<()> {
         let mode = if is_answered { FILE_MODE } else { UNTOLD };
         let cannot = |cause| failed("cannot write", &self.path(path), cause);
+        // One that a dead process left would keep the mode that it has.
         let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let open = || fs::openat(&self.directory, path, flags, mode);
         let file = match open() {
             Err(Errno::NOENT) => {
                 self.make_directories(path)?;
+                open()
+            }
+            Err(Errno::EXIST) => {
+                self.remove(path)?;
                 open()
             }
             file => file,

@@ -147,7 +147,11 @@ impl<'a> Held<'a> {
             _ => header::encode_steps(self.boot_id, steps),
         };
         if journal.len() > header::LONGEST {
-            return Err(Error::invalid(format!("a transaction of {} changes", steps.len())));
+            return Err(Error::invalid(format!(
+                "{} records would change at once, one for each published port among them; publish fewer \
+                 ports in one container",
+                steps.len()
+            )));
         }
         let durable = steps.iter().any(|step| step.durable);
         let boot = steps.iter().any(|step| !step.durable);

@@ -1,0 +1,126 @@
+//! Closes a network to attachments while what they share is removed.
+//!
+//! The mark is the record [`Key::Configured`], in the stage [`Stage::Unmaking`]. It belongs to this boot, as
+//! what is removed does, so it costs no write to a disk. Every attach of a link expects that record to be as
+//! it was read. The mark of a dead process keeps nothing out.
+
+use model::{Attachment, Error, Layer, Network, Result, Stage};
+
+use crate::Engine;
+use crate::attach::RACES;
+use crate::book::{Read, unchanged};
+use crate::port::{Expect, Key, Outcome, Prefix, Record, Revision, Txn};
+
+/// A network that is closed.
+pub(crate) struct Closed {
+    key: Key,
+    revision: Revision,
+    /// As a configuration described it before.
+    before: Option<Box<Network>>,
+}
+
+/// What became of a network that was closed.
+pub(crate) enum Closing<T> {
+    /// It was done.
+    Done(T),
+    /// Nothing was done, because this is attached.
+    Used(Box<Attachment>),
+}
+
+impl Engine<'_> {
+    /// Does something while nothing can be attached to the network, and nothing is. `is_over` says of the result
+    /// whether the network is gone; otherwise it is open again.
+    ///
+    /// # Errors
+    /// `TryAgain` where another process, or another thread, removes the network.
+    pub(crate) fn while_closed<T>(
+        &self,
+        network: &Network,
+        is_over: impl FnOnce(&T) -> bool,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<Closing<T>> {
+        let closed = self.close(network)?;
+        // No attachment can begin any more, but one may have begun just before.
+        let done = self.records(&Prefix::AttachmentsOf(network.name.clone())).and_then(|records| {
+            match records.into_iter().next() {
+                Some(read) => Ok(Closing::Used(read.value)),
+                None => work().map(Closing::Done),
+            }
+        });
+        match &done {
+            Ok(Closing::Done(result)) if is_over(result) => {}
+            Ok(_) | Err(_) => self.reopen(closed),
+        }
+        done
+    }
+
+    fn close(&self, network: &Network) -> Result<Closed> {
+        let key = Key::Configured(network.name.clone());
+        for _ in 0..RACES {
+            let known = self.network_under(&key)?;
+            let expect = unchanged(known.as_ref());
+            let before = known.map(|read| read.value);
+            before.as_ref().map_or(Ok(()), |before| self.refuse_if_worked_on(before))?;
+            let mut mark = before.clone().unwrap_or_else(|| Box::new(network.clone()));
+            mark.stage = Stage::Unmaking { by: self.host.me() };
+            let txn =
+                Txn::new().expect(key.clone(), expect).put(key.clone(), Record::Network(mark));
+            if let Outcome::Done(revision) = self.store.commit(&txn)? {
+                return Ok(Closed { key, revision, before });
+            }
+        }
+        Err(Error::try_again(format!("network {} changes all the time", network.name)))
+    }
+
+    fn reopen(&self, closed: Closed) {
+        let Closed { key, revision, before } = closed;
+        let txn = Txn::new().expect(key.clone(), Expect::At(revision));
+        let txn = match before {
+            Some(before) => txn.put(key, Record::Network(Box::new(opened(*before)))),
+            None => txn.delete(key),
+        };
+        // If this fails, the network is closed until this process ends. The failure before it is reported.
+        let _ = self.store.commit(&txn);
+    }
+
+    /// Adds to an attach that its network is not being removed; the network's record of this boot.
+    pub(crate) fn expect_open(
+        &self,
+        network: &Network,
+        layer: Layer,
+        txn: Txn,
+    ) -> Result<(Option<Read<Box<Network>>>, Txn)> {
+        if layer != Layer::Link {
+            return Ok((None, txn));
+        }
+        let key = Key::Configured(network.name.clone());
+        let known = self.network_under(&key)?;
+        if let Some(known) = &known {
+            self.refuse_if_worked_on(&known.value)?;
+        }
+        let txn = txn.expect(key, unchanged(known.as_ref()));
+        Ok((known, txn))
+    }
+
+    /// The network as a configuration described it: the mark of a dead process is no part of it.
+    pub(crate) fn unmarked(&self, network: Network) -> Network {
+        if self.is_worked_on(&network) { network } else { opened(network) }
+    }
+
+    /// The same, where no process is about to remove it.
+    ///
+    /// # Errors
+    /// `TryAgain` where one is.
+    pub(crate) fn refuse_closed(&self, network: Box<Network>) -> Result<Box<Network>> {
+        self.refuse_if_worked_on(&network)?;
+        Ok(Box::new(opened(*network)))
+    }
+}
+
+/// Without the mark of a process that died.
+fn opened(mut network: Network) -> Network {
+    if let Stage::Unmaking { .. } = network.stage {
+        network.stage = Stage::Made;
+    }
+    network
+}
