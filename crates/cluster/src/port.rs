@@ -84,7 +84,8 @@ pub enum Key {
     Host(HostName),
     /// That a member's daemon is there; goes with its lease.
     Alive(HostName),
-    /// Changes with every network that is declared or removed: who declares one has seen all others.
+    /// Changes with every network that is declared or removed, and every host that joins: who declares one has seen
+    /// all others, and the addresses of all hosts.
     Turn,
     /// A network of many hosts.
     Network(NetworkName),

@@ -53,7 +53,7 @@ pub struct View {
     pub endpoints: BTreeMap<(HostName, NetworkName, IpAddr), Mac>,
     /// The tokens, and when each was written.
     pub tokens: BTreeMap<TokenId, (TokenRecord, Revision)>,
-    /// When a network was declared or removed last.
+    /// When a network was declared or removed, or a host joined, last.
     pub turn: Option<Revision>,
     /// Keys that cannot be read, or whose values cannot, and why.
     pub damaged: BTreeMap<String, String>,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use model::{ClusterHost, HostName, Ipv4Net, NetworkName, PinState, Result, Timestamp};
 
 use super::{
-    Certified, Pinning, Wanted, answer_pin, be_alive, certify, forget_servers, give_up_block, pin,
-    prune, remove_host, revoke_strays,
+    Certified, Pinning, Wanted, answer_pin, be_alive, certify, change_host, create_token,
+    forget_servers, form, give_up_block, join, pin, prune, remove_host, revoke_strays,
 };
 use crate::layout::{key, path, record, value};
 use crate::port::{
@@ -283,4 +283,53 @@ fn a_removal_that_is_refused_changes_nothing() {
     let refused = remove_host(&records, &host("b"), &host("c"), false).unwrap_err();
     assert_eq!(refused.kind(), model::Kind::Conflict);
     assert!(records.read().unwrap().hosts.contains_key(&host("b")));
+}
+
+#[test]
+fn a_host_with_an_address_of_a_network_is_refused() {
+    let records = cluster();
+    let token = crate::JoinToken::new(vec!["http://192.0.2.9:2379".parse().unwrap()]).unwrap();
+    create_token(&records, &token, Timestamp(1), 60).unwrap();
+    let it = ClusterHost::new([10, 8, 3, 4].into(), Timestamp(1));
+    let refused = join(&records, &token, &host("d"), &it).unwrap_err();
+    assert!(refused.to_string().contains("an address of network front (10.8.0.0/16)"), "{refused}");
+    assert_eq!(form(&records, &host("d"), &it).unwrap_err().kind(), model::Kind::Conflict);
+    // The network comes between the reading and the writing.
+    let it = ClusterHost::new([10, 9, 3, 4].into(), Timestamp(1));
+    let network =
+        r#"{"vni":8,"subnet":"10.9.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
+    let name = Key::Network("back".parse().unwrap());
+    let network = record(&name, network.as_bytes()).unwrap();
+    *records.before.borrow_mut() = vec![put(name, network).put(Key::Turn, Record::Mark)];
+    assert_eq!(join(&records, &token, &host("d"), &it).unwrap_err().kind(), model::Kind::Conflict);
+    // Another host that joins at the same moment is no reason to refuse this one, or its token.
+    let it = ClusterHost::new([192, 0, 2, 7].into(), Timestamp(1));
+    *records.before.borrow_mut() = vec![put(Key::Turn, Record::Mark)];
+    join(&records, &token, &host("d"), &it).unwrap();
+    assert!(records.read().unwrap().hosts.contains_key(&host("d")));
+    let again = join(&records, &token, &host("e"), &it).unwrap_err();
+    assert_eq!(again.kind(), model::Kind::Denied);
+}
+
+#[test]
+fn a_host_that_is_a_member_again_keeps_what_was_said_of_it() {
+    let records = cluster();
+    records.write(&put(Key::Layout, Record::Layout(crate::layout::VERSION)));
+    let draining = |it: &mut ClusterHost| {
+        it.draining = true;
+        Ok(())
+    };
+    change_host(&records, &host("b"), draining).unwrap();
+    let it = ClusterHost::new([192, 0, 2, 2].into(), Timestamp(9));
+    // An operator says more between the reading and the writing.
+    let mut said = records.read().unwrap().hosts[&host("b")].clone();
+    said.labels = model::Labels::of_pairs([("zone", "eu")].into_iter()).unwrap();
+    *records.before.borrow_mut() = vec![put(Key::Host(host("b")), Record::Host(said.clone()))];
+    form(&records, &host("b"), &it).unwrap();
+    assert_eq!(records.read().unwrap().hosts[&host("b")], said);
+    assert_eq!((said.since, said.draining), (Timestamp(1), true));
+    // Its daemon is heard of between the two: then it is none that comes again.
+    let alive = put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 2 }));
+    *records.before.borrow_mut() = vec![alive];
+    assert_eq!(form(&records, &host("b"), &it).unwrap_err().kind(), model::Kind::Conflict);
 }

@@ -52,7 +52,6 @@ impl Keeper<'_> {
     /// Refuses what would take the device of another network, or the way to another host. What this host
     /// has already goes before what others write later.
     fn refuse(&self, view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
-        book::refuse_hosts_own(view, name, &network.subnet)?;
         if network.encrypted {
             overlay::refuse_clear(name)?;
         }
@@ -60,6 +59,7 @@ impl Keeper<'_> {
         if made.get(name).is_some_and(|made| made.network.is_same(network)) {
             return Ok(());
         }
+        book::refuse_hosts_own(view, name, &network.subnet)?;
         let is_there = |other: &NetworkName| view.networks.contains_key(other);
         let mut others = made.iter().filter(|(other, _)| *other != name && is_there(other));
         match others.find(|(_, made)| made.network.vni == network.vni) {
