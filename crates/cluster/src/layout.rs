@@ -12,7 +12,7 @@
 //! | `tunnel/HOST/2` | `"…"`: the public key of the host's tunnels while the key `turn-of-keys` has 2 | the daemon of that host |
 //! | `turn-of-keys` | `2`: how often all hosts have changed their keys | `host rotate-keys` |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
-//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
+//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host, and `"asked":7`, the revision of the request, where it was answered | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
 //! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}` | the daemon of that host |
 //! | `token/ID` | `{"digest":"…","expires":1}`, with a lease | `host token create`, `host join` |
 //! | `server/HOST` | `{"voter":true}`: the host runs a server of the cluster's own etcd | a daemon with the authority's key, `host remove` |
