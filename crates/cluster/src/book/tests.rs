@@ -7,8 +7,9 @@ use std::time::Duration;
 use model::{ClusterHost, HostName, Ipv4Net, NetworkName, PinState, Result, Timestamp};
 
 use super::{
-    Certified, Pinning, Wanted, answer_pin, be_alive, certify, change_host, create_token,
-    forget_servers, form, give_up_block, join, pin, prune, remove_host, revoke_strays,
+    Certified, Pinning, Wanted, answer_pin, asked_at, be_alive, certify, change_host, claim_block,
+    create_token, forget_servers, form, give_up_block, join, pin, prune, remove_host,
+    revoke_strays,
 };
 use crate::layout::{key, path, record, value};
 use crate::port::{
@@ -332,4 +333,46 @@ fn a_host_that_is_a_member_again_keeps_what_was_said_of_it() {
     let alive = put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 2 }));
     *records.before.borrow_mut() = vec![alive];
     assert_eq!(form(&records, &host("b"), &it).unwrap_err().kind(), model::Kind::Conflict);
+}
+
+#[test]
+fn hosts_that_take_blocks_at_once_try_others_than_each_other() {
+    let records = cluster();
+    let all = 60;
+    for last in 0..all {
+        let it = ClusterHost::new([192, 0, 2, 100 + last].into(), Timestamp(1));
+        records.write(&put(Key::Host(host(&format!("h{last}"))), Record::Host(it)));
+    }
+    // All know the same, and the first of them is faster than they.
+    let view = records.read().unwrap();
+    let claim = |view: &View, name: &str| {
+        claim_block(&records, view, &front(), &host(name), None).unwrap().0
+    };
+    assert_eq!(claim(&view, "h0").to_string(), "10.8.0.0/24");
+    let net = |third: u8| Ipv4Net::new([10, 8, third, 0].into(), 24).unwrap();
+    let mut taken = BTreeSet::new();
+    for last in 1..all {
+        // As if each read before the others wrote.
+        let name = format!("h{last}");
+        let block = claim(&view, &name);
+        taken.insert(block);
+        let key = Key::Block(front(), block);
+        records.write(&Txn::default().delete(key));
+    }
+    assert!(taken.len() > 40 && !taken.contains(&net(0)), "{taken:?}");
+}
+
+#[test]
+fn an_answer_says_when_it_was_asked_for() {
+    let records = cluster();
+    records.write(&put(Key::Alive(host("b")), Record::Mark));
+    ask(&records, &[]).unwrap();
+    let (view, key) = (records.read().unwrap(), (front(), [10, 8, 1, 9].into()));
+    let ((pin, at), (_, taken)) = (&view.pins[&key], &view.blocks[&(front(), block())]);
+    assert_eq!(asked_at(pin, *at), *at);
+    be_alive(&records, &mut view.clone(), &host("c"), LeaseId(1)).unwrap();
+    let name = (&key.0, key.1);
+    answer_pin(&records, name, (pin, *at), (block(), *taken), PinState::Granted).unwrap();
+    let (answered, now) = &records.read().unwrap().pins[&key];
+    assert!(now > at && asked_at(answered, *now) == *at);
 }

@@ -75,7 +75,8 @@ impl Keeper<'_> {
         self.set_isolated(BTreeSet::new());
         self.daemon.set_members(None);
         self.daemon.journal.metrics.no_hosts();
-        self.heard = Revision::default();
+        (self.heard, self.alive, self.is_older) = (Revision::default(), Revision::default(), false);
+        self.lease = None;
         self.hosts.set(|state| {
             (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
             state.failures.clear();
