@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `layout` | `2` | `host init`; a daemon, when every member's program knows the next one |
 //! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}` | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
-//! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease | the host's daemon |
+//! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease; and `"etcd":false` where the cluster has an etcd of its own, and the host not the program | the host's daemon |
 //! | `turn` | `{}` | `network create --hosts`, `network rm`, `host init`, `host join` |
 //! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"in":["docker"]`: in which engines of its hosts it is made, which a program that does not know of it passes over | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |

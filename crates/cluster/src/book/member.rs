@@ -67,10 +67,10 @@ pub fn join(
     name: &HostName,
     host: &ClusterHost,
 ) -> Result<()> {
-    join_with(cluster, (&token.id, &token.secret), (name, host), Vec::new())
+    join_with(cluster, (&token.id, &token.secret), (name, host), Vec::new()).map(drop)
 }
 
-/// The same, and writes what else is to be known of the host.
+/// The same, and writes what else is to be known of the host. The cluster as it was before.
 ///
 /// # Errors
 /// As [`join`].
@@ -79,7 +79,7 @@ pub fn join_with(
     (id, secret): (&TokenId, &Secret),
     (name, host): (&HostName, &ClusterHost),
     more: Vec<Write>,
-) -> Result<()> {
+) -> Result<View> {
     for _ in 0..RACES {
         let view = cluster.read()?;
         refuse_other_layout(&view)?;
@@ -91,7 +91,7 @@ pub fn join_with(
         let mut txn = Txn::new_member(&view, name, host).expect(key.clone(), at).delete(key);
         txn.writes.extend(more.iter().cloned());
         if let Outcome::Done(_) = cluster.commit(&txn)? {
-            return Ok(());
+            return Ok(view);
         }
     }
     Err(Error::try_again("others join, or declare networks of the cluster, all the time"))

@@ -141,7 +141,8 @@ impl Keeper<'_> {
         refuse_removed(&view, member)?;
         let renewed = Instant::now();
         let lease = etcd.grant(LEASE)?;
-        self.alive = book::be_alive(&*etcd, &mut view, &member.name, lease)?;
+        self.alive =
+            book::be_alive(&*etcd, &mut view, &member.name, (lease, self.tended.has_etcd))?;
         view.alive.insert(member.name.clone());
         (self.renewed, self.lease) = (Some(renewed), Some(lease));
         // The view may have been read anew, and the watch goes on from it.
