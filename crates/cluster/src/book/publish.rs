@@ -40,8 +40,9 @@ pub fn be_alive(
         ];
         let expect = vec![(key, Expect::At(*at))];
         let done = cluster.commit(&Txn { expect, writes })?;
-        if done != Outcome::Done(Revision(view.revision.0.saturating_add(1))) {
-            *view = cluster.read()?;
+        match done == Outcome::Done(Revision(view.revision.0.saturating_add(1))) {
+            true => drop(view.alive.insert(host.clone())),
+            false => *view = cluster.read()?,
         }
         if let Outcome::Done(revision) = done {
             return Ok(revision);

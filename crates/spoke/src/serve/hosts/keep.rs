@@ -143,7 +143,7 @@ impl Keeper<'_> {
         let lease = etcd.grant(LEASE)?;
         self.alive =
             book::be_alive(&*etcd, &mut view, &member.name, (lease, self.tended.has_etcd))?;
-        view.alive.insert(member.name.clone());
+        refuse_unheard(&view, member)?;
         (self.renewed, self.lease) = (Some(renewed), Some(lease));
         // The view may have been read anew, and the watch goes on from it.
         self.heard = view.revision.max(self.alive);

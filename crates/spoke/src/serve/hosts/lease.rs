@@ -19,6 +19,7 @@ impl Keeper<'_> {
             true => {
                 self.renewed = Some(now);
                 self.pauses = Pauses::default();
+                self.hosts.set(|state| state.renewed = Some(now));
                 Ok(())
             }
             false => Err(ended(member)),
