@@ -65,12 +65,13 @@ fn a_host_has_as_many_blocks_as_it_needs() {
 }
 
 /// A later block that is empty is given back once no container can get an address of it: not while the book could
-/// not be written.
+/// not be written. Meanwhile the network goes on as it is there. With the network all its blocks are given back.
 #[test]
 fn a_block_is_kept_while_containers_get_addresses_of_it() {
     let segment = Segment::new();
-    let [a, _b] = segment.cluster(["a", "b"]);
+    let [a, b] = segment.cluster(["a", "b"]);
     a.spoke("network create --hosts all --subnet 10.99.0.0/26 --block 29 front");
+    b.attach("front", "two");
     for number in 0..6 {
         a.attach("front", &format!("box{number}"));
     }
@@ -83,8 +84,24 @@ fn a_block_is_kept_while_containers_get_addresses_of_it() {
     }
     until(&a.world, "grep -q 'containers still get addresses of block' /run/spoke/events");
     segment.until_blocks("front", "a", 2);
+    until(&a.world, "/opt/cni/bin/spoke host ls 2>&1 | grep -q '.front.new'");
+    let more = a.attach("front", "more");
+    until_reached(&b.world, "two", &more);
+    a.spoke("network disconnect front more");
     a.sh(&format!("rmdir {place}"));
     segment.until_blocks("front", "a", 1);
+    for number in 0..5 {
+        a.attach("front", &format!("again{number}"));
+    }
+    segment.until_blocks("front", "a", 2);
+    for number in 0..5 {
+        a.spoke(&format!("network disconnect front again{number}"));
+    }
+    a.spoke("network disconnect front box5");
+    b.spoke("network disconnect front two");
+    // The later block rests.
+    until(&a.world, "/opt/cni/bin/spoke network rm front 2>/dev/null");
+    segment.until_blocks("front", "a", 0);
 }
 
 /// A network ends on every host, and not before its last container is gone.

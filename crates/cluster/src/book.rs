@@ -23,7 +23,7 @@ pub use network::{
     Declared, Subnet6, claim_block, declare, give_up_block, refuse_hosts_own, refuse_unclaimed,
     remove_network,
 };
-pub use pin::{Pinning, Wanted, answer_pin, pin, unpin};
+pub use pin::{Pinning, Wanted, answer_pin, asked_at, pin, unpin};
 pub use publish::{be_alive, publish};
 pub use tunnel::{forget_key, publish_key, rotate_keys};
 

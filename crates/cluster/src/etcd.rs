@@ -11,7 +11,7 @@ mod wire;
 
 use std::time::Duration;
 
-use model::{Error, Result};
+use model::{Error, Kind, Result};
 use serde_json::{Value, json};
 
 use crate::layout::{self, ROOT};
@@ -64,14 +64,17 @@ impl Etcd {
         })
     }
 
+    /// The next records, as many as fit: where they are long, fewer.
     fn page(&self, from: &str, at: Option<u64>) -> Result<Ranged> {
-        let body = json!({
-            "key": encoded(from),
-            "range_end": encoded(&end_of(ROOT)),
-            "limit": PAGE.to_string(),
-            "revision": at.unwrap_or(0).to_string(),
-        });
-        self.http.ask("/v3/kv/range", &body)
+        fewer(PAGE, |limit| {
+            let body = json!({
+                "key": encoded(from),
+                "range_end": encoded(&end_of(ROOT)),
+                "limit": limit.to_string(),
+                "revision": at.unwrap_or(0).to_string(),
+            });
+            self.http.ask("/v3/kv/range", &body)
+        })
     }
 }
 
@@ -136,6 +139,18 @@ impl Cluster for Etcd {
     }
 }
 
+/// Asks for ever fewer records while the answer is longer than is read.
+fn fewer<T>(mut limit: usize, ask: impl Fn(usize) -> Result<T>) -> Result<T> {
+    loop {
+        match ask(limit) {
+            Err(error) if error.kind() == Kind::Exhausted && limit > 1 => {
+                limit = (limit / 8).max(1)
+            }
+            answer => return answer,
+        }
+    }
+}
+
 /// The first key behind all that begin with `prefix`, which ends in `/`.
 fn end_of(prefix: &str) -> String {
     let mut end = prefix.to_owned();
@@ -189,5 +204,22 @@ fn change(found: KeyValue, is_deleted: bool) -> Change {
             Ok((key, Some((record, Revision(found.mod_revision)))))
         }
     });
-    Change { path, read: read.map_err(|error| error.to_string()) }
+    Change { path, is_gone: is_deleted, read: read.map_err(|error| error.to_string()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_records_are_read_a_few_at_a_time() {
+        let of = |most: usize| {
+            fewer(PAGE, |limit| match limit <= most {
+                true => Ok(limit),
+                false => Err(Error::exhausted("an answer that is too long")),
+            })
+        };
+        assert_eq!([of(2000), of(1999), of(40), of(1)].map(Result::unwrap), [2000, 250, 31, 1]);
+        assert_eq!(of(0).unwrap_err().kind(), Kind::Exhausted);
+    }
 }

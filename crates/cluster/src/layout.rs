@@ -4,15 +4,15 @@
 //! |---|---|---|
 //! | `layout` | `2` | `host init`; a daemon, when every member's program knows the next one |
 //! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}` | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
-//! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease | the host's daemon |
-//! | `turn` | `{}` | whoever declares or removes a network |
+//! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease; and `"etcd":false` where the cluster has an etcd of its own, and the host not the program | the host's daemon |
+//! | `turn` | `{}` | `network create --hosts`, `network rm`, `host init`, `host join` |
 //! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"in":["docker"]`: in which engines of its hosts it is made, which a program that does not know of it passes over | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
 //! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted. A program that cannot encrypt finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
 //! | `tunnel/HOST/2` | `"…"`: the public key of the host's tunnels while the key `turn-of-keys` has 2 | the daemon of that host |
 //! | `turn-of-keys` | `2`: how often all hosts have changed their keys | `host rotate-keys` |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
-//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
+//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host, and `"asked":7`, the revision of the request, where it was answered | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
 //! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}` | the daemon of that host |
 //! | `token/ID` | `{"digest":"…","expires":1}`, with a lease | `host token create`, `host join` |
 //! | `server/HOST` | `{"voter":true}`: the host runs a server of the cluster's own etcd | a daemon with the authority's key, `host remove` |

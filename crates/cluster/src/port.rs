@@ -60,6 +60,9 @@ pub struct AliveRecord {
     /// The latest layout that its program knows. Programs that know the first one only do not say it.
     #[serde(default = "AliveRecord::first")]
     pub layout: u32,
+    /// Whether its host has the program of etcd, in a cluster with an etcd of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<bool>,
 }
 
 impl AliveRecord {
@@ -84,7 +87,8 @@ pub enum Key {
     Host(HostName),
     /// That a member's daemon is there; goes with its lease.
     Alive(HostName),
-    /// Changes with every network that is declared or removed: who declares one has seen all others.
+    /// Changes with every network that is declared or removed, and every host that joins: who declares one has seen
+    /// all others, and the addresses of all hosts.
     Turn,
     /// A network of many hosts.
     Network(NetworkName),
@@ -226,6 +230,8 @@ pub enum Outcome {
 pub struct Change {
     /// What it is called in the cluster, for sentences.
     pub path: String,
+    /// Whether it went.
+    pub is_gone: bool,
     /// Its name, and what is there now; or what is wrong with one of them.
     pub read: std::result::Result<(Key, Option<(Record, Revision)>), String>,
 }

@@ -125,7 +125,11 @@ mod tests {
             let path = format!("{}{path}", layout::ROOT);
             let key = layout::key(&path).unwrap();
             let record = layout::record(&key, value.as_bytes()).unwrap();
-            view.apply(Change { path, read: Ok((key, Some((record, Revision(1))))) });
+            view.apply(Change {
+                path,
+                is_gone: false,
+                read: Ok((key, Some((record, Revision(1))))),
+            });
         }
         view
     }

@@ -29,6 +29,8 @@ pub struct View {
     pub alive: BTreeSet<HostName>,
     /// The latest layout that the programs of those know.
     pub layouts: BTreeMap<HostName, u32>,
+    /// Those of them that do not have the program of etcd.
+    pub without_etcd: BTreeSet<HostName>,
     /// The servers of the cluster's own etcd, where it has one.
     pub servers: BTreeMap<HostName, ServerRecord>,
     /// The certificates of each host.
@@ -53,7 +55,7 @@ pub struct View {
     pub endpoints: BTreeMap<(HostName, NetworkName, IpAddr), Mac>,
     /// The tokens, and when each was written.
     pub tokens: BTreeMap<TokenId, (TokenRecord, Revision)>,
-    /// When a network was declared or removed last.
+    /// When a network was declared or removed, or a host joined, last.
     pub turn: Option<Revision>,
     /// Keys that cannot be read, or whose values cannot, and why.
     pub damaged: BTreeMap<String, String>,
@@ -64,6 +66,10 @@ impl View {
     pub fn apply(&mut self, change: Change) {
         let (key, now) = match change.read {
             Ok(read) => read,
+            Err(_) if change.is_gone => {
+                self.damaged.remove(&model::text::shown(&change.path));
+                return;
+            }
             Err(why) => {
                 // What was there before is not what the cluster holds now.
                 if let Ok(key) = crate::layout::key(&change.path) {
@@ -87,8 +93,12 @@ impl View {
                 self.epochs.insert(host.clone(), revision.unwrap_or_default());
                 self.hosts.insert(host, record);
             }
-            (Key::Alive(host), Some(Record::Alive(AliveRecord { layout }))) => {
+            (Key::Alive(host), Some(Record::Alive(AliveRecord { layout, etcd }))) => {
                 self.alive.insert(host.clone());
+                match etcd {
+                    Some(false) => drop(self.without_etcd.insert(host.clone())),
+                    Some(true) | None => drop(self.without_etcd.remove(&host)),
+                }
                 self.layouts.insert(host, layout);
             }
             (Key::Server(host), Some(Record::Server(server))) => {
@@ -141,6 +151,7 @@ impl View {
             Key::Alive(host) => {
                 self.alive.remove(host);
                 self.layouts.remove(host);
+                self.without_etcd.remove(host);
             }
             Key::Server(host) => drop(self.servers.remove(host)),
             Key::Certificate(host, serial) => {
@@ -227,5 +238,24 @@ impl View {
             Some(holder) => holder == host,
             None => self.block_with(name, address).is_some_and(|(holder, _)| holder == host),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_cannot_be_read_is_forgotten_when_it_goes() {
+        let mut view = View::default();
+        let change = |is_gone| Change {
+            path: "/spoke/v1/stray".to_owned(),
+            is_gone,
+            read: Err("no key of Spoke's".to_owned()),
+        };
+        view.apply(change(false));
+        assert_eq!(view.damaged.len(), 1);
+        view.apply(change(true));
+        assert_eq!(view, View::default());
     }
 }

@@ -4,6 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
+use std::time::Duration;
 
 use cluster::trust::{
     Asked, Authority, Files, Own, Pending, Pinned, Serial, Usage, Validity, ask_pinned, ask_with,
@@ -95,7 +96,9 @@ fn a_host_shows_its_certificate() {
     let digest = made.certify(&made.files.host_path(), Usage::Client, now());
     let (at, served) = made.serve();
     let own = made.read(&made.files.host_path());
-    let ask = |own: &str| ask_with(at, (made.authority.certificate(), own), &wire::Ask::Authority);
+    let ask = |own: &str| {
+        ask_with(at, (made.authority.certificate(), own), &wire::Ask::Authority, Duration::MAX)
+    };
     ask(&own).unwrap();
     assert_eq!(served.join().unwrap().unwrap().unwrap(), Some(digest));
 }
@@ -109,7 +112,8 @@ fn other_certificates_are_refused() {
     for files in [&made.files, &other.files] {
         let (at, served) = made.serve();
         let own = files.read(&files.host_path()).unwrap();
-        ask_with(at, (made.authority.certificate(), &own), &wire::Ask::Authority).unwrap_err();
+        ask_with(at, (made.authority.certificate(), &own), &wire::Ask::Authority, Duration::MAX)
+            .unwrap_err();
         assert!(served.join().unwrap().unwrap().is_err());
     }
     let (certificate, key) = (made.authority.certificate(), made.authority.key());

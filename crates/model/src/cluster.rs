@@ -190,6 +190,9 @@ pub struct AddressPin {
     /// The host whose it was, where that was not heard of for so long that the address was taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<HostName>,
+    /// Where it was answered: the revision of the request. What counts is whose it was then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<u64>,
 }
 
 /// Whether an address was given to the host that asked for it.

@@ -19,33 +19,42 @@ use crate::view::View;
 /// `Conflict` where there is a host of that name or address; `Unsupported` where the layout is of another
 /// version.
 pub fn form(cluster: &impl Cluster, name: &HostName, host: &ClusterHost) -> Result<()> {
-    let view = cluster.read()?;
-    refuse_other_layout(&view)?;
-    let mut txn = match is_again(&view, name, host) {
-        true => Txn::default()
-            .expect(Key::Host(name.clone()), Expect::Present)
-            .put(Key::Host(name.clone()), Record::Host(host.clone())),
-        false => {
-            refuse_taken(&view, name, host)?;
-            Txn::new_member(name, host)
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        refuse_other_layout(&view)?;
+        let txn = match again(&view, name, host) {
+            Some(txn) => txn,
+            None => {
+                refuse_taken(&view, name, host)?;
+                Txn::new_member(&view, name, host)
+            }
+        };
+        let txn = match view.layout {
+            Some(_) => txn.expect(Key::Layout, Expect::Present),
+            None => {
+                txn.expect(Key::Layout, Expect::Absent).put(Key::Layout, Record::Layout(VERSION))
+            }
+        };
+        if let Outcome::Done(_) = cluster.commit(&txn)? {
+            return Ok(());
         }
-    };
-    txn = match view.layout {
-        Some(_) => txn.expect(Key::Layout, Expect::Present),
-        None => txn.expect(Key::Layout, Expect::Absent).put(Key::Layout, Record::Layout(VERSION)),
-    };
-    match cluster.commit(&txn)? {
-        Outcome::Done(_) => Ok(()),
-        Outcome::Lost => Err(Error::try_again(format!(
-            "another host wrote to the cluster while host {name} was being added"
-        ))),
     }
+    Err(Error::try_again(format!(
+        "others write to the cluster all the time while host {name} is being added"
+    )))
 }
 
-/// Whether the cluster has this very host, and does not hear of it.
-fn is_again(view: &View, name: &HostName, host: &ClusterHost) -> bool {
-    let known = view.hosts.get(name);
-    known.is_some_and(|known| known.address == host.address) && !view.alive.contains(name)
+/// Where the cluster has this very host, and does not hear of it: it is a member again, with what operators said of it.
+fn again(view: &View, name: &HostName, host: &ClusterHost) -> Option<Txn> {
+    let (known, at) = (view.hosts.get(name)?, view.epochs.get(name)?);
+    if known.address != host.address || view.alive.contains(name) {
+        return None;
+    }
+    let key = Key::Host(name.clone());
+    let txn = Txn::default()
+        .expect(key.clone(), Expect::At(*at))
+        .expect(Key::Alive(name.clone()), Expect::Absent);
+    Some(txn.put(key, Record::Host(known.clone())))
 }
 
 /// Makes `name` a member by a token, which is then worth nothing.
@@ -58,10 +67,10 @@ pub fn join(
     name: &HostName,
     host: &ClusterHost,
 ) -> Result<()> {
-    join_with(cluster, (&token.id, &token.secret), (name, host), Vec::new())
+    join_with(cluster, (&token.id, &token.secret), (name, host), Vec::new()).map(drop)
 }
 
-/// The same, and writes what else is to be known of the host.
+/// The same, and writes what else is to be known of the host. The cluster as it was before.
 ///
 /// # Errors
 /// As [`join`].
@@ -70,20 +79,22 @@ pub fn join_with(
     (id, secret): (&TokenId, &Secret),
     (name, host): (&HostName, &ClusterHost),
     more: Vec<Write>,
-) -> Result<()> {
-    let view = cluster.read()?;
-    refuse_other_layout(&view)?;
-    let known = view.tokens.get(id);
-    refuse_token(secret, known.map(|(known, _)| known), host.since)?;
-    let at = known.map_or(Expect::Absent, |(_, at)| Expect::At(*at));
-    refuse_taken(&view, name, host)?;
-    let key = Key::Token(id.clone());
-    let mut txn = Txn::new_member(name, host).expect(key.clone(), at).delete(key);
-    txn.writes.extend(more);
-    match cluster.commit(&txn)? {
-        Outcome::Done(_) => Ok(()),
-        Outcome::Lost => Err(refused("was used by another host at the same moment")),
+) -> Result<View> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        refuse_other_layout(&view)?;
+        let known = view.tokens.get(id);
+        refuse_token(secret, known.map(|(known, _)| known), host.since)?;
+        let at = known.map_or(Expect::Absent, |(_, at)| Expect::At(*at));
+        refuse_taken(&view, name, host)?;
+        let key = Key::Token(id.clone());
+        let mut txn = Txn::new_member(&view, name, host).expect(key.clone(), at).delete(key);
+        txn.writes.extend(more.iter().cloned());
+        if let Outcome::Done(_) = cluster.commit(&txn)? {
+            return Ok(view);
+        }
     }
+    Err(Error::try_again("others join, or declare networks of the cluster, all the time"))
 }
 
 /// Refuses a token that is not the one that is known.
@@ -107,9 +118,14 @@ fn refused(why: &str) -> Error {
 }
 
 impl Txn {
-    fn new_member(name: &HostName, host: &ClusterHost) -> Self {
+    /// A network that is declared meanwhile may have the host's address, and so the turn is taken as for a network.
+    fn new_member(view: &View, name: &HostName, host: &ClusterHost) -> Self {
         let key = Key::Host(name.clone());
-        Self::default().expect(key.clone(), Expect::Absent).put(key, Record::Host(host.clone()))
+        Self::default()
+            .expect(Key::Turn, view.turn.map_or(Expect::Absent, Expect::At))
+            .expect(key.clone(), Expect::Absent)
+            .put(Key::Turn, Record::Mark)
+            .put(key, Record::Host(host.clone()))
     }
 }
 
@@ -128,12 +144,21 @@ fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> Result<()> 
         )));
     }
     let other = view.hosts.iter().find(|(_, other)| other.address == host.address);
-    other.map_or(Ok(()), |(other, _)| {
-        Err(Error::conflict(format!(
+    if let Some((other, _)) = other {
+        return Err(Error::conflict(format!(
             "host {other} has the address {}; choose another with --address",
             host.address
-        )))
-    })
+        )));
+    }
+    // Its bridge would hide the way to this host from all others.
+    let mut networks = view.networks.iter();
+    match networks.find(|(_, network)| network.subnet.contains(&host.address)) {
+        Some((network, it)) => Err(Error::conflict(format!(
+            "{} is an address of network {network} ({}) of the cluster; choose another with --address",
+            host.address, it.subnet
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Makes a token known that is worth something for `seconds` from `now` on.

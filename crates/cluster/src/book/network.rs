@@ -1,6 +1,7 @@
 //! Networks, and the blocks of their addresses.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{
@@ -9,7 +10,7 @@ use model::{
 };
 
 use super::RACES;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
+use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
 use crate::view::View;
 
 /// The first VNI: lower ones are often somebody's already.
@@ -260,19 +261,22 @@ fn user_of<'a>(view: &'a View, name: &NetworkName) -> Option<(&'a HostName, IpAd
     })
 }
 
-/// One more block of the network for the host: `own`, from which the host gives addresses already, where
-/// that is free, or the first that nobody has.
+/// One more block of the network for the host, and in which transaction it was taken: `own`, from which the host gives
+/// addresses already, where that is free in `view`, or the first that nobody has. Where others take that at the same
+/// moment, as all hosts do of a new network, the next try is one that the host's name chooses.
 ///
 /// # Errors
 /// `Exhausted` where every block is some host's.
 pub fn claim_block(
     cluster: &impl Cluster,
+    view: &View,
     name: &NetworkName,
     host: &HostName,
     own: Option<Ipv4Net>,
-) -> Result<Ipv4Net> {
-    for _ in 0..RACES {
-        let view = cluster.read()?;
+) -> Result<(Ipv4Net, Revision)> {
+    let mut newer: Option<View> = None;
+    for race in 0..RACES {
+        let view = newer.as_ref().unwrap_or(view);
         let network = view.networks.get(name);
         let network = network
             .ok_or_else(|| Error::not_found(format!("the cluster has no network {name}")))?;
@@ -281,7 +285,7 @@ pub fn claim_block(
         };
         let block = match own.filter(is_free) {
             Some(own) => own,
-            None => free_block(&view, name, network)?,
+            None => free_block(view, (name, network), (host, race))?,
         };
         let key = Key::Block(name.clone(), block);
         let txn = Txn::default()
@@ -289,16 +293,21 @@ pub fn claim_block(
             .expect(Key::Network(name.clone()), Expect::Present)
             .expect(key.clone(), Expect::Absent)
             .put(key, Record::Block(host.clone()));
-        if let Outcome::Done(_) = cluster.commit(&txn)? {
-            return Ok(block);
+        if let Outcome::Done(revision) = cluster.commit(&txn)? {
+            return Ok((block, revision));
         }
+        newer = Some(cluster.read()?);
     }
     Err(Error::try_again(format!("others take the blocks of network {name} all the time")))
 }
 
-/// The first block that is nobody's. One with addresses that hosts have, or that were pinned, comes last:
+/// The first block that is nobody's, or another one after a race. One with addresses that hosts have, or that were pinned, comes last:
 /// its host may not have claimed it again.
-fn free_block(view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<Ipv4Net> {
+fn free_block(
+    view: &View,
+    (name, network): (&NetworkName, &SharedNetwork),
+    (host, race): (&HostName, usize),
+) -> Result<Ipv4Net> {
     let taken: BTreeSet<Ipv4Net> =
         view.blocks.keys().filter(|(of, _)| of == name).map(|(_, net)| *net).collect();
     let endpoints = view.endpoints.keys().filter(|(_, of, _)| of == name);
@@ -311,13 +320,26 @@ fn free_block(view: &View, name: &NetworkName, network: &SharedNetwork) -> Resul
     let blocks = network.subnet.subnets(network.block);
     let blocks = blocks.map_err(|cause| Error::bug("blocks of a subnet").because(cause))?;
     let free = blocks.into_iter().filter(|net| !taken.contains(net));
-    free.min_by_key(|net| (used.contains(net), *net)).ok_or_else(|| {
+    let (used, unused): (Vec<_>, Vec<_>) = free.partition(|net| used.contains(net));
+    let free = if unused.is_empty() { used } else { unused };
+    chosen(&free, (host, race)).ok_or_else(|| {
         Error::exhausted(format!(
             "every block of network {name} ({} in blocks of a /{}) is some host's; `spoke host ls` \
              lists hosts that may be removed",
             network.subnet, network.block
         ))
     })
+}
+
+/// The first one; after a race the one that the host's name chooses.
+fn chosen(free: &[Ipv4Net], (host, race): (&HostName, usize)) -> Option<Ipv4Net> {
+    if race == 0 {
+        return free.iter().min().copied();
+    }
+    let mut hasher = DefaultHasher::new();
+    (host.as_str(), race).hash(&mut hasher);
+    let at = hasher.finish().checked_rem(u64::try_from(free.len()).ok()?)?;
+    free.get(usize::try_from(at).ok()?).copied()
 }
 
 /// Gives a block of the host back, if it has it.

@@ -65,7 +65,7 @@ pub fn pin(
             PinState::Granted | PinState::Held(_) => None,
         };
         let by = shortened(wanted.by);
-        let pin = AddressPin { host: wanted.host.clone(), by, state, over };
+        let pin = AddressPin { host: wanted.host.clone(), by, state, over, asked: None };
         let txn = txn.put(wanted.key(), Record::Pin(pin));
         if let Outcome::Done(_) = cluster.commit(&txn)? {
             return Ok(asked.map_or(Pinning::Granted, |host| Pinning::Asked(host.clone())));
@@ -183,7 +183,7 @@ pub fn answer_pin(
         other => other,
     };
     let key = Key::Pin(network.clone(), address);
-    let record = Record::Pin(AddressPin { state, ..pin.clone() });
+    let record = Record::Pin(AddressPin { state, asked: Some(at.0), ..pin.clone() });
     let txn = Txn::default()
         .expect(Key::Block(network.clone(), block), Expect::At(taken))
         .expect(key.clone(), Expect::At(at));
@@ -202,6 +202,12 @@ pub fn unpin(
 ) -> Result<()> {
     let key = Key::Pin(network.clone(), address);
     cluster.commit(&Txn::default().expect(key.clone(), Expect::At(at)).delete(key)).map(|_| ())
+}
+
+/// Since when a record gives its address to the host that asked for it, or would: where another host has answered, since
+/// the request. `at` is the record.
+pub fn asked_at(pin: &AddressPin, at: Revision) -> Revision {
+    pin.asked.map_or(at, |asked| at.min(Revision(asked)))
 }
 
 fn shortened(by: &str) -> String {

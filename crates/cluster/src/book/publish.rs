@@ -12,7 +12,8 @@ use crate::port::{
 };
 use crate::view::View;
 
-/// Says that the daemon of a member is there, as long as the lease is renewed; in which transaction. The host's
+/// Says that the daemon of a member is there, as long as the lease is renewed; in which transaction. `etcd`
+/// says whether the host has that program. The host's
 /// own record is written too: it marks since when nothing is taken over behind its back. Where anything was
 /// written since `view` was read, that is read anew: it has all that was taken over before.
 ///
@@ -22,7 +23,7 @@ pub fn be_alive(
     cluster: &impl Cluster,
     view: &mut View,
     host: &HostName,
-    lease: LeaseId,
+    (lease, etcd): (LeaseId, Option<bool>),
 ) -> Result<Revision> {
     for _ in 0..RACES {
         let (Some(record), Some(at)) = (view.hosts.get(host), view.epochs.get(host)) else {
@@ -33,14 +34,15 @@ pub fn be_alive(
             Write::Put(key.clone(), Record::Host(record.clone()), None),
             Write::Put(
                 Key::Alive(host.clone()),
-                Record::Alive(AliveRecord { layout: VERSION }),
+                Record::Alive(AliveRecord { layout: VERSION, etcd }),
                 Some(lease),
             ),
         ];
         let expect = vec![(key, Expect::At(*at))];
         let done = cluster.commit(&Txn { expect, writes })?;
-        if done != Outcome::Done(Revision(view.revision.0.saturating_add(1))) {
-            *view = cluster.read()?;
+        match done == Outcome::Done(Revision(view.revision.0.saturating_add(1))) {
+            true => drop(view.alive.insert(host.clone())),
+            false => *view = cluster.read()?,
         }
         if let Outcome::Done(revision) = done {
             return Ok(revision);

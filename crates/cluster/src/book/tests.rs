@@ -7,8 +7,9 @@ use std::time::Duration;
 use model::{ClusterHost, HostName, Ipv4Net, NetworkName, PinState, Result, Timestamp};
 
 use super::{
-    Certified, Pinning, Wanted, answer_pin, be_alive, certify, forget_servers, give_up_block, pin,
-    prune, remove_host, revoke_strays,
+    Certified, Pinning, Wanted, answer_pin, asked_at, be_alive, certify, change_host, claim_block,
+    create_token, forget_servers, form, give_up_block, join, pin, prune, remove_host,
+    revoke_strays,
 };
 use crate::layout::{key, path, record, value};
 use crate::port::{
@@ -63,7 +64,7 @@ impl Cluster for Records {
         for (path, (value, at)) in &kept.1 {
             let key = key(path)?;
             let read = Ok((key.clone(), Some((record(&key, value.as_bytes())?, Revision(*at)))));
-            view.apply(Change { path: path.clone(), read });
+            view.apply(Change { path: path.clone(), is_gone: false, read });
         }
         Ok(view)
     }
@@ -150,7 +151,7 @@ fn an_address_of_a_gone_host_is_taken_over_and_marked() {
     let mut view = records.read().unwrap();
     assert!(view.is_taken_over(&host("b")) && !view.is_taken_over(&host("c")));
     // From its next life on it knows.
-    be_alive(&records, &mut view, &host("b"), LeaseId(1)).unwrap();
+    be_alive(&records, &mut view, &host("b"), (LeaseId(1), None)).unwrap();
     let mut view = records.read().unwrap();
     assert!(view.alive.remove(&host("b")) && !view.is_taken_over(&host("b")));
 }
@@ -160,11 +161,11 @@ fn a_host_that_is_heard_of_again_knows_what_was_taken_meanwhile() {
     let records = cluster();
     let mut view = records.read().unwrap();
     ask(&records, &["b"]).unwrap();
-    be_alive(&records, &mut view, &host("b"), LeaseId(1)).unwrap();
+    be_alive(&records, &mut view, &host("b"), (LeaseId(1), None)).unwrap();
     assert_eq!(view.pinned(&front(), [10, 8, 1, 9].into()), Some(&host("a")));
     let gone = Txn::default().delete(Key::Host(host("b")));
     *records.before.borrow_mut() = vec![gone];
-    assert!(be_alive(&records, &mut view, &host("b"), LeaseId(1)).is_err());
+    assert!(be_alive(&records, &mut view, &host("b"), (LeaseId(1), None)).is_err());
 }
 
 #[test]
@@ -278,9 +279,102 @@ fn a_removal_that_is_refused_changes_nothing() {
     let mut view = records.read().unwrap();
     // It comes back between the reading and the writing.
     let back = put(Key::Host(host("b")), Record::Host(view.hosts.remove(&host("b")).unwrap()));
-    let alive = put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 1 }));
+    let alive =
+        put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 1, etcd: None }));
     *records.before.borrow_mut() = vec![back, alive];
     let refused = remove_host(&records, &host("b"), &host("c"), false).unwrap_err();
     assert_eq!(refused.kind(), model::Kind::Conflict);
     assert!(records.read().unwrap().hosts.contains_key(&host("b")));
+}
+
+#[test]
+fn a_host_with_an_address_of_a_network_is_refused() {
+    let records = cluster();
+    let token = crate::JoinToken::new(vec!["http://192.0.2.9:2379".parse().unwrap()]).unwrap();
+    create_token(&records, &token, Timestamp(1), 60).unwrap();
+    let it = ClusterHost::new([10, 8, 3, 4].into(), Timestamp(1));
+    let refused = join(&records, &token, &host("d"), &it).unwrap_err();
+    assert!(refused.to_string().contains("an address of network front (10.8.0.0/16)"), "{refused}");
+    assert_eq!(form(&records, &host("d"), &it).unwrap_err().kind(), model::Kind::Conflict);
+    // The network comes between the reading and the writing.
+    let it = ClusterHost::new([10, 9, 3, 4].into(), Timestamp(1));
+    let network =
+        r#"{"vni":8,"subnet":"10.9.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
+    let name = Key::Network("back".parse().unwrap());
+    let network = record(&name, network.as_bytes()).unwrap();
+    *records.before.borrow_mut() = vec![put(name, network).put(Key::Turn, Record::Mark)];
+    assert_eq!(join(&records, &token, &host("d"), &it).unwrap_err().kind(), model::Kind::Conflict);
+    // Another host that joins at the same moment is no reason to refuse this one, or its token.
+    let it = ClusterHost::new([192, 0, 2, 7].into(), Timestamp(1));
+    *records.before.borrow_mut() = vec![put(Key::Turn, Record::Mark)];
+    join(&records, &token, &host("d"), &it).unwrap();
+    assert!(records.read().unwrap().hosts.contains_key(&host("d")));
+    let again = join(&records, &token, &host("e"), &it).unwrap_err();
+    assert_eq!(again.kind(), model::Kind::Denied);
+}
+
+#[test]
+fn a_host_that_is_a_member_again_keeps_what_was_said_of_it() {
+    let records = cluster();
+    records.write(&put(Key::Layout, Record::Layout(crate::layout::VERSION)));
+    let draining = |it: &mut ClusterHost| {
+        it.draining = true;
+        Ok(())
+    };
+    change_host(&records, &host("b"), draining).unwrap();
+    let it = ClusterHost::new([192, 0, 2, 2].into(), Timestamp(9));
+    // An operator says more between the reading and the writing.
+    let mut said = records.read().unwrap().hosts[&host("b")].clone();
+    said.labels = model::Labels::of_pairs([("zone", "eu")].into_iter()).unwrap();
+    *records.before.borrow_mut() = vec![put(Key::Host(host("b")), Record::Host(said.clone()))];
+    form(&records, &host("b"), &it).unwrap();
+    assert_eq!(records.read().unwrap().hosts[&host("b")], said);
+    assert_eq!((said.since, said.draining), (Timestamp(1), true));
+    // Its daemon is heard of between the two: then it is none that comes again.
+    let alive =
+        put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 2, etcd: None }));
+    *records.before.borrow_mut() = vec![alive];
+    assert_eq!(form(&records, &host("b"), &it).unwrap_err().kind(), model::Kind::Conflict);
+}
+
+#[test]
+fn hosts_that_take_blocks_at_once_try_others_than_each_other() {
+    let records = cluster();
+    let all = 60;
+    for last in 0..all {
+        let it = ClusterHost::new([192, 0, 2, 100 + last].into(), Timestamp(1));
+        records.write(&put(Key::Host(host(&format!("h{last}"))), Record::Host(it)));
+    }
+    // All know the same, and the first of them is faster than they.
+    let view = records.read().unwrap();
+    let claim = |view: &View, name: &str| {
+        claim_block(&records, view, &front(), &host(name), None).unwrap().0
+    };
+    assert_eq!(claim(&view, "h0").to_string(), "10.8.0.0/24");
+    let net = |third: u8| Ipv4Net::new([10, 8, third, 0].into(), 24).unwrap();
+    let mut taken = BTreeSet::new();
+    for last in 1..all {
+        // As if each read before the others wrote.
+        let name = format!("h{last}");
+        let block = claim(&view, &name);
+        taken.insert(block);
+        let key = Key::Block(front(), block);
+        records.write(&Txn::default().delete(key));
+    }
+    assert!(taken.len() > 40 && !taken.contains(&net(0)), "{taken:?}");
+}
+
+#[test]
+fn an_answer_says_when_it_was_asked_for() {
+    let records = cluster();
+    records.write(&put(Key::Alive(host("b")), Record::Mark));
+    ask(&records, &[]).unwrap();
+    let (view, key) = (records.read().unwrap(), (front(), [10, 8, 1, 9].into()));
+    let ((pin, at), (_, taken)) = (&view.pins[&key], &view.blocks[&(front(), block())]);
+    assert_eq!(asked_at(pin, *at), *at);
+    be_alive(&records, &mut view.clone(), &host("c"), (LeaseId(1), None)).unwrap();
+    let name = (&key.0, key.1);
+    answer_pin(&records, name, (pin, *at), (block(), *taken), PinState::Granted).unwrap();
+    let (answered, now) = &records.read().unwrap().pins[&key];
+    assert!(now > at && asked_at(answered, *now) == *at);
 }

@@ -65,7 +65,7 @@ impl Http {
     }
 
     /// Asks the server that answered last, and the others where it cannot be connected to. Fails with
-    /// `TryAgain` where none answers: then nobody knows whether it was done.
+    /// `TryAgain` where none answers: then nobody knows whether it was done. `Exhausted` where the answer is too long.
     pub(super) fn ask<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
         self.ask_within(TIMEOUT, path, body)
     }
@@ -112,7 +112,12 @@ impl Http {
         })?;
         let mut answer = accepted(url, path, answer)?;
         let read = answer.body_mut().with_config().limit(LONGEST).read_to_vec();
-        let bytes = read.map_err(|cause| unreachable((url, &self.access), &cause))?;
+        let bytes = read.map_err(|cause| match cause {
+            ureq::Error::BodyExceedsLimit(most) => Error::exhausted(format!(
+                "etcd at {url} answers {path} with more than {most} bytes"
+            )),
+            cause => unreachable((url, &self.access), &cause),
+        })?;
         serde_json::from_slice(&bytes).map_err(|cause| {
             Error::try_again(format!("{url} does not answer {path} as etcd does")).because(cause)
         })

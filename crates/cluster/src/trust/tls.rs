@@ -96,20 +96,25 @@ impl Asked {
 pub fn ask_pinned(at: SocketAddr, pinned: Pinned, ask: &Ask) -> Result<Reply> {
     let config = client()?.dangerous();
     let config = config.with_custom_certificate_verifier(Arc::new(ByDigest(pinned)));
-    exchange(at, config.with_no_client_auth(), ask)
+    exchange(at, config.with_no_client_auth(), (ask, LIMIT))
 }
 
-/// Asks a host of the cluster, with this host's certificate.
+/// Asks a host of the cluster, with this host's certificate, for at most `limit`.
 ///
 /// # Errors
 /// As [`ask_pinned`], and `Invalid` where a file is damaged.
-pub fn ask_with(at: SocketAddr, (authority, own): (&str, &str), ask: &Ask) -> Result<Reply> {
+pub fn ask_with(
+    at: SocketAddr,
+    (authority, own): (&str, &str),
+    ask: &Ask,
+    limit: Duration,
+) -> Result<Reply> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate(authority)?).map_err(|cause| damaged().because(cause))?;
     let (certificate, key) = pair(own)?;
     let config = client()?.with_root_certificates(roots);
     let config = config.with_client_auth_cert(vec![certificate], key);
-    exchange(at, config.map_err(|cause| damaged().because(cause))?, ask)
+    exchange(at, config.map_err(|cause| damaged().because(cause))?, (ask, limit))
 }
 
 /// Whether TLS has refused the host that was asked, before it was asked anything.
@@ -125,14 +130,15 @@ fn client() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>
     builder.map_err(|cause| Error::bug("TLS without versions").because(cause))
 }
 
-fn exchange(at: SocketAddr, config: ClientConfig, ask: &Ask) -> Result<Reply> {
+fn exchange(at: SocketAddr, config: ClientConfig, (ask, limit): (&Ask, Duration)) -> Result<Reply> {
+    let end = Instant::now() + limit.min(LIMIT);
     let silent =
         |cause| Error::try_again(format!("the host at {at} does not answer")).because(cause);
-    let connected = TcpStream::connect_timeout(&at, CONNECT).map_err(silent)?;
+    let connected = TcpStream::connect_timeout(&at, CONNECT.min(limit)).map_err(silent)?;
     let name = ServerName::IpAddress(at.ip().into());
     let connection = ClientConnection::new(Arc::new(config), name);
     let mut connection = connection.map_err(|cause| Error::bug("TLS").because(cause))?;
-    let mut socket = Timed::new(OwnedFd::from(connected), Instant::now() + LIMIT);
+    let mut socket = Timed::new(OwnedFd::from(connected), end);
     while connection.is_handshaking() {
         let done = connection.complete_io(&mut socket);
         done.map_err(|cause| match web::tls_error(&cause).is_some() {

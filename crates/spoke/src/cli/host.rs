@@ -5,6 +5,7 @@ mod check;
 mod network;
 mod rtt;
 
+use std::io::Read;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -27,6 +28,8 @@ const HOURS: u32 = 24;
 /// A token is worth something for no longer than this, in hours.
 const MOST_HOURS: i64 = 24 * 365;
 const SECONDS: u32 = 3600;
+/// More is not read of standard input, in bytes: a longer token is none.
+const LONGEST_TOKEN: u64 = 8 << 10;
 
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
@@ -52,9 +55,16 @@ Examples:
         identity: IdentityArgs,
     },
     /// Join the cluster that the token is of
-    #[command(after_help = "Examples:\n  spoke host join spoke1-eyJl…")]
+    #[command(
+        after_help = "What is an argument is seen by every user of this host, and kept by the shell: with - the \
+        token is read from standard input.
+
+Examples:
+  spoke host join spoke1-eyJl…
+  spoke host join - < token"
+    )]
     Join {
-        /// What `spoke host init` or `spoke host token create` printed on another host
+        /// What `spoke host init` or `spoke host token create` printed on another host; - for standard input
         #[arg(value_name = "TOKEN")]
         token: String,
         #[command(flatten)]
@@ -217,7 +227,7 @@ pub(super) fn run(
         HostCommand::Join { token, identity } => {
             let me = identity.me()?;
             let given = me.name.to_string();
-            ask(Ask::Join { token: token.clone(), me })?;
+            ask(Ask::Join { token: given_token(token, std::io::stdin())?, me })?;
             Ok(Answer::text(names(output, &[given])?))
         }
         HostCommand::Ls => match ask(Ask::Hosts)? {
@@ -282,6 +292,17 @@ impl IdentityArgs {
             Error::invalid(format!("{error}; say with --name what this host is to be called"))
         })
     }
+}
+
+/// The token that is given, or the line of `input` where that is `-`.
+fn given_token(token: &str, input: impl Read) -> Result<String> {
+    if token != "-" {
+        return Ok(token.to_owned());
+    }
+    let mut text = String::new();
+    let read = input.take(LONGEST_TOKEN).read_to_string(&mut text);
+    read.map_err(|cause| Error::invalid("reading the token from standard input").because(cause))?;
+    Ok(text.trim().to_owned())
 }
 
 fn created(reply: Reply, output: Output) -> Result<Answer> {
@@ -355,4 +376,17 @@ fn token_id(text: &str) -> Result<TokenId, String> {
 
 fn unexpected(reply: &Reply) -> Error {
     Error::bug(format!("the daemon answered something else: {reply:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_given_or_read() {
+        let given = |token, input: &[u8]| given_token(token, input);
+        assert_eq!(given("spoke1-x", b"spoke1-y\n").unwrap(), "spoke1-x");
+        assert_eq!(given("-", b"spoke1-y\n").unwrap(), "spoke1-y");
+        assert!(given("-", b"\xff\n").is_err());
+    }
 }

@@ -5,6 +5,7 @@
 //! | `hosts` | holds the lease, makes this host's networks, entries and published endpoints equal to the cluster's |
 //! | `hosts-book` | learns of attachments from the store, on a host of a cluster |
 //! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed, on a host of a cluster |
+//! | `hosts-echo` | asks the other hosts which of them answer at all, on a host of a cluster |
 //! | `hosts-engines` | makes networks of the cluster in the engines of this host, and removes them there |
 //! | `hosts-ask` | answers the command line and processes that attach; several on a host of a cluster |
 //! | `hosts-watch` | hears of changes in etcd, one for each session |
@@ -22,10 +23,12 @@ mod engines;
 mod guard;
 mod isolate;
 mod keep;
+mod lease;
 mod local;
 mod make;
 mod member;
 mod membership;
+mod older;
 mod overlay;
 mod own;
 mod pin;
@@ -109,6 +112,10 @@ struct State {
     gone: BTreeSet<HostName>,
     /// The hosts that may have given addresses of this one to others, while etcd does not answer.
     isolated: BTreeSet<HostName>,
+    /// Before the lease was renewed last.
+    renewed: Option<Instant>,
+    /// The hosts that answer no echo also while etcd answers.
+    mute: BTreeSet<HostName>,
     /// Addresses that other hosts gave to this one a moment ago, for a container that has none yet.
     fresh: BTreeMap<(NetworkName, IpAddr), Instant>,
     /// What others wrote that is not used.
@@ -207,6 +214,8 @@ impl Daemon {
             daemon.spawn("hosts-book", move |daemon| attached::follow(daemon, &theirs))?;
             let theirs = Arc::clone(&hosts);
             daemon.spawn("hosts-engines", move |daemon| engines::keep(daemon, &theirs))?;
+            let theirs = Arc::clone(&hosts);
+            daemon.spawn("hosts-echo", move |daemon| isolate::listen(daemon, &theirs))?;
             let theirs = Arc::clone(&hosts);
             daemon.spawn("hosts-guard", move |daemon| guard::keep(daemon, &theirs))?;
             (1..ask::AT_ONCE).try_for_each(|_| daemon.answer_hosts(&hosts, &listener))

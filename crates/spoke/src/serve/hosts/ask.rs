@@ -1,12 +1,12 @@
 //! What the command line asks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use cluster::book::{self, Subnet6};
-use cluster::{Etcd, JoinToken, Url};
-use model::{ClusterHost, Error, HostName, Ipv4Net, NetworkName, Result, SharedNetwork};
+use cluster::{Etcd, JoinToken, Url, View};
+use model::{ClusterHost, Error, HostName, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 use overlay::Overlay;
 
@@ -68,7 +68,7 @@ impl Hosts {
                     .map(|()| Reply::Done)
             }
             Ask::Hosts => self.list().map(Reply::Hosts),
-            Ask::Remove { name, force } => self.remove(&name, force).map(|()| Reply::Done),
+            Ask::Remove { name, force } => self.remove(daemon, &name, force).map(|()| Reply::Done),
             Ask::Drain { name, undo } => self.drain(name, !undo),
             Ask::Label { name, labels, remove } => self.label(&name, &labels, &remove),
             Ask::CreateToken { seconds } => self.create_token(seconds),
@@ -239,49 +239,55 @@ impl Hosts {
         let Some(view) = &state.view else {
             return Ok(HostsView { lost, ..HostsView::default() });
         };
-        let hosts = view.hosts.iter().map(|(name, host)| {
-            let blocks: std::collections::BTreeMap<_, _> = view
-                .networks
-                .keys()
-                .map(|network| (network, joined(view.blocks_of(network, name))))
-                .filter(|(_, blocks)| !blocks.is_empty())
-                .collect();
-            let is_container = |network: &NetworkName, address| {
-                view.networks.get(network).is_none_or(|network| !network.is_gateway(address))
-            };
-            let own = view
-                .endpoints
-                .keys()
-                .filter(|(of, network, address)| of == name && is_container(network, *address));
-            HostView {
-                name: name.to_string(),
-                address: host.address.to_string(),
-                state: match (view.alive.contains(name), host.draining) {
-                    (false, _) => "lost",
-                    (true, true) => "draining",
-                    (true, false) => "up",
-                }
-                .to_owned(),
-                draining: host.draining,
-                labels: host.labels.pairs().clone(),
-                etcd: view
-                    .servers
-                    .get(name)
-                    .map(|server| if server.voter { "server" } else { "learns" }.to_owned()),
-                own: *name == member.name,
-                containers: own.count(),
-                blocks: blocks
-                    .into_iter()
-                    .map(|(name, blocks)| (name.to_string(), blocks))
-                    .collect(),
+        let (containers, mut blocks) = (containers(view), blocks(view));
+        let hosts = view.hosts.iter().map(|(name, host)| HostView {
+            name: name.to_string(),
+            address: host.address.to_string(),
+            state: match (view.alive.contains(name), host.draining) {
+                (false, _) => "lost",
+                (true, true) => "draining",
+                (true, false) => "up",
             }
+            .to_owned(),
+            draining: host.draining,
+            labels: host.labels.pairs().clone(),
+            etcd: view
+                .servers
+                .get(name)
+                .map(|server| if server.voter { "server" } else { "learns" }.to_owned()),
+            own: *name == member.name,
+            containers: containers.get(name).copied().unwrap_or(0),
+            blocks: blocks.remove(name).unwrap_or_default(),
         });
         Ok(HostsView { hosts: hosts.collect(), lost, notes: notes(&state) })
     }
 }
 
-fn joined(blocks: impl Iterator<Item = Ipv4Net>) -> String {
-    blocks.map(|block| block.to_string()).collect::<Vec<_>>().join(" ")
+/// How many addresses containers of each host have: in one pass, because others wait for what is read.
+fn containers(view: &View) -> BTreeMap<&HostName, usize> {
+    let mut counts = BTreeMap::new();
+    for (host, network, address) in view.endpoints.keys() {
+        if view.networks.get(network).is_none_or(|network| !network.is_gateway(*address)) {
+            *counts.entry(host).or_insert(0) += 1;
+        }
+    }
+    counts
+}
+
+/// The blocks of each host, by network.
+fn blocks(view: &View) -> BTreeMap<&HostName, BTreeMap<String, String>> {
+    let mut all: BTreeMap<_, BTreeMap<String, String>> = BTreeMap::new();
+    for ((name, net), (host, _)) in &view.blocks {
+        if view.networks.get(name).is_some_and(|network| network.is_block(net)) {
+            let of_host = all.entry(host).or_default();
+            let joined = of_host.entry(name.to_string()).or_default();
+            if !joined.is_empty() {
+                joined.push(' ');
+            }
+            joined.push_str(&net.to_string());
+        }
+    }
+    all
 }
 
 fn notes(state: &State) -> Vec<String> {

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Etcd, View, book};
+use cluster::{Cluster, Etcd, Revision, View, book};
 use model::{Error, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
 
 use super::keep::Keeper;
@@ -19,6 +19,9 @@ use super::member::Member;
 const REST: Duration = Duration::from_secs(5);
 /// The part of its addresses with which a host claims another block.
 const LOW: usize = 16;
+
+/// A block, and in which transaction it was taken.
+type Claimed = (Ipv4Net, Revision);
 
 impl Keeper<'_> {
     /// The network as this host should have it.
@@ -31,10 +34,13 @@ impl Keeper<'_> {
     ) -> Result<Local> {
         let known = local::made(&self.hosts.place)?.remove(name);
         let known = known.filter(|known| known.network.is_same(network));
+        if let Some(known) = &known {
+            self.claim_again(etcd, view, member, (name, known))?;
+        }
         if view.block(name, &member.name).is_none() {
             let own = known.as_ref().map(|known| known.block);
-            let block = self.claim_first(etcd, view, member, (name, own))?;
-            learn(etcd, view, member, (name, block))?;
+            let claimed = self.claim_first(etcd, view, member, (name, own))?;
+            learn(etcd, view, member, (name, claimed))?;
         }
         let first = known.map(|known| known.block);
         let mut local = self.present(view, member, (name, network), first)?;
@@ -66,6 +72,36 @@ impl Keeper<'_> {
         Ok(Local { network: network.clone(), block, more })
     }
 
+    /// etcd may have forgotten a block from which this host gives addresses: it is claimed again. A later one that
+    /// another host has by now goes from the book, and that is said once; of the first see [`Self::claim_first`].
+    fn claim_again(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        (name, known): (&NetworkName, &Local),
+    ) -> Result<()> {
+        for block in known.blocks() {
+            let key = (name.clone(), block);
+            match view.blocks.get(&key) {
+                None => {
+                    let claimed = book::claim_block(etcd, view, name, &member.name, Some(block))?;
+                    learn(etcd, view, member, (name, claimed))?;
+                }
+                Some((holder, _)) if *holder == member.name => drop(self.forgone.remove(&key)),
+                Some((holder, _)) if block != known.block && self.forgone.insert(key) => {
+                    let why = format!(
+                        "the block {block} of network {name} is host {holder}'s in etcd: containers of this host \
+                         with addresses of it are not reached by others; disconnect them"
+                    );
+                    self.daemon.journal.failed("the cluster of hosts", &Error::conflict(why));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
     /// A block for this host. etcd may have forgotten the one from which it gives addresses already, when
     /// it was restored from an older state.
     fn claim_first(
@@ -74,7 +110,7 @@ impl Keeper<'_> {
         view: &View,
         member: &Member,
         (name, own): (&NetworkName, Option<Ipv4Net>),
-    ) -> Result<Ipv4Net> {
+    ) -> Result<Claimed> {
         let taken = own.and_then(|own| Some((own, &view.blocks.get(&(name.clone(), own))?.0)));
         if let Some((own, holder)) = taken.filter(|(_, holder)| **holder != member.name) {
             let context_pool = &self.daemon.context_pool;
@@ -89,7 +125,7 @@ impl Keeper<'_> {
                 .because(error)
             })?;
         }
-        book::claim_block(etcd, name, &member.name, own)
+        book::claim_block(etcd, view, name, &member.name, own)
     }
 
     /// Takes one more block, or one that rests. Where there is none an attach says so.
@@ -105,8 +141,8 @@ impl Keeper<'_> {
             self.resting.remove(&key);
             return Ok(());
         }
-        match book::claim_block(etcd, name, &member.name, None) {
-            Ok(block) => learn(etcd, view, member, (name, block)),
+        match book::claim_block(etcd, view, name, &member.name, None) {
+            Ok(claimed) => learn(etcd, view, member, (name, claimed)),
             Err(error) if error.kind() == Kind::Exhausted => Ok(()),
             Err(error) => Err(error),
         }
@@ -190,8 +226,14 @@ fn learn(
     etcd: &Etcd,
     view: &mut View,
     member: &Member,
-    (name, block): (&NetworkName, Ipv4Net),
+    (name, (block, at)): (&NetworkName, Claimed),
 ) -> Result<()> {
+    if at == Revision(view.revision.0.saturating_add(1)) {
+        // Nothing was written in between: all hosts that make a network at once would read everything.
+        view.revision = at;
+        view.blocks.insert((name.clone(), block), (member.name.clone(), at));
+        return Ok(());
+    }
     let now = etcd.read()?;
     view.pins = now.pins;
     let key = (name.clone(), block);

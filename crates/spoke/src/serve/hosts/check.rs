@@ -1,5 +1,6 @@
 //! `spoke host check`: asks the other hosts over the networks that this one shares with them.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -58,7 +59,7 @@ impl Hosts {
 /// By the first network that both hosts have.
 pub(super) fn way<'a>(
     view: &'a View,
-    made: &std::collections::BTreeMap<NetworkName, Local>,
+    made: &BTreeMap<NetworkName, Local>,
     (name, host): (&'a HostName, &'a ClusterHost),
 ) -> Option<Way<'a>> {
     view.networks.iter().find_map(|(network, shared)| {
@@ -90,12 +91,16 @@ fn checked(member: &Member, view: &View, ways: &[Way<'_>]) -> Result<Vec<HostChe
     let clocks: Vec<Question> = ways.iter().map(ask(Ask::Clock)).collect();
     let begin = milliseconds();
     let answers = ping::ask(&[small, whole, clocks].concat(), LIMIT)?;
+    let of = |which: usize, at: usize| answers.get(which * ways.len() + at).copied().flatten();
+    let narrow =
+        ways.iter().enumerate().filter(|(at, _)| of(0, *at).is_some() && of(1, *at).is_none());
+    let narrow = largest(narrow.collect())?;
     let mut checks = Vec::new();
     for (at, way) in ways.iter().enumerate() {
-        let of = |which: usize| answers.get(which * ways.len() + at).copied().flatten();
+        let of = |which| of(which, at);
         let fits = match (of(0), of(1)) {
             (_, Some(_)) => Some(way.mtu),
-            (Some(_), None) => Some(largest(way)?),
+            (Some(_), None) => narrow.get(&at).copied(),
             (None, None) => None,
         };
         let skew = of(2).and_then(|answer| skew(answer, begin));
@@ -114,18 +119,31 @@ fn checked(member: &Member, view: &View, ways: &[Way<'_>]) -> Result<Vec<HostChe
     Ok(checks)
 }
 
-/// The largest packet that arrives, where some do and whole ones do not.
-fn largest(way: &Way<'_>) -> Result<u32> {
-    let (mut fits, mut fails) = (SMALL, way.mtu);
-    while fails - fits > 1 {
-        let middle = fits + (fails - fits) / 2;
-        let question = Question { from: way.from, to: way.to, ask: Ask::Echo(middle) };
-        match ping::ask(&[question], SEEK)?.first() {
-            Some(Some(_)) => fits = middle,
-            Some(None) | None => fails = middle,
+/// The largest packet that arrives on each of some ways, on which some do and whole ones do not. All are asked at once:
+/// a wrong MTU is wrong for many hosts.
+fn largest(ways: Vec<(usize, &Way<'_>)>) -> Result<BTreeMap<usize, u32>> {
+    let mut sought: Vec<_> = ways.into_iter().map(|(at, way)| (at, way, SMALL, way.mtu)).collect();
+    let is_open =
+        |(_, _, fits, fails): &(usize, &Way<'_>, u32, u32)| fails.saturating_sub(*fits) > 1;
+    while sought.iter().any(is_open) {
+        let middle = |fits: u32, fails: u32| fits + (fails - fits) / 2;
+        let asked: Vec<_> = sought.iter_mut().filter(|it| is_open(it)).collect();
+        let question = |(_, way, fits, fails): &(usize, &Way<'_>, u32, u32)| Question {
+            from: way.from,
+            to: way.to,
+            ask: Ask::Echo(middle(*fits, *fails)),
+        };
+        let questions: Vec<Question> = asked.iter().map(|it| question(it)).collect();
+        let answers = ping::ask(&questions, SEEK)?;
+        let mut answers = answers.iter();
+        for (_, _, fits, fails) in asked {
+            match answers.next() {
+                Some(Some(_)) => *fits = middle(*fits, *fails),
+                Some(None) | None => *fails = middle(*fits, *fails),
+            }
         }
     }
-    Ok(fits)
+    Ok(sought.into_iter().map(|(at, _, fits, _)| (at, fits)).collect())
 }
 
 /// By how much the other clock is ahead, in milliseconds; `begin` is this one's at the question.

@@ -166,8 +166,8 @@ impl Hosts {
             let (serial, certificate, record) = signed.sign(name, key)?;
             let until = record.expires;
             let write = book::Certified { host: name, serial: &serial, record }.write();
-            book::join_with(&etcd, (id, secret), (name, &host), vec![write])?;
-            let view = cluster::Cluster::read(&etcd)?;
+            // From here on nothing may fail: the token is worth nothing any more.
+            let view = book::join_with(&etcd, (id, secret), (name, &host), vec![write])?;
             return Ok(signed.reply(certificate, until, &view, name));
         }
         let view = self.lock().view.clone().unwrap_or_default();

@@ -4,6 +4,9 @@
 //! By its own clock it knows since when that may be so. From then on it asks each host over a network that both
 //! have. A host that hears of etcd does not take packets of this one any more by then, and does not answer. One
 //! that answers knows nothing of a takeover: etcd is gone for that host too. So the containers of both go on.
+//!
+//! The packet filter of a host may refuse the question at any time. Which hosts answer none is learnt while etcd answers:
+//! that these do not answer later says nothing, and so traffic with them goes on.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,11 +19,15 @@ use super::check::{SMALL, Way, way};
 use super::keep::{Keeper, LEASE};
 use super::local;
 use super::member::Member;
+use super::{Hosts, State};
 use crate::event::{Event, What};
 use crate::host;
+use crate::serve::Daemon;
 
 /// How long a host may take to answer.
 const LIMIT: Duration = Duration::from_secs(1);
+/// How often it is learnt which hosts answer.
+const LISTEN: Duration = Duration::from_secs(30);
 /// How often a host is asked that does not answer.
 const TIMES: usize = 2;
 
@@ -31,8 +38,12 @@ impl Keeper<'_> {
         if !self.is_over_at(Instant::now()) {
             return;
         }
-        match self.unanswered(view, member) {
-            Ok(isolated) => self.set_isolated(isolated),
+        match unanswered(self.hosts, view, |name| *name != member.name) {
+            Ok(mut isolated) => {
+                let mute = self.hosts.lock().mute.clone();
+                isolated.retain(|name| !mute.contains(name));
+                self.set_isolated(isolated);
+            }
             Err(error) => self.daemon.journal.failed("asking the other hosts", &error),
         }
     }
@@ -69,23 +80,55 @@ impl Keeper<'_> {
         self.isolated.clone_from(&isolated);
         self.hosts.set(|state| state.isolated = isolated);
     }
+}
 
-    /// The hosts with a network in common that do not answer over it.
-    fn unanswered(&self, view: &View, member: &Member) -> Result<BTreeSet<HostName>> {
-        let made = local::made(&self.hosts.place)?;
-        let others = view.hosts.iter().filter(|(name, _)| **name != member.name);
-        let mut ways: Vec<Way<'_>> = others.filter_map(|host| way(view, &made, host)).collect();
-        for _ in 0..TIMES {
-            let asked = ways.iter();
-            let asked: Vec<Question> = asked
-                .map(|way| Question { from: way.from, to: way.to, ask: Ask::Echo(SMALL) })
-                .collect();
-            let answers = ping::ask(&asked, LIMIT)?;
-            let mut answers = answers.iter();
-            ways.retain(|_| !matches!(answers.next(), Some(Some(_))));
+/// Learns until the daemon stops which hosts answer while etcd does.
+pub(super) fn listen(daemon: &Daemon, hosts: &Hosts) {
+    while !daemon.sleep(LISTEN) {
+        let known = {
+            let state = hosts.lock();
+            let known = state.member.clone().zip(state.view.clone());
+            known.filter(|_| state.lost.is_none())
+        };
+        let Some((member, view)) = known else { continue };
+        let is_there = |name: &HostName| *name != member.name && view.alive.contains(name);
+        match unanswered(hosts, &view, is_there) {
+            Ok(mute) => hosts.learn_mute(mute, Instant::now()),
+            Err(error) => daemon.journal.failed("asking the other hosts", &error),
         }
-        Ok(ways.into_iter().map(|way| way.name.clone()).collect())
     }
+}
+
+impl Hosts {
+    /// Takes over which hosts did not answer until `asked`, where etcd answered after that: otherwise this host may
+    /// be the one that nobody hears.
+    fn learn_mute(&self, mute: BTreeSet<HostName>, asked: Instant) {
+        let is_heard = |state: &State| state.renewed.is_some_and(|renewed| renewed > asked);
+        if self.wait(LIMIT + Duration::from_secs(LEASE.into()), is_heard) {
+            self.set(|state| state.mute = mute);
+        }
+    }
+}
+
+/// The hosts of these with a network in common that do not answer over it.
+fn unanswered(
+    hosts: &Hosts,
+    view: &View,
+    is_asked: impl Fn(&HostName) -> bool,
+) -> Result<BTreeSet<HostName>> {
+    let made = local::made(&hosts.place)?;
+    let others = view.hosts.iter().filter(|(name, _)| is_asked(name));
+    let mut ways: Vec<Way<'_>> = others.filter_map(|host| way(view, &made, host)).collect();
+    for _ in 0..TIMES {
+        let asked = ways.iter();
+        let asked: Vec<Question> = asked
+            .map(|way| Question { from: way.from, to: way.to, ask: Ask::Echo(SMALL) })
+            .collect();
+        let answers = ping::ask(&asked, LIMIT)?;
+        let mut answers = answers.iter();
+        ways.retain(|_| !matches!(answers.next(), Some(Some(_))));
+    }
+    Ok(ways.into_iter().map(|way| way.name.clone()).collect())
 }
 
 /// Whether the lease that was renewed then has ended for so long that addresses may be others'.

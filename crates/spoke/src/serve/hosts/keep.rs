@@ -12,6 +12,7 @@ use model::{Error, HostName, Ipv4Net, Kind, NetworkName, Result};
 
 use super::announce::Announced;
 use super::engines;
+use super::lease::{Pauses, refuse_unheard};
 use super::local;
 use super::member::Member;
 use super::membership::Membership;
@@ -25,7 +26,7 @@ use crate::serve::Daemon;
 /// leases are over: all hosts know of a dead one within ten seconds.
 pub(super) const LEASE: u32 = 8;
 /// How often the lease is renewed and everything is compared, whatever is heard.
-const PERIOD: Duration = Duration::from_secs(3);
+pub(super) const PERIOD: Duration = Duration::from_secs(3);
 /// How long to wait for etcd before it is asked again: a host that is joined again to the others is to have
 /// their entries within two seconds.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
@@ -49,9 +50,13 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         alive: heard,
         resting: BTreeMap::new(),
         deferred: BTreeSet::new(),
+        forgone: BTreeSet::new(),
         announced: Announced::default(),
         unsettled: BTreeMap::new(),
         renewed: None,
+        lease: None,
+        pauses: Pauses::default(),
+        is_older: false,
         isolated: BTreeSet::new(),
         membership: Membership::default(),
         tended: Tended::default(),
@@ -78,7 +83,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
                     keeper.mend(&member);
                     mended = Instant::now();
                 }
-                keeper.pause(PAUSE);
+                keeper.pause(keeper.pauses.next());
             }
         }
     }
@@ -101,11 +106,18 @@ pub(super) struct Keeper<'a> {
     pub(super) resting: BTreeMap<(NetworkName, Ipv4Net), Instant>,
     /// Those of them that containers still get addresses of.
     pub(super) deferred: BTreeSet<(NetworkName, Ipv4Net)>,
+    /// Later blocks that another host has by now, as they were reported.
+    pub(super) forgone: BTreeSet<(NetworkName, Ipv4Net)>,
     announced: Announced,
     /// What did not work with addresses between hosts, as it was reported last.
     pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
     /// Before the lease was renewed last, by this host's own clock.
     pub(super) renewed: Option<Instant>,
+    /// That of this session.
+    pub(super) lease: Option<LeaseId>,
+    pub(super) pauses: Pauses,
+    /// Whether etcd had an older state than was heard of before.
+    pub(super) is_older: bool,
     /// The hosts that may have given addresses of this one to others.
     pub(super) isolated: BTreeSet<HostName>,
     pub(super) membership: Membership,
@@ -124,17 +136,20 @@ impl Keeper<'_> {
         let etcd = Arc::new(member.etcd()?);
         let mut view = etcd.read()?;
         book::refuse_other_layout(&view)?;
-        self.refuse_older(&view)?;
+        self.pauses.read();
+        self.refuse_older(&view, member)?;
         refuse_removed(&view, member)?;
-        let mut renewed = Instant::now();
+        let renewed = Instant::now();
         let lease = etcd.grant(LEASE)?;
-        self.alive = book::be_alive(&*etcd, &mut view, &member.name, lease)?;
+        self.alive =
+            book::be_alive(&*etcd, &mut view, &member.name, (lease, self.tended.has_etcd))?;
+        refuse_unheard(&view, member)?;
+        (self.renewed, self.lease) = (Some(renewed), Some(lease));
         // The view may have been read anew, and the watch goes on from it.
         self.heard = view.revision.max(self.alive);
         self.watch(&etcd, view.revision)?;
         self.hosts.set(|state| state.lost = None);
         loop {
-            self.renewed = Some(renewed);
             self.converge(&etcd, &mut view, member)?;
             self.rejoin();
             self.report_members(&view, member);
@@ -143,41 +158,15 @@ impl Keeper<'_> {
             if self.tended.tend((self.daemon, self.hosts), (&etcd, &view), member)? {
                 return Ok(());
             }
-            let limit = (renewed + PERIOD).saturating_duration_since(Instant::now());
-            if !self.hear(&mut view, self.silent.next(Instant::now(), self.grace()).min(limit))? {
+            let limit = self.silent.next(Instant::now(), self.grace()).min(self.renewal());
+            if !self.hear(&mut view, limit)? {
                 return Ok(());
             }
             refuse_removed(&view, member)?;
+            refuse_unheard(&view, member)?;
             book::refuse_other_layout(&view)?;
-            if renewed.elapsed() >= PERIOD {
-                let now = Instant::now();
-                renew(&etcd, member, lease)?;
-                renewed = now;
-            }
+            self.keep_alive(&etcd, member)?;
         }
-    }
-
-    /// An etcd that lost its data, or has an older state of them, says nothing of who was removed: what
-    /// this host has stays until etcd is as it was, or the operator decides.
-    fn refuse_older(&mut self, view: &View) -> Result<()> {
-        if view.layout.is_none() && self.hosts.lock().leaving {
-            return Err(Error::not_found("this host left a cluster of which etcd has no records"));
-        }
-        if view.layout.is_none() {
-            return Err(Error::try_again(
-                "etcd has no records of this cluster: it lost its data, or is another one; restore \
-                 its data, or remove this host with `spoke host remove` and begin anew",
-            ));
-        }
-        if view.revision < self.heard {
-            return Err(Error::try_again(format!(
-                "etcd has an older state ({}) than was heard of before ({}): it was restored from a \
-                 backup; restart the daemon to take it as it is",
-                view.revision.0, self.heard.0
-            )));
-        }
-        self.heard = view.revision;
-        Ok(())
     }
 
     /// Waits for something to do, for at most `limit`, and takes all of it over; `false` where this
@@ -242,8 +231,12 @@ impl Keeper<'_> {
         for name in &wanted {
             match self.make(etcd, view, member, name)? {
                 Ok(block) => drop(made.insert(name.clone(), block)),
-                Err(error) => self.fail(name, &error),
+                Err(error) => {
+                    self.fail(name, &error);
+                    made.extend(self.had(view, member, name)?.map(|block| (name.clone(), block)));
+                }
             }
+            self.keep_alive(etcd, member)?;
         }
         let attached = self.hosts.lock().attached.clone();
         if !self.is_settled || !self.isolated.is_empty() {
@@ -259,7 +252,8 @@ impl Keeper<'_> {
         }
         let outcome = self.link(view, member)?;
         self.settle_tunnels(etcd, view, member, &outcome)?;
-        self.remove_others(etcd, member, &wanted)?;
+        self.remove_others(etcd, view, member, &wanted)?;
+        self.keep_alive(etcd, member)?;
         // Before the store was read the others keep what they know.
         let Some(attached) = attached else { return Ok(()) };
         let held_back = engines::untried(view, member, &self.hosts.place);
@@ -358,16 +352,6 @@ impl Keeper<'_> {
                 return;
             }
         }
-    }
-}
-
-fn renew(etcd: &Etcd, member: &Member, lease: LeaseId) -> Result<()> {
-    match etcd.renew(lease)? {
-        true => Ok(()),
-        false => Err(Error::try_again(format!(
-            "the lease of host {} ended before it was renewed",
-            member.name
-        ))),
     }
 }
 

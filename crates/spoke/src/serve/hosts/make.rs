@@ -1,11 +1,15 @@
 //! Makes the networks of the cluster on this host, and removes those that it has no more.
 
+use std::collections::BTreeMap;
+
 use cluster::{Etcd, View, book};
 use model::{Error, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
+use netlink::Socket;
 
 use super::keep::Keeper;
-use super::local;
+use super::local::{self, Local};
 use super::member::Member;
+use super::overlay;
 use crate::host;
 
 impl Keeper<'_> {
@@ -49,17 +53,31 @@ impl Keeper<'_> {
         Ok(ensured.map(|()| local.block))
     }
 
+    /// The block with the gateway of a network that cannot be made as it should be, and is here as it was: a full disk
+    /// is no reason to withdraw its containers.
+    pub(super) fn had(
+        &self,
+        view: &View,
+        member: &Member,
+        name: &NetworkName,
+    ) -> Result<Option<Ipv4Net>> {
+        let known = local::made(&self.hosts.place)?.remove(name);
+        let known = known.filter(|known| overlay::is_here(view, member, name, known));
+        let is_up = Socket::route()?.link_index(&model::bridge_name(name)?)?.is_some();
+        Ok(known.filter(|_| is_up).map(|known| known.block))
+    }
+
     /// Refuses what would take the device of another network, or the way to another host. What this host
     /// has already goes before what others write later.
     fn refuse(&self, view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
-        book::refuse_hosts_own(view, name, &network.subnet)?;
         if network.encrypted {
-            overlay::refuse_clear(name)?;
+            ::overlay::refuse_clear(name)?;
         }
         let made = local::made(&self.hosts.place)?;
         if made.get(name).is_some_and(|made| made.network.is_same(network)) {
             return Ok(());
         }
+        book::refuse_hosts_own(view, name, &network.subnet)?;
         let is_there = |other: &NetworkName| view.networks.contains_key(other);
         let mut others = made.iter().filter(|(other, _)| *other != name && is_there(other));
         match others.find(|(_, made)| made.network.vni == network.vni) {
@@ -73,8 +91,9 @@ impl Keeper<'_> {
 
     /// Networks that this host has no more, once nobody uses them.
     pub(super) fn remove_others(
-        &self,
+        &mut self,
         etcd: &Etcd,
+        view: &mut View,
         member: &Member,
         wanted: &[NetworkName],
     ) -> Result<()> {
@@ -83,7 +102,8 @@ impl Keeper<'_> {
         self.hosts.set(|state| {
             state.failures.retain(|name, _| wanted.contains(name) || made.contains_key(name));
         });
-        for (name, local) in made {
+        self.free_others(etcd, view, member, (wanted, &made))?;
+        for (name, _) in made {
             if self.hosts.is_still_in_engines(&name) {
                 continue;
             }
@@ -94,12 +114,41 @@ impl Keeper<'_> {
             match removed {
                 Ok(()) => {
                     self.hosts.set(|state| drop(state.failures.remove(&name)));
-                    for block in local.blocks() {
-                        book::give_up_block(etcd, &name, &member.name, block)?;
-                    }
+                    self.free(etcd, view, member, |of| *of == name)?;
                 }
                 Err(error) => self.fail(&name, &error),
             }
+        }
+        Ok(())
+    }
+
+    /// Blocks that a daemon before this one left when it removed the network.
+    fn free_others(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        (wanted, made): (&[NetworkName], &BTreeMap<NetworkName, Local>),
+    ) -> Result<()> {
+        self.free(etcd, view, member, |name| !wanted.contains(name) && !made.contains_key(name))
+    }
+
+    /// Gives the blocks of some networks back, also those that rest.
+    fn free(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+        is_over: impl Fn(&NetworkName) -> bool,
+    ) -> Result<()> {
+        self.resting.retain(|(name, _), _| !is_over(name));
+        self.deferred.retain(|(name, _)| !is_over(name));
+        let own = view.blocks.iter().filter(|(_, (holder, _))| *holder == member.name);
+        let own: Vec<_> =
+            own.map(|(key, _)| key.clone()).filter(|(name, _)| is_over(name)).collect();
+        for (name, block) in own {
+            book::give_up_block(etcd, &name, &member.name, block)?;
+            view.blocks.remove(&(name, block));
         }
         Ok(())
     }

@@ -54,12 +54,7 @@ pub(super) fn wanted(
     let members = others.map(|(_, host)| host.address).collect();
     let (mut networks, mut refused) = (Vec::new(), Vec::new());
     for (name, network) in view.networks_of(&member.name) {
-        // The bridge may still be that of an earlier network of this name.
-        let is_here = made.get(name).is_some_and(|made| {
-            let mut blocks = view.blocks_of(name, &member.name);
-            made.network.is_same(network) && blocks.any(|block| block == made.block)
-        });
-        if !is_here {
+        if !made.get(name).is_some_and(|made| is_here(view, member, name, made)) {
             continue;
         }
         let reached = view.reached(name, &member.name, (gone, isolated));
@@ -77,6 +72,14 @@ pub(super) fn wanted(
         });
     }
     Ok((Overlay { local: member.address, members, networks, tunnels: Vec::new() }, refused))
+}
+
+/// Whether what was made here is the network that the cluster has, in a block of this host: the bridge may still be that
+/// of an earlier network of this name.
+pub(super) fn is_here(view: &View, member: &Member, name: &NetworkName, made: &Local) -> bool {
+    let mut blocks = view.blocks_of(name, &member.name);
+    view.networks.get(name).is_some_and(|network| made.network.is_same(network))
+        && blocks.any(|block| block == made.block)
 }
 
 /// What this host has to publish: its containers, and the bridges of networks in their blocks. By the bridge of a

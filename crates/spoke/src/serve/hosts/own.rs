@@ -39,12 +39,18 @@ impl Hosts {
         let files = Files::below(&self.place);
         // What an earlier try left that came to nothing.
         self.forget_own()?;
-        let done = self.try_to_begin(daemon, (&me.name, address), &files);
-        if done.is_err() {
-            Member::forget(&self.place)?;
-            self.forget_own()?;
+        match self.try_to_begin(daemon, (&me.name, address), &files) {
+            // From here on this host is a member, whether it hears of the cluster in time or not.
+            Ok(member) => self.enter_as(member)?,
+            Err(error) => {
+                Member::forget(&self.place)?;
+                self.forget_own()?;
+                return Err(error);
+            }
         }
-        done
+        // The token that is printed next is of use at once.
+        self.wait(START, |state| state.is_open);
+        Ok(())
     }
 
     fn try_to_begin(
@@ -52,7 +58,7 @@ impl Hosts {
         daemon: &Daemon,
         (name, address): (&HostName, Ipv4Addr),
         files: &Files,
-    ) -> Result<()> {
+    ) -> Result<Member> {
         let authority = Authority::new(host::now())?;
         files.keep_authority(&authority)?;
         let life = daemon.context_pool.config().hosts.certificate_seconds;
@@ -79,10 +85,7 @@ impl Hosts {
             record(&client, name, own)?;
         }
         self.set(|state| state.signs = true);
-        self.enter_as(member)?;
-        // The token that is printed next is of use at once.
-        self.wait(START, |state| state.is_open);
-        Ok(())
+        Ok(member)
     }
 
     /// Joins a cluster by the hosts that have its authority's key.

@@ -49,7 +49,7 @@ impl Keeper<'_> {
         for ((_, address), (pin, at)) in theirs {
             match pin.state {
                 PinState::Asked => self.answer(etcd, view, (name, *address), (pin, *at))?,
-                PinState::Granted => self.give(etcd, (name, *address), &pin.host, *at)?,
+                PinState::Granted => self.give(etcd, (name, *address), (pin, *at))?,
                 PinState::Held(_) => {}
             }
         }
@@ -96,16 +96,16 @@ impl Keeper<'_> {
         &self,
         etcd: &Etcd,
         (name, address): (&NetworkName, IpAddr),
-        host: &HostName,
-        at: Revision,
+        (pin, at): (&AddressPin, Revision),
     ) -> Result<()> {
+        let host = &pin.host;
         let give = || {
             self.daemon
                 .context_pool
                 .with(|host_context| host_context.engine().give_to_host(name, address, host))
         };
         if let Some(InUse::Held(holder)) = give()? {
-            if at > self.alive {
+            if book::asked_at(pin, at) > self.alive {
                 return self.disprove(etcd, (name, address), host, at);
             }
             self.evict((name, address), &holder, host)?;
@@ -224,28 +224,16 @@ impl Keeper<'_> {
             return Ok(());
         }
         let (network, address) = (&name.0, name.1);
-        if let Some((pin, at)) = view.pins.get(name).filter(|(_, at)| *at > self.alive) {
-            return self.disprove(etcd, (network, address), &pin.host, *at);
+        if let Some((pin, at)) = disproved(view, member, name, self.alive) {
+            return self.disprove(etcd, (network, address), &pin.host, at);
         }
         let holder = self
             .daemon
             .context_pool
             .with(|host_context| host_context.engine().holder(&Space::Host, address))?;
         if let Some(holder) = holder {
-            let by = shown(&holder);
-            let wanted = book::Wanted { network, address, host: &member.name, by: &by };
-            // etcd may have been restored from a state without it; a network that is gone ends by itself.
-            let other = match book::pin(etcd, &wanted, &BTreeSet::new()) {
-                Ok(Pinning::Taken(host, _)) => host,
-                Ok(Pinning::Granted | Pinning::Asked(_)) => return Ok(()),
-                Err(error) if error.kind() == model::Kind::TryAgain => {
-                    match view.pinned(network, address) {
-                        Some(host) => host.clone(),
-                        None => return Ok(()),
-                    }
-                }
-                Err(error) if error.kind() == model::Kind::NotFound => return Ok(()),
-                Err(error) => return Err(error),
+            let Some(other) = ask_again(etcd, view, member, (name, &shown(&holder)))? else {
+                return Ok(());
             };
             self.evict((network, address), &holder, &other)?;
         }
@@ -256,9 +244,82 @@ impl Keeper<'_> {
     }
 }
 
+/// What says that another host has an address of this one, and cannot be: this host was heard of when it was asked for.
+fn disproved<'v>(
+    view: &'v View,
+    member: &Member,
+    name: &Name,
+    alive: Revision,
+) -> Option<(&'v AddressPin, Revision)> {
+    let (pin, at) = view.pins.get(name)?;
+    let is_theirs = pin.host != member.name && book::asked_at(pin, *at) > alive;
+    is_theirs.then_some((pin, *at))
+}
+
+/// Asks for an address that a container of this host has, and that etcd does not give it: etcd may have been restored
+/// from a state without it. The host that has it instead; none where this one has it, or is to hear of it, or where the
+/// network is gone, which ends by itself.
+fn ask_again(
+    etcd: &Etcd,
+    view: &View,
+    member: &Member,
+    (name, by): (&Name, &str),
+) -> Result<Option<HostName>> {
+    let (network, address) = (&name.0, name.1);
+    let asked = view.pins.get(name).filter(|(pin, _)| pin.host == member.name);
+    if let Some((pin, _)) = asked
+        && let Some((holder, _)) = view.block_with(network, address)
+        && view.hosts.contains_key(holder)
+    {
+        let is_held = matches!(pin.state, PinState::Held(_));
+        return Ok(is_held.then(|| holder.clone()));
+    }
+    let wanted = book::Wanted { network, address, host: &member.name, by };
+    match book::pin(etcd, &wanted, &BTreeSet::new()) {
+        Ok(Pinning::Taken(host, _)) => Ok(Some(host)),
+        Ok(Pinning::Granted | Pinning::Asked(_)) => Ok(None),
+        Err(error) if error.kind() == model::Kind::TryAgain => {
+            Ok(view.pinned(network, address).cloned())
+        }
+        Err(error) if error.kind() == model::Kind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn shown(holder: &Holder) -> String {
     let owner = holder.owner.as_ref().map(ToString::to_string);
     let container = || holder.attachment().map(|id| id.container.to_string());
     let name = owner.or_else(container).unwrap_or_else(|| "a container".to_owned());
     format!("{}/{name}", holder.runtime)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_asked_of_a_host_that_was_heard_of_is_disproved() {
+        let member = Member {
+            name: "a".parse().unwrap(),
+            address: [192, 0, 2, 1].into(),
+            etcd: Vec::new(),
+            access: cluster::Access::default(),
+            own_etcd: false,
+        };
+        let name: Name = ("front".parse().unwrap(), [10, 8, 9, 9].into());
+        let is_disproved = |host: &str, state: PinState, asked: Option<u64>| {
+            let (host, by) = (host.parse().unwrap(), "db".to_owned());
+            let pin = AddressPin { host, by, state, over: None, asked };
+            let mut view = View::default();
+            view.pins.insert(name.clone(), (pin, Revision(9)));
+            disproved(&view, &member, &name, Revision(5)).is_some()
+        };
+        assert!(is_disproved("b", PinState::Granted, None));
+        // This host was lost when b asked for it, and back when the third one answered.
+        assert!(!is_disproved("b", PinState::Granted, Some(4)));
+        assert!(is_disproved("b", PinState::Granted, Some(6)));
+        // Its own request is answered, not deleted.
+        assert!(!is_disproved("a", PinState::Asked, None));
+        assert!(!is_disproved("a", PinState::Held("b".to_owned()), Some(8)));
+    }
 }

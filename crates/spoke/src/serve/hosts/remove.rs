@@ -9,10 +9,12 @@ use super::keep::{Keeper, PAUSE};
 use super::member::Member;
 use super::membership::Membership;
 use super::{Hosts, engines, local, tend, tunnel};
+use crate::host;
+use crate::serve::Daemon;
 
 impl Hosts {
     /// Takes a host out of the cluster.
-    pub(super) fn remove(&self, name: &HostName, force: bool) -> Result<()> {
+    pub(super) fn remove(&self, daemon: &Daemon, name: &HostName, force: bool) -> Result<()> {
         let (member, _) = self.connected()?;
         let is_own = *name == member.name;
         let removed = tend::retire(&member, name, force)
@@ -21,7 +23,15 @@ impl Hosts {
             // etcd lost its data, and so nobody says to this host that it was removed.
             Err(error) if error.kind() == Kind::NotFound && is_own => {}
             // It was removed while it was cut off: its certificate is worth nothing.
-            Err(error) if error.kind() == Kind::TryAgain && is_own && member.own_etcd && force => {}
+            Err(error) if error.kind() == Kind::TryAgain && is_own && member.own_etcd && force => {
+                let seconds = daemon.context_pool.config().hosts.takeover_seconds;
+                if !self.is_lost_for(seconds) {
+                    return Err(error.context(format!(
+                        "this host may be a member still, and its server of etcd goes with its data when it is \
+                         not; once the cluster was not heard of for {seconds} seconds, --force removes it"
+                    )));
+                }
+            }
             Err(error) => return Err(error),
             // The others end its connection, maybe before it has heard why.
             Ok(()) if is_own && member.own_etcd => {}
@@ -30,6 +40,12 @@ impl Hosts {
         self.set(|state| state.leaving = true);
         self.nudge();
         Ok(())
+    }
+
+    /// Whether etcd does not answer for so long: a server that is slow for a moment says nothing of a removal.
+    fn is_lost_for(&self, seconds: u32) -> bool {
+        let since = self.lock().lost.as_ref().map(|(since, _)| since.0);
+        since.is_some_and(|since| since.saturating_add(seconds.into()) <= host::now().0)
     }
 }
 
@@ -40,45 +56,49 @@ impl Keeper<'_> {
     }
 
     /// This host was removed: nothing leads to others any more, and its networks go where nobody uses
-    /// them.
+    /// them. What fails is tried again, and so what it is a member by goes last.
     pub(super) fn leave(&mut self, member: &Member, why: &Error) {
         self.daemon.journal.failed("the cluster of hosts", why);
-        let nothing = ::overlay::Overlay {
-            local: member.address,
-            members: BTreeSet::new(),
-            networks: Vec::new(),
-            tunnels: Vec::new(),
-        };
-        self.hosts.set(|state| state.guarded = None);
-        let mut outcome = nothing.apply().map(drop);
-        for name in local::made(&self.hosts.place).unwrap_or_default().into_keys() {
-            let place = &self.hosts.place;
-            let removed = self.daemon.context_pool.with(|host_context| {
-                local::remove(&name, place, host_context).or_else(|_| local::disown(&name, place))
-            });
-            outcome = outcome.and(removed);
-        }
-        let context_pool = &self.daemon.context_pool;
-        outcome = outcome
-            .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
-            .and(self.hosts.forget_own())
-            .and(tunnel::forget(&self.hosts.place))
-            .and(engines::forget(self.daemon, &self.hosts.place))
-            .and(Member::forget(&self.hosts.place));
-        if let Err(error) = outcome {
+        self.hosts.set(|state| (state.guarded, state.leaving) = (None, true));
+        if let Err(error) = self.let_go(member) {
             self.daemon.journal.failed("leaving the cluster of hosts", &error);
             self.pause(PAUSE);
             return;
         }
         // The next cluster counts from anew.
         (self.membership, self.renewed, self.is_settled) = (Membership::default(), None, false);
+        (self.heard, self.alive, self.is_older) = (Revision::default(), Revision::default(), false);
+        self.lease = None;
         self.set_isolated(BTreeSet::new());
         self.daemon.set_members(None);
         self.daemon.journal.metrics.no_hosts();
-        self.heard = Revision::default();
         self.hosts.set(|state| {
             (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
+            (state.renewed, state.mute) = (None, BTreeSet::new());
             state.failures.clear();
         });
+    }
+
+    fn let_go(&self, member: &Member) -> Result<()> {
+        let nothing = ::overlay::Overlay {
+            local: member.address,
+            members: BTreeSet::new(),
+            networks: Vec::new(),
+            tunnels: Vec::new(),
+        };
+        let mut outcome = nothing.apply().map(drop);
+        let (context_pool, place) = (&self.daemon.context_pool, &self.hosts.place);
+        for name in local::made(place).unwrap_or_default().into_keys() {
+            let removed = context_pool.with(|host_context| {
+                local::remove(&name, place, host_context).or_else(|_| local::disown(&name, place))
+            });
+            outcome = outcome.and(removed);
+        }
+        outcome
+            .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
+            .and(tunnel::forget(place))
+            .and(engines::forget(self.daemon, place))?;
+        self.hosts.forget_own()?;
+        Member::forget(place)
     }
 }

@@ -5,6 +5,7 @@
 //! are up, there are three servers, so that one of them can be lost. They come one after another, and each
 //! has no vote before it has what the others have: so no vote is ever missing that the others need.
 
+mod grow;
 mod renew;
 
 use std::collections::BTreeSet;
@@ -13,27 +14,27 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use cluster::trust::{Authority, Files, Usage, ask_with, wire};
-use cluster::{Etcd, ServerRecord, Url, View, book};
+use cluster::{Etcd, Url, View, book};
 use model::{ClusterHost, Error, HostName, Kind, Result, Timestamp};
 
 use super::Hosts;
 use super::door::DOOR;
 use super::member::Member;
 use super::own::{certify_self, record};
-use super::server;
+use super::server::{self, Server};
 use crate::cli::time::rfc3339;
 use crate::serve::Daemon;
 use crate::{host, standing};
 use renew::Rest;
 
-/// So many servers there are to be.
-const SERVERS: usize = 3;
 /// How often everything is looked at, whatever is heard.
 const PERIOD: Duration = Duration::from_secs(3);
 /// How often the server of this host is looked at.
 const GLANCE: Duration = Duration::from_secs(1);
 /// How often the metrics are refreshed.
 const MEASURE: Duration = Duration::from_secs(5);
+/// How long the hosts that sign may take in all: the lease, which this thread renews, is not to end meanwhile.
+const SIGN: Duration = Duration::from_secs(4);
 /// A server that has to begin anew waits for so long for each that does so before: not all at once.
 const TURN: Duration = Duration::from_secs(5);
 
@@ -44,6 +45,8 @@ pub(super) struct Tended {
     seen: (usize, usize, usize, usize),
     /// Since when this host has the certificate that the session shows.
     shown: Option<Timestamp>,
+    /// Whether etcd is installed here, as the session says; nothing where the cluster's etcd is not its own.
+    pub(super) has_etcd: Option<bool>,
     failure: String,
     rest: Rest,
 }
@@ -56,6 +59,7 @@ impl Tended {
         if !member.own_etcd {
             return Ok(());
         }
+        self.has_etcd = Some(Server::program().is_ok());
         let files = Files::below(&hosts.place);
         let Some(own) = files.own(&files.host_path())? else { return Ok(()) };
         self.shown = Some(own.since);
@@ -103,7 +107,9 @@ impl Tended {
         self.failure.clone_from(&failure);
         hosts.set(|state| state.untended = Some(failure).filter(|failure| !failure.is_empty()));
         let own = work.files.own(&work.files.host_path())?;
-        Ok(work.follow()? || own.map(|own| own.since) != self.shown)
+        let is_other = own.map(|own| own.since) != self.shown
+            || self.has_etcd != Some(Server::program().is_ok());
+        Ok(work.follow()? || is_other)
     }
 }
 
@@ -146,8 +152,12 @@ impl Work<'_> {
         let (authority, own) =
             (files.read(&files.authority_path())?, files.read(&files.host_path())?);
         let mut failure = Error::try_again("no host of the cluster signs certificates");
-        for at in self.doors() {
-            match ask_with(at, (&authority, &own), ask) {
+        let (doors, end) = (self.doors().collect::<Vec<_>>(), Instant::now() + SIGN);
+        for (at, left) in doors.iter().zip((1..=doors.len()).rev()) {
+            // What one does not need is the others'.
+            let limit = end.saturating_duration_since(Instant::now())
+                / u32::try_from(left).unwrap_or(u32::MAX);
+            match ask_with(*at, (&authority, &own), ask, limit) {
                 Ok(reply) => return Ok(reply),
                 Err(error) => failure = error,
             }
@@ -157,6 +167,7 @@ impl Work<'_> {
 
     /// This host was chosen: it gets the authority's key, and runs one more server.
     fn become_server(&self, life: u32) -> Result<()> {
+        Server::program()?;
         let authority = match self.files.authority()? {
             Some(authority) => authority,
             None => {
@@ -235,57 +246,6 @@ impl Work<'_> {
     fn end_server(&self) -> Result<()> {
         self.hosts.server.remove()?;
         book::forget_server(self.etcd, &self.member.name)
-    }
-
-    /// Makes three servers where three hosts are up. One host does it: the first that has a vote.
-    fn grow(&self) -> Result<()> {
-        let voter = |(name, server): &(&HostName, &ServerRecord)| {
-            server.voter && self.view.alive.contains(*name)
-        };
-        if self.view.servers.iter().find(voter).map(|(name, _)| name) != Some(&self.member.name) {
-            return Ok(());
-        }
-        let servers = self.etcd.servers()?;
-        let is_server = |host: &ClusterHost| {
-            let peer = server::peer(host.address);
-            servers.iter().any(|server| server.peer == peer)
-        };
-        book::forget_servers(self.etcd, self.view, is_server)?;
-        let is_learning = self.view.servers.values().any(|server| !server.voter);
-        let up = self.view.hosts.keys().filter(|name| self.view.alive.contains(*name));
-        if !is_learning && (self.view.servers.len() >= SERVERS || up.count() < SERVERS) {
-            return Ok(());
-        }
-        for server in &servers {
-            let mut hosts = self.view.hosts.iter();
-            let Some((name, _)) = hosts.find(|(_, host)| server::peer(host.address) == server.peer)
-            else {
-                // Its host was removed.
-                return self.etcd.remove_server(server.id);
-            };
-            let known = self.view.servers.get(name);
-            match server.is_learner {
-                false if known.is_some_and(|known| known.voter) => {}
-                false => return book::put_server(self.etcd, name, true),
-                true if known.is_none() => return book::put_server(self.etcd, name, false),
-                // It may still have to learn: then it is tried again.
-                true if server.name.is_empty() || self.etcd.promote(server.id).is_err() => {
-                    return Ok(());
-                }
-                true => return book::put_server(self.etcd, name, true),
-            }
-        }
-        let peers: BTreeSet<&str> = servers.iter().map(|server| &*server.peer).collect();
-        let Some((name, host)) = self.candidate(&peers) else { return Ok(()) };
-        self.etcd.add_learner(&server::peer(host.address))?;
-        book::put_server(self.etcd, name, false)
-    }
-
-    /// The oldest member that is up and runs none.
-    fn candidate(&self, peers: &BTreeSet<&str>) -> Option<(&HostName, &ClusterHost)> {
-        let up = self.view.hosts.iter().filter(|(name, _)| self.view.alive.contains(*name));
-        let free = up.filter(|(_, host)| !peers.contains(&*server::peer(host.address)));
-        free.min_by_key(|(name, host)| (host.since, *name))
     }
 
     /// Asks the servers that there are; whether those are others than before.

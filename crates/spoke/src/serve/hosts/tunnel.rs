@@ -128,7 +128,13 @@ pub(super) fn forget(place: &Path) -> Result<()> {
 fn is_everywhere(view: &View, member: &Member, turn: u32, known: &BTreeSet<Ipv4Addr>) -> bool {
     let hosts: BTreeSet<&HostName> = view.tunnels.keys().map(|(host, _)| host).collect();
     let mut others = hosts.into_iter().filter(|host| **host != member.name);
+    // One whose daemon is stopped goes on with its older key, which nobody tells it not to.
+    let is_late = |(host, of): &(HostName, u32)| {
+        *of < turn && *host != member.name && view.hosts.contains_key(host)
+    };
+    let mut late = view.tunnels.keys().filter(|key| is_late(key));
     view.tunnels.contains_key(&(member.name.clone(), turn))
+        && late.all(|(host, _)| view.alive.contains(host))
         && others
             .all(|host| view.hosts.get(host).is_none_or(|record| known.contains(&record.address)))
 }
@@ -188,6 +194,9 @@ mod tests {
         };
         let nobody = BTreeSet::new();
         assert!(!is_everywhere(&view, &member, 1, &nobody));
+        // Its kernel has both keys, and its daemon is stopped.
+        assert!(!is_everywhere(&view, &member, 1, &BTreeSet::from([address])));
+        view.alive.insert(b.clone());
         assert!(is_everywhere(&view, &member, 1, &BTreeSet::from([address])));
         view.hosts.remove(&b);
         assert!(is_everywhere(&view, &member, 1, &nobody));

@@ -1,0 +1,88 @@
+//! The lease by which the others hear of this host, and how long it waits until it asks etcd again.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+use cluster::{Cluster, Etcd, View};
+use model::{Error, Result};
+
+use super::keep::{Keeper, PAUSE, PERIOD};
+use super::member::Member;
+
+impl Keeper<'_> {
+    /// Renews the lease where that is due: also between the parts of what takes long.
+    pub(super) fn keep_alive(&mut self, etcd: &Etcd, member: &Member) -> Result<()> {
+        let Some(lease) = self.lease.filter(|_| self.renewal().is_zero()) else { return Ok(()) };
+        let now = Instant::now();
+        match etcd.renew(lease)? {
+            true => {
+                self.renewed = Some(now);
+                self.pauses = Pauses::default();
+                self.hosts.set(|state| state.renewed = Some(now));
+                Ok(())
+            }
+            false => Err(ended(member)),
+        }
+    }
+
+    /// How long it is until then.
+    pub(super) fn renewal(&self) -> Duration {
+        let due = self.renewed.map(|renewed| renewed + PERIOD);
+        due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()))
+    }
+}
+
+/// Fails where etcd does not have any more that this host is there: others may have taken its addresses over since, and
+/// so it has to be heard of anew.
+pub(super) fn refuse_unheard(view: &View, member: &Member) -> Result<()> {
+    match view.alive.contains(&member.name) {
+        true => Ok(()),
+        false => Err(ended(member)),
+    }
+}
+
+fn ended(member: &Member) -> Error {
+    Error::try_again(format!("the lease of host {} ended before it was renewed", member.name))
+}
+
+/// How often everything was read in vain. etcd has the more to do the more hosts read everything, and so each waits
+/// longer every time, and for another while than the others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pauses(u32);
+
+impl Pauses {
+    /// Everything was read: it comes to something when the lease is renewed.
+    pub(super) fn read(&mut self) {
+        self.0 = self.0.saturating_add(1);
+    }
+
+    pub(super) fn next(self) -> Duration {
+        self.within(RandomState::new().hash_one(()))
+    }
+
+    fn within(self, random: u64) -> Duration {
+        let most = PAUSE.saturating_mul(1 << self.0.saturating_sub(1).min(8)).min(PERIOD);
+        let part = u32::try_from(random % 1000).unwrap_or(0);
+        most / 2 + most / 2000 * part
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_in_vain_is_read_ever_more_rarely() {
+        let (mut pauses, mut most) = (Pauses::default(), Vec::new());
+        // A host that reaches no server may come back at any moment.
+        assert!(pauses.within(999) <= PAUSE && pauses.within(0) == PAUSE / 2);
+        for _ in 0..40 {
+            pauses.read();
+            most.push(pauses.within(999));
+            assert!(pauses.within(0) < pauses.within(500) && pauses.within(999) <= PERIOD);
+        }
+        assert!(most[0] <= PAUSE && most[1] > most[0] && most[2] > most[1], "{most:?}");
+        assert!(most[39] > PERIOD - PAUSE, "{most:?}");
+    }
+}
