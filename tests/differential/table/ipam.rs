@@ -60,6 +60,9 @@ pub(crate) fn host_local() -> Vec<Row> {
     rows
 }
 
+const READS: &str = "CHECK of ours reads, and makes no lock for that";
+const LOCKED: &[&str] = &["2 Check: - file /var/lib/cni/networks/net/lock "];
+
 /// What others may have left in the directory.
 fn host_local_files() -> Vec<Row> {
     let row = |name| local(name, &json!({"subnet": "10.9.0.0/24"}));
@@ -77,6 +80,45 @@ fn host_local_files() -> Vec<Row> {
             Step::Sh("mkdir -p /var/lib/cni/networks/net; printf c1 >/var/lib/cni/networks/net/10.9.0.9"),
             Step::Del,
         ]),
+        row("host-local: a file whose name is no text").steps(&[
+            Step::Sh("cd /var/lib; mkdir -p cni/networks/net; \
+                printf 'c1\\r\\neth0' >cni/networks/net/$(printf '10.9.0.9\\377')"),
+            Step::Del,
+        ]),
+        row("host-local: a file whose name is no address").steps(&[
+            Step::Sh("cd /var/lib; mkdir -p cni/networks/net; printf 'c1\\r\\neth0' >cni/networks/net/note"),
+            Step::Del,
+        ]),
+        row("host-local: another file of the container").steps(&[
+            Step::Add,
+            Step::Sh("printf 'c1\\r\\neth0' >/var/lib/cni/networks/net/10.9.0.9"),
+            Step::Check,
+            Step::Del,
+        ])
+        .differs(
+            "DEL of ours gives back what the record says: it does not read every file",
+            &["4 Del: + file /var/lib/cni/networks/net/10.9.0.9 "],
+        ),
+        row("host-local: a file of a version before interfaces, beside another").steps(&[
+            Step::Add,
+            Step::Sh("printf c1 >/var/lib/cni/networks/net/10.9.0.9"),
+            Step::Check,
+            Step::Del,
+            Step::Del,
+        ]),
+        row("host-local: CHECK of a file of a version before interfaces")
+            .steps(&[
+                Step::Sh("mkdir -p /var/lib/cni/networks/net; printf c1 >/var/lib/cni/networks/net/10.9.0.9"),
+                Step::Check,
+                Step::Del,
+            ])
+            .differs(READS, LOCKED),
+        row("host-local: a file with spaces about its owner").steps(&[
+            Step::Sh("mkdir -p /var/lib/cni/networks/net; printf ' c1\\r\\neth0\\n' >/var/lib/cni/networks/net/10.9.0.9"),
+            Step::Check,
+            Step::Del,
+        ])
+        .differs(READS, LOCKED),
         row("host-local: the last address is no text")
             .before("mkdir -p /var/lib/cni/networks/net; printf '\\377' >/var/lib/cni/networks/net/last_reserved_ip.0"),
     ]
