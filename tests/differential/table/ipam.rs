@@ -124,6 +124,14 @@ fn host_local_files() -> Vec<Row> {
     ]
 }
 
+/// What the reference hands out, and no interface works with.
+fn unusable(name: &'static str, subnet: &'static str) -> Row {
+    local(name, &json!({"subnet": subnet})).refused(7).differs(
+        "no interface of a container works with such an address",
+        &["1 Add: - answer 0 ", "1 Add: + answer 0 ", "1 Add: - file ", "2 Del: - file "],
+    )
+}
+
 fn host_local_refusals() -> Vec<Row> {
     let subnet = || json!({"subnet": "10.9.0.0/24"});
     vec![
@@ -139,6 +147,9 @@ fn host_local_refusals() -> Vec<Row> {
         local("host-local: exhausted", &json!({"subnet": "10.9.0.0/30"}))
             .steps(&[Step::Add, Step::AddOther("c2")])
             .code(102),
+        unusable("host-local: loopback addresses", "127.5.0.0/24"),
+        unusable("host-local: addresses of groups", "224.5.0.0/24"),
+        unusable("host-local: beside the limited broadcast", "255.255.255.0/24"),
         local("host-local: no range", &json!({})).refused(7).forgiving(),
         local("host-local: subnet is no prefix", &json!({"subnet": "10.9.0.0"}))
             .refused(7)
