@@ -149,6 +149,18 @@ fn dhcp() {
 }
 
 #[test]
+fn delegated() {
+    compare(&table::delegated::rows());
+}
+
+#[test]
+fn delegated_lacking() {
+    for feature in Feature::ALL {
+        compare_with(feature, &table::delegated::lacking(feature));
+    }
+}
+
+#[test]
 fn each_ipvlan() {
     compare_with(Feature::Ipvlan, &table::each::lacking(Feature::Ipvlan));
 }

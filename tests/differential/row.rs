@@ -51,6 +51,8 @@ pub(crate) enum Step {
     DelAfterNetns,
     /// DEL by a runtime that lost its record of the ADD.
     DelWithoutResult,
+    /// DEL by a runtime whose operator renamed the network meanwhile.
+    DelRenamed,
     /// A verb for the whole list: STATUS, GC, VERSION.
     Ask(&'static str),
     /// A shell script in the world.

@@ -169,6 +169,11 @@ fn perform(world: &World, cni: &mut Cni<'_>, row: &Row, step: &Step) -> Vec<Answ
             cni.del(list)
         }
         Step::DelWithoutResult => Cni { result: None, ..cni.clone() }.del(list),
+        Step::DelRenamed => {
+            let mut renamed = list.clone();
+            renamed["name"] = "renamed".into();
+            cni.del(&renamed)
+        }
         Step::Ask(verb) => cni.ask(list, verb),
         Step::Sh(script) => {
             world.sh(script);

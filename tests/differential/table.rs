@@ -3,6 +3,7 @@
 pub(crate) mod bandwidth;
 pub(crate) mod bridge;
 pub(crate) mod chained;
+pub(crate) mod delegated;
 pub(crate) mod device;
 pub(crate) mod dhcp;
 pub(crate) mod dummy;
@@ -50,6 +51,7 @@ pub(crate) fn all() -> Vec<Row> {
         routing::vrf,
         routing::vrf_refusals,
         dhcp::rows,
+        delegated::rows,
         protocol::versions,
         protocol::bad_input,
         each::versions,
@@ -65,5 +67,6 @@ pub(crate) fn all() -> Vec<Row> {
         texts::lacking,
     ];
     let lacking = Feature::ALL.into_iter().flat_map(each::lacking);
-    tables.iter().flat_map(|rows| rows()).chain(lacking).collect()
+    let delegated = Feature::ALL.into_iter().flat_map(delegated::lacking);
+    tables.iter().flat_map(|rows| rows()).chain(lacking).chain(delegated).collect()
 }

@@ -247,7 +247,7 @@ impl Chain {
         let runtime = Runtime { programs: &programs, cache: &cache };
         let missing = runtime.missing(&list);
         match missing.is_empty() {
-            true => runtime.status(&list).map_err(|failure| reported(&failure)),
+            true => runtime.status(&list).map_err(reported),
             false => Err(Error::not_found(advice(&missing, &chain.path))),
         }
     }
@@ -299,7 +299,7 @@ impl Chain {
         let programs = self.programs(&subject.path, &subject.attachment.id);
         let cache = self.cache();
         let done = work(&Runtime { programs: &programs, cache: &cache });
-        done.map_err(|failure| reported(&failure))
+        done.map_err(reported)
     }
 }
 
@@ -368,8 +368,9 @@ fn read(result: &Value) -> Result<Success> {
     Success::parse(&Object::new("result", result.as_object().unwrap_or(&empty)), Version::V010)
 }
 
-fn reported(failure: &Failure) -> Error {
-    Error::new(failure.kind(), failure.to_string())
+/// A runtime that speaks CNI gets the plugin's own code and words of it.
+fn reported(failure: Failure) -> Error {
+    failure.into_error("the network's CNI plugins")
 }
 
 fn advice(missing: &[String], path: &[PathBuf]) -> String {

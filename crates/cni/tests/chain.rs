@@ -12,6 +12,7 @@ use std::thread;
 
 use cni::chain::plugin_chain;
 use cni::runtime::NetworkList;
+use cni::wire::{self, Failure};
 use cni::{Chain, Delegates};
 use engine::port::{Driver, HostDataplane, Offer, Presence, Stray};
 use engine::{Engine, Joining, Request};
@@ -384,6 +385,30 @@ fn a_parking_without_a_record() {
             bench.engine(|engine| engine.remove(&record.id)).unwrap();
         }
         assert_eq!(remains(), "");
+    });
+}
+
+/// A plugin's own code and words are what a runtime that speaks CNI gets.
+#[test]
+fn a_plugin_that_refuses() {
+    isolated(|bench| {
+        sh(&format!("mkdir /run/bin && cp {PLUGINS}/tuning /run/bin"));
+        let refusal = r#"{"code":123,"msg":"no lease","details":"192.0.2.1 is silent"}"#;
+        std::fs::write("/run/bin/ptp", format!("#!/bin/sh\necho '{refusal}'\nexit 1\n")).unwrap();
+        sh("chmod 755 /run/bin/ptp");
+        let mut network = bench.network("a", KINDS[1]);
+        if let Some(Link { kind: LinkKind::Chain(chain), .. }) = &mut network.wiring.link {
+            chain.path = vec![PathBuf::from("/run/bin")];
+        }
+        let asked = request(&network, "c1", Some(sandbox("box")));
+        let refused = bench.engine(|engine| engine.attach(&asked)).unwrap_err();
+        let words = r#"plugin type="ptp" failed (add): no lease"#;
+        assert!(
+            refused.to_string().contains(&format!("{words}; 192.0.2.1 is silent")),
+            "{refused}"
+        );
+        let failure = Failure::of(&refused, wire::Command::Add);
+        assert_eq!((failure.code, failure.msg.as_str()), (123, words));
     });
 }
 

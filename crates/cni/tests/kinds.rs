@@ -99,6 +99,16 @@ fn a_vlan_a_dummy_and_a_tap() {
     assert_eq!(told_vlan.leases[0].space, Space::Network("net".parse().unwrap()));
     let LinkKind::Vlan(vlan) = kind(told_vlan.wiring) else { panic!() };
     assert_eq!((vlan.id.number(), vlan.parent.place), (4094, Place::Host));
+    for fields in [
+        json!({"master": "eth7", "vlanId": 0, "ipam": fixed()}),
+        json!({"master": "eth7", "ipam": fixed()}),
+    ] {
+        let LinkKind::Vlan(vlan) = kind(reported(&Rig::new(), Plugin::Vlan, "", fields).wiring)
+        else {
+            panic!()
+        };
+        assert_eq!(vlan.id.number(), 0, "a priority alone, as with the reference");
+    }
     let dummy = reported(&Rig::new(), Plugin::Dummy, "", json!({"ipam": fixed()}));
     assert_eq!(kind(dummy.wiring), LinkKind::Dummy);
     let plain = reported(&Rig::new(), Plugin::Tap, "", json!({}));

@@ -87,7 +87,7 @@ fn every_driver() {
     let id = VlanId::new(9).unwrap();
     for key in ["vlan", "vlanId"] {
         let vlan = json!({"driver": "vlan", "parent": "eth9", key: 9});
-        assert_eq!(kind(&vlan), LinkKind::Vlan(Vlan { parent: parent(None), id }));
+        assert_eq!(kind(&vlan), LinkKind::Vlan(Vlan { parent: parent(None), id: id.into() }));
     }
     let device = json!({"driver": "host-device", "device": "eth9"});
     let choice = DeviceChoice::Name("eth9".parse().unwrap());

@@ -45,7 +45,7 @@ impl Engine<'_> {
         match self.record_of(&request.id(), request.layer) {
             Ok(Some(read)) => self.detach_record(read, Meaning::Whatever).map(|_| ()),
             Ok(None) => match self.renamed(request) {
-                Ok(Some(old)) => self.detach_layers(&old.value.id),
+                Ok(Some(old)) => self.detach_renamed(old),
                 Ok(None) => self.detach_unrecorded(request),
                 Err(error) => self.detach_unrecorded(request).and(Err(error)),
             },

@@ -3,6 +3,7 @@
 use model::{Attachment, Ipam, Layer, LinkKind, NetworkName, Range, Result, bridge_name};
 
 use crate::book::Read;
+use crate::detach::Meaning;
 use crate::port::Prefix;
 use crate::{Engine, Request};
 
@@ -11,17 +12,17 @@ impl Engine<'_> {
     ///
     /// A container has one interface of a name, but one that another network made is not for this
     /// one to remove: a runtime also asks for the end of what it could not begin. Hence it counts
-    /// only where both describe the same link with the same addresses, and no command declared the
-    /// other network.
+    /// only where both describe the same link with the same addresses, or the same values in the same
+    /// sandbox, and no command declared the other network.
     pub(crate) fn renamed(&self, request: &Request) -> Result<Option<Read<Box<Attachment>>>> {
-        if request.layer != Layer::Link {
+        if !matches!(request.layer, Layer::Link | Layer::Tuning) {
             return Ok(None);
         }
         let container = request.container.clone();
         let records = self.records(&Prefix::AttachmentsOfContainer(container))?.into_iter();
         let mut alike = records.filter(|read| {
             let (record, id) = (&read.value, &read.value.id);
-            record.layer == Layer::Link
+            record.layer == request.layer
                 && id.ifname == request.ifname
                 && id.network != request.network.name
                 && record.alias.is_none()
@@ -33,13 +34,34 @@ impl Engine<'_> {
             Some(_) | None => Ok(None),
         }
     }
+
+    /// Detaches what was attached under the network's earlier name: with a link every layer of it.
+    pub(crate) fn detach_renamed(&self, old: Read<Box<Attachment>>) -> Result<()> {
+        match old.value.layer {
+            Layer::Link => self.detach_layers(&old.value.id),
+            _ => self.detach_record(old, Meaning::Classified).map(|_| ()),
+        }
+    }
 }
 
 fn is_alike(record: &Attachment, request: &Request) -> bool {
+    if request.layer == Layer::Tuning {
+        return is_same_tuning(record, request);
+    }
     let kinds = (record.wiring.link.as_ref(), request.wiring.link.as_ref());
     let (Some(made), Some(meant)) = kinds else { return false };
     let (was, is) = (&record.id.network, &request.network.name);
-    is_same_link(&made.kind, was, &meant.kind, is) && is_same_source(&record.ipam, &request.ipam)
+    let is_same_device = matches!(made.kind, LinkKind::Device(_)) && made.kind == meant.kind;
+    let has_none = record.ipam == Ipam::None && request.ipam == Ipam::None;
+    // A device is in one container at a time.
+    is_same_link(&made.kind, was, &meant.kind, is)
+        && (is_same_source(&record.ipam, &request.ipam) || (is_same_device && has_none))
+}
+
+/// The end of a sandbox is told by a request without one.
+fn is_same_tuning(record: &Attachment, request: &Request) -> bool {
+    let is_same_sandbox = request.sandbox.is_none() || record.sandbox == request.sandbox;
+    record.wiring.tuning.is_some() && record.wiring == request.wiring && is_same_sandbox
 }
 
 /// A bridge without a configured name is called after its network.

@@ -59,7 +59,7 @@ pub use link::{
     ExternalInterface, Form, Gateway, Ipvlan, IpvlanMode, Link, LinkKind, LinkTraits, Macvlan,
     MacvlanMode, Mtu, NEUTRON_PREFIX, Nesting, NeutronLink, Ovs, Ownership, Parent, Plug,
     PluginChain, PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap,
-    Tunnel, Vif, Vlan, VlanId, VlanRange, Vlans, bridge_name,
+    Tunnel, Vif, Vlan, VlanId, VlanRange, VlanTag, Vlans, bridge_name,
 };
 pub use moment::Moment;
 pub use name::{

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, Family, IfName, Mac, NetworkName, Result};
 
-pub use bridge::{Absence, Bridge, BridgePort, Gateway, VlanId, VlanRange, Vlans};
+pub use bridge::{Absence, Bridge, BridgePort, Gateway, VlanId, VlanRange, VlanTag, Vlans};
 pub use device::{Device, DeviceAddress, DeviceChoice, PluginChain, Tap};
 pub use neutron::{
     AddressPair, Binding, Nesting, NeutronLink, Ownership, Plug, PortSpec, ResourceId,

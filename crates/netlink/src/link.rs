@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{IfName, IpvlanMode, Mac, MacvlanMode, Result, VlanId};
+use model::{IfName, IpvlanMode, Mac, MacvlanMode, Result, VlanTag};
 use rustix::io::Errno;
 use rustix::net::netdevice;
 
@@ -153,7 +153,7 @@ pub enum Sharing {
     /// By addresses (`ipvlan`).
     Ipvlan(IpvlanMode),
     /// By tags (`vlan`).
-    Vlan(VlanId),
+    Vlan(VlanTag),
 }
 
 /// A link's flags (`IFF_*`).
@@ -371,7 +371,7 @@ fn read_sharing(kind: &str, data: &Attributes<'_>) -> Option<Sharing> {
             let mode = data.find_kind(device::IPVLAN_MODE)?.u16()?;
             device::ipvlan_mode_of(mode).map(Sharing::Ipvlan)
         }
-        "vlan" => VlanId::new(data.find_kind(device::VLAN_ID)?.u16()?).map(Sharing::Vlan),
+        "vlan" => VlanTag::new(data.find_kind(device::VLAN_ID)?.u16()?).map(Sharing::Vlan),
         _ => None,
     }
 }

@@ -145,6 +145,20 @@ pub(crate) fn tuning() -> Vec<Row> {
                 Step::Del,
             ])
             .code(104),
+        Row::new(
+            "tuning: DEL of a renamed network",
+            "1.0.0",
+            &[json!({
+                "type": "tuning", "mac": "c2:11:22:33:44:88", "mtu": 1300, "promisc": true,
+                "allmulti": true, "txQLen": 77, "prevResult": {"cniVersion": "1.0.0",
+                    "interfaces": [{"name": "eth0", "sandbox": "/run/netns/c1"}], "ips": []},
+            })],
+        )
+        .steps(&[
+            Step::Sh("ip -n c1 link add eth0 address c2:00:00:00:00:07 type veth peer name other0"),
+            Step::Add,
+            Step::DelRenamed,
+        ]),
         tune("tuning: not allowed", json!({"sysctl": {"net.core.somaxconn": "500"}}))
             .before("mkdir -p /etc/cni/tuning; echo '^net.ipv4' >/etc/cni/tuning/allowlist.conf")
             .refused(7),

@@ -64,6 +64,7 @@ pub(crate) fn rows() -> Vec<Row> {
             Step::Del,
         ])
         .code(101),
+        row("host-device: DEL of a renamed network", &json!({})).steps(&[Step::Add, Step::DelRenamed]),
         row("host-device: the name is taken", &json!({}))
             .steps(&[Step::Sh("ip -n c1 link add eth0 type veth peer name other0"), Step::Add])
             .code(101),

@@ -60,6 +60,9 @@ pub(crate) fn host_local() -> Vec<Row> {
     rows
 }
 
+const READS: &str = "CHECK of ours reads, and makes no lock for that";
+const LOCKED: &[&str] = &["2 Check: - file /var/lib/cni/networks/net/lock "];
+
 /// What others may have left in the directory.
 fn host_local_files() -> Vec<Row> {
     let row = |name| local(name, &json!({"subnet": "10.9.0.0/24"}));
@@ -77,9 +80,56 @@ fn host_local_files() -> Vec<Row> {
             Step::Sh("mkdir -p /var/lib/cni/networks/net; printf c1 >/var/lib/cni/networks/net/10.9.0.9"),
             Step::Del,
         ]),
+        row("host-local: a file whose name is no text").steps(&[
+            Step::Sh("cd /var/lib; mkdir -p cni/networks/net; \
+                printf 'c1\\r\\neth0' >cni/networks/net/$(printf '10.9.0.9\\377')"),
+            Step::Del,
+        ]),
+        row("host-local: a file whose name is no address").steps(&[
+            Step::Sh("cd /var/lib; mkdir -p cni/networks/net; printf 'c1\\r\\neth0' >cni/networks/net/note"),
+            Step::Del,
+        ]),
+        row("host-local: another file of the container").steps(&[
+            Step::Add,
+            Step::Sh("printf 'c1\\r\\neth0' >/var/lib/cni/networks/net/10.9.0.9"),
+            Step::Check,
+            Step::Del,
+        ])
+        .differs(
+            "DEL of ours gives back what the record says: it does not read every file",
+            &["4 Del: + file /var/lib/cni/networks/net/10.9.0.9 "],
+        ),
+        row("host-local: a file of a version before interfaces, beside another").steps(&[
+            Step::Add,
+            Step::Sh("printf c1 >/var/lib/cni/networks/net/10.9.0.9"),
+            Step::Check,
+            Step::Del,
+            Step::Del,
+        ]),
+        row("host-local: CHECK of a file of a version before interfaces")
+            .steps(&[
+                Step::Sh("mkdir -p /var/lib/cni/networks/net; printf c1 >/var/lib/cni/networks/net/10.9.0.9"),
+                Step::Check,
+                Step::Del,
+            ])
+            .differs(READS, LOCKED),
+        row("host-local: a file with spaces about its owner").steps(&[
+            Step::Sh("mkdir -p /var/lib/cni/networks/net; printf ' c1\\r\\neth0\\n' >/var/lib/cni/networks/net/10.9.0.9"),
+            Step::Check,
+            Step::Del,
+        ])
+        .differs(READS, LOCKED),
         row("host-local: the last address is no text")
             .before("mkdir -p /var/lib/cni/networks/net; printf '\\377' >/var/lib/cni/networks/net/last_reserved_ip.0"),
     ]
+}
+
+/// What the reference hands out, and no interface works with.
+fn unusable(name: &'static str, subnet: &'static str) -> Row {
+    local(name, &json!({"subnet": subnet})).refused(7).differs(
+        "no interface of a container works with such an address",
+        &["1 Add: - answer 0 ", "1 Add: + answer 0 ", "1 Add: - file ", "2 Del: - file "],
+    )
 }
 
 fn host_local_refusals() -> Vec<Row> {
@@ -97,6 +147,9 @@ fn host_local_refusals() -> Vec<Row> {
         local("host-local: exhausted", &json!({"subnet": "10.9.0.0/30"}))
             .steps(&[Step::Add, Step::AddOther("c2")])
             .code(102),
+        unusable("host-local: loopback addresses", "127.5.0.0/24"),
+        unusable("host-local: addresses of groups", "224.5.0.0/24"),
+        unusable("host-local: beside the limited broadcast", "255.255.255.0/24"),
         local("host-local: no range", &json!({})).refused(7).forgiving(),
         local("host-local: subnet is no prefix", &json!({"subnet": "10.9.0.0"}))
             .refused(7)

@@ -21,6 +21,7 @@ fn row(name: &'static str, more: &Value) -> Row {
 pub(crate) fn rows() -> Vec<Row> {
     vec![
         row("vlan", &json!({})),
+        row("vlan: 0, a priority alone", &json!({"vlanId": 0})),
         row("vlan: mtu", &json!({"mtu": 1400})).differs(MTU, MTU_LINES),
         row("vlan: mtu over the parent's", &json!({"mtu": 1501}))
             .refused(7)
@@ -50,6 +51,19 @@ pub(crate) fn rows() -> Vec<Row> {
 pub(crate) fn refusals() -> Vec<Row> {
     vec![
         row("vlan: no parent", &json!({"master": ""})).refused(7).forgiving(),
+        row("vlan: no number, mtu over the parent's", &json!({"vlanId": 0, "mtu": 1600}))
+            .refused(7)
+            .differs(CLAIMED, CLAIM)
+            .forgiving(),
+        row("vlan: no number, mtu below 0", &json!({"vlanId": 0, "mtu": -100}))
+            .refused(7)
+            .forgiving(),
+        row(
+            "vlan: mtu below 0, parent in the container",
+            &json!({"master": "inner", "linkInContainer": true, "mtu": -1}),
+        )
+        .steps(&[INNER, Step::Add])
+        .code(7),
         row("vlan: 4095", &json!({"vlanId": 4095})).refused(7).forgiving(),
         row("vlan: below 0", &json!({"vlanId": -1})).refused(7).forgiving(),
         row("vlan: no such parent", &json!({"master": "nowhere"}))

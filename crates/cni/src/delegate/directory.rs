@@ -248,15 +248,17 @@ impl Directory<'_> {
         Ok(files)
     }
 
-    /// The owner's files; those of an old version, which knew no interfaces, only if there is no
-    /// other.
+    /// The owner's files, whatever their names; those of an old version, which knew no interfaces, only if
+    /// there is no other.
     fn owned(&self, id: &AttachmentId) -> Result<Vec<PathBuf>> {
         if !self.path.is_dir() {
             return Ok(Vec::new());
         }
         let owner = owner(id);
+        let failed = |cause| Error::os(format!("reading {}", self.path.display()), cause);
         let (mut exact, mut old) = (Vec::new(), Vec::new());
-        for (_, file) in self.files()? {
+        for entry in fs::read_dir(self.path).map_err(failed)? {
+            let file = entry.map_err(failed)?.path();
             match content(&file) {
                 Some(content) if content == owner => exact.push(file),
                 Some(content) if content == id.container.as_str() => old.push(file),

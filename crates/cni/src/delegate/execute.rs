@@ -25,15 +25,6 @@ const PAUSES_MS: [u64; 7] = [10, 40, 150, 300, 500, 1000, 3000];
 /// How much of a plugin's standard error is kept, in bytes; the rest is read and dropped.
 const COMPLAINT: usize = 64 << 10;
 
-/// The destination of a plugin's standard error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Complaints {
-    /// That of this process.
-    Passed,
-    /// It is kept, as far as it is short.
-    Kept,
-}
-
 /// The standard input of a plugin.
 pub(crate) enum Input {
     /// This.
@@ -56,7 +47,7 @@ impl Input {
 pub(crate) struct Ended {
     /// Its standard output, of which there is at most one byte more than [`LONGEST`].
     pub(crate) answer: Vec<u8>,
-    /// Its standard error, where that is kept.
+    /// Its standard error.
     pub(crate) complained: Vec<u8>,
     /// How it ended.
     pub(crate) status: ExitStatus,
@@ -81,20 +72,21 @@ pub(crate) fn find(plugin: &str, path: &[PathBuf]) -> Result<PathBuf> {
     })
 }
 
-/// Runs `file` with `input` until it has ended; its standard error is that of this process. After
-/// `limit` it is killed with all that it started, which is [`model::Kind::TryAgain`].
+/// Runs `file` with `input` until it has ended; its standard error is kept, and passed on to that of this
+/// process. After `limit` it is killed with all that it started, which is [`model::Kind::TryAgain`].
 pub(super) fn execute(
     file: &Path,
     environment: &Environment,
     input: Input,
     limit: Duration,
 ) -> Result<Ended> {
-    let (stdin, text) = input.split();
-    let started = start(file, environment, &[], (stdin, Complaints::Passed));
-    run(started, (file, environment), text, limit)
+    let ended = execute_keeping(file, environment, &[], input, limit)?;
+    // It is for a person; nobody need read it.
+    let _ = io::stderr().write_all(&ended.complained);
+    Ok(ended)
 }
 
-/// The same with more in its environment, and with its standard error kept.
+/// The same with more in its environment, and with its standard error kept alone.
 pub(crate) fn execute_keeping(
     file: &Path,
     environment: &Environment,
@@ -103,7 +95,7 @@ pub(crate) fn execute_keeping(
     limit: Duration,
 ) -> Result<Ended> {
     let (stdin, text) = input.split();
-    let started = start(file, environment, more, (stdin, Complaints::Kept));
+    let started = start(file, environment, more, stdin);
     run(started, (file, environment), text, limit)
 }
 
@@ -160,7 +152,7 @@ fn start(
     file: &Path,
     environment: &Environment,
     more: &[(String, String)],
-    (stdin, complaints): (Stdio, Complaints),
+    stdin: Stdio,
 ) -> io::Result<Child> {
     let mut command = Command::new(file);
     command.envs(more.iter().map(|(name, value)| (name, value)));
@@ -170,10 +162,7 @@ fn start(
             false => command.env(name, value),
         };
     }
-    command.stdin(stdin).stdout(Stdio::piped()).process_group(0);
-    if complaints == Complaints::Kept {
-        command.stderr(Stdio::piped());
-    }
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     for pause in PAUSES_MS.map(Duration::from_millis) {
         match command.spawn() {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::sleep(pause),

@@ -1,7 +1,6 @@
 //! A third-party IPAM plugin, executed (CNI 1.1.0 §4, "Plugin Delegation").
 
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::{fs, io};
 
 use engine::Members;
@@ -147,25 +146,20 @@ fn call(
         Some(lock) => Input::File(program_lock::take(&lock, &config.to_string(), LIMIT)?),
         None => Input::Text(config.to_string()),
     };
-    let Ended { answer, status, .. } = execute(&file, environment, input, LIMIT)?;
-    if answer.len() as u64 > LONGEST {
+    let ended = execute(&file, environment, input, LIMIT)?;
+    if ended.answer.len() as u64 > LONGEST {
         let msg = format!("the IPAM plugin {} printed more than {LONGEST} bytes", ipam.plugin);
         return Err(Error::invalid(msg));
     }
-    match status.success() {
-        true => Ok(answer),
-        false => Err(refusal(ipam, environment, &answer, status)),
+    match ended.status.success() {
+        true => Ok(ended.answer),
+        false => Err(refusal(ipam, environment, &ended)),
     }
 }
 
-fn refusal(
-    ipam: &ForeignIpam,
-    environment: &Environment,
-    answer: &[u8],
-    status: ExitStatus,
-) -> Error {
+fn refusal(ipam: &ForeignIpam, environment: &Environment, ended: &Ended) -> Error {
     // Its output is passed on, also where it has no code or is no error object.
-    let failure = failure_of(answer, &[], status);
+    let failure = failure_of(&ended.answer, &ended.complained, ended.status);
     failure.into_error(format!("{} by the IPAM plugin {}", environment.command, ipam.plugin))
 }
 

@@ -15,7 +15,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
         parent.name = Some(only_interface(previous)?);
     }
     let kind = LinkKind::Ipvlan(Ipvlan { parent, mode: mode(&root)? });
-    let template = link::alone(kind, parent::mtu(&root)?);
+    let template = link::alone(kind, parent::mtu(&root, call.sandbox.as_ref())?);
     let mut plan = Plan {
         wiring: template.clone(),
         template,

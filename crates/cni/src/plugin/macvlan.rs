@@ -16,7 +16,7 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
         host_access: false,
         probe: false,
     });
-    let template = link::alone(kind, parent::mtu(&root)?);
+    let template = link::alone(kind, parent::mtu(&root, call.sandbox.as_ref())?);
     let wiring = link::with_mac(&template, link::own_mac(call)?);
     let source = source::load(call, Space::Network(call.config.name().clone()))?;
     Ok(Plan { template, wiring, source, ..Plan::default() })

@@ -1,6 +1,7 @@
 //! The common part of plugins whose links share the segment of a parent device.
 
-use model::{Error, IfName, Mtu, Parent, Place, Result};
+use model::{Error, IfName, Mtu, Parent, Place, Result, Sandbox};
+use netlink::{At, Netns, Socket};
 
 use super::link;
 use crate::wire::Object;
@@ -19,21 +20,24 @@ fn place(root: &Object<'_>) -> Result<Place> {
     })
 }
 
-/// The MTU of the parent, for telling; sysfs(5) knows those of the host.
-fn greatest(root: &Object<'_>) -> Result<Option<u32>> {
-    let parent = parent(root)?;
-    let name = parent.name.filter(|_| parent.place == Place::Host);
-    let path = name.map(|name| format!("/sys/class/net/{name}/mtu"));
-    let text = path.and_then(|path| std::fs::read_to_string(path).ok());
-    Ok(text.and_then(|text| text.trim().parse().ok()))
+/// The MTU of the parent, for telling.
+fn greatest(root: &Object<'_>, sandbox: Option<&Sandbox>) -> Option<u32> {
+    let parent = parent(root).ok()?;
+    let name = parent.name?;
+    let read = || Socket::route().and_then(|mut socket| socket.link(At::Name(&name)));
+    let link = match parent.place {
+        Place::Host => read(),
+        Place::Sandbox => Netns::open(&sandbox?.path).ok()?.enter(read).ok()?,
+    };
+    link.ok().flatten().map(|link| link.mtu)
 }
 
 /// The MTU in the field `mtu`; the parent's where it is 0. Whether the parent lets one be that
 /// large is known to the kernel.
-pub(super) fn mtu(root: &Object<'_>) -> Result<Option<Mtu>> {
+pub(super) fn mtu(root: &Object<'_>, sandbox: Option<&Sandbox>) -> Result<Option<Mtu>> {
     match root.integer("mtu")? {
         Some(bytes) if bytes < 0 => {
-            let most = greatest(root)?.map_or_else(String::new, |mtu| format!("({mtu})"));
+            let most = greatest(root, sandbox).map_or_else(String::new, |mtu| format!("({mtu})"));
             Err(Error::invalid(format!("invalid MTU {bytes}, must be [0, master MTU{most}]")))
         }
         _ => link::mtu(root),

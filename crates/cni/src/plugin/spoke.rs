@@ -98,7 +98,7 @@ fn template(
 /// Links that are made for the container are made with their MTU; others get it afterwards.
 fn mtu(root: &Object<'_>, kind: &LinkKind) -> Result<(Option<model::Mtu>, Option<Tuning>)> {
     let mtu = match kind {
-        LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) => parent::mtu(root)?,
+        LinkKind::Macvlan(_) | LinkKind::Ipvlan(_) | LinkKind::Vlan(_) => parent::mtu(root, None)?,
         _ => link::mtu(root)?,
     };
     match kind {

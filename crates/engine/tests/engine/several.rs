@@ -105,6 +105,36 @@ fn a_renamed_network_is_left_all_the_same() {
     assert_eq!(left(&engine).len(), 1);
 }
 
+/// What a chained plugin changed is put back, and a device goes home, also without addresses that tell
+/// two networks apart.
+#[test]
+fn a_renamed_network_gives_back_values_and_devices() {
+    let world = World::new();
+    let engine = world.engine();
+    let tuned = |name: &str, mtu: u32| {
+        let tuning = Tuning { mtu: Mtu::new(mtu), ..Tuning::default() };
+        let wiring = Wiring { tuning: Some(tuning), ..Wiring::default() };
+        let plain = request(&network(name, Ipam::None), "a");
+        Request { layer: Layer::Tuning, wiring, ..plain }
+    };
+    engine.attach(&tuned("old", 1300)).unwrap();
+    engine.detach(&tuned("other", 1400)).unwrap();
+    assert_eq!(left(&engine).len(), 1, "other values are another network's");
+    engine.detach(&tuned("new", 1300)).unwrap();
+    assert!(left(&engine).is_empty());
+    let device = |name: &str, device: &str| {
+        let mut network = network(name, Ipam::None);
+        let kind = LinkKind::Device(Device { choice: DeviceChoice::Name(device.parse().unwrap()) });
+        network.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+        request(&network, "a")
+    };
+    engine.attach(&device("old", "lan0")).unwrap();
+    engine.detach(&device("other", "lan1")).unwrap();
+    assert_eq!(left(&engine).len(), 1, "another device is another network's");
+    engine.detach(&device("new", "lan0")).unwrap();
+    assert!(left(&engine).is_empty());
+}
+
 #[test]
 fn each_is_checked() {
     let (world, requests) = (World::new(), two());

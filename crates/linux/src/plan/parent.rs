@@ -41,7 +41,7 @@ pub(super) fn ensured<'f>(
 fn made(base: &IfName, name: &IfName, vlan: VlanId) -> Vec<Step> {
     let single = Single {
         name: name.clone(),
-        kind: DeviceKind::Vlan(vlan),
+        kind: DeviceKind::Vlan(vlan.into()),
         parent: Some(base.clone()),
         mac: None,
         mtu: None,

@@ -69,7 +69,7 @@ fn a_vlan_for_one_container_and_one_for_all() {
             return;
         }
         let id = |id| VlanId::new(id).unwrap();
-        lives_and_goes(&LinkKind::Vlan(Vlan { parent: parent("lan0"), id: id(7) }));
+        lives_and_goes(&LinkKind::Vlan(Vlan { parent: parent("lan0"), id: id(7).into() }));
         let on_vlan = || Parent { vlan: Some(id(8)), ..parent("lan0") };
         let shared = LinkKind::Macvlan(macvlan(on_vlan()));
         lives_and_goes(&shared);

@@ -151,6 +151,45 @@ impl fmt::Display for VlanId {
     }
 }
 
+/// What a `vlan` device writes into its frames: the number of a VLAN, or 0, which is a priority and no VLAN
+/// (IEEE 802.1Q §9.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct VlanTag(u16);
+
+impl VlanTag {
+    /// The tag of this number, 0 to 4094, if there is one.
+    pub fn new(number: u16) -> Option<Self> {
+        (number <= 4094).then_some(Self(number))
+    }
+
+    /// Its number.
+    pub fn number(self) -> u16 {
+        self.0
+    }
+}
+
+impl From<VlanId> for VlanTag {
+    fn from(id: VlanId) -> Self {
+        Self(id.0)
+    }
+}
+
+impl TryFrom<u16> for VlanTag {
+    type Error = Error;
+
+    fn try_from(number: u16) -> Result<Self> {
+        Self::new(number)
+            .ok_or_else(|| Error::invalid(format!("VLAN {number} is not between 0 and 4094")))
+    }
+}
+
+impl From<VlanTag> for u16 {
+    fn from(tag: VlanTag) -> u16 {
+        tag.0
+    }
+}
+
 /// Consecutive VLANs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VlanRange {

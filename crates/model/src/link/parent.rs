@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{IfName, Place, VlanId};
+use crate::{IfName, Place, VlanId, VlanTag};
 
 /// A device that others are made on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +91,6 @@ pub enum IpvlanMode {
 pub struct Vlan {
     /// The device below.
     pub parent: Parent,
-    /// The VLAN.
-    pub id: VlanId,
+    /// The VLAN, or none but a priority.
+    pub id: VlanTag,
 }

@@ -3,7 +3,7 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use model::{IfName, IpvlanMode, Mac, MacvlanMode, Mtu, VlanId};
+use model::{IfName, IpvlanMode, Mac, MacvlanMode, Mtu, VlanTag};
 
 use super::make::{created, describe};
 use super::{NEW, ifla};
@@ -59,7 +59,7 @@ pub enum DeviceKind {
     /// `ipvlan`.
     Ipvlan(IpvlanMode),
     /// `vlan`, of IEEE 802.1Q.
-    Vlan(VlanId),
+    Vlan(VlanTag),
     /// `dummy`.
     Dummy,
 }
@@ -199,7 +199,7 @@ mod tests {
 
         let data = attribute(1, &4094u16.to_ne_bytes());
         let info = [attribute(1, b"vlan\0"), attribute(0x8002, &data)];
-        let vlan = DeviceKind::Vlan(VlanId::new(4094).unwrap());
+        let vlan = DeviceKind::Vlan(VlanTag::new(4094).unwrap());
         assert_eq!(body(vlan, Some(3)), expected(Some(3), &info));
 
         let info = [attribute(1, b"dummy\0")];

@@ -29,7 +29,7 @@ pub fn kernel_link(_neutron: &NeutronLink, binding: &Binding, link: &Link) -> Re
             LinkKind::Ipvlan(Ipvlan { parent: in_host(parent), mode: *mode })
         }
         Vif::Trunk { parent, vlan, .. } => {
-            LinkKind::Vlan(Vlan { parent: in_host(parent), id: *vlan })
+            LinkKind::Vlan(Vlan { parent: in_host(parent), id: (*vlan).into() })
         }
         Vif::Function { slot, .. } => {
             LinkKind::Device(Device { choice: DeviceChoice::Bus(slot.clone()) })
@@ -97,7 +97,7 @@ mod tests {
             assert_eq!(link.kind.parent(), Some(&in_host(&parent)));
         }
         assert!(macvlan.mac.is_some() && subport.mac.is_some() && ipvlan.mac.is_none());
-        assert!(matches!(subport.kind, LinkKind::Vlan(Vlan { id, .. }) if id == vlan));
+        assert!(matches!(subport.kind, LinkKind::Vlan(Vlan { id, .. }) if id == vlan.into()));
     }
 
     #[test]

@@ -102,7 +102,7 @@ fn of_vlan(root: &Object<'_>) -> Result<Vlan> {
             ));
         }
     };
-    Ok(Vlan { parent: parent_of(root, None)?, id })
+    Ok(Vlan { parent: parent_of(root, None)?, id: id.into() })
 }
 
 /// The device in `parent`, which the reference plugins call `master`.

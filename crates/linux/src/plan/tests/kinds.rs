@@ -72,12 +72,12 @@ fn each_kind_comes_into_being_in_one_step() {
             "sandbox: Ipvlan(L3s) eth0 on lan0 - mtu 1400",
         ),
         (
-            LinkKind::Vlan(Vlan { parent: host(), id }),
-            "host: Vlan(VlanId(7)) eth0 on lan0 - mtu 1400 in the container",
+            LinkKind::Vlan(Vlan { parent: host(), id: id.into() }),
+            "host: Vlan(VlanTag(7)) eth0 on lan0 - mtu 1400 in the container",
         ),
         (
-            LinkKind::Vlan(Vlan { parent: sandbox(), id }),
-            "sandbox: Vlan(VlanId(7)) eth0 on lan0 - mtu 1400",
+            LinkKind::Vlan(Vlan { parent: sandbox(), id: id.into() }),
+            "sandbox: Vlan(VlanTag(7)) eth0 on lan0 - mtu 1400",
         ),
         (LinkKind::Dummy, "host: Dummy eth0 on - MAC mtu 1400 in the container"),
         (
@@ -126,7 +126,7 @@ fn a_vlan_of_a_parent_is_made_for_all() {
     let network = "front".parse().unwrap();
     let users = Users::default().with(&network).unwrap().to_string();
     let made = format!(
-        "host: Vlan(VlanId(7)) lan0.7 on lan0 - mtu - for all
+        "host: Vlan(VlanTag(7)) lan0.7 on lan0 - mtu - for all
 host: sysctl net/ipv6/conf/lan0.7/accept_ra = 0
 host: up lan0.7
 host: alias {users:?} of lan0.7"
@@ -232,7 +232,7 @@ fn nothing_made_on_the_host_takes_router_advertisements() {
         (LinkKind::Ptp(model::Ptp::default()), Facts::default()),
         (LinkKind::Macvlan(Macvlan { host_access: true, ..macvlan(on_vlan()) }), with_vlan()),
         (LinkKind::Ipvlan(Ipvlan { parent: on_vlan(), mode: IpvlanMode::L2 }), with_vlan()),
-        (LinkKind::Vlan(Vlan { parent: on_vlan(), id: vlan.unwrap() }), with_vlan()),
+        (LinkKind::Vlan(Vlan { parent: on_vlan(), id: vlan.unwrap().into() }), with_vlan()),
         (LinkKind::Dummy, lan0()),
         (LinkKind::Tap(Tap::default()), lan0()),
         (LinkKind::Loopback, lan0()),
