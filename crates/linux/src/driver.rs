@@ -175,6 +175,10 @@ impl Driver for Linux {
         Ok(rate::restore(attachment, sandbox::entered(attachment)?.as_ref())? || filter)
     }
 
+    fn unfilter(&self, attachment: &Attachment) -> Result<()> {
+        self.policy.remove(attachment)
+    }
+
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
         self.policy.refuse_port(attachment, map)
     }

@@ -176,6 +176,11 @@ impl Driver for Dataplane {
         self.published(attachment, || self.maker(attachment).restore(&self.linux, attachment))
     }
 
+    fn unfilter(&self, attachment: &Attachment) -> Result<()> {
+        let maker = self.maker(attachment);
+        self.follow.closed(attachment, &self.linux, || maker.unfilter(&self.linux, attachment))
+    }
+
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
         self.linux.refuse_port(attachment, map)
     }
