@@ -127,6 +127,14 @@ fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
     }
 }
 
+/// The attachment as the way to it is found: where a third party made the link, by the host's routes.
+pub(crate) fn led_to(attachment: &Attachment) -> Cow<'_, Attachment> {
+    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Chain(_) | LinkKind::Remote(_)) => Cow::Owned(rest(attachment)),
+        Some(_) | None => Cow::Borrowed(attachment),
+    }
+}
+
 /// The attachment without its link.
 fn rest(attachment: &Attachment) -> Attachment {
     let mut rest = attachment.clone();
