@@ -69,6 +69,9 @@ fn two_tenants_have_the_same_addresses_and_do_not_meet() {
         let second = format!("{tenant}2");
         let mac = bed.inside(&second, "cat /sys/class/net/eth0/address");
         assert_eq!(neighbour(&bed, &format!("{tenant}1"), "10.0.0.2"), mac.trim());
+        let asked = format!("{SPOKE} explain -o json {tenant}1 10.0.0.2");
+        let found: Value = serde_json::from_str(&bed.world.try_sh(&asked).stdout).unwrap();
+        assert_eq!(found["to"], second.as_str(), "{found:#}");
     }
     // A third address is on one of the bridges only.
     bed.world.netns("red3");

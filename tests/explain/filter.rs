@@ -7,6 +7,12 @@ const fn out(seed: &'static str, undo: &'static str, says: &'static str) -> Faul
     Fault { ask: "a outside 80", seed, undo, tries: OUT, hop: "filter", says }
 }
 
+impl Fault {
+    const fn of(self, hop: &'static str) -> Self {
+        Self { hop, ..self }
+    }
+}
+
 /// A table of the operator's with a base chain for what is forwarded.
 macro_rules! table {
     ($policy:literal, $rest:literal) => {
@@ -122,6 +128,36 @@ const FAULTS: &[Fault] = &[
     },
     Fault {
         ask: "a b 80",
+        seed: "nft add table netdev t; nft add chain netdev t i \"{ type filter hook ingress devices = { lo, $VA } priority 0; }\"; nft add rule netdev t i ip daddr 10.70.1.3 drop",
+        undo: "nft delete table netdev t",
+        tries: TO_B,
+        hop: "filter",
+        says: "table netdev t",
+    },
+    Fault {
+        ask: "a b 80",
+        seed: "nft add table netdev t; nft add chain netdev t e \"{ type filter hook egress device $VB priority 0; }\"; nft add rule netdev t e ip daddr 10.70.1.3 drop",
+        undo: "nft delete table netdev t",
+        tries: TO_B,
+        hop: "filter",
+        says: "chain e in table netdev t",
+    },
+    Fault {
+        ask: "a 2001:db8:77::1 80",
+        seed: "sysctl -qw net.ipv6.conf.all.forwarding=0; sysctl -qw net.ipv6.conf.sp-front.forwarding=1",
+        undo: "sysctl -qw net.ipv6.conf.all.forwarding=1",
+        tries: "timeout TIME ip netns exec a bash -c '</dev/tcp/2001:db8:77::1/80'",
+        hop: "forwarding",
+        says: "net.ipv6.conf.all.forwarding is 0",
+    },
+    out(
+        "/opt/cni/bin/spoke egress set --container a 192.0.2.99:80 2>/dev/null",
+        "/opt/cni/bin/spoke egress set --container a --inherit 2>/dev/null",
+        "spoke egress set --container a",
+    )
+    .of("egress"),
+    Fault {
+        ask: "a b 80",
         seed: "nft add table bridge t; nft add chain bridge t f '{ type filter hook forward priority 0; }'; nft add rule bridge t f ether daddr $MB drop",
         undo: "nft delete table bridge t",
         tries: TO_B,
@@ -186,4 +222,14 @@ fn filters_are_named() {
     bed.sh("nft add rule ip t f numgen random mod 2 0 accept; nft delete rule ip t f handle 2");
     bed.reaches("a outside 80", OUT);
     bed.sh("nft delete table ip t");
+    // A chain of other devices judges nothing here.
+    bed.sh("nft add table netdev t; \
+        nft add chain netdev t i '{ type filter hook ingress devices = { lo, up0 } priority 0; }'; \
+        nft add rule netdev t i ip daddr 10.70.1.3 drop");
+    bed.reaches("a b 80", TO_B);
+    bed.sh("nft delete table netdev t");
+    // Besides a port at a loopback address there is one that others call.
+    bed.sh("/opt/cni/bin/spoke port add e 9081:80");
+    let tries = "timeout TIME ip netns exec far bash -c '</dev/tcp/192.0.2.1/9081'";
+    bed.reaches("outside e 80", tries);
 }

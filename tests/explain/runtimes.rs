@@ -109,9 +109,31 @@ fn docker_cni_and_the_command_line() {
     fails(world, "box web 80", "filter", &target);
     world.sh("iptables -F DOCKER-USER");
     reaches(world, "box web 80", &target);
+    mapped_by_docker(&engine);
     engine.docker("rm -f web");
     let gone = world.try_sh(&format!("{SPOKE} explain box web 80"));
     assert_ne!(gone.status, 0, "{gone:?}");
+}
+
+/// Ports that Docker maps itself lead to an interface that is not in the book.
+#[track_caller]
+fn mapped_by_docker(engine: &Engine) {
+    let world = engine.world();
+    world.sh("ip netns add far; ip link add up0 type veth peer name eth0 netns far
+        ip address add 192.0.2.1/24 dev up0; ip -n far address add 192.0.2.2/24 dev eth0
+        ip link set up0 up; ip -n far link set eth0 up; ip route add default via 192.0.2.2");
+    engine.docker(
+        "network create -d spoke --ipam-driver spoke -o ports=docker --subnet 10.77.1.0/24 theirs",
+    );
+    engine.docker(
+        "run -d --name page --network theirs -p 8090:80 busybox /bin/busybox httpd -f -p 80 -h /",
+    );
+    place(world, "page");
+    let tries = "bash -c 'until ip netns exec far bash -c \"</dev/tcp/192.0.2.1/8090\"; do :; done'";
+    world.sh(&format!("timeout 20 {tries}"));
+    reaches(world, "outside page 80", tries);
+    reaches(world, "outside host 8090", tries);
+    engine.docker("rm -f page");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use tests::{Plugins, Serve, World};
+use serde_json::{Value, json};
+use tests::{Cni, Plugins, Serve, World};
 
 use crate::bed::Live;
 
@@ -266,6 +266,8 @@ fn published_ports_obey_ufw() {
     wall.world.sh("ip netns exec other python3 /listen.py 80");
     assert_eq!(wall.probe(&[8099])[&("lan".to_owned(), 8099)], "silent");
 
+    what_is_behind_bridges_of_others_obeys(&wall);
+
     let serve = Serve::start(&wall.world, &[]);
     what_is_off_is_open_and_what_cannot_be_read_is_shut(&wall);
     assert_eq!(wall.spoke("firewall follow none"), "published ports obey no firewall\n");
@@ -275,6 +277,59 @@ fn published_ports_obey_ufw() {
     wall.refuses("firewall follow iptables", 2, &["ufw or firewalld"]);
     serve.stop();
     assert!(wall.world.try_sh("nft list table inet spoke_follow").status != 0);
+}
+
+/// Without a daemon: nothing in Spoke's own table names these bridges.
+#[track_caller]
+fn what_is_behind_bridges_of_others_obeys(wall: &Wall) {
+    wall.world.sh("ufw default allow routed >/dev/null
+        for bridge in cbr0 cbr1; do ip link add $bridge type bridge; ip link set $bridge up; done");
+    let bridge = |name: &str, subnet: &str| {
+        json!({"type": "bridge", "bridge": name, "isGateway": true,
+            "ipam": {"type": "host-local", "subnet": subnet, "routes": [{"dst": "0.0.0.0/0"}]}})
+    };
+    let list = json!({"name": "pods", "cniVersion": "1.0.0", "plugins": [
+        bridge("cbr0", "10.75.3.0/24"),
+        {"type": "portmap", "snat": false, "capabilities": {"portMappings": true}},
+    ]});
+    let chain = json!({"name": "inner", "cniVersion": "1.0.0",
+        "plugins": [bridge("cbr1", "10.75.4.0/24")]});
+    std::fs::write(wall.world.path("/run/chain.conflist"), chain.to_string()).unwrap();
+    wall.spoke(
+        "network create -d cni --conflist /run/chain.conflist --cni-path /opt/cni/bin chained",
+    );
+    let listen = |name: &str| wall.world.sh(&format!("ip netns exec {name} python3 /listen.py 80"));
+    let seen = |ports: &[u16]| -> Vec<String> {
+        let found = wall.probe(ports);
+        ports.iter().map(|port| found[&("lan".to_owned(), *port)].clone()).collect()
+    };
+    wall.spoke("firewall follow none");
+    let mut pods = [8096, 8097].map(|port| {
+        let maps = json!([{"hostPort": port, "containerPort": 80, "protocol": "tcp"}]);
+        let runtime = json!({"portMappings": maps});
+        let mut pod = Cni { runtime, ..Cni::container(&wall.world, &format!("pod{port}")) };
+        assert!(pod.add(&list).iter().all(|answer| answer.ok()));
+        listen(&format!("pod{port}"));
+        pod
+    });
+    wall.world.netns("apart");
+    wall.spoke("network connect --publish 8095:80 chained apart");
+    listen("apart");
+    assert_eq!(seen(&[8095, 8096, 8097]), ["open"; 3]);
+    wall.spoke("firewall follow ufw");
+    assert_eq!(seen(&[8095, 8096, 8097]), ["silent"; 3], "followed");
+    assert!(pods[0].del(&list).iter().all(|answer| answer.ok()));
+    assert_eq!(seen(&[8097]), ["silent"], "the other one has gone");
+    // Made while it is followed.
+    wall.spoke("network disconnect chained apart");
+    let behind = "nft list set inet spoke_follow behind";
+    assert!(!wall.world.sh(behind).contains("cbr1"));
+    wall.spoke("network connect chained apart");
+    wall.spoke("port add apart 8094:80");
+    assert_eq!(seen(&[8094]), ["silent"], "{}", wall.world.sh(behind));
+    wall.spoke("network disconnect chained apart");
+    assert!(pods[1].del(&list).iter().all(|answer| answer.ok()));
+    wall.world.sh("ufw default deny routed >/dev/null");
 }
 
 fn what_is_off_is_open_and_what_cannot_be_read_is_shut(wall: &Wall) {

@@ -90,11 +90,15 @@ fn through_a_pipe(world: &World, web: &str) {
 
 #[track_caller]
 fn refused(world: &World, web: &str) {
+    world.sh("echo kept >/run/kept; ln -s /run/kept /run/link.pcapng
+        cp /run/kept /run/others; chown 65534 /run/others");
     let on_terminal = |file| format!("script -qec '{SPOKE} capture {web} -w {file}' /dev/null");
     for (command, status, part) in [
         (format!("{SPOKE} capture nobody"), 3, "'nobody'"),
         (format!("{SPOKE} capture {web} port http"), 2, "'http'"),
         (format!("{SPOKE} capture {web} -i eth9"), 3, "eth9"),
+        (format!("{SPOKE} capture {web} -w /run/link.pcapng"), 2, "symbolic link"),
+        (format!("{SPOKE} capture {web} -w /run/others"), 2, "another user's"),
         (on_terminal("-"), 2, "not for a terminal"),
         (on_terminal("/dev/stdout"), 2, "not for a terminal"),
     ] {
@@ -102,6 +106,7 @@ fn refused(world: &World, web: &str) {
         let said = format!("{}{}", answer.stdout, answer.stderr);
         assert!(answer.status == status && said.contains(part), "{command}: {answer:?}");
     }
+    assert_eq!(world.sh("cat /run/kept /run/others"), "kept\nkept\n");
 }
 
 /// The sockets of a capture keep no container's namespace: it ends, with a sentence, and the file is whole.

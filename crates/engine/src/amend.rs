@@ -47,7 +47,7 @@ impl Engine<'_> {
                 Tried::Done(holders) => {
                     return self.serve(&holders).inspect_err(|_| {
                         // If this fails, the record says what is to be withdrawn.
-                        let _ = self.take_away(&holders, std::slice::from_ref(map));
+                        let _ = self.undo_added(id, *holders, map);
                     });
                 }
                 Tried::Held(holder) => {
@@ -56,10 +56,21 @@ impl Engine<'_> {
                         return Err(self.taken(map, &holder));
                     }
                 }
-                Tried::Lost => {}
+                Tried::Lost | Tried::Forgotten => {}
             }
         }
         Err(Error::try_again(format!("publishing a port of {id}: lost {RACES} races in a row")))
+    }
+
+    /// Withdraws a port that could not be led anywhere, whatever others change meanwhile.
+    fn undo_added(&self, id: &AttachmentId, mut holders: Holders, map: &PortMap) -> Result<()> {
+        for _ in 0..RACES {
+            if !holders.has_added(map) || self.take_away(&holders, std::slice::from_ref(map))? {
+                return Ok(());
+            }
+            holders = self.holders_as_they_are(id)?;
+        }
+        Err(Error::try_again(format!("withdrawing a port of {id}: lost {RACES} races in a row")))
     }
 
     /// Every change that is kept, of running containers and of those that may come again.
@@ -80,10 +91,16 @@ impl Engine<'_> {
         let mut changed = holders.clone();
         changed.add(map);
         held.extend(changed.records.iter().map(|it| claim(map, &it.record)));
-        let mut txn = changed.write(Txn::new());
-        if remember == Remember::Yes {
-            txn = self.remember_port(&changed, map, txn)?;
-        }
+        let txn = changed.write(Txn::new());
+        let txn = match remember {
+            Remember::Yes => self.remember_port(&changed, map, txn)?,
+            Remember::Known => {
+                match self.while_kept(&changed.link, txn, |kept| kept.ports.contains(map))? {
+                    Some(txn) => txn,
+                    None => return Ok(Tried::Forgotten),
+                }
+            }
+        };
         let txn = txn.expect(key.clone(), unchanged(claims.as_ref())).put(key, Record::Port(held));
         self.settle(changed, &txn)
     }
@@ -110,10 +127,10 @@ impl Engine<'_> {
 
     /// Leads the ports there.
     fn serve(&self, holders: &Holders) -> Result<()> {
-        holders.records.iter().try_for_each(|held| {
-            let serving = self.serving(&held.record)?;
-            self.driver.restore(&serving).map(drop)
-        })
+        holders
+            .records
+            .iter()
+            .try_for_each(|held| self.restore_as_recorded(&held.read()?).map(drop))
     }
 }
 
@@ -129,6 +146,8 @@ enum Tried {
     Done(Box<Holders>),
     /// This attachment has the port.
     Held(AttachmentId),
+    /// The container's name does not keep the change any more.
+    Forgotten,
     Lost,
 }
 

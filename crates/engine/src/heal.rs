@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use model::{Attachment, AttachmentId, Layer, NetworkName, Phase, Result};
+use model::{Attachment, AttachmentId, Error, Layer, NetworkName, Phase, PortMap, Publish, Result};
 
 use crate::Engine;
 use crate::amend::has_leaving;
+use crate::attach::RACES;
+use crate::book::Read;
 use crate::gc::all_of;
 use crate::port::Prefix;
 
@@ -82,24 +84,18 @@ impl Engine<'_> {
             }
             let _lock = self.host.lock_attachment(id);
             let Some(living) = self.living(id, layer)? else { continue };
-            if has_leaving(&living) {
+            if has_leaving(&living.value) {
                 note(id, self.finish_withdrawal(id, layer).map(|()| true));
                 continue;
             }
-            let made = match self.serving(&living) {
-                Ok(made) => made,
-                Err(error) => {
-                    note(id, Err(error));
-                    continue;
-                }
-            };
             if is_due {
-                let lost = note(id, self.driver.restore(&made));
+                let lost = note(id, self.restore_as_recorded(&living));
                 backoff.looked(own, lost);
                 missed |= lost;
             }
             if shares {
-                shared_missed |= note(id, self.driver.restore_shared(&made));
+                let made = self.serving(&living.value);
+                shared_missed |= note(id, made.and_then(|it| self.driver.restore_shared(&it)));
             }
         }
         if shares {
@@ -108,8 +104,62 @@ impl Engine<'_> {
         all_of(failures).map(|()| missed || shared_missed)
     }
 
-    fn living(&self, id: &AttachmentId, layer: Layer) -> Result<Option<Box<Attachment>>> {
-        let read = self.record_of(id, layer)?.map(|read| read.value);
-        Ok(read.filter(|record| matches!(record.phase, Phase::Attached(_))))
+    /// Puts back what the record says, and removes again what it no longer says then: another process may
+    /// change or detach it meanwhile, and has removed that before. Whether anything was missing.
+    pub(crate) fn restore_as_recorded(&self, read: &Read<Box<Attachment>>) -> Result<bool> {
+        let made = self.serving(&read.value)?;
+        let lost = self.driver.restore(&made)?;
+        let (id, layer) = (&read.value.id, read.value.layer);
+        let (mut before, mut made) = (read.clone(), made.into_owned());
+        for _ in 0..RACES {
+            match self.record_of(id, layer)? {
+                Some(now) if now.revision == before.revision => return Ok(lost),
+                // Its next attachment makes its own.
+                Some(now) if matches!(now.value.phase, Phase::Attaching { .. }) => return Ok(lost),
+                Some(now) if matches!(now.value.phase, Phase::Attached(_)) => {
+                    let next = self.serving(&now.value)?.into_owned();
+                    self.revert(&made, &next)?;
+                    (before, made) = (now, next);
+                }
+                Some(_) | None => {
+                    self.driver.unfilter(&made)?;
+                    // What was removed may be its successor's, which has the same name.
+                    return match self.living(id, layer)? {
+                        Some(next) => self.driver.restore(&*self.serving(&next.value)?),
+                        None => Ok(lost),
+                    };
+                }
+            }
+        }
+        Err(Error::try_again(format!("{id} changes all the time")))
+    }
+
+    /// Makes what `made` had restored what `now` says.
+    fn revert(&self, made: &Attachment, now: &Attachment) -> Result<()> {
+        let ports = |it: &Attachment| -> Vec<PortMap> {
+            it.wiring.publish.as_ref().map(|publish| publish.ports.clone()).unwrap_or_default()
+        };
+        let (mut gone, stay) = (ports(made), ports(now));
+        gone.retain(|map| !stay.contains(map));
+        if !gone.is_empty() {
+            let mut rest = now.clone();
+            // Where no port is left, the record does not say how ports are published.
+            if let (None, Some(publish)) = (&rest.wiring.publish, &made.wiring.publish) {
+                rest.wiring.publish = Some(Publish { ports: Vec::new(), ..publish.clone() });
+            }
+            self.driver.withdraw_ports(&rest, &gone)?;
+        }
+        if made.wiring.bandwidth != now.wiring.bandwidth {
+            self.driver.limit(now)?;
+        }
+        if made.wiring.own_fence != now.wiring.own_fence {
+            self.driver.fence(now)?;
+        }
+        Ok(())
+    }
+
+    fn living(&self, id: &AttachmentId, layer: Layer) -> Result<Option<Read<Box<Attachment>>>> {
+        let read = self.record_of(id, layer)?;
+        Ok(read.filter(|read| matches!(read.value.phase, Phase::Attached(_))))
     }
 }

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use model::{Family, IpNet, Mac};
 use netlink::Link;
 
+use crate::tri::Tri;
+
 /// What a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carried {
@@ -112,7 +114,7 @@ pub struct Packet {
     /// The same of the source.
     pub is_snat: bool,
     /// Whether it is kept out of connection tracking.
-    pub is_untracked: bool,
+    pub(crate) is_untracked: Tri,
     /// The port of the one who asks, where one is supposed.
     pub caller: Option<u16>,
     /// Its mark.
@@ -146,7 +148,7 @@ impl Packet {
             connection_mark: 0,
             is_dnat: false,
             is_snat: false,
-            is_untracked: false,
+            is_untracked: Tri::No,
             caller: None,
             mark: Some(0),
             macs: None,
@@ -244,11 +246,12 @@ impl Packet {
     }
 
     /// Its place in its connection: 8 new, 2 established, 64 untracked (`NF_CT_STATE_*`).
-    pub fn state(&self) -> u32 {
+    pub fn state(&self) -> Option<u32> {
         match (self.is_untracked, self.is_reply) {
-            (true, _) => 64,
-            (false, true) => 2,
-            (false, false) => 8,
+            (Tri::Unknown, _) => None,
+            (Tri::Yes, _) => Some(64),
+            (Tri::No, true) => Some(2),
+            (Tri::No, false) => Some(8),
         }
     }
 

@@ -194,10 +194,12 @@ const CHAINS: [(&str, Author); 14] = [
 ];
 
 /// The names of programs' tables.
-const TABLES: [(&str, Author); 10] = [
+const TABLES: [(&str, Author); 12] = [
     ("spoke", Author::Spoke),
     ("spoke_transit", Author::Spoke),
     ("spoke_names", Author::Spoke),
+    ("spoke_fence", Author::Spoke),
+    ("spoke_via", Author::Spoke),
     ("spoke_follow", Author::Spoke),
     ("spoke_shut", Author::Spoke),
     ("firewalld", Author::Firewalld),

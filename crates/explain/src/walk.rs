@@ -38,8 +38,19 @@ pub struct Trip {
     pub published: Vec<Published>,
     /// Other containers that the packet may be led to.
     pub others: Vec<Site>,
+    /// The firewall that published ports obey.
+    pub follows: Option<Follows>,
     /// Other containers that may have an address that is not theirs: names and namespaces.
     pub rivals: Vec<(String, Space)>,
+}
+
+/// A firewall that published ports obey.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Follows {
+    /// What it is called.
+    pub name: String,
+    /// Why it is not known what it does; everything is refused then.
+    pub unknown: Option<String>,
 }
 
 /// A port of the host, and where it leads.

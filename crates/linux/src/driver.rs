@@ -175,6 +175,10 @@ impl Driver for Linux {
         Ok(rate::restore(attachment, sandbox::entered(attachment)?.as_ref())? || filter)
     }
 
+    fn unfilter(&self, attachment: &Attachment) -> Result<()> {
+        self.policy.remove(attachment)
+    }
+
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
         self.policy.refuse_port(attachment, map)
     }
@@ -324,16 +328,26 @@ impl Linux {
         self.policy.follow_behind(attachment)
     }
 
-    /// Does this work, after which nothing of the attachment is published, and ends that.
+    /// The interface that this judges.
     ///
     /// # Errors
-    /// Of the work, or where the process may not change it.
+    /// Where the kernel cannot be asked.
+    pub fn judged_behind(attachment: &Attachment) -> Result<Option<IfName>> {
+        Policy::judged_behind(attachment)
+    }
+
+    /// Does this work, after which nothing of the attachment is published, and ends that, unless `is_needed`
+    /// says that another attachment has ports behind the interface.
+    ///
+    /// # Errors
+    /// Of the work or of `is_needed`, or where the process may not change it.
     pub fn leave_behind(
         &self,
         attachment: &Attachment,
+        is_needed: &dyn Fn(&IfName) -> Result<bool>,
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        self.policy.leave_behind(attachment, work)
+        self.policy.leave_behind(attachment, is_needed, work)
     }
 
     fn make(&self, attachment: &Attachment, before: Before) -> Result<Attached> {

@@ -9,6 +9,7 @@
 //! What cannot be understood never opens a port: a rule that accepts is left out, one that refuses holds
 //! without the condition, and where nothing can be read everything is refused ([`State::Unknown`]).
 
+mod behind;
 mod firewalld;
 mod option;
 mod rules;
@@ -25,10 +26,10 @@ use model::{Error, Result};
 use netlink::Socket;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::behind::{forget_behind, reach_behind};
 pub use self::rules::{Arrival, Chains, Outcome};
 pub use self::shut::{SHUT, is_shut, open, shut};
 pub use self::table::{TABLE, is_kept, is_loaded, keep, unload};
-pub(crate) use self::table::{forget_behind, reach_behind};
 pub use self::ufw::{SETTINGS as UFW_SETTINGS, refuses_input};
 
 /// A firewall that is obeyed.

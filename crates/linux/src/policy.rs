@@ -111,26 +111,34 @@ impl Policy {
 
     /// Lets the followed firewall judge what goes out by the interface to the container.
     pub(crate) fn follow_behind(&self, attachment: &Attachment) -> Result<()> {
-        match wanted::behind(attachment)? {
+        match wanted::judged_behind(attachment)? {
             Some(behind) => self.if_there(|socket| follow::reach_behind(socket, &behind)),
             None => Ok(()),
         }
     }
 
-    /// Ends that where nothing is published by the interface after this work.
+    /// Ends that where nothing is published by the interface after this work, and no other record needs it.
     pub(crate) fn leave_behind(
         &self,
         attachment: &Attachment,
+        is_needed: &dyn Fn(&IfName) -> Result<bool>,
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         // The way to the container may be gone afterwards.
-        let behind = wanted::behind(attachment);
+        let behind = wanted::judged_behind(attachment);
         let worked = work();
         let left = behind.and_then(|behind| match behind {
-            Some(behind) => self.if_there(|socket| follow::forget_behind(socket, &behind)),
+            Some(behind) => {
+                self.if_there(|socket| follow::forget_behind(socket, &behind, is_needed))
+            }
             None => Ok(()),
         });
         worked.and(left)
+    }
+
+    /// The interface that [`Policy::follow_behind`] has judged.
+    pub(crate) fn judged_behind(attachment: &Attachment) -> Result<Option<IfName>> {
+        wanted::judged_behind(attachment)
     }
 
     fn forget_flows(&self, attachment: &Attachment) -> Result<()> {

@@ -58,8 +58,13 @@ impl Listening {
         match &self.at {
             At::Gateway(place) => {
                 let asker = Asker { network: &place.network, address: peer };
-                let network = Cow::Borrowed(&place.network);
-                table.is_known(&asker).then(|| Origin::new(table, &asker, network))
+                if table.is_known(&asker) {
+                    return Some(Origin::new(table, &asker, Cow::Borrowed(&place.network)));
+                }
+                // Of several networks on one bridge the first one's gateway is asked.
+                let network = table.behind(place.bridge.as_str(), peer).1?.network();
+                let asker = Asker { network, address: peer };
+                Some(Origin::new(table, &asker, Cow::Owned(network.clone())))
             }
             At::Sandbox(sandbox, inside) => {
                 let asker = table.asker_in(sandbox)?;

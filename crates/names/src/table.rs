@@ -405,6 +405,11 @@ impl Served {
 }
 
 impl Entry {
+    /// The network that it is on.
+    pub(crate) fn network(&self) -> &NetworkName {
+        &self.network
+    }
+
     /// None of what has no names, or is not complete.
     fn of(attachment: &Attachment) -> Option<Self> {
         let Phase::Attached(attached) = &attachment.phase else { return None };

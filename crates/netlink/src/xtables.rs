@@ -88,7 +88,13 @@ impl Info {
 
     fn hook(&self, (number, priority): (usize, i32), table: &str, drops: bool) -> AnyHook {
         let kind = if table == "nat" { "nat" } else { "filter" };
-        AnyHook { kind: kind.to_owned(), number: number as u32, priority, drops, device: None }
+        AnyHook {
+            kind: kind.to_owned(),
+            number: number as u32,
+            priority,
+            drops,
+            devices: Vec::new(),
+        }
     }
 }
 

@@ -127,6 +127,14 @@ fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
     }
 }
 
+/// The attachment as the way to it is found: where a third party made the link, by the host's routes.
+pub(crate) fn led_to(attachment: &Attachment) -> Cow<'_, Attachment> {
+    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Chain(_) | LinkKind::Remote(_)) => Cow::Owned(rest(attachment)),
+        Some(_) | None => Cow::Borrowed(attachment),
+    }
+}
+
 /// The attachment without its link.
 fn rest(attachment: &Attachment) -> Attachment {
     let mut rest = attachment.clone();
@@ -174,6 +182,11 @@ impl Driver for Dataplane {
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
         self.published(attachment, || self.maker(attachment).restore(&self.linux, attachment))
+    }
+
+    fn unfilter(&self, attachment: &Attachment) -> Result<()> {
+        let maker = self.maker(attachment);
+        self.follow.closed(attachment, &self.linux, || maker.unfilter(&self.linux, attachment))
     }
 
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The firewall that published ports obey, as the operator chose it: one file beside the book, and the table
 //! `inet spoke_follow` that is made of it and of the firewall's rules.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,13 +9,17 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use engine::port::{Prefix, Record, Store};
+use linux::Linux;
 use linux::follow::{self, Followed, Judgement, State};
-use model::{Attachment, Error, Result};
+use model::{Attachment, AttachmentId, Error, IfName, Layer, Result};
 use netlink::Socket;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
+use store::{Embedded, Roots};
 
 use crate::config::Config;
+use crate::dataplane;
 
 /// Below the durable directory.
 const NAME: &str = "firewall.json";
@@ -40,17 +45,26 @@ pub(crate) struct Kept {
 pub(crate) struct Follow {
     directory: PathBuf,
     root: PathBuf,
+    /// Where the book is, which says behind which interfaces ports are published.
+    book: Option<Roots>,
 }
 
 impl Follow {
     /// In the durable directory `state`; the firewall's files are below `root`.
     pub(crate) fn new(state: &Path, root: &Path) -> Self {
-        Self { directory: state.to_owned(), root: root.to_owned() }
+        Self { directory: state.to_owned(), root: root.to_owned(), book: None }
+    }
+
+    /// With the book in these directories.
+    pub(crate) fn with_book(self, runtime: &Path, state: &Path) -> Self {
+        let book = Some(Roots { runtime: runtime.to_owned(), state: state.to_owned() });
+        Self { book, ..self }
     }
 
     /// That of this host.
     pub(crate) fn of(config: &Config) -> Self {
-        Self::new(&config.store.state, Path::new("/"))
+        let (runtime, state) = (&config.store.runtime, &config.store.state);
+        Self::new(state, Path::new("/")).with_book(runtime, state)
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -163,7 +177,7 @@ impl Follow {
             Err(error) => Judgement::unknown(Followed::Ufw, error.to_string()),
         };
         if !follow::is_kept(&mut socket, &judgement)? {
-            follow::keep(&mut socket, &judgement)?;
+            follow::keep(&mut socket, &judgement, &self.behind(None)?)?;
         }
         Ok(Some(judgement))
     }
@@ -187,7 +201,7 @@ impl Follow {
         let _lock = if withdraws { Some(self.lock()?) } else { None };
         match (withdraws, self.path().exists()) {
             (true, true) if follow::is_shut(&mut socket)? => Ok(()),
-            (true, true) => follow::shut(&mut socket),
+            (true, true) => follow::shut(&mut socket, &self.behind(None)?),
             (false, true) if !follow::is_loaded(&mut socket)? => Ok(()),
             (_, _) => follow::open(&mut socket),
         }
@@ -254,13 +268,30 @@ impl Follow {
         if self.is_lost()? { self.refresh().map(drop) } else { Ok(()) }
     }
 
+    /// The interfaces behind which containers of the book publish ports, but for one layer of it.
+    fn behind(&self, but: Option<(&AttachmentId, Layer)>) -> Result<BTreeSet<IfName>> {
+        let Some(roots) = &self.book else { return Ok(BTreeSet::new()) };
+        let store = Embedded::open(roots.clone(), &store::boot_id()?)?;
+        let mut all = BTreeSet::new();
+        for (_, versioned) in store.list(&Prefix::Attachments)? {
+            let Record::Attachment(record) = versioned.record else { continue };
+            if is_published(&record) && but != Some((&record.id, record.layer)) {
+                all.extend(Linux::judged_behind(&dataplane::led_to(&record))?);
+            }
+        }
+        Ok(all)
+    }
+
     /// Before a port is opened, and after it, when there is a way to the container: judges what goes out by the
     /// container's interface too.
     ///
     /// # Errors
     /// Where the process may not change it.
-    pub(crate) fn opened(&self, attachment: &Attachment, linux: &linux::Linux) -> Result<()> {
-        if self.judges(attachment) { linux.follow_behind(attachment) } else { Ok(()) }
+    pub(crate) fn opened(&self, attachment: &Attachment, linux: &Linux) -> Result<()> {
+        match self.judges(attachment) {
+            true => linux.follow_behind(&dataplane::led_to(attachment)),
+            false => Ok(()),
+        }
     }
 
     /// Detaches by this work: its container's interface, too, is none that is judged any more.
@@ -270,10 +301,15 @@ impl Follow {
     pub(crate) fn closed(
         &self,
         attachment: &Attachment,
-        linux: &linux::Linux,
+        linux: &Linux,
         work: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
-        if self.judges(attachment) { linux.leave_behind(attachment, work) } else { work() }
+        if !self.judges(attachment) {
+            return work();
+        }
+        let but = Some((&attachment.id, attachment.layer));
+        let is_needed = |interface: &IfName| Ok(self.behind(but)?.contains(interface));
+        linux.leave_behind(&dataplane::led_to(attachment), &is_needed, work)
     }
 
     fn judges(&self, attachment: &Attachment) -> bool {

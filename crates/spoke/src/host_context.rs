@@ -58,15 +58,17 @@ impl HostContext {
     /// Restores what others took from the packet filter: its rules, and each attachment's elements.
     /// Whether anything was missing.
     pub(crate) fn restore(&self) -> Result<bool> {
-        self.driver.follow().ensure_any()?;
+        let followed = self.driver.follow().ensure_any();
         let mended = self.driver.linux().mend();
         let restored = self.engine().restore(&mut AtOnce)?;
+        followed?;
         Ok(mended? || restored)
     }
 
     /// The same of what it is time for.
     pub(crate) fn restore_due(&self, rivals: &mut Pass<'_>) -> Result<bool> {
-        self.driver.follow().ensure_any()?;
+        // Without it each port stays shut by itself; the rest is put back all the same.
+        let followed = self.driver.follow().ensure_any();
         let linux = self.driver.linux();
         let mended: Result<bool> = OwnTable::ALL.into_iter().try_fold(false, |mended, table| {
             if !rivals.is_table_due(table) {
@@ -77,6 +79,7 @@ impl HostContext {
             Ok(was_changed || mended)
         });
         let restored = self.engine().restore(rivals)?;
+        followed?;
         Ok(mended? || restored)
     }
 

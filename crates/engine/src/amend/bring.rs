@@ -101,7 +101,7 @@ impl Engine<'_> {
             }
             match self.try_add(&holders, map, Remember::Known)? {
                 Tried::Done(holders) => return self.serve(&holders),
-                Tried::Held(_) => return Ok(()),
+                Tried::Held(_) | Tried::Forgotten => return Ok(()),
                 Tried::Lost => {}
             }
         }

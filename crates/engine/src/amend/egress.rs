@@ -4,6 +4,7 @@ use model::{
     Attachment, AttachmentId, Error, Fence, Layer, NetworkName, OwnerName, Result, Runtime,
 };
 
+use super::Remember;
 use super::kept::Part;
 use crate::Engine;
 use crate::attach::RACES;
@@ -19,7 +20,10 @@ impl Engine<'_> {
     /// [`model::Kind::NotFound`] where it is not attached; [`model::Kind::Unsupported`] where nothing could
     /// keep the rules. After another failure they are recorded, and made later.
     pub fn set_egress(&self, id: &AttachmentId, rules: Option<&Fence>) -> Result<Attachment> {
-        self.try_fence(id, rules, true)
+        match self.try_fence(id, rules, Remember::Yes)? {
+            Some(now) => Ok(now),
+            None => Err(Error::bug(format!("egress of {id}: nothing was to be kept"))),
+        }
     }
 
     /// Forgets the rules that the containers of a name would get again, where none is attached. Whether there
@@ -44,18 +48,19 @@ impl Engine<'_> {
     pub(super) fn fence_again(&self, id: &AttachmentId, rules: &Fence) -> Result<()> {
         match self.attached(id, Layer::Link)? {
             Some(read) if read.value.wiring.own_fence.as_ref() != Some(rules) => {
-                self.try_fence(id, Some(rules), false).map(drop)
+                self.try_fence(id, Some(rules), Remember::Known).map(drop)
             }
             Some(_) | None => Ok(()),
         }
     }
 
+    /// `None` where the container's name does not keep any more what it is said to.
     fn try_fence(
         &self,
         id: &AttachmentId,
         rules: Option<&Fence>,
-        remember: bool,
-    ) -> Result<Attachment> {
+        remember: Remember,
+    ) -> Result<Option<Attachment>> {
         let _lock = self.host.lock_attachment(id);
         for _ in 0..RACES {
             let Some(read) = self.attached(id, Layer::Link)? else {
@@ -68,15 +73,23 @@ impl Engine<'_> {
             self.refuse_own_fence(&now, self.named(&id.network)?.as_ref())?;
             self.driver.refuse_fence(&now)?;
             let key = Key::Attachment(now.id.clone(), now.layer);
-            let mut txn = Txn::new()
+            let txn = Txn::new()
                 .expect(key.clone(), unchanged(Some(&read)))
                 .put(key, Record::Attachment(now.clone()));
-            if remember {
-                txn = self.remember_change(&now, txn, |kept| kept.egress = rules.cloned())?;
-            }
+            let txn = match remember {
+                Remember::Yes => {
+                    self.remember_change(&now, txn, |kept| kept.egress = rules.cloned())?
+                }
+                Remember::Known => {
+                    match self.while_kept(&now, txn, |kept| kept.egress.as_ref() == rules)? {
+                        Some(txn) => txn,
+                        None => return Ok(None),
+                    }
+                }
+            };
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 self.driver.fence(&now)?;
-                return Ok(*now);
+                return Ok(Some(*now));
             }
         }
         Err(Error::try_again(format!("egress of {id}: lost {RACES} races in a row")))

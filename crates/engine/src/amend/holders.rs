@@ -156,6 +156,14 @@ impl Held {
         }
     }
 
+    /// The record, as it is in the book.
+    pub(super) fn read(&self) -> Result<Read<Box<Attachment>>> {
+        match self.expect {
+            Expect::At(revision) => Ok(Read { value: self.record.clone(), revision }),
+            Expect::Absent => Err(Error::bug(format!("{} is in no book yet", self.record.id))),
+        }
+    }
+
     pub(super) fn publish(&self) -> Option<&Publish> {
         self.record.wiring.publish.as_ref()
     }

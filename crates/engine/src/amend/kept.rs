@@ -48,6 +48,19 @@ impl Engine<'_> {
         Ok(kept(known.as_ref(), amendment, txn))
     }
 
+    /// Adds to a transaction that the container's name keeps this still; `None` where it does not: another
+    /// process may have it forgotten since it was read.
+    pub(super) fn while_kept(
+        &self,
+        record: &Attachment,
+        txn: Txn,
+        is_so: impl FnOnce(&Amendment) -> bool,
+    ) -> Result<Option<Txn>> {
+        let key = key_of_amendment(&Amendment::of(record)?);
+        let known = self.amendment_under(&key)?.filter(|read| is_so(&read.value));
+        Ok(known.map(|read| txn.expect(key, unchanged(Some(&read)))))
+    }
+
     /// Forgets a part of what the containers of a name would get again. Whether there was any.
     pub(super) fn forget_part(
         &self,

@@ -7,11 +7,21 @@ use model::{
 
 use super::bring::is_limited;
 use super::kept::Part;
-use super::key_of_amendment;
+use super::{Remember, key_of_amendment};
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
 use crate::port::{Key, Outcome, Record, Txn};
+
+/// What the container's name keeps when limits are written.
+#[derive(Clone, Copy)]
+enum Kept<'a> {
+    /// These from now on.
+    Becomes(&'a Bandwidth),
+    /// These already, or nothing is written.
+    Is(&'a Bandwidth),
+    Unasked,
+}
 
 impl Engine<'_> {
     /// Sets the limits of an attached container instead of those that it has, and keeps them under
@@ -22,7 +32,7 @@ impl Engine<'_> {
     /// Fails with [`model::Kind::NotFound`] where it is not attached, and with
     /// [`model::Kind::Unsupported`] where its interface cannot be limited.
     pub fn set_limits(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
-        self.try_limit(id, limits, true)
+        self.try_limit(id, limits, Remember::Yes)
     }
 
     /// Forgets the limits that the containers of a name would get again, where none is attached.
@@ -44,12 +54,12 @@ impl Engine<'_> {
     pub(super) fn limit_again(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
         match self.limited(id)? {
             Some(read) if is_so(&read.value, limits) => Ok(()),
-            Some(_) => self.try_limit(id, limits, false),
+            Some(_) => self.try_limit(id, limits, Remember::Known),
             None => Ok(()),
         }
     }
 
-    fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, remember: bool) -> Result<()> {
+    fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, remember: Remember) -> Result<()> {
         let _lock = self.host.lock_attachment(id);
         for _ in 0..RACES {
             let Some(read) = self.limited(id)? else {
@@ -61,16 +71,26 @@ impl Engine<'_> {
             let mut now = read.value.clone();
             let device = before.as_ref().and_then(|before| before.device.clone());
             now.wiring.bandwidth = Some(Bandwidth { device, ..limits.clone() });
-            let amendment = remember.then_some(limits);
+            let amendment = match remember {
+                Remember::Yes => Kept::Becomes(limits),
+                Remember::Known => Kept::Is(limits),
+            };
             let kept = self.kept_limits(&read.value)?;
+            if remember == Remember::Known && kept.as_ref() != Some(limits) {
+                return Ok(());
+            }
             let Some(read) = self.write_limits(&read, now, amendment)? else { continue };
             let set = self.make_limits(read.value.clone());
             return set.inspect_err(|_| {
                 let mut old = read.value.clone();
                 old.wiring.bandwidth = Some(before.unwrap_or_default());
-                let kept = remember.then(|| kept.unwrap_or_default());
+                let kept = kept.unwrap_or_default();
+                let kept = match remember {
+                    Remember::Yes => Kept::Becomes(&kept),
+                    Remember::Known => Kept::Unasked,
+                };
                 // If this fails the record has what was asked for, and is compared again.
-                if let Ok(Some(_)) = self.write_limits(&read, old.clone(), kept.as_ref()) {
+                if let Ok(Some(_)) = self.write_limits(&read, old.clone(), kept) {
                     let _ = self.driver.limit(&old);
                 }
             });
@@ -114,17 +134,26 @@ impl Engine<'_> {
         &self,
         read: &Read<Box<Attachment>>,
         now: Box<Attachment>,
-        kept: Option<&Bandwidth>,
+        kept: Kept<'_>,
     ) -> Result<Option<Read<Box<Attachment>>>> {
         let key = Key::Attachment(now.id.clone(), now.layer);
-        let mut txn = Txn::new()
+        let txn = Txn::new()
             .expect(key.clone(), unchanged(Some(read)))
             .put(key, Record::Attachment(now.clone()));
-        if let Some(limits) = kept {
-            let is_any = limits.ingress.is_some() || limits.egress.is_some();
-            let limits = is_any.then(|| Bandwidth { device: None, ..limits.clone() });
-            txn = self.remember_change(&now, txn, |kept| kept.bandwidth = limits)?;
-        }
+        let txn = match kept {
+            Kept::Becomes(limits) => {
+                let is_any = limits.ingress.is_some() || limits.egress.is_some();
+                let limits = is_any.then(|| Bandwidth { device: None, ..limits.clone() });
+                self.remember_change(&now, txn, |kept| kept.bandwidth = limits)?
+            }
+            Kept::Is(limits) => {
+                match self.while_kept(&now, txn, |kept| kept.bandwidth.as_ref() == Some(limits))? {
+                    Some(txn) => txn,
+                    None => return Ok(None),
+                }
+            }
+            Kept::Unasked => txn,
+        };
         match self.store.commit(&txn)? {
             Outcome::Done(revision) => Ok(Some(Read { value: now, revision })),
             Outcome::Lost(_) => Ok(None),

@@ -127,7 +127,7 @@ impl Engine<'_> {
                 }
                 Ok(true)
             }
-            Tried::Lost | Tried::Held(_) => Ok(false),
+            Tried::Lost | Tried::Held(_) | Tried::Forgotten => Ok(false),
         }
     }
 

@@ -162,6 +162,12 @@ pub trait Driver: HostDataplane {
     /// are present stay as they are. Returns whether anything was missing.
     fn restore(&self, attachment: &Attachment) -> Result<bool>;
 
+    /// Removes what [`Driver::restore`] puts back; what is already gone is done.
+    fn unfilter(&self, attachment: &Attachment) -> Result<()> {
+        let _ = attachment;
+        Ok(())
+    }
+
     /// Refuses a port of the host for the attachment, where a program of this host has the port, or
     /// the kernel does not speak its protocol.
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {

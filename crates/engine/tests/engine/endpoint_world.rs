@@ -52,10 +52,12 @@ pub(crate) struct Rig {
     pub(crate) fails: Mutex<Option<&'static str>>,
     /// How many side effects happen before the process dies.
     fuse: AtomicI64,
-    /// What happens once while something is being attached.
+    /// What happens once while something is being attached or restored.
     pub(crate) meanwhile: Mutex<Option<Meanwhile>>,
     /// What happens once before somebody's turn.
     pub(crate) before_turn: Mutex<Option<Meanwhile>>,
+    /// What happens once before something is committed.
+    pub(crate) before_commit: Mutex<Option<Meanwhile>>,
     pid: Mutex<u32>,
     pub(crate) now: Mutex<u64>,
     turns: Arc<Turns>,
@@ -80,6 +82,7 @@ impl Rig {
             fuse: AtomicI64::new(i64::MAX),
             meanwhile: Mutex::default(),
             before_turn: Mutex::default(),
+            before_commit: Mutex::default(),
             pid: Mutex::new(1),
             now: Mutex::new(1_000),
             turns: Arc::default(),
@@ -227,9 +230,30 @@ impl Driver for Rig {
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
         self.effect("restore", &label(attachment))?;
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile(self);
+        }
         let before = self.kernel();
         self.install(attachment)?;
         Ok(self.kernel() != before)
+    }
+
+    fn unfilter(&self, attachment: &Attachment) -> Result<()> {
+        self.effect("unfilter", &label(attachment))?;
+        let mut kernel = self.kernel.lock().unwrap();
+        kernel.ports.retain(|_, holder| *holder != attachment.id);
+        Ok(())
+    }
+
+    fn limit(&self, attachment: &Attachment) -> Result<()> {
+        self.effect("limit", &label(attachment))
+    }
+
+    fn withdraw_ports(&self, _: &Attachment, gone: &[PortMap]) -> Result<()> {
+        let mut kernel = self.kernel.lock().unwrap();
+        kernel.ports.retain(|(_, port, _), _| gone.iter().all(|it| it.host_port.get() != *port));
+        Ok(())
     }
 
     fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
@@ -295,6 +319,10 @@ impl Store for Rig {
     }
 
     fn commit(&self, txn: &Txn) -> Result<Outcome> {
+        let before = self.before_commit.lock().unwrap().take();
+        if let Some(before) = before {
+            before(self);
+        }
         if self.fuse.fetch_sub(1, Ordering::SeqCst) <= 0 {
             self.fuse.store(0, Ordering::SeqCst);
             return Err(cut());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::common::Directory;
 use super::endpoint_world::*;
-use engine::port::{Key, Outcome, Prefix, Store, Txn, Versioned};
+use engine::port::{Key, Outcome, Prefix, Record, Store, Txn, Versioned};
 use engine::{
     AddressRequest, AtOnce, Engine, Finding, Garbage, Live, Mode, Purpose, Siblings, SubnetRequest,
     SubnetSpec,
@@ -44,6 +44,81 @@ fn the_filter_comes_back() {
         assert_eq!(rig.calls().len(), 2);
         assert!(!engine.restore(&mut AtOnce).unwrap(), "nothing was missing");
     });
+}
+
+/// Another process's turn is no lock to this one.
+#[test]
+fn what_another_process_withdraws_meanwhile_does_not_come_back() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let a = up(engine, &front(), "a", "s");
+        let ports = vec![map(None, 80), map(None, 81)];
+        engine.publish(&a, &publishing(ports, Siblings::TakeOver)).unwrap();
+        let of = |rig: &Rig| -> BTreeSet<u16> {
+            rig.kernel().ports.keys().map(|(_, port, _)| *port).collect()
+        };
+        let key = Key::Attachment(a.clone(), Layer::Publish);
+        let (changed, at) = (key.clone(), Txn::new());
+        *rig.meanwhile.lock().unwrap() = Some(Box::new(move |rig| {
+            let Some(Versioned { record: Record::Attachment(mut record), .. }) =
+                rig.get(&changed).unwrap()
+            else {
+                panic!("no record")
+            };
+            let publish = record.wiring.publish.as_mut().unwrap();
+            publish.ports.retain(|map| map.host_port.get() == 80);
+            rig.commit(&at.put(changed, Record::Attachment(record))).unwrap();
+            rig.kernel.lock().unwrap().ports.retain(|(_, port, _), _| *port == 80);
+        }));
+        engine.restore(&mut AtOnce).unwrap();
+        assert_eq!(of(&rig), BTreeSet::from([80]), "the other was withdrawn");
+
+        *rig.meanwhile.lock().unwrap() = Some(Box::new(move |rig| {
+            rig.commit(&Txn::new().delete(key)).unwrap();
+            rig.kernel.lock().unwrap().ports.clear();
+        }));
+        engine.restore(&mut AtOnce).unwrap();
+        assert_eq!(of(&rig), BTreeSet::new(), "the record is gone");
+    });
+}
+
+/// A daemon that brings back what a name keeps, and a command that has it forgotten.
+#[test]
+fn what_is_forgotten_meanwhile_is_not_brought_back() {
+    let rate = Rate { rate: 8_000, burst: 8_000 };
+    let limits = Bandwidth { ingress: Some(rate), ..Bandwidth::default() };
+    let port = PortMap { host: Some("0.0.0.0".parse().unwrap()), ..map(None, 80) };
+    for (bandwidth, ports) in [(Some(limits), Vec::new()), (None, vec![port])] {
+        for is_forgotten in [false, true] {
+            let rig = Rig::new();
+            rig.with(|engine| {
+                let a = up(engine, &front(), "a", "s");
+                let name: OwnerName = "web".parse().unwrap();
+                let (network, runtime) = (front().name, Runtime::Docker);
+                let key = Key::Amendment(network.clone(), runtime, name.clone());
+                let (bandwidth, ports) = (bandwidth.clone(), ports.clone());
+                let layer = if ports.is_empty() { Layer::Link } else { Layer::Publish };
+                let name_of = name.clone();
+                let kept =
+                    Amendment { network, runtime, name, layer, ports, bandwidth, egress: None };
+                let kept = Record::Amendment(Box::new(kept));
+                rig.commit(&Txn::new().put(key.clone(), kept)).unwrap();
+                let forget: Meanwhile = Box::new(move |rig| {
+                    rig.commit(&Txn::new().delete(key)).unwrap();
+                });
+                // The first commit gives the container its name.
+                *rig.before_commit.lock().unwrap() = Some(Box::new(move |rig| {
+                    *rig.before_commit.lock().unwrap() = is_forgotten.then_some(forget);
+                }));
+                engine.set_owner(&a, &name_of).unwrap();
+                let has = engine.attachments().unwrap().iter().any(|record| {
+                    let wiring = &record.wiring;
+                    wiring.publish.is_some() || wiring.bandwidth.is_some()
+                });
+                assert_eq!(has, !is_forgotten, "{:?}", engine.attachments());
+            });
+        }
+    }
 }
 
 fn live(networks: &[(&str, Option<&[&str]>)]) -> Live {

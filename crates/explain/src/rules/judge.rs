@@ -7,8 +7,9 @@ use netlink::nft::AnyChain;
 
 use super::run::{End, Run};
 use super::{Filter, Place};
-use crate::packet::Packet;
+use crate::packet::{Device, Packet};
 use crate::port::{Kernel, Space};
+use crate::tri::Tri;
 
 /// Where in its way a packet is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub enum Point {
     },
     /// The device by which it comes in.
     Ingress,
+    /// The device by which it goes out.
+    Egress,
 }
 
 impl Point {
@@ -40,14 +43,14 @@ impl Point {
     pub const fn in_bridge(self) -> Self {
         match self {
             Self::Hook { number, .. } => Self::Hook { number, of_bridge: true },
-            Self::Ingress => Self::Ingress,
+            Self::Ingress | Self::Egress => self,
         }
     }
 
     fn has(self, chain: &AnyChain, packet: &Packet) -> bool {
         let Some(hook) = &chain.hook else { return false };
-        let input = packet.input.as_ref().map(|device| &device.name);
-        let on_device = hook.device.is_none() || hook.device.as_ref() == input;
+        let is_on =
+            |device: &Option<Device>| device.as_ref().is_some_and(|it| hook.is_on(&it.name));
         let family = match packet.destination {
             IpAddr::V4(_) => 2,
             IpAddr::V6(_) => 10,
@@ -58,7 +61,11 @@ impl Point {
                 (chain.family == 1 || chain.family == family) && hook.number == number
             }
             // `NF_NETDEV_INGRESS` and `NF_INET_INGRESS`.
-            Self::Ingress => on_device && matches!((chain.family, hook.number), (5, 0) | (1, 5)),
+            Self::Ingress => {
+                is_on(&packet.input) && matches!((chain.family, hook.number), (5, 0) | (1, 5))
+            }
+            // `NF_NETDEV_EGRESS`.
+            Self::Egress => is_on(&packet.output) && (chain.family, hook.number) == (5, 1),
         }
     }
 }
@@ -147,13 +154,21 @@ fn judge_one(
     for (filter, chain) in chains {
         let is_nat = chain.hook.as_ref().is_some_and(|hook| hook.kind == "nat");
         let translated = destination.is_some() || source.is_some();
-        if is_nat && (now.is_reply || now.is_untracked || translated) {
+        if is_nat && (now.is_reply || now.is_untracked == Tri::Yes || translated) {
             continue;
         }
+        let is_sure = !is_nat || now.is_untracked == Tri::No;
         match Run::new(&rules, *filter, chain, &mut now, (kernel, space)).end() {
             End::Accept => {}
             End::Drop(place) => return Ok(Ruling::Dropped(place)),
             End::Unknown(place) => return Ok(Ruling::Unknown(place)),
+            End::Destination(Translation { place, .. })
+            | End::Source(Translation { place, .. })
+                if !is_sure =>
+            {
+                let unclear = Some("whether its connection is tracked".to_owned());
+                return Ok(Ruling::Unknown(Place { unclear, ..place }));
+            }
             End::Destination(translation) => {
                 now.translate(&translation);
                 destination = Some(translation);

@@ -128,7 +128,12 @@ impl<'a> Run<'a> {
         let mut all = Ends { goes_on: true, ..Ends::default() };
         for rule in list {
             self.count += 1;
+            let (before, may_be_over) = (self.packet.is_untracked, !all.ends.is_empty());
             let (matches, then) = self.rule(name, rule);
+            let is_sure = matches != Tri::Unknown && !may_be_over;
+            if !is_sure && self.packet.is_untracked != before {
+                self.packet.is_untracked = Tri::Unknown;
+            }
             if matches == Tri::No {
                 continue;
             }
@@ -224,7 +229,7 @@ impl<'a> Run<'a> {
                     None
                 }
                 xt::Target::Untracked => {
-                    self.packet.is_untracked = true;
+                    self.packet.is_untracked = Tri::Yes;
                     None
                 }
                 xt::Target::Rejects => only(self.rejected(chain, rule)),
@@ -315,7 +320,7 @@ impl<'a> Run<'a> {
                 (Tri::Unknown, None)
             }
             Step::NotTracked => {
-                self.packet.is_untracked = true;
+                self.packet.is_untracked = Tri::Yes;
                 (Tri::Yes, None)
             }
             _ => (load::load(step, self.packet, registers, (self.kernel, self.space)), None),

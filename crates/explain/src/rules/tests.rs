@@ -12,7 +12,7 @@ use netlink::nft::{
 use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, Routed, Way};
 
 use super::*;
-use crate::packet::{Carried, Packet};
+use crate::packet::{Carried, Device, Packet};
 use crate::port::{Kernel, Space, Which};
 
 /// A kernel that has rules and sets, and nothing else.
@@ -71,7 +71,7 @@ fn chain(name: &str, drops: Option<bool>) -> AnyChain {
         number: 2,
         priority: 0,
         drops,
-        device: None,
+        devices: Vec::new(),
     });
     AnyChain { family: 1, table: "t".to_owned(), name: name.to_owned(), hook }
 }
@@ -191,4 +191,54 @@ fn authors_are_known_by_names() {
     assert_eq!(author(&all, &place("FORWARD", Some(1))), Author::Operator);
     assert_eq!(author(&all, &place("DOCKER-USER", Some(1))), Author::Operator);
     assert_eq!(author(&all, &place("ufw-user-forward", Some(1))), Author::Ufw);
+}
+
+/// A chain of devices is passed by what comes by one of them, and by nothing else.
+#[test]
+fn chains_of_several_devices_are_for_these_only() {
+    let on = |number: u32, devices: &[&str], point: Point| {
+        let mut chain = chain("f", Some(true));
+        chain.family = 5;
+        let hook = chain.hook.as_mut().unwrap();
+        hook.number = number;
+        hook.devices = devices.iter().map(|name| (*name).to_owned()).collect();
+        let mut kernel = Fake {
+            rules: Rc::new(Rules::new(vec![chain], Vec::new(), Vec::new())),
+            ..Fake::default()
+        };
+        let (from, to) = ("10.0.0.2".parse().unwrap(), "10.0.0.3".parse().unwrap());
+        let device = |name: &str| Some(Device { name: name.to_owned(), ..Device::default() });
+        let packet = Packet::new(from, to, Carried::Tcp(80));
+        let mut packet = Packet { input: device("eth0"), output: device("wg7"), ..packet };
+        passes(&judge(&mut kernel, Space::HOST, point, &mut packet).unwrap())
+    };
+    assert!(!on(0, &["eth1", "eth0"], Point::Ingress));
+    assert!(on(0, &["eth1", "eth2"], Point::Ingress));
+    assert!(on(0, &[], Point::Ingress), "its devices are gone");
+    assert!(!on(1, &["wg*"], Point::Egress));
+    assert!(on(1, &["eth0"], Point::Egress));
+    assert!(on(0, &["wg7"], Point::Egress) && on(1, &["eth0"], Point::Ingress));
+}
+
+#[test]
+fn a_doubtful_rule_leaves_open_whether_a_connection_is_tracked() {
+    let untracked = || {
+        let load = Step::Conntrack(0, None, AT);
+        let mask = Step::Bitwise {
+            from: AT,
+            into: AT,
+            mask: 64_u32.to_ne_bytes().to_vec(),
+            xor: vec![0; 4],
+        };
+        vec![load, mask, Step::Compare(AT, 1, vec![0; 4]), decide(Decision::Accept)]
+    };
+    let last = || vec![decide(Decision::Drop)];
+    let notrack = |guard: Vec<Step>| [guard, vec![Step::NotTracked]].concat();
+    let of = |first: Vec<Step>| ruling(false, vec![first, untracked(), last()], Vec::new());
+    assert!(passes(&of(notrack(Vec::new()))));
+    assert!(matches!(of(notrack(port(81))), Ruling::Dropped(_)));
+    assert!(matches!(of(notrack(vec![unknown()])), Ruling::Unknown(_)));
+    let jump = vec![unknown(), decide(Decision::Jump("j".to_owned()))];
+    let within = ruling(false, vec![jump, untracked(), last()], vec![notrack(Vec::new())]);
+    assert!(matches!(within, Ruling::Unknown(_)));
 }

@@ -68,7 +68,7 @@ pub(super) fn matches(
     let answer = match (name, revision) {
         ("comment", _) => Some(true),
         ("conntrack", 2 | 3) => connection(revision, info, packet),
-        ("state", _) => word(info, 0).map(|mask| mask & packet.state() != 0),
+        ("state", _) => word(info, 0).and_then(|mask| Some(mask & packet.state()? != 0)),
         ("addrtype", 1) => types(info, packet, address_type),
         ("tcp", _) => match packet.carried {
             Carried::Tcp(_) => return tcp(info, packet),
@@ -118,8 +118,8 @@ fn connection(revision: u32, info: &[u8], packet: &Packet) -> Option<bool> {
     // Translated connections have a bit each among the states (`XT_CONNTRACK_STATE_*`).
     let translated = (u16::from(packet.is_snat) << 6) | (u16::from(packet.is_dnat) << 7);
     let state = match packet.is_untracked {
-        true => 1 << 8,
-        false => u16::try_from(packet.state()).ok()? | translated,
+        Tri::Yes => 1 << 8,
+        Tri::No | Tri::Unknown => u16::try_from(packet.state()?).ok()? | translated,
     };
     let status = u16::try_from(packet.status()).ok()?;
     // The first address is the source's, with its mask; the destination's follow.

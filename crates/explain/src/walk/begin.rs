@@ -169,8 +169,12 @@ impl Walker<'_> {
         };
         let leads = |map: &&&model::PortMap| map.container_port.get() == port;
         let is = |map: &&&model::PortMap| map.host_port.get() == port;
+        // At a loopback address nobody else calls.
+        let is_open = |map: &&&model::PortMap| map.host.is_none_or(|host| !host.is_loopback());
         let all = || ports.iter().filter(of);
-        let Some(map) = all().find(leads).or_else(|| all().find(is)) else {
+        let open = || all().filter(is_open);
+        let known = open().find(leads).or_else(|| open().find(is));
+        let Some(map) = known.or_else(|| all().find(leads)).or_else(|| all().find(is)) else {
             let what = format!("{} publishes no port that leads to {port}/{protocol}", site.name);
             let hop = Hop::new("published", what).by(crate::rules::Author::Spoke);
             return Err(self.fail(hop.fixed(format!(

@@ -196,6 +196,7 @@ impl Walker<'_> {
         }
         packet.output = Some(Device::from(to));
         self.of_frame(Point::POSTROUTING, packet)?;
+        self.egress(packet)?;
         self.ok(
             "switch",
             format!("bridge {} switches from {} to {}", bridge.name, from.name, to.name),

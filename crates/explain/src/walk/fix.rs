@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::Follows;
 use crate::packet::{Carried, Packet};
 use crate::rules::{Author, Filter, Place};
 
@@ -14,7 +15,10 @@ pub(super) struct Refused<'a> {
 }
 
 /// What a refusal means in the tables that do what ufw or firewalld does.
-pub(super) fn followed(refused: &Refused<'_>) -> Option<(&'static str, String, String)> {
+pub(super) fn followed(
+    refused: &Refused<'_>,
+    follows: Option<&Follows>,
+) -> Option<(&'static str, String, String)> {
     let Refused { packet, source, place } = refused;
     if place.table == "spoke_shut" {
         let what =
@@ -25,13 +29,20 @@ pub(super) fn followed(refused: &Refused<'_>) -> Option<(&'static str, String, S
     if place.table != "spoke_follow" {
         return None;
     }
+    if let Some(Follows { name, unknown: Some(why) }) = follows {
+        let what = format!("published ports obey {name}, and all are shut: {why} ({place})");
+        return Some(("filter", what, format!("start {name}; spoke firewall status")));
+    }
     let port = packet.original.port.unwrap_or_default();
     let protocol = packet.carried.protocol_name();
-    let (name, fix) =
-        match place.path.iter().chain([&place.chain]).any(|it| it.contains("_filter_")) {
-            true => ("firewalld", firewalld(refused)),
-            false => ("ufw", ufw(refused)),
-        };
+    let is_firewalld = match follows {
+        Some(follows) => follows.name == "firewalld",
+        None => place.path.iter().chain([&place.chain]).any(|it| it.contains("_filter_")),
+    };
+    let (name, fix) = match is_firewalld {
+        true => ("firewalld", firewalld(refused)),
+        false => ("ufw", ufw(refused)),
+    };
     let what = format!(
         "published ports obey {name}, which does not allow {port}/{protocol}{}",
         from(*source)

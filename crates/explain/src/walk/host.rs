@@ -79,9 +79,12 @@ impl Walker<'_> {
         let own = key(input.name.as_str());
         let own = self.ask(|kernel| kernel.parameter(Space::HOST, &own))?;
         let every = self.ask(|kernel| kernel.parameter(Space::HOST, &key("all")))?;
+        let forced = format!("net/ipv6/conf/{}/force_forwarding", input.name);
+        let forced = self.ask(|kernel| kernel.parameter(Space::HOST, &forced))?;
         let is_on = match packet.family() {
             Family::V4 => own.as_deref() == Some("1"),
-            Family::V6 => own.as_deref() == Some("1") || every.as_deref() == Some("1"),
+            // `ip6_forward` asks for all devices together, and newer kernels for one that always forwards.
+            Family::V6 => every.as_deref() == Some("1") || forced.as_deref() == Some("1"),
         };
         if is_on {
             return Ok(());
@@ -324,6 +327,8 @@ impl Walker<'_> {
             packet.is_snat |= own != packet.source;
             packet.source = own;
         }
+        packet.output = Some(Device::from(out));
+        self.egress(packet)?;
         self.is_routed = true;
         let next = gateway.unwrap_or(packet.destination);
         let is_ours = self.receiver(next).is_some();
@@ -369,6 +374,7 @@ impl Walker<'_> {
         packet.output = Some(Device::from(&port));
         self.of_frame(Point::OUTPUT, packet)?;
         self.of_frame(Point::POSTROUTING, packet)?;
+        self.egress(packet)?;
         self.deliver(&site, &link, packet)
     }
 

@@ -73,6 +73,11 @@ impl Walker<'_> {
         self.filtered(Space::HOST, Point::Ingress, packet, "what comes in")
     }
 
+    /// What a device does to what goes out.
+    pub(super) fn egress(&mut self, packet: &mut Packet) -> Walked<()> {
+        self.filtered(Space::HOST, Point::Egress, packet, "what goes out")
+    }
+
     fn author(&mut self, space: Space, place: &Place) -> Walked<Author> {
         let rules = self.ask(|kernel| kernel.rules(space))?;
         Ok(author(&rules, place))
@@ -92,7 +97,8 @@ impl Walker<'_> {
         let is_supposed = matches!(self.trip.from, super::End::Outside);
         let source = (!is_supposed).then_some(packet.original.source);
         let refused = Refused { packet, source, place: &place };
-        let known = followed(&refused).or_else(|| self.of_ours(&place));
+        let follows = self.trip.follows.as_ref();
+        let known = followed(&refused, follows).or_else(|| self.of_ours(&place));
         let (hop, what, fix) = match known {
             Some(known) => known,
             None => ("filter", format!("{place} {verb} {about}"), fix(&refused, by)),
@@ -103,7 +109,9 @@ impl Walker<'_> {
 
     /// What a drop in Spoke's own table means.
     fn of_ours(&self, place: &Place) -> Option<(&'static str, String, String)> {
-        if !matches!(place.table.as_str(), "spoke" | "spoke_transit" | "spoke_names") {
+        const OURS: [&str; 5] =
+            ["spoke", "spoke_transit", "spoke_names", "spoke_fence", "spoke_via"];
+        if !OURS.contains(&place.table.as_str()) {
             return None;
         }
         let network = |end: &super::End| {
@@ -151,8 +159,46 @@ impl Walker<'_> {
                 "loopback addresses do not come in from outside".to_owned(),
                 "call another address of this host".to_owned(),
             ),
+            (_, "spoke_fence", "forged") => (
+                "spoofing",
+                "a container sends with an address that is not its own".to_owned(),
+                "spoke network inspect shows the addresses".to_owned(),
+            ),
+            (_, "spoke_fence", _) => {
+                let is_own = place.path.iter().any(|chain| chain.starts_with("own_"));
+                fenced(from.as_ref().map(|(name, network)| (name, network)), is_own)
+            }
+            (_, "spoke_via", _) => (
+                "via",
+                "the network leaves this host by its own way only".to_owned(),
+                match &from {
+                    Some((_, network)) => format!("spoke network inspect {network} shows --via"),
+                    None => "spoke network inspect shows --via".to_owned(),
+                },
+            ),
             _ => return None,
         };
         Some((hop, format!("{what} ({place})"), fix))
     }
+}
+
+/// What egress rules refuse, of a network or of the container alone.
+fn fenced(from: Option<(&String, &String)>, is_own: bool) -> (&'static str, String, String) {
+    let (what, fix) = match (from, is_own) {
+        (Some((name, _)), true) => (
+            format!("the egress rules of {name} do not allow it"),
+            format!(
+                "spoke egress set --container {name} with what it may reach; spoke egress show has \
+                 the rules"
+            ),
+        ),
+        (Some((_, network)), false) => (
+            format!("the egress rules of network {network} do not allow it"),
+            format!(
+                "spoke egress suggest {network} names the rule; spoke egress set {network} sets it"
+            ),
+        ),
+        (None, _) => ("egress rules do not allow it".to_owned(), "spoke egress show".to_owned()),
+    };
+    ("egress", what, fix)
 }

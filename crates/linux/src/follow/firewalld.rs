@@ -20,6 +20,9 @@ const ENTRY: &str = "filter_INPUT";
 const INET: u8 = 1;
 /// More alternatives of one rule than this are not written out.
 const MOST: usize = 2048;
+/// More exceptions of one rule than this are not written out: each takes two of the 128 expressions that the
+/// kernel lets a rule have (`NFT_RULE_MAXEXPRS`).
+const EXCEPTIONS: usize = 50;
 /// `NF_CT_STATE_BIT` of a new connection.
 const NEW: u32 = 8;
 
@@ -280,6 +283,9 @@ impl<'a> Reader<'a> {
                 } else {
                     Went::Never
                 }
+            }
+            Found::Any(any) if not && self.tests.len() + any.len() > EXCEPTIONS => {
+                self.unclear("many exceptions")
             }
             Found::Any(any) => {
                 match not {

@@ -12,22 +12,26 @@
 //! }
 //! ```
 
-use model::Result;
+use std::collections::BTreeSet;
+
+use model::{IfName, Result};
 use netlink::nft::{self, Expression, Family, Place, Table, Transaction, Verdict};
 use netlink::{Errno, Socket};
 
-use super::table::{BASE, BEHIND, behind, entering};
+use super::behind::behind;
+use super::table::{BASE, BEHIND, entering};
 
 /// The table.
 pub const SHUT: Table<'static> = Table { family: Family::Inet, name: "spoke_shut" };
 const CHAIN: &str = "forward";
 
-/// Withdraws published ports: nothing new comes to them, and connections that exist go on.
+/// Withdraws published ports, also behind the interfaces `known`: nothing new comes to them, and connections
+/// that exist go on.
 ///
 /// # Errors
 /// Where the process may not change the packet filter.
-pub fn shut(socket: &mut Socket) -> Result<()> {
-    let behind = behind(socket)?;
+pub fn shut(socket: &mut Socket, known: &BTreeSet<IfName>) -> Result<()> {
+    let behind = behind(socket, known)?;
     let mut transaction = Transaction::new();
     transaction.add_table(SHUT, None);
     transaction.delete_table(SHUT);

@@ -20,19 +20,19 @@
 //! }
 //! ```
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{Error, IfName, Result};
 use netlink::nft::{
-    self, Answer, Base, ChainKind, Comment, Conntrack, Element, Expression, Family, Hook, Lookup,
-    Meta, Original, Place, Policy, Set, Shape, Table, Transaction, Tuple, Verdict,
+    self, Answer, Base, ChainKind, Comment, Conntrack, Expression, Family, Hook, Lookup, Meta,
+    Original, Place, Policy, Set, Shape, Table, Transaction, Verdict,
 };
 use netlink::{Errno, Socket};
 
-use super::SHUT;
+use super::behind::behind;
 use super::rules::{Chains, Outcome, Rule, Test, Then, What};
 use super::{Judgement, State};
-use crate::filter::HAIRPIN;
 use crate::identity::{GROUP, digest_of};
 
 /// The table.
@@ -57,7 +57,7 @@ const NEW: u32 = 8;
 /// `IPS_DST_NAT`.
 const TRANSLATED: u32 = 0x20;
 /// Others may change the ruleset between the read and the write.
-const ATTEMPTS: usize = 16;
+pub(super) const ATTEMPTS: usize = 16;
 
 pub(super) type Steps = Vec<Expression<'static>>;
 
@@ -69,16 +69,16 @@ struct Chain {
     rules: Vec<(Steps, Option<String>)>,
 }
 
-/// Makes the table do this, whatever is there.
+/// Makes the table do this, whatever is there, also with what goes out by the interfaces `known`.
 ///
 /// # Errors
 /// Where the kernel lacks something, or the process may not change it.
-pub fn keep(socket: &mut Socket, judgement: &Judgement) -> Result<()> {
+pub fn keep(socket: &mut Socket, judgement: &Judgement, known: &BTreeSet<IfName>) -> Result<()> {
     let chains = chains(judgement);
     let comment = mark(&chains)?;
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
-        let behind = behind(socket)?;
+        let behind = behind(socket, known)?;
         transaction.add_table(TABLE, Some(&comment));
         transaction.delete_table(TABLE);
         transaction.add_table(TABLE, Some(&comment));
@@ -177,61 +177,6 @@ pub fn unload(socket: &mut Socket) -> Result<()> {
     let mut transaction = Transaction::new();
     transaction.delete_table(TABLE);
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
-}
-
-/// Judges what goes out by this interface too, where there is the table: for one that leads to containers
-/// and that Spoke did not make.
-///
-/// # Errors
-/// Where the process may not change it.
-pub(crate) fn reach_behind(socket: &mut Socket, interface: &IfName) -> Result<()> {
-    let element = Element::of(Tuple::new().interface(interface));
-    for table in [TABLE, SHUT] {
-        let mut transaction = Transaction::new();
-        let about = format!("adding interface {interface} to {table}");
-        transaction.ensure_element(table, BEHIND.name, &element, about);
-        transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
-    }
-    Ok(())
-}
-
-/// Ends that, where no port of a container is published by this interface any more.
-///
-/// # Errors
-/// Where the process may not change it.
-pub(crate) fn forget_behind(socket: &mut Socket, interface: &IfName) -> Result<()> {
-    let element = Element::of(Tuple::new().interface(interface));
-    if !is_loaded(socket)? || published_behind(socket)?.contains(&element) {
-        return Ok(());
-    }
-    let mut transaction = Transaction::new();
-    let about = format!("removing interface {interface} from {TABLE}");
-    transaction.delete_element(TABLE, BEHIND.name, &element, about);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
-}
-
-/// The interfaces of all containers that publish ports.
-pub(super) fn behind(socket: &mut Socket) -> Result<Vec<Element>> {
-    let mut all = nft::elements(socket, TABLE, BEHIND.name)?;
-    all.extend(published_behind(socket)?);
-    all.sort();
-    all.dedup();
-    Ok(all)
-}
-
-/// Those of the ports that are open now.
-fn published_behind(socket: &mut Socket) -> Result<Vec<Element>> {
-    let mut all = Vec::new();
-    for set in &HAIRPIN {
-        for element in nft::elements(socket, crate::filter::TABLE, set.name)? {
-            let fields = element.key.fields(set.key);
-            let name = fields.and_then(|fields| fields.first().map(|name| name.to_vec()));
-            let name = name.and_then(|name| String::from_utf8(name).ok());
-            let name = name.and_then(|name| name.trim_end_matches('\0').parse::<IfName>().ok());
-            all.extend(name.map(|name| Element::of(Tuple::new().interface(&name))));
-        }
-    }
-    Ok(all)
 }
 
 fn chains(judgement: &Judgement) -> Vec<Chain> {

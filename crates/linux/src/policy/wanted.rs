@@ -6,7 +6,7 @@ use model::{
     Attachment, Backend, EgressPolicy, Family, Gateway, GatewayRole, IfName, InterfaceAddress,
     Layer, LinkKind, Passage, Publish, Result,
 };
-use netlink::{At, Socket};
+use netlink::{At, Route, Socket};
 
 use super::loopback::{has_ports_at_loopback, is_shared, publishes_at_loopback};
 use crate::filter::spoof::Sender;
@@ -236,8 +236,17 @@ pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
     }
     match (reported(attachment), published(attachment).next()) {
         (Some(reported), _) => Ok(Some(reported.clone())),
-        (None, Some(container)) => routed_through(container),
+        (None, Some(container)) => routed_through(container, |_| true),
         (None, None) => Ok(None),
+    }
+}
+
+/// The same to judge what goes out by it: the host has a route of its own to the container. Before there is
+/// one, the default route leads elsewhere.
+pub(super) fn judged_behind(attachment: &Attachment) -> Result<Option<IfName>> {
+    match (names_interface(attachment), published(attachment).next()) {
+        (true, _) | (false, None) => behind(attachment),
+        (false, Some(container)) => routed_through(container, |route| route.gateway.is_none()),
     }
 }
 
@@ -252,9 +261,10 @@ pub(super) fn names_interface(attachment: &Attachment) -> bool {
     attachment.wiring.link.is_some() || reported(attachment).is_some()
 }
 
-fn routed_through(container: IpAddr) -> Result<Option<IfName>> {
+fn routed_through(container: IpAddr, is_meant: fn(&Route) -> bool) -> Result<Option<IfName>> {
     let mut socket = Socket::route()?;
-    let Some(index) = socket.route_to(container)?.and_then(|route| route.link) else {
+    let route = socket.route_to(container)?.filter(is_meant);
+    let Some(index) = route.and_then(|route| route.link) else {
         return Ok(None);
     };
     Ok(socket.link(At::Index(index))?.map(|link| link.name))

@@ -274,3 +274,21 @@ fn a_way_of_one_network_is_that_of_all_its_queries() {
     let Upstream::Servers(asked) = asked else { panic!("Docker's server is asked") };
     assert_eq!(asked.all, [IpAddr::from([192, 0, 2, 1])]);
 }
+
+/// Two configurations may have one bridge: its queries all come to the gateway of the first.
+#[test]
+fn who_asks_may_be_on_another_network_of_the_bridge() {
+    let [one, other] =
+        [("pods", "10.71.1.9/24"), ("more", "10.71.2.9/24")].map(|(it, at)| attached(it, at, 7));
+    let mut table = Table::default();
+    for record in [&one, &other] {
+        table.put_attachment(&record.id, record.layer, Some(record));
+    }
+    let place = table.places().into_iter().find(|it| it.network.as_str() == "pods").unwrap();
+    let socket = Socket::Udp(UdpSocket::bind("127.0.0.1:0").unwrap());
+    let here = Listening { at: At::Gateway(place), socket };
+    let network = |peer: [u8; 4]| Some(here.origin(&table, peer.into())?.network.to_string());
+    assert_eq!(network([10, 71, 1, 9]).as_deref(), Some("pods"));
+    assert_eq!(network([10, 71, 2, 9]).as_deref(), Some("more"));
+    assert_eq!(network([10, 71, 2, 8]), None);
+}

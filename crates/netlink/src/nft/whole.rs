@@ -5,13 +5,16 @@ use model::Result;
 use super::abi::{self, HEADER, header, kind};
 use super::data::Comment;
 use super::step::{Datum, Step};
-use crate::wire::{Attributes, Batch, DUMP, Message};
+use crate::wire::{Attribute, Attributes, Batch, DUMP, Message};
 use crate::{Errno, Socket};
 
 /// `NFT_MSG_GETSET`.
 const GETSET: u16 = 10;
 /// `NFTA_HOOK_DEV`.
 const HOOK_DEVICE: u16 = 3;
+/// `NFTA_HOOK_DEVS`: each is a name, or the beginning of names (`NFTA_DEVICE_NAME`, `NFTA_DEVICE_PREFIX`).
+const HOOK_DEVICES: u16 = 4;
+const DEVICE_PREFIX: u16 = 2;
 /// `NFTA_SET_ELEM_FLAGS` with `NFT_SET_ELEM_CATCHALL`.
 const CATCH_ALL: u32 = 2;
 
@@ -26,8 +29,18 @@ pub struct AnyHook {
     pub priority: i32,
     /// Whether it drops what it does not decide.
     pub drops: bool,
-    /// The device, of chains of one device.
-    pub device: Option<String>,
+    /// The devices, of chains that hook into some; one that ends with `*` stands for all that begin so.
+    pub devices: Vec<String>,
+}
+
+impl AnyHook {
+    /// Whether a chain of devices hooks into this one.
+    pub fn is_on(&self, device: &str) -> bool {
+        self.devices.iter().any(|of| match of.strip_suffix('*') {
+            Some(beginning) => device.starts_with(beginning),
+            None => of == device,
+        })
+    }
 }
 
 /// A chain of any program.
@@ -257,13 +270,20 @@ fn read_chain(message: &Message<'_>) -> Option<AnyChain> {
 fn read_hook(chain: &Attributes<'_>) -> Option<AnyHook> {
     let hook = chain.find_kind(abi::CHAIN_HOOK)?.nested();
     let policy = chain.find_kind(abi::CHAIN_POLICY).and_then(|policy| policy.be32());
-    let device = hook.find_kind(HOOK_DEVICE).and_then(|device| device.text());
+    let one = hook.find_kind(HOOK_DEVICE).and_then(|device| device.text()).map(str::to_owned);
+    let several = hook.find_kind(HOOK_DEVICES).map(|list| list.nested());
+    let name = |device: Attribute<'_>| {
+        let beginning = if device.kind == DEVICE_PREFIX { "*" } else { "" };
+        device.text().map(|name| format!("{name}{beginning}"))
+    };
+    let mut devices: Vec<String> = several.into_iter().flatten().filter_map(name).collect();
+    devices.extend(one.filter(|one| !devices.contains(one)));
     Some(AnyHook {
         kind: chain.find_kind(abi::CHAIN_TYPE)?.text()?.to_owned(),
         number: hook.find_kind(abi::HOOK_NUMBER)?.be32()?,
         priority: hook.find_kind(abi::HOOK_PRIORITY)?.be32()?.cast_signed(),
         drops: policy == Some(0),
-        device: device.map(str::to_owned),
+        devices,
     })
 }
 

@@ -1,17 +1,22 @@
 //! `spoke explain`: why one does not reach another.
 
+mod beside;
 mod ends;
 mod names;
 mod probe;
 mod show;
 
 use clap::Args;
-use explain::{Carried, Netlink, Report, Trip, Verdict, walk};
+use explain::{Carried, Follows, Netlink, Report, Trip, Verdict, walk};
+use linux::follow::{self, State};
 use model::{Error, Protocol, Result};
+use netlink::Socket;
 
 use super::args::Output;
+use super::mapped::Mapped;
 use super::output::render;
 use super::{Answer, FOUND, HostContext};
+use crate::follow::Follow;
 use ends::{Book, Found};
 
 /// The exit code where a hop cannot be judged.
@@ -83,9 +88,10 @@ pub(super) fn run(
     let engine = (host_context.engine)()?;
     let mut kernel = Netlink::new()?;
     let records = engine.attachments()?;
-    let book = Book::new(&records);
+    let mapped = Mapped::ask(&engine.aliases()?, host_context);
+    let book = Book::new(&records, &mapped);
     let from = book.sender(&wanted.from, &mut kernel)?;
-    let (to, before) = match book.receiver(&wanted.to, &mut kernel)? {
+    let (to, before) = match book.receiver(&wanted.to, Some(&from), &mut kernel)? {
         Some(found) => (found, Vec::new()),
         None => {
             let networks = engine.networks()?;
@@ -97,6 +103,7 @@ pub(super) fn run(
         None if to.is_lost => lost(&from, &wanted.to, before),
         _ => {
             let trip = trip(&book, (from, to), wanted, &mut kernel);
+            let trip = Trip { follows: follows(host_context), ..trip };
             walk(&mut kernel, &trip, before)
         }
     };
@@ -111,7 +118,7 @@ pub(super) fn run(
         Verdict::Unknown => UNJUDGED,
     };
     let text = render(output, &view, || show::text(&view))?;
-    Ok(Answer { code, ..Answer::text(text) })
+    Ok(Answer { code, notes: mapped.notes, ..Answer::text(text) })
 }
 
 /// What is asked, with all that the book knows about it.
@@ -134,8 +141,32 @@ fn trip(
         carried: Port::carried(wanted.port),
         published: book.published(),
         others,
+        follows: None,
         rivals,
     }
+}
+
+/// The firewall that published ports obey.
+fn follows(host_context: &HostContext) -> Option<Follows> {
+    let state = host_context.store.last()?;
+    let kept = match Follow::new(state, &host_context.root).kept() {
+        Ok(kept) => kept?,
+        // Everything is refused until it is chosen again.
+        Err(error) => {
+            let unknown = Some(error.to_string());
+            return Some(Follows { name: "the firewall".to_owned(), unknown });
+        }
+    };
+    let read = Socket::netfilter()
+        .and_then(|mut socket| follow::read(kept.follow, &host_context.root, &mut socket));
+    let unknown = match (read.map(|now| now.state), kept.last) {
+        // What it did last holds.
+        (_, Some(last)) if last.state == State::On => None,
+        (Ok(State::On | State::Off), _) => None,
+        (Ok(State::Unknown(why)), _) => Some(why),
+        (Err(error), _) => Some(error.to_string()),
+    };
+    Some(Follows { name: kept.follow.to_string(), unknown })
 }
 
 /// Nobody has the name.

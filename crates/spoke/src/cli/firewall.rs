@@ -80,7 +80,11 @@ pub(super) fn run(
 
 fn place(host_context: &HostContext) -> Result<Follow> {
     let state = host_context.store.last().ok_or_else(|| Error::bug("the book is nowhere"))?;
-    Ok(Follow::new(state, &host_context.root))
+    let follow = Follow::new(state, &host_context.root);
+    Ok(match host_context.store.first() {
+        Some(runtime) => follow.with_book(runtime, state),
+        None => follow,
+    })
 }
 
 #[derive(Serialize)]

@@ -47,6 +47,10 @@ pub(super) trait LinkDriver {
         linux.restore(&*self.on_host(attachment)?)
     }
 
+    fn unfilter(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        linux.unfilter(&*self.on_host(attachment)?)
+    }
+
     fn withdraw_ports(
         &self,
         linux: &Linux,

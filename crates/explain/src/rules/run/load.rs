@@ -203,7 +203,7 @@ fn of_connection(key: u32, direction: Option<u8>, packet: &Packet) -> Loaded {
     };
     let port = packet.original.port.map(|port| port.to_be_bytes().to_vec());
     match (key, direction) {
-        (ct::STATE, _) => number(packet.state()),
+        (ct::STATE, _) => packet.state().map_or(Loaded::Unknown, number),
         (ct::STATUS, _) => number(packet.status()),
         (ct::MARK, _) => packet.mark.map_or(Loaded::Unknown, |_| number(packet.connection_mark)),
         (ct::DIRECTION, _) => vec![u8::from(packet.is_reply)].into(),

@@ -88,3 +88,32 @@ fn an_answer_is_let_through_by_the_port_that_it_comes_from() {
     let fix = named(&answer, Author::Ufw);
     assert!(fix.contains("-p tcp -s 192.0.2.2 -d 10.70.1.2 --sport 80 -j ACCEPT"), "{fix}");
 }
+
+/// A table that refuses everything has no chain of the firewall's, which would say whose it is.
+#[test]
+fn the_followed_firewall_is_named_by_what_was_chosen() {
+    let packet = packet(0, Carried::Tcp(80));
+    let place = Place {
+        filter: Filter::Nftables,
+        family: 1,
+        table: "spoke_follow".to_owned(),
+        chain: "v4".to_owned(),
+        path: Vec::new(),
+        rule: Some(2),
+        comment: None,
+        rejects: false,
+        unclear: None,
+    };
+    let refused = Refused { packet: &packet, source: None, place: &place };
+    let of = |unknown: Option<&str>| {
+        let unknown = unknown.map(str::to_owned);
+        let follows = Follows { name: "firewalld".to_owned(), unknown };
+        followed(&refused, Some(&follows)).unwrap()
+    };
+    let (_, what, fix) = of(Some("its rules are not there"));
+    assert!(what.contains("obey firewalld") && what.contains("not there"), "{what}");
+    assert!(!fix.contains("ufw"), "{fix}");
+    let (_, what, fix) = of(None);
+    assert!(what.contains("obey firewalld") && fix.starts_with("firewall-cmd"), "{what}: {fix}");
+    assert!(followed(&refused, None).unwrap().2.starts_with("ufw"));
+}

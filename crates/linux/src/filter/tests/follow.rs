@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -32,10 +33,37 @@ fn a_rule_that_differs_only_in_a_value_is_another() {
     ] {
         let [before, after] = [before, after].map(|rule| judgement(root.path(), rule));
         assert_ne!(before, after);
-        follow::keep(&mut socket, &before).unwrap();
+        follow::keep(&mut socket, &before, &BTreeSet::new()).unwrap();
         assert!(follow::is_kept(&mut socket, &before).unwrap());
         assert!(!follow::is_kept(&mut socket, &after).unwrap());
-        follow::keep(&mut socket, &after).unwrap();
+        follow::keep(&mut socket, &after, &BTreeSet::new()).unwrap();
         assert!(follow::is_kept(&mut socket, &after).unwrap());
     }
+}
+
+/// A rule of the kernel's has at most 128 expressions (`NFT_RULE_MAXEXPRS`).
+#[test]
+fn a_long_list_of_what_is_not_meant_is_loaded() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let elements: Vec<String> = (0..100).map(|host| format!("10.0.{host}.1")).collect();
+    let table = format!(
+        "table inet firewalld {{
+            set few {{ type ipv4_addr; elements = {{ 10.0.0.1, 10.0.0.2 }} }}
+            set many {{ type ipv4_addr; elements = {{ {} }} }}
+            chain filter_INPUT {{
+                type filter hook input priority 10; policy accept;
+                ip saddr != @few tcp dport 80 accept
+                ip saddr != @many tcp dport 81 accept
+                ip saddr != @many tcp dport 82 drop
+                reject
+            }}
+        }}",
+        elements.join(", ")
+    );
+    space.run(&format!("echo '{table}' | nft -f -"));
+    let read = follow::read(Followed::Firewalld, Path::new("/"), &mut socket).unwrap();
+    follow::keep(&mut socket, &read, &BTreeSet::new()).unwrap();
+    assert!(follow::is_kept(&mut socket, &read).unwrap());
+    assert_eq!(read.notes.len(), 2, "{:?}", read.notes);
 }

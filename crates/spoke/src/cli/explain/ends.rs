@@ -5,9 +5,11 @@ use std::net::IpAddr;
 use explain::{Bridging, End, Kernel, Netlink, Plug, Published, Site, Space, Standing, Which};
 use linux::identity::Identity;
 use model::{
-    Attachment, Backend, EgressPolicy, Error, IfName, Layer, Phase, Place, Result, Sandbox,
+    Attachment, Backend, EgressPolicy, Error, IfName, Layer, Phase, Place, PortMap, Result, Sandbox,
 };
 
+use super::beside;
+use crate::cli::mapped::Mapped;
 use crate::cli::view::of_one;
 
 /// No more other containers are looked into for duplicates of an address.
@@ -16,6 +18,8 @@ const RIVALS: usize = 32;
 /// The attachments of this host.
 pub(super) struct Book<'a> {
     records: &'a [Attachment],
+    /// What Docker maps.
+    mapped: &'a Mapped,
 }
 
 /// Who is meant.
@@ -34,8 +38,8 @@ impl Found {
 }
 
 impl<'a> Book<'a> {
-    pub(super) fn new(records: &'a [Attachment]) -> Self {
-        Self { records }
+    pub(super) fn new(records: &'a [Attachment], mapped: &'a Mapped) -> Self {
+        Self { records, mapped }
     }
 
     /// Who begins.
@@ -44,18 +48,23 @@ impl<'a> Book<'a> {
             let shown = model::text::shown(word);
             Error::not_found(format!("no container is called '{shown}'; `spoke ps` lists them"))
         };
-        self.receiver(word, kernel)?.ok_or_else(unknown)
+        self.receiver(word, None, kernel)?.ok_or_else(unknown)
     }
 
-    /// Who is called, but for names that only networks know.
-    pub(super) fn receiver(&self, word: &str, kernel: &mut Netlink) -> Result<Option<Found>> {
+    /// Who is called by the one who begins, but for names that only networks know.
+    pub(super) fn receiver(
+        &self,
+        word: &str,
+        from: Option<&Found>,
+        kernel: &mut Netlink,
+    ) -> Result<Option<Found>> {
         match word {
             "host" => return Ok(Some(Found::at(End::Host, None))),
             "outside" => return Ok(Some(Found::at(End::Outside, None))),
             _ => {}
         }
         if let Ok(address) = word.parse::<IpAddr>() {
-            return self.of_address(address, kernel).map(Some);
+            return self.of_address(address, from, kernel).map(Some);
         }
         let meant: Vec<&Attachment> =
             self.records.iter().filter(|it| is_called(it, word)).collect();
@@ -75,10 +84,27 @@ impl<'a> Book<'a> {
         Ok(Some(Found::at(End::Container(site), None)))
     }
 
-    /// Who has an address.
-    pub(super) fn of_address(&self, address: IpAddr, kernel: &mut Netlink) -> Result<Found> {
+    /// Who has an address. Networks of tenants may have the same ones: those of the one who begins come
+    /// first, then those of the same address space.
+    pub(super) fn of_address(
+        &self,
+        address: IpAddr,
+        from: Option<&Found>,
+        kernel: &mut Netlink,
+    ) -> Result<Found> {
         let has = |it: &&Attachment| it.addresses.iter().any(|held| held.address.addr() == address);
-        if let Some(record) = self.records.iter().filter(|it| it.layer == Layer::Link).find(has) {
+        let plugs = from.and_then(|from| from.end.site()).map_or(&[][..], |site| &site.plugs);
+        let is_on = |it: &Attachment| {
+            plugs.iter().any(|plug| plug.network.as_str() == it.id.network.as_str())
+        };
+        let space = |it: &Attachment| it.wiring.address_space.clone();
+        let spaces: Vec<_> = match plugs.is_empty() {
+            true => vec![None],
+            false => self.records.iter().filter(|it| is_on(it)).map(space).collect(),
+        };
+        let distance = |it: &&Attachment| (!is_on(it), !spaces.contains(&space(it)));
+        let all = self.records.iter().filter(|it| it.layer == Layer::Link).filter(has);
+        if let Some(record) = all.min_by_key(distance) {
             let site = self.site(record, kernel);
             return Ok(Found::at(End::Container(site), Some(address)));
         }
@@ -99,7 +125,38 @@ impl<'a> Book<'a> {
         if let Standing::Open(space) = standing {
             plugs.iter_mut().for_each(|plug| rename(plug, space, kernel));
         }
+        let mapped: Vec<PortMap> =
+            of_it().filter_map(|it| self.theirs(it)).flatten().cloned().collect();
+        self.add_mapped(&mapped, &standing, &mut plugs, kernel);
         Site { name: self.name(record), standing, path, plugs }
+    }
+
+    /// The ports that Docker maps to a container of the book.
+    fn theirs(&self, record: &Attachment) -> Option<&[PortMap]> {
+        let target = self.mapped.to(&record.id.container).filter(|_| record.layer == Layer::Link);
+        target.map(|target| target.ports.as_slice())
+    }
+
+    /// They lead to an interface that Docker made beside.
+    fn add_mapped(
+        &self,
+        ports: &[PortMap],
+        standing: &Standing,
+        plugs: &mut Vec<Plug>,
+        kernel: &mut Netlink,
+    ) {
+        if ports.is_empty() {
+            return;
+        }
+        let beside = match standing {
+            Standing::Open(space) => beside::plug(*space, plugs, ports, kernel).ok().flatten(),
+            Standing::Gone(_) | Standing::Closed(_) => None,
+        };
+        match (beside, plugs.first_mut()) {
+            (Some(plug), _) => plugs.push(plug),
+            (None, Some(first)) => first.ports.extend(ports.iter().cloned()),
+            (None, None) => {}
+        }
     }
 
     /// What a container is called: not every layer of it has its lasting name.
@@ -130,14 +187,24 @@ impl<'a> Book<'a> {
                 })
             })
         });
-        ports.collect()
+        let mut all: Vec<Published> = ports.collect();
+        for record in self.records {
+            all.extend(self.theirs(record).into_iter().flatten().map(|map| Published {
+                map: map.clone(),
+                name: self.name(record),
+                to: record.addresses.iter().map(|held| held.address.addr()).collect(),
+                in_table: false,
+            }));
+        }
+        all
     }
 
     /// The containers to which a port of this host leads.
     pub(super) fn others(&self, port: u16, kernel: &mut Netlink) -> Vec<Site> {
         let leads = |it: &&Attachment| {
-            let publish = it.wiring.publish.as_ref();
-            publish.is_some_and(|all| all.ports.iter().any(|map| map.host_port.get() == port))
+            let ours = it.wiring.publish.iter().flat_map(|publish| &publish.ports);
+            let theirs = self.theirs(it).into_iter().flatten();
+            ours.chain(theirs).any(|map| map.host_port.get() == port)
         };
         let records = self.records.iter().filter(leads);
         records.map(|record| self.site(record, kernel)).collect()

@@ -64,7 +64,7 @@ impl<'a> Names<'a> {
             let what = "spoke serve does not answer queries at the gateway of the network";
             return Ok(Self::lost(Hop::new(HOP, what).fixed("systemctl restart spoke")));
         }
-        let found = book.of_address(address, kernel)?;
+        let found = book.of_address(address, Some(asker), kernel)?;
         Ok((found, vec![Hop::ok(HOP, format!("'{shown}' is {address}"))]))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,7 @@ use model::{Attachment, Error, Kind, Phase, Result, Sandbox};
 use netlink::capture::Captured;
 use netlink::{At, Netns, Socket};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use traffic::Addresses;
@@ -106,17 +107,35 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     Ok(stopped)
 }
 
-/// Packets are nobody else's to read, also where the file was there before.
+/// Packets are nobody else's to read, also where the file was there before: another user's file stays as it
+/// is, and so does what a link in a directory of several users leads to.
 fn create(path: &Path) -> Result<BufWriter<File>> {
     let doing = |cause| Error::os(format!("writing {}", path.display()), cause);
     let mut options = OpenOptions::new();
-    let file = options.create(true).write(true).truncate(true).mode(PRIVATE).open(path);
-    let file = file.map_err(doing)?;
+    options.create(true).write(true).mode(PRIVATE);
+    // As /dev/stdout is one.
+    if !path.starts_with("/dev") {
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    let file = options.open(path).map_err(|cause| match Errno::from_io_error(&cause) {
+        Some(Errno::LOOP) => {
+            Error::invalid(format!("{} is a symbolic link: name the file itself", path.display()))
+        }
+        _ => doing(cause),
+    })?;
     if file.is_terminal() {
         return Err(on_terminal());
     }
-    if file.metadata().map_err(doing)?.is_file() {
+    let found = file.metadata().map_err(doing)?;
+    if found.is_file() {
+        if found.uid() != rustix::process::geteuid().as_raw() {
+            return Err(Error::invalid(format!(
+                "{} is another user's: name a file of your own",
+                path.display()
+            )));
+        }
         file.set_permissions(Permissions::from_mode(PRIVATE)).map_err(doing)?;
+        file.set_len(0).map_err(doing)?;
     }
     Ok(BufWriter::new(file))
 }
