@@ -78,7 +78,7 @@ const FAULTS: &[Fault] = &[
     out(
         "iptables -N DOCKER-FORWARD; iptables -A DOCKER-FORWARD -i sp-front -j DROP; iptables -A FORWARD -j DOCKER-FORWARD",
         FLUSHED,
-        "\"by\":\"docker\"",
+        "iptables -I DOCKER-USER -i sp-front -o up0 -p tcp -s 10.70.1.2 --dport 80 -j ACCEPT",
     ),
     out(
         "iptables -N ufw-reject-forward; iptables -A ufw-reject-forward -m addrtype ! --dst-type LOCAL -j REJECT; iptables -A FORWARD -j ufw-reject-forward",

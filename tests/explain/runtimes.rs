@@ -110,6 +110,7 @@ fn docker_cni_and_the_command_line() {
     world.sh("iptables -F DOCKER-USER");
     reaches(world, "box web 80", &target);
     mapped_by_docker(&engine);
+    docker_opens_one_port(world, &netns, &web);
     engine.docker("rm -f web");
     let gone = world.try_sh(&format!("{SPOKE} explain box web 80"));
     assert_ne!(gone.status, 0, "{gone:?}");
@@ -129,11 +130,28 @@ fn mapped_by_docker(engine: &Engine) {
         "run -d --name page --network theirs -p 8090:80 busybox /bin/busybox httpd -f -p 80 -h /",
     );
     place(world, "page");
-    let tries = "bash -c 'until ip netns exec far bash -c \"</dev/tcp/192.0.2.1/8090\"; do :; done'";
+    let tries =
+        "bash -c 'until ip netns exec far bash -c \"</dev/tcp/192.0.2.1/8090\"; do :; done'";
     world.sh(&format!("timeout 20 {tries}"));
     reaches(world, "outside page 80", tries);
     reaches(world, "outside host 8090", tries);
     engine.docker("rm -f page");
+}
+
+/// The command against a rule of Docker's own lets this port through, and no other.
+#[track_caller]
+fn docker_opens_one_port(world: &World, netns: &str, web: &str) {
+    world.sh(&format!(
+        "iptables -N DOCKER-SHUT; iptables -A DOCKER-SHUT -o sp-front -d {web} -j DROP
+        iptables -I FORWARD -j DOCKER-SHUT; iptables -I FORWARD -j DOCKER-USER"
+    ));
+    let ask = format!("{SPOKE} explain -o json box web 80");
+    let found: Value = serde_json::from_str(&world.try_sh(&ask).stdout).unwrap();
+    let fix = found["hops"].as_array().unwrap().last().unwrap()["fix"].as_str().unwrap();
+    world.sh(fix);
+    reaches(world, "box web 80", &connect(netns, web, 80));
+    fails(world, "box web 81", "filter", &connect(netns, web, 81));
+    world.sh("iptables -F DOCKER-USER; iptables -D FORWARD 1; iptables -D FORWARD 1; iptables -F DOCKER-SHUT; iptables -X DOCKER-SHUT");
 }
 
 #[test]

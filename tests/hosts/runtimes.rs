@@ -59,6 +59,7 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     until_equal(&segment, &cni, "front", "cni", 6);
     a_name_of_docker_s_own(&engine, &cni, create);
     made_by_podman_for_all(&engine, &podman);
+    made_by_docker_for_all(&engine, &podman, &cni);
     podman.podman("rm -f -t 0 api");
     cni.sh(&format!("CNI_PATH=/opt/cni/bin {SPOKE} cni del front {netns}"));
     segment.until_gone(&format!("/front/{api}"));
@@ -123,6 +124,54 @@ fn made_by_podman_for_all(engine: &Engine, podman: &Podman5) {
     assert_eq!(engine.docker("network ls -q --filter name=both"), "");
     let known = podman.podman("network ls --format {{.Name}}");
     assert!(!known.lines().any(|name| name == "both"), "{known}");
+}
+
+/// The same by `docker network create`, whose driver is told no name.
+fn made_by_docker_for_all(engine: &Engine, podman: &Podman5, cni: &World) {
+    let create = "network create -d spoke --ipam-driver spoke -o hosts=all -o in=podman";
+    for (more, why) in [
+        ("", "is of 10.200.0.0/13, from which each host takes subnets of its own"),
+        ("--subnet 10.65.0.0/16 -o mtu=1400", "-o mtu: a network of many hosts"),
+        ("--subnet 10.65.0.0/16 -o hosts=podman", "of which this one, docker, is none"),
+        ("--subnet 10.65.0.0/16 -o hosts=nowhere", "the cluster has no host nowhere"),
+    ] {
+        let said = engine.try_docker(&format!("{create} {more} both"));
+        assert!(said.status != 0 && said.stderr.contains(why), "{more}: {said:?}");
+    }
+    engine.docker(&format!("{create} --subnet 10.65.0.0/16 both"));
+    // The container's start waits for what the network still lacks.
+    engine.docker("run -d --name early --network both busybox /bin/sleep 3600");
+    until(&podman.world, "test -s /etc/containers/networks/both.json");
+    podman.run("late", "--network both", "");
+    let [early, late] = [engine.endpoint("early", "both"), podman.endpoint("late", "both")];
+    let [early, late] = [&early, &late].map(|end| end["IPAddress"].as_str().expect("a text"));
+    let block = |address: &str| address.rsplit_once('.').map(|(block, _)| block.to_owned());
+    assert!(early.starts_with("10.65.") && block(early) != block(late), "{early} {late}");
+    until(engine.world(), &format!("docker exec early ping -c 1 -W 1 {late}"));
+    // A name that the cluster has: Docker has made its network by then.
+    spoke(cni, "network create --hosts cni --subnet 10.66.0.0/16 taken");
+    engine.docker(&format!("{create} --subnet 10.67.0.0/16 taken"));
+    let said = engine.try_docker("run --rm --network taken busybox /bin/true");
+    let why = "network taken: the cluster has a network taken already";
+    assert!(said.status != 0 && said.stderr.contains(why), "{said:?}");
+    for asks in ["host ls 2>&1", "events"] {
+        engine.world().sh(&format!("{SPOKE} {asks} | grep -q '{why}'"));
+    }
+    engine.docker("network rm taken");
+    until(engine.world(), &format!("! {SPOKE} host ls 2>&1 | grep -q '{why}'"));
+    spoke(cni, "network rm taken");
+    // As with Podman: what is removed in one engine alone comes again; the cluster removes it everywhere.
+    engine.docker("rm -f early");
+    podman.podman("rm -f -t 0 late");
+    engine.docker("network rm both");
+    until(engine.world(), "docker network inspect both");
+    until(cni, &format!("{SPOKE} network rm both"));
+    assert_eq!(engine.docker("network ls -q --filter name=both"), "");
+    podman.world.sh("[ ! -e /etc/containers/networks/both.json ]");
+    engine.docker(&format!("{create} --subnet 10.65.0.0/16 both"));
+    until(&podman.world, "test -s /etc/containers/networks/both.json");
+    spoke(cni, "network rm both");
+    assert_eq!(engine.docker("network ls -q --filter name=both"), "");
 }
 
 /// An exact address goes from Docker's container to Podman's, and has one holder at a time.

@@ -25,6 +25,7 @@
 //! | `macvlan_mode`, `ipvlan_mode`, `mode` | as in Docker's own drivers; `mode=dhcp`: addresses of the LAN's server | `bridge`, `l2` |
 //! | `host_access`, `probe` | of a macvlan: `true`, `false` | `false` |
 //! | `cni` | a configuration list of CNI plugins | |
+//! | `hosts`, `in` | on which hosts of the cluster the network is to be, and in which engines there | this one |
 //!
 //! Docker numbers interfaces without regard to those that Spoke completed: on a network with
 //! `interfaces=spoke` whose containers are on Docker's own networks too, give them another
@@ -41,6 +42,7 @@ mod agree;
 mod block;
 pub(crate) mod endpoint;
 pub(crate) mod join;
+pub(crate) mod many;
 pub(crate) mod network;
 mod option;
 pub(crate) mod publish;
@@ -52,14 +54,16 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use engine::Engine;
-use model::{AliasId, Backend, Error, IfName, PluginChain, Result, Timestamp};
+use model::{AliasId, Backend, Error, IfName, PluginChain, Result, SubnetId, Timestamp};
 
 use crate::api::Network;
 use crate::ipam;
 use crate::server::Plugin;
 use libnetwork::{
-    AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, NetworkId, Profile, Scope,
+    AddressSpaces, Answer, Call, IpamCapabilities, NetworkCapabilities, NetworkId, Profile,
+    Purpose, Scope,
 };
+pub use many::ManyHosts;
 use template::Circumstances;
 
 /// The host's configuration for Docker.
@@ -115,6 +119,24 @@ pub trait Backstage: Sandboxes + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Takes note that a network is to be one of many hosts, once the engine says what it is called.
+    ///
+    /// # Errors
+    /// What can be known to be impossible by now: this host is in no cluster, or the subnet is taken there.
+    fn share(&self, wanted: &ManyHosts) -> Result<()> {
+        let _ = wanted;
+        Err(Error::unsupported("-o hosts: there is no cluster of hosts here"))
+    }
+
+    /// Waits until the network of a subnet is there, where it is to become one of many hosts.
+    ///
+    /// # Errors
+    /// Why it did not become one.
+    fn await_shared(&self, subnet: &SubnetId) -> Result<()> {
+        let _ = subnet;
+        Ok(())
+    }
+
     /// Takes the networks of other drivers that the engines list, instead of those before. None are
     /// listed by engines that have been out of reach for long.
     fn see(&self, networks: &[Network]) {
@@ -164,6 +186,9 @@ impl<B: Backstage> Docker<B> {
         };
         match call {
             Call::GwAllocCheck(options) => network::gateway_check(options),
+            Call::CreateNetwork(call) if many::is_asked(&call.options) => {
+                many::create(engine, call, |wanted| self.backstage.share(wanted))
+            }
             Call::CreateNetwork(call) => network::create(engine, call, &circumstances()),
             Call::DeleteNetwork(id) => network::delete(engine, id),
             Call::AllocateNetwork(call) => network::allocate(call),
@@ -179,7 +204,12 @@ impl<B: Backstage> Docker<B> {
             Call::RevokeConnectivity(at) => publish::revoke(engine, at),
             Call::RequestPool(call) => ipam::request_pool(engine, call),
             Call::ReleasePool(key) => ipam::release_pool(engine, key),
-            Call::RequestAddress(call) => ipam::request_address(engine, call),
+            Call::RequestAddress(call) => {
+                if call.purpose != Purpose::Gateway {
+                    self.backstage.await_shared(&ipam::key::subnet_of(&call.pool)?)?;
+                }
+                ipam::request_address(engine, call)
+            }
             Call::ReleaseAddress(call) => ipam::release_address(engine, call),
             // A bridge needs to know of no other node, and holds nothing for a cluster.
             Call::FreeNetwork(_) | Call::DiscoverNew(_) | Call::DiscoverDelete(_) => {

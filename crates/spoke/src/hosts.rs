@@ -23,6 +23,8 @@ const PLACE: &str = "hosts";
 const NETWORKS: &str = "networks";
 /// Beside that: a file for each network that it makes in engines.
 const ENGINES: &str = "engines";
+/// Beside that: a file for each network that Docker is making for many hosts.
+const ASKED: &str = "asked";
 /// Below the first: as whom this host is a member.
 pub(crate) const MEMBER: &str = "member.json";
 /// Longer lines are refused, in bytes.
@@ -48,6 +50,11 @@ pub(crate) fn networks(place: &Path) -> PathBuf {
 /// Where it keeps in which engines it made them.
 pub(crate) fn engines(place: &Path) -> PathBuf {
     place.join(ENGINES)
+}
+
+/// Where it keeps what Docker asked for and is not there yet.
+pub(crate) fn asked(place: &Path) -> PathBuf {
+    place.join(ASKED)
 }
 
 /// Whether this host is a member of a cluster.

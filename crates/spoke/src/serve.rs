@@ -39,7 +39,7 @@ mod web;
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixListener;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -91,6 +91,8 @@ pub(crate) struct Daemon {
     members: Mutex<Option<hosts::Members>>,
     /// The ways out of networks.
     ways: Mutex<via::Ways>,
+    /// What this host knows of others.
+    many: OnceLock<Arc<hosts::Hosts>>,
 }
 
 /// Why the daemon ends.
@@ -226,6 +228,7 @@ impl Daemon {
             fence: Arc::new(gate),
             members: Mutex::default(),
             ways: Mutex::default(),
+            many: OnceLock::new(),
             context_pool: ContextPool::new(config),
             stop: netlink::Stop::new()?,
             stopped: (Mutex::new(false), Condvar::new()),

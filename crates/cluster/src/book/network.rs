@@ -77,6 +77,14 @@ pub fn declare(cluster: &impl Cluster, wanted: &Declared) -> Result<SharedNetwor
     Err(Error::try_again("others declare networks of the cluster all the time"))
 }
 
+/// Refuses what could not be declared now, under whatever name.
+///
+/// # Errors
+/// As [`declare`].
+pub fn refuse(view: &View, wanted: &Declared) -> Result<()> {
+    described(view, wanted).map(drop)
+}
+
 fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
     let name = &wanted.name;
     if view.networks.contains_key(name) {

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Api, http};
+use crate::driver::many::HOSTS;
 
 /// So much of what an engine says of its failure is shown, in bytes.
 const LONGEST_SENTENCE: u64 = 4 << 10;
@@ -94,13 +95,19 @@ impl Api {
         self.change(("POST", "/networks/create"), Some(body.as_bytes())).map(|()| true)
     }
 
-    /// Removes it from the engine, if the daemon made it there; whether `there` is outdated by that.
+    /// Removes it from the engine, if the daemon made it there, or `driver` for all hosts (`-o hosts`); whether `there` is outdated by that.
     ///
     /// # Errors
     /// `Conflict` where containers are on it; `TryAgain` where the engine does not answer.
-    pub fn remove_shared(&self, there: &SharedList, name: &NetworkName) -> Result<bool> {
+    pub fn remove_shared(
+        &self,
+        there: &SharedList,
+        name: &NetworkName,
+        driver: &str,
+    ) -> Result<bool> {
         let mut is_changed = false;
-        for there in there.named(name).filter(|there| there.is_made_for(name)) {
+        let is_clusters = |there: &&Listed| there.is_made_for(name) || there.is_asked_of(driver);
+        for there in there.named(name).filter(is_clusters) {
             self.remove(&there.id)?;
             is_changed = true;
         }
@@ -174,6 +181,13 @@ impl Listed {
         label.is_some_and(|label| label == name.as_str())
     }
 
+    /// Whether it was made for many hosts by a command of the engine's. Docker keeps the options, and takes no label
+    /// afterwards.
+    fn is_asked_of(&self, driver: &str) -> bool {
+        let is_asked = |options: &BTreeMap<String, String>| options.contains_key(HOSTS);
+        self.driver.as_deref() == Some(driver) && self.options.as_ref().is_some_and(is_asked)
+    }
+
     /// Whether its containers are on the network of Spoke's, whoever made it.
     fn joins(&self, wanted: &SharedIn<'_>) -> bool {
         let ipam = self.ipam.as_ref();
@@ -184,8 +198,9 @@ impl Listed {
             .filter_map(|config| config.subnet.as_ref()?.parse::<IpNet>().ok())
             .map(|net| net.trunc())
             .collect();
+        let is_named = named.any(|name| name == wanted.name.as_str());
         self.driver.as_deref() == Some(wanted.driver)
-            && named.any(|name| name == wanted.name.as_str())
+            && (is_named || self.is_asked_of(wanted.driver))
             && wanted.subnets.iter().all(|net| subnets.contains(net))
     }
 }
@@ -211,6 +226,10 @@ mod tests {
         assert!(!by_hand.is_made_for(&name) && by_hand.joins(&wanted));
         body["IPAM"]["Config"][0]["Subnet"] = "10.65.0.0/16".into();
         assert!(!listed(&body.to_string()).joins(&wanted), "another subnet");
+        let asked = r#"{"Name":"front","Id":"x","Driver":"spoke","Options":{"hosts":"all"},
+            "IPAM":{"Config":[{"Subnet":"10.64.0.0/16"}]}}"#;
+        let asked = listed(asked);
+        assert!(!asked.is_made_for(&name) && asked.joins(&wanted) && asked.is_asked_of("spoke"));
         let theirs = listed(r#"{"Name":"front","Id":"x","Driver":"bridge","IPAM":null}"#);
         assert!(!theirs.is_made_for(&name) && !theirs.joins(&wanted));
     }

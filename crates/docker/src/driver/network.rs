@@ -11,6 +11,7 @@ use spec::{KindSpec, NetworkSpec};
 
 use super::agree::agree;
 use super::block::{Block, blocks};
+use super::many;
 use super::option;
 use super::template::{self, Circumstances, bridge_of, name_after};
 use libnetwork::{Answer, NetworkId, Skip};
@@ -20,6 +21,10 @@ const SHORT: usize = 12;
 
 /// GwAllocCheck: no gateway address is needed where no device would have it.
 pub(super) fn gateway_check(options: &libnetwork::NetworkOptions) -> Result<Answer> {
+    if many::is_asked(options) {
+        // Each host has a gateway of its own.
+        return Ok(Answer::Skip(Skip { ipv4: true, ipv6: true }));
+    }
     let spec = option::read(options)?;
     let [ipv4, ipv6] = [Family::V4, Family::V6].map(|family| !spec.has_gateway(family));
     Ok(Answer::Skip(Skip { ipv4, ipv6 }))

@@ -58,3 +58,24 @@ fn an_endpoint_goes_although_its_record_was_lost() {
     world.twice("NetworkDriver.DeleteEndpoint", &at());
     assert!(world.kernel.lock().unwrap().links.is_empty());
 }
+
+/// What needs no cluster to be known.
+#[test]
+fn a_network_of_many_hosts_needs_a_subnet_of_its_own() {
+    let world = Arc::new(World::default());
+    let many = json!({"com.docker.network.generic": {"hosts": "all"}});
+    let refused = |wanted: &str, space: Option<&str>, why: &str| {
+        let subnet = pool(&world, wanted, &json!({}));
+        let mut call = create(&[(&subnet, None)], &json!({}), false);
+        call["Options"] = many.clone();
+        if let Some(space) = space {
+            call["IPv4Data"][0]["AddressSpace"] = json!(space);
+        }
+        let error = world.call("NetworkDriver.CreateNetwork", &call).unwrap_err();
+        assert!(error.to_string().contains(why), "{wanted}: {error}");
+    };
+    refused("10.200.0.0/24", None, "is of 10.200.0.0/13, from which each host takes subnets");
+    refused("10.64.0.0/16", Some("LocalDefault"), "add --ipam-driver spoke");
+    refused("10.65.0.0/16", None, "there is no cluster of hosts here");
+    assert!(world.kernel.lock().unwrap().bridges.is_empty());
+}

@@ -11,7 +11,16 @@ pub(super) struct Refused<'a> {
     pub(super) packet: &'a Packet,
     /// Who asks, where that is known.
     pub(super) source: Option<IpAddr>,
+    /// Whether the packet's destination is one that was named: one that is only supposed stands for all of them.
+    pub(super) is_certain: bool,
     pub(super) place: &'a Place,
+}
+
+impl Refused<'_> {
+    /// Where the packet goes, where that is known.
+    fn destination(&self) -> Option<String> {
+        self.is_certain.then(|| self.packet.destination.to_string())
+    }
 }
 
 /// What a refusal means in the tables that do what ufw or firewalld does.
@@ -19,7 +28,7 @@ pub(super) fn followed(
     refused: &Refused<'_>,
     follows: Option<&Follows>,
 ) -> Option<(&'static str, String, String)> {
-    let Refused { packet, source, place } = refused;
+    let Refused { packet, source, place, .. } = refused;
     if place.table == "spoke_shut" {
         let what =
             "published ports are withdrawn: another program keeps removing inet spoke_follow";
@@ -61,7 +70,7 @@ pub(super) fn fix(refused: &Refused<'_>, by: Author) -> String {
                 return ufw_file(refused, "forward");
             };
             let source = refused.source.map_or("any".to_owned(), |_| packet.source.to_string());
-            let destination = packet.destination;
+            let destination = refused.destination().unwrap_or_else(|| "any".to_owned());
             format!(
                 "ufw route allow in on {input} out on {output} proto {protocol} from {source} to {destination} \
                  port {port}"
@@ -71,15 +80,41 @@ pub(super) fn fix(refused: &Refused<'_>, by: Author) -> String {
         (Author::Firewalld, _, None) => firewalld(refused),
         (Author::Firewalld, _, Some(_)) => forwarded(refused),
         (Author::Docker, input, output) => {
-            let ways = [("-i", input), ("-o", output)];
-            let ways: String = ways
-                .iter()
-                .filter_map(|(option, name)| Some(format!(" {option} {}", name.as_ref()?)))
-                .collect();
-            format!("iptables -I DOCKER-USER{ways} -j ACCEPT")
+            docker(refused, [("-i", input.as_deref()), ("-o", output.as_deref())])
         }
         _ => of_place(place),
     }
+}
+
+/// A rule of `DOCKER-USER`, which Docker leaves to the operator and comes to before its own rules.
+fn docker(refused: &Refused<'_>, devices: [(&str, Option<&str>); 2]) -> String {
+    let packet = refused.packet;
+    let program = match (refused.place.filter, packet.destination.is_ipv4()) {
+        (Filter::Legacy, _) => refused.place.iptables(),
+        (Filter::Nftables, true) => "iptables",
+        (Filter::Nftables, false) => "ip6tables",
+    };
+    let devices: String = devices
+        .iter()
+        .filter_map(|(option, name)| Some(format!(" {option} {}", name.as_ref()?)))
+        .collect();
+    format!("{program} -I DOCKER-USER{devices}{} -j ACCEPT", alone(refused))
+}
+
+/// The packet and no other in the words of iptables: at this place it has these addresses and ports.
+fn alone(refused: &Refused<'_>) -> String {
+    let packet = refused.packet;
+    let source = match refused.source {
+        Some(_) => format!(" -s {}", packet.source),
+        None => String::new(),
+    };
+    let port = match (packet.is_reply, packet.to_port(), packet.from_port()) {
+        (false, Some(port), _) => format!(" --dport {port}"),
+        (true, _, Some(port)) => format!(" --sport {port}"),
+        (_, _, _) => String::new(),
+    };
+    let destination = refused.destination().map_or(String::new(), |to| format!(" -d {to}"));
+    format!(" -p {}{source}{destination}{port}", protocol(packet))
 }
 
 /// The protocol and the port that is called, as the filter at this place sees it.
@@ -97,7 +132,7 @@ fn from(source: Option<IpAddr>) -> String {
 }
 
 fn ufw(refused: &Refused<'_>) -> String {
-    let Refused { packet, source, place } = refused;
+    let Refused { packet, source, place, .. } = refused;
     let is_of_files = |chain: &String| chain.contains("-before-") || chain.contains("-not-local");
     if is_of_files(&place.chain) {
         let file = if packet.original.source.is_ipv4() { "before.rules" } else { "before6.rules" };
@@ -127,9 +162,10 @@ fn ufw_file(refused: &Refused<'_>, way: &str) -> String {
     };
     // What comes to this host, or to a published port, is called by the host's address and port.
     let (destination, called) = match (way, packet.is_reply) {
-        ("input", false) => (packet.original.destination, packet.original.port),
-        (_, _) => (packet.destination, packet.to_port()),
+        ("input", false) => (Some(packet.original.destination.to_string()), packet.original.port),
+        (_, _) => (refused.destination(), packet.to_port()),
     };
+    let destination = destination.map_or(String::new(), |to| format!(" -d {to}"));
     let port = match (packet.is_reply, called, packet.from_port()) {
         (false, Some(port), _) => format!(" --dport {port}"),
         (true, _, Some(port)) => format!(" --sport {port}"),
@@ -138,7 +174,7 @@ fn ufw_file(refused: &Refused<'_>, way: &str) -> String {
     let protocol = protocol(packet);
     format!(
         "add this line to /etc/ufw/before{number}.rules, before COMMIT: -A ufw{number}-before-{way} -p {protocol}\
-         {source} -d {destination}{port} -j ACCEPT; ufw reload"
+         {source}{destination}{port} -j ACCEPT; ufw reload"
     )
 }
 
@@ -151,7 +187,7 @@ fn protocol(packet: &Packet) -> &'static str {
 }
 
 fn firewalld(refused: &Refused<'_>) -> String {
-    let Refused { packet, source, place } = refused;
+    let Refused { packet, source, place, .. } = refused;
     let zone = zone(place).map_or(String::new(), |zone| format!(" --zone={zone}"));
     // Rules with a lower number come first, also before others that refuse.
     let refuses = [place.chain.ends_with("_deny"), place.chain.ends_with("_pre")].contains(&true);
@@ -180,11 +216,12 @@ fn forwarded(refused: &Refused<'_>) -> String {
         Some(_) => format!(" source address={}", packet.source),
         None => String::new(),
     };
-    let destination = packet.destination;
+    let destination = refused.destination();
+    let destination = destination.map_or(String::new(), |to| format!(" destination address={to}"));
     format!(
         "firewall-cmd --permanent --new-policy=spoke-{name}; firewall-cmd --permanent --policy=spoke-{name} \
-         --add-ingress-zone=ANY --add-egress-zone=ANY --add-rich-rule='rule family={family}{source} \
-         destination address={destination} {what} accept'; \
+         --add-ingress-zone=ANY --add-egress-zone=ANY --add-rich-rule='rule family={family}{source}\
+         {destination} {what} accept'; \
          firewall-cmd --reload"
     )
 }

@@ -96,7 +96,10 @@ impl Walker<'_> {
         let verb = if place.rejects { "refuses" } else { "drops" };
         let is_supposed = matches!(self.trip.from, super::End::Outside);
         let source = (!is_supposed).then_some(packet.original.source);
-        let refused = Refused { packet, source, place: &place };
+        // The packet's own destination: of an answer, who asked.
+        let goes_to = if packet.is_reply { &self.trip.from } else { &self.trip.to };
+        let is_certain = self.trip.address.is_some() || !matches!(goes_to, super::End::Outside);
+        let refused = Refused { packet, source, is_certain, place: &place };
         let follows = self.trip.follows.as_ref();
         let known = followed(&refused, follows).or_else(|| self.of_ours(&place));
         let (hop, what, fix) = match known {

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use cni::runtime::NetworkList;
 use docker::api::Network;
-use docker::driver::{Backstage, Docker, Sandboxes, Settings, Within};
+use docker::driver::{Backstage, Docker, ManyHosts, Sandboxes, Settings, Within};
 use docker::server::Plugin;
 use engine::Engine;
 use engine::port::Cloud;
-use model::{AliasId, PluginChain, Result, Timestamp};
+use model::{AliasId, Error, PluginChain, Result, SubnetId, Timestamp};
 
 use super::{Daemon, trusted};
 use crate::config::{Config, Scope};
@@ -95,6 +95,15 @@ impl Backstage for Stage {
     fn abandon(&self, network: &AliasId) -> Result<()> {
         let records = || self.with_engine(|engine| engine.attachments());
         self.0.context_pool.neutron()?.delete_network(network, &records)
+    }
+
+    fn share(&self, wanted: &ManyHosts) -> Result<()> {
+        let none = || Error::unsupported("-o hosts: this daemon takes no part in a cluster");
+        self.0.many.get().ok_or_else(none)?.share(wanted)
+    }
+
+    fn await_shared(&self, subnet: &SubnetId) -> Result<()> {
+        self.0.many.get().map_or(Ok(()), |hosts| hosts.await_shared(subnet))
     }
 
     fn see(&self, networks: &[Network]) {

@@ -7,6 +7,7 @@
 //! | `hosts-guard` | puts the packet filter before the VXLAN port back when it is removed, on a host of a cluster |
 //! | `hosts-echo` | asks the other hosts which of them answer at all, on a host of a cluster |
 //! | `hosts-engines` | makes networks of the cluster in the engines of this host, and removes them there |
+//! | `hosts-asked` | declares networks that Docker was asked to make on many hosts, once they have names; from the first on |
 //! | `hosts-ask` | answers the command line and processes that attach; several on a host of a cluster |
 //! | `hosts-watch` | hears of changes in etcd, one for each session |
 //! | `hosts-etcd` | keeps this host's server of etcd running, where the cluster has one of its own |
@@ -14,6 +15,7 @@
 
 mod announce;
 mod ask;
+mod asked;
 mod attached;
 mod blocks;
 mod check;
@@ -49,7 +51,7 @@ use std::time::{Duration, Instant};
 
 use cluster::trust::Files;
 use cluster::{Change, Revision, View};
-use model::{Error, HostName, Mac, NetworkName, Result, Timestamp};
+use model::{AliasId, Error, HostName, Mac, NetworkName, Result, Timestamp};
 
 use super::Daemon;
 use super::sockets::{self, Made};
@@ -70,6 +72,8 @@ pub(super) struct Hosts {
     member: Later,
     /// The threads that only a cluster with an etcd of its own needs.
     own: Later,
+    /// The thread that networks of Docker's for many hosts need.
+    asking: Later,
 }
 
 /// Threads that are started when they are needed; once.
@@ -129,6 +133,8 @@ struct State {
     restart: Option<Instant>,
     /// What is to be said of networks in engines of this host, and which of it is a failure.
     engines: BTreeMap<NetworkName, Vec<engines::Note>>,
+    /// Networks that Docker was asked to make on many hosts, and that are not there yet.
+    asked: BTreeMap<AliasId, asked::Asked>,
     /// Networks that the cluster has no more, and that were asked of the engines to remove.
     withdrawn: BTreeSet<NetworkName>,
     /// The containers of this host on every network, once the store was read.
@@ -180,6 +186,7 @@ impl Daemon {
             signing: Mutex::default(),
             member: Later::default(),
             own: Later::default(),
+            asking: Later::default(),
         });
         hosts.lock().member = Member::read(&hosts.place)?;
         hosts.lock().signs = Files::below(&hosts.place).authority()?.is_some();
@@ -188,6 +195,8 @@ impl Daemon {
         self.answer_hosts(&hosts, &listener)?;
         self.prepare_member(&hosts, listener);
         self.prepare_own(&hosts);
+        self.prepare_asking(&hosts)?;
+        drop(self.many.set(Arc::clone(&hosts)));
         let member = hosts.lock().member.clone();
         member.map_or(Ok(()), |member| hosts.serve_as(&member))?;
         self.spawn("hosts", move |daemon| keep::keep(daemon, &hosts, wakes))?;
@@ -230,6 +239,20 @@ impl Daemon {
             daemon.spawn("hosts-etcd", move |daemon| tend::run(daemon, &hosts))?;
             daemon.spawn("hosts-door", move |daemon| door::keep(daemon, &theirs)).map(drop)
         });
+    }
+}
+
+impl Daemon {
+    /// What networks of Docker's for many hosts need: from the first on, or where one is unfinished.
+    fn prepare_asking(self: &Arc<Self>, hosts: &Arc<Hosts>) -> Result<()> {
+        let (daemon, theirs) = (Arc::clone(self), Arc::clone(hosts));
+        hosts.asking.prepare(move || {
+            let work = move |daemon: &Self| asked::keep(daemon, &theirs);
+            daemon.spawn("hosts-asked", work).map(drop)
+        });
+        hosts.read_asked();
+        let is_idle = hosts.lock().asked.is_empty();
+        if is_idle { Ok(()) } else { hosts.asking.start() }
     }
 }
 

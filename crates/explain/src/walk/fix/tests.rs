@@ -14,6 +14,10 @@ fn packet(family: usize, carried: Carried) -> Packet {
 }
 
 fn named(packet: &Packet, by: Author) -> String {
+    named_to(packet, by, true)
+}
+
+fn named_to(packet: &Packet, by: Author, is_certain: bool) -> String {
     let place = Place {
         filter: Filter::Nftables,
         family: 1,
@@ -25,7 +29,8 @@ fn named(packet: &Packet, by: Author) -> String {
         rejects: true,
         unclear: None,
     };
-    fix(&Refused { packet, source: Some(packet.source), place: &place }, by)
+    let refused = Refused { packet, source: Some(packet.source), is_certain, place: &place };
+    fix(&refused, by)
 }
 
 #[test]
@@ -104,7 +109,7 @@ fn the_followed_firewall_is_named_by_what_was_chosen() {
         rejects: false,
         unclear: None,
     };
-    let refused = Refused { packet: &packet, source: None, place: &place };
+    let refused = Refused { packet: &packet, source: None, is_certain: true, place: &place };
     let of = |unknown: Option<&str>| {
         let unknown = unknown.map(str::to_owned);
         let follows = Follows { name: "firewalld".to_owned(), unknown };
@@ -116,4 +121,31 @@ fn the_followed_firewall_is_named_by_what_was_chosen() {
     let (_, what, fix) = of(None);
     assert!(what.contains("obey firewalld") && fix.starts_with("firewall-cmd"), "{what}: {fix}");
     assert!(followed(&refused, None).unwrap().2.starts_with("ufw"));
+}
+
+#[test]
+fn docker_is_told_of_one_packet_and_not_of_two_devices() {
+    let of = |packet: &Packet| named(packet, Author::Docker);
+    let call = packet(0, Carried::Tcp(80));
+    let start = "iptables -I DOCKER-USER -i up0 -o sp-front";
+    let ends = "-s 192.0.2.2 -d 10.70.1.2";
+    assert_eq!(of(&call), format!("{start} -p tcp {ends} --dport 80 -j ACCEPT"));
+    let answer = Packet { is_reply: true, ..packet(0, Carried::Tcp(80)) };
+    assert_eq!(of(&answer), format!("{start} -p tcp {ends} --sport 80 -j ACCEPT"));
+    assert_eq!(of(&packet(0, Carried::Echo)), format!("{start} -p icmp {ends} -j ACCEPT"));
+    assert_eq!(
+        of(&packet(1, Carried::Udp(53))),
+        "ip6tables -I DOCKER-USER -i up0 -o sp-front -p udp -s 2001:db8:1::2 -d fd70:1::2 --dport 53 -j ACCEPT"
+    );
+}
+
+/// Of `outside` nobody knows the address.
+#[test]
+fn a_destination_that_is_only_supposed_is_any() {
+    let of = |by| named_to(&packet(0, Carried::Tcp(80)), by, false);
+    let start = "iptables -I DOCKER-USER -i up0 -o sp-front -p tcp -s 192.0.2.2";
+    assert_eq!(of(Author::Docker), format!("{start} --dport 80 -j ACCEPT"));
+    assert!(of(Author::Ufw).contains("from 192.0.2.2 to any port 80"), "{}", of(Author::Ufw));
+    let fix = of(Author::Firewalld);
+    assert!(fix.contains("source address=192.0.2.2 port port=80"), "{fix}");
 }

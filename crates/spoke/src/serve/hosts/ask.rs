@@ -10,6 +10,7 @@ use model::{ClusterHost, Error, HostName, NetworkName, Result, SharedNetwork};
 use netlink::Socket;
 use overlay::Overlay;
 
+use super::asked;
 use super::engines;
 use super::isolate::isolated;
 use super::member::{self, Member};
@@ -165,8 +166,8 @@ impl Hosts {
         Ok(Reply::Token { token: token.text()?, expires })
     }
 
-    fn create_network(&self, wanted: Wanted) -> Result<Reply> {
-        let (member, etcd) = self.heard()?;
+    /// What a command asks for, as it is declared.
+    pub(super) fn declared(&self, member: &Member, wanted: Wanted) -> Result<book::Declared> {
         let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
         if wanted.encrypt {
             overlay::refuse_clear(&wanted.name)?;
@@ -186,17 +187,14 @@ impl Hosts {
         let Wanted { name, subnet, block, hosts, encrypt: encrypted, engines, .. } = wanted;
         let chosen = || wanted.ipv6.then(|| Subnet6::Chosen(host::site()));
         let subnet6 = wanted.subnet6.map(Subnet6::Named).or_else(chosen);
-        let declared = book::Declared {
-            name: name.clone(),
-            subnet,
-            subnet6,
-            block,
-            mtu,
-            hosts,
-            encrypted,
-            engines,
-            since: host::now(),
-        };
+        let since = host::now();
+        Ok(book::Declared { name, subnet, subnet6, block, mtu, hosts, encrypted, engines, since })
+    }
+
+    pub(super) fn create_network(&self, wanted: Wanted) -> Result<Reply> {
+        let (member, etcd) = self.heard()?;
+        let name = wanted.name.clone();
+        let declared = self.declared(&member, wanted)?;
         let network = book::declare(&etcd, &declared)?;
         // Who is there is asked of etcd: what this host has heard may be older.
         let now = cluster::Cluster::read(&etcd)?;
@@ -298,7 +296,7 @@ fn notes(state: &State) -> Vec<String> {
         true => why.clone(),
         false => format!("network {name}: {why}"),
     });
-    let failures = failures.chain(engines::failures(state));
+    let failures = failures.chain(engines::failures(state)).chain(asked::failures(state));
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
     let untended = state.untended.clone();
     let broken = isolated(&state.isolated).into_iter().chain(state.broken.iter().cloned());

@@ -47,7 +47,8 @@ impl<'a> Dockers<'a> {
 
     /// Removes it from each.
     pub(super) fn remove(&mut self, name: &NetworkName) -> Result<()> {
-        self.ask(|api, list| api.remove_shared(list, name))?;
+        let driver = self.daemon.context_pool.config().docker.driver();
+        self.ask(|api, list| api.remove_shared(list, name, driver))?;
         match self.is_one_away && self.is_known(name)? {
             true => Err(Error::try_again("Docker has it, and is not there")),
             false => Ok(()),

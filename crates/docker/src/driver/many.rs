@@ -1,0 +1,175 @@
+//! `docker network create -d spoke --ipam-driver spoke -o hosts=all --subnet SUBNET NAME`: the network becomes one of
+//! many hosts, on each of which it is in Docker, and in the other engines that `-o in=podman,cni` names.
+//!
+//! No call tells a driver what a network is called. So CreateNetwork only checks what can be checked and hands the
+//! wish to the daemon, which asks the engine's API for the name a moment later and declares the network. Until then
+//! no address of it is given to a container.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use engine::Engine;
+use model::{
+    Alias, AliasId, EngineKind, Error, Handoff, IpNet, Ipv4Net, NetworkName, Placement, Publisher,
+    Result, Runtime, Space, Subnet, Timestamp,
+};
+
+use super::block::{Block, blocks};
+use super::network::alias_id;
+use libnetwork::Answer;
+
+/// Where the network is to be, as of every front end.
+pub(crate) const HOSTS: &str = "hosts";
+/// In which engines, besides Docker.
+const ENGINES: &str = "in";
+
+/// Where Spoke takes subnets of this host from, where none is named.
+const CHOSEN_HERE: &str = "10.200.0.0/13";
+
+/// A network of many hosts that Docker was asked for, under whatever name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManyHosts {
+    /// Docker's id of it.
+    pub id: AliasId,
+    /// Its subnets: one of IPv4, and at most one of IPv6.
+    pub subnets: Vec<IpNet>,
+    /// Where it is to be.
+    pub hosts: Placement,
+    /// In which engines, Docker among them.
+    pub engines: BTreeSet<EngineKind>,
+}
+
+impl ManyHosts {
+    /// Docker's id as one of network `name`.
+    #[must_use]
+    pub fn alias(&self, name: &NetworkName, since: Timestamp) -> Alias {
+        Alias {
+            id: self.id.clone(),
+            network: name.clone(),
+            runtime: Runtime::Docker,
+            since,
+            title: Some(name.clone()),
+            publisher: Publisher::Spoke,
+            handoff: Handoff::Caller,
+            publish_on: None,
+            prefix: None,
+        }
+    }
+}
+
+/// Whether a network is to be one of many hosts.
+pub(super) fn is_asked(options: &libnetwork::NetworkOptions) -> bool {
+    options.generic.contains_key(HOSTS)
+}
+
+/// CreateNetwork, for such a network: `share` takes note of it.
+pub(super) fn create(
+    engine: &Engine<'_>,
+    call: &libnetwork::CreateNetwork,
+    share: impl FnOnce(&ManyHosts) -> Result<()>,
+) -> Result<Answer> {
+    let (hosts, engines) = options(&call.options)?;
+    let blocks = blocks(engine, call, None)?;
+    let subnets = blocks.iter().map(|block| whole(block).map(|subnet| subnet.id.net));
+    let subnets: Vec<IpNet> = subnets.collect::<Result<_>>()?;
+    refuse_chosen_here(&subnets)?;
+    share(&ManyHosts { id: alias_id(&call.id)?, subnets, hosts, engines })?;
+    // Each host has a gateway of its own; this address may be another host's.
+    for block in &blocks {
+        if let (Some(subnet), Some(gateway)) = (&block.subnet, block.gateway) {
+            engine.release_address(&subnet.id, gateway)?;
+        }
+    }
+    Ok(Answer::Done {})
+}
+
+fn options(asked: &libnetwork::NetworkOptions) -> Result<(Placement, BTreeSet<EngineKind>)> {
+    let mut options = asked.generic.clone();
+    let hosts = options.remove(HOSTS).unwrap_or_default().parse()?;
+    let engines = options.remove(ENGINES).unwrap_or_default();
+    let named = engines.split(',').filter(|engine| !engine.is_empty());
+    let mut engines: BTreeSet<EngineKind> =
+        named.map(EngineKind::from_str).collect::<Result<_>>()?;
+    engines.insert(EngineKind::Docker);
+    let other = options.keys().next().map(|key| format!("-o {}", key.escape_debug()));
+    let other = other.or_else(|| asked.internal.then(|| "--internal".to_owned()));
+    match other {
+        None => Ok((hosts, engines)),
+        Some(other) => Err(Error::unsupported(format!(
+            "{other}: a network of many hosts (-o {HOSTS}) does not have that yet"
+        ))),
+    }
+}
+
+/// The hosts share the subnet itself, and Spoke leases each host's part of it.
+fn whole(block: &Block) -> Result<&Subnet> {
+    let Some(subnet) = &block.subnet else {
+        return Err(Error::invalid(format!(
+            "-o {HOSTS}: Docker's own IPAM driver knows nothing of the other hosts' addresses; add \
+             --ipam-driver spoke"
+        )));
+    };
+    if subnet.id.space != Space::Host {
+        return Err(Error::unsupported(format!(
+            "-o {HOSTS}: a cluster of Spoke's is not that of swarm; leave out --scope swarm"
+        )));
+    }
+    match subnet.id.part.is_none() && block.auxiliary.is_empty() {
+        true => Ok(subnet),
+        false => Err(Error::invalid(format!(
+            "-o {HOSTS}: each host has a part of {} of its own; leave out --ip-range and --aux-address",
+            block.net
+        ))),
+    }
+}
+
+/// Every host takes the same first subnet where none is named, so another one is likely to have it.
+fn refuse_chosen_here(subnets: &[IpNet]) -> Result<()> {
+    let here: Ipv4Net = CHOSEN_HERE.parse().map_err(|_| Error::bug("a subnet of our own"))?;
+    let is_chosen = |net: &&IpNet| matches!(net, IpNet::V4(net) if here.contains(net));
+    match subnets.iter().find(is_chosen) {
+        None => Ok(()),
+        Some(net) => Err(Error::invalid(format!(
+            "-o {HOSTS}: {net} is of {here}, from which each host takes subnets of its own; name one that no \
+             host has, such as --subnet 10.64.0.0/16"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(all: &[(&str, &str)], internal: bool) -> Result<(Placement, BTreeSet<EngineKind>)> {
+        let generic = all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let generic = generic.collect();
+        options(&libnetwork::NetworkOptions { generic, ipv4: None, ipv6: false, internal })
+    }
+
+    #[test]
+    fn options_say_where_and_in_what() {
+        let (hosts, engines) = read(&[("hosts", "a,b"), ("in", "cni")], false).unwrap();
+        assert!(matches!(hosts, Placement::Hosts(hosts) if hosts.len() == 2));
+        assert_eq!(engines, [EngineKind::Docker, EngineKind::Cni].into());
+    }
+
+    #[test]
+    fn what_it_cannot_have_is_refused() {
+        for (all, internal, why) in [
+            (&[("hosts", "all"), ("mtu", "1400")][..], false, "-o mtu"),
+            (&[("hosts", "all")], true, "--internal"),
+            (&[("hosts", "all"), ("in", "rkt")], false, "docker, podman or cni"),
+            (&[("hosts", "A_")], false, ""),
+        ] {
+            let error = read(all, internal).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_subnet_that_each_host_takes_is_refused() {
+        let refused = |net: &str| refuse_chosen_here(&[net.parse().unwrap()]).is_err();
+        assert!(refused("10.200.0.0/24") && refused("10.207.4.0/24"));
+        assert!(!refused("10.64.0.0/16") && !refused("10.208.0.0/16") && !refused("fd00::/64"));
+    }
+}
