@@ -130,6 +130,38 @@ fn publishes_beside_the_daemon(podman: &Podman5) {
     podman.is_empty();
 }
 
+/// An idle network of Podman's stays where containers.conf(5) says that networks are elsewhere, and where a file
+/// of a network cannot be read; the address that is kept for a name stays with it.
+fn networks_may_be_elsewhere(podman: &Podman5) {
+    podman.world.sh("printf '[network]\nnetwork_config_dir = \"/run/stage/elsewhere\"\n' \
+         >/etc/containers/containers.conf.d/20-elsewhere.conf");
+    podman.podman("network create -d spoke --subnet 10.89.7.0/24 front");
+    podman.world.sh("test -e /run/stage/elsewhere/front.json");
+    podman.run("first", "--network front", "");
+    podman.run("kept", "--network front", "");
+    let address = podman.endpoint("kept", "front")["IPAddress"].clone();
+    podman.podman("rm -f -t 0 first kept");
+    podman.podman("network create -d spoke --subnet 10.89.8.0/24 other");
+    podman.spoke("gc");
+    podman.run("first", "--network front", "");
+    podman.run("third", "--network front", "");
+    podman.run("kept", "--network front", "");
+    assert_eq!(podman.endpoint("kept", "front")["IPAddress"], address);
+    podman.podman("rm -f -t 0 first third kept");
+
+    podman.world.sh("echo { >/run/stage/elsewhere/broken.json");
+    podman.podman("network rm front");
+    let said = podman.world.try_sh("/opt/cni/bin/spoke gc");
+    assert!(said.stderr.contains("elsewhere/broken.json"), "{said:?}");
+    assert!(podman.spoke("network ls -q").contains("front"));
+    podman.world.sh("rm /run/stage/elsewhere/broken.json");
+    podman.spoke("gc");
+    assert!(!podman.spoke("network ls -q").contains("front"));
+    podman.podman("network rm other");
+    podman.world.sh("rm /etc/containers/containers.conf.d/20-elsewhere.conf");
+    podman.is_empty();
+}
+
 /// Podman tells them when a network is made, and options with every call.
 fn labels_are_found(podman: &Podman5) {
     podman.podman(
@@ -146,6 +178,7 @@ fn labels_are_found(podman: &Podman5) {
 
 with_each_podman!(
     labels_are_found,
+    networks_may_be_elsewhere,
     publishes_beside_the_daemon,
     serves_and_leaves_nothing,
     several_networks,

@@ -1,6 +1,9 @@
 //! What Podman's user reads where Spoke refuses.
 
-use tests::Podman5;
+use serde_json::json;
+use tests::{Plugins, Podman5, World};
+
+use crate::common::{call, exec};
 
 #[track_caller]
 fn refused(podman: &Podman5, arguments: &str, sentence: &str) {
@@ -39,6 +42,40 @@ fn the_reason_is_told(podman: &Podman5) {
     podman.podman("rm -f -t 0 web");
     podman.podman("network rm front");
     podman.is_empty();
+}
+
+/// A range as servers of calls have it is published; what the store cannot hold is refused by its cause.
+#[test]
+fn so_many_ports_are_published() {
+    let world = World::new(&Plugins::subject());
+    let mut document = exec("c1");
+    let mut range = document["port_mappings"][0].clone();
+    range["range"] = json!(20_000);
+    range["protocol"] = json!("udp");
+    range["container_port"] = json!(10_000);
+    range["host_port"] = json!(10_000);
+    document["port_mappings"] = json!([range]);
+    let netns = world.netns("c1");
+    let made = call(&world, "", &format!("setup {netns}"), &document);
+    assert_eq!(made.status, 0, "{made:?}");
+    let ports = world.sh("/opt/cni/bin/spoke ports");
+    assert!(ports.contains("10000/udp") && ports.contains("29999/udp"), "{}", ports.len());
+    assert_eq!(call(&world, "", &format!("teardown {netns}"), &document).status, 0);
+    assert!(!world.sh("/opt/cni/bin/spoke ports").contains("udp"));
+
+    let every = |protocol: &str| {
+        let mut every = range.clone();
+        every["range"] = json!(65_535);
+        every["container_port"] = json!(1);
+        every["host_port"] = json!(1);
+        every["protocol"] = json!(protocol);
+        every
+    };
+    document["port_mappings"] = json!(["tcp", "udp", "sctp"].map(every));
+    let refused = call(&world, "", &format!("setup {netns}"), &document);
+    let why = "publish fewer ports in one container";
+    assert!(refused.status != 0 && refused.stdout.contains(why), "{refused:?}");
+    assert!(!world.sh("/opt/cni/bin/spoke ports").contains("udp"));
 }
 
 with_each_podman!(the_reason_is_told);

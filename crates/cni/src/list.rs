@@ -1,6 +1,7 @@
 //! Network configurations on disk: CNI's lists and single plugins, and Podman's own.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::IpNet;
@@ -25,13 +26,29 @@ pub struct Declared {
 /// The networks that the configuration files of a directory declare, in the order of their names. A
 /// file that cannot be read declares nothing.
 pub fn declared(directory: &Path) -> Vec<Declared> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    declared_or_unread(directory).0
+}
+
+/// The same, and what could not be read: nobody knows what that declares.
+pub fn declared_or_unread(directory: &Path) -> (Vec<Declared>, Vec<PathBuf>) {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return (Vec::new(), Vec::new()),
+        Err(_) => return (Vec::new(), vec![directory.to_owned()]),
+    };
     let is_config = |path: &PathBuf| {
         path.extension().is_some_and(|e| e == "conflist" || e == "conf" || e == "json")
     };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_config).collect();
     paths.sort();
-    paths.iter().filter_map(|path| of(&Object::new("", &read_object(path)?))).collect()
+    let (mut networks, mut unread) = (Vec::new(), Vec::new());
+    for path in paths {
+        match read_object(&path) {
+            Some(object) => networks.extend(of(&Object::new("", &object))),
+            None => unread.push(path),
+        }
+    }
+    (networks, unread)
 }
 
 /// The texts that `field` of plugins of this type has in the configuration files of a directory and of

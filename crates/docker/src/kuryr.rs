@@ -37,6 +37,7 @@ mod pool;
 
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use engine::Engine;
 use engine::port::Cloud;
@@ -121,6 +122,13 @@ impl<B: Backstage> Kuryr<B> {
         };
         let (pending, hidden) = (Pending::default(), Hidden::default());
         Self { backstage, settings, profile, pending, hidden }
+    }
+
+    /// The same; what engines say before they make a network is in `file`, which does not outlive the boot, and
+    /// known again after this process.
+    #[must_use]
+    pub fn keeping(self, file: PathBuf) -> Self {
+        Self { pending: Pending::kept_in(file), ..self }
     }
 
     fn carry_out(&self, stage: &Stage<'_, B>, call: &Call) -> Result<Answer> {

@@ -1,7 +1,7 @@
 //! The facts of this host that the engine asks for.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::config::Config;
 use crate::context_pool::Shared;
 use crate::hosts::{self, Ask};
+use crate::netavark::places::places;
 
 /// This host, seen by this process.
 pub(crate) struct ThisHost {
@@ -111,25 +112,23 @@ fn site_of(machine_id: &[u8]) -> [u8; 5] {
     [digest[0], digest[1], digest[2], digest[3], digest[4]]
 }
 
-/// Where networks of others are declared, and whose they are.
-const DECLARED: [(&str, &str); 3] = [
-    ("etc/cni/net.d", "CNI"),
-    ("etc/containers/networks", "Podman"),
-    ("var/lib/containers/storage/networks", "Podman"),
-];
+/// Where CNI's networks are declared.
+const LISTS: &str = "etc/cni/net.d";
 
 /// The subnets that the configurations below `root` declare, whether or not anything is up.
 fn declared(root: &Path) -> Vec<Occupied> {
-    let in_directory = |(directory, owner): (&str, &str)| {
+    let in_directory = |(directory, owner): (PathBuf, &str)| {
         let of_network = |network: cni::list::Declared| {
             let by = format!("{owner} network {}", network.name);
             let occupied = |net| Occupied { net, by: by.clone() };
             network.subnets.into_iter().map(occupied).collect::<Vec<_>>()
         };
-        let networks = cni::list::declared(&root.join(directory));
+        let networks = cni::list::declared(&directory);
         networks.into_iter().flat_map(of_network).collect::<Vec<_>>()
     };
-    DECLARED.into_iter().flat_map(in_directory).collect()
+    let (podmans, _) = places(root, |name| std::env::var_os(name));
+    let podmans = podmans.into_iter().map(|place| (place, "Podman"));
+    std::iter::once((root.join(LISTS), "CNI")).chain(podmans).flat_map(in_directory).collect()
 }
 
 #[cfg(test)]

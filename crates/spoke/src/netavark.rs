@@ -1,5 +1,7 @@
 //! Called by Podman or netavark as a network plugin: one document, one answer, exit.
 
+pub(crate) mod places;
+
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read};
 use std::path::Path;
@@ -14,10 +16,6 @@ use crate::host;
 use crate::host_context::HostContext;
 use crate::hosts::{self, Ask, Reply, Wanted};
 use crate::standard;
-
-/// Where Podman keeps its networks: as root, and where its storage says so (containers.conf(5),
-/// `network_config_dir`).
-const NETWORKS: [&str; 2] = ["etc/containers/networks", "var/lib/containers/storage/networks"];
 
 /// Where Podman 4 has them, with CNI.
 const LISTS: &str = "etc/cni/net.d";
@@ -55,11 +53,11 @@ fn answer(verb: &Verb) -> Result<Output> {
     };
     let host_context = HostContext::open(&config)?;
     let engine = host_context.engine();
-    let networks = match verb {
+    let Known { networks, unread } = match verb {
         Verb::Create => known(Path::new("/")),
-        Verb::Setup(_) | Verb::Teardown(_) | Verb::Info => Vec::new(),
+        Verb::Setup(_) | Verb::Teardown(_) | Verb::Info => Known::default(),
     };
-    if *verb == Verb::Create {
+    if *verb == Verb::Create && unread.is_none() {
         // Networks that Podman has removed must not clash with the new one. If this fails, they do.
         let _ = podman::forgotten(&engine, &networks, Mode::Mend);
     }
@@ -103,14 +101,31 @@ fn is_rootless() -> bool {
     !geteuid().is_root() || std::env::var_os(ROOTLESS).is_some_and(|uid| uid != "0")
 }
 
+/// The networks of Podman, as its files have them.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Those that could be read.
+    pub(crate) networks: Vec<Declared>,
+    /// Why there may be more. Then none may be taken for removed.
+    pub(crate) unread: Option<Error>,
+}
+
 /// The networks that Podman has below `root`, and those that CNI has.
-pub(crate) fn known(root: &Path) -> Vec<Declared> {
-    let directories = NETWORKS.into_iter().chain([LISTS]);
-    let declared = directories.flat_map(|of| cni::list::declared(&root.join(of)));
-    let known = declared.filter_map(|network| {
-        Some(Declared { name: network.name.parse().ok()?, subnets: network.subnets })
-    });
-    known.collect()
+pub(crate) fn known(root: &Path) -> Known {
+    let (mut directories, unread) = places::places(root, |name| std::env::var_os(name));
+    directories.push(root.join(LISTS));
+    let mut known = Known { unread, ..Known::default() };
+    for directory in directories {
+        let (declared, unread) = cni::list::declared_or_unread(&directory);
+        known.networks.extend(declared.into_iter().filter_map(|network| {
+            Some(Declared { name: network.name.parse().ok()?, subnets: network.subnets })
+        }));
+        if let Some(path) = unread.first() {
+            let what = format!("{} declares networks, and cannot be read", path.display());
+            known.unread.get_or_insert(Error::invalid(what));
+        }
+    }
+    known
 }
 
 /// A person who tries it by hand has no standard input.
@@ -146,11 +161,16 @@ mod tests {
         let directory = root.path().join("etc/containers/networks");
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join("front.json"), FRONT).unwrap();
-        std::fs::write(directory.join("broken.json"), "{").unwrap();
         let front = Declared {
             name: "front".parse().unwrap(),
             subnets: vec!["10.1.0.0/24".parse().unwrap()],
         };
-        assert_eq!(known(root.path()), [front]);
+        let read = known(root.path());
+        assert_eq!(read.networks, std::slice::from_ref(&front));
+        assert!(read.unread.is_none());
+        std::fs::write(directory.join("broken.json"), "{").unwrap();
+        let read = known(root.path());
+        assert_eq!(read.networks, [front]);
+        assert!(read.unread.unwrap().to_string().contains("networks/broken.json"));
     }
 }

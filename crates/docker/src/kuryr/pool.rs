@@ -38,7 +38,7 @@ pub(super) fn request(
     })?;
     let key: PoolKey =
         pool.id.as_str().parse().map_err(|why| Error::bug(format!("pool {} {why}", pool.id)))?;
-    pending.add(pool.id, pool.net, given);
+    pending.add(pool.id, pool.net, call.options.clone());
     Ok(Answer::Pool(PoolGiven { key, pool: pool.net, data: BTreeMap::new() }))
 }
 

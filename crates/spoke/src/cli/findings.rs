@@ -40,7 +40,11 @@ pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -
     let pending = pending::collect(gc, host_context);
     let (mut findings, _) = leftover?;
     let known = crate::netavark::known(&host_context.root);
-    for name in ::podman::forgotten(&engine, &known, mode)? {
+    let forgotten = match &known.unread {
+        None => ::podman::forgotten(&engine, &known.networks, mode)?,
+        Some(_) => Vec::new(),
+    };
+    for name in forgotten {
         findings.push(FindingView {
             kind: "network",
             subject: name.to_string(),
@@ -52,7 +56,13 @@ pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -
     findings.extend(pending?);
     findings.extend(shown?);
     findings.extend(orphans::collect(gc, &engine, host_context)?);
-    answer(&findings, output)
+    let mut answer = answer(&findings, output)?;
+    answer.notes.extend(
+        known
+            .unread
+            .map(|why| format!("networks that Podman has removed are not looked for: {why}")),
+    );
+    Ok(answer)
 }
 
 /// Whether it stays wrong unless a person acts.

@@ -19,6 +19,8 @@ use crate::config::{Config, KuryrConfig, Level, TcpConfig};
 
 /// Docker's unanswered calls, below the runtime directory.
 const CALLS: &str = "calls-kuryr";
+/// What was said of pools that networks are yet to be made of, below the runtime directory.
+const POOLS: &str = "pools-kuryr";
 
 impl Listeners {
     /// Listens for the plugin, if it is served: systemd passes its socket beside the other one, and
@@ -107,7 +109,8 @@ impl Daemon {
     fn kuryr(self: &Arc<Self>) -> Result<Arc<dyn Plugin>> {
         let variable = |name: &str| std::env::var(name).ok();
         let settings = settings(self.context_pool.config(), &variable)?;
-        Ok(Arc::new(Kuryr::new(Stage(Arc::clone(self)), settings)))
+        let pools = self.context_pool.config().store.runtime.join(POOLS);
+        Ok(Arc::new(Kuryr::new(Stage(Arc::clone(self)), settings).keeping(pools)))
     }
 }
 

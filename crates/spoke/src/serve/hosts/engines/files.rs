@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 
 use super::super::member;
 use crate::cli::time::rfc3339;
+use crate::netavark::places::places;
 use crate::serve::Daemon;
 
-/// Where root's Podman has its networks (containers.conf(5), `network_config_dir`).
-const PODMANS: &str = "/etc/containers/networks";
 /// Where CNI has its network configuration lists, and Podman 4 with CNI its networks.
 const LISTS: &str = "/etc/cni/net.d";
 /// What a host has on which Podman is, or was set up.
@@ -41,12 +40,12 @@ pub(super) fn write_podmans(daemon: &Daemon, name: &NetworkName) -> Result<bool>
     let file = podman::shared_file(&network, &rfc3339(network.since));
     let is_ours = |there: &Value| podman::is_shared(there, name);
     let joins = |there: &Value| podman::is_joined(there, name);
-    write(&podmans(name), &file, (is_ours, joins)).map(|()| true)
+    write(&podmans(name)?, &file, (is_ours, joins)).map(|()| true)
 }
 
 /// Removes it, if the daemon wrote it.
 pub(super) fn remove_podmans(name: &NetworkName) -> Result<()> {
-    remove(&podmans(name), |there| podman::is_shared(there, name))?;
+    remove(&podmans(name)?, |there| podman::is_shared(there, name))?;
     match has_cni() {
         true => remove_list(name),
         false => Ok(()),
@@ -106,8 +105,12 @@ fn is_our_list(there: &Value, name: &NetworkName) -> bool {
     there[ENGINE_LABEL] == name.as_str()
 }
 
-fn podmans(name: &NetworkName) -> PathBuf {
-    Path::new(PODMANS).join(format!("{name}.json"))
+/// In the directory that holds for root's Podman.
+fn podmans(name: &NetworkName) -> Result<PathBuf> {
+    let (places, unread) = places(Path::new("/"), |_| None);
+    unread.map_or(Ok(()), Err)?;
+    let place = places.last().ok_or_else(|| Error::bug("Podman keeps its networks nowhere"))?;
+    Ok(place.join(format!("{name}.json")))
 }
 
 fn of_list(lists: &Path, name: &NetworkName) -> PathBuf {
