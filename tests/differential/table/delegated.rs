@@ -103,5 +103,13 @@ pub(crate) fn lacking(feature: Feature) -> Vec<Row> {
         Feature::Dummy => dummy::plugin(&json!({})),
         _ => return Vec::new(),
     };
-    ["ADD", "CHECK", "DEL"].map(|command| refused(plugin.clone(), command, "")).into()
+    let wraps = |row: Row| {
+        row.differs(
+            "vlan of the reference puts its own words around the plugin's, and loses its code",
+            &["2 Add: - answer 0 error.", "2 Add: + answer 0 error."],
+        )
+    };
+    let row = |command: &str| refused(plugin.clone(), command, "");
+    let add = if feature == Feature::Vlan { wraps(row("ADD")) } else { row("ADD") };
+    vec![add, row("CHECK"), row("DEL")]
 }

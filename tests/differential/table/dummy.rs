@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::device::announced;
 use crate::row::{Row, Step, with};
 
 /// The plugin with 10.9.0.0/24, and `more`.
@@ -15,6 +16,10 @@ fn row(name: &'static str, more: &Value) -> Row {
 }
 
 pub(crate) fn rows() -> Vec<Row> {
+    made().into_iter().map(announced).collect()
+}
+
+fn made() -> Vec<Row> {
     vec![
         row("dummy", &json!({})),
         row(

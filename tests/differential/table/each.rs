@@ -104,7 +104,7 @@ fn in_each_version(subject: &Subject) -> Vec<Row> {
         let row = subject.row(format!("{} in {version}", subject.name), version);
         match (subject.name, version) {
             ("ptp", _) => ptp::announced(row),
-            ("host-device", _) => device::announced(row),
+            ("host-device" | "vlan" | "dummy", _) => device::announced(row),
             ("bandwidth", "0.1.0" | "0.2.0") => {
                 row.differs("DEL works in every version", &["2 Del: "])
             }
@@ -153,7 +153,7 @@ fn deleted_in_each_way(subject: &Subject) -> Vec<Row> {
 fn deleted(row: Row, plugin: &str, way: &str) -> Row {
     let row = match plugin {
         "ptp" if way != "of nothing" => ptp::announced(row),
-        "host-device" if way != "of nothing" => device::announced(row),
+        "host-device" | "vlan" | "dummy" if way != "of nothing" => device::announced(row),
         "bandwidth" if way != "of nothing" => bandwidth::marked(row),
         "sbr" if way != "of nothing" => routing::moved(row),
         _ => row,
@@ -283,7 +283,7 @@ fn asked(subject: &Subject) -> Vec<Row> {
     let gc = [Step::Add, Step::Ask("GC"), Step::Del];
     let added = |row: Row| match subject.name {
         "ptp" => ptp::announced(row),
-        "host-device" => device::announced(row),
+        "host-device" | "vlan" | "dummy" => device::announced(row),
         "bandwidth" => bandwidth::marked(row),
         "sbr" => routing::moved(row),
         _ => row,
