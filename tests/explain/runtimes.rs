@@ -129,7 +129,8 @@ fn mapped_by_docker(engine: &Engine) {
         "run -d --name page --network theirs -p 8090:80 busybox /bin/busybox httpd -f -p 80 -h /",
     );
     place(world, "page");
-    let tries = "bash -c 'until ip netns exec far bash -c \"</dev/tcp/192.0.2.1/8090\"; do :; done'";
+    let tries =
+        "bash -c 'until ip netns exec far bash -c \"</dev/tcp/192.0.2.1/8090\"; do :; done'";
     world.sh(&format!("timeout 20 {tries}"));
     reaches(world, "outside page 80", tries);
     reaches(world, "outside host 8090", tries);
