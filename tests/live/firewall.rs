@@ -304,7 +304,7 @@ fn what_is_behind_bridges_of_others_obeys(wall: &Wall) {
         ports.iter().map(|port| found[&("lan".to_owned(), *port)].clone()).collect()
     };
     wall.spoke("firewall follow none");
-    let mut pods = [8096, 8097].map(|port| {
+    let pods = [8096, 8097].map(|port| {
         let maps = json!([{"hostPort": port, "containerPort": 80, "protocol": "tcp"}]);
         let runtime = json!({"portMappings": maps});
         let mut pod = Cni { runtime, ..Cni::container(&wall.world, &format!("pod{port}")) };

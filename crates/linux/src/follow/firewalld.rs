@@ -42,9 +42,7 @@ pub(super) fn read(socket: &mut Socket) -> Result<Judgement> {
     for rule in &rules {
         by_chain.entry(&rule.chain).or_default().push(rule);
     }
-    let ends = |rule: &&AnyRule| {
-        matches!(rule.steps.last(), Some(Step::Reject | Step::Decision(Decision::Drop)))
-    };
+    let ends = |rule: &&AnyRule| refuses(rule);
     // The rule that refuses what no zone accepts is the last that it makes.
     if !by_chain.get(ENTRY).and_then(|rules| rules.last()).is_some_and(ends) {
         let why = "firewalld's rules are not there".to_owned();
@@ -74,6 +72,10 @@ pub(super) fn read(socket: &mut Socket) -> Result<Judgement> {
     notes.sort();
     notes.dedup();
     Ok(Judgement { by: Followed::Firewalld, state: State::On, v4, v6, notes })
+}
+
+fn refuses(rule: &AnyRule) -> bool {
+    matches!(rule.steps.last(), Some(Step::Reject | Step::Decision(Decision::Drop)))
 }
 
 /// What a register holds.
@@ -110,17 +112,23 @@ struct Reader<'a> {
     /// Of each list one group must hold, whole.
     tests: Vec<Vec<Vec<Test>>>,
     unclear: Option<String>,
+    /// How the rule ends.
+    accepts: bool,
+    refuses: bool,
 }
 
 impl<'a> Reader<'a> {
     fn new(is_v4: bool, sets: &'a [AnySet], socket: &'a mut Socket) -> Self {
         let registers = BTreeMap::new();
-        Self { is_v4, sets, socket, registers, tests: Vec::new(), unclear: None }
+        let (tests, unclear) = (Vec::new(), None);
+        Self { is_v4, sets, socket, registers, tests, unclear, accepts: false, refuses: false }
     }
 
     /// The rules that say the same; none where it never matches, or decides nothing.
     fn read(mut self, rule: &AnyRule, notes: &mut Vec<String>) -> Result<Vec<Rule>> {
         let mut then = None;
+        self.accepts = matches!(rule.steps.last(), Some(Step::Decision(Decision::Accept)));
+        self.refuses = refuses(rule);
         for step in &rule.steps {
             match self.step(step)? {
                 Went::On => {}

@@ -86,6 +86,8 @@ pub struct AnySet {
     pub key_length: usize,
     /// Whether its elements are intervals.
     pub is_interval: bool,
+    /// Whether its elements may end by themselves.
+    pub has_timeouts: bool,
 }
 
 /// Every chain.
@@ -303,14 +305,14 @@ fn read_rule(message: &Message<'_>) -> Option<AnyRule> {
 
 fn read_set(message: &Message<'_>) -> Option<AnySet> {
     let set = message.attributes(HEADER);
+    let flags = set.find_kind(abi::SET_FLAGS).and_then(|flags| flags.be32()).unwrap_or(0);
     Some(AnySet {
         family: *message.payload.first()?,
         table: set.find_kind(abi::SET_TABLE)?.text()?.to_owned(),
         name: set.find_kind(abi::SET_NAME)?.text()?.to_owned(),
         key_length: set.find_kind(abi::SET_KEY_LEN)?.be32()? as usize,
-        is_interval: set.find_kind(abi::SET_FLAGS).and_then(|flags| flags.be32()).unwrap_or(0)
-            & abi::SET_IS_INTERVAL
-            != 0,
+        is_interval: flags & abi::SET_IS_INTERVAL != 0,
+        has_timeouts: flags & abi::SET_HAS_TIMEOUTS != 0,
     })
 }
 

@@ -18,6 +18,11 @@ impl Reader<'_> {
         key: RegisterPlace,
         inverted: bool,
     ) -> Result<Went> {
+        // Nothing reports that an element has ended: until the next look it would let in who is out.
+        let lets_in = if inverted { self.refuses } else { self.accepts };
+        if set.has_timeouts && lets_in {
+            return Ok(self.unclear("a set whose elements end by themselves"));
+        }
         let Some(fields) = self.fields(key, set.key_length) else {
             return Ok(self.unclear("a set of fields"));
         };
