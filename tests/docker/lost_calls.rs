@@ -23,7 +23,7 @@ const LIFE: u64 = 500;
 /// without the daemon's noting that: then a repetition may be of either, and is refused. Both are rare.
 const UNDECIDED: u64 = 2;
 /// What the user is told of that.
-const UNREAD: &str = "try again: the daemon was restarted while it worked on this call";
+const UNREAD: &str = "try again: spoke serve was restarted while it worked on this call";
 
 /// Docker makes about so many calls for it.
 const CALLS: u64 = 7;

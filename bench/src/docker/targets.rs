@@ -24,19 +24,24 @@ fn networks(book: &Book) -> Vec<Verdict> {
         (engines::CONNECT, 1.0),
         (engines::START, 1.0),
     ];
+    let finished = [(engines::CONNECT, 1.0), (engines::START, 0.95)];
     let mut verdicts = Vec::new();
-    for release in [Release::V20_10, Release::V28_5] {
+    for (release, who, all) in [
+        (Release::V20_10, engines::SPOKE, &all[..]),
+        (Release::V28_5, engines::SPOKE, &all[..]),
+        (Release::V28_5, engines::FINISHED, &finished[..]),
+    ] {
         let case = engines::case(release);
         for (verb, target) in all {
-            let ours = book.sampled(case, verb, engines::SPOKE);
+            let ours = book.sampled(case, verb, who);
             let measured = ours.and_then(|ours| {
                 crate::stats::quotient(
                     &ours.values,
                     &book.sampled(case, verb, engines::BRIDGE)?.values,
                 )
             });
-            let what = format!("{case}, spoke / its own bridge: {verb}");
-            verdicts.push(at_most(what, target, measured));
+            let what = format!("{case}, {who} / its own bridge: {verb}");
+            verdicts.push(at_most(what, *target, measured));
         }
     }
     verdicts

@@ -120,6 +120,13 @@ impl Api {
         Ok(version.version())
     }
 
+    /// Whether containers go on while the engine does not run, and are restored when it starts (`live-restore`;
+    /// `GET /info`).
+    pub fn restores(&self) -> Result<bool> {
+        let info: decode::Info = self.get("/info")?;
+        Ok(info.restores())
+    }
+
     /// Every network that the engine knows (`GET /networks`).
     pub fn networks(&self) -> Result<Vec<Network>> {
         let listed: Vec<decode::Network> = self.get("/networks")?;

@@ -93,6 +93,11 @@ pub struct Within {
 pub trait Sandboxes {
     /// The interfaces in the namespace at `path`; `None` if there is no namespace there.
     fn inspect(&self, path: &Path) -> Result<Option<Within>>;
+
+    /// Whether an engine may restore containers that went on without it (`live-restore`), as far as is known.
+    fn may_restore(&self) -> bool {
+        false
+    }
 }
 
 /// The back end of this front end, which the binary wires.

@@ -213,8 +213,8 @@ impl From<Error> for Refusal {
 }
 
 /// The error of a call without a body: no engine sends one at first.
-const REPEATED: &str = "try again: the daemon was restarted while it worked on this call, and \
-    the engine repeated it without its body";
+const REPEATED: &str = "try again: spoke serve was restarted while it worked on this call, and the \
+    engine repeated it without saying what it is for";
 
 /// Reads a request's body. Only questions may come without one: an engine that repeats a call
 /// after a lost connection has no body left to send, and must learn at once that this is no use,

@@ -36,8 +36,9 @@ mod trusted;
 mod via;
 mod web;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -93,6 +94,8 @@ pub(crate) struct Daemon {
     ways: Mutex<via::Ways>,
     /// What this host knows of others.
     many: OnceLock<Arc<hosts::Hosts>>,
+    /// Which of Docker's engines restore containers that went on without them. One that does not answer is not there.
+    restoring: Mutex<BTreeMap<PathBuf, bool>>,
 }
 
 /// Why the daemon ends.
@@ -229,6 +232,7 @@ impl Daemon {
             members: Mutex::default(),
             ways: Mutex::default(),
             many: OnceLock::new(),
+            restoring: Mutex::default(),
             context_pool: ContextPool::new(config),
             stop: netlink::Stop::new()?,
             stopped: (Mutex::new(false), Condvar::new()),

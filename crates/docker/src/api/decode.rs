@@ -21,6 +21,19 @@ pub(super) struct Version {
     version: Option<String>,
 }
 
+/// `GET /info`
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Info {
+    live_restore_enabled: Option<bool>,
+}
+
+impl Info {
+    pub(super) fn restores(&self) -> bool {
+        self.live_restore_enabled.unwrap_or(false)
+    }
+}
+
 /// An entry of `GET /networks`, or all of `GET /networks/{id}`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]

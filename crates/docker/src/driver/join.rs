@@ -50,6 +50,10 @@ pub(crate) fn bring_in(
         true => sandboxes.inspect(&call.sandbox)?,
         false => None,
     };
+    let within = match within {
+        Some(within) if is_safe(engine, &reserved, &within, sandboxes)? => Some(within),
+        Some(_) | None => None,
+    };
     match within {
         Some(within) => finish(engine, alias, &reserved, call, (sandboxes, within)),
         None => hand_over(engine, &reserved, call),
@@ -68,6 +72,28 @@ pub(crate) fn leave(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
 /// name that Docker gives only to interfaces of its own drivers.
 fn is_ours(alias: &Alias, reserved: &Attachment) -> bool {
     alias.handoff == Handoff::Finish || reserved.spec().name.is_some()
+}
+
+/// Whether Spoke may complete the interface. An engine that restores containers learns then of an interface that it did
+/// not move, without a name to return it by: 28.5 takes down all such interfaces of a sandbox when one of them leaves,
+/// and ends by a panic when the second does. So the engine moves what it can; but an interface of Spoke's that it knows
+/// nothing of has a name that the engine would choose, and then the next one is Spoke's, too.
+fn is_safe(
+    engine: &Engine<'_>,
+    reserved: &Attachment,
+    within: &Within,
+    sandboxes: &impl Sandboxes,
+) -> Result<bool> {
+    if reserved.spec().name.is_some() || !sandboxes.may_restore() {
+        return Ok(true);
+    }
+    let is_there = |other: &Attachment| {
+        let sandbox = other.sandbox.as_ref();
+        other.handoff == Handoff::Finish
+            && other.spec().name.is_none()
+            && sandbox.is_some_and(|sandbox| sandbox.inode == within.inode)
+    };
+    Ok(engine.attachments()?.iter().any(is_there))
 }
 
 /// Makes the interface in the sandbox. Where Spoke chooses its name, another Join may take it

@@ -159,7 +159,7 @@ mod tests {
             (&[("hosts", "all"), ("mtu", "1400")][..], false, "-o mtu"),
             (&[("hosts", "all")], true, "--internal"),
             (&[("hosts", "all"), ("in", "rkt")], false, "docker, podman or cni"),
-            (&[("hosts", "A_")], false, ""),
+            (&[("hosts", "a b")], false, "a b"),
         ] {
             let error = read(all, internal).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

@@ -16,6 +16,8 @@ pub enum Notice {
         engine: PathBuf,
         /// Its version.
         version: String,
+        /// Whether it restores containers that went on without it, where it says.
+        restores: Option<bool>,
     },
     /// An engine does not answer any more. Nothing is freed until all do.
     Lost {
@@ -62,7 +64,7 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Notice::Reached { engine, version } => {
+            Notice::Reached { engine, version, .. } => {
                 write!(f, "Docker Engine {version} answers at {}", engine.display())
             }
             Notice::Lost { engine, why } => {

@@ -96,10 +96,11 @@ impl Peer {
         let begin = Instant::now();
         match self.greet() {
             Ok((events, version)) => {
+                let restores = self.api.restores().ok();
                 self.events = Some(events);
                 self.pause = FIRST_PAUSE;
                 self.is_reported = false;
-                report(Notice::Reached { engine: self.api.socket().to_owned(), version });
+                report(Notice::Reached { engine: self.api.socket().to_owned(), version, restores });
                 State::Back
             }
             Err(why) => {

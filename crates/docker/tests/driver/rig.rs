@@ -26,6 +26,8 @@ pub(crate) struct Kernel {
     pub(crate) ports: BTreeMap<AttachmentId, Vec<PortMap>>,
     /// Namespaces that exist, with the interfaces in them.
     pub(crate) sandboxes: BTreeMap<String, BTreeSet<IfName>>,
+    /// Whether an engine may restore containers that went on without it.
+    pub(crate) restores: bool,
     /// What the next attach of a link finds taken.
     pub(crate) rival: Option<(String, IfName)>,
 }
@@ -199,6 +201,10 @@ impl Sandboxes for Stage {
         let kernel = self.0.kernel.lock().unwrap();
         let there = kernel.sandboxes.get(&path.display().to_string());
         Ok(there.map(|links| Within { inode: 7, links: links.clone() }))
+    }
+
+    fn may_restore(&self) -> bool {
+        self.0.kernel.lock().unwrap().restores
     }
 }
 

@@ -67,3 +67,35 @@ fn a_network_outlives_the_host() {
     open(&world, &["lo"]);
     assert_eq!(world.twice("NetworkDriver.Join", &join()), json!({"Gateway": "10.1.0.1"}));
 }
+
+/// An engine that restores containers moves what it can; but it does not know the names of interfaces that it did not
+/// move.
+#[test]
+fn an_engine_that_restores_containers_moves_the_first_and_then_all() {
+    let world = Arc::new(World::default());
+    let subnet = pool(&world, "10.1.0.0/16", &json!({}));
+    let gateway = gateway(&world, &subnet);
+    let call = create(&[(&subnet, Some(gateway))], &json!({"interfaces": "spoke"}), false);
+    world.twice("NetworkDriver.CreateNetwork", &call);
+    open(&world, &["lo"]);
+    let joins = |number: usize, options: serde_json::Value| {
+        let given = address(&world, &subnet, "");
+        let at = json!({"NetworkID": NETWORK, "EndpointID": format!("{number:064x}")});
+        let mut create = at.clone();
+        create["Interface"] = json!({"Address": given});
+        create["Options"] = options;
+        world.call("NetworkDriver.CreateEndpoint", &create).unwrap();
+        let mut join = at.clone();
+        join["SandboxKey"] = SANDBOX.into();
+        world.twice("NetworkDriver.Join", &join).get("InterfaceName").is_some()
+    };
+    let named = json!({"com.docker.network.endpoint.ifname": "web7"});
+    world.kernel.lock().unwrap().restores = true;
+    assert!(joins(1, json!({})), "moved");
+    assert!(!joins(2, named), "nobody else gives it this name");
+    assert!(joins(3, json!({})), "moved");
+    world.kernel.lock().unwrap().restores = false;
+    assert!(!joins(4, json!({})));
+    world.kernel.lock().unwrap().restores = true;
+    assert!(!joins(5, json!({})), "its name would be that of another one");
+}

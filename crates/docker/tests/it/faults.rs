@@ -47,8 +47,8 @@ fn a_lost_body_is_refused_at_once() {
     let mut retry = stand.connect();
     let refused = retry.post(LEAVE, "");
     assert_eq!(refused.status, 400);
-    let text = "NetworkDriver.Leave: try again: the daemon was restarted while it worked on this call, \
-                and the engine repeated it without its body";
+    let text = "NetworkDriver.Leave: try again: spoke serve was restarted while it worked on this call, \
+                and the engine repeated it without saying what it is for";
     assert_eq!(refused.body, format!(r#"{{"Err":"{text}","Error":"{text}"}}"#));
     assert_eq!(retry.post("Plugin.Activate", "").status, 200);
     assert_eq!(retry.post(LEAVE, "{\"NetworkID\":").status, 400);

@@ -39,7 +39,7 @@ fn only_questions_come_without_a_body() {
             match libnetwork::decode(method, body.as_bytes()) {
                 Ok(Request::Ask(_)) => {}
                 Err(Refusal::Syntax(why)) => {
-                    let begin = format!("{}: try again: the daemon was restarted", method.name());
+                    let begin = format!("{}: try again: spoke serve was restarted", method.name());
                     assert!(why.starts_with(&begin), "{why}");
                 }
                 other => panic!("{other:?}"),

@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use cni::runtime::NetworkList;
 use docker::api::Network;
@@ -73,6 +73,12 @@ fn ephemeral(text: &str) -> RangeInclusive<NonZeroU16> {
 impl Sandboxes for Stage {
     fn inspect(&self, path: &Path) -> Result<Option<Within>> {
         crate::sandbox::inspect(path)
+    }
+
+    fn may_restore(&self) -> bool {
+        let config = &self.0.context_pool.config().docker;
+        let known = self.0.restoring.lock().unwrap_or_else(PoisonError::into_inner);
+        config.api.iter().any(|engine| known.get(engine) != Some(&false))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use docker::reconcile::{Notice, Settings};
@@ -54,10 +55,19 @@ fn notice_of(daemon: &Daemon, notice: &Notice) {
         let fields = [("frontend", "docker".to_owned())];
         daemon.journal.log.say(level, &notice.to_string(), &fields);
     };
+    let restoring = || daemon.restoring.lock().unwrap_or_else(PoisonError::into_inner);
     match notice {
-        Notice::Reached { .. } => say(Level::Info),
+        Notice::Reached { engine, restores, .. } => {
+            if let Some(restores) = restores {
+                restoring().insert(engine.clone(), *restores);
+            }
+            say(Level::Info);
+        }
         // Many hosts have no Docker, and dockerd restarts.
-        Notice::Lost { .. } => say(Level::Info),
+        Notice::Lost { engine, .. } => {
+            restoring().remove(engine);
+            say(Level::Info);
+        }
         Notice::Unclaimed { .. } | Notice::Unlisted { .. } => say(Level::Warn),
         Notice::Reclaimed { finding, .. } => {
             let (kind, _) = cli::finding(finding);

@@ -269,9 +269,9 @@ fn attempt(daemon: &Daemon, hosts: &Hosts, mut record: Record, lists: &Lists) ->
 fn declare(daemon: &Daemon, hosts: &Hosts, record: &mut Record, name: &NetworkName) -> Result<()> {
     let pool = &daemon.context_pool;
     let here = pool.with(|context| context.engine().declared(name))?;
-    let was_begun = record.name.as_ref() == Some(name);
+    let was_named = record.name.as_ref() == Some(name);
     match here {
-        Some(network) if was_begun && record.is(&network) => return Ok(()),
+        Some(network) if was_named && record.is(&network) => return Ok(()),
         Some(_) => {
             return Err(Error::conflict(format!(
                 "this host has a network {name} already (`spoke network ls`)"
@@ -279,7 +279,7 @@ fn declare(daemon: &Daemon, hosts: &Hosts, record: &mut Record, name: &NetworkNa
         }
         None => {}
     }
-    if was_begun && is_declared(hosts, record, name) {
+    if was_named && is_declared(hosts, record, name) {
         return Err(Error::try_again("the cluster has it, and this host does not yet"));
     }
     refuse_now_taken(hosts, name)?;
