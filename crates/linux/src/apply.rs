@@ -83,6 +83,15 @@ impl<'a> Hands<'a> {
             Step::Alias(name, text) => self.change(name, &Change::Alias(text.clone())),
             Step::Up(name) => self.change(name, &Change::Up(true)),
             Step::Down(name) => self.change(name, &Change::Up(false)),
+            Step::Hairpin(name) => self.change(name, &Change::Hairpin(true)),
+            Step::NoIpv6Addresses(name) => {
+                self.flush()?;
+                let index = self.index(name)?;
+                let silenced = self.batch.change_link(At::Index(index), &[Change::NoIpv6Addresses]);
+                // Below IPv6's least MTU the device has no IPv6 at all.
+                self.done.push((silenced, Errno::AFNOSUPPORT));
+                Ok(())
+            }
             Step::Promiscuous(name) => self.change(name, &Change::Promiscuous(true)),
             Step::Address(name, address) => self.address(name, *address, 0),
             Step::Gateway(name, address) => self.address(name, *address, PROTOCOL),

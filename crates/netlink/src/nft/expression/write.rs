@@ -37,6 +37,7 @@ impl Expression<'_> {
             Expression::Masquerade => "masq",
             Expression::NotTracked => "notrack",
             Expression::Counter => "counter",
+            Expression::Object { .. } => "objref",
             Expression::Limit { .. } => "limit",
             Expression::Log { .. } => "log",
             Expression::Extension { .. } => "match",
@@ -105,6 +106,10 @@ impl Expression<'_> {
             }
             Expression::NotIn(set, key) => {
                 to.text(1, set).be32(2, key.number()).be32(5, 1);
+            }
+            // `NFTA_OBJREF_SET_SREG` and `_SET_NAME`.
+            Expression::Object { map, key } => {
+                to.be32(3, key.number()).text(4, map);
             }
             Expression::Map { name, key, into } => {
                 to.text(1, name).be32(2, key.number()).be32(3, into.number());
