@@ -96,6 +96,10 @@ fn a_machine_is_one_among_containers() {
     assert_eq!(row["labels"]["kind"], "vm");
     assert_eq!(row["ports"].as_array().map(Vec::len), Some(2));
 
+    bed.refuses("endpoint leave shop vm", 2, &["virtual machine", "network disconnect shop vm"]);
+    bed.refuses("capture vm", 2, &["virtual machine", tap]);
+    bed.refuses("explain web vm 80", 5, &[]);
+
     spoofs_nothing(&bed, mac, address);
     is_limited_and_counted(&bed, tap);
     bed.spoke("network set shop --mtu 1300");

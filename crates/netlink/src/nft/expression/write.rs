@@ -83,6 +83,7 @@ impl Expression<'_> {
             Expression::Original(..)
             | Expression::Range { .. }
             | Expression::Often { .. }
+            | Expression::Object { .. }
             | Expression::Reject(_) => self.write_judging(to),
             Expression::Load(..)
             | Expression::SetMark(_)
@@ -106,10 +107,6 @@ impl Expression<'_> {
             }
             Expression::NotIn(set, key) => {
                 to.text(1, set).be32(2, key.number()).be32(5, 1);
-            }
-            // `NFTA_OBJREF_SET_SREG` and `_SET_NAME`.
-            Expression::Object { map, key } => {
-                to.be32(3, key.number()).text(4, map);
             }
             Expression::Map { name, key, into } => {
                 to.text(1, name).be32(2, key.number()).be32(3, into.number());
