@@ -43,6 +43,7 @@ test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan 
 	@scripts/setup vm
 	@$(MAKE) --no-print-directory build
 	@scripts/vm-tests $(FILTER)
+	@scripts/machine-tests
 
 test-neutron: ## a whole Neutron with OVN; NEUTRON=pypi takes the newest instead of Debian's
 	@scripts/setup test

@@ -114,9 +114,9 @@ def datagram(source, address, sport, port):
     return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + body
 
 
-def link(source, kind):
-    """A message of ICMPv6 to all nodes of the link, about an address that nobody has."""
-    target = socket.inet_pton(socket.AF_INET6, "fd81:5::abcd")
+def link(source, kind, target="fd81:5::10"):
+    """A message of ICMPv6 to all nodes of the link, about this address."""
+    target = socket.inet_pton(socket.AF_INET6, target)
     body = bytes([int(kind), 0, 0, 0, 0, 0, 0, 0])
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
         sock.bind(("eth0", 0))

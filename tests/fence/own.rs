@@ -191,13 +191,18 @@ fn nothing_else_leaves(bed: &Bed) {
 }
 
 /// What goes no further than the link passes from no address and from one of the link; from another one it
-/// does not.
+/// does not. No address is announced but its own.
 #[track_caller]
 fn is_a_neighbour(bed: &Bed) {
     bed.world.sh("ip netns exec free nft -f - <<'END'
 table inet heard {
     set six { typeof ip6 saddr . icmpv6 type; flags dynamic; size 65535; }
-    chain in { type filter hook prerouting priority -400; add @six { ip6 saddr . icmpv6 type }; }
+    set announced { typeof @th,64,128; flags dynamic; size 65535; }
+    chain in {
+        type filter hook prerouting priority -400
+        add @six { ip6 saddr . icmpv6 type }
+        icmpv6 type { 135, 136 } add @announced { @th,64,128 }
+    }
 }
 END");
     bed.all(
@@ -207,6 +212,9 @@ END");
             ("link :: 143", "sent"),
             ("link fe80::9 133", "sent"),
             ("link fe80::9 136", "sent"),
+            ("link :: 135 fd81:5::abcd", "sent"),
+            ("link fe80::9 136 fd81:5::abcd", "sent"),
+            ("link fd81:5::10 136 fd81:5::abcd", "sent"),
             ("link fd81:5::77 135", "sent"),
             ("link 2001:db8:113::99 143", "sent"),
             ("link fe80::9 128", "sent"),
@@ -218,6 +226,9 @@ END");
     let heard = "ip netns exec free nft list set inet heard six | tr -d '\\n\\t'";
     until(&bed.world, &format!("{heard} | grep -q 'fd81:5::10 . echo-request'"));
     let heard = bed.world.sh(heard);
+    let announced = bed.world.sh("ip netns exec free nft list set inet heard announced");
+    let (own, other) = ("fd810005000000000000000000000010", "fd81000500000000000000000000abcd");
+    assert!(announced.contains(own) && !announced.contains(other), "{announced}");
     for passes in [
         ":: . nd-neighbor-solicit",
         ":: . mld2-listener-report",

@@ -92,7 +92,7 @@ pub(crate) trait Live {
 /// What a program of the test's host prints on the machine outside; `None` where it fails. Not every
 /// world has such programs.
 #[track_caller]
-fn outside(world: &World, script: &str) -> Option<String> {
+pub(crate) fn outside(world: &World, script: &str) -> Option<String> {
     let netns = world.path("/run/netns/lan");
     let mut command = std::process::Command::new("nsenter");
     command.arg(format!("--net={}", netns.display())).args(["sh", "-c", script]);

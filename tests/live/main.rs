@@ -4,9 +4,11 @@
 mod bed;
 mod cli;
 mod cni;
+mod counted;
 mod docker;
 mod firewall;
 mod firewall_told;
+mod guest;
 mod killed;
 mod limit;
 mod network;

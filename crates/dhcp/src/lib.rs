@@ -1,11 +1,13 @@
 //! Addresses of DHCP servers (RFC 2131): the protocol, its leases on disk, and the one thread that
-//! renews all of them.
+//! renews all of them. For virtual machines, whose interfaces nobody else can complete, [`guest`] is the
+//! other side: it answers what one machine asks.
 //!
 //! [`packet`] is the wire format, [`Client`] the protocol as a state machine without I/O,
 //! [`LeaseStore`] the leases on disk, and [`Keeper`] the thread. A lease is on disk before its
 //! address is used, so that a daemon that is killed continues where it was.
 
 mod client;
+pub mod guest;
 mod keeper;
 mod lease_store;
 mod link;

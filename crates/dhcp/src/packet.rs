@@ -11,6 +11,7 @@ use std::net::Ipv4Addr;
 use model::Mac;
 
 pub use frame::{CLIENT, SERVER, unwrap, wrap};
+pub(crate) use frame::{fold, sum, unwrap_between, wrap_between};
 pub(crate) use options::text;
 pub use options::{Kind, Terms, code, terms};
 

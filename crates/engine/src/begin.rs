@@ -21,6 +21,7 @@ impl Engine<'_> {
         let mut draft = Draft::of(request, self.blank(request));
         match role {
             Role::Alone => {}
+            Role::Guest(how) => how.say(&mut draft.blank),
             Role::Untold => draft.blank.teller = Some(self.host.me()),
             Role::Of(origin) => {
                 draft.blank.teller = Some(self.host.me());
@@ -95,6 +96,9 @@ impl Engine<'_> {
             None => self.new_leases(draft, avoid, &mut attachment, txn)?,
         };
         attachment.addresses.extend(attachment.leases.iter().map(address_of));
+        if attachment.tap().is_some() {
+            self.name_hardware(&mut attachment);
+        }
         if let Some(alias) = &draft.under {
             let key = Key::Alias(alias.value.id.clone());
             txn = txn.expect(key, unchanged(Some(alias)));
@@ -350,6 +354,8 @@ fn wanted(request: &Request, address: IpAddr) -> Option<Wanted> {
 pub(crate) enum Role<'o> {
     /// Of nothing.
     Alone,
+    /// Of nothing: it is a virtual machine's, in this way.
+    Guest(&'o Connecting),
     /// Of nothing; its caller reports the result itself.
     Untold,
     /// Of a call that makes several; its caller reports the result itself.

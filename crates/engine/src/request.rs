@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    Attachment, AttachmentId, ContainerId, HostName, IfName, InterfaceAddress, Ipam, Labels, Layer,
-    Network, OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
+    Attachment, AttachmentId, ContainerId, Handoff, HostName, IfName, InterfaceAddress, Ipam,
+    Labels, Layer, Network, OwnerName, Phase, Runtime, Sandbox, Timestamp, Wiring,
 };
 
 /// One layer of an attachment, as a front end wants it made, compared or removed.
@@ -47,10 +47,19 @@ impl Request {
         }
     }
 
+    /// A virtual machine completes its own interface.
+    fn handoff(&self) -> Handoff {
+        match self.wiring.tap() {
+            Some(_) => Handoff::Caller,
+            None => Handoff::Finish,
+        }
+    }
+
     /// The record of the request, without any lease.
     pub(crate) fn record(&self, runtime: Runtime, since: Timestamp, phase: Phase) -> Attachment {
         Attachment {
             owner: self.owner.clone(),
+            handoff: self.handoff(),
             names: self.names.clone(),
             sandbox: self.sandbox.clone(),
             wiring: self.wiring.clone(),

@@ -83,6 +83,8 @@ impl<'a> Hands<'a> {
             Step::Alias(name, text) => self.change(name, &Change::Alias(text.clone())),
             Step::Up(name) => self.change(name, &Change::Up(true)),
             Step::Down(name) => self.change(name, &Change::Up(false)),
+            Step::Hairpin(name) => self.change(name, &Change::Hairpin(true)),
+            Step::NoIpv6Addresses(name) => self.silence(name),
             Step::Promiscuous(name) => self.change(name, &Change::Promiscuous(true)),
             Step::Address(name, address) => self.address(name, *address, 0),
             Step::Gateway(name, address) => self.address(name, *address, PROTOCOL),
@@ -116,6 +118,15 @@ impl<'a> Hands<'a> {
             }
             Step::Sysctl { path, value, optional } => self.sysctl(path, value, *optional),
         }
+    }
+
+    fn silence(&mut self, name: &IfName) -> Result<()> {
+        self.flush()?;
+        let index = self.index(name)?;
+        let silenced = self.batch.change_link(At::Index(index), &[Change::NoIpv6Addresses]);
+        // Below IPv6's least MTU the device has no IPv6 at all.
+        self.done.push((silenced, Errno::AFNOSUPPORT));
+        Ok(())
     }
 
     fn sysctl(&mut self, path: &str, value: &str, optional: bool) -> Result<()> {

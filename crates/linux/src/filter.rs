@@ -2,6 +2,7 @@
 //!
 //! `filter/ruleset.nft` is what is to be read; `filter/ruleset.rs` and `filter/rules.rs` build the same.
 
+pub mod counted;
 mod elements;
 mod entry;
 pub mod fence;

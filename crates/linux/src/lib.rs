@@ -11,6 +11,7 @@ mod firewalld;
 pub mod follow;
 mod forwarding;
 mod gateway;
+pub mod guest;
 pub mod identity;
 pub mod iptables;
 mod link;

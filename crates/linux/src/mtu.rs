@@ -17,6 +17,10 @@ pub(crate) fn revise(before: &Attachment, after: &Attachment) -> Result<()> {
     let Some(outer) = socket.link(At::Name(&name))? else {
         return Err(Error::not_found(format!("{name}, the host's end of {}, is gone", after.id)));
     };
+    if after.tap().is_some() {
+        // The machine is told when it renews its lease.
+        return set(socket, &outer, mtu);
+    }
     if outer.mtu < mtu.bytes() {
         set(socket, &outer, mtu)?;
         return inner(socket, after, &outer, mtu);

@@ -26,7 +26,7 @@ use model::{Attachment, Error, Result};
 use sha2::{Digest, Sha256};
 
 use page::{Hand, Written};
-use resolver::Resolver;
+pub(crate) use resolver::Resolver;
 
 /// Where `ip netns` keeps namespaces by name; many systems have it under a second path.
 const NAMED: [&str; 2] = ["run/netns", "var/run/netns"];

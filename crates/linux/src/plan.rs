@@ -7,6 +7,7 @@ mod dummy;
 pub(crate) mod external;
 mod facts;
 pub(crate) mod gateway;
+mod guest;
 mod ipvlan;
 mod link_local;
 mod loopback;
@@ -95,7 +96,7 @@ pub fn connect(attachment: &Attachment, facts: &Facts) -> Result<Plan> {
     bare.link_local.clear();
     let mut plan = attach(&bare, facts)?;
     let peer_placement = PeerPlacement::of(attachment)?;
-    if peer_placement.place == Place::Host {
+    if peer_placement.place == Place::Host && attachment.tap().is_none() {
         plan.host.push(Step::Up(peer_placement.name));
     }
     Ok(plan)

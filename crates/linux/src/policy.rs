@@ -57,6 +57,7 @@ impl Policy {
         if let Some(wanted) = Wanted::of(attachment)? {
             let is_gone = yielding(attachment)?;
             self.in_table(attachment, |socket| filter::install(socket, &wanted.elements, is_gone))?;
+            self.in_table(attachment, |socket| filter::counted::keep(socket, &wanted.elements))?;
             self.open_loopback(attachment, wanted.behind.as_ref())?;
             self.let_forward(attachment, &wanted.behind)?;
         }
@@ -80,12 +81,14 @@ impl Policy {
         let is_gone = yielding(attachment)?;
         let missed =
             self.in_table(attachment, |socket| filter::restore(socket, &wanted.elements, is_gone))?;
+        let uncounted =
+            self.in_table(attachment, |socket| filter::counted::keep(socket, &wanted.elements))?;
         self.open_loopback(attachment, wanted.behind.as_ref())?;
         in_zone(attachment, firewalld::add_sources)?;
         if missed {
             self.forget_flows(attachment)?;
         }
-        Ok(missed || unchecked || prepared)
+        Ok(missed || uncounted || unchecked || prepared)
     }
 
     /// Everything but our own table. Whether iptables missed anything.
@@ -153,7 +156,10 @@ impl Policy {
         match table {
             OwnTable::Frames => self.if_there(filter::spoof::mend),
             OwnTable::Transit => self.if_there(forwarding::mend),
-            OwnTable::Packets => self.if_there(filter::mend),
+            OwnTable::Packets => {
+                let counted = self.if_there(filter::counted::mend)?;
+                Ok(self.if_there(filter::mend)? || counted)
+            }
         }
     }
 
@@ -212,10 +218,9 @@ impl Policy {
 
     /// Ends the check of the sender on the container's port.
     fn uncheck(&self, attachment: &Attachment) -> Result<()> {
-        match attachment.wiring.own_fence {
-            // It goes after the interface.
-            Some(_) => Ok(()),
-            None => self.uncheck_sender(attachment),
+        match is_checked_to_the_end(attachment) {
+            true => Ok(()),
+            false => self.uncheck_sender(attachment),
         }
     }
 
@@ -292,6 +297,7 @@ impl Policy {
     /// Removes the elements, and what they were the last to need.
     fn take_out(&self, elements: &Elements) -> Result<()> {
         self.if_there(|socket| filter::remove(socket, elements))?;
+        self.if_there(|socket| filter::counted::drop(socket, elements))?;
         self.close_loopback(elements)
     }
 
@@ -401,9 +407,15 @@ fn in_zone(
     }
 }
 
+/// Whether its sender is checked as long as there is the interface.
+fn is_checked_to_the_end(attachment: &Attachment) -> bool {
+    attachment.wiring.own_fence.is_some() || attachment.tap().is_some()
+}
+
 /// Removes what has no owner, where there is no bridge of Spoke's but the one that is `leaving`.
 fn forget_unowned(socket: &mut Socket, leaving: Option<&IfName>) -> Result<()> {
     filter::spoof::unload_unowned(socket)?;
+    filter::counted::unload_unused(socket)?;
     filter::unload_unowned(socket)?;
     forwarding::turn_off(leaving, socket)
 }

@@ -14,6 +14,7 @@ pub(crate) fn of(attachment: &Attachment) -> Presence {
         return Presence::Doubtful;
     }
     match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(_) if attachment.tap().is_some() => of_tap(attachment),
         Some(kind) if kind.is_pair() => of_pair(attachment),
         Some(LinkKind::Loopback | LinkKind::Chain(_) | LinkKind::Neutron(_)) | None => {
             of_sandbox(attachment)
@@ -21,6 +22,15 @@ pub(crate) fn of(attachment: &Attachment) -> Presence {
         Some(LinkKind::Device(_)) if is_hidden(attachment) => of_sandbox(attachment),
         Some(LinkKind::ExternalInterface(external)) => of_external(attachment, external),
         Some(_) => of_single(attachment),
+    }
+}
+
+/// Of a virtual machine's device, which stays while no program has it open: only its deletion ends it.
+fn of_tap(attachment: &Attachment) -> Presence {
+    match host_link(attachment) {
+        Err(_) => Presence::Doubtful,
+        Ok(Some(_)) => Presence::Alive,
+        Ok(None) => Presence::Gone,
     }
 }
 

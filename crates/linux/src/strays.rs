@@ -61,8 +61,8 @@ impl Made {
 
 /// Whether it is an end of a pair of Spoke's, or a link of Spoke's that waits for its runtime.
 fn is_of_container(link: &Link) -> bool {
-    let is_pair = link.kind.as_deref() == Some("veth") && link.group == GROUP;
-    is_pair || identity::group_of(&link.name) == Some(link.group)
+    let is_end = matches!(link.kind.as_deref(), Some("veth" | "tun")) && link.group == GROUP;
+    is_end || identity::group_of(&link.name) == Some(link.group)
 }
 
 /// Whether the container of the elements still has its link. A container whose link a third party

@@ -15,6 +15,9 @@ use crate::plan::gateway::is_gateway;
 use crate::plan::port::gateway_device;
 use crate::{external, plan};
 
+/// The kernel's driver of tap devices.
+const TAP: &str = "tun";
+
 /// The host's side: the interfaces that the result names there.
 pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
     let mut socket = Socket::route()?;
@@ -29,13 +32,18 @@ pub(crate) fn host(attachment: &Attachment, attached: &Attached) -> Result<()> {
         links.push(found(&mut socket, interface)?);
     }
     match kind {
-        Some(LinkKind::Bridge(bridge)) => ports(bridge, &links, &mut socket),
+        Some(LinkKind::Bridge(bridge)) => ports(attachment, bridge, &links, &mut socket),
         Some(_) | None => Ok(()),
     }
 }
 
 /// The bridge is as it should be, and the container's host end is a port of it.
-fn ports(bridge: &Bridge, links: &[Link], socket: &mut Socket) -> Result<()> {
+fn ports(
+    attachment: &Attachment,
+    bridge: &Bridge,
+    links: &[Link],
+    socket: &mut Socket,
+) -> Result<()> {
     let Some(there) = links.iter().find(|link| link.name == bridge.name) else {
         return Err(differs(format!("the result lacks bridge {}", bridge.name)));
     };
@@ -49,7 +57,8 @@ fn ports(bridge: &Bridge, links: &[Link], socket: &mut Socket) -> Result<()> {
     }
     let gateway = gateway_device(bridge)?;
     // Later plugins of a chain make devices as well, such as an ifb.
-    let is_end = |link: &&Link| link.kind.as_deref() == Some("veth") && link.name != gateway;
+    let kind = if attachment.tap().is_some() { TAP } else { "veth" };
+    let is_end = |link: &&Link| link.kind.as_deref() == Some(kind) && link.name != gateway;
     let own = links.iter().filter(|link| link.name != bridge.name).filter(is_end);
     for link in own {
         if link.master != Some(there.index) {

@@ -15,6 +15,7 @@ mod egress;
 mod error;
 mod fact;
 mod family;
+mod guest;
 mod label;
 mod link;
 mod moment;

@@ -5,7 +5,6 @@
 //! comments included.
 
 mod abi;
-mod counter;
 mod data;
 mod expiring;
 mod expression;
@@ -13,12 +12,12 @@ mod interval;
 mod list;
 mod news;
 mod object;
+mod objects;
 mod step;
 mod transaction;
 mod typeof_key;
 mod whole;
 
-pub use counter::counter_users;
 pub use data::{Comment, Element, Field, Lookup, Set, Tuple};
 pub use expiring::{Between, Expiring, between, expiring};
 pub use expression::{Answer, Conntrack, Expression, Meta, Original, Register, Verdict};
@@ -31,6 +30,7 @@ pub use list::{
 pub use news::{News, Object};
 pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
+pub use objects::{Object as State, Objects, counter_users, objects};
 pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
 pub use transaction::{Place, Transaction};
 pub use whole::{

@@ -4,6 +4,7 @@
 //! than a conversation lasts.
 
 pub mod arp;
+mod guest;
 pub mod neighbor;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +22,9 @@ use crate::sys::{self, Instruction, LinkAddress};
 
 /// The size of the receive buffer, in bytes: some dozens of packets.
 const WAITING: usize = 64 << 10;
+/// `ETH_P_*`.
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
 /// `RTMGRP_LINK`.
 const LINKS: u32 = 1;
 /// Every station of a link.
@@ -35,6 +39,9 @@ pub enum Kind {
     Udp(u16),
     /// None: for telling IPv6 neighbours something (RFC 4861).
     Neighbor,
+    /// What a machine behind a port of a bridge asks about its own interface, before the bridge has it:
+    /// DHCP, DHCPv6, router solicitations.
+    Guest,
 }
 
 /// A packet that was received.
@@ -81,7 +88,12 @@ impl PacketSocket {
     /// # Errors
     /// [`model::Kind::TryAgain`] where the link's queue is full; where the link is down or gone.
     pub fn send(&self, to: Mac, packet: &[u8]) -> Result<()> {
-        let address = LinkAddress::new(self.link, self.kind.protocol()).to(to);
+        let protocol = match self.kind {
+            Kind::Guest if packet.first().is_some_and(|first| first >> 4 == 6) => IPV6,
+            Kind::Guest => IPV4,
+            kind => kind.protocol(),
+        };
+        let address = LinkAddress::new(self.link, protocol).to(to);
         loop {
             match sys::send_link(&self.fd, packet, &address) {
                 Ok(()) => return Ok(()),
@@ -180,8 +192,10 @@ impl Kind {
     fn protocol(self) -> u16 {
         match self {
             Kind::Arp => 0x0806,
-            Kind::Udp(_) => 0x0800,
-            Kind::Neighbor => 0x86dd,
+            Kind::Udp(_) => IPV4,
+            Kind::Neighbor => IPV6,
+            // Of a bridge's port only sockets for everything see what comes in.
+            Kind::Guest => 0x0003,
         }
     }
 
@@ -196,6 +210,7 @@ impl Kind {
         const RETURN: u16 = 0x06;
         let step = |code, value| Instruction { code, yes: 0, no: 0, value };
         let mut steps = match self {
+            Kind::Guest => return guest::filter(),
             Kind::Neighbor => return vec![step(RETURN, 0)],
             Kind::Arp => vec![step(LOAD_HALF, 2), step(EQUAL, 0x0800)],
             Kind::Udp(port) => vec![

@@ -12,6 +12,7 @@ mod fd_store;
 pub(crate) mod fence;
 mod follow;
 mod guard;
+mod guests;
 mod hosts;
 pub(crate) mod http;
 mod journal;
@@ -274,6 +275,7 @@ impl Daemon {
         self.spawn("via-filter", via::guard)?;
         let names = self.spawn("names", names::answer)?;
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
+        self.spawn("guests", guests::answer)?;
         self.spawn("reconcile", reconcile::book)?;
         if neutron::is_needed(self) {
             self.report_passed_over();

@@ -86,6 +86,7 @@ fn port(root: &Object<'_>) -> Result<BridgePort> {
         direct: root.flag("direct")?,
         direct_only: None,
         left_down: root.flag("disableContainerInterface")?,
+        tap: None,
     })
 }
 

@@ -15,6 +15,15 @@ const PROTOCOL: u8 = 17;
 
 /// A client's message as a packet.
 pub fn wrap(from: Ipv4Addr, to: Ipv4Addr, message: &[u8]) -> Vec<u8> {
+    wrap_between((from, CLIENT), (to, SERVER), message)
+}
+
+/// A datagram as a packet.
+pub(crate) fn wrap_between(
+    (from, source): (Ipv4Addr, u16),
+    (to, destination): (Ipv4Addr, u16),
+    message: &[u8],
+) -> Vec<u8> {
     let length = |headers: usize| u16::try_from(message.len() + headers).unwrap_or(u16::MAX);
     let mut packet = vec![0x45, 0];
     packet.extend(length(HEADERS).to_be_bytes());
@@ -24,8 +33,8 @@ pub fn wrap(from: Ipv4Addr, to: Ipv4Addr, message: &[u8]) -> Vec<u8> {
     packet.extend(to.octets());
     let check = !fold(sum(&packet));
     packet[10..12].copy_from_slice(&check.to_be_bytes());
-    packet.extend(CLIENT.to_be_bytes());
-    packet.extend(SERVER.to_be_bytes());
+    packet.extend(source.to_be_bytes());
+    packet.extend(destination.to_be_bytes());
     packet.extend(length(UDP).to_be_bytes());
     packet.extend([0, 0]);
     packet.extend_from_slice(message);
@@ -40,6 +49,11 @@ pub fn wrap(from: Ipv4Addr, to: Ipv4Addr, message: &[u8]) -> Vec<u8> {
 /// The message in a packet from a server's port to a client's, and whose it is; `None` if it holds
 /// none, or is damaged.
 pub fn unwrap(packet: &[u8]) -> Option<(Ipv4Addr, &[u8])> {
+    unwrap_between(packet, (SERVER, CLIENT))
+}
+
+/// The same for these ports, of the sender and of the receiver.
+pub(crate) fn unwrap_between(packet: &[u8], wanted: (u16, u16)) -> Option<(Ipv4Addr, &[u8])> {
     let first: &[u8; IP] = packet.first_chunk()?;
     let header = usize::from(first[0] & 0xf) * 4;
     let two = |bytes: &[u8]| bytes.first_chunk().map(|octets| u16::from_be_bytes(*octets));
@@ -58,7 +72,7 @@ pub fn unwrap(packet: &[u8]) -> Option<(Ipv4Addr, &[u8])> {
     let datagram = datagram.get(..usize::from(length))?;
     let ports = (two(datagram)?, two(datagram.get(2..)?)?);
     let check = two(datagram.get(6..)?)?;
-    if ports != (SERVER, CLIENT) || !is_sound(check, from, to, datagram) {
+    if ports != wanted || !is_sound(check, from, to, datagram) {
         return None;
     }
     Some((from, datagram.get(UDP..)?))
@@ -76,7 +90,7 @@ fn pseudo(from: Ipv4Addr, to: Ipv4Addr, length: u16) -> u32 {
     sum(&from.octets()) + sum(&to.octets()) + u32::from(PROTOCOL) + u32::from(length)
 }
 
-fn sum(bytes: &[u8]) -> u32 {
+pub(crate) fn sum(bytes: &[u8]) -> u32 {
     let word = |pair: &[u8]| match pair {
         [high, low] => u32::from(*high) << 8 | u32::from(*low),
         [high] => u32::from(*high) << 8,
@@ -85,7 +99,7 @@ fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks(2).map(word).sum()
 }
 
-fn fold(sum: u32) -> u16 {
+pub(crate) fn fold(sum: u32) -> u16 {
     let once = (sum & 0xffff) + (sum >> 16);
     let twice = (once & 0xffff) + (once >> 16);
     u16::try_from(twice).unwrap_or(u16::MAX)

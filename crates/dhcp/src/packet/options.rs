@@ -13,6 +13,7 @@ pub mod code {
     pub const SUBNET_MASK: u8 = 1;
     pub const ROUTERS: u8 = 3;
     pub const DNS: u8 = 6;
+    pub const HOST_NAME: u8 = 12;
     pub const DOMAIN: u8 = 15;
     pub const MTU: u8 = 26;
     pub const STATIC_ROUTES: u8 = 33;
@@ -51,13 +52,14 @@ pub enum Kind {
     Ack = 5,
     Nak = 6,
     Release = 7,
+    Inform = 8,
 }
 
 impl Kind {
     /// Of its number.
     pub(super) fn of(number: u8) -> Option<Self> {
-        use Kind::{Ack, Decline, Discover, Nak, Offer, Release, Request};
-        [Discover, Offer, Request, Decline, Ack, Nak, Release]
+        use Kind::{Ack, Decline, Discover, Inform, Nak, Offer, Release, Request};
+        [Discover, Offer, Request, Decline, Ack, Nak, Release, Inform]
             .into_iter()
             .find(|kind| *kind as u8 == number)
     }

@@ -21,6 +21,13 @@ pub(super) fn refuse_inseparable(request: &Request) -> Result<()> {
 }
 
 pub(super) fn refuse_inseparable_link(attachment: &Attachment) -> Result<()> {
+    if attachment.tap().is_some() {
+        return Err(Error::unsupported(format!(
+            "{0} is a virtual machine, which is in no sandbox; `spoke network disconnect {1} {0}` takes it off \
+             the network",
+            attachment.id.container, attachment.id.network
+        )));
+    }
     let link = attachment.wiring.link.as_ref();
     let asks = attachment.ipam.asks_over_link();
     refuse_driver(&attachment.id, link.map(|link| &link.kind), asks)

@@ -23,7 +23,7 @@ use crate::identity::link_local;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_5";
+const STAMP: &str = "spoof_6";
 const CHAIN: &str = "prerouting";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
 const SENDERS: Set<'static> = set("senders", &[Field::Interface, Field::Ethernet]);

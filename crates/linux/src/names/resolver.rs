@@ -18,7 +18,7 @@ const LONGEST: u64 = 1 << 16;
 
 /// Resolver settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Resolver {
+pub(crate) struct Resolver {
     servers: Vec<IpAddr>,
     search: Vec<SearchDomain>,
     options: Vec<ResolverOption>,
@@ -27,7 +27,7 @@ pub(super) struct Resolver {
 impl Resolver {
     /// The settings of a sandbox with these attachments. Texts that are no server, domain or option
     /// are left out: third-party plugins send some.
-    pub(super) fn of(members: &[&Attachment], root: &Path) -> Self {
+    pub(crate) fn of(members: &[&Attachment], root: &Path) -> Self {
         let mut given = Self::default();
         let mut own: Vec<SearchDomain> = Vec::new();
         for member in members {
@@ -50,6 +50,11 @@ impl Resolver {
             search,
             options: or(given.options, host.options),
         }
+    }
+
+    /// Its servers, and its domains.
+    pub(crate) fn into_parts(self) -> (Vec<IpAddr>, Vec<SearchDomain>) {
+        (self.servers, self.search)
     }
 
     fn of_host(root: &Path) -> Self {

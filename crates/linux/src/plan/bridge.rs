@@ -27,7 +27,8 @@ pub(super) fn plan(
         Place::Sandbox => complete(link, bridge, &veth.peer, &addresses, &routes)?,
         Place::Host => Vec::new(),
     };
-    let mut interfaces = interfaces(bridge, &veth, bridge_mac, peer_placement.place);
+    let place = if bridge.port.tap.is_some() { Place::Sandbox } else { peer_placement.place };
+    let mut interfaces = interfaces(bridge, &veth, bridge_mac, place);
     if bridge.gateway != Gateway::None {
         host.extend(port::gateway(bridge, link, facts)?);
         interfaces.extend(vlan_gateway(bridge, facts)?);
@@ -38,7 +39,10 @@ pub(super) fn plan(
         host.extend(super::forwarding(&held));
     }
     let port = port::steps(&veth.host, &bridge.port);
-    host.extend(super::pair(veth, &peer_placement, attachment, facts)?);
+    match &bridge.port.tap {
+        Some(tap) => host.extend(super::guest::steps(attachment, bridge, tap, &veth, facts)),
+        None => host.extend(super::pair(veth, &peer_placement, attachment, facts)?),
+    }
     host.extend(port);
     let attached = Attached {
         interfaces,
@@ -101,10 +105,15 @@ fn complete(
 /// names it.
 fn veth(attachment: &Attachment, link: &Link, bridge: &Bridge) -> Result<Veth> {
     let identity = Identity::of(&attachment.id);
+    let peer = match &bridge.port.tap {
+        // A machine names its interface as it likes.
+        Some(_) => attachment.id.ifname.clone(),
+        None => PeerPlacement::of(attachment)?.name,
+    };
     Ok(Veth {
         host: identity.host_link()?,
         host_mac: Some(identity.host_mac()),
-        peer: PeerPlacement::of(attachment)?.name,
+        peer,
         peer_mac: super::container_mac(attachment, link),
         mtu: link.mtu,
         master: Some(bridge.name.clone()),

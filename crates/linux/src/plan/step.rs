@@ -61,6 +61,10 @@ pub enum Step {
     Up(IfName),
     /// Sets a link down.
     Down(IfName),
+    /// Lets a port's bridge send packets back to where they came from.
+    Hairpin(IfName),
+    /// Keeps the kernel from giving a link IPv6 addresses of its own.
+    NoIpv6Addresses(IfName),
     /// Sets promiscuous mode.
     Promiscuous(IfName),
     /// Adds an address, without duplicate address detection.

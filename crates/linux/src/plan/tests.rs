@@ -115,6 +115,8 @@ fn show(step: &Step) -> String {
         Step::Alias(name, text) => format!("alias {text:?} of {name}"),
         Step::Up(name) => format!("up {name}"),
         Step::Down(name) => format!("down {name}"),
+        Step::Hairpin(name) => format!("hairpin of {name}"),
+        Step::NoIpv6Addresses(name) => format!("no IPv6 addresses on {name}"),
         Step::Promiscuous(name) => format!("promiscuous {name}"),
         Step::Address(name, net) => format!("address {net} on {name}"),
         Step::Detected(name, net) => format!("address {net} on {name}, detecting duplicates"),

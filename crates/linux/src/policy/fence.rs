@@ -16,6 +16,9 @@ impl Policy {
     pub(crate) fn fence(&self, attachment: &Attachment) -> Result<()> {
         self.fence_network(&attachment.id.network, &attachment.wiring, &attachment.ipam)?;
         self.fence_own(attachment)?;
+        if let (Some(_), Some(sender)) = (attachment.tap(), sender(attachment)?) {
+            self.with(|socket| spoof::install(socket, &sender))?;
+        }
         self.forget_former(attachment)
     }
 
@@ -55,10 +58,13 @@ impl Policy {
 
     /// Ends what the container had alone when its interface is gone: until then it holds.
     pub(crate) fn forget_own(&self, attachment: &Attachment) -> Result<()> {
-        if attachment.wiring.own_fence.is_none() {
+        if !super::is_checked_to_the_end(attachment) {
             return Ok(());
         }
         let unchecked = self.uncheck_sender(attachment);
+        if attachment.wiring.own_fence.is_none() {
+            return unchecked;
+        }
         let link = attachment.wiring.link.as_ref();
         let Some(bridge) = link.and_then(|link| link.kind.bridge()) else { return unchecked };
         let addresses: Vec<_> =

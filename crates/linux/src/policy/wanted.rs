@@ -142,7 +142,8 @@ pub(super) fn gateway_route(attachment: &Attachment, families: &[Family]) -> Att
 /// The sender that may use the container's port, where that is checked.
 pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     let Some(link) = &attachment.wiring.link else { return Ok(None) };
-    let is_bound = attachment.wiring.own_fence.is_some();
+    // A virtual machine sends from what it has alone.
+    let is_bound = attachment.wiring.own_fence.is_some() || attachment.tap().is_some();
     let is_checked = |port: &model::BridgePort| port.spoof_check || is_bound;
     let Some(bridge) = link.kind.bridge().filter(|bridge| is_checked(&bridge.port)) else {
         return Ok(None);

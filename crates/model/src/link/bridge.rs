@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::Tap;
 use crate::{Error, Family, IfName, Result};
 
 /// A bridge in the host's namespace, made when its first container comes and removed with its
@@ -54,6 +55,9 @@ pub struct BridgePort {
     /// Leave the container's interface down.
     #[serde(default)]
     pub left_down: bool,
+    /// It is a tap device, whose packets a virtual machine sends and receives, instead of an end of a pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tap: Option<Tap>,
 }
 
 /// The VLANs of a port (IEEE 802.1Q). With any of them the bridge filters VLANs.

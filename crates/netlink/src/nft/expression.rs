@@ -267,6 +267,14 @@ pub enum Expression<'a> {
         /// In how many seconds.
         seconds: u32,
     },
+    /// Has the packet seen by the object that a map leads to ([`super::Set::objects`]); matches where that
+    /// does, and where a counter is found.
+    Object {
+        /// The map.
+        map: &'a str,
+        /// Where the key is.
+        key: Register,
+    },
     /// Refuses the packet with an answer.
     Reject(Answer),
     /// Reports the packet to whom listens to this group ([`crate::PacketLog`]).

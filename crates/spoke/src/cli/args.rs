@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use model::{LabelFilter, NetworkName};
 
-pub(super) use connect::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs};
+pub(super) use connect::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs, TapArgs};
 pub(super) use create::{CreateArgs, Driver, IpamDriver, LanArgs, LanMode, ScopeName, plugin};
 pub(super) use endpoint::{
     EndpointCommand, EndpointCreateArgs, EndpointJoinArgs, EndpointLsArgs, EndpointRmArgs,

@@ -2,6 +2,7 @@
 //! never renamed, and absent values are null.
 
 mod lan;
+mod layers;
 mod neutron;
 pub(super) mod remote;
 
@@ -284,10 +285,12 @@ pub(super) struct AttachmentView {
     pub(super) state: &'static str,
     pub(super) since: String,
     pub(super) sandbox: Option<String>,
+    /// The device that a virtual machine's program opens.
+    pub(super) tap: Option<String>,
     /// `since`, to reckon with.
     #[serde(skip)]
     pub(super) at: Timestamp,
-    /// `container`, as a key for searches.
+    /// `container`, for searches.
     #[serde(skip)]
     pub(super) endpoint: ContainerId,
 }
@@ -325,7 +328,7 @@ impl AttachmentView {
             network: id.network.to_string(),
             title: None,
             addresses: addresses(layers),
-            mac: mac(layers),
+            mac: layers::mac(layers),
             driver: kind.map(|link| driver(&link.kind)),
             names: main.names.iter().map(ToString::to_string).collect(),
             labels: labels(layers),
@@ -334,9 +337,10 @@ impl AttachmentView {
             neutron: neutron::NeutronPortView::of(layers),
             ports: publish.flat_map(ports).collect(),
             egress: main.wiring.own_fence.as_ref().map(super::egress::texts),
-            state: state(layers),
+            state: layers::state(layers),
             since: rfc3339(since),
             sandbox: main.sandbox.as_ref().map(|sandbox| sandbox.path.display().to_string()),
+            tap: main.tap().and_then(|_| Some(linux::guest::device_name(main).ok()?.to_string())),
             at: since,
             endpoint: id.container.clone(),
         })
@@ -414,33 +418,6 @@ fn interface<'a>(layers: &[&'a Attachment]) -> Option<&'a IfName> {
         }
         Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => None,
     })
-}
-
-fn mac(layers: &[&Attachment]) -> Option<String> {
-    let made = layers.iter().find_map(|layer| match &layer.phase {
-        Phase::Attached(attached) => {
-            let inside = |interface: &&model::Interface| interface.place == Place::Sandbox;
-            attached.interfaces.iter().filter(inside).find_map(|interface| interface.mac)
-        }
-        Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => None,
-    });
-    let tuned = layers.iter().find_map(|layer| layer.wiring.tuning.as_ref()?.mac);
-    // Where the runtime completes the interface, it was asked for this one.
-    let asked = layers.iter().find_map(|layer| layer.wiring.link.as_ref()?.mac);
-    tuned.or(made).or(asked).map(|mac| mac.to_string())
-}
-
-fn state(layers: &[&Attachment]) -> &'static str {
-    let in_phase = |wanted: fn(&Phase) -> bool| layers.iter().any(|layer| wanted(&layer.phase));
-    if in_phase(|phase| matches!(phase, Phase::Detaching { .. })) {
-        "detaching"
-    } else if in_phase(|phase| matches!(phase, Phase::Attaching { .. })) {
-        "attaching"
-    } else if in_phase(|phase| matches!(phase, Phase::Reserved)) {
-        "reserved"
-    } else {
-        "attached"
-    }
 }
 
 /// A pool and how full it is.

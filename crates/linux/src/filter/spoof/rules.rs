@@ -14,9 +14,10 @@ const ASKED: &str = "asked";
 const REPORTED: &str = "told";
 const CLAIMED: &str = "claimed";
 const GENUINE: &str = "genuine";
+const OWN: &str = "own";
 const LINK: &str = "link";
 
-pub(super) const CHAINS: [(&str, Option<Base>); 8] = [
+pub(super) const CHAINS: [(&str, Option<Base>); 9] = [
     (CHECK, None),
     (DISCOVERY, None),
     (ROUTER_WANTED, None),
@@ -24,6 +25,7 @@ pub(super) const CHAINS: [(&str, Option<Base>); 8] = [
     (REPORTED, None),
     (CLAIMED, None),
     (GENUINE, None),
+    (OWN, None),
     (LINK, None),
 ];
 
@@ -41,6 +43,7 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     rules.extend(reported().map(|rule| (REPORTED, rule)));
     rules.push((CLAIMED, of_another(TARGET, 1)));
     rules.extend(genuine().map(|rule| (GENUINE, rule)));
+    rules.extend(owned().map(|rule| (OWN, rule)));
     rules.extend(LINK_TYPES.map(|number| (LINK, steps([kind(number), vec![RETURN]]))));
     rules.push((LINK, vec![DROP]));
     rules
@@ -50,8 +53,8 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
 const LINK_TYPES: [&[u8]; 4] = [&[133], &[135], &[136], &[143]];
 
 /// Of packets those from the port's own addresses, and those of the link from none and from the link's. Of
-/// anything else ARP.
-fn genuine() -> [Steps; 7] {
+/// anything else ARP. No other one's address is announced.
+fn genuine() -> [Steps; 10] {
     let from_link = |source: At, address: &'static [u8]| {
         steps([
             frame(IPV6),
@@ -59,12 +62,14 @@ fn genuine() -> [Steps; 7] {
             vec![source.load(R), Expression::Equal(R, Cow::Borrowed(address)), RETURN],
         ])
     };
-    let own = |at: At, family: usize| {
-        vec![PORT, at.load(BEHIND), Expression::In(SOURCES[family].name, R), RETURN]
-    };
+    let nobody: Steps =
+        vec![ARP_ADDRESS.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 4])), RETURN];
     [
-        steps([frame(ARP), vec![RETURN]]),
+        steps([frame(ARP), own(ARP_ADDRESS, 0)]),
+        steps([frame(ARP), nobody]),
         steps([frame(IPV4), own(V4_SOURCE, 0)]),
+        steps([frame(IPV6), protocol(ICMPV6), kind(&[136]), vec![jump(OWN)]]),
+        steps([frame(IPV6), protocol(ICMPV6), kind(&[135]), from_nobody(jump(OWN))]),
         steps([frame(IPV6), own(V6_SOURCE, 1)]),
         // It comes back with what goes no further than the link.
         steps([frame(IPV6), protocol(ICMPV6), vec![jump(LINK)]]),
@@ -72,6 +77,22 @@ fn genuine() -> [Steps; 7] {
         from_link(V6_PREFIX, LINK_LOCAL),
         vec![DROP],
     ]
+}
+
+/// What names one of the port's own addresses, of `family` 0 (IPv4) or 1.
+fn own(at: At, family: usize) -> Steps {
+    of_port(at, SOURCES[family].name)
+}
+
+fn of_port(at: At, set: &'static str) -> Steps {
+    vec![PORT, at.load(BEHIND), Expression::In(set, R), RETURN]
+}
+
+/// The target of a neighbour's message is the port's own, or one of the link, which the check before has
+/// looked at.
+fn owned() -> [Steps; 3] {
+    let of_link = Expression::Equal(R, Cow::Borrowed(LINK_LOCAL));
+    [of_port(TARGET, HOLDERS[1].name), vec![TARGET_PREFIX.load(R), of_link, RETURN], vec![DROP]]
 }
 
 fn check() -> [Steps; 7] {
@@ -140,6 +161,7 @@ const V6_PREFIX: At = At::Network { offset: 8, length: 8 };
 const LINK_LOCAL: &[u8] = &[0xfe, 0x80, 0, 0, 0, 0, 0, 0];
 /// The target of a neighbour's solicitation or advertisement.
 const TARGET: At = At::Transport { offset: 8, length: 16 };
+const TARGET_PREFIX: At = At::Transport { offset: 8, length: 8 };
 
 /// `ETH_P_*`.
 const ARP: &[u8] = &[0x08, 0x06];

@@ -96,3 +96,33 @@ fn duplicates_are_looked_for_where_that_is_asked_for() {
     let addressed = attachment(LinkKind::Bridge(made), vec![address("10.1.0.2/24", None)]);
     assert_eq!(attach(&addressed, &there(&[])).unwrap_err().kind(), model::Kind::Invalid);
 }
+
+/// A machine's port is a tap device in the host, and nothing of it is done in a namespace.
+#[test]
+fn a_machine_has_a_tap_device() {
+    let mut kind = bridge(Gateway::Default);
+    if let LinkKind::Bridge(bridge) = &mut kind {
+        bridge.hairpin = true;
+        bridge.port.tap = Some(model::Tap { owner: Some(64055), ..model::Tap::default() });
+    }
+    let mut machine = attachment(kind, vec![address("10.70.1.2/24", Some("10.70.1.1"))]);
+    machine.sandbox = None;
+    machine.handoff = model::Handoff::Caller;
+    let plan = attach(&machine, &there(&["10.70.1.1/24"])).unwrap();
+    let end = host_end(&machine).unwrap();
+    let shown = lines(&plan);
+    let made = [
+        format!("owner Some(64055) group None bridge Some(\"cni0\")"),
+        format!("hairpin of {end}"),
+        format!("no IPv6 addresses on {end}"),
+        format!("up {end}"),
+    ];
+    for line in made {
+        assert!(shown.contains(&line), "{line}\n{shown}");
+    }
+    assert!(plan.sandbox.is_empty() && !shown.contains("veth veth"), "{shown}");
+    let inside = plan.attached.interfaces.last().unwrap();
+    assert_eq!((inside.name.as_str(), inside.place), ("eth0", Place::Sandbox));
+    assert_eq!(inside.mac, hardware_address(&machine));
+    assert_ne!(inside.mac, Some(Identity::of(&machine.id).host_mac()));
+}

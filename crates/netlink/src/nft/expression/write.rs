@@ -37,6 +37,7 @@ impl Expression<'_> {
             Expression::Masquerade => "masq",
             Expression::NotTracked => "notrack",
             Expression::Counter => "counter",
+            Expression::Object { .. } => "objref",
             Expression::Limit { .. } => "limit",
             Expression::Log { .. } => "log",
             Expression::Extension { .. } => "match",
@@ -82,6 +83,7 @@ impl Expression<'_> {
             Expression::Original(..)
             | Expression::Range { .. }
             | Expression::Often { .. }
+            | Expression::Object { .. }
             | Expression::Reject(_) => self.write_judging(to),
             Expression::Load(..)
             | Expression::SetMark(_)

@@ -16,13 +16,33 @@ pub(in crate::cli) struct ConnectArgs {
     /// The network
     #[arg(value_name = "NETWORK")]
     pub(in crate::cli) network: NetworkName,
-    /// The network namespace: a path, a name below /run/netns, or a process's id
+    /// The network namespace: a path, a name below /run/netns, or a process's id; with --tap the
+    /// machine's name
     #[arg(value_name = "SANDBOX")]
     pub(in crate::cli) sandbox: String,
+    #[command(flatten)]
+    pub(in crate::cli) tap: TapArgs,
     #[command(flatten)]
     pub(in crate::cli) joined: JoinedArgs,
     #[command(flatten)]
     pub(in crate::cli) made: MadeArgs,
+}
+
+// The device of a virtual machine.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TapArgs {
+    /// Connect a virtual machine: make a tap device, on which `spoke serve` answers DHCP
+    #[arg(long, conflicts_with_all = ["container", "ifname", "gw_priority"])]
+    pub(in crate::cli) tap: bool,
+    /// The user that may open the device besides root: a name or a number
+    #[arg(long = "tap-owner", value_name = "USER", requires = "tap")]
+    pub(in crate::cli) owner: Option<String>,
+    /// The group that may open it
+    #[arg(long = "tap-group", value_name = "GROUP", requires = "tap")]
+    pub(in crate::cli) group: Option<String>,
+    /// Make it with several queues; its program has to open it so
+    #[arg(long = "tap-queues", requires = "tap")]
+    pub(in crate::cli) queues: bool,
 }
 
 // The arguments of a join.

@@ -12,6 +12,7 @@ const TOP: &str = "Counted by the kernel since the container was connected, seen
 Examples:
   spoke top                           all containers, the busiest first
   spoke top --by network
+  spoke top --by port                 what each published port carried
   spoke top --sort drops front
   spoke top -o json                   once, to the byte";
 
@@ -76,6 +77,8 @@ pub(in crate::cli) struct TopArgs {
 pub(in crate::cli) enum By {
     Container,
     Network,
+    /// A row for each published port
+    Port,
 }
 
 /// The order of rows.

@@ -332,6 +332,9 @@ fn standing(record: &Attachment, kernel: &mut Netlink) -> Standing {
         (Phase::Reserved, _) => Standing::Gone("its endpoint is in no sandbox".to_owned()),
         (Phase::Attaching { .. }, _) => Standing::Closed("it is being attached".to_owned()),
         (Phase::Detaching { .. }, _) => Standing::Closed("it is being detached".to_owned()),
+        (Phase::Attached(_), None) if record.tap().is_some() => Standing::Closed(
+            "it is a virtual machine, and nothing inside of it can be seen from here".to_owned(),
+        ),
         (Phase::Attached(_), None) => Standing::Closed("its runtime did not say where".to_owned()),
         (Phase::Attached(_), Some(sandbox)) => match kernel.open(&sandbox.path, sandbox.inode) {
             Ok(space) => Standing::Open(space),

@@ -1,6 +1,7 @@
 //! `spoke network connect` and `disconnect`: sandboxes that Spoke itself connects to networks, as
 //! libnetwork's controller does.
 
+mod guest;
 pub(in crate::cli) mod naming;
 
 use std::collections::BTreeSet;
@@ -39,6 +40,9 @@ pub(super) fn connect(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
+    if wanted.tap.tap {
+        return guest::connect(wanted, output, host_context);
+    }
     let engine = (host_context.engine)()?;
     let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.network)? };
     let mut wiring = wiring(&wanted.made, &network, host_context.backend)?;
@@ -123,7 +127,8 @@ pub(super) fn disconnect(
     // The network may be gone, or have another name.
     let named = engine.network(&wanted.network).map(|network| network.name);
     let name = named.unwrap_or_else(|_| wanted.network.clone());
-    let connected = engine.connected(&wanted.container)?;
+    let mut connected = engine.connected(&wanted.container)?;
+    connected.extend(engine.guests(&name, &wanted.container)?);
     let on_it: Vec<&Attachment> =
         connected.iter().filter(|record| record.id.network == name).collect();
     if on_it.is_empty() && !wanted.force {
@@ -285,7 +290,10 @@ pub(in crate::cli) fn shown(attachment: &Attachment, output: Output) -> Result<A
     let view = AttachmentView::of(&[attachment])
         .ok_or_else(|| Error::bug(format!("{} cannot be shown", attachment.id)))?;
     let line = || {
-        let words = std::iter::once(view.interface.as_str());
+        // A program opens a machine's device, and gives its interface the address.
+        let interface = [view.tap.as_deref().unwrap_or(&view.interface)];
+        let mac = view.mac.as_deref().filter(|_| view.tap.is_some());
+        let words = interface.into_iter().chain(mac);
         let words: Vec<&str> = words.chain(view.addresses.iter().map(String::as_str)).collect();
         format!("{}\n", words.join(" "))
     };

@@ -69,6 +69,14 @@ pub(in crate::cli) fn run(
 fn of_container<'a>(word: &str, known: &'a Known) -> Result<Vec<&'a Attachment>> {
     let mut links = known.links();
     links.retain(|link| known::is_container(word, link));
+    if let Some(machine) = links.iter().find(|link| link.tap().is_some()) {
+        return Err(Error::unsupported(format!(
+            "{} is a virtual machine, without a network namespace of its own; its packets are those of its \
+             device: `tcpdump -i {}`",
+            known::name(machine),
+            linux::guest::device_name(machine)?
+        )));
+    }
     links.retain(|link| matches!(link.phase, Phase::Attached(_)) && link.sandbox.is_some());
     let shown = model::text::shown(word);
     // Docker's endpoints each have an id of their own.

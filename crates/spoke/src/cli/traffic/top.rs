@@ -1,6 +1,6 @@
 //! `spoke top`: what each container has received and sent, and does now.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ use super::known::{self, Known};
 use super::screen;
 use super::unit::short;
 
+mod ports;
+
 /// How often the counters are read.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The lines above and below the rows, with that of the cursor.
@@ -35,6 +37,8 @@ struct Row {
     interface: Option<String>,
     runtime: Option<String>,
     network: String,
+    /// The published port, where each is a row.
+    port: Option<String>,
     /// How many interfaces are in it.
     interfaces: usize,
     receive_bytes: u64,
@@ -64,12 +68,46 @@ pub(in crate::cli) fn run(
     let known = Known::now(host_context)?;
     let names = known::resolved(&wanted.names, &known, host_context, |_| false)?;
     let links = selected(&known, &names);
-    let counted = Meter::new(&links)?.read()?;
-    let mut rows = rows(&links, &counted, |_| None, wanted.by);
+    let (looks, note) = look(&links, &Meter::new(&links)?, wanted.by)?;
+    let mut rows = rows(&looks, |_| None, wanted.by);
     sort(&mut rows, wanted.sort.unwrap_or(Sort::Bytes));
-    let notes = uncounted(&links, &counted).into_iter().collect();
+    let notes = note.into_iter().collect();
     let text = render(output, &rows, || totals(&rows, wanted.by).text())?;
     Ok(Answer { notes, ..Answer::text(text) })
+}
+
+/// What one row counts.
+struct Look<'a> {
+    link: &'a Attachment,
+    port: Option<String>,
+    counters: Counters,
+}
+
+/// By what a row is known from one look to the next.
+type Counted = (AttachmentId, Option<String>);
+
+impl Look<'_> {
+    fn key(&self) -> Counted {
+        (self.link.id.clone(), self.port.clone())
+    }
+}
+
+/// The counters now, and what is to be said of those that there are not.
+fn look<'a>(
+    links: &[&'a Attachment],
+    meter: &Meter,
+    by: By,
+) -> Result<(Vec<Look<'a>>, Option<String>)> {
+    if by == By::Port {
+        return Ok((ports::look(links)?, None));
+    }
+    let counted = meter.read()?;
+    let note = uncounted(links, &counted);
+    let each = links.iter().zip(counted);
+    let look = |(link, counters): (&&'a Attachment, Option<Counters>)| {
+        Some(Look { link, port: None, counters: counters? })
+    };
+    Ok((each.filter_map(look).collect(), note))
 }
 
 /// Which containers are connected and have no counters.
@@ -100,16 +138,17 @@ fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Re
     let names = known::resolved(&wanted.names, &known, host_context, |_| false)?;
     let started = Instant::now();
     let mut meter = Meter::new(&selected(&known, &names))?;
-    let mut before: Option<Snapshot<AttachmentId>> = None;
+    let mut before: Option<Snapshot<Counted>> = None;
     loop {
         if known.refresh()? {
             meter = Meter::new(&selected(&known, &names))?;
         }
         let links = selected(&known, &names);
-        let counted = meter.read()?;
-        let now = snapshot(started.elapsed(), &links, &counted);
-        let rate = |link: &Attachment| now.rate(before.as_ref()?, &link.id);
-        let mut rows = rows(&links, &counted, rate, wanted.by);
+        let (looks, _) = look(&links, &meter, wanted.by)?;
+        let counters = looks.iter().map(|look| (look.key(), look.counters)).collect();
+        let now = Snapshot { at: started.elapsed(), counters };
+        let rate = |look: &Look<'_>| now.rate(before.as_ref()?, &look.key());
+        let mut rows = rows(&looks, rate, wanted.by);
         sort(&mut rows, wanted.sort.unwrap_or(Sort::Rate));
         let (lines, columns) = screen::size();
         let text = page(&rows, lines, wanted.by);
@@ -122,27 +161,10 @@ fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Re
     }
 }
 
-fn snapshot(
-    at: Duration,
-    links: &[&Attachment],
-    counted: &[Option<Counters>],
-) -> Snapshot<AttachmentId> {
-    let each = links.iter().zip(counted);
-    let counters: HashMap<_, _> =
-        each.filter_map(|(link, counters)| Some((link.id.clone(), (*counters)?))).collect();
-    Snapshot { at, counters }
-}
-
-fn rows(
-    links: &[&Attachment],
-    counted: &[Option<Counters>],
-    rate: impl Fn(&Attachment) -> Option<Rates>,
-    by: By,
-) -> Vec<Row> {
-    let each = links.iter().zip(counted);
-    let all = each.filter_map(|(link, counters)| Some(row(link, (*counters)?, rate(link))));
+fn rows(looks: &[Look<'_>], rate: impl Fn(&Look<'_>) -> Option<Rates>, by: By) -> Vec<Row> {
+    let all = looks.iter().map(|look| row(look, rate(look)));
     match by {
-        By::Container => all.collect(),
+        By::Container | By::Port => all.collect(),
         By::Network => {
             let mut networks: BTreeMap<String, Row> = BTreeMap::new();
             for row in all {
@@ -156,13 +178,15 @@ fn rows(
     }
 }
 
-fn row(link: &Attachment, counters: Counters, rates: Option<Rates>) -> Row {
+fn row(look: &Look<'_>, rates: Option<Rates>) -> Row {
+    let (link, counters) = (look.link, look.counters);
     let mut row = Row {
         name: Some(known::name(link)),
         container: Some(link.id.container.to_string()),
         interface: Some(reported_interface(link).to_string()),
         runtime: Some(link.runtime.to_string()),
         network: link.id.network.to_string(),
+        port: look.port.clone(),
         interfaces: 1,
         receive_bytes: 0,
         receive_packets: 0,
@@ -222,7 +246,8 @@ fn sort(rows: &mut [Row], by: Sort) {
         Sort::Name => (0, 0),
     };
     rows.sort_by(|one, other| {
-        let names = (&one.name, &one.network).cmp(&(&other.name, &other.network));
+        let names = (&one.name, &one.network, &one.port);
+        let names = names.cmp(&(&other.name, &other.network, &other.port));
         weight(other).cmp(&weight(one)).then(names)
     });
 }
@@ -249,7 +274,11 @@ fn totals(rows: &[Row], by: By) -> Table {
 /// As much as a terminal of so many lines shows.
 fn page(rows: &[Row], lines: usize, by: By) -> String {
     let rates = rows.iter().filter_map(|row| row.rates).fold(Rates::default(), Rates::plus);
-    let what = if by == By::Network { "networks" } else { "interfaces" };
+    let what = match by {
+        By::Container => "interfaces",
+        By::Network => "networks",
+        By::Port => "published ports",
+    };
     let mut text = format!(
         "{} {what}, receive {}B/s, transmit {}B/s\n\n",
         rows.len(),
@@ -289,6 +318,7 @@ fn headings(by: By) -> &'static [&'static str] {
     match by {
         By::Container => &["NAME", "RUNTIME", "NETWORK", "INTERFACE"],
         By::Network => &["NETWORK", "INTERFACES"],
+        By::Port => &["PORT", "NAME", "RUNTIME", "NETWORK"],
     }
 }
 
@@ -300,5 +330,9 @@ fn cells(row: &Row, by: By) -> Vec<String> {
             vec![name, text(&row.runtime), row.network.clone(), text(&row.interface)]
         }
         By::Network => vec![row.network.clone(), row.interfaces.to_string()],
+        By::Port => {
+            let name = shortened(&text(&row.name), false);
+            vec![text(&row.port), name, text(&row.runtime), row.network.clone()]
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! What containers have received and sent, read from the kernel at each request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use linux::filter::counted::{self, Counted};
+use linux::identity::Identity;
 use linux::meter::{self, Meter};
 use model::{Attachment, Result};
-use netlink::Counters;
+use netlink::{Counters, Socket};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -21,6 +23,8 @@ const MOST: usize = 5_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     by_container: BTreeMap<Key, Counters>,
+    /// Of published ports, by the container's key and the port.
+    by_port: BTreeMap<(Key, String), Counted>,
     omitted: u64,
 }
 
@@ -40,7 +44,8 @@ impl Traffic {
         let links = meter::links(attachments);
         let counted = Meter::new(&links)?.read()?;
         let each = links.iter().zip(counted);
-        Ok(Self::of(each.filter_map(|(link, counters)| Some((key(link), counters?))), MOST))
+        let each = each.filter_map(|(link, counters)| Some((key(link), counters?)));
+        Ok(Self { by_port: ports(&links), ..Self::of(each, MOST) })
     }
 
     fn of(each: impl Iterator<Item = (Key, Counters)>, most: usize) -> Self {
@@ -56,6 +61,18 @@ impl Traffic {
         }
         traffic
     }
+}
+
+/// Those of published ports, at most so many. A kernel without nftables has none.
+fn ports(links: &[&Attachment]) -> BTreeMap<(Key, String), Counted> {
+    let all = Socket::netfilter().and_then(|mut socket| counted::read(&mut socket));
+    let digits: HashMap<String, &Attachment> =
+        links.iter().map(|link| (Identity::of(&link.id).digits(), *link)).collect();
+    let own = all.unwrap_or_default().into_iter().filter_map(|counted| {
+        let port = format!("{}/{}", counted.port, counted.protocol);
+        Some(((key(digits.get(&counted.digits)?), port), counted))
+    });
+    own.take(MOST).collect()
 }
 
 fn key(record: &Attachment) -> Key {
@@ -85,6 +102,17 @@ fn families() -> [(&'static str, &'static str, Part); 6] {
     ]
 }
 
+type PortPart = fn(&Counted) -> u64;
+
+fn port_families() -> [(&'static str, &'static str, PortPart); 4] {
+    [
+        ("port_receive_bytes", "Bytes that came by published ports", |it| it.received.1),
+        ("port_receive_packets", "Packets that came by published ports", |it| it.received.0),
+        ("port_transmit_bytes", "Bytes of answers by published ports", |it| it.sent.1),
+        ("port_transmit_packets", "Packets of answers by published ports", |it| it.sent.0),
+    ]
+}
+
 impl Collector for Traffic {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         for (name, help, part) in families() {
@@ -97,6 +125,18 @@ impl Collector for Traffic {
                 ];
                 let counter = ConstCounter::new(part(*counters));
                 counter.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        for (name, help, part) in port_families() {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            for ((key, port), counted) in &self.by_port {
+                let labels = [
+                    ("runtime", key.runtime.as_str()),
+                    ("network", key.network.as_str()),
+                    ("container", key.container.as_str()),
+                    ("port", port.as_str()),
+                ];
+                ConstCounter::new(part(counted)).encode(family.encode_family(&labels)?)?;
             }
         }
         let help = "Containers whose counters are left out, because there are too many";

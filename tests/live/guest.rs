@@ -1,0 +1,201 @@
+//! Virtual machines beside containers. What stands for the machine here is a program that has the tap
+//! device open; `scripts/guest` has a real one.
+
+use tests::{Remains, Serve};
+
+use crate::bed::{Bed, Live};
+
+const MACHINE: &str = include_str!("machine.py");
+const ASK6: &str = include_str!("ask6.py");
+
+/// What busybox's client does with what it is told.
+const SCRIPT: &str = r#"#!/bin/sh
+[ "$1" = bound ] || exit 0
+ip address replace "$ip/$mask" dev eth0
+ip route replace default via "$router"
+printf 'search %s\nnameserver %s\n' "$search" "$dns" >/etc/resolv.conf
+echo "$ip $lease $mtu $hostname" >/run/told
+"#;
+
+impl Bed {
+    /// Starts what stands for the machine, on this device.
+    #[track_caller]
+    fn boot(&self, tap: &str, mac: &str) {
+        self.world.sh(&format!(
+            "mkdir -p /etc/netns/vm; : >/etc/netns/vm/resolv.conf
+            cat >/run/script <<'END'\n{SCRIPT}END\nchmod +x /run/script
+            cat >/run/machine.py <<'END'\n{MACHINE}END\ncat >/run/ask6.py <<'END'\n{ASK6}END
+            ip netns exec vm sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
+            python3 /run/machine.py {tap} vm {mac}"
+        ));
+    }
+
+    /// What the machine's client of DHCP is told: address, lease, MTU, name.
+    #[track_caller]
+    fn lease(&self) -> String {
+        self.world.sh(
+            "rm -f /run/told
+            ip netns exec vm busybox udhcpc -i eth0 -n -q -f -t 20 -T 1 -s /run/script >/run/udhcpc 2>&1 \
+                || { cat /run/udhcpc; exit 1; }
+            cat /run/told",
+        )
+        .trim()
+        .to_owned()
+    }
+
+    fn reaches(&self, from: &str, to: &str) -> bool {
+        self.world.try_sh(&format!("ip netns exec {from} ping -c 1 -W 2 {to}")).status == 0
+    }
+}
+
+#[test]
+fn a_machine_is_one_among_containers() {
+    let bed = Bed::new(&["web", "vm"]);
+    let serve = Serve::start(&bed.world, &[]);
+    bed.spoke("network create --names --mtu 1400 --subnet 10.74.2.0/24 --subnet fd74:2::/64 shop");
+    bed.spoke("network connect shop web");
+    bed.serve("web");
+    // What a network with a machine leaves in the kernel for the next one.
+    bed.spoke("network connect --tap shop vm");
+    bed.spoke("network disconnect shop vm");
+    let before = Remains::of(&bed.world);
+    bed.refuses("network connect --tap --ifname eth0 shop vm", 2, &["--ifname"]);
+    bed.refuses("network connect --tap --tap-owner nobody-at-all shop vm", 3, &["/etc/passwd"]);
+    bed.refuses("network connect --tap shop web", 4, &["sandbox web"]);
+    let made = bed.spoke("network connect --tap --publish 8090:80 --label kind=vm shop vm");
+    let words: Vec<&str> = made.split_whitespace().collect();
+    let [tap, mac, v4, v6] = words[..] else { panic!("{made}") };
+    bed.refuses("network connect --tap shop vm", 4, &["network disconnect shop vm"]);
+    bed.world.sh(&format!("ip -d link show {tap} | grep -q 'tun type tap'"));
+    bed.boot(tap, mac);
+
+    // It is told its address, and has it; another one with its device is told nothing.
+    let address = v4.trim_end_matches("/24");
+    assert_eq!(bed.lease(), format!("{address} 86400 1400 vm"));
+    let asked = bed.world.sh("ip netns exec vm python3 /run/ask6.py").trim().to_owned();
+    assert_eq!(format!("{asked}/64"), v6);
+    bed.world.sh(&format!("ip -n vm address add {asked}/128 dev eth0 nodad"));
+    bed.until("ip -n vm -6 route show default | grep -q ra");
+    bed.world.sh("ip netns exec vm ip -6 route get fd74:2::99 | grep -q 'dev eth0'");
+
+    // By name, in both directions, in both families; what it serves is published.
+    bed.until("nft list table inet spoke_names 2>/dev/null | grep -q 10.74.2.1");
+    for (from, to) in [("vm", "web"), ("web", "vm")] {
+        for family in ["-4", "-6"] {
+            assert!(bed.reaches(from, &format!("{family} {to}")), "{from} {family} {to}");
+        }
+    }
+    bed.serve("vm");
+    assert_eq!(bed.page(8090), "vm");
+    bed.spoke("port add vm 8091:80");
+    assert_eq!(bed.page(8091), "vm");
+    let shown = bed.json("ps");
+    let row = shown.as_array().and_then(|all| all.iter().find(|it| it["name"] == "vm"));
+    let row = row.expect("a row");
+    assert_eq!((row["tap"].as_str(), row["mac"].as_str()), (Some(tap), Some(mac)), "{row}");
+    assert_eq!(row["labels"]["kind"], "vm");
+    assert_eq!(row["ports"].as_array().map(Vec::len), Some(2));
+
+    bed.refuses("endpoint leave shop vm", 2, &["virtual machine", "network disconnect shop vm"]);
+    bed.refuses("capture vm", 2, &["virtual machine", tap]);
+    bed.refuses("explain web vm 80", 5, &[]);
+
+    spoofs_nothing(&bed, mac, address);
+    is_limited_and_counted(&bed, tap);
+    bed.spoke("network set shop --mtu 1300");
+    bed.world.sh(&format!("ip link show {tap} | grep -q 'mtu 1300'"));
+    bed.until(
+        "ip netns exec vm busybox udhcpc -i eth0 -n -q -f -t 9 -T 1 -s /run/script >/dev/null 2>&1
+        grep -q \" 1300 \" /run/told",
+    );
+
+    // Neither a flush nor the daemon's end changes anything.
+    bed.world.sh("nft flush ruleset");
+    bed.until("nft list table bridge spoke 2>/dev/null | grep -q bound && nft list table inet spoke | grep -q 8091");
+    spoofs_nothing(&bed, mac, address);
+    assert_eq!(bed.page(8091), "vm");
+    serve.kill();
+    bed.spoke("gc");
+    assert_eq!(bed.page(8091), "vm");
+    let serve = Serve::start(&bed.world, &[]);
+    assert!(bed.lease().starts_with(address));
+
+    bed.spoke("network disconnect shop vm");
+    bed.refuses("network disconnect shop vm", 3, &["not connected"]);
+    bed.spoke("network disconnect --force shop vm");
+    bed.world.sh(&format!("! ip link show {tap} 2>/dev/null"));
+    bed.no_page(8090);
+    bed.spoke("port rm vm 8091");
+    bed.world.sh("timeout 20 sh -c 'while ip -n vm link show eth0 2>/dev/null; do :; done'");
+    bed.spoke("network set shop --mtu 1400");
+    let ended: Vec<String> = Remains::of(&bed.world)
+        .changes(&before)
+        .into_iter()
+        .filter(|change| !change.contains(" vm ") && !change.contains("/settings/"))
+        .collect();
+    assert_eq!(ended, Vec::<String>::new());
+    serve.stop();
+}
+
+/// It sends in nobody else's name: not another hardware address, nor another address of either family, and
+/// claims none.
+#[track_caller]
+fn spoofs_nothing(bed: &Bed, mac: &str, own: &str) {
+    assert!(bed.reaches("vm", "-4 10.74.2.1") && bed.reaches("vm", "-6 fd74:2::1"));
+    for (change, back) in [
+        (
+            "ip -n vm link set eth0 address 02:99:99:99:99:99".to_owned(),
+            format!("ip -n vm link set eth0 address {mac}"),
+        ),
+        (
+            format!(
+                "ip -n vm address del {own}/24 dev eth0; ip -n vm address add 10.74.2.77/24 dev eth0"
+            ),
+            format!(
+                "ip -n vm address del 10.74.2.77/24 dev eth0; ip -n vm address add {own}/24 dev eth0
+                ip -n vm route replace default via 10.74.2.1"
+            ),
+        ),
+    ] {
+        bed.world.sh(&change);
+        bed.world.sh("ip neigh flush dev sp-shop; ip -n vm neigh flush dev eth0");
+        assert!(!bed.reaches("vm", "-4 10.74.2.1"), "{change}");
+        bed.world.sh(&back);
+    }
+    // Nor does it take the address of a container whose own port nobody checks.
+    bed.world.sh(
+        "ip neigh flush dev sp-shop; ping -c 1 -W 5 10.74.2.2 >/dev/null; ping -c 1 -W 5 fd74:2::2 >/dev/null
+        ip -n vm address add 10.74.2.2/32 dev eth0; ip -n vm address add fd74:2::2/128 dev eth0 nodad
+        ip netns exec vm busybox arping -U -c 1 -w 1 -I eth0 10.74.2.2 >/dev/null || true
+        ip neigh flush dev sp-shop",
+    );
+    let web = bed.world.sh("ip -n web -o link show eth0 | sed 's/.*ether \\([^ ]*\\).*/\\1/'");
+    for address in ["10.74.2.2", "fd74:2::2"] {
+        let known = bed.world.sh(&format!(
+            "ping -c 1 -W 5 {address} >/dev/null; ip neigh show {address} dev sp-shop"
+        ));
+        assert!(known.contains(web.trim()), "{address} is {known}");
+    }
+    bed.world.sh(
+        "ip -n vm address del 10.74.2.2/32 dev eth0; ip -n vm address del fd74:2::2/128 dev eth0",
+    );
+    bed.world.sh("ip -n vm address add fd74:2::77/64 dev eth0 nodad");
+    assert!(!bed.reaches("vm", "-I fd74:2::77 -6 fd74:2::1"), "another one's IPv6 address");
+    bed.world.sh("ip -n vm address del fd74:2::77/64 dev eth0");
+    bed.until("ip netns exec vm ping -c 1 -W 1 10.74.2.1 >/dev/null");
+}
+
+/// A limit holds, and is lifted; the counters are the device's, from the machine's side.
+#[track_caller]
+fn is_limited_and_counted(bed: &Bed, tap: &str) {
+    bed.spoke("limit vm 8mbit");
+    bed.world.sh(&format!("tc qdisc show dev {tap} | grep -q 'tbf.*rate 8Mbit'"));
+    assert!(bed.spoke("limit").contains("vm"));
+    bed.spoke("limit vm none");
+    bed.world.sh(&format!("! tc qdisc show dev {tap} | grep -q tbf"));
+    let top = bed.json("top vm");
+    let sent = &top[0]["transmit_bytes"];
+    let counted = bed.world.sh(&format!("cat /sys/class/net/{tap}/statistics/rx_bytes"));
+    let counted: u64 = counted.trim().parse().expect("a number");
+    assert!(sent.as_u64().is_some_and(|it| it > 0 && it <= counted), "{top}");
+}
