@@ -28,6 +28,7 @@ mod probe;
 mod rate;
 mod ready;
 mod reference;
+pub mod resolved;
 mod sandbox;
 mod shared;
 mod source_routing;
