@@ -51,9 +51,7 @@ use std::time::{Duration, Instant};
 
 use cluster::trust::Files;
 use cluster::{Change, Revision, View};
-use model::{
-    AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp,
-};
+use model::{AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp};
 
 use super::Daemon;
 use super::sockets::{self, Made};
