@@ -13,6 +13,7 @@ mod ipv6;
 mod isolated;
 mod member;
 mod membership;
+mod names;
 mod network;
 mod own;
 mod pins;

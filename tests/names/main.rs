@@ -5,6 +5,8 @@ mod bed;
 mod between;
 mod cni;
 mod docker;
+mod host;
+mod kurma;
 mod life;
 mod podman;
 mod sandbox;

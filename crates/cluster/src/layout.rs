@@ -6,14 +6,14 @@
 //! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}` | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
 //! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease; and `"etcd":false` where the cluster has an etcd of its own, and the host not the program | the host's daemon |
 //! | `turn` | `{}` | `network create --hosts`, `network rm`, `host init`, `host join` |
-//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"in":["docker"]`: in which engines of its hosts it is made, which a program that does not know of it passes over | `network create --hosts`, `network rm` |
+//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
 //! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted. A program that cannot encrypt finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
 //! | `tunnel/HOST/2` | `"…"`: the public key of the host's tunnels while the key `turn-of-keys` has 2 | the daemon of that host |
 //! | `turn-of-keys` | `2`: how often all hosts have changed their keys | `host rotate-keys` |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
 //! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host, and `"asked":7`, the revision of the request, where it was answered | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
-//! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}` | the daemon of that host |
+//! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}`, and `"names":["web"],"runtime":"docker"`: what its container is called, on networks with names | the daemon of that host |
 //! | `token/ID` | `{"digest":"…","expires":1}`, with a lease | `host token create`, `host join` |
 //! | `server/HOST` | `{"voter":true}`: the host runs a server of the cluster's own etcd | a daemon with the authority's key, `host remove` |
 //! | `certificate/HOST/SERIAL` | `{"digest":"…","expires":1}` | who has signed it |
@@ -187,7 +187,11 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
             pin.check()?;
             Record::Pin(pin)
         }
-        Key::Endpoint(..) => Record::Endpoint(read(value)?),
+        Key::Endpoint(..) => {
+            let endpoint: model::SharedEndpoint = read(value)?;
+            endpoint.check()?;
+            Record::Endpoint(endpoint)
+        }
         Key::Token(_) => Record::Token(read(value)?),
         Key::Server(_) => Record::Server(read(value)?),
         Key::Certificate(..) => Record::Certificate(read(value)?),
@@ -295,6 +299,34 @@ mod tests {
         }
         let host = Key::Host("a".parse().unwrap());
         assert!(record(&host, &vec![b' '; LONGEST_VALUE + 1]).is_err());
+    }
+
+    fn endpoint(rest: &str) -> Result<Record> {
+        let key = key(&format!("{ROOT}endpoint/a/front/10.8.3.2")).unwrap();
+        record(&key, format!(r#"{{"mac":"02:00:00:00:00:01"{rest}}}"#).as_bytes())
+    }
+
+    #[test]
+    fn endpoints_of_programs_before_and_after_are_read() {
+        let old = endpoint("").unwrap();
+        assert_eq!(value(&old).unwrap(), r#"{"mac":"02:00:00:00:00:01"}"#);
+        let own = r#","names":["web","web-1"],"runtime":"docker""#;
+        assert!(value(&endpoint(own).unwrap()).unwrap().contains(own));
+        for word in [r#""moby""#, "1", "null", "{}"] {
+            let said = endpoint(&format!(r#","names":["web"],"runtime":{word},"more":[1]"#));
+            let Record::Endpoint(read) = said.unwrap() else { panic!("an endpoint") };
+            assert_eq!((read.names[0].as_str(), read.runtime), ("web", None), "{word}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_container_has_are_refused() {
+        let long = "a".repeat(254);
+        for name in ["", ".", "-a", ".a", "a b", "a\\u0000", "a\\n", "Web", "a/b", "ä", &*long] {
+            assert!(endpoint(&format!(r#","names":["{name}"]"#)).is_err(), "{name}");
+        }
+        let many = vec!["\"a\""; model::SharedEndpoint::MOST_NAMES + 1].join(",");
+        assert!(endpoint(&format!(r#","names":[{many}]"#)).is_err());
     }
 
     proptest! {

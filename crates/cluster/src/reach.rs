@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use model::{HostName, Mac, NetworkName, SharedNetwork};
+use model::{HostName, Mac, NamedElsewhere, NetworkName, SharedEndpoint, SharedNetwork};
 
 use crate::View;
 
@@ -15,6 +15,8 @@ const MOST: usize = 16 << 10;
 pub struct Reached {
     /// The hardware address of each, and the address of its host.
     pub endpoints: BTreeMap<IpAddr, (Mac, Ipv4Addr)>,
+    /// What their containers are called, where the network has names.
+    pub names: Vec<NamedElsewhere>,
     /// What other hosts say that cannot be so, in sentences.
     pub refused: Vec<String>,
 }
@@ -32,7 +34,7 @@ impl View {
         let mut reached = Reached::default();
         let Some(network) = self.networks.get(name) else { return reached };
         let mine = self.endpoints.iter().filter(|((host, of, _), _)| host == me && of == name);
-        let mut taken: BTreeSet<Mac> = mine.map(|(_, mac)| *mac).collect();
+        let mut taken: BTreeSet<Mac> = mine.map(|(_, it)| it.mac).collect();
         for (host, member) in &self.hosts {
             if host == me || gone.contains(host) || !self.is_on(network, host) {
                 continue;
@@ -66,7 +68,9 @@ impl View {
         let all = self.endpoints.range(first..=last).take(MOST);
         // A container has the same one for its addresses of both families.
         let mut own: BTreeSet<(Mac, bool)> = BTreeSet::new();
-        for ((_, _, address), mac) in all.filter(|((_, _, address), _)| is_used(*address)) {
+        let mut named: BTreeMap<Mac, NamedElsewhere> = BTreeMap::new();
+        for ((_, _, address), it) in all.filter(|((_, _, address), _)| is_used(*address)) {
+            let mac = &it.mac;
             let why = match () {
                 () if !self.may_have(name, host, *address) => self.foreign(name, host, *address),
                 () if network.is_edge(*address) => "it is no host's address".to_owned(),
@@ -76,12 +80,34 @@ impl View {
                 }
                 () => {
                     reached.endpoints.insert(*address, (*mac, at));
+                    let is_bridge =
+                        network.is_gateway(*address) && self.pinned(name, *address).is_none();
+                    if network.names && !it.names.is_empty() && !is_bridge {
+                        let new = || named_elsewhere((name, host), it);
+                        named.entry(*mac).or_insert_with(new).addresses.push(*address);
+                    }
                     continue;
                 }
             };
             reached.refused.push(format!("{address} of network {name} on host {host}: {why}"));
         }
         taken.extend(own.into_iter().map(|(mac, _)| mac));
+        reached.names.extend(named.into_values());
+    }
+}
+
+/// Its container, without addresses yet.
+fn named_elsewhere(
+    (network, host): (&NetworkName, &HostName),
+    endpoint: &SharedEndpoint,
+) -> NamedElsewhere {
+    NamedElsewhere {
+        network: network.clone(),
+        host: host.clone(),
+        mac: endpoint.mac,
+        addresses: Vec::new(),
+        names: endpoint.names.clone(),
+        runtime: endpoint.runtime,
     }
 }
 
@@ -177,6 +203,33 @@ mod tests {
             assert_eq!(reached.endpoints.len(), 1, "{path}");
             assert!(reached.refused[0].contains(why), "{:?}", reached.refused);
         }
+    }
+
+    /// Of a network with names, a container has those that its host tells, for both of its addresses; the bridge of a
+    /// host has none, and what is not reached has none.
+    #[test]
+    fn names_are_those_of_containers_that_are_reached() {
+        let front = r#"{"vni":7,"subnet":"10.8.0.0/16","subnet6":"fd00:8::/64","block":24,"mtu":1450,"hosts":"all","names":true,"since":1}"#;
+        let named = |last: u8, name: &str| {
+            format!(r#"{{"mac":"02:00:00:00:00:{last:02x}","names":["{name}"],"runtime":"cni"}}"#)
+        };
+        let (web, bridge, foreign) = (named(2, "web"), named(3, "github.com"), named(4, "api"));
+        let mut records = vec![
+            ("network/front", front),
+            ("endpoint/b/front/10.8.1.2", &web),
+            ("endpoint/b/front/fd00:8::100:0:0:2", &web),
+            ("endpoint/b/front/10.8.1.1", &bridge),
+            ("endpoint/b/front/10.8.0.9", &foreign),
+        ];
+        let names = reached(&records).names;
+        let shown: Vec<_> = names
+            .iter()
+            .map(|it| (it.host.as_str(), it.names[0].as_str(), it.addresses.len()))
+            .collect();
+        assert_eq!(shown, [("b", "web", 2)]);
+        records[0].1 = BASE[2].1;
+        records.remove(2);
+        assert_eq!(reached(&records).names, []);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use model::{
-    AddressPin, ClusterHost, HostName, Ipv4Net, Mac, NetworkName, PinState, PublicKey,
+    AddressPin, ClusterHost, HostName, Ipv4Net, NetworkName, PinState, PublicKey, SharedEndpoint,
     SharedNetwork, Timestamp, Vni,
 };
 
@@ -52,7 +52,7 @@ pub struct View {
     /// The addresses that hosts have apart from their blocks, and when each was written.
     pub pins: BTreeMap<(NetworkName, IpAddr), (AddressPin, Revision)>,
     /// The addresses of each host on each network.
-    pub endpoints: BTreeMap<(HostName, NetworkName, IpAddr), Mac>,
+    pub endpoints: BTreeMap<(HostName, NetworkName, IpAddr), SharedEndpoint>,
     /// The tokens, and when each was written.
     pub tokens: BTreeMap<TokenId, (TokenRecord, Revision)>,
     /// When a network was declared or removed, or a host joined, last.
@@ -131,7 +131,7 @@ impl View {
                 self.blocks.insert((network, net), (host, revision.unwrap_or_default()));
             }
             (Key::Endpoint(host, network, address), Some(Record::Endpoint(endpoint))) => {
-                self.endpoints.insert((host, network, address), endpoint.mac);
+                self.endpoints.insert((host, network, address), endpoint);
             }
             (Key::Token(id), Some(Record::Token(token))) => {
                 self.tokens.insert(id, (token, revision.unwrap_or_default()));

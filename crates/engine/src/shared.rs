@@ -133,8 +133,8 @@ impl Engine<'_> {
         self.store.commit(&txn).map(|_| ())
     }
 
-    /// Gives a network of this host other ranges of addresses, each of its pools those of its place, and lets
-    /// it take more containers or not.
+    /// Gives a network of this host other ranges of addresses, each of its pools those of its place, lets it take
+    /// more containers or not, and gives names to those that it takes from now on, or none.
     ///
     /// # Errors
     /// `NotFound` where there is no such network; `TryAgain` where another process changes it.
@@ -142,20 +142,23 @@ impl Engine<'_> {
         &self,
         name: &NetworkName,
         ranges: &[Vec<Range>],
-        is_draining: bool,
+        (is_draining, has_names): (bool, bool),
     ) -> Result<()> {
         let key = Key::Network(name.clone());
         let read = self.network_under(&key)?;
         let mut read = read.ok_or_else(|| Error::not_found(format!("no network {name}")))?;
         let stage = if is_draining { Stage::Draining } else { Stage::Made };
         let is_same_stage = std::mem::replace(&mut read.value.stage, stage) == stage;
+        let are_same_names =
+            std::mem::replace(&mut read.value.wiring.names, has_names) == has_names;
         let Ipam::Book { pools } = &mut read.value.ipam else {
             return Err(Error::bug(format!("network {name} has no pool of the store")));
         };
         if pools.len() != ranges.len() {
             return Err(Error::bug(format!("network {name} has {} pools", pools.len())));
         }
-        if is_same_stage && pools.iter().zip(ranges).all(|(pool, ranges)| pool.ranges == *ranges) {
+        let is_same = is_same_stage && are_same_names;
+        if is_same && pools.iter().zip(ranges).all(|(pool, ranges)| pool.ranges == *ranges) {
             return Ok(());
         }
         for (pool, ranges) in pools.iter_mut().zip(ranges) {

@@ -4,15 +4,15 @@
 //! The requests go over D-Bus (firewalld.dbus(5)), and only where firewalld's table is in the
 //! packet filter of this network namespace: the bus does not say which namespace it works on.
 
-mod bus;
-mod message;
+pub(crate) mod bus;
+pub(crate) mod message;
 
 use model::{Error, IfName, InterfaceAddress, Result, ZoneName};
 use netlink::Socket;
 use netlink::nft::{self, Family, Shape, Table};
 
 use self::bus::{Bus, Refusal};
-use self::message::{Method, Value};
+use self::message::{Arguments, Method, Value};
 
 /// Where it keeps its rules.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "firewalld" };
@@ -176,7 +176,7 @@ impl Firewalld {
             interface: "org.fedoraproject.FirewallD1.zone",
             name,
         };
-        self.0.call(&method, arguments)
+        self.0.call(&method, &Arguments::strings(arguments))
     }
 }
 

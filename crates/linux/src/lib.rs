@@ -29,6 +29,7 @@ mod probe;
 mod rate;
 mod ready;
 mod reference;
+pub mod resolved;
 mod sandbox;
 mod shared;
 mod source_routing;

@@ -1,5 +1,6 @@
 //! What the hosts of a cluster share: themselves, networks, blocks of addresses, endpoints.
 
+mod endpoint;
 mod engines;
 mod network;
 
@@ -10,8 +11,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, HostName, Label, Labels, Mac, Result, Timestamp};
+use crate::{Error, HostName, Label, Labels, Result, Timestamp};
 
+pub use endpoint::{NamedElsewhere, SharedEndpoint, SharedName};
 pub use engines::{ENGINE_LABEL, EngineKind};
 pub use network::SharedNetwork;
 
@@ -224,13 +226,6 @@ impl AddressPin {
             false => Ok(()),
         }
     }
-}
-
-/// An address that is used on a network of many hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SharedEndpoint {
-    /// The hardware address that it is reached at.
-    pub mac: Mac,
 }
 
 #[cfg(test)]

@@ -57,15 +57,41 @@ pub fn decide(table: &Table, asker: &Asker<'_>, message: &[u8], by: Transport) -
     if header.qr() || !table.is_known(asker) {
         return Decision::Drop;
     }
-    if header.opcode() != Opcode::QUERY {
-        return Decision::Refuse(write::header_only(&query, Rcode::NOTIMP));
+    match answerable(&query) {
+        Err(refusal) => refusal,
+        Ok(question) => answered(table, asker, &query, &question, by),
     }
-    match question(&query) {
-        Err(rcode) => Decision::Refuse(write::header_only(&query, rcode)),
-        Ok(question) => match question.kind {
-            Rtype::AXFR | Rtype::IXFR => refused(&query, Rcode::REFUSED),
-            _ => answered(table, asker, &query, &question, by),
-        },
+}
+
+/// Decides on a message of this host, which is on every network: names below `.spoke` and addresses of networks are
+/// answered. For everything else it has servers of its own.
+pub fn decide_for_host(table: &Table, message: &[u8], by: Transport) -> Decision {
+    let Ok(query) = Message::from_octets(message) else { return Decision::Drop };
+    if query.header().qr() {
+        return Decision::Drop;
+    }
+    let question = match answerable(&query) {
+        Err(refusal) => return refusal,
+        Ok(question) => question,
+    };
+    let is_ours =
+        |address: IpAddr| table.places().iter().any(|place| place.gateway.contains(&address));
+    match named(table, &table.networks(), &query, &question, by) {
+        Some(decision) => decision,
+        None if reversed(&question.name).is_some_and(is_ours) => failed(&query, Rcode::NXDOMAIN),
+        None => refused(&query, Rcode::REFUSED),
+    }
+}
+
+/// What is asked, or what is to be said where that is nothing that is answered.
+fn answerable(query: &Message<&[u8]>) -> Result<Question, Decision> {
+    if query.header().opcode() != Opcode::QUERY {
+        return Err(Decision::Refuse(write::header_only(query, Rcode::NOTIMP)));
+    }
+    match question(query) {
+        Err(rcode) => Err(Decision::Refuse(write::header_only(query, rcode))),
+        Ok(Question { kind: Rtype::AXFR | Rtype::IXFR, .. }) => Err(refused(query, Rcode::REFUSED)),
+        Ok(question) => Ok(question),
     }
 }
 
@@ -75,7 +101,7 @@ pub fn lookup<'a>(table: &'a Table, networks: &[&NetworkName], name: &str) -> Ve
     let lower = lower.strip_suffix('.').unwrap_or(&lower);
     let address = lower.parse().ok().or_else(|| reversed(lower));
     if let Some(address) = address {
-        return networks.iter().filter_map(|it| table.holder(&[*it], address)).collect();
+        return networks.iter().filter_map(|it| table.named_at(&[*it], address)).collect();
     }
     let of_network =
         networks.iter().find_map(|network| Some((*network, below(lower, &name_domain(network))?)));
@@ -107,41 +133,12 @@ fn answered(
     by: Transport,
 ) -> Decision {
     let networks = table.networks_of(asker);
-    let room = write::room_of(query, by);
-    let found = |entries: &[&Entry]| {
-        let addresses = wanted(entries, question.kind, query.header().id());
-        write::addresses(query, &addresses, room).map_or(Decision::Drop, Decision::Answer)
-    };
-    if let Some(below) = below(&question.name, NAME_DOMAIN) {
-        let of_network = networks.iter().find_map(|network| {
-            let domain = name_domain(network);
-            Some((*network, self::below(&question.name, &domain)?))
-        });
-        return match of_network {
-            Some((network, name)) if !name.is_empty() => match table.find(&[network], name) {
-                entries if entries.is_empty() => failed(query, Rcode::NXDOMAIN),
-                entries => found(&entries),
-            },
-            // The domains themselves are there, and have no records.
-            Some(_) => found(&[]),
-            None if below.is_empty() => found(&[]),
-            None => failed(query, Rcode::NXDOMAIN),
-        };
-    }
-    if let Some(address) = reversed(&question.name)
-        && let Some(entry) = table.holder(&networks, address)
-    {
-        let name = entry.full_name();
-        return match question.kind {
-            Rtype::PTR | Rtype::ANY if !entry.name.is_empty() => {
-                write::pointer(query, &name, room).map_or(Decision::Drop, Decision::Answer)
-            }
-            _ => found(&[]),
-        };
+    if let Some(decision) = named(table, &networks, query, question, by) {
+        return decision;
     }
     let entries = table.find(&networks, &question.name);
     if !entries.is_empty() {
-        return found(&entries);
+        return found(&entries, query, question, by);
     }
     let Some(servers) = table.servers_of(asker) else { return refused(query, Rcode::REFUSED) };
     match fence::asked(table, asker, question) {
@@ -154,13 +151,65 @@ fn answered(
             Some(asked) => Decision::Learn(asked, servers, question.name.clone()),
             None => failed(query, Rcode::FORMERR),
         },
-        Some(Asked::Nothing) => found(&[]),
+        Some(Asked::Nothing) => found(&[], query, question, by),
         // With another code resolvers would ask again, ask others, or wait.
         Some(Asked::Refuse) => match write::failure(query, Rcode::NXDOMAIN) {
             Some(message) => Decision::Deny(message, question.name.clone()),
             None => Decision::Drop,
         },
     }
+}
+
+/// What is answered for a name below a network's domain, or for an address; `None` where it is neither.
+fn named(
+    table: &Table,
+    networks: &[&NetworkName],
+    query: &Message<&[u8]>,
+    question: &Question,
+    by: Transport,
+) -> Option<Decision> {
+    let found = |entries: &[&Entry]| Some(found(entries, query, question, by));
+    if let Some(below) = below(&question.name, NAME_DOMAIN) {
+        let of_network = networks.iter().find_map(|network| {
+            let domain = name_domain(network);
+            Some((*network, self::below(&question.name, &domain)?))
+        });
+        return match of_network {
+            Some((network, name)) if !name.is_empty() => match table.find(&[network], name) {
+                entries if entries.is_empty() => Some(failed(query, Rcode::NXDOMAIN)),
+                entries => found(&entries),
+            },
+            // The domains themselves are there, and have no records.
+            Some(_) => found(&[]),
+            None if below.is_empty() => found(&[]),
+            None => Some(failed(query, Rcode::NXDOMAIN)),
+        };
+    }
+    if let Some(address) = reversed(&question.name)
+        && let Some(entry) = table.named_at(networks, address)
+    {
+        let name = entry.full_name();
+        return match question.kind {
+            Rtype::PTR | Rtype::ANY if !entry.name.is_empty() => {
+                let room = write::room_of(query, by);
+                Some(write::pointer(query, &name, room).map_or(Decision::Drop, Decision::Answer))
+            }
+            _ => found(&[]),
+        };
+    }
+    None
+}
+
+/// These, as far as they have addresses of the kind that is asked for.
+fn found(
+    entries: &[&Entry],
+    query: &Message<&[u8]>,
+    question: &Question,
+    by: Transport,
+) -> Decision {
+    let addresses = wanted(entries, question.kind, query.header().id());
+    let room = write::room_of(query, by);
+    write::addresses(query, &addresses, room).map_or(Decision::Drop, Decision::Answer)
 }
 
 /// The addresses of the wanted kind, each once. Several take turns at being the first.

@@ -19,8 +19,9 @@ mod table;
 mod tcp;
 mod upstream;
 mod write;
+mod zone;
 
-pub use decide::{Decision, Transport, decide, lookup};
+pub use decide::{Decision, Transport, decide, decide_for_host, lookup};
 pub use fence::{Judged, Verdict, judge};
 pub use gate::{Gate, Refusal, Why};
 pub use holder::Holder;
@@ -28,3 +29,4 @@ pub use sandbox::{Inside, Leaving, Opened, Sandbox};
 pub use server::{Book, Counters, Server};
 pub use table::{Asker, Entry, Place, Table};
 pub use upstream::host_servers;
+pub use zone::reverse_domain;

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use model::NetworkName;
 
-use crate::decide::{Decision, Transport, decide};
+use crate::decide::{Decision, Transport, decide, decide_for_host};
 use crate::gate::Gate;
 use crate::holder::Holder;
 use crate::sandbox::{Inside, Sandbox, decide_inside};
@@ -48,6 +48,8 @@ pub(crate) struct Origin<'a> {
     /// The mark that leads to the way out, where one of its networks has one of its own.
     way: Option<u32>,
     is_inside: bool,
+    /// It is this host.
+    is_host: bool,
     /// The server in its sandbox, where that is asked.
     inside: Option<Arc<dyn Inside>>,
 }
@@ -58,6 +60,10 @@ impl Listening {
         match &self.at {
             At::Gateway(place) => {
                 let asker = Asker { network: &place.network, address: peer };
+                if table.is_host(place, peer) {
+                    let origin = Origin::new(table, &asker, Cow::Borrowed(&place.network));
+                    return Some(Origin { is_host: true, ..origin });
+                }
                 if table.is_known(&asker) {
                     return Some(Origin::new(table, &asker, Cow::Borrowed(&place.network)));
                 }
@@ -109,6 +115,7 @@ impl<'a> Origin<'a> {
             holder: table.holder_of(asker).cloned(),
             way: table.way_of_asker(asker),
             is_inside: false,
+            is_host: false,
             inside: None,
         }
     }
@@ -120,6 +127,7 @@ impl<'a> Origin<'a> {
     /// What becomes of a message.
     pub(crate) fn decide(&self, table: &Table, message: &[u8], by: Transport) -> Decision {
         match self.is_inside {
+            _ if self.is_host => decide_for_host(table, message, by),
             true => decide_inside(table, &self.asker(), message, by),
             false => decide(table, &self.asker(), message, by),
         }
@@ -139,9 +147,9 @@ impl<'a> Origin<'a> {
     }
 
     pub(crate) fn into_owned(self) -> Origin<'static> {
-        let Origin { network, address, holder, way, is_inside, inside } = self;
+        let Origin { network, address, holder, way, is_inside, is_host, inside } = self;
         let network = Cow::Owned(network.into_owned());
-        Origin { network, address, holder, way, is_inside, inside }
+        Origin { network, address, holder, way, is_inside, is_host, inside }
     }
 }
 

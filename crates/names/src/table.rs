@@ -1,16 +1,21 @@
 //! What containers are called, and who may ask for it.
 
+mod elsewhere;
+mod entry;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::holder::Holder;
 use model::{
-    Attachment, AttachmentId, EgressPolicy, Fence, IfName, IpNet, Ipam, Layer, Moment, Network,
-    NetworkName, OwnerName, Phase, Runtime, Wiring, name_domain,
+    Attachment, AttachmentId, EgressPolicy, Fence, IfName, IpNet, Ipam, Layer, Moment,
+    NamedElsewhere, Network, NetworkName, Runtime, Wiring,
 };
 
 use crate::sandbox::Sandbox;
+use elsewhere::Elsewhere;
+pub use entry::Entry;
 
 /// Where queries of a network come in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,26 +33,6 @@ impl Place {
     pub fn address(&self) -> IpAddr {
         self.gateway.addr()
     }
-}
-
-/// A container on a network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// What it is called first.
-    pub name: String,
-    /// What else it is called there.
-    pub aliases: Vec<String>,
-    /// Its addresses there.
-    pub addresses: Vec<IpAddr>,
-    /// Whose it is.
-    pub runtime: Runtime,
-    holder: Holder,
-    network: NetworkName,
-    sandbox: Option<(PathBuf, u64)>,
-    container: String,
-    internal: bool,
-    servers: Vec<IpAddr>,
-    fence: Option<Fence>,
 }
 
 /// A network whose names are answered for.
@@ -81,6 +66,8 @@ pub struct Table {
     by_name: HashMap<NetworkName, HashMap<String, BTreeSet<AttachmentId>>>,
     by_address: HashMap<NetworkName, HashMap<IpAddr, AttachmentId>>,
     by_sandbox: HashMap<PathBuf, BTreeSet<AttachmentId>>,
+    elsewhere: Elsewhere,
+    serves_host: bool,
     generation: u64,
     sandbox_generation: u64,
     now: Option<Moment>,
@@ -135,6 +122,22 @@ impl Table {
         gone
     }
 
+    /// These are all containers of other hosts that have names.
+    pub fn put_elsewhere(&mut self, all: &[NamedElsewhere]) {
+        self.elsewhere.put(all);
+    }
+
+    /// Whether this host asks, too.
+    pub fn set_host(&mut self, asks: bool) {
+        self.serves_host = asks;
+    }
+
+    /// Whether the one who asks at a gateway by this address is this host: it sends from the address that it asks, and
+    /// nothing that has that comes from elsewhere.
+    pub(crate) fn is_host(&self, place: &Place, peer: IpAddr) -> bool {
+        self.serves_host && peer == place.address()
+    }
+
     /// What time it is, for fences that learn for a while. As long as nobody says so, none does.
     pub fn set_time(&mut self, now: Option<Moment>) {
         self.now = now;
@@ -172,7 +175,7 @@ impl Table {
 
     /// The attachment of an asker.
     pub fn holder_of(&self, asker: &Asker<'_>) -> Option<&Holder> {
-        self.holder(&[asker.network], asker.address).map(|entry| &entry.holder)
+        self.holder(&[asker.network], asker.address).and_then(|entry| entry.holder.as_ref())
     }
 
     /// The bridge of a network.
@@ -206,7 +209,7 @@ impl Table {
 
     /// The sandboxes with a server of their own, which are those of Docker's containers.
     pub fn sandboxes(&self) -> BTreeSet<Sandbox> {
-        let own = |entry: &&Entry| entry.runtime == Runtime::Docker;
+        let own = |entry: &&Entry| entry.runtime == Some(Runtime::Docker);
         let mut all: BTreeMap<&PathBuf, (u64, bool)> = BTreeMap::new();
         for entry in self.entries.values().filter(own) {
             let Some((path, inode)) = &entry.sandbox else { continue };
@@ -253,6 +256,12 @@ impl Table {
         places.into_values().collect()
     }
 
+    /// The networks whose names are answered for, each once.
+    pub fn networks(&self) -> Vec<&NetworkName> {
+        let all: BTreeSet<&NetworkName> = self.all_places().map(|place| &place.network).collect();
+        all.into_iter().collect()
+    }
+
     fn all_places(&self) -> impl Iterator<Item = &Place> {
         let attached = self.attached.values().map(|(_, served)| served);
         self.networks.values().chain(attached).flat_map(|served| &served.places)
@@ -260,7 +269,8 @@ impl Table {
 
     /// Everybody who has a name, by network and name.
     pub fn entries(&self) -> Vec<(&NetworkName, &Entry)> {
-        let mut all: Vec<_> = self.entries.values().map(|entry| (&entry.network, entry)).collect();
+        let all = self.entries.values().chain(self.elsewhere.entries());
+        let mut all: Vec<_> = all.map(|entry| (&entry.network, entry)).collect();
         all.sort_by(|one, other| (one.0, &one.1.name).cmp(&(other.0, &other.1.name)));
         all
     }
@@ -269,8 +279,9 @@ impl Table {
     pub fn asker_named(&self, name: &str) -> Option<Asker<'_>> {
         let wanted = name.to_ascii_lowercase();
         let mut found = self.entries().into_iter();
-        let (network, entry) =
-            found.find(|(_, entry)| entry.name == wanted || entry.container == name)?;
+        let (network, entry) = found.find(|(_, entry)| {
+            entry.host.is_none() && (entry.name == wanted || entry.container == name)
+        })?;
         Some(Asker { network, address: *entry.addresses.first()? })
     }
 
@@ -309,10 +320,17 @@ impl Table {
     pub fn find<'a>(&'a self, networks: &[&NetworkName], name: &str) -> Vec<&'a Entry> {
         let named = |network: &&NetworkName| self.by_name.get(*network)?.get(name);
         let ids = networks.iter().filter_map(named).flatten();
-        ids.filter_map(|id| self.entries.get(id)).collect()
+        let here = ids.filter_map(|id| self.entries.get(id));
+        here.chain(networks.iter().flat_map(|it| self.elsewhere.find(it, name))).collect()
     }
 
-    /// Who has an address on one of these networks.
+    /// Who has an address on one of these networks, on this host or another one.
+    pub fn named_at(&self, networks: &[&NetworkName], address: IpAddr) -> Option<&Entry> {
+        let elsewhere = || networks.iter().find_map(|it| self.elsewhere.at(it, address));
+        self.holder(networks, address).or_else(elsewhere)
+    }
+
+    /// Who has an address on one of these networks, on this host: only they ask here.
     pub fn holder(&self, networks: &[&NetworkName], address: IpAddr) -> Option<&Entry> {
         let held = |network: &&NetworkName| self.by_address.get(*network)?.get(&address);
         self.entries.get(networks.iter().find_map(held)?)
@@ -350,7 +368,7 @@ impl Table {
         }
         if let Some((path, _)) = &entry.sandbox {
             self.by_sandbox.entry(path.clone()).or_default().insert(id.clone());
-            self.sandbox_generation += u64::from(entry.runtime == Runtime::Docker);
+            self.sandbox_generation += u64::from(entry.runtime == Some(Runtime::Docker));
         }
         self.entries.insert(id.clone(), entry);
     }
@@ -367,7 +385,7 @@ impl Table {
         }
         if let Some((path, _)) = &entry.sandbox {
             drop_member(&mut self.by_sandbox, path, id);
-            self.sandbox_generation += u64::from(entry.runtime == Runtime::Docker);
+            self.sandbox_generation += u64::from(entry.runtime == Some(Runtime::Docker));
         }
     }
 }
@@ -402,77 +420,6 @@ impl Served {
             way,
         })
     }
-}
-
-impl Entry {
-    /// The network that it is on.
-    pub(crate) fn network(&self) -> &NetworkName {
-        &self.network
-    }
-
-    /// None of what has no names, or is not complete.
-    fn of(attachment: &Attachment) -> Option<Self> {
-        let Phase::Attached(attached) = &attachment.phase else { return None };
-        if attachment.wiring.name_servers(&attachment.ipam).is_empty() {
-            return None;
-        }
-        let given = match attached.addresses.is_empty() {
-            true => &attachment.addresses,
-            false => &attached.addresses,
-        };
-        let container = attachment.id.container.to_string();
-        let (name, aliases) = names(attachment, &container);
-        Some(Self {
-            name,
-            aliases,
-            addresses: given.iter().map(|held| held.address.addr()).collect(),
-            runtime: attachment.runtime,
-            holder: Holder { id: attachment.id.clone(), since: attachment.since },
-            network: attachment.id.network.clone(),
-            sandbox: attachment.sandbox.as_ref().map(|it| (it.path.clone(), it.inode)),
-            container,
-            internal: is_internal(&attachment.wiring),
-            servers: parsed(&attachment.dns.nameservers),
-            fence: attachment.wiring.own_fence.clone(),
-        })
-    }
-
-    /// Whether it has rules of its own of where it may go.
-    pub fn has_own_fence(&self) -> bool {
-        self.fence.is_some()
-    }
-
-    /// What it is called in the domain of its network.
-    pub fn full_name(&self) -> String {
-        format!("{}.{}", self.name, name_domain(&self.network))
-    }
-
-    fn names(&self) -> impl Iterator<Item = &String> {
-        std::iter::once(&self.name).chain(&self.aliases).filter(|name| !name.is_empty())
-    }
-}
-
-/// Docker's containers have the names that an engine lists, and until then none; the id of an endpoint
-/// is no name. Others are also found by the first twelve digits of a long id, which are what runtimes
-/// call a host.
-fn names(attachment: &Attachment, container: &str) -> (String, Vec<String>) {
-    let lower = |text: &str| text.to_ascii_lowercase();
-    let mut names: Vec<String> = Vec::new();
-    // CNI's runtimes put a namespace in front.
-    let own = |owner: &OwnerName| owner.as_str().rsplit('/').next().map(lower);
-    names.extend(attachment.owner.as_ref().and_then(own));
-    if names.is_empty() && attachment.runtime != Runtime::Docker {
-        names.push(lower(container));
-    }
-    names.extend(attachment.names.iter().map(|name| lower(name.as_str())));
-    let is_long = container.len() == 64 && container.bytes().all(|it| it.is_ascii_hexdigit());
-    if is_long && attachment.runtime != Runtime::Docker {
-        names.extend(container.get(..12).map(lower));
-    }
-    let mut seen = BTreeSet::new();
-    names.retain(|name| seen.insert(name.clone()));
-    let mut names = names.into_iter();
-    (names.next().unwrap_or_default(), names.collect())
 }
 
 fn is_internal(wiring: &Wiring) -> bool {

@@ -11,6 +11,7 @@ use crate::wire::NetworkConfig;
 
 const HOSTS: &str = "hosts";
 const ENGINES: &str = "in";
+const NAMES: &str = "names";
 
 /// A network of many hosts that Podman was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct ManyHosts {
     pub hosts: Placement,
     /// In which engines, Podman among them.
     pub engines: BTreeSet<EngineKind>,
+    /// Whether each host answers queries for the names of its containers.
+    pub names: bool,
 }
 
 impl ManyHosts {
@@ -38,6 +41,7 @@ impl ManyHosts {
         let mut engines: BTreeSet<EngineKind> =
             named.map(EngineKind::from_str).collect::<Result<_>>()?;
         engines.insert(EngineKind::Podman);
+        let names = options.remove(NAMES).map(|text| flag(&text)).transpose()?.unwrap_or(false);
         if let Some(other) = options.keys().next() {
             return Err(Error::unsupported(format!(
                 "-o {other}: a network of many hosts (-o {HOSTS}) does not have that yet"
@@ -63,6 +67,7 @@ impl ManyHosts {
             ipv6: config.ipv6_enabled,
             hosts: hosts.parse()?,
             engines,
+            names,
         }))
     }
 
@@ -74,6 +79,14 @@ impl ManyHosts {
         document["subnets"] = json!([]);
         document
     }
+}
+
+fn flag(text: &str) -> Result<bool> {
+    let is = text.parse();
+    is.map_err(|_| {
+        let shown = model::text::shown(text);
+        Error::invalid(format!("-o {NAMES}={shown}: it is true or false"))
+    })
 }
 
 #[cfg(test)]

@@ -97,6 +97,8 @@ pub(crate) struct HostContext<'a> {
     pub(crate) socket: PathBuf,
     /// The networking pod.
     pub(crate) kurma: Host,
+    /// Whether this host resolves names of its networks.
+    pub(crate) names_host: bool,
     /// The socket at which Docker calls the plugin kuryr, where that is served.
     pub(crate) kuryr: Option<PathBuf>,
     /// Neutron, where this host is configured for one.

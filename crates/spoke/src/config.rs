@@ -4,6 +4,7 @@
 mod daemon;
 mod kurma;
 mod kuryr;
+mod names;
 mod neutron;
 mod remote;
 mod web;
@@ -19,6 +20,7 @@ pub(crate) use daemon::{
 };
 pub(crate) use kurma::KurmaConfig;
 pub(crate) use kuryr::KuryrConfig;
+pub(crate) use names::NamesConfig;
 pub(crate) use neutron::{CloudSettings, NeutronConfig};
 pub(crate) use remote::RemoteConfig;
 pub(crate) use web::WebConfig;
@@ -55,6 +57,8 @@ pub(crate) struct Config {
     pub(crate) web: WebConfig,
     /// `[events]`.
     pub(crate) events: EventsConfig,
+    /// `[names]`.
+    pub(crate) names: NamesConfig,
     /// `[hosts]`.
     pub(crate) hosts: HostsConfig,
     /// `[log]`.

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use cluster::{Access, TokenId, Url};
 use model::{
-    EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NetworkName,
-    Placement, Result, SharedNetwork, Timestamp,
+    EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NamedElsewhere,
+    NetworkName, Placement, Result, SharedNetwork, Timestamp,
 };
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,8 @@ const NETWORKS: &str = "networks";
 const ENGINES: &str = "engines";
 /// Beside that: a file for each network that Docker is making for many hosts.
 const ASKED: &str = "asked";
+/// What containers of other hosts are called, below the runtime directory.
+const NAMES: &str = "hosts-names.json";
 /// Below the first: as whom this host is a member.
 pub(crate) const MEMBER: &str = "member.json";
 /// Longer lines are refused, in bytes.
@@ -45,6 +47,11 @@ pub(crate) fn place(state: &Path) -> PathBuf {
 /// Where it keeps what it knows of the networks that it made; `place` is that of the cluster.
 pub(crate) fn networks(place: &Path) -> PathBuf {
     place.join(NETWORKS)
+}
+
+/// Where the daemon keeps what it has heard of the names of containers of other hosts.
+pub(crate) fn names(runtime: &Path) -> PathBuf {
+    runtime.join(NAMES)
 }
 
 /// Where it keeps in which engines it made them.
@@ -99,6 +106,7 @@ pub(crate) enum Ask {
         id: TokenId,
     },
     RotateKeys,
+    Names,
     CreateNetwork(Box<Wanted>),
     RemoveNetwork {
         name: NetworkName,
@@ -135,6 +143,9 @@ pub(crate) struct Wanted {
     /// In which engines it is made.
     #[serde(default)]
     pub(crate) engines: BTreeSet<EngineKind>,
+    /// Whether each host answers queries for the names of its containers.
+    #[serde(default)]
+    pub(crate) names: bool,
 }
 
 /// The subnets of a network of many hosts by family: one of each.
@@ -170,6 +181,8 @@ pub(crate) enum Reply {
     Checks(Vec<HostCheck>),
     Rtts(Vec<HostRtt>),
     Tokens(BTreeMap<TokenId, Timestamp>),
+    /// What containers of other hosts are called.
+    Names(Vec<NamedElsewhere>),
     Network {
         network: SharedNetwork,
         missing: Vec<HostName>,

@@ -112,6 +112,7 @@ fn command(args: Vec<OsString>) -> u8 {
         neutron: &|| neutron_of(&config),
         listed: &|| serve::neutron::listed(&config.docker, TIMEOUT),
         kurma: kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
+        names_host: config.names.host,
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         foreign: &|| asked.foreign(&config),
         running: &|| running(&config.docker),

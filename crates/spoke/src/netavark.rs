@@ -84,6 +84,7 @@ fn declare(runtime: &Path, many: &ManyHosts) -> Result<()> {
         hosts: many.hosts.clone(),
         encrypt: false,
         engines: many.engines.clone(),
+        names: many.names,
     };
     match hosts::ask(runtime, &Ask::CreateNetwork(Box::new(wanted)))? {
         Reply::Network { failure: Some(failure), .. } => Err(Error::conflict(format!(

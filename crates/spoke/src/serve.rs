@@ -7,6 +7,7 @@
 mod backstage;
 mod book;
 mod dhcp;
+mod elsewhere;
 mod event_log;
 mod fd_store;
 pub(crate) mod fence;
@@ -85,6 +86,8 @@ pub(crate) struct Daemon {
     stopped: (Mutex<bool>, Condvar),
     /// The thread that answers queries for names, which takes back what leads them here.
     names: Mutex<Option<JoinHandle<()>>>,
+    /// What containers of other hosts are called.
+    elsewhere: elsewhere::Elsewhere,
     /// What the next life of the daemon has of this one.
     fd_store: Arc<fd_store::FdStore>,
     /// What opens the fences of networks for names.
@@ -230,6 +233,7 @@ impl Daemon {
         Ok(Self {
             journal,
             fence: Arc::new(gate),
+            elsewhere: elsewhere::Elsewhere::new(&config)?,
             members: Mutex::default(),
             ways: Mutex::default(),
             many: OnceLock::new(),

@@ -38,6 +38,8 @@ pub struct Declared {
     pub encrypted: bool,
     /// In which engines of its hosts it is to be made.
     pub engines: BTreeSet<EngineKind>,
+    /// Whether it has names.
+    pub names: bool,
     /// When it was asked for.
     pub since: Timestamp,
 }
@@ -113,6 +115,7 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         hosts: wanted.hosts.clone(),
         encrypted: wanted.encrypted,
         engines: wanted.engines.clone(),
+        names: wanted.names,
         since: wanted.since,
     };
     network.check(name)?;

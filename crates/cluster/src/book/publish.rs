@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use model::{Error, HostName, Mac, NetworkName, Result, SharedEndpoint};
+use model::{Error, HostName, NetworkName, Result, SharedEndpoint};
 
 use super::RACES;
 use crate::layout::VERSION;
@@ -60,20 +60,20 @@ pub fn publish(
     cluster: &impl Cluster,
     view: &View,
     host: &HostName,
-    wanted: &BTreeMap<(NetworkName, IpAddr), Mac>,
+    wanted: &BTreeMap<(NetworkName, IpAddr), SharedEndpoint>,
 ) -> Result<usize> {
     let key = |network: &NetworkName, address: IpAddr| {
         Key::Endpoint(host.clone(), network.clone(), address)
     };
     let known = view.endpoints.iter().filter(|((of, _, _), _)| of == host);
-    let known: BTreeMap<(NetworkName, IpAddr), Mac> =
-        known.map(|((_, network, address), mac)| ((network.clone(), *address), *mac)).collect();
+    let known: BTreeMap<(NetworkName, IpAddr), &SharedEndpoint> =
+        known.map(|((_, network, address), it)| ((network.clone(), *address), it)).collect();
     let gone = known.keys().filter(|name| !wanted.contains_key(*name));
     let mut writes: Vec<Write> =
         gone.map(|(network, address)| Write::Delete(key(network, *address))).collect();
-    let changed = wanted.iter().filter(|(name, mac)| known.get(*name) != Some(*mac));
-    writes.extend(changed.map(|((network, address), mac)| {
-        Write::Put(key(network, *address), Record::Endpoint(SharedEndpoint { mac: *mac }), None)
+    let changed = wanted.iter().filter(|(name, it)| known.get(*name) != Some(it));
+    writes.extend(changed.map(|((network, address), it)| {
+        Write::Put(key(network, *address), Record::Endpoint(it.clone()), None)
     }));
     for writes in writes.chunks(Txn::MOST) {
         commit(cluster, host, writes.to_vec())?;

@@ -325,7 +325,7 @@ fn a_host_that_is_a_member_again_keeps_what_was_said_of_it() {
     let it = ClusterHost::new([192, 0, 2, 2].into(), Timestamp(9));
     // An operator says more between the reading and the writing.
     let mut said = records.read().unwrap().hosts[&host("b")].clone();
-    said.labels = model::Labels::of_pairs([("zone", "eu")].into_iter()).unwrap();
+    said.labels = model::Labels::of_pairs([("zone", "eu")]).unwrap();
     *records.before.borrow_mut() = vec![put(Key::Host(host("b")), Record::Host(said.clone()))];
     form(&records, &host("b"), &it).unwrap();
     assert_eq!(records.read().unwrap().hosts[&host("b")], said);

@@ -5,6 +5,7 @@
 //! to the socket of that network; what one container asks another one stays between them. The socket gets
 //! nothing but that, so that it says on which network the asker is.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use model::{IfName, IpNet, Result};
@@ -15,13 +16,13 @@ use netlink::nft::{
 use netlink::{Errno, Socket};
 
 use super::lan::interval;
-use super::rules::{DROP, Ip, R, RETURN, Steps, ending};
+use super::rules::{ACCEPT, DROP, Ip, R, RETURN, Steps, ending};
 use super::ruleset::{ADDRESSES, Ruleset, TARGETS, map, set, subnets};
 
 /// The table.
 const TABLE: Table<'static> = Table { family: nft::Family::Inet, name: "spoke_names" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "names_1";
+const STAMP: &str = "names_2";
 const ASKED: Set<'static> = set("asked", &[Field::Protocol, Field::Service]);
 const ANSWERED: Set<'static> = set("answered", &[Field::Protocol, Field::Service]);
 const SOCKETS: [Set<'static>; 2] = [set("sockets4", ADDRESSES[0]), set("sockets6", ADDRESSES[1])];
@@ -193,7 +194,12 @@ fn rules() -> Vec<(&'static str, Steps)> {
         |ip: Ip| PROTOCOLS.map(|protocol| lead(ip, ip.alone(ip.destination(), &SOCKETS), protocol));
     let between = |ip: Ip| ("servers", ending(ip.alone(ip.destination(), &WITHIN), RETURN));
     let elsewhere = |ip: Ip| PROTOCOLS.map(|protocol| lead(ip, ip.only().to_vec(), protocol));
+    let from_host = vec![
+        Expression::Meta(Meta::InputName, R),
+        Expression::Equal(R, Cow::Borrowed(b"lo\0\0\0\0\0\0\0\0\0\0\0\0\0\0")),
+    ];
     let first = vec![
+        ("sockets", ending(from_host, ACCEPT)),
         unasked(Ip::V4),
         unasked(Ip::V6),
         ("queries", ending(port(ASKED), Expression::Verdict(Verdict::Jump("servers")))),

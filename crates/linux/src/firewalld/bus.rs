@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::{Error, Result};
 
-use super::message::{self, FIXED, Message, Method, Value};
+use super::message::{self, Arguments, FIXED, Message, Method, Value};
 
 /// Where every distribution has it.
 const SOCKET: &str = "/run/dbus/system_bus_socket";
@@ -26,20 +26,20 @@ const BUS: Method<'static> = Method {
 
 /// The other side refuses a call: the error's name and its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
-    pub(super) name: String,
-    pub(super) text: String,
+pub(crate) struct Refusal {
+    pub(crate) name: String,
+    pub(crate) text: String,
 }
 
 /// Open and authenticated.
-pub(super) struct Bus {
+pub(crate) struct Bus {
     stream: UnixStream,
     serial: u32,
 }
 
 impl Bus {
     /// `None` where this host has no bus.
-    pub(super) fn connect() -> Result<Option<Self>> {
+    pub(crate) fn connect() -> Result<Option<Self>> {
         let stream = match UnixStream::connect(SOCKET) {
             Ok(stream) => stream,
             Err(error) if is_nobody(&error) => return Ok(None),
@@ -49,7 +49,7 @@ impl Bus {
         stream.set_write_timeout(Some(LONGEST_WAIT)).map_err(failed)?;
         let mut bus = Self { stream, serial: 0 };
         bus.authenticate().map_err(failed)?;
-        match bus.call(&BUS, &[])? {
+        match bus.call(&BUS, &Arguments::default())? {
             Ok(_) => Ok(Some(bus)),
             Err(Refusal { name, text }) => {
                 Err(failed(io::Error::other(format!("it refuses us: {name}: {text}"))))
@@ -81,10 +81,10 @@ impl Bus {
     }
 
     /// The answer of `method`.
-    pub(super) fn call(
+    pub(crate) fn call(
         &mut self,
         method: &Method<'_>,
-        arguments: &[&str],
+        arguments: &Arguments,
     ) -> Result<Result<Value, Refusal>> {
         self.serial += 1;
         let sent = message::call(self.serial, method, arguments);

@@ -25,27 +25,113 @@ const SIGNATURE: u8 = 8;
 
 /// A method of an object on the bus.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Method<'a> {
-    pub(super) destination: &'a str,
-    pub(super) path: &'a str,
-    pub(super) interface: &'a str,
-    pub(super) name: &'a str,
+pub(crate) struct Method<'a> {
+    pub(crate) destination: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) interface: &'a str,
+    pub(crate) name: &'a str,
 }
 
-/// A call with this number and these arguments, all strings.
-pub(super) fn call(serial: u32, method: &Method<'_>, arguments: &[&str]) -> Vec<u8> {
-    let mut body = Vec::new();
-    arguments.iter().for_each(|argument| string(&mut body, argument));
+/// The arguments of a call, each at its alignment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arguments {
+    /// The types of them all.
+    signature: String,
+    body: Vec<u8>,
+}
+
+impl Arguments {
+    /// Strings.
+    pub(super) fn strings(all: &[&str]) -> Self {
+        all.iter().fold(Self::default(), |arguments, text| arguments.string(text))
+    }
+
+    pub(crate) fn string(mut self, text: &str) -> Self {
+        self.signature.push('s');
+        string(&mut self.body, text);
+        self
+    }
+
+    /// A signed number, of 32 bits.
+    pub(crate) fn integer(mut self, value: i32) -> Self {
+        self.signature.push('i');
+        align(&mut self.body, 4);
+        self.body.extend(value.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn bool(mut self, value: bool) -> Self {
+        self.signature.push('b');
+        align(&mut self.body, 4);
+        number(&mut self.body, value.into());
+        self
+    }
+
+    /// An array of structures: `kind` is the type of its elements, without the brackets.
+    pub(crate) fn structures(mut self, kind: &str, all: &[Structure]) -> Self {
+        self.signature.push_str(&format!("a({kind})"));
+        let mut elements = Vec::new();
+        for Structure(bytes) in all {
+            align(&mut elements, 8);
+            elements.extend(bytes);
+        }
+        align(&mut self.body, 4);
+        number(&mut self.body, length(&elements));
+        align(&mut self.body, 8);
+        self.body.extend(elements);
+        self
+    }
+}
+
+/// A structure in an array.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Structure(Vec<u8>);
+
+impl Structure {
+    pub(crate) fn integer(mut self, value: i32) -> Self {
+        align(&mut self.0, 4);
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn short(mut self, value: u16) -> Self {
+        align(&mut self.0, 2);
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    pub(crate) fn bytes(mut self, value: &[u8]) -> Self {
+        align(&mut self.0, 4);
+        number(&mut self.0, length(value));
+        self.0.extend(value);
+        self
+    }
+
+    pub(crate) fn string(mut self, text: &str) -> Self {
+        string(&mut self.0, text);
+        self
+    }
+
+    pub(crate) fn bool(mut self, value: bool) -> Self {
+        align(&mut self.0, 4);
+        number(&mut self.0, value.into());
+        self
+    }
+}
+
+/// A call with this number and these arguments.
+pub(super) fn call(serial: u32, method: &Method<'_>, arguments: &Arguments) -> Vec<u8> {
+    let Arguments { signature: types, body } = arguments;
     let mut fields = Vec::new();
     field(&mut fields, PATH, "o", method.path);
     field(&mut fields, INTERFACE, "s", method.interface);
     field(&mut fields, MEMBER, "s", method.name);
     field(&mut fields, DESTINATION, "s", method.destination);
-    if !arguments.is_empty() {
-        field(&mut fields, SIGNATURE, "g", &"s".repeat(arguments.len()));
+    if !types.is_empty() {
+        field(&mut fields, SIGNATURE, "g", types);
     }
     let mut message = vec![LITTLE_ENDIAN, CALL, NO_AUTO_START, VERSION];
-    number(&mut message, length(&body));
+    number(&mut message, length(body));
     number(&mut message, serial);
     number(&mut message, length(&fields));
     message.extend(fields);
@@ -103,7 +189,7 @@ pub(super) enum Message {
 
 /// The first value of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Text(String),
     Bool(bool),
     Other,
@@ -255,12 +341,27 @@ mod tests {
         let message = answer(ERROR, "s", Some("a.Error"), &text("NO: why"));
         let (name, text) = ("a.Error".to_owned(), "NO: why".to_owned());
         assert_eq!(parse(&message).unwrap(), Message::Refusal { serial: 7, name, text });
-        assert_eq!(parse(&call(1, &METHOD, &["x"])).unwrap(), Message::Other);
+        assert_eq!(parse(&call(1, &METHOD, &Arguments::strings(&["x"]))).unwrap(), Message::Other);
+    }
+
+    /// As GLib writes it: `GVariant("(ia(iayqs))", (5, [(2, [10, 70, 1, 1], 299, "")]))`.
+    #[test]
+    fn arguments_are_aligned() {
+        let server = Structure::default().integer(2).bytes(&[10, 70, 1, 1]).short(299).string("");
+        let arguments =
+            Arguments::default().integer(5).structures("iayqs", &[server.clone(), server]);
+        assert_eq!(arguments.signature, "ia(iayqs)");
+        let one = [2, 0, 0, 0, 4, 0, 0, 0, 10, 70, 1, 1, 43, 1, 0, 0, 0, 0, 0, 0, 0];
+        let wanted = [&[5, 0, 0, 0, 45, 0, 0, 0][..], &one, &[0, 0, 0], &one].concat();
+        assert_eq!(arguments.body, wanted);
     }
 
     #[test]
     fn the_length_is_known_beforehand() {
-        for message in [call(1, &METHOD, &["x", "yz"]), answer(RETURN, "s", None, &text("t"))] {
+        for message in [
+            call(1, &METHOD, &Arguments::strings(&["x", "yz"])),
+            answer(RETURN, "s", None, &text("t")),
+        ] {
             let fixed = message[..FIXED].try_into().unwrap();
             assert_eq!(rest(fixed).unwrap(), message.len() - FIXED);
         }

@@ -31,6 +31,10 @@ pub struct SharedNetwork {
     /// In which engines of its hosts it is made. Programs that do not know of this make it in none.
     #[serde(default, rename = "in", skip_serializing_if = "BTreeSet::is_empty")]
     pub engines: BTreeSet<EngineKind>,
+    /// Whether each host answers queries for the names of its containers, on all hosts. Programs that do not know of
+    /// this make it without.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub names: bool,
     /// When it was declared.
     pub since: Timestamp,
 }
@@ -99,10 +103,11 @@ impl SharedNetwork {
         }
     }
 
-    /// Whether they are one network: in which engines it is made may differ, as a host that had an earlier
-    /// version has not kept that.
+    /// Whether they are one network: in which engines it is made, and whether it has names, may differ, as a host
+    /// that had an earlier version has not kept that.
     pub fn is_same(&self, other: &Self) -> bool {
-        let apart = |network: &Self| Self { engines: BTreeSet::new(), ..network.clone() };
+        let apart =
+            |network: &Self| Self { engines: BTreeSet::new(), names: false, ..network.clone() };
         apart(self) == apart(other)
     }
 
@@ -225,6 +230,7 @@ mod tests {
             hosts: Placement::All,
             encrypted: false,
             engines: BTreeSet::new(),
+            names: false,
             since: Timestamp(1),
         }
     }

@@ -73,6 +73,10 @@ fn asks(table: &Table, (network, address): (&str, &str), name: &str, kind: Rtype
         Decision::Drop => return "drop".into(),
         Decision::Answer(message) | Decision::Refuse(message) => message,
     };
+    said(&message)
+}
+
+fn said(message: &[u8]) -> String {
     let message = Message::from_octets(message).unwrap();
     let answer = message.answer().unwrap().limit_to::<AllRecordData<_, _>>();
     let mut all: Vec<String> = answer.map(|one| one.unwrap().data().to_string()).collect();
@@ -276,4 +280,77 @@ proptest! {
             }
         }
     }
+}
+
+fn elsewhere(network: &str, host: &str, name: &str, addresses: &[&str]) -> model::NamedElsewhere {
+    let last: u8 = addresses[0].rsplit(['.', ':']).next().unwrap().parse().unwrap();
+    model::NamedElsewhere {
+        network: network.parse().unwrap(),
+        host: host.parse().unwrap(),
+        mac: format!("02:00:00:00:00:{last:02x}").parse().unwrap(),
+        addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
+        names: vec![name.parse().unwrap(), "db".parse().unwrap()],
+        runtime: None,
+    }
+}
+
+#[test]
+fn containers_of_other_hosts_are_found_as_ones_own() {
+    let api = Made::on("front", "api", "10.1.0.2/16").named(&["db"]);
+    let mut table = table(&[api]);
+    let front = ("front", "10.1.0.2");
+    let web = elsewhere("front", "b", "web", &["10.1.1.2", "fd00::2"]);
+    let other = elsewhere("front", "c", "other", &["10.1.2.3"]);
+    table.put_elsewhere(&[
+        web.clone(),
+        other.clone(),
+        elsewhere("back", "b", "far", &["10.2.0.9"]),
+    ]);
+    assert_eq!(asks(&table, front, "web", Rtype::A), "10.1.1.2");
+    assert_eq!(asks(&table, front, "WEB.front.spoke", Rtype::AAAA), "fd00::2");
+    assert_eq!(asks(&table, front, "2.1.1.10.in-addr.arpa", Rtype::PTR), "web.front.spoke.");
+    assert_eq!(asks(&table, front, "far", Rtype::A), "forward []");
+    assert_eq!(asks(&table, front, "far.back.spoke", Rtype::A), "NXDOMAIN");
+    let mut all: Vec<_> =
+        asks(&table, front, "db", Rtype::A).split(' ').map(str::to_owned).collect();
+    all.sort();
+    assert_eq!(all, ["10.1.0.2", "10.1.1.2", "10.1.2.3"]);
+    // They ask at their own hosts.
+    let network = "front".parse().unwrap();
+    let asker = Asker { network: &network, address: "10.1.1.2".parse().unwrap() };
+    let message = query("api", Rtype::A);
+    assert_eq!(decide(&table, &asker, &message, Transport::Udp), Decision::Drop);
+    // What is told later replaces all of it, an address that has gone to another one too.
+    let moved = elsewhere("front", "c", "moved", &["10.1.1.2"]);
+    table.put_elsewhere(&[moved, other]);
+    assert_eq!(asks(&table, front, "web.front.spoke", Rtype::A), "NXDOMAIN");
+    assert_eq!(asks(&table, front, "2.1.1.10.in-addr.arpa", Rtype::PTR), "moved.front.spoke.");
+    table.put_elsewhere(&[]);
+    assert_eq!(asks(&table, front, "db", Rtype::A), "10.1.0.2");
+    assert_eq!(asks(&table, front, "other.front.spoke", Rtype::A), "NXDOMAIN");
+}
+
+#[test]
+fn this_host_is_answered_about_every_network_and_nothing_else() {
+    let web = Made::on("front", "web", "10.1.0.2/16");
+    let api = Made::on("back", "api", "10.2.0.2/16");
+    let mut table = table(&[web, api]);
+    table.put_elsewhere(&[elsewhere("front", "b", "far", &["10.1.1.3"])]);
+    let asks = |name: &str, kind| {
+        let decision = decide_for_host(&table, &query(name, kind), Transport::Udp);
+        match decision {
+            Decision::Answer(message) | Decision::Refuse(message) => said(&message),
+            other => format!("{other:?}"),
+        }
+    };
+    assert_eq!(asks("web.front.spoke", Rtype::A), "10.1.0.2");
+    assert_eq!(asks("API.back.spoke", Rtype::A), "10.2.0.2");
+    assert_eq!(asks("far.front.spoke", Rtype::A), "10.1.1.3");
+    assert_eq!(asks("2.0.2.10.in-addr.arpa", Rtype::PTR), "api.back.spoke.");
+    assert_eq!(asks("api.front.spoke", Rtype::A), "NXDOMAIN");
+    assert_eq!(asks("9.0.1.10.in-addr.arpa", Rtype::PTR), "NXDOMAIN");
+    for elsewhere in ["web", "example.org", "9.0.3.10.in-addr.arpa"] {
+        assert_eq!(asks(elsewhere, Rtype::A), "REFUSED", "{elsewhere}");
+    }
+    assert_eq!(decide_for_host(&table, b"no query", Transport::Udp), Decision::Drop);
 }

@@ -1,7 +1,9 @@
 //! `spoke dns`: what containers are called, and what is answered.
 
+mod host;
+
 use clap::{Args, Subcommand};
-use model::{Error, Network, NetworkName, Result};
+use model::{Error, NamedElsewhere, Network, NetworkName, Result};
 use names::{Entry, Table as Names, lookup};
 use serde::Serialize;
 
@@ -9,6 +11,7 @@ use super::args::{Listing, Output};
 use super::output::{Shown, list};
 use super::table::Table;
 use super::{Answer, HostContext};
+use crate::hosts::{self, Ask, Reply};
 
 /// What `spoke dns` is asked.
 #[derive(Debug, Subcommand)]
@@ -25,14 +28,22 @@ pub(super) enum DnsCommand {
     Ls(DnsLsArgs),
     /// Say what is answered for a name, or an address
     #[command(
-        after_help = "Exits with 3 where there is no such name on this host. Other servers are not \
-        asked.\n\nExamples:
+        after_help = "Exits with 3 where there is no such name on the networks of this host. Other servers are \
+        not asked.\n\nExamples:
   spoke dns query web
   spoke dns query web.front.spoke
   spoke dns query --as api web        what container api would be answered
   spoke dns query 10.70.1.2           who that is"
     )]
     Query(DnsQueryArgs),
+    /// Say what this host itself resolves these names with
+    #[command(
+        after_help = "With `host = true` in section [names] of /etc/spoke/config.toml this host resolves \
+        NAME.NETWORK.spoke, too. Where systemd-resolved runs, the daemon configures it; elsewhere this \
+        prints the lines to add.\n\nExamples:
+  spoke dns host"
+    )]
+    Host,
 }
 
 #[derive(Debug, Args)]
@@ -62,6 +73,9 @@ struct NameView {
     runtime: String,
     addresses: Vec<String>,
     aliases: Vec<String>,
+    /// Where that is another host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
 }
 
 pub(super) fn run(
@@ -70,8 +84,14 @@ pub(super) fn run(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let table = table(&engine.networks()?, &engine.attachments()?);
+    let mut table = table(&engine.networks()?, &engine.attachments()?);
+    let mut notes = Vec::new();
+    match elsewhere(host_context) {
+        Ok(names) => table.put_elsewhere(&names),
+        Err(error) => notes.push(format!("names of other hosts are not shown: {error}")),
+    }
     let (rows, listing) = match command {
+        DnsCommand::Host => return host::run(output, &table.places(), host_context),
         DnsCommand::Ls(wanted) => {
             let mut entries = table.entries();
             entries.retain(|(name, _)| wanted.network.as_ref().is_none_or(|it| it == *name));
@@ -81,7 +101,20 @@ pub(super) fn run(
     };
     let rows: Vec<NameView> = rows.into_iter().map(|(name, entry)| view(name, entry)).collect();
     let name = |row: &NameView| row.name.clone();
-    Ok(Answer::text(list(output, listing, &rows, Shown { name: &name, table: &shown })?))
+    let text = list(output, listing, &rows, Shown { name: &name, table: &shown })?;
+    Ok(Answer { notes, ..Answer::text(text) })
+}
+
+/// What containers of other hosts are called, as the daemon has heard it; none where this host is in no cluster.
+fn elsewhere(host_context: &HostContext) -> Result<Vec<NamedElsewhere>> {
+    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+    if !places.any(|place| hosts::is_member(&place)) {
+        return Ok(Vec::new());
+    }
+    match hosts::ask(&host_context.runtime, &Ask::Names)? {
+        Reply::Names(names) => Ok(names),
+        _ => Err(Error::bug("names were asked for, and something else came")),
+    }
 }
 
 pub(super) fn table(networks: &[Network], attachments: &[model::Attachment]) -> Names {
@@ -129,17 +162,25 @@ fn view(network: &NetworkName, entry: &Entry) -> NameView {
     NameView {
         name: entry.name.clone(),
         network: network.to_string(),
-        runtime: entry.runtime.to_string(),
+        runtime: entry.runtime_name(),
         addresses: entry.addresses.iter().map(ToString::to_string).collect(),
         aliases: entry.aliases.clone(),
+        host: entry.host.as_ref().map(ToString::to_string),
     }
 }
 
 fn shown(rows: &[NameView]) -> Table {
-    let mut table = Table::new(&["NAME", "NETWORK", "RUNTIME", "ADDRESS", "ALIASES"]);
+    let columns = ["NAME", "NETWORK", "RUNTIME", "ADDRESS", "ALIASES", "HOST"];
+    // One host alone needs no column.
+    let are_many = rows.iter().any(|row| row.host.is_some());
+    let count = columns.len() - usize::from(!are_many);
+    let mut table = Table::new(columns.get(..count).unwrap_or(&columns));
     for row in rows {
         let (addresses, aliases) = (row.addresses.join(","), row.aliases.join(","));
-        table.row([row.name.clone(), row.network.clone(), row.runtime.clone(), addresses, aliases]);
+        let (name, network) = (row.name.clone(), row.network.clone());
+        let host = row.host.clone().unwrap_or_default();
+        let cells = [name, network, row.runtime.clone(), addresses, aliases, host];
+        table.row(cells.into_iter().take(count));
     }
     table
 }

@@ -102,6 +102,7 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
     }
     checks.extend(plugins::checks(host_context, &networks));
     checks.extend(cluster::checks(host_context));
+    checks.extend(names(host_context));
     checks.extend(kurma::checks(host_context));
     checks.extend(plugins(host_context));
     checks.extend(lost_ports(host_context));
@@ -110,6 +111,24 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
         Check::warn(what, "find what else changes the packet filter of this host, and stop it")
     }));
     checks
+}
+
+/// What this host resolves names of networks with, where its operator wants that.
+fn names(host_context: &HostContext) -> Option<Check> {
+    if !host_context.names_host {
+        return None;
+    }
+    Some(match linux::resolved::Resolved::connect() {
+        Ok(Some(_)) => Check::ok("this host resolves names of networks by systemd-resolved"),
+        Ok(None) => Check::warn(
+            "this host is to resolve names of networks, and systemd-resolved does not run",
+            "spoke dns host prints the lines for dnsmasq",
+        ),
+        Err(error) => {
+            let what = format!("this host does not resolve names of networks: {error}");
+            Check::warn(what, "systemctl restart dbus systemd-resolved")
+        }
+    })
 }
 
 fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFacts) -> Vec<Check> {

@@ -57,6 +57,7 @@ pub(crate) fn content<'a>(
         executable: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
         runtime: config.store.runtime.clone(),
         store: vec![config.store.runtime.clone(), config.store.state.clone()],
+        names_host: config.names.host,
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         ..summary::host_context(engine, config)
     };

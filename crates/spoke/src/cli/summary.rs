@@ -60,6 +60,7 @@ pub(super) fn host_context<'a>(
         now: crate::host::now(),
         socket: config.docker.socket.clone(),
         kurma: crate::kurma::Host::new(config, &|_| None),
+        names_host: config.names.host,
         kuryr: None,
         neutron: &|| Ok(None),
         listed: &|| None,

@@ -145,6 +145,7 @@ impl Fixture {
             listed: &|| None,
             foreign: &|| Ok(Arc::clone(&self.foreign)),
             kurma: crate::kurma::Host::new(&config, &|_| None),
+            names_host: false,
             kuryr: Some(self.path("run/docker/plugins/kuryr.sock")),
             running: &|| self.running.take(),
             watch: &|| Err(Error::bug("nothing is followed here")),

@@ -51,7 +51,7 @@ use std::time::{Duration, Instant};
 
 use cluster::trust::Files;
 use cluster::{Change, Revision, View};
-use model::{AliasId, Error, HostName, Mac, NetworkName, Result, Timestamp};
+use model::{AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp};
 
 use super::Daemon;
 use super::sockets::{self, Made};
@@ -146,6 +146,8 @@ struct State {
 struct Attached {
     /// Their addresses, and the hardware addresses.
     macs: BTreeMap<(NetworkName, IpAddr), Mac>,
+    /// What those are called that have names.
+    names: BTreeMap<(NetworkName, IpAddr), (Vec<SharedName>, Runtime)>,
     /// Addresses that are leased, also before there is an interface.
     leases: BTreeSet<(NetworkName, IpAddr)>,
 }

@@ -1,5 +1,6 @@
 //! Answering queries for the names of containers, for networks that ask for it.
 
+mod host;
 mod inside;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,9 +14,11 @@ use linux::filter::fence::NAMES_PORT;
 use linux::filter::{NameServer, keep_names, unload_names};
 use model::{Error, Result};
 use netlink::{Socket, nft};
+use rustix::event::epoll;
 use store::{Changed, Watch};
 
 use super::Daemon;
+use super::elsewhere::Names;
 
 /// Where this host's servers are named.
 pub(crate) const RESOLVER: &str = "/etc/resolv.conf";
@@ -27,6 +30,10 @@ const AGAIN: Duration = Duration::from_secs(5);
 struct Records<'a> {
     daemon: &'a Daemon,
     watch: Watch,
+    /// Readable when the watch is, or when other hosts have told something.
+    wakes: OwnedFd,
+    /// What they have told, as the table has it.
+    elsewhere: Option<Names>,
     socket: Socket,
     /// What was led here when the ruleset was of this generation.
     kept: Option<(u32, Vec<Place>)>,
@@ -35,6 +42,19 @@ struct Records<'a> {
 
 /// Answers until the daemon stops.
 pub(super) fn answer(daemon: &Daemon) {
+    // It ends with the daemon, and what this host was told ends with it.
+    std::thread::scope(|scope| {
+        let host = std::thread::Builder::new().name("names-host".to_owned());
+        let host = host.stack_size(super::STACK).spawn_scoped(scope, || host::keep(daemon));
+        if let Err(cause) = host {
+            let error = Error::os("starting the thread names-host", cause);
+            daemon.journal.failed("names on this host", &error);
+        }
+        answer_containers(daemon);
+    });
+}
+
+fn answer_containers(daemon: &Daemon) {
     while let Err(error) = answer_until_lost(daemon) {
         daemon.journal.failed("answering queries for names", &error);
         daemon.fd_store.discard_all();
@@ -49,8 +69,9 @@ pub(super) fn answer(daemon: &Daemon) {
 fn answer_until_lost(daemon: &Daemon) -> Result<()> {
     let store = crate::host_context::open_store(daemon.context_pool.config())?;
     let watch = store.watch(&[Prefix::Networks, Prefix::Configured, Prefix::Attachments])?;
-    let (socket, kept, is_failing) = (Socket::netfilter()?, None, false);
-    let mut records = Records { daemon, watch, socket, kept, is_failing };
+    let wakes = both(watch.as_fd(), daemon.elsewhere.as_fd())?;
+    let (socket, elsewhere, kept, is_failing) = (Socket::netfilter()?, None, None, false);
+    let mut records = Records { daemon, watch, wakes, elsewhere, socket, kept, is_failing };
     let counters = daemon.journal.metrics.names();
     let shared = (counters, Arc::clone(&daemon.fence) as Arc<dyn Gate>);
     let mut server = Server::new(&mut records, NAMES_PORT, Path::new(RESOLVER), shared)?;
@@ -58,9 +79,26 @@ fn answer_until_lost(daemon: &Daemon) -> Result<()> {
     server.run(daemon.stop.as_fd())
 }
 
+/// A descriptor that is readable when one of these is.
+fn both(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<OwnedFd> {
+    let failed = |cause: rustix::io::Errno| Error::os("watching the records", cause.into());
+    let both = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+    for fd in [one, other] {
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&both, fd, data, epoll::EventFlags::IN).map_err(failed)?;
+    }
+    Ok(both)
+}
+
 impl Book for Records<'_> {
     fn refresh(&mut self, table: &mut Table) -> Result<()> {
         table.set_time(crate::host::moment().ok());
+        table.set_host(self.daemon.context_pool.config().names.host);
+        let elsewhere = self.daemon.elsewhere.hear();
+        if !self.elsewhere.as_ref().is_some_and(|known| Arc::ptr_eq(known, &elsewhere)) {
+            table.put_elsewhere(&elsewhere);
+            self.elsewhere = Some(elsewhere);
+        }
         for Changed { key, now } in self.watch.wait(Duration::ZERO)? {
             let now = now.map(|now| now.record);
             match (&key, &now) {
@@ -89,7 +127,7 @@ impl Book for Records<'_> {
     }
 
     fn wakes(&self) -> BorrowedFd<'_> {
-        self.watch.as_fd()
+        self.wakes.as_fd()
     }
 
     fn keep(&mut self, places: &[Place], port: u16) -> Result<()> {

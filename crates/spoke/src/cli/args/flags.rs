@@ -31,9 +31,9 @@ impl NetworkFlags {
         self.given.iter().find(|(_, option)| option.is_of_routed).map(|(name, _)| *name)
     }
 
-    /// The first that was given besides this one.
-    pub(in crate::cli) fn besides(&self, one: &str) -> Option<&'static str> {
-        self.given.iter().map(|(name, _)| *name).find(|name| *name != one)
+    /// The first that was given besides these.
+    pub(in crate::cli) fn besides(&self, these: &[&str]) -> Option<&'static str> {
+        self.given.iter().map(|(name, _)| *name).find(|name| !these.contains(name))
     }
 }
 

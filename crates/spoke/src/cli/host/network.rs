@@ -16,7 +16,7 @@ pub(in crate::cli) fn create_network(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    if let Some(flag) = wanted.flags.besides("mtu") {
+    if let Some(flag) = wanted.flags.besides(&["mtu", "names"]) {
         return Err(Error::unsupported(format!(
             "a network of many hosts does not have --{flag} yet"
         )));
@@ -33,6 +33,7 @@ pub(in crate::cli) fn create_network(
         hosts: hosts.clone(),
         encrypt: wanted.many.encrypt,
         engines: wanted.many.engines.iter().copied().collect(),
+        names: wanted.flags.spec.names.unwrap_or(false),
     };
     let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
     let Reply::Network { missing, failure, mut notes, .. } = reply else {

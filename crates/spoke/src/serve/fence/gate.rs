@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use ::names::{Gate, Holder, Judged, Refusal, Table, Why};
+use ::names::{Gate, Holder, Judged, Place, Refusal, Table, Why};
 use linux::filter::fence::{self, Fenced, Opening, Own};
 use model::{DomainName, Error, IfName, Result};
 use netlink::{Socket, nft};
@@ -71,6 +71,14 @@ impl FenceGate {
     /// Who is who, from now on.
     pub(crate) fn set_table(&self, table: Arc<RwLock<Table>>) {
         *locked(&self.table) = Some(table);
+    }
+
+    /// Where names are asked for.
+    pub(in crate::serve) fn places(&self) -> Vec<Place> {
+        let table = locked(&self.table).clone();
+        let places =
+            |table: &RwLock<Table>| table.read().unwrap_or_else(PoisonError::into_inner).places();
+        table.as_deref().map(places).unwrap_or_default()
     }
 
     /// What an earlier life of the daemon opened.
@@ -327,7 +335,7 @@ impl Gate for FenceGate {
         denied.name = Some(refusal.name.clone());
         let who = self.look_up(|table| {
             let entry = table.holder(&[network], refusal.source)?;
-            Some((entry.name.clone(), entry.runtime.to_string(), entry.has_own_fence()))
+            Some((entry.name.clone(), entry.runtime_name(), entry.has_own_fence()))
         });
         let is_own = who.as_ref().is_some_and(|who| who.as_ref().is_some_and(|(.., own)| *own));
         denied.by_own_rules = is_own;

@@ -57,8 +57,8 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
     let bridge = bridges.name(packet.input);
     let found = gate.look_up(|table| {
         let (network, entry) = table.behind(&bridge, packet.source);
-        let entry = entry
-            .map(|entry| (entry.name.clone(), entry.runtime.to_string(), entry.has_own_fence()));
+        let entry =
+            entry.map(|entry| (entry.name.clone(), entry.runtime_name(), entry.has_own_fence()));
         (network.map(ToString::to_string), entry)
     });
     let (network, entry) = found.unwrap_or_default();

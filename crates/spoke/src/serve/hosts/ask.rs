@@ -81,6 +81,7 @@ impl Hosts {
             Ask::RemoveToken { id } => {
                 book::remove_token(&self.connected()?.1, &id).map(|()| Reply::Done)
             }
+            Ask::Names => Ok(Reply::Names(daemon.elsewhere.names().to_vec())),
             Ask::CreateNetwork(wanted) => self.create_network(*wanted),
             Ask::RemoveNetwork { name } => self.remove_network(&name),
             Ask::RotateKeys => book::rotate_keys(&self.heard()?.1).map(|()| Reply::Done),
@@ -184,11 +185,22 @@ impl Hosts {
                 overlay::overhead(wanted.encrypt)
             )));
         }
-        let Wanted { name, subnet, block, hosts, encrypt: encrypted, engines, .. } = wanted;
+        let Wanted { name, subnet, block, hosts, encrypt: encrypted, engines, names, .. } = wanted;
         let chosen = || wanted.ipv6.then(|| Subnet6::Chosen(host::site()));
         let subnet6 = wanted.subnet6.map(Subnet6::Named).or_else(chosen);
         let since = host::now();
-        Ok(book::Declared { name, subnet, subnet6, block, mtu, hosts, encrypted, engines, since })
+        Ok(book::Declared {
+            name,
+            subnet,
+            subnet6,
+            block,
+            mtu,
+            hosts,
+            encrypted,
+            engines,
+            names,
+            since,
+        })
     }
 
     pub(super) fn create_network(&self, wanted: Wanted) -> Result<Reply> {

@@ -355,6 +355,7 @@ impl Record {
             hosts: self.hosts.clone(),
             encrypt: false,
             engines: self.engines.clone(),
+            names: false,
         })
     }
 

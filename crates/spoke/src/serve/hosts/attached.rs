@@ -1,11 +1,14 @@
 //! Which addresses the containers of this host have, and which are leased, as the store says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use ::names::Entry;
 use engine::port::{Key, Prefix, Record};
-use model::{Attachment, Holder, Layer, Mac, NetworkName, Phase, Place, Result, Space};
+use model::{
+    Attachment, Holder, Layer, Mac, NetworkName, Phase, Place, Result, Runtime, SharedName, Space,
+};
 use store::Changed;
 
 use super::{Attached, Hosts};
@@ -48,11 +51,8 @@ fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
                     _ => learn(&mut known, change),
                 }
             }
-            let all = known.values().flatten();
-            let macs =
-                all.map(|(network, address, mac)| ((network.clone(), *address), *mac)).collect();
-            let leases = leases.values().cloned().collect();
-            hosts.set(|state| state.attached = Some(Attached { macs, leases }));
+            let attached = attached(&known, leases.values().cloned().collect());
+            hosts.set(|state| state.attached = Some(attached));
             hosts.nudge();
             is_published = true;
         }
@@ -62,8 +62,22 @@ fn follow_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
     Ok(())
 }
 
-/// Addresses of each attachment.
-type Known = BTreeMap<Key, Vec<(NetworkName, IpAddr, Mac)>>;
+/// Addresses of each attachment, and what its container is called.
+type Known = BTreeMap<Key, (Vec<(NetworkName, IpAddr, Mac)>, Vec<SharedName>, Runtime)>;
+
+fn attached(known: &Known, leases: BTreeSet<(NetworkName, IpAddr)>) -> Attached {
+    let mut attached = Attached { leases, ..Attached::default() };
+    for (addresses, names, runtime) in known.values() {
+        for (network, address, mac) in addresses {
+            let place = (network.clone(), *address);
+            if !names.is_empty() {
+                attached.names.insert(place.clone(), (names.clone(), *runtime));
+            }
+            attached.macs.insert(place, *mac);
+        }
+    }
+    attached
+}
 
 fn lease(leases: &mut BTreeMap<Key, (NetworkName, IpAddr)>, change: Changed) {
     let held = match change.now.map(|now| now.record) {
@@ -82,13 +96,16 @@ fn held(holder: &Holder) -> Option<(NetworkName, IpAddr)> {
 }
 
 fn learn(known: &mut Known, change: Changed) {
-    let addresses = match change.now.map(|now| now.record) {
-        Some(Record::Attachment(attachment)) => addresses_of(&attachment),
-        Some(_) | None => Vec::new(),
+    let Some(Record::Attachment(attachment)) = change.now.map(|now| now.record) else {
+        return drop(known.remove(&change.key));
     };
+    let addresses = addresses_of(&attachment);
     match addresses.is_empty() {
         true => drop(known.remove(&change.key)),
-        false => drop(known.insert(change.key, addresses)),
+        false => {
+            let names = Entry::names_of(&attachment);
+            known.insert(change.key, (addresses, names, attachment.runtime));
+        }
     }
 }
 

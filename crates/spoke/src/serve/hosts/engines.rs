@@ -177,8 +177,8 @@ impl Pass<'_> {
     ) -> std::result::Result<(), Note> {
         let done = match kind {
             EngineKind::Docker => self.dockers.make(name, network),
-            EngineKind::Podman => files::write_podmans(self.daemon, name),
-            EngineKind::Cni => files::write_list(name).map(|()| true),
+            EngineKind::Podman => files::write_podmans(self.daemon, name, network.names),
+            EngineKind::Cni => files::write_list(name, network.names).map(|()| true),
         };
         match done {
             Ok(true) => Ok(()),

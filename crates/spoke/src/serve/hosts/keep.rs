@@ -263,7 +263,7 @@ impl Keeper<'_> {
         view.endpoints.extend(
             published
                 .into_iter()
-                .map(|((network, address), mac)| ((member.name.clone(), network, address), mac)),
+                .map(|((network, address), it)| ((member.name.clone(), network, address), it)),
         );
         let settled = self.settle_pins(etcd, view, member, &attached);
         self.report_unsettled(None, settled);
@@ -279,7 +279,8 @@ impl Keeper<'_> {
     pub(super) fn link(&mut self, view: &View, member: &Member) -> Result<::overlay::Outcome> {
         let gone = self.silent.gone(view, (Instant::now(), self.grace()));
         let made = local::made(&self.hosts.place)?;
-        let (mut overlay, refused) = overlay::wanted(view, member, (&gone, &self.isolated), &made)?;
+        let overlay::Wanted { mut overlay, names, refused } =
+            overlay::wanted(view, member, (&gone, &self.isolated), &made)?;
         let tunnels = tunnel::wanted(view, member, &overlay.members, &self.hosts.place);
         let no_tunnels = tunnels.map(|tunnels| overlay.tunnels = tunnels).err();
         if no_tunnels.is_some() {
@@ -297,6 +298,8 @@ impl Keeper<'_> {
         });
         outcome.failures.extend(no_tunnels.map(|error| error.context("encrypted networks")));
         self.note(outcome.failures.iter().map(ToString::to_string).collect());
+        // Where the entries are there, or nearly all: a name is not found before its container is reached.
+        self.daemon.elsewhere.set(names);
         self.announced.moved(&overlay, self.hosts.lock().attached.as_ref());
         Ok(outcome)
     }

@@ -43,12 +43,12 @@ impl Local {
         let network = match (declared, known) {
             (Some(declared), Some(known)) if known == *self => {
                 // The process that wrote this may have ended before the book had the ranges.
-                engine.set_shared(name, &self.ranges(), is_draining)?;
+                engine.set_shared(name, &self.ranges(), (is_draining, self.network.names))?;
                 declared
             }
             (Some(declared), Some(known)) if self.is_same(&known) => {
                 self.write(name, place)?;
-                engine.set_shared(name, &self.ranges(), is_draining)?;
+                engine.set_shared(name, &self.ranges(), (is_draining, self.network.names))?;
                 declared
             }
             (Some(_), Some(_)) => {
@@ -82,7 +82,8 @@ impl Local {
         let network = self.described(name, backend, now)?;
         host_context.engine().create_network(&network)?;
         if is_draining {
-            host_context.engine().set_shared(name, &self.ranges(), true)?;
+            let names = self.network.names;
+            host_context.engine().set_shared(name, &self.ranges(), (true, names))?;
         }
         Ok(network)
     }
@@ -140,6 +141,7 @@ impl Local {
                 zone: None,
                 passage: Passage::Unjudged,
             }),
+            names: self.network.names,
             ..Wiring::default()
         };
         Ok(Network {
@@ -253,6 +255,7 @@ mod tests {
             hosts: model::Placement::All,
             encrypted: false,
             engines: Default::default(),
+            names: false,
             since: Timestamp(1),
         };
         Local { network, block, more: Vec::new() }

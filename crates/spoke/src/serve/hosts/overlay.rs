@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use cluster::View;
-use model::{HostName, Ipv4Net, Mac, NetworkName, Result};
+use model::{HostName, Ipv4Net, NamedElsewhere, NetworkName, Result, SharedEndpoint};
 use overlay::{Overlay, OverlayNetwork, gateway_mac};
 
 use super::Attached;
@@ -41,24 +41,35 @@ impl Silent {
     }
 }
 
-/// What there should be, and what others say that cannot be so. What a host sends that is in `gone` is not
+/// What there should be.
+pub(super) struct Wanted {
+    /// In the kernel.
+    pub(super) overlay: Overlay,
+    /// What containers of other hosts are called.
+    pub(super) names: Vec<NamedElsewhere>,
+    /// What others say that cannot be so.
+    pub(super) refused: Vec<String>,
+}
+
+/// What there should be by what the cluster says. What a host sends that is in `gone` is not
 /// taken any more: another one may have its addresses. Hosts in `isolated` hold this one for gone.
 pub(super) fn wanted(
     view: &View,
     member: &Member,
     (gone, isolated): (&BTreeSet<HostName>, &BTreeSet<HostName>),
     made: &BTreeMap<NetworkName, Local>,
-) -> Result<(Overlay, Vec<String>)> {
+) -> Result<Wanted> {
     let others =
         view.hosts.iter().filter(|(host, _)| **host != member.name && !gone.contains(*host));
     let members = others.map(|(_, host)| host.address).collect();
-    let (mut networks, mut refused) = (Vec::new(), Vec::new());
+    let (mut networks, mut refused, mut names) = (Vec::new(), Vec::new(), Vec::new());
     for (name, network) in view.networks_of(&member.name) {
         if !made.get(name).is_some_and(|made| is_here(view, member, name, made)) {
             continue;
         }
         let reached = view.reached(name, &member.name, (gone, isolated));
         refused.extend(reached.refused);
+        names.extend(reached.names);
         networks.push(OverlayNetwork {
             name: name.clone(),
             vni: network.vni,
@@ -71,7 +82,8 @@ pub(super) fn wanted(
             endpoints: reached.endpoints,
         });
     }
-    Ok((Overlay { local: member.address, members, networks, tunnels: Vec::new() }, refused))
+    let overlay = Overlay { local: member.address, members, networks, tunnels: Vec::new() };
+    Ok(Wanted { overlay, names, refused })
 }
 
 /// Whether what was made here is the network that the cluster has, in a block of this host: the bridge may still be that
@@ -90,15 +102,22 @@ pub(super) fn published(
     attached: &Attached,
     made: &BTreeMap<NetworkName, Ipv4Net>,
     held_back: &BTreeSet<NetworkName>,
-) -> BTreeMap<(NetworkName, IpAddr), Mac> {
+) -> BTreeMap<(NetworkName, IpAddr), SharedEndpoint> {
     let own = attached.macs.iter().filter(|((name, address), _)| {
         made.contains_key(name) && view.may_have(name, &member.name, *address)
     });
-    let mut all: BTreeMap<_, _> = own.map(|(name, mac)| (name.clone(), *mac)).collect();
+    let described = |place, mac| match attached.names.get(place) {
+        Some((names, runtime)) => {
+            SharedEndpoint { mac, names: names.clone(), runtime: Some(*runtime) }
+        }
+        None => SharedEndpoint::unnamed(mac),
+    };
+    let mut all: BTreeMap<_, _> =
+        own.map(|(place, mac)| (place.clone(), described(place, *mac))).collect();
     for (name, block) in made.iter().filter(|(name, _)| !held_back.contains(*name)) {
         let gateways = view.networks.get(name).into_iter().flat_map(|it| it.gateways(block));
-        let mac = gateway_mac(name, &member.name);
-        all.extend(gateways.map(|address| ((name.clone(), address), mac)));
+        let bridge = SharedEndpoint::unnamed(gateway_mac(name, &member.name));
+        all.extend(gateways.map(|address| ((name.clone(), address), bridge.clone())));
     }
     all
 }

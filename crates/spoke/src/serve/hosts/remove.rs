@@ -60,6 +60,7 @@ impl Keeper<'_> {
     pub(super) fn leave(&mut self, member: &Member, why: &Error) {
         self.daemon.journal.failed("the cluster of hosts", why);
         self.hosts.set(|state| (state.guarded, state.leaving) = (None, true));
+        self.daemon.elsewhere.set(Vec::new());
         if let Err(error) = self.let_go(member) {
             self.daemon.journal.failed("leaving the cluster of hosts", &error);
             self.pause(PAUSE);

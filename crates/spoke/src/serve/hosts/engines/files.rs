@@ -27,12 +27,12 @@ const LIST_EXTENSIONS: [&str; 3] = ["conflist", "conf", "json"];
 const LARGEST: u64 = 1 << 20;
 
 /// Writes Podman's file of a network; `false` where this host has no Podman.
-pub(super) fn write_podmans(daemon: &Daemon, name: &NetworkName) -> Result<bool> {
+pub(super) fn write_podmans(daemon: &Daemon, name: &NetworkName, has_names: bool) -> Result<bool> {
     if !PODMAN.iter().any(|path| Path::new(path).exists()) {
         return Ok(false);
     }
     if has_cni() {
-        return write_list(name).map(|()| true);
+        return write_list(name, has_names).map(|()| true);
     }
     let declared = daemon.context_pool.with(|host_context| host_context.engine().declared(name))?;
     let network =
@@ -56,11 +56,11 @@ pub(super) fn remove_podmans(name: &NetworkName) -> Result<()> {
 ///
 /// # Errors
 /// `Conflict` where another file has a network of this name: the reader takes the first one that it finds.
-pub(super) fn write_list(name: &NetworkName) -> Result<()> {
-    write_list_in(Path::new(LISTS), name)
+pub(super) fn write_list(name: &NetworkName, has_names: bool) -> Result<()> {
+    write_list_in(Path::new(LISTS), name, has_names)
 }
 
-fn write_list_in(lists: &Path, name: &NetworkName) -> Result<()> {
+fn write_list_in(lists: &Path, name: &NetworkName, has_names: bool) -> Result<()> {
     let path = of_list(lists, name);
     let joins = |there: &Value| is_joined_list(there, name);
     if let Some((other, there)) = other_list(lists, name) {
@@ -73,12 +73,15 @@ fn write_list_in(lists: &Path, name: &NetworkName) -> Result<()> {
             ))),
         };
     }
-    let list = json!({
+    let mut list = json!({
         "cniVersion": "1.0.0",
         "name": name,
         ENGINE_LABEL: name,
         "plugins": [{"type": "spoke", "network": name, "capabilities": {"ips": true, "portMappings": true}}],
     });
+    if has_names {
+        list["plugins"][0]["capabilities"]["aliases"] = true.into();
+    }
     write(&path, &list, (|there: &Value| is_our_list(there, name), joins))
 }
 
@@ -241,7 +244,7 @@ mod tests {
         let name: NetworkName = "front".parse().unwrap();
         let path = of_list(root.path(), &name);
         fs::write(&path, "").unwrap();
-        write_list_in(root.path(), &name).unwrap();
+        write_list_in(root.path(), &name, false).unwrap();
         assert!(fs::read_to_string(&path).unwrap().contains(ENGINE_LABEL));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
         fs::write(&path, "").unwrap();
@@ -263,13 +266,13 @@ mod tests {
         ] {
             let root = tempfile::tempdir().unwrap();
             fs::write(root.path().join(file), text).unwrap();
-            let written = write_list_in(root.path(), &name);
+            let written = write_list_in(root.path(), &name, false);
             assert_eq!(written.is_err(), is_theirs, "{file} {text}: {written:?}");
             assert_eq!(of_list(root.path(), &name).exists(), !is_theirs, "{file} {text}");
         }
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("10-mine.conflist"), joins).unwrap();
-        write_list_in(root.path(), &name).unwrap();
+        write_list_in(root.path(), &name, false).unwrap();
         assert!(!of_list(root.path(), &name).exists());
     }
 }

@@ -1,0 +1,76 @@
+//! `spoke dns host`: what this host resolves names with.
+
+use model::{Result, name_domain};
+use names::{Place, reverse_domain};
+use serde::Serialize;
+
+use crate::cli::args::Output;
+use crate::cli::output::render;
+use crate::cli::{Answer, HostContext};
+
+/// How names are resolved on this host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct HostView {
+    /// Whether the configuration says that they are.
+    enabled: bool,
+    /// Whether systemd-resolved runs, which the daemon configures.
+    resolved: bool,
+    /// Of each network, where its names are asked for.
+    networks: Vec<ZoneView>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct ZoneView {
+    network: String,
+    domains: Vec<String>,
+    servers: Vec<String>,
+    port: u16,
+}
+
+pub(super) fn run(output: Output, places: &[Place], host_context: &HostContext) -> Result<Answer> {
+    let (enabled, networks) = (host_context.names_host, zones(places));
+    let resolved = linux::resolved::Resolved::connect()?.is_some();
+    let view = HostView { enabled, resolved, networks };
+    Ok(Answer::text(render(output, &view, || text(&view))?))
+}
+
+fn zones(places: &[Place]) -> Vec<ZoneView> {
+    let mut zones: Vec<ZoneView> = Vec::new();
+    for place in places {
+        let network = place.network.to_string();
+        let at = zones.iter().position(|zone| zone.network == network).unwrap_or(zones.len());
+        if at == zones.len() {
+            let (domains, port) =
+                (vec![name_domain(&place.network)], linux::filter::fence::NAMES_PORT);
+            zones.push(ZoneView { network, domains, servers: Vec::new(), port });
+        }
+        if let Some(zone) = zones.get_mut(at) {
+            zone.domains.extend(reverse_domain(&place.gateway));
+            zone.servers.push(place.address().to_string());
+        }
+    }
+    zones
+}
+
+fn text(view: &HostView) -> String {
+    let mut lines = Vec::new();
+    if !view.enabled {
+        lines.push(
+            "This host is not answered. Write into /etc/spoke/config.toml, and restart spoke:",
+        );
+        lines.push("\n    [names]\n    host = true\n");
+    }
+    if view.resolved {
+        lines.push("systemd-resolved runs here: the daemon configures it for each network.");
+        return lines.join("\n");
+    }
+    lines.push("systemd-resolved does not run here. These lines have dnsmasq ask Spoke:\n");
+    let servers: Vec<String> = view.networks.iter().flat_map(dnsmasq).collect();
+    lines.extend(servers.iter().map(String::as_str));
+    lines.join("\n")
+}
+
+fn dnsmasq(zone: &ZoneView) -> impl Iterator<Item = String> + '_ {
+    let domains = zone.domains.join("/");
+    zone.servers.iter().map(move |server| format!("    server=/{domains}/{server}#{}", zone.port))
+}
