@@ -16,5 +16,6 @@ mod membership;
 mod network;
 mod own;
 mod pins;
+mod routes;
 mod runtimes;
 mod tls;

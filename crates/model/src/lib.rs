@@ -41,8 +41,8 @@ pub use attachment::{
     Timestamp, Wiring,
 };
 pub use cluster::{
-    AddressPin, ClusterHost, ENGINE_LABEL, EngineKind, PinState, Placement, SharedEndpoint,
-    SharedNetwork, Vni,
+    AddressPin, ClusterHost, ENGINE_LABEL, EngineKind, Engines, HostLink, PinState, Placement,
+    SharedEndpoint, SharedNetwork, Transport, TransportChoice, Vni,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};

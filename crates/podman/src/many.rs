@@ -4,13 +4,16 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use model::{ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Placement, Result};
+use model::{
+    ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Placement, Result, TransportChoice,
+};
 use serde_json::{Value, json};
 
 use crate::wire::NetworkConfig;
 
 const HOSTS: &str = "hosts";
 const ENGINES: &str = "in";
+const TRANSPORT: &str = "transport";
 
 /// A network of many hosts that Podman was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +28,8 @@ pub struct ManyHosts {
     pub hosts: Placement,
     /// In which engines, Podman among them.
     pub engines: BTreeSet<EngineKind>,
+    /// How its packets go from host to host.
+    pub transport: TransportChoice,
 }
 
 impl ManyHosts {
@@ -38,6 +43,7 @@ impl ManyHosts {
         let mut engines: BTreeSet<EngineKind> =
             named.map(EngineKind::from_str).collect::<Result<_>>()?;
         engines.insert(EngineKind::Podman);
+        let transport = options.remove(TRANSPORT).map(|it| it.parse()).transpose()?;
         if let Some(other) = options.keys().next() {
             return Err(Error::unsupported(format!(
                 "-o {other}: a network of many hosts (-o {HOSTS}) does not have that yet"
@@ -63,6 +69,7 @@ impl ManyHosts {
             ipv6: config.ipv6_enabled,
             hosts: hosts.parse()?,
             engines,
+            transport: transport.unwrap_or_default(),
         }))
     }
 

@@ -85,6 +85,7 @@ fn declare(runtime: &Path, many: &ManyHosts) -> Result<()> {
         mtu: None,
         hosts: many.hosts.clone(),
         encrypt: false,
+        transport: many.transport,
         engines: many.engines.clone(),
     };
     match hosts::ask(runtime, &Ask::CreateNetwork(Box::new(wanted)))? {

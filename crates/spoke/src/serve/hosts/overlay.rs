@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use cluster::View;
-use model::{HostName, Ipv4Net, Mac, NetworkName, Result};
-use overlay::{Overlay, OverlayNetwork, gateway_mac};
+use model::{HostName, Ipv4Net, Mac, NetworkName, Result, Transport};
+use overlay::{Overlay, OverlayNetwork, RoutedNetwork, Routes, gateway_mac};
 
 use super::Attached;
 use super::local::Local;
@@ -51,14 +51,33 @@ pub(super) fn wanted(
 ) -> Result<(Overlay, Vec<String>)> {
     let others =
         view.hosts.iter().filter(|(host, _)| **host != member.name && !gone.contains(*host));
+    let links = others.clone().filter_map(|(_, host)| Some((host.address, host.link?))).collect();
     let members = others.map(|(_, host)| host.address).collect();
     let (mut networks, mut refused) = (Vec::new(), Vec::new());
+    let mut routes = Routes { networks: Vec::new(), links };
     for (name, network) in view.networks_of(&member.name) {
         if !made.get(name).is_some_and(|made| is_here(view, member, name, made)) {
             continue;
         }
         let reached = view.reached(name, &member.name, (gone, isolated));
         refused.extend(reached.refused);
+        if network.transport == Transport::Route {
+            let block = made.get(name).map(|made| made.block);
+            let gateways = block.map(|block| network.gateways(&block).collect());
+            routes.networks.push(RoutedNetwork {
+                name: name.clone(),
+                bridge: model::bridge_name(name)?,
+                mac: gateway_mac(name, &member.name),
+                subnet: network.subnet,
+                subnet6: network.subnet6,
+                mtu: network.mtu,
+                gateways: gateways.unwrap_or_default(),
+                nets: view.routed(name, &member.name, (gone, isolated), &reached.endpoints),
+                own: view.apart(name, &member.name),
+                elsewhere: reached.endpoints.into_keys().collect(),
+            });
+            continue;
+        }
         networks.push(OverlayNetwork {
             name: name.clone(),
             vni: network.vni,
@@ -71,7 +90,8 @@ pub(super) fn wanted(
             endpoints: reached.endpoints,
         });
     }
-    Ok((Overlay { local: member.address, members, networks, tunnels: Vec::new() }, refused))
+    let tunnels = Vec::new();
+    Ok((Overlay { local: member.address, members, networks, tunnels, routes }, refused))
 }
 
 /// Whether what was made here is the network that the cluster has, in a block of this host: the bridge may still be that
