@@ -111,7 +111,7 @@ fn cluster() -> Records {
     for (last, name) in [(1, "a"), (2, "b"), (3, "c")] {
         let address = [192, 0, 2, last].into();
         let it = ClusterHost::new(address, Timestamp(1));
-        records.write(&put(Key::Host(host(name)), Record::Host(it)));
+        records.write(&put(Key::Host(host(name)), Record::Host(it.into())));
     }
     let network =
         r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
@@ -278,7 +278,8 @@ fn a_removal_that_is_refused_changes_nothing() {
     let records = cluster();
     let mut view = records.read().unwrap();
     // It comes back between the reading and the writing.
-    let back = put(Key::Host(host("b")), Record::Host(view.hosts.remove(&host("b")).unwrap()));
+    let back =
+        put(Key::Host(host("b")), Record::Host(view.hosts.remove(&host("b")).unwrap().into()));
     let alive =
         put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 1, etcd: None }));
     *records.before.borrow_mut() = vec![back, alive];
@@ -326,7 +327,8 @@ fn a_host_that_is_a_member_again_keeps_what_was_said_of_it() {
     // An operator says more between the reading and the writing.
     let mut said = records.read().unwrap().hosts[&host("b")].clone();
     said.labels = model::Labels::of_pairs([("zone", "eu")]).unwrap();
-    *records.before.borrow_mut() = vec![put(Key::Host(host("b")), Record::Host(said.clone()))];
+    *records.before.borrow_mut() =
+        vec![put(Key::Host(host("b")), Record::Host(said.clone().into()))];
     form(&records, &host("b"), &it).unwrap();
     assert_eq!(records.read().unwrap().hosts[&host("b")], said);
     assert_eq!((said.since, said.draining), (Timestamp(1), true));
@@ -343,7 +345,7 @@ fn hosts_that_take_blocks_at_once_try_others_than_each_other() {
     let all = 60;
     for last in 0..all {
         let it = ClusterHost::new([192, 0, 2, 100 + last].into(), Timestamp(1));
-        records.write(&put(Key::Host(host(&format!("h{last}"))), Record::Host(it)));
+        records.write(&put(Key::Host(host(&format!("h{last}"))), Record::Host(it.into())));
     }
     // All know the same, and the first of them is faster than they.
     let view = records.read().unwrap();
