@@ -84,7 +84,7 @@ fn a_block_is_kept_while_containers_get_addresses_of_it() {
     }
     until(&a.world, "grep -q 'containers still get addresses of block' /run/spoke/events");
     segment.until_blocks("front", "a", 2);
-    until(&a.world, "/opt/cni/bin/spoke host ls 2>&1 | grep -q '.front.new'");
+    until(&a.world, "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'networks/front: Is a dir'");
     let more = a.attach("front", "more");
     until_reached(&b.world, "two", &more);
     a.spoke("network disconnect front more");

@@ -64,9 +64,9 @@ impl Etcd {
         })
     }
 
-    /// The next records, as many as fit: where they are long, fewer.
-    fn page(&self, from: &str, at: Option<u64>) -> Result<Ranged> {
-        fewer(PAGE, |limit| {
+    /// The next records, at most `limit`: fewer from then on where they are long.
+    fn page(&self, from: &str, at: Option<u64>, limit: &mut usize) -> Result<Ranged> {
+        fewer(limit, |limit| {
             let body = json!({
                 "key": encoded(from),
                 "range_end": encoded(&end_of(ROOT)),
@@ -81,9 +81,9 @@ impl Etcd {
 impl Cluster for Etcd {
     fn read(&self) -> Result<View> {
         let mut view = View::default();
-        let (mut from, mut at, mut count) = (ROOT.to_owned(), None, 0);
+        let (mut from, mut at, mut count, mut limit) = (ROOT.to_owned(), None, 0, PAGE);
         loop {
-            let page = self.page(&from, at)?;
+            let page = self.page(&from, at, &mut limit)?;
             let revision = *at.get_or_insert(page.header.revision);
             view.revision = Revision(revision);
             let last = page.kvs.last().map(|last| last.key.clone());
@@ -140,11 +140,11 @@ impl Cluster for Etcd {
 }
 
 /// Asks for ever fewer records while the answer is longer than is read.
-fn fewer<T>(mut limit: usize, ask: impl Fn(usize) -> Result<T>) -> Result<T> {
+fn fewer<T>(limit: &mut usize, ask: impl Fn(usize) -> Result<T>) -> Result<T> {
     loop {
-        match ask(limit) {
-            Err(error) if error.kind() == Kind::Exhausted && limit > 1 => {
-                limit = (limit / 8).max(1)
+        match ask(*limit) {
+            Err(error) if error.kind() == Kind::Exhausted && *limit > 1 => {
+                *limit = (*limit / 8).max(1);
             }
             answer => return answer,
         }
@@ -214,10 +214,13 @@ mod tests {
     #[test]
     fn long_records_are_read_a_few_at_a_time() {
         let of = |most: usize| {
-            fewer(PAGE, |limit| match limit <= most {
+            let mut limit = PAGE;
+            let read = fewer(&mut limit, |limit| match limit <= most {
                 true => Ok(limit),
                 false => Err(Error::exhausted("an answer that is too long")),
-            })
+            });
+            // The next page begins with what fits.
+            read.inspect(|read| assert_eq!(*read, limit))
         };
         assert_eq!([of(2000), of(1999), of(40), of(1)].map(Result::unwrap), [2000, 250, 31, 1]);
         assert_eq!(of(0).unwrap_err().kind(), Kind::Exhausted);

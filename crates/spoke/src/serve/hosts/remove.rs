@@ -27,8 +27,8 @@ impl Hosts {
                 let seconds = daemon.context_pool.config().hosts.takeover_seconds;
                 if !self.is_lost_for(seconds) {
                     return Err(error.context(format!(
-                        "this host may be a member still, and its server of etcd goes with its data when it is \
-                         not; once the cluster was not heard of for {seconds} seconds, --force removes it"
+                        "etcd may only be slow, and this host would lose its server of it; once nothing was heard \
+                         of the cluster for {seconds} seconds, --force removes this host"
                     )));
                 }
             }
