@@ -78,24 +78,7 @@ fn a_machine_is_one_among_containers() {
     bed.until("ip -n vm -6 route show default | grep -q ra");
     bed.world.sh("ip netns exec vm ip -6 route get fd74:2::99 | grep -q 'dev eth0'");
 
-    // By name, in both directions, in both families; what it serves is published.
-    bed.until("nft list table inet spoke_names 2>/dev/null | grep -q 10.74.2.1");
-    for (from, to) in [("vm", "web"), ("web", "vm")] {
-        for family in ["-4", "-6"] {
-            assert!(bed.reaches(from, &format!("{family} {to}")), "{from} {family} {to}");
-        }
-    }
-    bed.serve("vm");
-    assert_eq!(bed.page(8090), "vm");
-    bed.spoke("port add vm 8091:80");
-    assert_eq!(bed.page(8091), "vm");
-    let shown = bed.json("ps");
-    let row = shown.as_array().and_then(|all| all.iter().find(|it| it["name"] == "vm"));
-    let row = row.expect("a row");
-    assert_eq!((row["tap"].as_str(), row["mac"].as_str()), (Some(tap), Some(mac)), "{row}");
-    assert_eq!(row["labels"]["kind"], "vm");
-    assert_eq!(row["ports"].as_array().map(Vec::len), Some(2));
-
+    is_found_and_reached(&bed, tap, mac);
     bed.refuses("endpoint leave shop vm", 2, &["virtual machine", "network disconnect shop vm"]);
     bed.refuses("capture vm", 2, &["virtual machine", tap]);
     bed.refuses("explain web vm 80", 5, &[]);
@@ -135,6 +118,28 @@ fn a_machine_is_one_among_containers() {
         .collect();
     assert_eq!(ended, Vec::<String>::new());
     serve.stop();
+}
+
+/// It finds containers and is found, and its ports are published.
+#[track_caller]
+fn is_found_and_reached(bed: &Bed, tap: &str, mac: &str) {
+    // By name, in both directions, in both families; what it serves is published.
+    bed.until("nft list table inet spoke_names 2>/dev/null | grep -q 10.74.2.1");
+    for (from, to) in [("vm", "web"), ("web", "vm")] {
+        for family in ["-4", "-6"] {
+            assert!(bed.reaches(from, &format!("{family} {to}")), "{from} {family} {to}");
+        }
+    }
+    bed.serve("vm");
+    assert_eq!(bed.page(8090), "vm");
+    bed.spoke("port add vm 8091:80");
+    assert_eq!(bed.page(8091), "vm");
+    let shown = bed.json("ps");
+    let row = shown.as_array().and_then(|all| all.iter().find(|it| it["name"] == "vm"));
+    let row = row.expect("a row");
+    assert_eq!((row["tap"].as_str(), row["mac"].as_str()), (Some(tap), Some(mac)), "{row}");
+    assert_eq!(row["labels"]["kind"], "vm");
+    assert_eq!(row["ports"].as_array().map(Vec::len), Some(2));
 }
 
 /// It sends in nobody else's name: not another hardware address, nor another address of either family, and

@@ -112,7 +112,7 @@ fn a_machine_has_a_tap_device() {
     let end = host_end(&machine).unwrap();
     let shown = lines(&plan);
     let made = [
-        format!("owner Some(64055) group None bridge Some(\"cni0\")"),
+        r#"owner Some(64055) group None bridge Some("cni0")"#.to_owned(),
         format!("hairpin of {end}"),
         format!("no IPv6 addresses on {end}"),
         format!("up {end}"),
