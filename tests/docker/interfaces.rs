@@ -150,7 +150,8 @@ fn by_spoke_alone(mut bed: Bed) -> Bed {
 #[track_caller]
 fn beside_docker_s(bed: &Bed) {
     bed.refused("network connect theirs two", &["error renaming interface", "file exists"]);
-    assert_eq!(names(bed, "two"), ["eth0"]);
+    // Docker leaves its device there, under the name that it has first.
+    assert!(names(bed, "two").contains(&"eth0".to_owned()));
     bed.engine.ping("two", "10.86.0.1");
     // The other way round there is nothing to clash with, as long as Docker's stays.
     bed.run("--name three --network theirs");

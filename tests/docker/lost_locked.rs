@@ -54,7 +54,10 @@ impl Lab {
         thread::scope(|scope| {
             let call = scope.spawn(|| self.held.call(method, &body));
             while !self.is_kept(&body) {
-                assert!(!call.is_finished(), "{method} did not wait for the store");
+                if call.is_finished() {
+                    let reply = call.join().expect("no panic").map(|reply| reply.text());
+                    panic!("{method} did not wait for the store: {reply:?}");
+                }
                 thread::yield_now();
             }
             assert!(self.held.kill(), "{}", self.held.log());
@@ -64,7 +67,7 @@ impl Lab {
 
     /// Whether the daemon has noted a call with this body.
     fn is_kept(&self, body: &str) -> bool {
-        let slots = (0..4)
+        let slots = (0..64)
             .map_while(|n| File::open(self.world.path(&format!("/run/spoke/calls/{n}"))).ok());
         slots.into_iter().any(|slot| {
             let mut bytes = vec![0; 4096];

@@ -133,6 +133,12 @@ pub trait Backstage: Sandboxes + Send + Sync + 'static {
         Err(Error::unsupported("-o hosts: there is no cluster of hosts here"))
     }
 
+    /// Whether a subnet is of a network that is to become one of many hosts, and is not there yet.
+    fn is_awaited(&self, subnet: &SubnetId) -> bool {
+        let _ = subnet;
+        false
+    }
+
     /// Waits until the network of a subnet is there, where it is to become one of many hosts.
     ///
     /// # Errors
@@ -258,6 +264,15 @@ impl<B: Backstage> Plugin for Docker<B> {
     }
 
     fn asks_others(&self, call: &Call) -> bool {
+        match call {
+            // The cluster is asked.
+            Call::CreateNetwork(call) => return many::is_asked(&call.options),
+            Call::RequestAddress(call) => {
+                let subnet = ipam::key::subnet_of(&call.pool);
+                return subnet.is_ok_and(|subnet| self.backstage.is_awaited(&subnet));
+            }
+            _ => {}
+        }
         let Some(id) = network_of(call) else { return false };
         // Where it cannot be read, the call says so.
         self.backstage.with_engine(|engine| network::asks_others(engine, id)).unwrap_or(false)

@@ -108,6 +108,10 @@ impl Backstage for Stage {
         self.0.many.get().ok_or_else(none)?.share(wanted)
     }
 
+    fn is_awaited(&self, subnet: &SubnetId) -> bool {
+        self.0.many.get().is_some_and(|hosts| hosts.is_awaited(subnet))
+    }
+
     fn await_shared(&self, subnet: &SubnetId) -> Result<()> {
         self.0.many.get().map_or(Ok(()), |hosts| hosts.await_shared(subnet))
     }

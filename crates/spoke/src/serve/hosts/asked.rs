@@ -89,6 +89,11 @@ impl Hosts {
         self.asking.start()
     }
 
+    /// Whether Docker asked for the network of a subnet, and it is not there yet.
+    pub(in crate::serve) fn is_awaited(&self, subnet: &SubnetId) -> bool {
+        asked_of(&self.lock(), subnet).is_some()
+    }
+
     /// Waits until the network of a subnet is there, where Docker asked for it.
     pub(in crate::serve) fn await_shared(&self, subnet: &SubnetId) -> Result<()> {
         let is_settled = |state: &State| {
