@@ -87,7 +87,7 @@ impl Plugin for Recorder {
             seen.most = seen.most.max(seen.begun - seen.ended);
         });
         let asks = self.asks_others(&call);
-        self.wait(|seen| !seen.held && !(asks && seen.third_party.is_some()));
+        self.wait(|seen| !(seen.held || asks && seen.third_party.is_some()));
         self.change(|seen| seen.ended += 1);
         match call.subject() {
             Some("conflict") => Err(model::Error::conflict("\"conflict\" is taken by web")),
