@@ -17,5 +17,6 @@ mod names;
 mod network;
 mod own;
 mod pins;
+mod routes;
 mod runtimes;
 mod tls;

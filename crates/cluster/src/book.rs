@@ -21,7 +21,7 @@ pub use member::{
 };
 pub use network::{
     Declared, Subnet6, claim_block, declare, give_up_block, refuse, refuse_hosts_own,
-    refuse_unclaimed, remove_network,
+    refuse_unclaimed, refuse_unknown, remove_network,
 };
 pub use pin::{Pinning, Wanted, answer_pin, asked_at, pin, unpin};
 pub use publish::{be_alive, publish};

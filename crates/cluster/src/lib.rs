@@ -21,8 +21,8 @@ mod view;
 
 pub use etcd::{Access, Etcd, EtcdServer, Url};
 pub use port::{
-    AliveRecord, Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision,
-    ServerRecord, TokenId, TokenRecord, Txn, WatchEnd, Write,
+    AliveRecord, Change, Cluster, Expect, HostRecord, Key, LeaseId, Listener, Outcome, Record,
+    Rest, Revision, ServerRecord, TokenId, TokenRecord, Txn, WatchEnd, Write,
 };
 pub use reach::Reached;
 pub use token::{Door, JoinToken, Secret};

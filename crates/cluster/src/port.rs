@@ -54,6 +54,27 @@ pub struct TokenRecord {
     pub expires: Timestamp,
 }
 
+/// What is known of a host, with what only later versions know of it: others than the host itself write its record too,
+/// and leave that as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// What this version knows.
+    #[serde(flatten)]
+    pub host: ClusterHost,
+    /// The rest.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// The fields of a record that this version does not know.
+pub type Rest = std::collections::BTreeMap<String, serde_json::Value>;
+
+impl From<ClusterHost> for HostRecord {
+    fn from(host: ClusterHost) -> Self {
+        Self { host, rest: Rest::new() }
+    }
+}
+
 /// What a member's daemon says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AliveRecord {
@@ -94,7 +115,7 @@ pub enum Key {
     Network(NetworkName),
     /// A number of a network in VXLAN packets.
     Vni(Vni),
-    /// The same, of a network that is encrypted.
+    /// The same, of a network that is encrypted or routed.
     EncryptedVni(Vni),
     /// The public key of a host's tunnels, in which turn of [`Key::KeyTurn`].
     Tunnel(HostName, u32),
@@ -122,7 +143,7 @@ pub enum Record {
     /// Of [`Key::Layout`].
     Layout(u32),
     /// Of [`Key::Host`].
-    Host(ClusterHost),
+    Host(HostRecord),
     /// Of [`Key::Turn`].
     Mark,
     /// Of [`Key::Alive`].

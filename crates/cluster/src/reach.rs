@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use model::{HostName, Mac, NamedElsewhere, NetworkName, SharedEndpoint, SharedNetwork};
+use model::{
+    HostName, IpNet, Mac, NamedElsewhere, NetworkName, SharedEndpoint, SharedNetwork,
+};
 
 use crate::View;
 
@@ -53,6 +55,50 @@ impl View {
             self.reach_host(network, of, is_used, (&mut taken, &mut reached));
         }
         reached
+    }
+
+    /// Where the blocks of a network are on hosts other than `me` that are neither in `gone` nor in `isolated`, and
+    /// addresses of `endpoints` that are elsewhere than their block: by the addresses of the hosts.
+    pub fn routed(
+        &self,
+        name: &NetworkName,
+        me: &HostName,
+        (gone, isolated): (&BTreeSet<HostName>, &BTreeSet<HostName>),
+        endpoints: &BTreeMap<IpAddr, (Mac, Ipv4Addr)>,
+    ) -> BTreeMap<IpNet, Ipv4Addr> {
+        let mut nets = BTreeMap::new();
+        let Some(network) = self.networks.get(name) else { return nets };
+        let own = self.hosts.get(me).map(|me| me.address);
+        for (host, member) in &self.hosts {
+            let is_left_out = host == me || gone.contains(host) || isolated.contains(host);
+            let is_elsewhere = Some(member.address) != own && is_host(member.address);
+            if is_left_out || !is_elsewhere || !self.is_on(network, host) {
+                continue;
+            }
+            for block in self.blocks_of(name, host) {
+                let v6 = network.addresses6(&block).map(IpNet::V6);
+                let both = std::iter::once(IpNet::V4(block)).chain(v6);
+                nets.extend(both.map(|net| (net, member.address)));
+            }
+        }
+        let is_in_block = |address: IpAddr, at: Ipv4Addr| {
+            let block = network.block_with(address).map(IpNet::V4);
+            block.is_some_and(|block| nets.get(&block) == Some(&at))
+        };
+        let exact = endpoints.iter().filter(|(address, (_, at))| !is_in_block(**address, *at));
+        let exact: Vec<_> = exact.map(|(address, (_, at))| (IpNet::from(*address), *at)).collect();
+        nets.extend(exact);
+        nets
+    }
+
+    /// The addresses of a network that a host has outside its blocks.
+    pub fn apart(&self, name: &NetworkName, host: &HostName) -> BTreeSet<IpAddr> {
+        let pins = self.pins.keys().filter(|(of, _)| of == name).map(|(_, address)| *address);
+        let is_own = |address: &IpAddr| {
+            self.pinned(name, *address) == Some(host)
+                && self.block_with(name, *address).is_none_or(|(holder, _)| holder != host)
+        };
+        pins.filter(is_own).collect()
     }
 
     fn reach_host(

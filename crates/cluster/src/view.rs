@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use model::{
-    AddressPin, ClusterHost, HostName, Ipv4Net, NetworkName, PinState, PublicKey, SharedEndpoint,
+    AddressPin, ClusterHost, HostName, Ipv4Net, NetworkName, PinState, Placement, PublicKey,
+    SharedEndpoint,
     SharedNetwork, Timestamp, Vni,
 };
 
-use crate::port::{AliveRecord, Change, Key, Record, Revision, ServerRecord, TokenId, TokenRecord};
+use crate::port::{
+    AliveRecord, Change, HostRecord, Key, Record, Rest, Revision, ServerRecord, TokenId,
+    TokenRecord,
+};
 use crate::trust::{CertificateRecord, Serial};
 
 /// What is told of records that cannot be read; more of them are only not used.
@@ -23,6 +27,8 @@ pub struct View {
     pub layout: Option<u32>,
     /// The members.
     pub hosts: BTreeMap<HostName, ClusterHost>,
+    /// What only later versions know of them.
+    pub rests: BTreeMap<HostName, Rest>,
     /// When the daemon of each member was heard of anew last.
     pub epochs: BTreeMap<HostName, Revision>,
     /// Those whose daemon is there.
@@ -41,7 +47,7 @@ pub struct View {
     pub networks: BTreeMap<NetworkName, SharedNetwork>,
     /// Whose each VNI is.
     pub vnis: BTreeMap<Vni, NetworkName>,
-    /// The same, of encrypted networks.
+    /// The same, of networks that are encrypted or routed.
     pub encrypted_vnis: BTreeMap<Vni, NetworkName>,
     /// The public keys of hosts' tunnels, by turn.
     pub tunnels: BTreeMap<(HostName, u32), PublicKey>,
@@ -91,7 +97,8 @@ impl View {
             (Key::Layout, Some(Record::Layout(version))) => self.layout = Some(version),
             (Key::Host(host), Some(Record::Host(record))) => {
                 self.epochs.insert(host.clone(), revision.unwrap_or_default());
-                self.hosts.insert(host, record);
+                self.rests.insert(host.clone(), record.rest);
+                self.hosts.insert(host, record.host);
             }
             (Key::Alive(host), Some(Record::Alive(AliveRecord { layout, etcd }))) => {
                 self.alive.insert(host.clone());
@@ -146,6 +153,7 @@ impl View {
             Key::Turn => self.turn = None,
             Key::Host(host) => {
                 self.epochs.remove(host);
+                self.rests.remove(host);
                 self.hosts.remove(host);
             }
             Key::Alive(host) => {
@@ -172,14 +180,49 @@ impl View {
         }
     }
 
+    /// The record of a host, if there is one.
+    pub(crate) fn record(&self, host: &HostName) -> Option<HostRecord> {
+        let rest = self.rests.get(host).cloned().unwrap_or_default();
+        Some(HostRecord { host: self.hosts.get(host)?.clone(), rest })
+    }
+
+    /// What later versions wrote that this one does not know, in sentences.
+    pub fn unknown(&self) -> Vec<String> {
+        let later = "; the version of the other hosts knows it";
+        let mut all = Vec::new();
+        for (name, network) in &self.networks {
+            if network.hosts == Placement::Other {
+                all.push(format!(
+                    "network {name}: on which hosts it is, is said in an unknown way{later}"
+                ));
+            }
+            let engines = network.engines.others.iter().map(|engine| model::text::shown(engine));
+            let engines: Vec<String> = engines.collect();
+            if !engines.is_empty() {
+                let engines = engines.join(", ");
+                all.push(format!(
+                    "network {name}: it is not made in {engines}, an unknown engine{later}"
+                ));
+            }
+        }
+        let unknown = self.pins.iter().filter(|(_, (pin, _))| pin.state == PinState::Other);
+        all.extend(unknown.map(|((name, address), _)| {
+            format!(
+                "address {address} of network {name}: whose it is, is said in an unknown way{later}"
+            )
+        }));
+        all.truncate(MOST_DAMAGED);
+        all
+    }
+
     /// Whether a network is on a host; never on one that is no member.
     pub fn is_on(&self, network: &SharedNetwork, host: &HostName) -> bool {
         self.hosts.get(host).is_some_and(|it| network.hosts.has(host, it))
     }
 
-    /// Which network has claimed a VNI, with or without encryption.
+    /// Which network has claimed the VNI of this one, among those of its kind.
     pub fn vni_of(&self, network: &SharedNetwork) -> Option<&NetworkName> {
-        match network.encrypted {
+        match network.is_special() {
             true => self.encrypted_vnis.get(&network.vni),
             false => self.vnis.get(&network.vni),
         }

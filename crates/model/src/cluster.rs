@@ -2,7 +2,9 @@
 
 mod endpoint;
 mod engines;
+mod lenient;
 mod network;
+mod transport;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,8 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, HostName, Label, Labels, Result, Timestamp};
 
 pub use endpoint::{NamedElsewhere, SharedEndpoint, SharedName};
-pub use engines::{ENGINE_LABEL, EngineKind};
+pub use engines::{ENGINE_LABEL, EngineKind, Engines};
+use lenient::{Unknown, lenient};
 pub use network::SharedNetwork;
+pub use transport::{HostLink, Transport, TransportChoice};
 
 /// The number of a VXLAN network, 1 to 2²⁴ − 1 (RFC 7348 §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -83,6 +87,9 @@ pub struct ClusterHost {
     /// What its operator says of it; networks choose hosts by these.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// By what it is known on its segment; its own daemon writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<HostLink>,
 }
 
 impl ClusterHost {
@@ -93,7 +100,7 @@ impl ClusterHost {
 
     /// A member that takes containers, without labels.
     pub fn new(address: Ipv4Addr, since: Timestamp) -> Self {
-        Self { address, since, draining: false, labels: Labels::default() }
+        Self { address, since, draining: false, labels: Labels::default(), link: None }
     }
 }
 
@@ -107,6 +114,14 @@ pub enum Placement {
     Hosts(BTreeSet<HostName>),
     /// On those that have all of these labels, also on those that get them later.
     Labels(Labels),
+    /// On hosts that only later versions can tell. It is on none of a host with this one.
+    Other,
+}
+
+impl Unknown for Placement {
+    fn unknown() -> Self {
+        Placement::Other
+    }
 }
 
 /// Labels that were read are not yet valid ones.
@@ -119,7 +134,7 @@ impl Placement {
     /// Fails with `Invalid` where its labels are none.
     pub fn check(&self) -> Result<()> {
         match self {
-            Placement::All | Placement::Hosts(_) => Ok(()),
+            Placement::All | Placement::Hosts(_) | Placement::Other => Ok(()),
             Placement::Labels(labels) => checked(labels),
         }
     }
@@ -128,6 +143,7 @@ impl Placement {
     pub fn has(&self, name: &HostName, host: &ClusterHost) -> bool {
         match self {
             Placement::All => true,
+            Placement::Other => false,
             Placement::Hosts(names) => names.contains(name),
             Placement::Labels(wanted) => {
                 let all = host.labels.pairs();
@@ -167,6 +183,7 @@ impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Placement::All => f.write_str("all"),
+            Placement::Other => f.write_str("others"),
             Placement::Hosts(names) => {
                 let names: Vec<&str> = names.iter().map(HostName::as_str).collect();
                 f.write_str(&names.join(","))
@@ -188,6 +205,7 @@ pub struct AddressPin {
     /// What has it there, for sentences; at most 200 bytes.
     pub by: String,
     /// Whether the host has it.
+    #[serde(deserialize_with = "lenient")]
     pub state: PinState,
     /// The host whose it was, where that was not heard of for so long that the address was taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -207,6 +225,14 @@ pub enum PinState {
     Granted,
     /// It is in use on the host of its block: by what, for a sentence; at most 200 bytes.
     Held(String),
+    /// What only later versions know: the host has it for all others.
+    Other,
+}
+
+impl Unknown for PinState {
+    fn unknown() -> Self {
+        PinState::Other
+    }
 }
 
 impl AddressPin {
@@ -217,7 +243,7 @@ impl AddressPin {
     pub fn check(&self) -> Result<()> {
         let held = match &self.state {
             PinState::Held(by) => by.len(),
-            PinState::Asked | PinState::Granted => 0,
+            PinState::Asked | PinState::Granted | PinState::Other => 0,
         };
         match self.by.len().max(held) > Self::LONGEST {
             true => {

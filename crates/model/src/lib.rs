@@ -42,8 +42,8 @@ pub use attachment::{
     Timestamp, Wiring,
 };
 pub use cluster::{
-    AddressPin, ClusterHost, ENGINE_LABEL, EngineKind, NamedElsewhere, PinState, Placement,
-    SharedEndpoint, SharedName, SharedNetwork, Vni,
+    AddressPin, ClusterHost, ENGINE_LABEL, EngineKind, Engines, HostLink, NamedElsewhere, PinState,
+    Placement, SharedEndpoint, SharedName, SharedNetwork, Transport, TransportChoice, Vni,
 };
 pub use cursor::{Cursor, Floor};
 pub use dhcp::{Dhcp, DhcpOption};

@@ -1,6 +1,8 @@
 //! Neighbours: which Ethernet address has an IP address on a link (rtnetlink(7),
 //! `linux/neighbour.h`).
 
+mod proxy;
+
 use std::net::IpAddr;
 
 use model::{Family, IpNet, Mac, Result};

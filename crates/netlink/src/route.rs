@@ -1,5 +1,7 @@
 //! Routes (rtnetlink(7), `linux/rtnetlink.h`).
 
+mod marked;
+
 use std::net::IpAddr;
 
 use model::{Family, IpNet, Result};

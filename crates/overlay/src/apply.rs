@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use model::{Error, IfName, Mtu, PublicKey, Result};
+use model::{Error, IfName, Mac, Mtu, PublicKey, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Link, Links, NewVxlan, Socket, sysctl};
 
 use crate::tunnel::{self, Ways};
-use crate::{Overlay, OverlayNetwork, entries, guard, identity, overhead};
+use crate::{Overlay, OverlayNetwork, RouteFilter, entries, guard, identity, overhead};
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -27,6 +27,18 @@ impl Overlay {
     /// The members from which packets are taken, where this host has a network.
     pub fn guarded(&self) -> Option<&BTreeSet<Ipv4Addr>> {
         (!self.networks.is_empty()).then_some(&self.members)
+    }
+
+    /// Who may send to the routed networks, where this host has some.
+    ///
+    /// # Errors
+    /// Where the kernel cannot be asked.
+    pub fn route_filter(&self) -> Result<Option<RouteFilter>> {
+        if self.routes.networks.is_empty() {
+            return Ok(None);
+        }
+        let underlay = crate::underlay(self.local, &mut Socket::route()?)?;
+        Ok(Some(self.routes.filter(underlay.as_ref())))
     }
 
     /// Compares this with the kernel and changes what differs. Goes on with the next network after a
@@ -59,6 +71,9 @@ impl Overlay {
         if let Ok(Ways { keys, known, changed, .. }) = ways {
             outcome.changed += changed;
             (outcome.keys, outcome.known) = (keys, known);
+        }
+        if let Err(error) = self.routes.apply(self.local, &mut outcome) {
+            outcome.failures.push(error.context("routed networks"));
         }
         Ok(outcome)
     }
@@ -93,7 +108,7 @@ impl Overlay {
         // Made with its first container, or by the daemon.
         let Some(bridge) = socket.link(At::Name(&network.bridge))? else { return Ok(changed) };
         if bridge.mac != Some(network.mac) {
-            rename(network, &bridge, socket)?;
+            rename((&network.bridge, network.mac), &bridge, socket)?;
             changed += 1;
         }
         let name = identity::device(network.vni)?;
@@ -151,10 +166,14 @@ fn is_as_wanted(link: &Link, mark: &str, bridge: &Link, network: &OverlayNetwork
 }
 
 /// Gives the bridge the hardware address that it has on this host only, and tells its containers.
-fn rename(network: &OverlayNetwork, bridge: &Link, socket: &mut Socket) -> Result<()> {
-    sysctl::ensure(format!("net/ipv4/conf/{}/arp_notify", network.bridge), "1")?;
+pub(crate) fn rename(
+    (name, mac): (&IfName, Mac),
+    bridge: &Link,
+    socket: &mut Socket,
+) -> Result<()> {
+    sysctl::ensure(format!("net/ipv4/conf/{name}/arp_notify"), "1")?;
     let mut batch = Batch::new();
-    batch.change_link(At::Index(bridge.index), &[Change::Mac(network.mac)]);
+    batch.change_link(At::Index(bridge.index), &[Change::Mac(mac)]);
     socket.send(&mut batch)?.into_result()
 }
 

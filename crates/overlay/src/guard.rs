@@ -58,9 +58,9 @@ const DESTINATION: u32 = 16;
 const CHAINS: [(&str, Hook); 3] =
     [("input", Hook::Input), ("forward", Hook::Forward), ("output", Hook::Output)];
 
-/// Whether this is the table.
+/// Whether this is the table, or that of routed networks.
 pub fn is_guard(family: Family, name: &str) -> bool {
-    (family, name) == (TABLE.family, TABLE.name)
+    (family, name) == (TABLE.family, TABLE.name) || crate::route::is_ours(family, name)
 }
 
 /// Takes VXLAN packets from `members` only, where that is not so; whether anything had to be changed.

@@ -8,6 +8,8 @@
 //! The packets of an encrypted network go through a WireGuard device: its forwarding entries name that device, and
 //! its port of UDP is taken, and left for, through such a device only.
 //!
+//! Where hosts share a segment, a network may do without: see `route`.
+//!
 //! [`Overlay`] is what there should be; [`Overlay::apply`] compares it with the kernel and changes what
 //! differs. All of it survives the daemon.
 
@@ -15,6 +17,7 @@ mod apply;
 mod entries;
 mod guard;
 mod identity;
+mod route;
 mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +29,7 @@ pub use apply::{Outcome, underlay_mtu};
 pub use guard::{guard, is_guard};
 pub use identity::{device, gateway_mac};
 pub use netlink::wireguard::PrivateKey;
+pub use route::{MARK, RouteFilter, RoutedNetwork, Routes, Underlay, underlay};
 pub use tunnel::{TUNNEL_OVERHEAD, Tunnel, refuse_clear};
 
 /// The UDP port (RFC 7348 §5).
@@ -42,10 +46,12 @@ pub struct Overlay {
     pub local: Ipv4Addr,
     /// The addresses of the other members.
     pub members: BTreeSet<Ipv4Addr>,
-    /// The networks of this host.
+    /// The networks of this host whose packets are encapsulated.
     pub networks: Vec<OverlayNetwork>,
     /// What its encrypted networks go through: one, or two while all hosts change their keys, the newer one last.
     pub tunnels: Vec<Tunnel>,
+    /// Its networks whose packets are not encapsulated.
+    pub routes: Routes,
 }
 
 /// A network of many hosts, on one of them.

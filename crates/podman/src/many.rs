@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use model::{ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Placement, Result};
+use model::{
+    ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Placement, Result, TransportChoice,
+};
 use serde_json::{Value, json};
 
 use crate::wire::NetworkConfig;
@@ -12,6 +14,7 @@ use crate::wire::NetworkConfig;
 const HOSTS: &str = "hosts";
 const ENGINES: &str = "in";
 const NAMES: &str = "names";
+const TRANSPORT: &str = "transport";
 
 /// A network of many hosts that Podman was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct ManyHosts {
     pub engines: BTreeSet<EngineKind>,
     /// Whether each host answers queries for the names of its containers.
     pub names: bool,
+    /// How its packets go from host to host.
+    pub transport: TransportChoice,
 }
 
 impl ManyHosts {
@@ -42,6 +47,7 @@ impl ManyHosts {
             named.map(EngineKind::from_str).collect::<Result<_>>()?;
         engines.insert(EngineKind::Podman);
         let names = options.remove(NAMES).map(|text| flag(&text)).transpose()?.unwrap_or(false);
+        let transport = options.remove(TRANSPORT).map(|it| it.parse()).transpose()?;
         if let Some(other) = options.keys().next() {
             return Err(Error::unsupported(format!(
                 "-o {other}: a network of many hosts (-o {HOSTS}) does not have that yet"
@@ -68,6 +74,7 @@ impl ManyHosts {
             hosts: hosts.parse()?,
             engines,
             names,
+            transport: transport.unwrap_or_default(),
         }))
     }
 

@@ -211,6 +211,7 @@ fn bounded(usage: &clap::Error, text: String) -> String {
 }
 
 fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Result<Answer> {
+    cli.output.refuse_routes(&cli.command)?;
     match &cli.command {
         Command::Serve => (host_context.serve)().map(|()| Answer::default()),
         Command::Dhcp(command) => dhcp::run(command, cli.output, host_context),

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use cluster::{Access, TokenId, Url};
 use model::{
-    EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NamedElsewhere,
-    NetworkName, Placement, Result, SharedNetwork, Timestamp,
+    EngineKind, Error, HostName, IfName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NamedElsewhere,
+    NetworkName, Placement, Result, SharedNetwork, Timestamp, TransportChoice,
 };
 use serde::{Deserialize, Serialize};
 
@@ -107,6 +107,7 @@ pub(crate) enum Ask {
     },
     RotateKeys,
     Names,
+    Routes,
     CreateNetwork(Box<Wanted>),
     RemoveNetwork {
         name: NetworkName,
@@ -140,6 +141,9 @@ pub(crate) struct Wanted {
     /// Whether it is encrypted between hosts.
     #[serde(default)]
     pub(crate) encrypt: bool,
+    /// How its packets go from host to host.
+    #[serde(default)]
+    pub(crate) transport: TransportChoice,
     /// In which engines it is made.
     #[serde(default)]
     pub(crate) engines: BTreeSet<EngineKind>,
@@ -180,6 +184,7 @@ pub(crate) enum Reply {
     Hosts(HostsView),
     Checks(Vec<HostCheck>),
     Rtts(Vec<HostRtt>),
+    Routes(Vec<HostRoute>),
     Tokens(BTreeMap<TokenId, Timestamp>),
     /// What containers of other hosts are called.
     Names(Vec<NamedElsewhere>),
@@ -191,6 +196,21 @@ pub(crate) enum Reply {
         #[serde(default)]
         notes: Vec<String>,
     },
+}
+
+/// Where addresses of a network are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HostRoute {
+    pub(crate) network: NetworkName,
+    /// A block, or an address that is elsewhere than its block.
+    pub(crate) net: IpNet,
+    pub(crate) host: HostName,
+    /// The next hop; none where others do not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) via: Option<IpAddr>,
+    /// The device of the asked host that is on the segment, where the next hop is of that only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) device: Option<IfName>,
 }
 
 /// The hosts, as this one sees them.

@@ -83,6 +83,7 @@ fn declare(runtime: &Path, many: &ManyHosts) -> Result<()> {
         mtu: None,
         hosts: many.hosts.clone(),
         encrypt: false,
+        transport: many.transport,
         engines: many.engines.clone(),
         names: many.names,
     };

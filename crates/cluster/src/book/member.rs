@@ -6,7 +6,7 @@ use super::RACES;
 use super::layout::refuse_other_layout;
 use crate::layout::{self, VERSION};
 use crate::port::{
-    Cluster, Expect, Key, Outcome, Record, Revision, TokenId, TokenRecord, Txn, Write,
+    Cluster, Expect, HostRecord, Key, Outcome, Record, Revision, TokenId, TokenRecord, Txn, Write,
 };
 use crate::reach::is_host;
 use crate::token::{JoinToken, Secret};
@@ -54,7 +54,7 @@ fn again(view: &View, name: &HostName, host: &ClusterHost) -> Option<Txn> {
     let txn = Txn::default()
         .expect(key.clone(), Expect::At(*at))
         .expect(Key::Alive(name.clone()), Expect::Absent);
-    Some(txn.put(key, Record::Host(known.clone())))
+    Some(txn.put(key, Record::Host(view.record(name)?)))
 }
 
 /// Makes `name` a member by a token, which is then worth nothing.
@@ -125,7 +125,7 @@ impl Txn {
             .expect(Key::Turn, view.turn.map_or(Expect::Absent, Expect::At))
             .expect(key.clone(), Expect::Absent)
             .put(Key::Turn, Record::Mark)
-            .put(key, Record::Host(host.clone()))
+            .put(key, Record::Host(host.clone().into()))
     }
 }
 
@@ -218,7 +218,9 @@ pub fn change_host(
             return Ok(());
         }
         let key = Key::Host(name.clone());
-        let txn = Txn::default().expect(key.clone(), Expect::At(*at)).put(key, Record::Host(host));
+        let rest = view.rests.get(name).cloned().unwrap_or_default();
+        let record = Record::Host(HostRecord { host, rest });
+        let txn = Txn::default().expect(key.clone(), Expect::At(*at)).put(key, record);
         if let Outcome::Done(_) = cluster.commit(&txn)? {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{
     EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Mtu, NetworkName, Placement, Result,
-    SharedNetwork, Timestamp, Vni,
+    SharedNetwork, Timestamp, Transport, Vni,
 };
 
 use super::RACES;
@@ -36,6 +36,8 @@ pub struct Declared {
     pub hosts: Placement,
     /// Whether it is encrypted between hosts.
     pub encrypted: bool,
+    /// How its packets go from host to host.
+    pub transport: Transport,
     /// In which engines of its hosts it is to be made.
     pub engines: BTreeSet<EngineKind>,
     /// Whether it has names.
@@ -114,7 +116,8 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         mtu: wanted.mtu,
         hosts: wanted.hosts.clone(),
         encrypted: wanted.encrypted,
-        engines: wanted.engines.clone(),
+        transport: wanted.transport,
+        engines: wanted.engines.clone().into(),
         names: wanted.names,
         since: wanted.since,
     };
@@ -175,6 +178,20 @@ pub fn refuse_hosts_own(view: &View, name: &NetworkName, subnet: &Ipv4Net) -> Re
     }
 }
 
+/// Refuses a network that only later versions know how to use.
+///
+/// # Errors
+/// `Unsupported`.
+pub fn refuse_unknown(name: &NetworkName, network: &SharedNetwork) -> Result<()> {
+    match network.transport {
+        Transport::Vxlan | Transport::Route => Ok(()),
+        Transport::Other => Err(Error::unsupported(format!(
+            "network {name} is not used: its packets go from host to host in a way that this Spoke does not know; \
+             install the version of the other hosts"
+        ))),
+    }
+}
+
 /// Refuses a network whose VNI is another one's: its device would be that of the other.
 ///
 /// # Errors
@@ -195,7 +212,7 @@ pub fn refuse_unclaimed(view: &View, name: &NetworkName, network: &SharedNetwork
 
 /// Which key says whose the VNI of a network is.
 fn vni_key(network: &SharedNetwork) -> Key {
-    match network.encrypted {
+    match network.is_special() {
         true => Key::EncryptedVni(network.vni),
         false => Key::Vni(network.vni),
     }

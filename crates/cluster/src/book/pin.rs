@@ -62,7 +62,7 @@ pub fn pin(
         };
         let asked = match &state {
             PinState::Asked => view.block_with(wanted.network, wanted.address).map(|(it, _)| it),
-            PinState::Granted | PinState::Held(_) => None,
+            PinState::Granted | PinState::Held(_) | PinState::Other => None,
         };
         let by = shortened(wanted.by);
         let pin = AddressPin { host: wanted.host.clone(), by, state, over, asked: None };
@@ -96,6 +96,9 @@ impl Wanted<'_> {
             None => txn.expect(self.key(), Expect::Absent),
             Some((pin, at)) if pin.host == *self.host => match &pin.state {
                 PinState::Granted => return Ok(Err(Pinning::Granted)),
+                PinState::Other => {
+                    return Ok(Err(Pinning::Taken(pin.host.clone(), pin.by.clone())));
+                }
                 PinState::Asked | PinState::Held(_) => txn.expect(self.key(), Expect::At(*at)),
             },
             Some((pin, at)) if is_gone(view, gone, &pin.host) => {

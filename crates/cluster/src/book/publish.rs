@@ -26,12 +26,12 @@ pub fn be_alive(
     (lease, etcd): (LeaseId, Option<bool>),
 ) -> Result<Revision> {
     for _ in 0..RACES {
-        let (Some(record), Some(at)) = (view.hosts.get(host), view.epochs.get(host)) else {
+        let (Some(record), Some(at)) = (view.record(host), view.epochs.get(host)) else {
             return Err(removed(host));
         };
         let key = Key::Host(host.clone());
         let writes = vec![
-            Write::Put(key.clone(), Record::Host(record.clone()), None),
+            Write::Put(key.clone(), Record::Host(record), None),
             Write::Put(
                 Key::Alive(host.clone()),
                 Record::Alive(AliveRecord { layout: VERSION, etcd }),

@@ -111,7 +111,7 @@ fn cluster() -> Records {
     for (last, name) in [(1, "a"), (2, "b"), (3, "c")] {
         let address = [192, 0, 2, last].into();
         let it = ClusterHost::new(address, Timestamp(1));
-        records.write(&put(Key::Host(host(name)), Record::Host(it)));
+        records.write(&put(Key::Host(host(name)), Record::Host(it.into())));
     }
     let network =
         r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
@@ -278,7 +278,8 @@ fn a_removal_that_is_refused_changes_nothing() {
     let records = cluster();
     let mut view = records.read().unwrap();
     // It comes back between the reading and the writing.
-    let back = put(Key::Host(host("b")), Record::Host(view.hosts.remove(&host("b")).unwrap()));
+    let back =
+        put(Key::Host(host("b")), Record::Host(view.hosts.remove(&host("b")).unwrap().into()));
     let alive =
         put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 1, etcd: None }));
     *records.before.borrow_mut() = vec![back, alive];

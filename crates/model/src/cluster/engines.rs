@@ -1,5 +1,6 @@
 //! The engines of a host in which a network of many hosts is made.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -41,5 +42,48 @@ impl FromStr for EngineKind {
             .into_iter()
             .find(|kind| kind.to_string() == text)
             .ok_or_else(|| Error::invalid(format!("{text:?} is not docker, podman or cni")))
+    }
+}
+
+/// In which engines a network is made. Those that only later versions know are kept, and it is not made in them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "BTreeSet<String>", into = "BTreeSet<String>")]
+pub struct Engines {
+    /// Those that this version knows.
+    pub known: BTreeSet<EngineKind>,
+    /// The others, by their names.
+    pub others: BTreeSet<String>,
+}
+
+impl Engines {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.others.is_empty()
+    }
+}
+
+impl From<BTreeSet<EngineKind>> for Engines {
+    fn from(known: BTreeSet<EngineKind>) -> Self {
+        Self { known, others: BTreeSet::new() }
+    }
+}
+
+impl From<BTreeSet<String>> for Engines {
+    fn from(names: BTreeSet<String>) -> Self {
+        let mut engines = Self::default();
+        for name in names {
+            match name.parse() {
+                Ok(kind) => drop(engines.known.insert(kind)),
+                Err(_) => drop(engines.others.insert(name)),
+            }
+        }
+        engines
+    }
+}
+
+impl From<Engines> for BTreeSet<String> {
+    fn from(engines: Engines) -> Self {
+        let known = engines.known.iter().map(ToString::to_string);
+        known.chain(engines.others).collect()
     }
 }

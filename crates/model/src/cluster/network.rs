@@ -1,12 +1,11 @@
 //! A network of many hosts.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-use super::{EngineKind, Placement, Vni};
+use super::{Engines, Placement, Transport, Vni, lenient};
 use crate::{Error, Mtu, NetworkName, Result, Timestamp};
 
 /// A network of many hosts, as it is declared for all of them.
@@ -24,13 +23,17 @@ pub struct SharedNetwork {
     /// Of all its devices, on all hosts.
     pub mtu: Mtu,
     /// Where it is.
+    #[serde(deserialize_with = "lenient")]
     pub hosts: Placement,
     /// Whether its packets are encrypted between hosts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypted: bool,
+    /// How its packets go from host to host.
+    #[serde(default, skip_serializing_if = "Transport::is_vxlan")]
+    pub transport: Transport,
     /// In which engines of its hosts it is made. Programs that do not know of this make it in none.
-    #[serde(default, rename = "in", skip_serializing_if = "BTreeSet::is_empty")]
-    pub engines: BTreeSet<EngineKind>,
+    #[serde(default, rename = "in", skip_serializing_if = "Engines::is_empty")]
+    pub engines: Engines,
     /// Whether each host answers queries for the names of its containers, on all hosts. Programs that do not know of
     /// this make it without.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -93,6 +96,9 @@ impl SharedNetwork {
         if self.mtu.bytes() < least {
             return refused(format!("MTU {} is less than {least}", self.mtu));
         }
+        if self.encrypted && self.transport == Transport::Route {
+            return refused("packets that are routed as they are cannot be encrypted".to_owned());
+        }
         self.hosts.check()?;
         match self.subnet6 {
             Some(subnet) if 128 - self.block6(&subnet) < 32 - self.block => {
@@ -103,11 +109,17 @@ impl SharedNetwork {
         }
     }
 
+    /// Whether versions that know only VXLAN in clear text would use it wrongly: they must not find who has claimed its
+    /// VNI.
+    pub fn is_special(&self) -> bool {
+        self.encrypted || !self.transport.is_vxlan()
+    }
+
     /// Whether they are one network: in which engines it is made, and whether it has names, may differ, as a host
     /// that had an earlier version has not kept that.
     pub fn is_same(&self, other: &Self) -> bool {
         let apart =
-            |network: &Self| Self { engines: BTreeSet::new(), names: false, ..network.clone() };
+            |network: &Self| Self { engines: Engines::default(), names: false, ..network.clone() };
         apart(self) == apart(other)
     }
 
@@ -229,7 +241,8 @@ mod tests {
             mtu: Mtu::new(mtu).unwrap(),
             hosts: Placement::All,
             encrypted: false,
-            engines: BTreeSet::new(),
+            transport: Transport::Vxlan,
+            engines: Engines::default(),
             names: false,
             since: Timestamp(1),
         }

@@ -14,7 +14,7 @@ mod traffic;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use model::{LabelFilter, NetworkName};
+use model::{Error, LabelFilter, NetworkName, Result};
 
 pub(super) use connect::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs, TapArgs};
 pub(super) use create::{CreateArgs, Driver, IpamDriver, LanArgs, LanMode, ScopeName, plugin};
@@ -76,6 +76,28 @@ pub(super) enum Output {
     Table,
     Json,
     Yaml,
+    /// Only `spoke host routes`: for FRR.
+    #[value(hide = true)]
+    Frr,
+    /// Only `spoke host routes`: for BIRD.
+    #[value(hide = true)]
+    Bird,
+}
+
+impl Output {
+    /// Refuses a form that only the routes of hosts are written in.
+    ///
+    /// # Errors
+    /// `Invalid`.
+    pub(super) fn refuse_routes(self, command: &Command) -> Result<()> {
+        match self {
+            Output::Table | Output::Json | Output::Yaml => Ok(()),
+            Output::Frr | Output::Bird => match command {
+                Command::Host(HostCommand::Routes) => Ok(()),
+                _ => Err(Error::invalid("only `spoke host routes` writes for frr or bird")),
+            },
+        }
+    }
 }
 
 // The arguments of a command are added to the parser when the command is called; those of all

@@ -91,7 +91,9 @@ fn write(output: Output, denied: &Denied, out: &mut dyn Write) -> Result<bool> {
             table.text()
         }
         Output::Json => line(denied)? + "\n",
-        Output::Yaml => format!("---\n{}", render(output, denied, String::new)?),
+        Output::Yaml | Output::Frr | Output::Bird => {
+            format!("---\n{}", render(output, denied, String::new)?)
+        }
     };
     standard::write(out, &text)
 }

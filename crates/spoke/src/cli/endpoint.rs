@@ -88,7 +88,9 @@ fn inspect(wanted: &NamedArgs, output: Output, host_context: &HostContext) -> Re
     let views: Vec<_> = records.iter().filter_map(|record| AttachmentView::of(&[record])).collect();
     let text = match output {
         Output::Table => json(&views)?,
-        Output::Json | Output::Yaml => render(output, &views, String::new)?,
+        Output::Json | Output::Yaml | Output::Frr | Output::Bird => {
+            render(output, &views, String::new)?
+        }
     };
     Ok(Answer::text(text))
 }

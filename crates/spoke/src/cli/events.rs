@@ -95,7 +95,9 @@ fn write(output: Output, event: &Event, out: &mut dyn Write) -> Result<bool> {
     let text = match output {
         Output::Table => sentence(event),
         Output::Json => line(event)? + "\n",
-        Output::Yaml => format!("---\n{}", render(output, event, String::new)?),
+        Output::Yaml | Output::Frr | Output::Bird => {
+            format!("---\n{}", render(output, event, String::new)?)
+        }
     };
     standard::write(out, &text)
 }

@@ -3,6 +3,7 @@
 mod access;
 mod check;
 mod network;
+mod routes;
 mod rtt;
 
 use std::io::Read;
@@ -137,6 +138,19 @@ Examples:
   spoke host rtt -o json"
     )]
     Rtt,
+    /// List which host has which addresses, also for routers
+    #[command(
+        after_help = "With -o frr or -o bird the list is written as static routes for FRR or BIRD on a router that is \
+        on the segment of the hosts. A routed network (`spoke network create --transport route`) takes from others \
+        than its hosts only what is published, and answers. A router reaches IPv6 addresses of routed networks only, \
+        by its device of the same name as this host's.
+
+Examples:
+  spoke host routes
+  spoke host routes -o frr
+  spoke host routes -o bird"
+    )]
+    Routes,
     /// Have all hosts change the keys of their tunnels
     #[command(
         after_help = "The keys of encrypted networks. Each host makes a new one, and all change over when they have \
@@ -250,6 +264,10 @@ pub(super) fn run(
         }
         HostCommand::Rtt => match ask(Ask::Rtt)? {
             Reply::Rtts(rtts) => rtt::answer(&rtts, output),
+            other => Err(unexpected(&other)),
+        },
+        HostCommand::Routes => match ask(Ask::Routes)? {
+            Reply::Routes(routes) => routes::answer(&routes, output),
             other => Err(unexpected(&other)),
         },
         HostCommand::RotateKeys => {

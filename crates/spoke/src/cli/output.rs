@@ -18,7 +18,7 @@ pub(super) fn render(
     Ok(match output {
         Output::Table => table(),
         Output::Json => json(view)?,
-        Output::Yaml => yaml::text(&value(view)?),
+        Output::Yaml | Output::Frr | Output::Bird => yaml::text(&value(view)?),
     })
 }
 

@@ -30,12 +30,14 @@ mod local;
 mod make;
 mod member;
 mod membership;
+mod near;
 mod older;
 mod overlay;
 mod own;
 mod pin;
 mod pins;
 mod remove;
+mod routes;
 mod rtt;
 mod server;
 mod tend;
@@ -49,6 +51,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ::overlay::RouteFilter;
 use cluster::trust::Files;
 use cluster::{Change, Revision, View};
 use model::{AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp};
@@ -112,6 +115,8 @@ struct State {
     broken: Vec<String>,
     /// The members from which VXLAN packets are taken, while this host has networks of many hosts.
     guarded: Option<BTreeSet<Ipv4Addr>>,
+    /// Who may send to routed networks, while this host has some.
+    filter: Option<RouteFilter>,
     /// The hosts whose addresses may be taken over.
     gone: BTreeSet<HostName>,
     /// The hosts that may have given addresses of this one to others, while etcd does not answer.

@@ -9,7 +9,7 @@ use netlink::{Errno, Socket};
 
 use super::opened::{self, Opening};
 use super::sets::{FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, TABLE, WITHIN, of, own_allowed};
-use super::{ATTEMPTS, rules};
+use super::{ATTEMPTS, near, rules};
 use crate::filter::ruleset::settled;
 use crate::identity::digest_of;
 
@@ -26,6 +26,8 @@ pub struct Own {
     pub gateways: Vec<IpNet>,
     /// What is allowed.
     pub fence: Fence,
+    /// The subnets of a network that others reach by routes: what stays in it leaves by another interface.
+    pub near: Vec<IpNet>,
 }
 
 impl Own {
@@ -51,6 +53,7 @@ impl Own {
             sources,
             gateways: attachment.wiring.name_servers(&attachment.ipam),
             fence: fence.clone(),
+            near: near::subnets(attachment),
         }))
     }
 
@@ -76,7 +79,13 @@ impl Own {
     }
 
     fn ranges(&self) -> Vec<(&'static str, Between)> {
-        let of = |source: &IpAddr| own_allowed(&self.bridge, *source, &self.fence.rules);
+        let rules: Vec<_> =
+            self.fence.rules.iter().cloned().chain(near::rules(&self.near)).collect();
+        let of = |source: &IpAddr| {
+            let mut all = own_allowed(&self.bridge, *source, &rules);
+            all.extend(near::others((&self.bridge, *source), &self.near));
+            all
+        };
         self.sources.iter().flat_map(of).collect()
     }
 

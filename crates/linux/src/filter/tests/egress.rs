@@ -176,6 +176,7 @@ fn flows_that_go_on_stay_known() {
         sources: vec!["10.1.2.5".parse().unwrap()],
         gateways: one.gateways.clone(),
         fence: one.fence.clone(),
+        near: Vec::new(),
     };
     for (networks, own) in [(&[one][..], &[][..]), (&[], &[own])] {
         for address in ["203.0.113.1", "203.0.113.2"] {

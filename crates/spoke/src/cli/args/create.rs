@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
-use model::{AddressSpace, EgressPolicy, EngineKind, IpNet, Label, Labels, NetworkName, Placement};
+use model::{
+    AddressSpace, EgressPolicy, EngineKind, IpNet, Label, Labels, NetworkName, Placement,
+    TransportChoice,
+};
 use spec::NetworkSpec;
 
 use super::flags::NetworkFlags;
@@ -77,6 +80,10 @@ pub(in crate::cli) struct ManyArgs {
     /// Encrypt what goes from host to host, by the kernel's WireGuard
     #[arg(long, requires = "hosts")]
     pub(in crate::cli) encrypt: bool,
+    /// How packets go from host to host: in VXLAN (unless given), as they are by routes where the hosts share a segment,
+    /// or auto: routes where every host of the network is on this one's segment
+    #[arg(long, value_name = "auto|vxlan|route", requires = "hosts")]
+    pub(in crate::cli) transport: Option<TransportChoice>,
     /// Make it also in these engines of each host, so that nobody has to: docker, podman, or cni for what
     /// reads CNI's configuration lists
     #[arg(long = "in", value_name = "ENGINE,…", value_delimiter = ',', requires = "hosts")]

@@ -5,16 +5,33 @@ use std::path::Path;
 use super::Check;
 use crate::cli::HostContext;
 use crate::cli::time::rfc3339;
+use crate::hosts::{self, Ask, Reply};
 use crate::{host, standing};
 
 pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
     let Some(state) = host_context.store.last() else { return Vec::new() };
     let mut checks = certificates(state);
+    checks.extend(notes(host_context, state));
     checks.extend(standing::etcd_serves(state).map(|serves| match serves {
         true => Check::ok("this host's server of the cluster's etcd takes connections"),
         false => Check::fail("this host's server of the cluster's etcd is down", log(state)),
     }));
     checks
+}
+
+/// What the daemon says of the cluster: what does not work, and what later versions wrote that this one does not use.
+fn notes(host_context: &HostContext, state: &Path) -> Vec<Check> {
+    if !hosts::is_member(&hosts::place(state)) {
+        return Vec::new();
+    }
+    match hosts::ask(&host_context.runtime, &Ask::Hosts) {
+        Ok(Reply::Hosts(view)) => {
+            let notes = view.notes.into_iter();
+            notes.map(|note| Check::warn(note, "spoke host ls")).collect()
+        }
+        // That the daemon does not run is another check's.
+        Ok(_) | Err(_) => Vec::new(),
+    }
 }
 
 /// What says why it ended.

@@ -32,6 +32,7 @@ pub(in crate::cli) fn create_network(
         mtu: wanted.flags.spec.mtu,
         hosts: hosts.clone(),
         encrypt: wanted.many.encrypt,
+        transport: wanted.many.transport.unwrap_or_default(),
         engines: wanted.many.engines.iter().copied().collect(),
         names: wanted.flags.spec.names.unwrap_or(false),
     };

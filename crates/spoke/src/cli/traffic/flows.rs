@@ -177,7 +177,7 @@ fn lost(output: Output) -> Result<String> {
     match output {
         Output::Table => Ok(format!("{}  lost   events came faster than they were read\n", now())),
         Output::Json => Ok(line(&Lost { event: "lost", time: now() })? + "\n"),
-        Output::Yaml => {
+        Output::Yaml | Output::Frr | Output::Bird => {
             let lost = Lost { event: "lost", time: now() };
             Ok(format!("---\n{}", render(output, &lost, String::new)?))
         }
@@ -193,7 +193,9 @@ fn text(change: Change, flow: &Flow, output: Output) -> Result<String> {
     match output {
         Output::Table => Ok(sentence(event, &view)),
         Output::Json => Ok(line(&view)? + "\n"),
-        Output::Yaml => Ok(format!("---\n{}", render(output, &view, String::new)?)),
+        Output::Yaml | Output::Frr | Output::Bird => {
+            Ok(format!("---\n{}", render(output, &view, String::new)?))
+        }
     }
 }
 

@@ -57,7 +57,9 @@ pub(super) fn text(packet: &Packet, seen: Seen<'_>, output: Output) -> Result<St
         length: seen.length,
     };
     match output {
-        Output::Yaml => Ok(format!("---\n{}", render(output, &view, String::new)?)),
+        Output::Yaml | Output::Frr | Output::Bird => {
+            Ok(format!("---\n{}", render(output, &view, String::new)?))
+        }
         Output::Json | Output::Table => Ok(line(&view)? + "\n"),
     }
 }

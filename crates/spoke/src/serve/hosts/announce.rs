@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use model::{Mac, NetworkName, Result};
+use model::{IfName, Mac, NetworkName, Result};
 use netlink::packet::{arp, neighbor};
 use netlink::{At, Socket};
-use overlay::{Overlay, OverlayNetwork};
+use overlay::Overlay;
 
 use super::Attached;
 
@@ -23,11 +23,11 @@ impl Announced {
     /// Announces on the bridge what has another hardware address than before, and what has come to other
     /// hosts.
     pub(super) fn moved(&mut self, overlay: &Overlay, attached: Option<&Attached>) {
-        self.0.retain(|(name, _), _| overlay.networks.iter().any(|it| it.name == *name));
-        for network in &overlay.networks {
-            let elsewhere = network.endpoints.iter().map(|(address, (mac, _))| (*address, *mac));
+        let networks = spoken_of(overlay);
+        self.0.retain(|(name, _), _| networks.iter().any(|it| it.name == name));
+        for network in &networks {
             let own = attached.iter().flat_map(|attached| &attached.macs);
-            let own = own.filter(|((of, _), _)| *of == network.name);
+            let own = own.filter(|((of, _), _)| of == network.name);
             let own: Vec<_> = own.map(|((_, address), mac)| (*address, *mac)).collect();
             let mut news = Vec::new();
             for (address, mac) in own {
@@ -36,7 +36,7 @@ impl Announced {
                 }
             }
             let mut new = Vec::new();
-            for (address, mac) in elsewhere {
+            for (address, mac) in network.elsewhere.iter().copied() {
                 match self.learn(network, address, mac) {
                     Learnt::Moved => news.push((address, mac)),
                     Learnt::New => new.push((address, mac)),
@@ -51,13 +51,35 @@ impl Announced {
         }
     }
 
-    fn learn(&mut self, network: &OverlayNetwork, address: IpAddr, mac: Mac) -> Learnt {
+    fn learn(&mut self, network: &Spoken<'_>, address: IpAddr, mac: Mac) -> Learnt {
         match self.0.insert((network.name.clone(), address), mac) {
             None => Learnt::New,
             Some(before) if before == mac => Learnt::Known,
             Some(_) => Learnt::Moved,
         }
     }
+}
+
+/// A network, and the hardware address by which each address on other hosts is reached from its bridge.
+struct Spoken<'a> {
+    name: &'a NetworkName,
+    bridge: &'a IfName,
+    elsewhere: Vec<(IpAddr, Mac)>,
+}
+
+/// Of a routed network that is the bridge's own: the host answers for what is elsewhere.
+fn spoken_of(overlay: &Overlay) -> Vec<Spoken<'_>> {
+    let switched = overlay.networks.iter().map(|it| Spoken {
+        name: &it.name,
+        bridge: &it.bridge,
+        elsewhere: it.endpoints.iter().map(|(address, (mac, _))| (*address, *mac)).collect(),
+    });
+    let routed = overlay.routes.networks.iter().map(|it| Spoken {
+        name: &it.name,
+        bridge: &it.bridge,
+        elsewhere: it.elsewhere.iter().map(|address| (*address, it.mac)).collect(),
+    });
+    switched.chain(routed).collect()
 }
 
 /// What was known of an address.
@@ -69,11 +91,11 @@ enum Learnt {
     Moved,
 }
 
-fn announce(network: &OverlayNetwork, moved: &[(IpAddr, Mac)]) -> Result<()> {
+fn announce(network: &Spoken<'_>, moved: &[(IpAddr, Mac)]) -> Result<()> {
     if moved.is_empty() {
         return Ok(());
     }
-    let Some(bridge) = Socket::route()?.link(At::Name(&network.bridge))? else { return Ok(()) };
+    let Some(bridge) = Socket::route()?.link(At::Name(network.bridge))? else { return Ok(()) };
     moved.iter().try_for_each(|(address, mac)| match address {
         IpAddr::V4(address) => arp::announce(bridge.index, *mac, *address),
         IpAddr::V6(address) => neighbor::announce(bridge.index, *mac, *address),
@@ -86,17 +108,8 @@ mod tests {
 
     #[test]
     fn what_moved_is_told_from_what_is_new() {
-        let network = OverlayNetwork {
-            name: "front".parse().unwrap(),
-            vni: model::Vni::new(7).unwrap(),
-            bridge: "sp-front".parse().unwrap(),
-            mac: Mac::local([0; 6]),
-            subnet: "10.8.0.0/16".parse().unwrap(),
-            subnet6: None,
-            mtu: model::Mtu::new(1450).unwrap(),
-            encrypted: false,
-            endpoints: BTreeMap::new(),
-        };
+        let (name, bridge) = ("front".parse().unwrap(), "sp-front".parse().unwrap());
+        let network = Spoken { name: &name, bridge: &bridge, elsewhere: Vec::new() };
         let (mut announced, address) = (Announced::default(), IpAddr::from([10, 8, 0, 2]));
         let mut learn =
             |last| announced.learn(&network, address, Mac::local([0, 0, 0, 0, 0, last]));

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use cluster::book::{self, Subnet6};
 use cluster::{Etcd, JoinToken, Url, View};
-use model::{ClusterHost, Error, HostName, NetworkName, Result, SharedNetwork};
+use model::{
+    ClusterHost, Error, HostName, Mtu, NetworkName, Result, SharedNetwork, Transport,
+};
 use netlink::Socket;
 use overlay::Overlay;
 
@@ -14,7 +16,7 @@ use super::asked;
 use super::engines;
 use super::isolate::isolated;
 use super::member::{self, Member};
-use super::{Hosts, State};
+use super::{Hosts, State, near};
 use crate::cli::time::rfc3339;
 use crate::host;
 use crate::hosts::{self, Ask, HostView, HostsView, Me, Reply, Wanted};
@@ -87,6 +89,7 @@ impl Hosts {
             Ask::RotateKeys => book::rotate_keys(&self.heard()?.1).map(|()| Reply::Done),
             Ask::Check => self.check(),
             Ask::Rtt => self.rtt(),
+            Ask::Routes => self.routes(),
             Ask::Pin { network, address, by } => self.pin(daemon, (&network, address), &by),
         }
     }
@@ -170,19 +173,28 @@ impl Hosts {
     /// What a command asks for, as it is declared.
     pub(super) fn declared(&self, member: &Member, wanted: Wanted) -> Result<book::Declared> {
         let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
+        let transport = near::transport(&cluster::Cluster::read(&member.etcd()?)?, member, &wanted)?;
         if wanted.encrypt {
             overlay::refuse_clear(&wanted.name)?;
         }
-        let most = Overlay::mtu_within(underlay, wanted.encrypt);
+        let most = match transport {
+            Transport::Route => Mtu::new(underlay),
+            Transport::Vxlan | Transport::Other => Overlay::mtu_within(underlay, wanted.encrypt),
+        };
         let mtu = wanted.mtu.or(most).ok_or_else(|| {
             Error::invalid(format!("{} is on a device with an MTU of {underlay}", member.address))
         })?;
         if most.is_none_or(|most| mtu.bytes() > most.bytes()) {
+            let around = match (transport, wanted.encrypt) {
+                (Transport::Route, _) => String::new(),
+                (_, true) => {
+                    format!(", of which VXLAN in WireGuard takes {}", overlay::overhead(true))
+                }
+                (_, false) => format!(", of which VXLAN takes {}", overlay::overhead(false)),
+            };
             return Err(Error::invalid(format!(
-                "MTU {mtu} does not fit: the device with {} has {underlay}, of which VXLAN{} takes {}",
+                "MTU {mtu} does not fit: the device with {} has {underlay}{around}",
                 member.address,
-                if wanted.encrypt { " in WireGuard" } else { "" },
-                overlay::overhead(wanted.encrypt)
             )));
         }
         let Wanted { name, subnet, block, hosts, encrypt: encrypted, engines, names, .. } = wanted;
@@ -197,6 +209,7 @@ impl Hosts {
             mtu,
             hosts,
             encrypted,
+            transport,
             engines,
             names,
             since,
@@ -312,6 +325,8 @@ fn notes(state: &State) -> Vec<String> {
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
     let untended = state.untended.clone();
     let broken = isolated(&state.isolated).into_iter().chain(state.broken.iter().cloned());
+    let unknown = state.view.iter().flat_map(View::unknown);
+    let damaged = damaged.chain(unknown);
     let all = failures.chain(untended).chain(broken).chain(refused).chain(damaged);
     let mut seen = BTreeSet::new();
     all.filter(|note| seen.insert(note.clone())).collect()

@@ -354,6 +354,7 @@ impl Record {
             mtu: None,
             hosts: self.hosts.clone(),
             encrypt: false,
+            transport: model::TransportChoice::default(),
             engines: self.engines.clone(),
             names: false,
         })

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cluster::View;
-use model::{ClusterHost, HostName, NetworkName, Result, SharedNetwork};
+use model::{ClusterHost, HostName, NetworkName, Result, SharedNetwork, Transport};
 use netlink::ping::{self, Answer, Ask, Question};
 
 use super::Hosts;
@@ -30,6 +30,7 @@ pub(super) struct Way<'a> {
     host: &'a ClusterHost,
     pub(super) network: &'a NetworkName,
     mtu: u32,
+    transport: Transport,
     pub(super) from: Ipv4Addr,
     pub(super) to: Ipv4Addr,
 }
@@ -70,7 +71,8 @@ pub(super) fn way<'a>(
             view.endpoints.contains_key(&(name.clone(), network.clone(), (*gateway).into()))
         })?;
         let from = SharedNetwork::gateway(&here.block);
-        Some(Way { name, host, network, mtu: shared.mtu.bytes(), from, to })
+        let transport = shared.transport;
+        Some(Way { name, host, network, mtu: shared.mtu.bytes(), transport, from, to })
     })
 }
 
@@ -167,6 +169,11 @@ fn problems(member: &Member, is_alive: bool, way: &Way<'_>, check: &HostCheck) -
         problems.push("it is lost: its daemon does not renew its lease".to_owned());
     }
     match check.mtu {
+        None if way.transport == Transport::Route => problems.push(format!(
+            "it does not answer on network {}, whose packets go as they are from {} to {}: nothing on the segment may \
+             drop those of the network's addresses",
+            way.network, member.address, way.host.address
+        )),
         None => problems.push(format!(
             "it does not answer on network {}: UDP port {} must be open between {} and {}, both ways",
             way.network,
@@ -179,7 +186,7 @@ fn problems(member: &Member, is_alive: bool, way: &Way<'_>, check: &HostCheck) -
              the hosts to {}, or make the network again with --mtu {fits}",
             way.mtu,
             way.network,
-            way.mtu + overlay::OVERHEAD
+            way.mtu + if way.transport == Transport::Route { 0 } else { overlay::OVERHEAD }
         )),
         Some(_) => {}
     }

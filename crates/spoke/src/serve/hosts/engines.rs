@@ -92,7 +92,7 @@ impl Plan {
         let mut is_settled = left.is_empty();
         let wanted = self.networks.iter().filter(|(name, network)| {
             let is_free = !self.failed.contains(*name) && !left.contains(name);
-            !network.engines.is_empty() && is_free
+            !network.engines.known.is_empty() && is_free
         });
         for (name, network) in wanted {
             let known = records.get_key_value(name).filter(|known| !is_gone(known));
@@ -140,7 +140,7 @@ impl Pass<'_> {
         known: Option<&Record>,
     ) -> bool {
         let tried = known.is_some_and(|known| known.tried);
-        let engines = network.engines.clone();
+        let engines = network.engines.known.clone();
         let mut record = Record { network: network.clone(), engines, tried };
         let intended = match known {
             Some(known) if known.engines == record.engines => Ok(()),
@@ -151,7 +151,8 @@ impl Pass<'_> {
         });
         let notes: Vec<Note> = match intended {
             Ok(()) => {
-                let made = network.engines.iter().map(|kind| self.make_in(*kind, (name, network)));
+                let made =
+                    network.engines.known.iter().map(|kind| self.make_in(*kind, (name, network)));
                 made.filter_map(Result::err).collect()
             }
             Err(error) => vec![Note { text: error.to_string(), is_failure: true }],
@@ -244,7 +245,7 @@ impl Record {
 /// The networks of this host that its engines were not asked for yet.
 pub(super) fn untried(view: &View, member: &Member, place: &Path) -> BTreeSet<NetworkName> {
     let mut networks: Vec<_> = view.networks_of(&member.name).collect();
-    networks.retain(|(_, network)| !network.engines.is_empty());
+    networks.retain(|(_, network)| !network.engines.known.is_empty());
     if networks.is_empty() {
         return BTreeSet::new();
     }

@@ -1,4 +1,4 @@
-//! Puts the packet filter before the VXLAN port back when another program removes it or a part of it.
+//! Puts the packet filter before the VXLAN port, and that of routed networks, back when another program removes it or a part of it.
 
 use std::time::Duration;
 
@@ -39,9 +39,17 @@ fn keep_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
             Wake::Lost => true,
             Wake::News(news) => news.iter().any(is_ours),
         };
-        let members = hosts.lock().guarded.clone().filter(|_| is_changed);
-        if let Some(members) = members {
-            overlay::guard(&members)?;
+        if !is_changed {
+            continue;
+        }
+        let (members, filter) = {
+            let state = hosts.lock();
+            (state.guarded.clone(), state.filter.clone())
+        };
+        let is_kept = members.is_some() || filter.is_some();
+        members.map_or(Ok(false), |members| overlay::guard(&members))?;
+        filter.map_or(Ok(false), |filter| filter.ensure())?;
+        if is_kept {
             daemon.sleep(REST);
         }
     }

@@ -18,7 +18,7 @@ use super::member::Member;
 use super::membership::Membership;
 use super::overlay::{self, Silent};
 use super::tend::Tended;
-use super::{Hosts, Wake, tunnel};
+use super::{Hosts, Wake, near, tunnel};
 use crate::host;
 use crate::serve::Daemon;
 
@@ -250,6 +250,7 @@ impl Keeper<'_> {
                 self.isolated.clear();
             }
         }
+        near::tell(etcd, view, member)?;
         let outcome = self.link(view, member)?;
         self.settle_tunnels(etcd, view, member, &outcome)?;
         self.remove_others(etcd, view, member, &wanted)?;
@@ -287,9 +288,11 @@ impl Keeper<'_> {
             // Without their keys encrypted networks have no device; the others go on.
             overlay.networks.retain(|network| !network.encrypted);
         }
+        let filter = overlay.route_filter()?;
         self.hosts.set(|state| {
             state.refused = refused;
             state.guarded = overlay.guarded().cloned();
+            state.filter = filter;
             state.gone = gone;
         });
         let mut outcome = overlay.apply().unwrap_or_else(|error| ::overlay::Outcome {

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use model::{
     Backend, Bridge, BridgePort, EgressPolicy, Error, Firewall, Gateway, IngressPolicy, IpNet,
     Ipam, Ipv4Net, Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Passage, Pool,
-    PoolId, Range, Result, Runtime, SharedNetwork, Sources, Space, Stage, Timestamp, Wiring,
+    PoolId, Range, Result, Runtime, SharedNetwork, Sources, Space, Stage, Timestamp, Transport,
+    Wiring,
 };
 use netlink::Socket;
 use serde::{Deserialize, Serialize};
@@ -123,7 +124,11 @@ impl Local {
             force_address: false,
             hairpin: true,
             promiscuous: false,
-            port: BridgePort::default(),
+            // The table of routed networks decides who.
+            port: BridgePort {
+                direct: self.network.transport == Transport::Route,
+                ..BridgePort::default()
+            },
         });
         let wiring = Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu: Some(self.network.mtu) }),
@@ -254,6 +259,7 @@ mod tests {
             subnet6: None,
             hosts: model::Placement::All,
             encrypted: false,
+            transport: Transport::Vxlan,
             engines: Default::default(),
             names: false,
             since: Timestamp(1),

@@ -70,6 +70,7 @@ impl Keeper<'_> {
     /// Refuses what would take the device of another network, or the way to another host. What this host
     /// has already goes before what others write later.
     fn refuse(&self, view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
+        book::refuse_unknown(name, network)?;
         if network.encrypted {
             ::overlay::refuse_clear(name)?;
         }

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use cluster::View;
-use model::{HostName, Ipv4Net, NamedElsewhere, NetworkName, Result, SharedEndpoint};
-use overlay::{Overlay, OverlayNetwork, gateway_mac};
+use model::{HostName, Ipv4Net, NamedElsewhere, NetworkName, Result, SharedEndpoint, Transport};
+use overlay::{Overlay, OverlayNetwork, RoutedNetwork, Routes, gateway_mac};
 
 use super::Attached;
 use super::local::Local;
@@ -61,8 +61,10 @@ pub(super) fn wanted(
 ) -> Result<Wanted> {
     let others =
         view.hosts.iter().filter(|(host, _)| **host != member.name && !gone.contains(*host));
+    let links = others.clone().filter_map(|(_, host)| Some((host.address, host.link?))).collect();
     let members = others.map(|(_, host)| host.address).collect();
     let (mut networks, mut refused, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let mut routes = Routes { networks: Vec::new(), links };
     for (name, network) in view.networks_of(&member.name) {
         if !made.get(name).is_some_and(|made| is_here(view, member, name, made)) {
             continue;
@@ -70,6 +72,23 @@ pub(super) fn wanted(
         let reached = view.reached(name, &member.name, (gone, isolated));
         refused.extend(reached.refused);
         names.extend(reached.names);
+        if network.transport == Transport::Route {
+            let block = made.get(name).map(|made| made.block);
+            let gateways = block.map(|block| network.gateways(&block).collect());
+            routes.networks.push(RoutedNetwork {
+                name: name.clone(),
+                bridge: model::bridge_name(name)?,
+                mac: gateway_mac(name, &member.name),
+                subnet: network.subnet,
+                subnet6: network.subnet6,
+                mtu: network.mtu,
+                gateways: gateways.unwrap_or_default(),
+                nets: view.routed(name, &member.name, (gone, isolated), &reached.endpoints),
+                own: view.apart(name, &member.name),
+                elsewhere: reached.endpoints.into_keys().collect(),
+            });
+            continue;
+        }
         networks.push(OverlayNetwork {
             name: name.clone(),
             vni: network.vni,
@@ -82,7 +101,8 @@ pub(super) fn wanted(
             endpoints: reached.endpoints,
         });
     }
-    let overlay = Overlay { local: member.address, members, networks, tunnels: Vec::new() };
+    let tunnels = Vec::new();
+    let overlay = Overlay { local: member.address, members, networks, tunnels, routes };
     Ok(Wanted { overlay, names, refused })
 }
 

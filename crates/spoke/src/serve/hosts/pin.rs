@@ -88,10 +88,12 @@ impl Hosts {
         book::unpin(etcd, (wanted.network, wanted.address), at)?;
         match pin.state {
             PinState::Held(by) => Err(taken(wanted, host, &by)),
-            PinState::Asked | PinState::Granted => Err(Error::try_again(format!(
-                "host {host}, in whose block address {} of network {} is, does not answer",
-                wanted.address, wanted.network
-            ))),
+            PinState::Asked | PinState::Granted | PinState::Other => {
+                Err(Error::try_again(format!(
+                    "host {host}, in whose block address {} of network {} is, does not answer",
+                    wanted.address, wanted.network
+                )))
+            }
         }
     }
 }

@@ -50,7 +50,7 @@ impl Keeper<'_> {
             match pin.state {
                 PinState::Asked => self.answer(etcd, view, (name, *address), (pin, *at))?,
                 PinState::Granted => self.give(etcd, (name, *address), (pin, *at))?,
-                PinState::Held(_) => {}
+                PinState::Held(_) | PinState::Other => {}
             }
         }
         Ok(())
@@ -204,6 +204,9 @@ impl Keeper<'_> {
             });
         }
         if is_used || self.is_fresh(&name) {
+            return Ok(());
+        }
+        if state == PinState::Other {
             return Ok(());
         }
         let is_over = state != PinState::Granted

@@ -59,7 +59,7 @@ impl Keeper<'_> {
     /// them. What fails is tried again, and so what it is a member by goes last.
     pub(super) fn leave(&mut self, member: &Member, why: &Error) {
         self.daemon.journal.failed("the cluster of hosts", why);
-        self.hosts.set(|state| (state.guarded, state.leaving) = (None, true));
+        self.hosts.set(|state| (state.guarded, state.filter, state.leaving) = (None, None, true));
         self.daemon.elsewhere.set(Vec::new());
         if let Err(error) = self.let_go(member) {
             self.daemon.journal.failed("leaving the cluster of hosts", &error);
@@ -86,6 +86,7 @@ impl Keeper<'_> {
             members: BTreeSet::new(),
             networks: Vec::new(),
             tunnels: Vec::new(),
+            routes: ::overlay::Routes::default(),
         };
         let mut outcome = nothing.apply().map(drop);
         let (context_pool, place) = (&self.daemon.context_pool, &self.hosts.place);

@@ -1,0 +1,51 @@
+//! Routes that bear the mark of the program that made them (`rtm_protocol`).
+
+use model::{Family, Result};
+
+use super::{
+    DUMP, Errno, GET, HEADER, MAIN, NEW, NOWHERE, Route, UNICAST, describe, header, read, rta,
+    sentence,
+};
+use crate::Socket;
+use crate::address::family;
+use crate::wire::{Batch, CREATE, REPLACE, array};
+
+impl Batch {
+    /// Adds a route with this mark, in place of one to the same destination; returns the message's index.
+    /// ENETUNREACH if the gateway is not on a link that is up.
+    pub fn set_marked_route(&mut self, route: &Route, mark: u8) -> usize {
+        let about = format!("setting {}", sentence(route));
+        let mut request = self.request(NEW, CREATE | REPLACE, about);
+        request.bytes(&header(route, [mark, route.scope, UNICAST]));
+        describe(&mut request, route);
+        self.count() - 1
+    }
+
+    /// Deletes a route with this mark; returns the message's index. ESRCH if there is none.
+    pub fn delete_marked_route(&mut self, route: &Route, mark: u8) -> usize {
+        let about = format!("deleting {}", sentence(route));
+        let mut request = self.request(super::DELETE, 0, about);
+        request.bytes(&header(route, [mark, NOWHERE, 0]));
+        describe(&mut request, route);
+        self.count() - 1
+    }
+}
+
+impl Socket {
+    /// The routes of the main table that have this mark.
+    ///
+    /// # Errors
+    /// As [`Socket::dump`].
+    pub fn marked_routes(&mut self, of: Family, mark: u8) -> Result<Vec<Route>> {
+        let mut batch = Batch::new();
+        let mut head = [0; HEADER];
+        head[0] = family(of);
+        // A kernel that checks requests strictly selects by these; others list everything.
+        head[5] = mark;
+        batch.request(GET, DUMP, "listing routes").bytes(&head).u32(rta::TABLE, MAIN);
+        self.dump(&mut batch, &[Errno::NOENT], |message| {
+            let [protocol] = array(message.payload, 5)?;
+            read(message).filter(|route| protocol == mark && route.table == MAIN)
+        })
+    }
+}

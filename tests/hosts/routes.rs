@@ -1,0 +1,249 @@
+//! Networks without encapsulation: the hosts share a segment, and each routes to the blocks of the others.
+
+use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, World};
+
+use crate::bed::{Host, SPOKE, Segment, address, init, join, serve, spoke, until, until_reached};
+
+/// Echo requests that a container has received.
+fn heard(host: &Host, name: &str) -> String {
+    host.sh(&format!(
+        "ip netns exec {name} awk '/^Icmp:/ {{ if (at) print $at; \
+         for (i = 1; i <= NF; i++) if ($i == \"InEchos\") at = i }}' /proc/net/snmp"
+    ))
+}
+
+#[track_caller]
+fn connect(host: &Host, name: &str, address: &str) {
+    host.world.netns(name);
+    let connect = format!("{SPOKE} network connect --ip {address} front {name}");
+    until(&host.world, &format!("{connect} 2>/dev/null"));
+}
+
+/// The IPv6 address of a namespace of the world.
+#[track_caller]
+fn address6(world: &World, name: &str) -> String {
+    let said = world.sh(&format!("ip -n {name} -6 -o address show scope global"));
+    let net = said.split_whitespace().nth(3).expect("an address");
+    net.split('/').next().expect("an address").to_owned()
+}
+
+/// Containers of three hosts have the whole MTU of the segment and their own addresses. A stranger does not reach
+/// them, by what it knows of routes and addresses; what is published it does.
+#[test]
+fn hosts_of_one_segment_route_to_each_other() {
+    let segment = Segment::new();
+    let [mut a, b, c] = segment.cluster(["a", "b", "c"]);
+    let create = "network create --hosts all --ipv6 --subnet fd00:64::/64";
+    let said = a.refused(&format!("{create} --transport route --encrypt front"));
+    assert!(said.contains("cannot be encrypted"), "{said}");
+    let said = a.refused(&format!("{create} --transport route --mtu 1501 front"));
+    assert!(said.contains("MTU 1501 does not fit: the device with 192.0.2.1 has 1500"), "{said}");
+    a.spoke(&format!("{create} --transport auto front"));
+    let record = segment.etcdctl("get /spoke/v1/network/front");
+    assert!(record.contains("\"transport\":\"route\"") && record.contains("1500"), "{record}");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    let three = c.attach("front", "three");
+    let hosts = [(&a, "one"), (&b, "two"), (&c, "three")];
+    let six = hosts.map(|(host, name)| address6(&host.world, name));
+    for (host, name) in hosts {
+        for to in [&one, &two, &three].into_iter().chain(&six) {
+            until_reached(&host.world, name, to);
+        }
+        host.sh("! ip link show type vxlan | grep -q .");
+    }
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 -M do -s 1472 {two}"));
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 -M do -s 1452 {}", six[1]));
+    // The host itself is one of the network's too.
+    c.sh(&format!("ping -q -c 1 -W 3 {two}; ping -q -c 1 -W 3 {}", six[1]));
+    said_where_from(&a, (&b, &two), &one);
+    strangers_are_kept_out(&segment, &mut a, (&one, &two));
+    let said = a.spoke("host check");
+    assert!(said.contains("1500"), "{said}");
+    // What is changed by hand is as it was.
+    for (family, route) in [("-4", segment.block("front", "b")), ("-6", "fd00:64:".to_owned())] {
+        c.sh(&format!("ip {family} route flush proto 83"));
+        until(&c.world, &format!("ip {family} route show proto 83 | grep -q '^{route}'"));
+    }
+    c.sh("ip -6 neigh flush proxy dev sp-front 2>/dev/null || true; sysctl -qw net.ipv4.conf.sp-front.proxy_arp=0");
+    until_reached(&c.world, "three", &six[0]);
+    until(&c.world, "[ $(sysctl -n net.ipv4.conf.sp-front.proxy_arp) = 1 ]");
+    for (host, name) in [(&a, "one"), (&b, "two"), (&c, "three")] {
+        host.spoke(&format!("network disconnect front {name}"));
+    }
+    until(&a.world, &format!("{SPOKE} network rm front 2>/dev/null"));
+    for host in [&a, &b, &c] {
+        until(&host.world, "! nft list table inet spoke_routes >/dev/null 2>&1");
+        host.sh("[ -z \"$(ip route show proto 83; ip -6 route show proto 83)\" ]");
+    }
+}
+
+/// What is sent between hosts has the container's own address.
+#[track_caller]
+fn said_where_from(from: &Host, (to, address): (&Host, &str), source: &str) {
+    let server = "import socket; s=socket.create_server((str(), 7000)); print(1, flush=True); \
+        print(s.accept()[1][0], flush=True)";
+    to.sh(&format!("ip netns exec two timeout 60 python3 -c '{server}' >/world/seen 2>&1 &"));
+    until(&to.world, "grep -q 1 /world/seen");
+    from.sh(&format!("ip netns exec one busybox nc -w 3 {address} 7000 </dev/null"));
+    until(&to.world, &format!("grep -qx {source} /world/seen"));
+}
+
+#[track_caller]
+fn strangers_are_kept_out(segment: &Segment, a: &mut Host, (one, two): (&str, &str)) {
+    let x = World::new(&Plugins::subject());
+    segment.plug(&x, 9);
+    // It knows the way, and the address of a container of another host.
+    x.sh(&format!("ip route add 10.64.0.0/16 via {}; ip address add {two}/32 dev eth0", a.address));
+    let before = heard(a, "one");
+    for from in ["192.0.2.9", two] {
+        let said = x.try_sh(&format!("ping -q -c 2 -i 0.2 -W 1 -I {from} {one}"));
+        assert_ne!(said.status, 0, "{said:?}");
+    }
+    // Nor does a container of another network, which the host would let out under its own name.
+    a.spoke("network create --subnet 10.201.7.0/24 private");
+    a.attach("private", "mallory");
+    let said = a.world.try_sh(&format!("ip netns exec mallory ping -q -c 1 -W 1 {two}"));
+    assert_ne!(said.status, 0, "{said:?}");
+    assert_eq!(heard(a, "one"), before, "what a stranger sent has come to a container");
+    // What is published is for everybody, as elsewhere.
+    a.world.netns("web");
+    a.spoke("network connect --publish 8080:7000 front web");
+    let server = "import socket; s=socket.create_server((str(), 7000)); print(1, flush=True)
+while True: s.accept()[0].close()";
+    a.sh(&format!("ip netns exec web timeout 120 python3 -c '{server}' >/world/web 2>&1 &"));
+    until(&a.world, "grep -q 1 /world/web");
+    x.sh(&format!("busybox nc -w 3 {} 8080 </dev/null", a.address));
+    a.spoke("network disconnect front web");
+    // It is the table that keeps strangers out; the daemon would put it back at once.
+    a.kill();
+    a.sh("nft delete table inet spoke_routes");
+    x.sh(&format!("ping -q -c 1 -W 1 -I 192.0.2.9 {one} || true"));
+    assert_ne!(heard(a, "one"), before, "the packets do not come at all");
+    a.start();
+    let is_back = "nft list set inet spoke_routes sources4 2>/dev/null | grep -q 10.64";
+    until(&a.world, is_back);
+    let begin = std::time::Instant::now();
+    for _ in 0..10 {
+        a.sh("nft delete table inet spoke_routes");
+        until(&a.world, is_back);
+    }
+    // With the comparison every three seconds it would be thirty.
+    assert!(begin.elapsed() < std::time::Duration::from_secs(15), "{:?}", begin.elapsed());
+    until_reached(&a.world, "one", two);
+}
+
+/// An address goes from host to host, also out of a block; what comes from a host that is lost is not taken, and
+/// nothing leads to it, until it is back.
+#[test]
+fn addresses_move_and_hosts_are_lost() {
+    let segment = Segment::new();
+    let [a, mut b, c] = segment.cluster_with("[hosts]\ntakeover_seconds = 1\n", ["a", "b", "c"]);
+    a.spoke("network create --hosts all --transport route front");
+    let (three, free) = (c.attach("front", "three"), "10.64.200.7");
+    let own = a.attach("front", "own");
+    a.spoke("network disconnect front own");
+    a.sh("ip netns del own");
+    for address in [free, &own] {
+        for (from, to) in [(None, &a), (Some(&a), &b), (Some(&b), &a), (Some(&a), &b)] {
+            if let Some(from) = from {
+                from.spoke("network disconnect front db");
+                from.sh("ip netns del db");
+            }
+            connect(to, "db", address);
+            until_reached(&c.world, "three", address);
+            until_reached(&to.world, "db", &three);
+        }
+        b.spoke("network disconnect front db");
+        b.sh("ip netns del db");
+    }
+    connect(&b, "db", free);
+    let two = b.attach("front", "two");
+    until_reached(&c.world, "three", &two);
+    let (block, route) = (segment.block("front", "b"), "ip route show proto 83");
+    b.kill();
+    until(&c.world, &format!("! {route} | grep -qF '{block}'"));
+    let before = heard(&c, "three");
+    b.sh(&format!("ip netns exec two ping -q -c 2 -i 0.2 -W 1 {three} || true"));
+    assert_eq!(heard(&c, "three"), before, "c takes what a host sends that is gone");
+    // Its address is another's by now.
+    connect(&a, "db", free);
+    until_reached(&c.world, "three", free);
+    b.start();
+    until_reached(&c.world, "three", &two);
+    until(&b.world, "! ip -n db link show eth0 >/dev/null 2>&1");
+    c.sh(&format!("ip netns exec three ping -q -c 1 -W 3 {free}"));
+}
+
+/// Whether hosts share a segment is seen where the network is declared, and on each of its hosts.
+#[test]
+fn routes_are_for_one_segment() {
+    let segment = Segment::new();
+    let [a] = segment.cluster(["a"]);
+    let far = segment.host("far", 8);
+    far.sh("ip address del 192.0.2.8/24 dev eth0; ip address add 192.0.2.8/29 dev eth0
+        ip route add 192.0.2.0/24 dev eth0");
+    join(&a.world, &far.world, "far");
+    let said = far.refused("network create --hosts all --transport route front");
+    let why = "host a (192.0.2.1) is not on the segment of eth0 (192.0.2.8/29)";
+    assert!(said.contains(why), "{said}");
+    far.spoke("network create --hosts all --transport auto front");
+    let record = segment.etcdctl("get /spoke/v1/network/front");
+    assert!(!record.contains("transport") && record.contains("1450"), "{record}");
+    // From the other side it is; the host that does not see it so says so.
+    a.spoke("network create --hosts all --transport route back");
+    let said = "network back: 192.0.2.1 is not on the segment of eth0 (192.0.2.8/29)";
+    until(&far.world, &format!("{SPOKE} host ls 2>&1 | grep -qF '{said}'"));
+    let said = a.refused("network create --hosts all --transport other more");
+    assert!(said.contains("is not auto, vxlan or route"), "{said}");
+}
+
+/// A container of each runtime, with the whole MTU and its own address.
+#[test]
+fn docker_podman_and_cni_reach_each_other_by_routes() {
+    let segment = Segment::new();
+    let release = Some(Release::V28_5).filter(|release| release.is_there());
+    let mut engine = Engine::prepared(release.unwrap_or(Release::V20_10), &Plugins::subject());
+    let Some(podman) = Podman5::new(PodmanRelease::V5_4) else { return };
+    let cni = World::new(&Plugins::subject());
+    let worlds = [engine.world(), &podman.world, &cni];
+    for (number, world) in (1..).zip(worlds) {
+        segment.plug(world, number);
+    }
+    let serves = worlds.map(serve);
+    init(engine.world(), "docker");
+    join(engine.world(), &podman.world, "podman");
+    join(&podman.world, &cni, "cni");
+    engine.start(&[]);
+    engine.import();
+    podman.podman("network create -d spoke -o hosts=all -o in=docker,cni -o transport=route front");
+    engine.docker("run -d --name web --network front -p 8080:80 busybox /bin/sleep 3600");
+    podman.run("api", "--network front", "");
+    let netns = cni.netns("box");
+    until(&cni, "[ -e /etc/cni/net.d/front.conflist ]");
+    cni.sh(&format!("CNI_PATH=/opt/cni/bin {SPOKE} cni add front {netns}"));
+    let web = engine.endpoint("web", "front")["IPAddress"].as_str().expect("a text").to_owned();
+    let api = podman.endpoint("api", "front")["IPAddress"].as_str().expect("a text").to_owned();
+    let boxed = address(&cni, "box");
+    until_reached(&cni, "box", &web);
+    until_reached(&cni, "box", &api);
+    for to in [&api, &boxed] {
+        engine.docker(&format!("exec web ping -c 1 -W 5 -s 1472 {to}"));
+    }
+    for to in [&web, &boxed] {
+        podman.podman(&format!("exec api /bin/busybox ping -c 1 -W 5 -s 1472 {to}"));
+    }
+    cni.sh(&format!("ip netns exec box ping -q -c 1 -W 3 -M do -s 1472 {web}"));
+    // Beside Docker's rules, which drop what is forwarded, sources stay what they are.
+    let server = "import socket; s=socket.create_server((str(), 7000)); print(1, flush=True); \
+        print(s.accept()[1][0], flush=True)";
+    cni.sh(&format!("ip netns exec box timeout 60 python3 -c '{server}' >/world/seen 2>&1 &"));
+    until(&cni, "grep -q 1 /world/seen");
+    engine.exec("web", &["nc", "-w", "3", &boxed, "7000"]);
+    until(&cni, &format!("grep -qx {web} /world/seen"));
+    engine.docker("rm -f web");
+    podman.podman("rm -f -t 0 api");
+    cni.sh(&format!("CNI_PATH=/opt/cni/bin {SPOKE} cni del front {netns}"));
+    until(&podman.world, &format!("{SPOKE} network rm front 2>/dev/null"));
+    assert_eq!(spoke(&cni, "network ls --format '{{.Name}}'").matches("front").count(), 0);
+    drop(serves);
+}
