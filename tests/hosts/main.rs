@@ -11,6 +11,7 @@ mod failure;
 mod guard;
 mod ipv6;
 mod isolated;
+mod later;
 mod member;
 mod membership;
 mod names;

@@ -56,6 +56,14 @@ fn hosts_of_one_segment_route_to_each_other() {
     // The host itself is one of the network's too.
     c.sh(&format!("ping -q -c 1 -W 3 {two}; ping -q -c 1 -W 3 {}", six[1]));
     said_where_from(&a, (&b, &two), &one);
+    routers_read_what_is_exported(&a, &segment.block("front", "b"));
+    rules_of_one_container_hold(&a, &two);
+    let table = a.sh("nft -t list table inet spoke_routes");
+    let said: Vec<&str> = lines(&table).collect();
+    assert_eq!(
+        said,
+        lines(include_str!("../../crates/overlay/src/route/routes.nft")).collect::<Vec<_>>()
+    );
     strangers_are_kept_out(&segment, &mut a, (&one, &two));
     let said = a.spoke("host check");
     assert!(said.contains("1500"), "{said}");
@@ -75,6 +83,41 @@ fn hosts_of_one_segment_route_to_each_other() {
         until(&host.world, "! nft list table inet spoke_routes >/dev/null 2>&1");
         host.sh("[ -z \"$(ip route show proto 83; ip -6 route show proto 83)\" ]");
     }
+}
+
+/// The lines of a ruleset, without comments.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+/// FRR and BIRD themselves say whether they understand it.
+#[track_caller]
+fn routers_read_what_is_exported(a: &Host, block: &str) {
+    a.sh(&format!(
+        "{SPOKE} host routes -o frr >/world/frr; {SPOKE} host routes -o bird >/world/bird"
+    ));
+    a.sh("vtysh --dryrun -f /world/frr; bird -p -c /world/bird");
+    let (frr, bird) = (a.sh("cat /world/frr"), a.sh("cat /world/bird"));
+    assert!(frr.contains(&format!("\nip route {block} 192.0.2.2\n")), "{frr}");
+    assert!(bird.contains(&format!("\troute {block} via 192.0.2.2;")), "{bird}");
+    let v6 = |line: &&str| line.starts_with("ipv6 route fd00:64:") && line.ends_with(" eth0");
+    assert_eq!(frr.lines().filter(v6).count(), 3, "{frr}");
+    assert_eq!(bird.matches("via fe80::").count(), 3, "{bird}");
+    let said = a.spoke("host routes");
+    assert!(said.contains(block) && said.contains("192.0.2.2"), "{said}");
+    let said = a.refused("host ls -o frr");
+    assert!(said.contains("only `spoke host routes` writes for frr or bird"), "{said}");
+}
+
+/// They let pass what stays in the network, on whichever host, and nothing else.
+#[track_caller]
+fn rules_of_one_container_hold(a: &Host, two: &str) {
+    a.world.netns("fenced");
+    a.spoke("network connect --egress 203.0.113.1:443 front fenced");
+    until_reached(&a.world, "fenced", two);
+    let said = a.world.try_sh("ip netns exec fenced ping -q -c 1 -W 1 192.0.2.2");
+    assert_ne!(said.status, 0, "{said:?}");
+    a.spoke("network disconnect front fenced");
 }
 
 /// What is sent between hosts has the container's own address.
@@ -138,8 +181,10 @@ while True: s.accept()[0].close()";
 fn addresses_move_and_hosts_are_lost() {
     let segment = Segment::new();
     let [a, mut b, c] = segment.cluster_with("[hosts]\ntakeover_seconds = 1\n", ["a", "b", "c"]);
-    a.spoke("network create --hosts all --transport route front");
+    a.spoke("network create --hosts all --transport route --ipv6 --subnet fd00:64::/64 front");
     let (three, free) = (c.attach("front", "three"), "10.64.200.7");
+    let near = a.attach("front", "near");
+    address6_moves(&a, &b, &c);
     let own = a.attach("front", "own");
     a.spoke("network disconnect front own");
     a.sh("ip netns del own");
@@ -159,6 +204,7 @@ fn addresses_move_and_hosts_are_lost() {
     connect(&b, "db", free);
     let two = b.attach("front", "two");
     until_reached(&c.world, "three", &two);
+    until_reached(&b.world, "two", &near);
     let (block, route) = (segment.block("front", "b"), "ip route show proto 83");
     b.kill();
     until(&c.world, &format!("! {route} | grep -qF '{block}'"));
@@ -172,6 +218,20 @@ fn addresses_move_and_hosts_are_lost() {
     until_reached(&c.world, "three", &two);
     until(&b.world, "! ip -n db link show eth0 >/dev/null 2>&1");
     c.sh(&format!("ip netns exec three ping -q -c 1 -W 3 {free}"));
+}
+
+/// What containers of every host have learnt of it is corrected.
+#[track_caller]
+fn address6_moves(a: &Host, b: &Host, c: &Host) {
+    let free = "fd00:64::c800:0:0:7";
+    for host in [a, b, a] {
+        host.world.netns("six");
+        until(&host.world, &format!("{SPOKE} network connect --ip6 {free} front six 2>/dev/null"));
+        until_reached(&c.world, "three", free);
+        until_reached(&a.world, "near", free);
+        host.spoke("network disconnect front six");
+        host.sh("ip netns del six");
+    }
 }
 
 /// Whether hosts share a segment is seen where the network is declared, and on each of its hosts.

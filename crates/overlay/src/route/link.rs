@@ -31,7 +31,7 @@ impl Underlay {
     }
 
     /// What others have to know of it.
-    pub fn told(&self) -> Option<HostLink> {
+    pub fn shared(&self) -> Option<HostLink> {
         self.mac.map(|mac| HostLink { mac, v6: self.v6 })
     }
 }

@@ -250,7 +250,7 @@ impl Keeper<'_> {
                 self.isolated.clear();
             }
         }
-        near::tell(etcd, view, member)?;
+        near::report(etcd, view, member)?;
         let outcome = self.link(view, member)?;
         self.settle_tunnels(etcd, view, member, &outcome)?;
         self.remove_others(etcd, view, member, &wanted)?;

@@ -11,13 +11,13 @@ use crate::hosts::Wanted;
 ///
 /// # Errors
 /// As the cluster's.
-pub(super) fn tell(etcd: &impl Cluster, view: &mut View, member: &Member) -> Result<()> {
+pub(super) fn report(etcd: &impl Cluster, view: &mut View, member: &Member) -> Result<()> {
     if !view.networks.values().any(|it| it.transport == Transport::Route) {
         return Ok(());
     }
     let underlay = overlay::underlay(member.address, &mut Socket::route()?)?;
     // Without its device the host is not reached anyway; the others keep what they know.
-    let Some(link) = underlay.and_then(|underlay| underlay.told()) else { return Ok(()) };
+    let Some(link) = underlay.and_then(|underlay| underlay.shared()) else { return Ok(()) };
     let Some(host) = view.hosts.get_mut(&member.name) else { return Ok(()) };
     if host.link == Some(link) {
         return Ok(());
