@@ -327,7 +327,8 @@ fn a_host_that_is_a_member_again_keeps_what_was_said_of_it() {
     // An operator says more between the reading and the writing.
     let mut said = records.read().unwrap().hosts[&host("b")].clone();
     said.labels = model::Labels::of_pairs([("zone", "eu")]).unwrap();
-    *records.before.borrow_mut() = vec![put(Key::Host(host("b")), Record::Host(said.clone()))];
+    *records.before.borrow_mut() =
+        vec![put(Key::Host(host("b")), Record::Host(said.clone().into()))];
     form(&records, &host("b"), &it).unwrap();
     assert_eq!(records.read().unwrap().hosts[&host("b")], said);
     assert_eq!((said.since, said.draining), (Timestamp(1), true));
@@ -344,7 +345,7 @@ fn hosts_that_take_blocks_at_once_try_others_than_each_other() {
     let all = 60;
     for last in 0..all {
         let it = ClusterHost::new([192, 0, 2, 100 + last].into(), Timestamp(1));
-        records.write(&put(Key::Host(host(&format!("h{last}"))), Record::Host(it)));
+        records.write(&put(Key::Host(host(&format!("h{last}"))), Record::Host(it.into())));
     }
     // All know the same, and the first of them is faster than they.
     let view = records.read().unwrap();

@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use cluster::book::{self, Subnet6};
 use cluster::{Etcd, JoinToken, Url, View};
-use model::{
-    ClusterHost, Error, HostName, Mtu, NetworkName, Result, SharedNetwork, Transport,
-};
+use model::{ClusterHost, Error, HostName, Mtu, NetworkName, Result, SharedNetwork, Transport};
 use netlink::Socket;
 use overlay::Overlay;
 
@@ -173,7 +171,8 @@ impl Hosts {
     /// What a command asks for, as it is declared.
     pub(super) fn declared(&self, member: &Member, wanted: Wanted) -> Result<book::Declared> {
         let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
-        let transport = near::transport(&cluster::Cluster::read(&member.etcd()?)?, member, &wanted)?;
+        let transport =
+            near::transport(&cluster::Cluster::read(&member.etcd()?)?, member, &wanted)?;
         if wanted.encrypt {
             overlay::refuse_clear(&wanted.name)?;
         }
