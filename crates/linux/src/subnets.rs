@@ -81,8 +81,10 @@ impl Host {
         let mut routes = Vec::new();
         for family in [Family::V4, Family::V6] {
             let which = Routes { family, table: Some(MAIN), link: None };
-            routes
-                .extend(socket.routes(which)?.into_iter().filter(|route| is_meant(route, &links)));
+            // Those between hosts of a cluster are part of Spoke's own networks.
+            let there = socket.routes(which)?;
+            let there = socket.besides_hosts(family, there)?.into_iter();
+            routes.extend(there.filter(|route| is_meant(route, &links)));
         }
         Ok(Self { links, addresses, routes })
     }

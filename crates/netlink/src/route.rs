@@ -2,6 +2,8 @@
 
 mod marked;
 
+pub use marked::OF_HOSTS;
+
 use std::net::IpAddr;
 
 use model::{Family, IpNet, Result};

@@ -29,7 +29,7 @@ pub use apply::{Outcome, underlay_mtu};
 pub use guard::{guard, is_guard};
 pub use identity::{device, gateway_mac};
 pub use netlink::wireguard::PrivateKey;
-pub use route::{MARK, RouteFilter, RoutedNetwork, Routes, Underlay, underlay};
+pub use route::{RouteFilter, RoutedNetwork, Routes, Underlay, underlay};
 pub use tunnel::{TUNNEL_OVERHEAD, Tunnel, refuse_clear};
 
 /// The UDP port (RFC 7348 §5).

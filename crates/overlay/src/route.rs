@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use model::{
     Error, Family, HostLink, IfName, IpNet, Ipv4Net, Ipv6Net, Mac, Mtu, NetworkName, Result,
 };
+use netlink::route::OF_HOSTS;
 use netlink::wire::Batch;
 use netlink::{At, Errno, Link, Route, Socket, sysctl};
 
@@ -24,8 +25,6 @@ pub use link::{Underlay, underlay};
 
 use crate::apply::Outcome;
 
-/// The mark of our routes (`rtm_protocol`): none of `linux/rtnetlink.h` and of the usual `rt_protos`.
-pub const MARK: u8 = 83;
 /// So many changes are sent at a time.
 const CHUNK: usize = 256;
 
@@ -124,7 +123,7 @@ fn remove(outcome: &mut Outcome) -> Result<()> {
 fn set(wanted: &[Wanted], socket: &mut Socket) -> Result<usize> {
     let mut changes = Vec::new();
     for family in [Family::V4, Family::V6] {
-        let there = socket.marked_routes(family, MARK)?;
+        let there = socket.marked_routes(family, OF_HOSTS)?;
         let known: BTreeMap<IpNet, &Wanted> = wanted.iter().map(|it| (it.dst(), it)).collect();
         let gone = there.iter().filter(|route| !known.contains_key(&route.dst));
         changes.extend(gone.map(|route| (*route, false)));
@@ -139,8 +138,8 @@ fn set(wanted: &[Wanted], socket: &mut Socket) -> Result<usize> {
         let mut batch = Batch::new();
         for (route, is_wanted) in some {
             match is_wanted {
-                true => batch.set_marked_route(route, MARK),
-                false => batch.delete_marked_route(route, MARK),
+                true => batch.set_marked_route(route, OF_HOSTS),
+                false => batch.delete_marked_route(route, OF_HOSTS),
             };
         }
         // What should go may have gone.

@@ -18,7 +18,9 @@ pub(crate) fn gather() -> Result<HostFacts> {
     let mut routes = Vec::new();
     for family in [Family::V4, Family::V6] {
         let main = Routes { family, table: Some(netlink::route::MAIN), link: None };
-        for route in socket.routes(main)? {
+        // Those between hosts of a cluster lead to Spoke's own networks.
+        let there = socket.routes(main)?;
+        for route in socket.besides_hosts(family, there)? {
             let device = route.link.and_then(|index| names.get(&index)).cloned();
             routes.push(HostRoute { dst: route.dst, device: device.unwrap_or_default() });
         }

@@ -10,6 +10,10 @@ use crate::Socket;
 use crate::address::family;
 use crate::wire::{Batch, CREATE, REPLACE, array};
 
+/// The mark of routes between the hosts of a cluster: none of `linux/rtnetlink.h` and of the usual `rt_protos`. They lead
+/// to containers of Spoke's on other hosts.
+pub const OF_HOSTS: u8 = 83;
+
 impl Batch {
     /// Adds a route with this mark, in place of one to the same destination; returns the message's index.
     /// ENETUNREACH if the gateway is not on a link that is up.
@@ -32,6 +36,16 @@ impl Batch {
 }
 
 impl Socket {
+    /// Of routes of the main table those that are not between the hosts of a cluster.
+    ///
+    /// # Errors
+    /// As [`Socket::dump`].
+    pub fn besides_hosts(&mut self, of: Family, mut routes: Vec<Route>) -> Result<Vec<Route>> {
+        let between = self.marked_routes(of, OF_HOSTS)?;
+        routes.retain(|route| !between.contains(route));
+        Ok(routes)
+    }
+
     /// The routes of the main table that have this mark.
     ///
     /// # Errors
