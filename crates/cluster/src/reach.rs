@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use model::{
-    HostName, IpNet, Mac, NamedElsewhere, NetworkName, SharedEndpoint, SharedNetwork,
-};
+use model::{HostName, IpNet, Mac, NamedElsewhere, NetworkName, SharedEndpoint, SharedNetwork};
 
 use crate::View;
 

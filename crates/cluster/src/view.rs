@@ -5,8 +5,7 @@ use std::net::IpAddr;
 
 use model::{
     AddressPin, ClusterHost, HostName, Ipv4Net, NetworkName, PinState, Placement, PublicKey,
-    SharedEndpoint,
-    SharedNetwork, Timestamp, Vni,
+    SharedEndpoint, SharedNetwork, Timestamp, Vni,
 };
 
 use crate::port::{

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use cluster::{Access, TokenId, Url};
 use model::{
-    EngineKind, Error, HostName, IfName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu, NamedElsewhere,
-    NetworkName, Placement, Result, SharedNetwork, Timestamp, TransportChoice,
+    EngineKind, Error, HostName, IfName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu,
+    NamedElsewhere, NetworkName, Placement, Result, SharedNetwork, Timestamp, TransportChoice,
 };
 use serde::{Deserialize, Serialize};
 
