@@ -258,14 +258,8 @@ fn published_ports_obey_ufw() {
         .sh("/lib/ufw/ufw-init force-stop >/dev/null 2>&1; /lib/ufw/ufw-init start >/dev/null");
     wall.compare("restarted");
 
-    // Without a daemon: what is lost comes back before a port does.
     serve.kill();
-    wall.world.sh("nft delete table inet spoke_follow");
-    wall.world.netns("other");
-    wall.spoke("network connect --publish 8099:80 front other");
-    wall.world.sh("ip netns exec other python3 /listen.py 80");
-    assert_eq!(wall.probe(&[8099])[&("lan".to_owned(), 8099)], "silent");
-
+    what_is_lost_comes_back_before_a_port_does(&wall);
     what_is_behind_bridges_of_others_obeys(&wall);
 
     let serve = Serve::start(&wall.world, &[]);
@@ -277,6 +271,16 @@ fn published_ports_obey_ufw() {
     wall.refuses("firewall follow iptables", 2, &["ufw or firewalld"]);
     serve.stop();
     assert!(wall.world.try_sh("nft list table inet spoke_follow").status != 0);
+}
+
+/// Without a daemon.
+#[track_caller]
+fn what_is_lost_comes_back_before_a_port_does(wall: &Wall) {
+    wall.world.sh("nft delete table inet spoke_follow");
+    wall.world.netns("other");
+    wall.spoke("network connect --publish 8099:80 front other");
+    wall.world.sh("ip netns exec other python3 /listen.py 80");
+    assert_eq!(wall.probe(&[8099])[&("lan".to_owned(), 8099)], "silent");
 }
 
 /// Without a daemon: nothing in Spoke's own table names these bridges.
