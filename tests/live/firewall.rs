@@ -328,8 +328,7 @@ fn what_is_behind_bridges_of_others_obeys(wall: &Wall) {
     wall.spoke("network disconnect chained apart");
     let behind = "nft list set inet spoke_follow behind";
     assert!(!wall.world.sh(behind).contains("cbr1"));
-    wall.spoke("network connect chained apart");
-    wall.spoke("port add apart 8094:80");
+    wall.spoke("network connect --publish 8094:80 chained apart");
     assert_eq!(seen(&[8094]), ["silent"], "{}", wall.world.sh(behind));
     wall.spoke("network disconnect chained apart");
     assert!(pods[1].del(&list).iter().all(|answer| answer.ok()));
