@@ -258,14 +258,8 @@ fn published_ports_obey_ufw() {
         .sh("/lib/ufw/ufw-init force-stop >/dev/null 2>&1; /lib/ufw/ufw-init start >/dev/null");
     wall.compare("restarted");
 
-    // Without a daemon: what is lost comes back before a port does.
     serve.kill();
-    wall.world.sh("nft delete table inet spoke_follow");
-    wall.world.netns("other");
-    wall.spoke("network connect --publish 8099:80 front other");
-    wall.world.sh("ip netns exec other python3 /listen.py 80");
-    assert_eq!(wall.probe(&[8099])[&("lan".to_owned(), 8099)], "silent");
-
+    what_is_lost_comes_back_before_a_port_does(&wall);
     what_is_behind_bridges_of_others_obeys(&wall);
 
     let serve = Serve::start(&wall.world, &[]);
@@ -277,6 +271,16 @@ fn published_ports_obey_ufw() {
     wall.refuses("firewall follow iptables", 2, &["ufw or firewalld"]);
     serve.stop();
     assert!(wall.world.try_sh("nft list table inet spoke_follow").status != 0);
+}
+
+/// Without a daemon.
+#[track_caller]
+fn what_is_lost_comes_back_before_a_port_does(wall: &Wall) {
+    wall.world.sh("nft delete table inet spoke_follow");
+    wall.world.netns("other");
+    wall.spoke("network connect --publish 8099:80 front other");
+    wall.world.sh("ip netns exec other python3 /listen.py 80");
+    assert_eq!(wall.probe(&[8099])[&("lan".to_owned(), 8099)], "silent");
 }
 
 /// Without a daemon: nothing in Spoke's own table names these bridges.
@@ -324,8 +328,7 @@ fn what_is_behind_bridges_of_others_obeys(wall: &Wall) {
     wall.spoke("network disconnect chained apart");
     let behind = "nft list set inet spoke_follow behind";
     assert!(!wall.world.sh(behind).contains("cbr1"));
-    wall.spoke("network connect chained apart");
-    wall.spoke("port add apart 8094:80");
+    wall.spoke("network connect --publish 8094:80 chained apart");
     assert_eq!(seen(&[8094]), ["silent"], "{}", wall.world.sh(behind));
     wall.spoke("network disconnect chained apart");
     assert!(pods[1].del(&list).iter().all(|answer| answer.ok()));
