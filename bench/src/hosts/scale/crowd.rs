@@ -8,7 +8,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use cluster::{Access, Cluster, Etcd, LeaseId, Revision, Url, View, book};
-use model::{ClusterHost, Error, HostName, Ipv4Net, Mac, NetworkName, Result, Timestamp};
+use model::{
+    ClusterHost, Error, HostName, Ipv4Net, Mac, NetworkName, Result, SharedEndpoint, Timestamp,
+};
 use netlink::Netns;
 
 use super::CONTAINERS;
@@ -30,7 +32,7 @@ struct Simulated {
     name: HostName,
     lease: LeaseId,
     block: Ipv4Net,
-    has: BTreeMap<(NetworkName, IpAddr), Mac>,
+    has: BTreeMap<(NetworkName, IpAddr), SharedEndpoint>,
 }
 
 /// What became of changes.
@@ -56,10 +58,11 @@ impl Crowd {
             let host = ClusterHost::new(Ipv4Addr::new(192, 0, 10 + high, low), Timestamp(1));
             book::form(&self.etcd, &name, &host)?;
             let lease = self.etcd.grant(LEASE)?;
-            book::be_alive(&self.etcd, &mut self.etcd.read()?, &name, lease)?;
-            let block = book::claim_block(&self.etcd, &self.network, &name, None)?;
+            let mut view = self.etcd.read()?;
+            book::be_alive(&self.etcd, &mut view, &name, (lease, None))?;
+            let (block, _) = book::claim_block(&self.etcd, &view, &self.network, &name, None)?;
             let first = u32::from(block.network()) + 1;
-            let mac = |at: u32| Mac::local([9, high, low, 0, 0, at.to_be_bytes()[3]]);
+            let mac = |at: u32| endpoint([9, high, low, 0, 0, at.to_be_bytes()[3]]);
             let addresses = (0..=u32::try_from(CONTAINERS).unwrap_or_default())
                 .map(|at| ((self.network.clone(), Ipv4Addr::from(first + at).into()), mac(at)));
             let simulated = Simulated { name, lease, block, has: addresses.collect() };
@@ -120,7 +123,7 @@ impl Crowd {
             is_over.store(true, Ordering::SeqCst);
             // Whoever listens hears this, and looks whether it is over.
             let last = &self.hosts[0];
-            book::be_alive(&self.etcd, &mut from.clone(), &last.name, last.lease)?;
+            book::be_alive(&self.etcd, &mut from.clone(), &last.name, (last.lease, None))?;
             took
         })?;
         let writes = self.etcd.read()?.revision.0 - from.revision.0 - 1;
@@ -157,7 +160,7 @@ impl Crowd {
             let mut has = host.has.clone();
             let address = IpAddr::V4(Ipv4Addr::from(u32::from(host.block.broadcast()) - 2));
             if number % 2 == 0 {
-                has.insert((self.network.clone(), address), Mac::local([8, 8, 8, 8, 8, 8]));
+                has.insert((self.network.clone(), address), endpoint([8; 6]));
             }
             let mut view = View::default();
             let known = host
@@ -166,9 +169,9 @@ impl Crowd {
                 .cloned()
                 .chain((number % 2 > 0).then(|| (self.network.clone(), address)));
             view.endpoints.extend(known.map(|(network, address)| {
-                let mac = host.has.get(&(network.clone(), address));
-                let mac = mac.copied().unwrap_or(Mac::local([8, 8, 8, 8, 8, 8]));
-                ((host.name.clone(), network, address), mac)
+                let known = host.has.get(&(network.clone(), address));
+                let known = known.cloned().unwrap_or_else(|| endpoint([8; 6]));
+                ((host.name.clone(), network, address), known)
             }));
             let begin = Instant::now();
             book::publish(&self.etcd, &view, &host.name, &has)?;
@@ -180,4 +183,9 @@ impl Crowd {
         }
         Ok(took)
     }
+}
+
+/// What a container has.
+fn endpoint(mac: [u8; 6]) -> SharedEndpoint {
+    SharedEndpoint { mac: Mac::local(mac), names: Vec::new(), runtime: None }
 }
