@@ -62,9 +62,7 @@ impl Crowd {
             book::be_alive(&self.etcd, &mut view, &name, (lease, None))?;
             let (block, _) = book::claim_block(&self.etcd, &view, &self.network, &name, None)?;
             let first = u32::from(block.network()) + 1;
-            let mac = |at: u32| {
-                SharedEndpoint::unnamed(Mac::local([9, high, low, 0, 0, at.to_be_bytes()[3]]))
-            };
+            let mac = |at: u32| endpoint([9, high, low, 0, 0, at.to_be_bytes()[3]]);
             let addresses = (0..=u32::try_from(CONTAINERS).unwrap_or_default())
                 .map(|at| ((self.network.clone(), Ipv4Addr::from(first + at).into()), mac(at)));
             let simulated = Simulated { name, lease, block, has: addresses.collect() };
@@ -162,7 +160,7 @@ impl Crowd {
             let mut has = host.has.clone();
             let address = IpAddr::V4(Ipv4Addr::from(u32::from(host.block.broadcast()) - 2));
             if number % 2 == 0 {
-                has.insert((self.network.clone(), address), another());
+                has.insert((self.network.clone(), address), endpoint([8; 6]));
             }
             let mut view = View::default();
             let known = host
@@ -171,8 +169,9 @@ impl Crowd {
                 .cloned()
                 .chain((number % 2 > 0).then(|| (self.network.clone(), address)));
             view.endpoints.extend(known.map(|(network, address)| {
-                let known = host.has.get(&(network.clone(), address)).cloned();
-                ((host.name.clone(), network, address), known.unwrap_or_else(another))
+                let known = host.has.get(&(network.clone(), address));
+                let known = known.cloned().unwrap_or_else(|| endpoint([8; 6]));
+                ((host.name.clone(), network, address), known)
             }));
             let begin = Instant::now();
             book::publish(&self.etcd, &view, &host.name, &has)?;
@@ -186,7 +185,7 @@ impl Crowd {
     }
 }
 
-/// One that comes and goes.
-fn another() -> SharedEndpoint {
-    SharedEndpoint::unnamed(Mac::local([8, 8, 8, 8, 8, 8]))
+/// What a container has.
+fn endpoint(mac: [u8; 6]) -> SharedEndpoint {
+    SharedEndpoint { mac: Mac::local(mac), names: Vec::new(), runtime: None }
 }

@@ -88,8 +88,8 @@ impl Keeper<'_> {
                     let claimed = book::claim_block(etcd, view, name, &member.name, Some(block))?;
                     learn(etcd, view, member, (name, claimed))?;
                 }
-                Some((holder, _)) if *holder == member.name => drop(self.forgone.remove(&key)),
-                Some((holder, _)) if block != known.block && self.forgone.insert(key) => {
+                Some((holder, _)) if *holder == member.name => drop(self.anothers.remove(&key)),
+                Some((holder, _)) if block != known.block && self.anothers.insert(key) => {
                     let why = format!(
                         "the block {block} of network {name} is host {holder}'s in etcd: containers of this host \
                          with addresses of it are not reached by others; disconnect them"

@@ -50,7 +50,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         alive: heard,
         resting: BTreeMap::new(),
         deferred: BTreeSet::new(),
-        forgone: BTreeSet::new(),
+        anothers: BTreeSet::new(),
         announced: Announced::default(),
         unsettled: BTreeMap::new(),
         renewed: None,
@@ -107,7 +107,7 @@ pub(super) struct Keeper<'a> {
     /// Those of them that containers still get addresses of.
     pub(super) deferred: BTreeSet<(NetworkName, Ipv4Net)>,
     /// Later blocks that another host has by now, as they were reported.
-    pub(super) forgone: BTreeSet<(NetworkName, Ipv4Net)>,
+    pub(super) anothers: BTreeSet<(NetworkName, Ipv4Net)>,
     announced: Announced,
     /// What did not work with addresses between hosts, as it was reported last.
     pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
