@@ -36,6 +36,30 @@ fn until_answered(world: &World, name: &str, what: &str, wanted: &str) -> Durati
     }
 }
 
+/// A runtime, and what a container of it is answered, asked for as by nslookup(1) and as by [`ask`].
+type Asker<'a> = (&'a str, &'a dyn Fn(&str, &str) -> String);
+
+/// That the asker finds the address by the container's name, alias and full name, and the name by the address.
+#[track_caller]
+fn resolves((who, asks): Asker<'_>, [name, alias]: [&str; 2], at: &str, world: &World) {
+    let full = format!("{name}.front.spoke");
+    for name in [name, alias, &full] {
+        let begun = Instant::now();
+        loop {
+            let said = asks(&format!("-type=a {name}."), name);
+            if said.contains(at) {
+                break;
+            }
+            let is_late = begun.elapsed() > Duration::from_secs(60);
+            assert!(!is_late, "{who} asks {name}: {said}\n{}", world.logs());
+        }
+    }
+    let parts: Vec<&str> = at.rsplit('.').collect();
+    let reverse = format!("{}.in-addr.arpa", parts.join("."));
+    let said = asks(&format!("-type=ptr {reverse}."), &format!("{reverse} PTR"));
+    assert!(said.contains(&full), "{who} asks {at}: {said}");
+}
+
 /// A container of each runtime on a host of its own: each resolves each, by name, alias and address, as its runtime
 /// asks without being told where; and nobody is found when it has gone.
 #[test]
@@ -79,30 +103,12 @@ fn docker_podman_and_cni_on_three_hosts_resolve_each_other() {
         podman.podman(&format!("exec api /bin/busybox sh -c 'nslookup {what} 2>&1 || true'"))
     };
     let of_cni = |_: &str, what: &str| ask(&cni, "box", what);
-    let askers: [(&str, &dyn Fn(&str, &str) -> String); 3] =
-        [("docker", &of_docker), ("podman", &of_podman), ("cni", &of_cni)];
-    let asked = |(who, asks): &(&str, &dyn Fn(&str, &str) -> String), name: &str, wanted: &str| {
-        let begun = Instant::now();
-        loop {
-            let said = asks(&format!("-type=a {name}."), name);
-            if said.contains(wanted) {
-                return;
-            }
-            let is_late = begun.elapsed() > Duration::from_secs(60);
-            assert!(!is_late, "{who} asks {name}: {said}\n{}", podman.world.logs());
-        }
-    };
-    for asker in &askers {
-        for (name, alias, at) in
-            [("web", "site", &web), ("api", "backend", &api), ("box", "crate", &boxed)]
+    let askers: [Asker<'_>; 3] = [("docker", &of_docker), ("podman", &of_podman), ("cni", &of_cni)];
+    for asker in askers {
+        for (names, at) in
+            [(["web", "site"], &web), (["api", "backend"], &api), (["box", "crate"], &boxed)]
         {
-            for name in [name, alias, &format!("{name}.front.spoke")] {
-                asked(asker, name, at);
-            }
-            let parts: Vec<&str> = at.rsplit('.').collect();
-            let reverse = format!("{}.in-addr.arpa", parts.join("."));
-            let said = asker.1(&format!("-type=ptr {reverse}."), &format!("{reverse} PTR"));
-            assert!(said.contains(&format!("{name}.front.spoke")), "{} asks {at}: {said}", asker.0);
+            resolves(asker, names, at, &podman.world);
         }
     }
     assert!(ask(&cni, "box", "web AAAA").starts_with("fd00:64:"));
