@@ -155,13 +155,16 @@ while True: s.accept()[0].close()";
     a.start();
     let is_back = "nft list set inet spoke_routes sources4 2>/dev/null | grep -q 10.64";
     until(&a.world, is_back);
-    let begin = std::time::Instant::now();
-    for _ in 0..10 {
+    let healed = (0..10).map(|_| {
+        let begin = std::time::Instant::now();
         a.sh("nft delete table inet spoke_routes");
         until(&a.world, is_back);
-    }
-    // With the comparison every three seconds it would be thirty.
-    assert!(begin.elapsed() < std::time::Duration::from_secs(15), "{:?}", begin.elapsed());
+        begin.elapsed()
+    });
+    // By the kernel's event: the comparison comes every three seconds, at a moment of chance.
+    let mut healed: Vec<_> = healed.collect();
+    healed.sort();
+    assert!(healed[2] < std::time::Duration::from_secs(1), "{healed:?}");
     until_reached(&a.world, "one", two);
 }
 

@@ -271,6 +271,12 @@ impl<B: Backstage> Plugin for Docker<B> {
                 let subnet = ipam::key::subnet_of(&call.pool);
                 return subnet.is_ok_and(|subnet| self.backstage.is_awaited(&subnet));
             }
+            // What its container has left is undone with it.
+            Call::ReleaseAddress(call) => {
+                let Ok(subnet) = ipam::key::subnet_of(&call.pool) else { return false };
+                let asks = |engine: &Engine<'_>| network::of_subnet_asks_others(engine, &subnet);
+                return self.backstage.with_engine(asks).unwrap_or(false);
+            }
             _ => {}
         }
         let Some(id) = network_of(call) else { return false };

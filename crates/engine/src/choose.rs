@@ -135,8 +135,11 @@ impl Engine<'_> {
             && let Some(address) = self.kept_for(&request.network.name, owner, &search)?
         {
             let reserved = self.reservation_of(&pool.space, address)?;
-            choice.take(pool.lease(address)?, unchanged(reserved.as_ref()), request);
-            return Ok(());
+            // It may have become another one's since it was looked for.
+            if reserved.as_ref().is_none_or(|read| read.value.owner.as_ref() == Some(owner)) {
+                choice.take(pool.lease(address)?, unchanged(reserved.as_ref()), request);
+                return Ok(());
+            }
         }
         let read = self.cursor_of(&pool.id)?;
         let cursor = read.as_ref().map(|read| &read.value);

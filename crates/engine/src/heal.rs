@@ -118,7 +118,14 @@ impl Engine<'_> {
                 Some(now) if matches!(now.value.phase, Phase::Attaching { .. }) => return Ok(lost),
                 Some(now) if matches!(now.value.phase, Phase::Attached(_)) => {
                     let next = self.serving(&now.value)?.into_owned();
-                    self.revert(&made, &next)?;
+                    match made.since == next.since && made.addresses == next.addresses {
+                        true => self.revert(&made, &next)?,
+                        // It was attached anew, with the same name in the packet filter.
+                        false => {
+                            self.driver.unfilter(&made)?;
+                            self.driver.restore(&next)?;
+                        }
+                    }
                     (before, made) = (now, next);
                 }
                 Some(_) | None => {

@@ -30,6 +30,13 @@ impl Engine<'_> {
                 && is_alike(record, request)
         });
         match alike.next() {
+            // Of a network whose link is there, it is that network's; its own end takes all layers away.
+            Some(read)
+                if request.layer == Layer::Tuning
+                    && self.record_of(&read.value.id, Layer::Link)?.is_some() =>
+            {
+                Ok(None)
+            }
             Some(read) if self.declared(&read.value.id.network)?.is_none() => Ok(Some(read)),
             Some(_) | None => Ok(None),
         }

@@ -1,6 +1,7 @@
 //! A third-party IPAM plugin, executed (CNI 1.1.0 §4, "Plugin Delegation").
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use engine::Members;
@@ -133,6 +134,9 @@ fn environment(
     environment
 }
 
+/// What is left at least for a plugin that had to wait for another one.
+const SHORTEST: Duration = Duration::from_secs(10);
+
 /// The plugin's output when it succeeds.
 fn call(
     ipam: &ForeignIpam,
@@ -142,11 +146,13 @@ fn call(
 ) -> Result<Vec<u8>> {
     let found = find(ipam.plugin.as_str(), &ipam.path);
     let file = found.map_err(|error| Error::invalid(error.to_string()))?;
+    let begun = Instant::now();
     let input = match lock {
         Some(lock) => Input::File(program_lock::take(&lock, &config.to_string(), LIMIT)?),
         None => Input::Text(config.to_string()),
     };
-    let ended = execute(&file, environment, input, LIMIT)?;
+    let rest = LIMIT.saturating_sub(begun.elapsed()).max(SHORTEST);
+    let ended = execute(&file, environment, input, rest)?;
     if ended.answer.len() as u64 > LONGEST {
         let msg = format!("the IPAM plugin {} printed more than {LONGEST} bytes", ipam.plugin);
         return Err(Error::invalid(msg));

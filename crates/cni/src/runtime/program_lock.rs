@@ -1,8 +1,8 @@
 //! One plugin at a time for an attachment, also where the process that called it has died.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,14 +20,19 @@ pub(crate) fn take(path: &Path, text: &str, limit: Duration) -> Result<File> {
     if let Some(directory) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
     }
-    let mut options = OpenOptions::new();
-    let open = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
-    let mut file = open.map_err(failed)?;
-    let how = FlockOperation::NonBlockingLockExclusive;
-    if !file::lock_until(&file, how, Instant::now() + limit).map_err(failed)? {
-        let what = "a plugin that was called for it before has not ended yet";
-        return Err(Error::new(Kind::TryAgain, what));
-    }
+    let end = Instant::now() + limit;
+    let mut file = loop {
+        let file = open(path).map_err(failed)?;
+        let how = FlockOperation::NonBlockingLockExclusive;
+        if !file::lock_until(&file, how, end).map_err(failed)? {
+            let what = "a plugin that was called for it before has not ended yet";
+            return Err(Error::new(Kind::TryAgain, what));
+        }
+        // Who had it may have removed it: the next one would lock another file.
+        if file.metadata().map_err(failed)?.nlink() > 0 {
+            break file;
+        }
+    };
     let mut fill = || {
         file.set_len(0)?;
         file.write_all(text.as_bytes())?;
@@ -35,6 +40,10 @@ pub(crate) fn take(path: &Path, text: &str, limit: Duration) -> Result<File> {
     };
     fill().map_err(failed)?;
     Ok(file)
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 #[cfg(test)]

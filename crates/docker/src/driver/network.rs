@@ -124,13 +124,19 @@ pub(crate) fn alias_id(id: &NetworkId) -> Result<AliasId> {
     id.as_str().parse()
 }
 
-/// The record of a network's id.
 /// Whether what is done on the network waits for third parties.
 pub(super) fn asks_others(engine: &Engine<'_>, id: &NetworkId) -> Result<bool> {
     let Some(alias) = engine.alias(&alias_id(id)?)? else { return Ok(false) };
     Ok(engine.named(&alias.network)?.is_some_and(|network| network.asks_others()))
 }
 
+/// The same of the network that has the subnet.
+pub(super) fn of_subnet_asks_others(engine: &Engine<'_>, id: &SubnetId) -> Result<bool> {
+    let Some(subnet) = engine.subnet(id)? else { return Ok(false) };
+    Ok(engine.named(&subnet.network)?.is_some_and(|network| network.asks_others()))
+}
+
+/// The record of a network's id.
 pub(super) fn alias_of(engine: &Engine<'_>, id: &NetworkId) -> Result<Alias> {
     engine.alias(&alias_id(id)?)?.ok_or_else(|| {
         Error::not_found(format!(

@@ -95,12 +95,15 @@ impl Peer {
         }
         let begin = Instant::now();
         match self.greet() {
-            Ok((events, version)) => {
-                let restores = self.api.restores().ok();
+            Ok((events, version, restores)) => {
                 self.events = Some(events);
                 self.pause = FIRST_PAUSE;
                 self.is_reported = false;
-                report(Notice::Reached { engine: self.api.socket().to_owned(), version, restores });
+                report(Notice::Reached {
+                    engine: self.api.socket().to_owned(),
+                    version,
+                    restores: Some(restores),
+                });
                 State::Back
             }
             Err(why) => {
@@ -112,9 +115,9 @@ impl Peer {
     }
 
     /// Listens before asking, so that nothing happens in between unheard.
-    fn greet(&self) -> Result<(Events, String)> {
+    fn greet(&self) -> Result<(Events, String, bool)> {
         let events = self.api.events()?;
-        Ok((events, self.api.version()?))
+        Ok((events, self.api.version()?, self.api.restores()?))
     }
 
     /// The engine did not answer, or not completely.

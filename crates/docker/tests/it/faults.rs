@@ -165,7 +165,7 @@ fn calls_that_wait_too_long_are_refused() {
 /// again.
 #[test]
 fn who_waits_for_a_third_party_holds_up_no_one_else() {
-    let limits = Limits { calls: 2, asking: 4, timeout: SOON, ..Limits::default() };
+    let limits = Limits { calls: 4, asking: 4, timeout: SOON, ..Limits::default() };
     let stand = Stand::held(limits);
     stand.recorder.release();
     stand.recorder.silence(Some("lan"));

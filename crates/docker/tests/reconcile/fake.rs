@@ -78,6 +78,7 @@ impl Fake {
         let socket = socket.to_owned();
         let fake = Self { socket, state, serving: Some(serving), _directory: None };
         fake.answer("/version", Answer::Length(recorded("20.10/version.json")));
+        fake.answer("/info", Answer::Length(r#"{"LiveRestoreEnabled":false}"#.into()));
         fake.answer("/networks", Answer::Chunks("[]".into()));
         fake.answer("/containers/json", Answer::Chunks("[]".into()));
         fake.answer("/events", Answer::Events);

@@ -97,7 +97,18 @@ impl Engine<'_> {
 
     fn revive(&self, id: &AttachmentId) -> Result<()> {
         let _lock = self.host.lock_attachment(id);
-        let Some(kept) = self.kept_of(id)? else { return Ok(()) };
+        for _ in 0..RACES {
+            if self.revive_once(id)? {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("network {} changes all the time", id.network)))
+    }
+
+    /// Whether that is decided: not where the network's configuration became another meanwhile, as it does with the
+    /// first attachment after a boot.
+    fn revive_once(&self, id: &AttachmentId) -> Result<bool> {
+        let Some(kept) = self.kept_of(id)? else { return Ok(true) };
         let network = self.network(&id.network)?;
         let request = again(&kept.value, network);
         let is_filled = is_filled(&request);
@@ -115,15 +126,16 @@ impl Engine<'_> {
         let txn = txn.put(key.clone(), Record::Attachment(started.clone()));
         match self.store.commit(&txn)? {
             Outcome::Done(revision) if is_filled => {
-                self.fill_again(&request, Read { value: started, revision })
+                self.fill_again(&request, Read { value: started, revision }).map(|()| true)
             }
-            Outcome::Done(_) => Ok(()),
+            Outcome::Done(_) => Ok(true),
             Outcome::Lost(Key::Lease(space, address)) => match self.holder_of(&space, address)? {
                 Some(read) => Err(held(&read.value)),
                 None => Err(Error::try_again(format!("address {address} was just given back"))),
             },
+            Outcome::Lost(Key::Configured(_)) => Ok(false),
             // Another process made it, or removes it.
-            Outcome::Lost(_) => Ok(()),
+            Outcome::Lost(_) => Ok(true),
         }
     }
 

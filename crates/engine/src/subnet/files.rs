@@ -60,10 +60,11 @@ impl Engine<'_> {
     }
 
     /// Claims the file of a requested address again, which was removed for an address that was not freed after
-    /// all. One that another process freed meanwhile needs no file.
+    /// all. One that another process freed meanwhile needs no file, and who has it by then has its own.
     pub(super) fn restore_file(&self, place: &Place, lease: &Lease) -> Result<()> {
         let Some(attachment) = self.stand_in(place, lease)? else { return Ok(()) };
-        if self.holder_of(&lease.space, lease.address.addr())?.is_none() {
+        let held = self.holder_of(&lease.space, lease.address.addr())?;
+        if !held.is_some_and(|read| matches!(read.value.tenant, Tenant::Request { .. })) {
             return Ok(());
         }
         match self.ipam.lease(&attachment)? {
