@@ -51,10 +51,15 @@ impl Pending {
 
     fn keep(&self, all: &VecDeque<Requested>) {
         let Some(file) = &self.file else { return };
+        let with_options: Vec<_> = all.iter().filter(|one| !one.options.is_empty()).collect();
         // Where this fails they are lost only if this process is killed.
-        let _ = serde_json::to_vec(all)
-            .map_err(std::io::Error::from)
-            .and_then(|text| file::replace(file, &file.with_extension("new"), &text));
+        let _ = if with_options.is_empty() {
+            std::fs::remove_file(file)
+        } else {
+            serde_json::to_vec(&with_options)
+                .map_err(std::io::Error::from)
+                .and_then(|text| file::replace(file, &file.with_extension("new"), &text))
+        };
     }
 
     /// Keeps the options of a pool.
@@ -147,7 +152,10 @@ mod tests {
         assert_eq!(latest.of(net, &network("n")).unwrap(), given("x"), "a repeated call");
         assert_eq!(latest.of(net, &network("m")).unwrap(), KuryrNetworkOptions::default());
         std::fs::write(&file, "{").unwrap();
-        assert!(!Pending::kept_in(file).has(net));
+        assert!(!Pending::kept_in(file.clone()).has(net));
+        latest.add(id("c"), net, Options::new());
+        latest.remove(&id("a"));
+        assert!(latest.has(net) && !file.exists(), "nothing was said of what is left");
     }
 
     #[test]
