@@ -292,10 +292,10 @@ mod tests {
         ] {
             assert_eq!(value(&record(&pin, good.as_bytes()).unwrap()).unwrap(), good);
         }
+        let later = record(&pin, br#"{"host":"a","by":"x","state":"mine"}"#).unwrap();
+        assert!(matches!(later, Record::Pin(pin) if pin.state == model::PinState::Other));
         let long = format!(r#"{{"host":"a","by":"{}","state":"asked"}}"#, "x".repeat(300));
-        for bad in [r#"{"host":"a","by":"x","state":"mine"}"#, &long] {
-            assert!(record(&pin, bad.as_bytes()).is_err(), "{bad}");
-        }
+        assert!(record(&pin, long.as_bytes()).is_err());
         let host = Key::Host("a".parse().unwrap());
         assert!(record(&host, &vec![b' '; LONGEST_VALUE + 1]).is_err());
     }
