@@ -121,6 +121,16 @@ fn said_where_from(from: &Host, (to, address): (&Host, &str), source: &str) {
     until(&to.world, &format!("grep -qx {source} /world/seen"));
 }
 
+/// A machine behind a device of this host that is not the one to the other hosts.
+fn beside(host: &Host) {
+    host.world.netns("beside");
+    host.sh("ip link add beside type veth peer name eth0 netns beside
+        ip address add 198.51.100.1/24 dev beside; ip link set beside up
+        ip -n beside address add 198.51.100.2/24 dev eth0; ip -n beside link set eth0 up
+        ip -n beside route add default via 198.51.100.1
+        ip netns exec beside ping -q -c 1 -W 3 198.51.100.1");
+}
+
 #[track_caller]
 fn strangers_are_kept_out(segment: &Segment, a: &mut Host, (one, two): (&str, &str)) {
     let x = World::new(&Plugins::subject());
@@ -132,6 +142,10 @@ fn strangers_are_kept_out(segment: &Segment, a: &mut Host, (one, two): (&str, &s
         let said = x.try_sh(&format!("ping -q -c 2 -i 0.2 -W 1 -I {from} {one}"));
         assert_ne!(said.status, 0, "{said:?}");
     }
+    // Nor one behind another device of this host, which the host would route to its containers.
+    beside(a);
+    let said = a.world.try_sh(&format!("ip netns exec beside ping -q -c 2 -i 0.2 -W 1 {one}"));
+    assert_ne!(said.status, 0, "{said:?}");
     // Nor does a container of another network, which the host would let out under its own name.
     a.spoke("network create --subnet 10.201.7.0/24 private");
     a.attach("private", "mallory");
@@ -152,6 +166,10 @@ while True: s.accept()[0].close()";
     a.sh("nft delete table inet spoke_routes");
     x.sh(&format!("ping -q -c 1 -W 1 -I 192.0.2.9 {one} || true"));
     assert_ne!(heard(a, "one"), before, "the packets do not come at all");
+    let before = heard(a, "one");
+    a.sh(&format!("ip netns exec beside ping -q -c 1 -W 1 {one} || true"));
+    assert_ne!(heard(a, "one"), before, "those from beside do not come at all");
+    a.sh("ip link del beside");
     a.start();
     let is_back = "nft list set inet spoke_routes sources4 2>/dev/null | grep -q 10.64";
     until(&a.world, is_back);

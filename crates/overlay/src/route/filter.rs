@@ -19,6 +19,8 @@ const fn set(name: &'static str, key: &'static [Field], lookup: Lookup) -> Set<'
 }
 
 const BRIDGES: Set<'static> = set("bridges", &[Field::Interface], Lookup::Exact);
+const SWITCHED: Set<'static> =
+    set("switched", &[Field::Interface, Field::Interface], Lookup::Exact);
 const UNDERLAY: Set<'static> = set("underlay", &[Field::Interface], Lookup::Exact);
 const HOSTS: Set<'static> = set("hosts", &[Field::Interface, Field::Ethernet], Lookup::Exact);
 const SOURCES: [Set<'static>; 2] = [
@@ -29,7 +31,7 @@ const SUBNETS: [Set<'static>; 2] = [
     set("subnets4", &[Field::Ipv4], Lookup::Interval),
     set("subnets6", &[Field::Ipv6], Lookup::Interval),
 ];
-const EXACT: [Set<'static>; 3] = [BRIDGES, UNDERLAY, HOSTS];
+const EXACT: [Set<'static>; 4] = [BRIDGES, SWITCHED, UNDERLAY, HOSTS];
 
 /// Who may send to the bridges of routed networks from the segment of the hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,14 +67,16 @@ impl RouteFilter {
         transaction.apply(socket).map(|()| true)
     }
 
-    fn exact(&self) -> [(Set<'static>, BTreeSet<Tuple>); 3] {
+    fn exact(&self) -> [(Set<'static>, BTreeSet<Tuple>); 4] {
         let named = |name: &IfName| Tuple::new().interface(name);
         let underlay: BTreeSet<Tuple> = self.underlay.iter().map(named).collect();
         let hosts = self.underlay.iter().flat_map(|device| {
             self.hosts.iter().map(move |mac| Tuple::new().interface(device).mac(*mac))
         });
+        let twice = |name: &IfName| Tuple::new().interface(name).interface(name);
         [
             (BRIDGES, self.sources.keys().map(named).collect()),
+            (SWITCHED, self.sources.keys().map(twice).collect()),
             (UNDERLAY, underlay),
             (HOSTS, hosts.collect()),
         ]

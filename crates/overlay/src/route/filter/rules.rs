@@ -6,7 +6,7 @@ use netlink::nft::{
     Base, ChainKind, Conntrack, Expression, Family, Hook, Meta, Policy, Register, Set, Verdict,
 };
 
-use super::{BRIDGES, HOSTS, SOURCES, SUBNETS, UNDERLAY};
+use super::{BRIDGES, HOSTS, SOURCES, SUBNETS, SWITCHED, UNDERLAY};
 
 /// A rule.
 pub(super) type Steps = Vec<Expression<'static>>;
@@ -26,6 +26,9 @@ const BEFORE_SOURCE: i32 = 99;
 const KNOWN: u32 = 2 | 4;
 /// `IPS_DST_NAT`.
 const TRANSLATED: u32 = 1 << 5;
+/// The groups of the interfaces that Spoke makes, and of the gateways of VLANs, by which packet filters know them: the
+/// same as in the crate `linux`.
+const GROUPS: [u32; 2] = [0x7370_6f6b, 0x7370_6f67];
 
 const V4: usize = 0;
 const V6: usize = 1;
@@ -58,7 +61,8 @@ pub(super) fn chains() -> Vec<Chain> {
 }
 
 fn forward() -> Vec<Steps> {
-    let mut rules = vec![ending(by(Meta::OutputName, BRIDGES), goto("arriving"))];
+    let mut rules =
+        vec![ending(switched(), ACCEPT), ending(by(Meta::OutputName, BRIDGES), goto("arriving"))];
     rules.extend([V4, V6].map(|ip| ending(behind(ip, Meta::InputName, DESTINATION), ACCEPT)));
     rules.extend([V4, V6].map(|ip| ending(within(ip, DESTINATION), DROP)));
     rules
@@ -67,6 +71,12 @@ fn forward() -> Vec<Steps> {
 fn arriving() -> Vec<Steps> {
     let mut rules = vec![ending(by(Meta::InputName, UNDERLAY), goto("segment"))];
     rules.extend([V4, V6].map(|ip| ending(behind(ip, Meta::OutputName, SOURCE), DROP)));
+    rules.extend(answers());
+    rules.extend(GROUPS.map(|group| {
+        let number = Cow::Owned(group.to_ne_bytes().to_vec());
+        vec![Expression::Meta(Meta::InputGroup, R), Expression::Equal(R, number), ACCEPT]
+    }));
+    rules.push(vec![DROP]);
     rules
 }
 
@@ -74,12 +84,23 @@ fn segment() -> Vec<Steps> {
     let mut rules: Vec<Steps> =
         [V4, V6].map(|ip| ending(behind(ip, Meta::OutputName, SOURCE), goto("from_host"))).to_vec();
     rules.extend([V4, V6].map(|ip| ending(within(ip, SOURCE), DROP)));
-    rules.extend([
-        ending(of(Conntrack::State, KNOWN), ACCEPT),
-        ending(of(Conntrack::Status, TRANSLATED), ACCEPT),
-        vec![DROP],
-    ]);
+    rules.extend(answers());
+    rules.push(vec![DROP]);
     rules
+}
+
+/// Answers, and what was sent to a published port.
+fn answers() -> [Steps; 2] {
+    [ending(of(Conntrack::State, KNOWN), ACCEPT), ending(of(Conntrack::Status, TRANSLATED), ACCEPT)]
+}
+
+/// What a bridge passes from one of its ports to another.
+fn switched() -> Steps {
+    vec![
+        Expression::Meta(Meta::InputName, R),
+        Expression::Meta(Meta::OutputName, R.behind(NAME_WORDS)),
+        Expression::In(SWITCHED.name, R),
+    ]
 }
 
 fn from_host() -> Vec<Steps> {
