@@ -7,8 +7,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Error, Holder, HostName, Ipam, Lease, NetworkName, OwnerName, Pool, Range, Reservation, Result,
-    Space, Stage, host_net,
+    Error, Holder, HostName, Ipam, Lease, LinkKind, NetworkName, OwnerName, Pool, Range,
+    Reservation, Result, Space, Stage, host_net,
 };
 
 use crate::book::{Read, unchanged};
@@ -163,6 +163,26 @@ impl Engine<'_> {
         }
         for (pool, ranges) in pools.iter_mut().zip(ranges) {
             pool.ranges.clone_from(ranges);
+        }
+        let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
+        match self.store.commit(&txn.put(key, Record::Network(read.value)))? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Lost(_) => Err(Error::try_again(format!("network {name} changes right now"))),
+        }
+    }
+
+    /// Containers that come to a network from now on are reached from elsewhere by published ports only. A missing
+    /// network is done.
+    ///
+    /// # Errors
+    /// `TryAgain` where another process changes it.
+    pub fn close_network(&self, name: &NetworkName) -> Result<()> {
+        let key = Key::Network(name.clone());
+        let Some(mut read) = self.network_under(&key)? else { return Ok(()) };
+        let link = read.value.wiring.link.as_mut().map(|link| &mut link.kind);
+        let Some(LinkKind::Bridge(bridge)) = link else { return Ok(()) };
+        if !std::mem::replace(&mut bridge.port.direct, false) {
+            return Ok(());
         }
         let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
         match self.store.commit(&txn.put(key, Record::Network(read.value)))? {

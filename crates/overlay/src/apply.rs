@@ -34,7 +34,7 @@ impl Overlay {
     /// # Errors
     /// Where the kernel cannot be asked.
     pub fn route_filter(&self) -> Result<Option<RouteFilter>> {
-        if self.routes.networks.is_empty() {
+        if self.routes.is_empty() {
             return Ok(None);
         }
         let underlay = crate::underlay(self.local, &mut Socket::route()?)?;

@@ -17,7 +17,7 @@ use model::{
 };
 use netlink::route::OF_HOSTS;
 use netlink::wire::Batch;
-use netlink::{At, Errno, Link, Route, Socket, sysctl};
+use netlink::{At, Errno, Link, Links, Route, Socket, sysctl};
 
 pub use filter::RouteFilter;
 pub(crate) use filter::is_ours;
@@ -35,6 +35,9 @@ pub struct Routes {
     pub networks: Vec<RoutedNetwork>,
     /// By what the other members are known on the segment: of those from which packets are taken.
     pub links: BTreeMap<Ipv4Addr, HostLink>,
+    /// The bridges of routed networks that are still here, while the cluster does not say that they should be, and
+    /// their addresses: nobody sends to those.
+    pub closed: BTreeMap<IfName, Vec<IpNet>>,
 }
 
 /// A routed network, on one of its hosts.
@@ -67,12 +70,50 @@ impl Routes {
     pub(crate) fn filter(&self, underlay: Option<&Underlay>) -> RouteFilter {
         let sources = self.networks.iter();
         let sources = sources.map(|it| (it.bridge.clone(), it.nets.keys().copied().collect()));
+        let closed = self.closed.keys().map(|bridge| (bridge.clone(), Vec::new()));
+        let subnets = self.networks.iter().flat_map(RoutedNetwork::subnets);
         RouteFilter {
             underlay: underlay.map(|underlay| underlay.name.clone()),
             hosts: self.links.values().map(|link| link.mac).collect(),
-            sources: sources.collect(),
-            subnets: self.networks.iter().flat_map(RoutedNetwork::subnets).collect(),
+            sources: closed.chain(sources).collect(),
+            subnets: subnets.chain(self.closed.values().flatten().copied()).collect(),
         }
+    }
+
+    /// Whether there is nothing to keep strangers from.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.networks.is_empty() && self.closed.is_empty()
+    }
+
+    /// Makes the filter where none is there; the filter, where it was made. One that is there was made by what the
+    /// cluster said.
+    ///
+    /// # Errors
+    /// As the kernel's.
+    pub fn close(&self, local: Ipv4Addr) -> Result<Option<RouteFilter>> {
+        if self.is_empty() || filter::is_there(&mut Socket::netfilter()?)? {
+            return Ok(None);
+        }
+        let underlay = underlay(local, &mut Socket::route()?)?;
+        let filter = self.filter(underlay.as_ref());
+        filter.ensure()?;
+        Ok(Some(filter))
+    }
+
+    /// Removes the filter of a host of no cluster once none of its bridges is there; whether there is no filter.
+    ///
+    /// # Errors
+    /// As the kernel's.
+    pub fn sweep() -> Result<bool> {
+        let mut netfilter = Socket::netfilter()?;
+        if !filter::is_there(&mut netfilter)? {
+            return Ok(true);
+        }
+        let bridges = Socket::route()?.links(Links { kind: Some("bridge"), master: None })?;
+        if filter::has_one_of(&mut netfilter, bridges.iter().map(|link| &link.name))? {
+            return Ok(false);
+        }
+        filter::remove(&mut netfilter).map(|()| true)
     }
 
     /// Compares this with the kernel and changes what differs.
@@ -80,13 +121,17 @@ impl Routes {
     /// # Errors
     /// Where the kernel cannot be asked, or strangers cannot be kept out: then no route is made.
     pub(crate) fn apply(&self, local: Ipv4Addr, outcome: &mut Outcome) -> Result<()> {
-        if self.networks.is_empty() {
+        if self.is_empty() {
             return remove(outcome);
         }
         let mut socket = Socket::route()?;
         let underlay = underlay(local, &mut socket)?;
         let filter = self.filter(underlay.as_ref());
         outcome.changed += usize::from(filter.ensure()?);
+        if self.networks.is_empty() {
+            outcome.changed += set(&[], &mut socket)?;
+            return Ok(());
+        }
         let underlay = underlay.ok_or_else(|| no_device(local))?;
         let mut wanted = Vec::new();
         for network in &self.networks {
@@ -111,9 +156,10 @@ fn no_device(local: Ipv4Addr) -> Error {
 
 /// The routes go first: without them nothing is sent, and without the filter everything would be taken.
 fn remove(outcome: &mut Outcome) -> Result<()> {
+    outcome.changed += set(&[], &mut Socket::route()?)?;
     let mut netfilter = Socket::netfilter()?;
     if filter::is_there(&mut netfilter)? {
-        outcome.changed += set(&[], &mut Socket::route()?)? + 1;
+        outcome.changed += 1;
         filter::remove(&mut netfilter)?;
     }
     Ok(())
@@ -134,6 +180,7 @@ fn set(wanted: &[Wanted], socket: &mut Socket) -> Result<usize> {
         let has = |route: &Route| there.iter().any(|it| is_same(it, route));
         changes.extend(new.filter(|route| !has(route)).map(|route| (route, true)));
     }
+    let mut done = Ok(());
     for some in changes.chunks(CHUNK) {
         let mut batch = Batch::new();
         for (route, is_wanted) in some {
@@ -142,10 +189,10 @@ fn set(wanted: &[Wanted], socket: &mut Socket) -> Result<usize> {
                 false => batch.delete_marked_route(route, OF_HOSTS),
             };
         }
-        // What should go may have gone.
-        socket.send(&mut batch)?.except(Errno::SRCH).into_result()?;
+        // What should go may have gone. What is refused is no reason to leave the others out.
+        done = done.and(socket.send(&mut batch)?.except(Errno::SRCH).into_result());
     }
-    Ok(changes.len())
+    done.map(|()| changes.len())
 }
 
 fn is_same(there: &Route, wanted: &Route) -> bool {

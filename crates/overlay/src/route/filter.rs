@@ -40,7 +40,7 @@ pub struct RouteFilter {
     pub(super) underlay: Option<IfName>,
     /// The hardware addresses of the other members on that device.
     pub(super) hosts: BTreeSet<Mac>,
-    /// What each bridge leads to on other hosts, each address once.
+    /// What each bridge leads to on other hosts, each address once; nothing where it is closed.
     pub(super) sources: BTreeMap<IfName, Vec<IpNet>>,
     /// The subnets of these networks.
     pub(super) subnets: Vec<IpNet>,
@@ -190,6 +190,16 @@ pub(crate) fn is_ours(family: Family, name: &str) -> bool {
 /// Whether the table is there, in any state.
 pub(super) fn is_there(socket: &mut Socket) -> Result<bool> {
     Ok(nft::tables(socket, TABLE.family)?.iter().any(|(name, _)| name == TABLE.name))
+}
+
+/// Whether one of these is the bridge of a routed network.
+pub(super) fn has_one_of<'a>(
+    socket: &mut Socket,
+    mut names: impl Iterator<Item = &'a IfName>,
+) -> Result<bool> {
+    let there: BTreeSet<Tuple> =
+        nft::elements(socket, TABLE, BRIDGES.name)?.into_iter().map(|it| it.key).collect();
+    Ok(names.any(|name| there.contains(&Tuple::new().interface(name))))
 }
 
 /// Removes it.

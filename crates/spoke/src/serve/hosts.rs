@@ -19,6 +19,7 @@ mod asked;
 mod attached;
 mod blocks;
 mod check;
+mod closed;
 mod door;
 mod drain;
 mod engines;

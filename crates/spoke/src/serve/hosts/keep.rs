@@ -31,7 +31,7 @@ pub(super) const PERIOD: Duration = Duration::from_secs(3);
 /// their entries within two seconds.
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
 /// A host of no cluster looks again after so long, or when it becomes a member.
-const IDLE: Duration = Duration::from_secs(60);
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 /// A watch that has heard nothing for so long begins anew: a connection may be dead without a word.
 const QUIET: Duration = Duration::from_secs(20);
 
@@ -62,14 +62,16 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         tended: Tended::default(),
         rotated: None,
         is_settled: false,
+        is_swept: false,
     };
     let mut mended = Instant::now();
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
         let Some(member) = member else {
-            keeper.pause(IDLE);
+            keeper.idle();
             continue;
         };
+        keeper.close_unheard(&member);
         let end = keeper.session(&member);
         keeper.session.fetch_add(1, Ordering::SeqCst);
         match end {
@@ -126,6 +128,8 @@ pub(super) struct Keeper<'a> {
     pub(super) rotated: Option<Instant>,
     /// Whether it is known that no address of this host is another's: not before a daemon has heard of the cluster.
     pub(super) is_settled: bool,
+    /// Whether it is known that nothing is left of an earlier membership.
+    pub(super) is_swept: bool,
 }
 
 impl Keeper<'_> {

@@ -236,8 +236,9 @@ pub(super) fn remove(name: &NetworkName, place: &Path, host_context: &HostContex
     member::remove(&path(place, name))
 }
 
-/// Forgets that the daemon made it: it stays, as a network of this host alone.
-pub(super) fn disown(name: &NetworkName, place: &Path) -> Result<()> {
+/// Forgets that the daemon made it: it stays, as a network of this host alone, which others reach by published ports.
+pub(super) fn disown(name: &NetworkName, place: &Path, host_context: &HostContext) -> Result<()> {
+    host_context.engine().close_network(name)?;
     member::remove(&path(place, name))
 }
 

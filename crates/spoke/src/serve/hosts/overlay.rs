@@ -8,9 +8,9 @@ use cluster::View;
 use model::{HostName, Ipv4Net, NamedElsewhere, NetworkName, Result, SharedEndpoint, Transport};
 use overlay::{Overlay, OverlayNetwork, RoutedNetwork, Routes, gateway_mac};
 
-use super::Attached;
 use super::local::Local;
 use super::member::Member;
+use super::{Attached, closed};
 
 /// Hosts whose lease has ended, and since when as far as this daemon knows.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ pub(super) fn wanted(
     let links = others.clone().filter_map(|(_, host)| Some((host.address, host.link?))).collect();
     let members = others.map(|(_, host)| host.address).collect();
     let (mut networks, mut refused, mut names) = (Vec::new(), Vec::new(), Vec::new());
-    let mut routes = Routes { networks: Vec::new(), links };
+    let mut routes = Routes { networks: Vec::new(), links, closed: BTreeMap::new() };
     for (name, network) in view.networks_of(&member.name) {
         if !made.get(name).is_some_and(|made| is_here(view, member, name, made)) {
             continue;
@@ -101,6 +101,7 @@ pub(super) fn wanted(
             endpoints: reached.endpoints,
         });
     }
+    routes.closed = closed::closed(made, &routes.networks)?;
     let tunnels = Vec::new();
     let overlay = Overlay { local: member.address, members, networks, tunnels, routes };
     Ok(Wanted { overlay, names, refused })

@@ -8,7 +8,7 @@ use model::{Error, HostName, Kind, Result};
 use super::keep::{Keeper, PAUSE};
 use super::member::Member;
 use super::membership::Membership;
-use super::{Hosts, engines, local, tend, tunnel};
+use super::{Hosts, closed, engines, local, tend, tunnel};
 use crate::host;
 use crate::serve::Daemon;
 
@@ -68,6 +68,7 @@ impl Keeper<'_> {
         }
         // The next cluster counts from anew.
         (self.membership, self.renewed, self.is_settled) = (Membership::default(), None, false);
+        self.is_swept = false;
         (self.heard, self.alive, self.is_older) = (Revision::default(), Revision::default(), false);
         self.lease = None;
         self.set_isolated(BTreeSet::new());
@@ -81,26 +82,25 @@ impl Keeper<'_> {
     }
 
     fn let_go(&self, member: &Member) -> Result<()> {
-        let nothing = ::overlay::Overlay {
-            local: member.address,
-            members: BTreeSet::new(),
-            networks: Vec::new(),
-            tunnels: Vec::new(),
-            routes: ::overlay::Routes::default(),
-        };
-        let mut outcome = nothing.apply().map(drop);
         let (context_pool, place) = (&self.daemon.context_pool, &self.hosts.place);
-        for name in local::made(place).unwrap_or_default().into_keys() {
-            let removed = context_pool.with(|host_context| {
-                local::remove(&name, place, host_context).or_else(|_| local::disown(&name, place))
-            });
-            outcome = outcome.and(removed);
-        }
+        let mut made = local::made(place).unwrap_or_default();
+        let mut outcome = closed::unlink(member, closed::closed(&made, &[])?);
+        made.retain(|name, _| {
+            context_pool.with(|host_context| local::remove(name, place, host_context)).is_err()
+        });
+        // Networks that this host makes later may have the same addresses.
+        let mut closed = closed::closed(&made, &[])?;
+        closed.values_mut().for_each(Vec::clear);
+        outcome = outcome.and(closed::unlink(member, closed));
         outcome
             .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
             .and(tunnel::forget(place))
             .and(engines::forget(self.daemon, place))?;
         self.hosts.forget_own()?;
+        // Last: in another attempt it must be known what is still here.
+        made.keys().try_for_each(|name| {
+            context_pool.with(|host_context| local::disown(name, place, host_context))
+        })?;
         Member::forget(place)
     }
 }

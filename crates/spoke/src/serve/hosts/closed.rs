@@ -1,0 +1,68 @@
+//! Routed networks that are still on this host, while the cluster does not say that they should be.
+//!
+//! Their bridges are let by the guard of a host that forwards, because the table of routed networks decides who sends
+//! to them. So they stay in it, and nobody sends to them but who answers, or asks for a published port.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{IfName, IpNet, NetworkName, Result, Transport};
+use overlay::{Overlay, RoutedNetwork, Routes};
+
+use super::keep::{IDLE, Keeper};
+use super::local::{self, Local};
+use super::member::Member;
+
+/// The bridges and addresses of those networks that were made here, without these.
+pub(super) fn closed(
+    made: &BTreeMap<NetworkName, Local>,
+    open: &[RoutedNetwork],
+) -> Result<BTreeMap<IfName, Vec<IpNet>>> {
+    let is_open = |name: &NetworkName| open.iter().any(|open| open.name == *name);
+    let all = made
+        .iter()
+        .filter(|(name, made)| made.network.transport == Transport::Route && !is_open(name));
+    all.map(|(name, made)| {
+        let v6 = made.network.subnet6.map(IpNet::V6);
+        let nets = std::iter::once(IpNet::V4(made.network.subnet)).chain(v6);
+        Ok((model::bridge_name(name)?, nets.collect()))
+    })
+    .collect()
+}
+
+/// Removes every link to other hosts, but lets nobody send to these.
+pub(super) fn unlink(member: &Member, closed: BTreeMap<IfName, Vec<IpNet>>) -> Result<()> {
+    let nothing = Overlay {
+        local: member.address,
+        members: BTreeSet::new(),
+        networks: Vec::new(),
+        tunnels: Vec::new(),
+        routes: Routes { closed, ..Routes::default() },
+    };
+    nothing.apply()?.failures.into_iter().next().map_or(Ok(()), Err)
+}
+
+impl Keeper<'_> {
+    /// Keeps strangers out of what is here, until it is known what the cluster says: after a start of the host its
+    /// containers may be there before etcd answers.
+    pub(super) fn close_unheard(&self, member: &Member) {
+        if self.is_settled {
+            return;
+        }
+        let closed = local::made(&self.hosts.place).and_then(|made| closed(&made, &[]));
+        let routes = closed.map(|closed| Routes { closed, ..Routes::default() });
+        match routes.and_then(|routes| routes.close(member.address)) {
+            Ok(None) => {}
+            Ok(filter) => self.hosts.set(|state| state.filter = filter),
+            Err(error) => self.daemon.journal.failed("keeping strangers out of networks", &error),
+        }
+    }
+
+    /// Waits for this host to become a member of a cluster.
+    pub(super) fn idle(&mut self) {
+        if !self.is_swept {
+            // It is tried again.
+            self.is_swept = Routes::sweep().unwrap_or(false);
+        }
+        self.pause(IDLE);
+    }
+}
