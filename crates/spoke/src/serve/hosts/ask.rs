@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use cluster::book::{self, Subnet6};
 use cluster::{Etcd, JoinToken, Url, View};
-use model::{ClusterHost, Error, HostName, Mtu, NetworkName, Result, SharedNetwork, Transport};
+use model::{
+    ClusterHost, Error, HostName, Kind, Mtu, NetworkName, Result, SharedNetwork, Transport,
+};
 use netlink::Socket;
 use overlay::Overlay;
 
@@ -28,6 +30,8 @@ pub(super) const AT_ONCE: usize = 16;
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long to wait until all hosts have a new network.
 const EVERYWHERE: Duration = Duration::from_secs(10);
+/// How long to wait until no host has a network any more.
+const NOWHERE: Duration = Duration::from_secs(20);
 
 /// Answers one after the other; several threads do so: etcd or another host may be slow for one command.
 pub(super) fn serve(daemon: &Daemon, hosts: &Hosts, listener: &UnixListener) {
@@ -235,22 +239,30 @@ impl Hosts {
         Ok(Reply::Network { network, missing, failure, notes })
     }
 
-    /// Ends it for all hosts, and waits until this one has no more of it.
+    /// Ends it for all hosts, and waits until none has it any more.
     fn remove_network(&self, name: &NetworkName) -> Result<Reply> {
         let (_, etcd) = self.heard()?;
-        book::remove_network(&etcd, name)?;
-        // A host that is lost gives its blocks up when it is back.
+        match book::remove_network(&etcd, name) {
+            // An earlier command has ended it, and hosts are still about to remove it.
+            Err(error)
+                if error.kind() == Kind::NotFound && !holders(&self.lock(), name).is_empty() => {}
+            removed => removed?,
+        }
         let is_gone = |state: &State| {
-            state.view.as_ref().is_some_and(|view| {
-                let mut holders = view.blocks.iter().filter(|((of, _), _)| of == name);
-                let is_held = holders.any(|(_, (holder, _))| view.alive.contains(holder));
-                !view.networks.contains_key(name) && (state.failures.contains_key(name) || !is_held)
-            })
+            let has = |view: &View| view.networks.contains_key(name);
+            !state.view.as_ref().is_none_or(has)
+                && (state.failures.contains_key(name) || holders(state, name).is_empty())
         };
-        self.wait(EVERYWHERE, is_gone);
-        match self.lock().failures.get(name) {
+        let is_done = self.wait(NOWHERE, is_gone);
+        let state = self.lock();
+        match state.failures.get(name) {
             Some(failure) => Err(Error::conflict(failure.clone())),
-            None => Ok(Reply::Done),
+            None if is_done => Ok(Reply::Done),
+            None => Err(Error::try_again(format!(
+                "the cluster has no network {name} any more, and hosts still have it, {} among others; they remove \
+                 it by themselves, and `spoke host ls` says what is in the way",
+                holders(&state, name).into_iter().next().map_or("this one", HostName::as_str)
+            ))),
         }
     }
 
@@ -341,6 +353,13 @@ fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec
         })
     };
     hosts.iter().filter(|host| !has(host)).cloned().collect()
+}
+
+/// The hosts that have addresses of a network. One that is lost gives its blocks up when it is back.
+fn holders<'a>(state: &'a State, name: &NetworkName) -> BTreeSet<&'a HostName> {
+    let Some(view) = &state.view else { return BTreeSet::new() };
+    let all = view.blocks.iter().filter(|((of, _), _)| of == name).map(|(_, (holder, _))| holder);
+    all.filter(|holder| view.alive.contains(*holder)).collect()
 }
 
 pub(super) fn no_member() -> Error {

@@ -55,6 +55,8 @@ pub(super) struct Asked {
     made: Option<Instant>,
     /// Why it is not there.
     failure: Option<String>,
+    /// Whether that may pass by itself.
+    is_passing: bool,
 }
 
 /// How an attempt ended.
@@ -76,15 +78,23 @@ impl Hosts {
             name: None,
         };
         self.refuse_now(&record)?;
+        // A subnet that is handed out again is no other network's any more.
+        let is_older = |asked: &Asked| {
+            asked.record.id != wanted.id
+                && asked.record.subnets.iter().any(|net| wanted.subnets.contains(net))
+        };
+        let older: Vec<AliasId> = {
+            let state = self.lock();
+            let older = state.asked.values().filter(|asked| is_older(asked));
+            older.map(|asked| asked.record.id.clone()).collect()
+        };
+        for id in &older {
+            member::remove(&folder(&self.place).join(id.as_str()))?;
+        }
         record.write(&self.place)?;
-        let asked = Asked { record, made: Some(Instant::now()), failure: None };
         self.set(|state| {
-            // A subnet that is handed out again is no other network's any more.
-            let is_other = |asked: &Asked| {
-                !asked.record.subnets.iter().any(|net| wanted.subnets.contains(net))
-            };
-            state.asked.retain(|_, asked| is_other(asked));
-            state.asked.insert(wanted.id.clone(), asked);
+            state.asked.retain(|id, _| !older.contains(id));
+            state.asked.insert(wanted.id.clone(), Asked::new(record));
         });
         self.asking.start()
     }
@@ -98,7 +108,7 @@ impl Hosts {
     pub(in crate::serve) fn await_shared(&self, subnet: &SubnetId) -> Result<()> {
         let is_settled = |state: &State| {
             let asked = asked_of(state, subnet);
-            asked.is_none_or(|asked| asked.failure.is_some())
+            asked.is_none_or(|asked| asked.failure.is_some() && !asked.is_passing)
         };
         self.wait(START, is_settled);
         let state = self.lock();
@@ -138,10 +148,7 @@ impl Hosts {
         let records: BTreeMap<AliasId, Asked> = entries
             // A damaged record is not made anew: Docker's network says in words that it is of no use.
             .filter_map(|entry| member::read::<Record>(&entry.path()).ok().flatten())
-            .map(|record| {
-                let asked = Asked { record, made: Some(Instant::now()), failure: None };
-                (asked.record.id.clone(), asked)
-            })
+            .map(|record| (record.id.clone(), Asked::new(record)))
             .collect();
         self.set(|state| state.asked = records);
     }
@@ -181,13 +188,12 @@ fn pass(daemon: &Daemon, hosts: &Hosts) -> Duration {
         let id = record.id.clone();
         match attempt(daemon, hosts, record, &lists) {
             Ok(Outcome::Done) => finish(daemon, hosts, &id),
-            Ok(Outcome::Unlisted) => {
-                if lists.are_whole && is_gone(hosts, &id) {
-                    finish(daemon, hosts, &id);
-                } else {
-                    pause = AT_ONCE;
-                }
-            }
+            Ok(Outcome::Unlisted) => match is_gone(hosts, &id) {
+                true if lists.are_whole => finish(daemon, hosts, &id),
+                // An engine that does not answer may have it.
+                true => {}
+                false => pause = AT_ONCE,
+            },
             Err(error) => fail(daemon, hosts, &id, &error),
         }
     }
@@ -215,6 +221,7 @@ fn fail(daemon: &Daemon, hosts: &Hosts, id: &AliasId, error: &Error) {
     hosts.set(|state| {
         if let Some(asked) = state.asked.get_mut(id) {
             is_news = asked.failure.replace(text.clone()).as_ref() != Some(&text);
+            asked.is_passing = error.kind() == Kind::TryAgain;
             asked.made = None;
         }
     });
@@ -331,6 +338,12 @@ fn join(daemon: &Daemon, record: &Record, name: &NetworkName) -> Result<()> {
         let alias = record.many().alias(name, host::now());
         engine.enroll(&alias, &network).map(drop)
     })
+}
+
+impl Asked {
+    fn new(record: Record) -> Self {
+        Self { record, made: Some(Instant::now()), failure: None, is_passing: false }
+    }
 }
 
 impl Record {
