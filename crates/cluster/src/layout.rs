@@ -300,6 +300,21 @@ mod tests {
         assert!(record(&host, &vec![b' '; LONGEST_VALUE + 1]).is_err());
     }
 
+    #[test]
+    fn a_link_of_a_later_form_is_none() {
+        let key = Key::Host("a".parse().unwrap());
+        let link = |link: &str| {
+            let text = format!(r#"{{"address":"192.0.2.1","since":1,"link":{link}}}"#);
+            let Ok(Record::Host(read)) = record(&key, text.as_bytes()) else { panic!("{text}") };
+            read.host.link
+        };
+        for later in ["null", "7", r#"{"mac":"x"}"#, r#"{"guid":1}"#, r#"[{"v6":"fe80::1"}]"#] {
+            assert_eq!(link(later), None, "{later}");
+        }
+        let known = link(r#"{"mac":"02:00:00:00:00:01","v6":"fe80::1"}"#).unwrap();
+        assert_eq!(known.v6, "fe80::1".parse().ok());
+    }
+
     fn endpoint(rest: &str) -> Result<Record> {
         let key = key(&format!("{ROOT}endpoint/a/front/10.8.3.2")).unwrap();
         record(&key, format!(r#"{{"mac":"02:00:00:00:00:01"{rest}}}"#).as_bytes())

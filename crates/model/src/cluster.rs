@@ -88,7 +88,7 @@ pub struct ClusterHost {
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
     /// By what it is known on its segment; its own daemon writes it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Option::is_none")]
     pub link: Option<HostLink>,
 }
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::Unknown;
 use crate::{Error, Mac, Result};
 
 /// How packets of a network go from host to host.
@@ -91,4 +92,40 @@ pub struct HostLink {
     /// The link-local IPv6 address of that device, where it has one: the next hop of the host's IPv6 blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub v6: Option<Ipv6Addr>,
+}
+
+impl HostLink {
+    /// Without what no device has: other hosts write it. None where its hardware address is none of one device.
+    pub fn checked(self) -> Option<Self> {
+        let octets = self.mac.octets();
+        let is_one = octets[0] & 1 == 0 && octets != [0; 6];
+        let v6 = self.v6.filter(Ipv6Addr::is_unicast_link_local);
+        is_one.then_some(Self { v6, ..self })
+    }
+}
+
+impl Unknown for Option<HostLink> {
+    fn unknown() -> Self {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_one_device_s() {
+        let link = |mac: &str, v6: &str| {
+            HostLink { mac: mac.parse().unwrap(), v6: v6.parse().ok() }.checked()
+        };
+        let known = link("02:00:00:00:00:01", "fe80::1").unwrap();
+        assert_eq!(known.v6, "fe80::1".parse().ok());
+        for v6 in ["2001:db8::1", "ff02::1", "::", "::1"] {
+            assert_eq!(link("02:00:00:00:00:01", v6).unwrap().v6, None, "{v6}");
+        }
+        for mac in ["00:00:00:00:00:00", "01:00:5e:00:00:01", "ff:ff:ff:ff:ff:ff"] {
+            assert_eq!(link(mac, "fe80::1"), None, "{mac}");
+        }
+    }
 }

@@ -61,7 +61,8 @@ pub(super) fn wanted(
 ) -> Result<Wanted> {
     let others =
         view.hosts.iter().filter(|(host, _)| **host != member.name && !gone.contains(*host));
-    let links = others.clone().filter_map(|(_, host)| Some((host.address, host.link?))).collect();
+    let links = others.clone();
+    let links = links.filter_map(|(_, host)| Some((host.address, host.link?.checked()?))).collect();
     let members = others.map(|(_, host)| host.address).collect();
     let (mut networks, mut refused, mut names) = (Vec::new(), Vec::new(), Vec::new());
     let mut routes = Routes { networks: Vec::new(), links, closed: BTreeMap::new() };

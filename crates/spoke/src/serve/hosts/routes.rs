@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use cluster::View;
-use model::{HostName, IfName, IpNet, Result, Transport};
+use model::{HostLink, HostName, IfName, IpNet, Result, Transport};
 use netlink::Socket;
 
 use super::Hosts;
@@ -42,7 +42,8 @@ fn of_host(view: &View, host: &HostName, device: Option<&IfName>) -> Vec<HostRou
             |address: &IpAddr| view.endpoints.contains_key(&(host.clone(), name.clone(), *address));
         let apart = view.apart(name, host).into_iter().filter(is_used).map(IpNet::from);
         let is_routed = network.transport == Transport::Route;
-        let link = member.link.and_then(|link| link.v6).filter(|_| is_routed);
+        let link =
+            member.link.and_then(HostLink::checked).and_then(|link| link.v6).filter(|_| is_routed);
         let nets: BTreeSet<IpNet> = blocks.chain(apart).collect();
         routes.extend(nets.into_iter().map(|net| {
             let via = match net {
