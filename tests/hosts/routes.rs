@@ -245,6 +245,54 @@ fn address6_moves(a: &Host, b: &Host, c: &Host) {
     }
 }
 
+/// A network that is on a host still, and should not be, is closed to strangers: without its label, while nothing is
+/// heard after a start, and after the host has left the cluster.
+#[test]
+fn what_is_still_here_is_closed() {
+    let mut segment = Segment::new();
+    let [mut a, b] = segment.cluster(["a", "b"]);
+    a.spoke("host label a zone=eu");
+    a.spoke("host label b zone=eu");
+    a.spoke("network create --hosts zone=eu --transport route front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&b.world, "two", &one);
+    until_reached(&a.world, "one", &two);
+    let x = World::new(&Plugins::subject());
+    segment.plug(&x, 9);
+    x.sh(&format!("ip route add 10.64.0.0/16 via {}", a.address));
+    let closed = "nft list set inet spoke_routes bridges 2>/dev/null | grep -q sp-front";
+    a.spoke("host label a --remove zone");
+    until(&a.world, &format!("{closed} && [ -z \"$(ip route show proto 83)\" ]"));
+    let before = heard(&a, "one");
+    let asks = format!("ping -q -c 2 -i 0.2 -W 1 {one}");
+    assert_ne!(x.try_sh(&asks).status, 0);
+    assert_eq!(heard(&a, "one"), before, "a network without its host's label is open");
+    a.sh(&format!("ping -q -c 1 -W 3 {one}"));
+    // The host starts anew while etcd is away: without the table its containers would be reached.
+    segment.stop_etcd();
+    a.kill();
+    a.sh("nft delete table inet spoke_routes");
+    let before = heard(&a, "one");
+    x.sh(&format!("{asks} || true"));
+    assert_ne!(heard(&a, "one"), before, "the packets do not come at all");
+    a.start();
+    until(&a.world, closed);
+    let before = heard(&a, "one");
+    assert_ne!(x.try_sh(&asks).status, 0);
+    segment.start_etcd();
+    until(&a.world, &format!("! {SPOKE} host ls 2>&1 | grep -q 'not heard of: '"));
+    a.spoke("host remove a");
+    until(&a.world, &format!("{SPOKE} host ls 2>&1 | grep -q 'in no cluster'"));
+    a.sh(closed);
+    assert_ne!(x.try_sh(&asks).status, 0);
+    assert_eq!(heard(&a, "one"), before, "a network of an earlier cluster is open");
+    a.spoke("network disconnect front one");
+    a.spoke("network rm front");
+    a.kill();
+    a.start();
+    until(&a.world, "! nft list table inet spoke_routes >/dev/null 2>&1");
+}
+
 /// Whether hosts share a segment is seen where the network is declared, and on each of its hosts.
 #[test]
 fn routes_are_for_one_segment() {
