@@ -194,7 +194,10 @@ fn pass(daemon: &Daemon, hosts: &Hosts) -> Duration {
                 true => {}
                 false => pause = AT_ONCE,
             },
-            Err(error) => fail(daemon, hosts, &id, &error),
+            Err(error) => {
+                let is_listed = lists.all.iter().any(|listed| listed.id == id);
+                fail(daemon, hosts, (&id, is_listed), &error);
+            }
         }
     }
     pause
@@ -215,14 +218,14 @@ fn finish(daemon: &Daemon, hosts: &Hosts, id: &AliasId) {
 }
 
 /// Says it once.
-fn fail(daemon: &Daemon, hosts: &Hosts, id: &AliasId, error: &Error) {
+fn fail(daemon: &Daemon, hosts: &Hosts, (id, is_listed): (&AliasId, bool), error: &Error) {
     let text = error.to_string();
     let mut is_news = false;
     hosts.set(|state| {
         if let Some(asked) = state.asked.get_mut(id) {
             is_news = asked.failure.replace(text.clone()).as_ref() != Some(&text);
             asked.is_passing = error.kind() == Kind::TryAgain;
-            asked.made = None;
+            asked.made = asked.made.filter(|_| !is_listed);
         }
     });
     if is_news {

@@ -44,7 +44,7 @@ pub(super) fn unlink(member: &Member, closed: BTreeMap<IfName, Vec<IpNet>>) -> R
 impl Keeper<'_> {
     /// Keeps strangers out of what is here, until it is known what the cluster says: after a start of the host its
     /// containers may be there before etcd answers.
-    pub(super) fn close_unheard(&self, member: &Member) {
+    pub(super) fn close_unheard(&mut self, member: &Member) {
         if self.is_settled {
             return;
         }
@@ -53,7 +53,7 @@ impl Keeper<'_> {
         match routes.and_then(|routes| routes.close(member.address)) {
             Ok(None) => {}
             Ok(filter) => self.hosts.set(|state| state.filter = filter),
-            Err(error) => self.daemon.journal.failed("keeping strangers out of networks", &error),
+            Err(error) => self.note(vec![error.context("routed networks").to_string()]),
         }
     }
 

@@ -312,7 +312,7 @@ impl Keeper<'_> {
     }
 
     /// Reports once what does not work between the hosts.
-    fn note(&mut self, failures: Vec<String>) {
+    pub(super) fn note(&mut self, failures: Vec<String>) {
         for new in failures.iter().filter(|failure| !self.noted.contains(failure)) {
             let error = Error::new(Kind::Kernel, new.clone());
             self.daemon.journal.failed("reaching the other hosts", &error);
