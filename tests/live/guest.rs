@@ -7,6 +7,7 @@ use crate::bed::{Bed, Live};
 
 const MACHINE: &str = include_str!("machine.py");
 const ASK6: &str = include_str!("ask6.py");
+const PASSES: &str = include_str!("passes.py");
 
 /// What busybox's client does with what it is told.
 const SCRIPT: &str = r#"#!/bin/sh
@@ -25,6 +26,7 @@ impl Bed {
             "mkdir -p /etc/netns/vm; : >/etc/netns/vm/resolv.conf
             cat >/run/script <<'END'\n{SCRIPT}END\nchmod +x /run/script
             cat >/run/machine.py <<'END'\n{MACHINE}END\ncat >/run/ask6.py <<'END'\n{ASK6}END
+            cat >/run/passes.py <<'END'\n{PASSES}END
             ip netns exec vm sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
             python3 /run/machine.py {tap} vm {mac}"
         ));
@@ -43,8 +45,18 @@ impl Bed {
         .to_owned()
     }
 
+    /// Whether any of some pings is answered, however slow this machine is.
     fn reaches(&self, from: &str, to: &str) -> bool {
-        self.world.try_sh(&format!("ip netns exec {from} ping -c 1 -W 2 {to}")).status == 0
+        self.pings(from, &format!("-c 5 -i 0.3 -W 5 {to}"))
+    }
+
+    /// Whether nothing answers for two seconds.
+    fn misses(&self, from: &str, to: &str) -> bool {
+        !self.pings(from, &format!("-c 1 -W 2 {to}"))
+    }
+
+    fn pings(&self, from: &str, how: &str) -> bool {
+        self.world.try_sh(&format!("ip netns exec {from} ping {how}")).status == 0
     }
 }
 
@@ -84,6 +96,7 @@ fn a_machine_is_one_among_containers() {
     bed.refuses("explain web vm 80", 5, &[]);
 
     spoofs_nothing(&bed, mac, address);
+    only_the_daemon_configures(&bed, address, &asked);
     is_limited_and_counted(&bed, tap);
     bed.spoke("network set shop --mtu 1300");
     bed.world.sh(&format!("ip link show {tap} | grep -q 'mtu 1300'"));
@@ -164,7 +177,7 @@ fn spoofs_nothing(bed: &Bed, mac: &str, own: &str) {
     ] {
         bed.world.sh(&change);
         bed.world.sh("ip neigh flush dev sp-shop; ip -n vm neigh flush dev eth0");
-        assert!(!bed.reaches("vm", "-4 10.74.2.1"), "{change}");
+        assert!(bed.misses("vm", "-4 10.74.2.1"), "{change}");
         bed.world.sh(&back);
     }
     // Nor does it take the address of a container whose own port nobody checks.
@@ -185,9 +198,21 @@ fn spoofs_nothing(bed: &Bed, mac: &str, own: &str) {
         "ip -n vm address del 10.74.2.2/32 dev eth0; ip -n vm address del fd74:2::2/128 dev eth0",
     );
     bed.world.sh("ip -n vm address add fd74:2::77/64 dev eth0 nodad");
-    assert!(!bed.reaches("vm", "-I fd74:2::77 -6 fd74:2::1"), "another one's IPv6 address");
+    assert!(bed.misses("vm", "-I fd74:2::77 -6 fd74:2::1"), "another one's IPv6 address");
     bed.world.sh("ip -n vm address del fd74:2::77/64 dev eth0");
     bed.until("ip netns exec vm ping -c 1 -W 1 10.74.2.1 >/dev/null");
+}
+
+/// What it asks reaches nobody else, and nobody else's answers reach it: a container is neither its router nor
+/// its name server. Nor does it ask whether anybody has another one's address, which could not have it then.
+#[track_caller]
+fn only_the_daemon_configures(bed: &Bed, v4: &str, v6: &str) {
+    let passes = |from: &str, to: &str, addresses: &str| {
+        bed.world.sh(&format!("python3 /run/passes.py {from} {to} {addresses}")).trim().to_owned()
+    };
+    assert_eq!(passes("vm", "web", &format!("{v4} {v6}")), "answer answer6 probe last");
+    let heard = passes("web", "vm", "10.74.2.2 fd74:2::2");
+    assert_eq!(heard, "question question6 solicitation probe claim last");
 }
 
 /// A limit holds, and is lifted; the counters are the device's, from the machine's side.

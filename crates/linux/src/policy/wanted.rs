@@ -167,6 +167,7 @@ pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
         addresses: held().map(|held| held.address.addr()).collect(),
         gateways: held().filter_map(gateway).chain(gateways).collect(),
         is_bound,
+        is_machine: attachment.tap().is_some(),
     }))
 }
 
