@@ -86,9 +86,11 @@ impl Policy {
         self.deleted.set(true);
         let owner = Identity::of(&now.id).mark(now.layer).parse()?;
         match sender(now)? {
-            // The port is checked all the same, and at no time it is not.
+            // The port is checked all the same, and at no time it is not: a machine's stays bound.
             Some(sender) => {
-                self.if_there(|socket| spoof::unbind(socket, &owner))?;
+                if !sender.is_bound {
+                    self.if_there(|socket| spoof::unbind(socket, &owner))?;
+                }
                 self.with(|socket| spoof::install(socket, &sender))
             }
             None => self.if_there(|socket| spoof::remove_owned(socket, &owner)),
