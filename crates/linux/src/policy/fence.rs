@@ -77,6 +77,19 @@ impl Policy {
         unchecked.and(gone)
     }
 
+    /// The same where the interface is gone already: a repair may have come later than the end.
+    pub(crate) fn forget_own_of_gone(&self, attachment: &Attachment) -> Result<()> {
+        let is_kept = super::is_checked_to_the_end(attachment) && attachment.wiring.link.is_some();
+        if !is_kept {
+            return Ok(());
+        }
+        let end = crate::plan::host_end(attachment)?;
+        match Socket::route()?.link(At::Name(&end))? {
+            Some(_) => Ok(()),
+            None => self.forget_own(attachment),
+        }
+    }
+
     /// Ends what the container had alone, and lets its network's rules hold.
     fn unfence_own(&self, now: &Attachment) -> Result<()> {
         let link = now.wiring.link.as_ref();
