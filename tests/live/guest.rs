@@ -78,6 +78,8 @@ fn a_machine_is_one_among_containers() {
     let words: Vec<&str> = made.split_whitespace().collect();
     let [tap, mac, v4, v6] = words[..] else { panic!("{made}") };
     bed.refuses("network connect --tap shop vm", 4, &["network disconnect shop vm"]);
+    bed.refuses("network connect shop vm", 4, &["virtual machine vm"]);
+    bed.refuses("endpoint create shop vm", 4, &["virtual machine vm"]);
     bed.world.sh(&format!("ip -d link show {tap} | grep -q 'tun type tap'"));
     bed.boot(tap, mac);
 
@@ -97,7 +99,10 @@ fn a_machine_is_one_among_containers() {
 
     spoofs_nothing(&bed, mac, address);
     only_the_daemon_configures(&bed, address, &asked);
+    stays_bound(&bed);
     is_limited_and_counted(&bed, tap);
+    is_waited_for(&bed, &serve, tap);
+    assert_eq!(bed.lease(), format!("{address} 86400 1400 vm"));
     bed.spoke("network set shop --mtu 1300");
     bed.world.sh(&format!("ip link show {tap} | grep -q 'mtu 1300'"));
     bed.until(
@@ -213,6 +218,43 @@ fn only_the_daemon_configures(bed: &Bed, v4: &str, v6: &str) {
     assert_eq!(passes("vm", "web", &format!("{v4} {v6}")), "answer answer6 probe last");
     let heard = passes("web", "vm", "10.74.2.2 fd74:2::2");
     assert_eq!(heard, "question question6 solicitation probe claim last");
+}
+
+/// Its port is bound to its addresses at every moment, while rules of its own come and go.
+#[track_caller]
+fn stays_bound(bed: &Bed) {
+    bed.world.sh("setsid nft monitor >/run/ruleset 2>&1 </dev/null & echo $! >/run/monitor");
+    let marked = |name: &str| {
+        bed.until(&format!(
+            "nft add table ip {name} && nft delete table ip {name} && grep -q {name} /run/ruleset"
+        ));
+    };
+    marked("begin");
+    bed.spoke("egress set --container vm 203.0.113.9:443");
+    bed.spoke("egress set --container vm --inherit");
+    marked("end");
+    let lost = bed
+        .world
+        .sh("kill $(cat /run/monitor); grep 'delete element bridge spoke' /run/ruleset || true");
+    assert_eq!(lost, "");
+}
+
+/// The daemon waits for a device that is down, and does nothing meanwhile.
+#[track_caller]
+fn is_waited_for(bed: &Bed, serve: &Serve, tap: &str) {
+    let process = serve.pid().expect("a process").as_raw_nonzero();
+    let used = || {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("its state");
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        // In user space and in the kernel, in hundredths of a second (proc(5)).
+        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
+    };
+    bed.world.sh(&format!("ip link set {tap} down"));
+    let before = used();
+    assert!(bed.misses("vm", "-4 10.74.2.1"));
+    let spent = used() - before;
+    bed.world.sh(&format!("ip link set {tap} up"));
+    assert!(spent < 50, "{spent} hundredths of two seconds");
 }
 
 /// A limit holds, and is lifted; the counters are the device's, from the machine's side.

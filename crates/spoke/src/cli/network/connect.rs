@@ -1,7 +1,7 @@
 //! `spoke network connect` and `disconnect`: sandboxes that Spoke itself connects to networks, as
 //! libnetwork's controller does.
 
-mod guest;
+pub(in crate::cli) mod guest;
 pub(in crate::cli) mod naming;
 
 use std::collections::BTreeSet;

@@ -78,7 +78,7 @@ fn refuse_sandbox(engine: &Engine<'_>, network: &NetworkName, name: &ContainerId
 }
 
 /// The other way round.
-pub(super) fn refuse_guest(
+pub(in crate::cli) fn refuse_guest(
     engine: &Engine<'_>,
     network: &NetworkName,
     name: &ContainerId,
@@ -86,8 +86,7 @@ pub(super) fn refuse_guest(
     match engine.guests(network, name)?.is_empty() {
         true => Ok(()),
         false => Err(Error::conflict(format!(
-            "a virtual machine {name} is on network {network} already; name the container otherwise with \
-             --container"
+            "virtual machine {name} is on network {network} already; choose another name"
         ))),
     }
 }
