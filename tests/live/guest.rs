@@ -7,6 +7,7 @@ use crate::bed::{Bed, Live};
 
 const MACHINE: &str = include_str!("machine.py");
 const ASK6: &str = include_str!("ask6.py");
+const PASSES: &str = include_str!("passes.py");
 
 /// What busybox's client does with what it is told.
 const SCRIPT: &str = r#"#!/bin/sh
@@ -25,6 +26,7 @@ impl Bed {
             "mkdir -p /etc/netns/vm; : >/etc/netns/vm/resolv.conf
             cat >/run/script <<'END'\n{SCRIPT}END\nchmod +x /run/script
             cat >/run/machine.py <<'END'\n{MACHINE}END\ncat >/run/ask6.py <<'END'\n{ASK6}END
+            cat >/run/passes.py <<'END'\n{PASSES}END
             ip netns exec vm sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
             python3 /run/machine.py {tap} vm {mac}"
         ));
@@ -43,8 +45,18 @@ impl Bed {
         .to_owned()
     }
 
+    /// Whether any of some pings is answered, however slow this machine is.
     fn reaches(&self, from: &str, to: &str) -> bool {
-        self.world.try_sh(&format!("ip netns exec {from} ping -c 1 -W 2 {to}")).status == 0
+        self.pings(from, &format!("-c 5 -i 0.3 -W 5 {to}"))
+    }
+
+    /// Whether nothing answers for two seconds.
+    fn misses(&self, from: &str, to: &str) -> bool {
+        !self.pings(from, &format!("-c 1 -W 2 {to}"))
+    }
+
+    fn pings(&self, from: &str, how: &str) -> bool {
+        self.world.try_sh(&format!("ip netns exec {from} ping {how}")).status == 0
     }
 }
 
@@ -66,6 +78,8 @@ fn a_machine_is_one_among_containers() {
     let words: Vec<&str> = made.split_whitespace().collect();
     let [tap, mac, v4, v6] = words[..] else { panic!("{made}") };
     bed.refuses("network connect --tap shop vm", 4, &["network disconnect shop vm"]);
+    bed.refuses("network connect shop vm", 4, &["virtual machine vm"]);
+    bed.refuses("endpoint create shop vm", 4, &["virtual machine vm"]);
     bed.world.sh(&format!("ip -d link show {tap} | grep -q 'tun type tap'"));
     bed.boot(tap, mac);
 
@@ -84,7 +98,11 @@ fn a_machine_is_one_among_containers() {
     bed.refuses("explain web vm 80", 5, &[]);
 
     spoofs_nothing(&bed, mac, address);
+    only_the_daemon_configures(&bed, address, &asked);
+    stays_bound(&bed);
     is_limited_and_counted(&bed, tap);
+    is_waited_for(&bed, &serve, tap);
+    assert_eq!(bed.lease(), format!("{address} 86400 1400 vm"));
     bed.spoke("network set shop --mtu 1300");
     bed.world.sh(&format!("ip link show {tap} | grep -q 'mtu 1300'"));
     bed.until(
@@ -164,7 +182,7 @@ fn spoofs_nothing(bed: &Bed, mac: &str, own: &str) {
     ] {
         bed.world.sh(&change);
         bed.world.sh("ip neigh flush dev sp-shop; ip -n vm neigh flush dev eth0");
-        assert!(!bed.reaches("vm", "-4 10.74.2.1"), "{change}");
+        assert!(bed.misses("vm", "-4 10.74.2.1"), "{change}");
         bed.world.sh(&back);
     }
     // Nor does it take the address of a container whose own port nobody checks.
@@ -185,9 +203,58 @@ fn spoofs_nothing(bed: &Bed, mac: &str, own: &str) {
         "ip -n vm address del 10.74.2.2/32 dev eth0; ip -n vm address del fd74:2::2/128 dev eth0",
     );
     bed.world.sh("ip -n vm address add fd74:2::77/64 dev eth0 nodad");
-    assert!(!bed.reaches("vm", "-I fd74:2::77 -6 fd74:2::1"), "another one's IPv6 address");
+    assert!(bed.misses("vm", "-I fd74:2::77 -6 fd74:2::1"), "another one's IPv6 address");
     bed.world.sh("ip -n vm address del fd74:2::77/64 dev eth0");
     bed.until("ip netns exec vm ping -c 1 -W 1 10.74.2.1 >/dev/null");
+}
+
+/// What it asks reaches nobody else, and nobody else's answers reach it: a container is neither its router nor
+/// its name server. Nor does it ask whether anybody has another one's address, which could not have it then.
+#[track_caller]
+fn only_the_daemon_configures(bed: &Bed, v4: &str, v6: &str) {
+    let passes = |from: &str, to: &str, addresses: &str| {
+        bed.world.sh(&format!("python3 /run/passes.py {from} {to} {addresses}")).trim().to_owned()
+    };
+    assert_eq!(passes("vm", "web", &format!("{v4} {v6}")), "answer answer6 probe last");
+    let heard = passes("web", "vm", "10.74.2.2 fd74:2::2");
+    assert_eq!(heard, "question question6 solicitation probe claim last");
+}
+
+/// Its port is bound to its addresses at every moment, while rules of its own come and go.
+#[track_caller]
+fn stays_bound(bed: &Bed) {
+    bed.world.sh("setsid nft monitor >/run/ruleset 2>&1 </dev/null & echo $! >/run/monitor");
+    let marked = |name: &str| {
+        bed.until(&format!(
+            "nft add table ip {name} && nft delete table ip {name} && grep -q {name} /run/ruleset"
+        ));
+    };
+    marked("begin");
+    bed.spoke("egress set --container vm 203.0.113.9:443");
+    bed.spoke("egress set --container vm --inherit");
+    marked("end");
+    let lost = bed
+        .world
+        .sh("kill $(cat /run/monitor); grep 'delete element bridge spoke' /run/ruleset || true");
+    assert_eq!(lost, "");
+}
+
+/// The daemon waits for a device that is down, and does nothing meanwhile.
+#[track_caller]
+fn is_waited_for(bed: &Bed, serve: &Serve, tap: &str) {
+    let process = serve.pid().expect("a process").as_raw_nonzero();
+    let used = || {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("its state");
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        // In user space and in the kernel, in hundredths of a second (proc(5)).
+        fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>()
+    };
+    bed.world.sh(&format!("ip link set {tap} down"));
+    let before = used();
+    assert!(bed.misses("vm", "-4 10.74.2.1"));
+    let spent = used() - before;
+    bed.world.sh(&format!("ip link set {tap} up"));
+    assert!(spent < 50, "{spent} hundredths of two seconds");
 }
 
 /// A limit holds, and is lifted; the counters are the device's, from the machine's side.

@@ -176,7 +176,8 @@ impl Driver for Linux {
     }
 
     fn unfilter(&self, attachment: &Attachment) -> Result<()> {
-        self.policy.remove(attachment)
+        let removed = self.policy.remove(attachment);
+        removed.and(self.policy.forget_own_of_gone(attachment))
     }
 
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {

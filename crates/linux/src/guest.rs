@@ -9,14 +9,17 @@ use netlink::{At, Socket};
 use crate::names::Resolver;
 use crate::plan;
 
-/// The tap device of the machine, and its index; `None` where it is gone.
+/// The tap device of the machine, and its index; `None` where it is down or gone: a packet socket on a device
+/// that is down has an error at once.
 ///
 /// # Errors
 /// Where the kernel cannot be asked.
 pub fn device(attachment: &Attachment) -> Result<Option<(IfName, u32)>> {
     let name = plan::host_end(attachment)?;
     let there = Socket::route()?.link(At::Name(&name))?;
-    let ours = there.filter(|link| crate::facts::is_host_end(attachment, link));
+    let ours = there
+        .filter(|link| crate::facts::is_host_end(attachment, link))
+        .filter(|link| link.flags.is_up());
     Ok(ours.map(|link| (name, link.index)))
 }
 

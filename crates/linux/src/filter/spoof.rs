@@ -23,8 +23,9 @@ use crate::identity::link_local;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_6";
+const STAMP: &str = "spoof_7";
 const CHAIN: &str = "prerouting";
+const OUTWARDS: &str = "forward";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
 const SENDERS: Set<'static> = set("senders", &[Field::Interface, Field::Ethernet]);
 const NAMED: Set<'static> =
@@ -43,10 +44,12 @@ const SOURCES: [Set<'static>; 2] = [
     set("sources4", &[Field::Interface, Field::Ipv4]),
     set("sources6", &[Field::Interface, Field::Ipv6]),
 ];
+/// Ports of virtual machines.
+const MACHINES: Set<'static> = set("machines", &[Field::Interface]);
 /// Those whose elements have owners.
-const OWNED: [Set<'static>; 10] = [
+const OWNED: [Set<'static>; 11] = [
     CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], HELD[0], HELD[1], BOUND, SOURCES[0],
-    SOURCES[1],
+    SOURCES[1], MACHINES,
 ];
 const ATTEMPTS: usize = 16;
 
@@ -62,6 +65,8 @@ pub(crate) struct Sender {
     pub(crate) gateways: Vec<IpAddr>,
     /// Whether it sends packets from its own addresses only.
     pub(crate) is_bound: bool,
+    /// Whether it is a virtual machine, whose interface nobody but the daemon configures.
+    pub(crate) is_machine: bool,
 }
 
 /// Of a pair of sets the one for the address.
@@ -97,6 +102,9 @@ impl Sender {
                 (of(&SOURCES, *address), element(port.clone().address(*address)))
             };
             elements.extend(self.addresses.iter().map(source));
+        }
+        if self.is_machine {
+            elements.push((MACHINES.name, element(port)));
         }
         Ok(elements)
     }
@@ -235,17 +243,14 @@ pub(crate) fn unload_unowned(socket: &mut Socket) -> Result<()> {
 }
 
 fn ruleset() -> Ruleset {
-    let base = Base {
-        kind: ChainKind::Filter,
-        hook: Hook::Prerouting,
-        priority: -300,
-        policy: Policy::Accept,
-    };
+    let base =
+        |hook| Some(Base { kind: ChainKind::Filter, hook, priority: -300, policy: Policy::Accept });
+    let own = [(STAMP, None), (CHAIN, base(Hook::Prerouting)), (OUTWARDS, base(Hook::Forward))];
     Ruleset {
         table: TABLE,
         stamp: STAMP,
         sets: OWNED.to_vec(),
-        chains: [(STAMP, None), (CHAIN, Some(base))].into_iter().chain(rules::CHAINS).collect(),
+        chains: own.into_iter().chain(rules::CHAINS).collect(),
         rules: rules::rules(),
     }
 }

@@ -77,6 +77,19 @@ impl Policy {
         unchecked.and(gone)
     }
 
+    /// The same where the interface is gone already: a repair may have come later than the end.
+    pub(crate) fn forget_own_of_gone(&self, attachment: &Attachment) -> Result<()> {
+        let is_kept = super::is_checked_to_the_end(attachment) && attachment.wiring.link.is_some();
+        if !is_kept {
+            return Ok(());
+        }
+        let end = crate::plan::host_end(attachment)?;
+        match Socket::route()?.link(At::Name(&end))? {
+            Some(_) => Ok(()),
+            None => self.forget_own(attachment),
+        }
+    }
+
     /// Ends what the container had alone, and lets its network's rules hold.
     fn unfence_own(&self, now: &Attachment) -> Result<()> {
         let link = now.wiring.link.as_ref();
@@ -86,9 +99,11 @@ impl Policy {
         self.deleted.set(true);
         let owner = Identity::of(&now.id).mark(now.layer).parse()?;
         match sender(now)? {
-            // The port is checked all the same, and at no time it is not.
+            // The port is checked all the same, and at no time it is not: a machine's stays bound.
             Some(sender) => {
-                self.if_there(|socket| spoof::unbind(socket, &owner))?;
+                if !sender.is_bound {
+                    self.if_there(|socket| spoof::unbind(socket, &owner))?;
+                }
                 self.with(|socket| spoof::install(socket, &sender))
             }
             None => self.if_there(|socket| spoof::remove_owned(socket, &owner)),

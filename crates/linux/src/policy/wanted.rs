@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use model::{
-    Attachment, Backend, EgressPolicy, Family, Gateway, GatewayRole, IfName, InterfaceAddress,
-    Layer, LinkKind, Passage, Publish, Result,
+    Attachment, Backend, Bridge, EgressPolicy, Family, Gateway, GatewayRole, IfName,
+    InterfaceAddress, Layer, LinkKind, Passage, Publish, Result,
 };
 use netlink::{At, Route, Socket};
 
@@ -150,10 +150,6 @@ pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     };
     let identity = Identity::of(&attachment.id);
     let tuned = attachment.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);
-    let gateways = match bridge.gateway {
-        Gateway::None => Vec::new(),
-        _ => vec![IpAddr::V6(link_local(bridge_mac(&gateway_device(bridge)?)))],
-    };
     let own = |held: &InterfaceAddress| {
         let is_led = bridge.is_gateway_of(Family::of(&held.address));
         model::first_host(&held.address).filter(|_| is_led)
@@ -165,9 +161,23 @@ pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
         port: identity.host_link()?,
         mac: tuned.unwrap_or_else(|| container_mac(attachment, link)),
         addresses: held().map(|held| held.address.addr()).collect(),
-        gateways: held().filter_map(gateway).chain(gateways).collect(),
+        gateways: held().filter_map(gateway).chain(of_router(bridge)?).collect(),
         is_bound,
+        is_machine: attachment.tap().is_some(),
     }))
+}
+
+/// The addresses of the link that the gateway has: the one that Spoke gives it, and on a bridge of others the
+/// one of its hardware address.
+fn of_router(bridge: &Bridge) -> Result<Vec<IpAddr>> {
+    if bridge.gateway == Gateway::None {
+        return Ok(Vec::new());
+    }
+    let device = gateway_device(bridge)?;
+    let given = bridge_mac(&device);
+    let there = Socket::route()?.link(At::Name(&device))?.and_then(|link| link.mac);
+    let other = there.filter(|mac| *mac != given);
+    Ok([given].into_iter().chain(other).map(|mac| IpAddr::V6(link_local(mac))).collect())
 }
 
 /// Whose the elements of an attachment are; `None` where nothing of the wiring is in our table, nor

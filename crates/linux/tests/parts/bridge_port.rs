@@ -170,6 +170,28 @@ fn a_check_without_a_record_is_a_stray() {
     });
 }
 
+/// A repair that comes later than the end of a machine leaves nothing; of one that lives the check stays.
+#[test]
+fn what_a_late_repair_puts_back_goes_again() {
+    isolated(|| {
+        let linux = Linux::new(Life::Long);
+        let one = Container::new();
+        let tap = with_port(BridgePort { tap: Some(Tap::default()), ..BridgePort::default() });
+        let first = attachment("one", tap, "10.88.0.2/24", &one.sandbox);
+        let machine = Attachment { sandbox: None, ..first };
+        linux.attach(&machine).unwrap();
+        linux.unfilter(&machine).unwrap();
+        let bound = run("nft list set bridge spoke bound");
+        assert!(bound.contains("comment"), "{bound}");
+        linux.detach(&machine).unwrap();
+        assert!(!run(OWNED).contains("comment"));
+        assert!(linux.restore(&machine).unwrap());
+        assert!(run(OWNED).contains("comment"));
+        linux.unfilter(&machine).unwrap();
+        assert!(!run(OWNED).contains("comment"));
+    });
+}
+
 #[test]
 fn the_table_is_what_the_file_says() {
     const TRUTH: &str = include_str!("../../src/filter/spoof.nft");

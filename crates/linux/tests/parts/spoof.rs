@@ -255,6 +255,25 @@ fn forged_news_reach_nobody_and_honest_ones_do() {
     });
 }
 
+/// A bridge of others has an address of the link that does not follow from its name, and is the router all the
+/// same.
+#[test]
+fn the_router_of_a_foreign_bridge_is_nobody_else() {
+    isolated(|| {
+        run("ip link add br0 address 02:88:00:00:00:01 type bridge; ip link set br0 up");
+        let two = Two::new(checked);
+        let forger = Forger { own: two.macs[0] };
+        let router = link_local(Mac::new([2, 0x88, 0, 0, 0, 1]));
+        let frames = [
+            forger.advertisement("fd00::2", &router, &named(2, forger.own)),
+            forger.advertisement("fd00::2", "fd00::2", &named(2, forger.own)),
+        ];
+        let seen = seen(&two.containers[0], &two.containers[1], &frames);
+        assert_eq!(seen, [vec![1], vec![1]]);
+        two.end();
+    });
+}
+
 /// Where nobody checks, all of it arrives: what is dropped above is dropped by what is checked.
 #[test]
 fn without_a_check_everything_arrives() {

@@ -11,7 +11,7 @@ use super::args::{
     NamedArgs, Output,
 };
 use super::network::connect::naming::Moved;
-use super::network::connect::{self, naming};
+use super::network::connect::{self, guest, naming};
 use super::output::{Shown, json, list, names, render};
 use super::ps::shortened;
 use super::table::Table;
@@ -106,6 +106,7 @@ fn create(
     if engine.endpoint_named(&network.name, name)?.is_some_and(|id| is_finished(&engine, &id)) {
         return Err(there(&network.name, name));
     }
+    guest::refuse_guest(&engine, &network.name, name)?;
     let request = Request {
         layer: Layer::Link,
         container: name.clone(),
@@ -136,6 +137,7 @@ fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -
     let id = find(&engine, &wanted.named)?;
     let (path, called) = connect::find(&wanted.sandbox, &host_context.root);
     let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
+    guest::refuse_guest(&engine, &id.network, &container)?;
     let there = engine.attachment(&id)?;
     let network = engine.network(&id.network)?;
     if let Some(given) = there.as_ref().filter(|there| there.dns != network.dns) {

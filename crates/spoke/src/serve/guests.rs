@@ -106,7 +106,7 @@ impl Guests<'_> {
         for served in self.all.values_mut().filter(|served| served.socket.is_none()) {
             match served.open() {
                 Ok(()) => served.advertise(),
-                // It may be made, or be gone with its record, in a moment.
+                // It may be made, set up, or be gone with its record, in a moment; it is looked for again.
                 Err(error) if error.kind() == Kind::NotFound => {}
                 Err(error) => {
                     let id = &served.record.id;
@@ -140,7 +140,10 @@ impl Guests<'_> {
 impl Served {
     fn open(&mut self) -> Result<()> {
         let Some((_, index)) = linux::guest::device(&self.record)? else {
-            return Err(Error::not_found(format!("{}: its device is gone", self.record.id)));
+            return Err(Error::not_found(format!(
+                "{}: its device is down or gone",
+                self.record.id
+            )));
         };
         self.socket = Some(PacketSocket::open(index, Packets::Guest)?);
         Ok(())

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
-use netlink::nft::{Base, Expression, Meta, Register, Verdict};
+use netlink::nft::{Base, Expression, Meta, Register, Set, Verdict};
 
-use super::{BOUND, CHAIN, CHECKED, HELD, HOLDERS, NAMED, SENDERS, SOURCES};
+use super::{BOUND, CHAIN, CHECKED, HELD, HOLDERS, MACHINES, NAMED, OUTWARDS, SENDERS, SOURCES};
 use crate::filter::rules::{DROP, NAME_WORDS, R, Steps};
 
+const ASKING: &str = "asking";
+const CONFIGURING: &str = "configuring";
 const CHECK: &str = "check";
 const DISCOVERY: &str = "discovery";
 const ROUTER_WANTED: &str = "router_wanted";
@@ -17,7 +19,9 @@ const GENUINE: &str = "genuine";
 const OWN: &str = "own";
 const LINK: &str = "link";
 
-pub(super) const CHAINS: [(&str, Option<Base>); 9] = [
+pub(super) const CHAINS: [(&str, Option<Base>); 11] = [
+    (ASKING, None),
+    (CONFIGURING, None),
     (CHECK, None),
     (DISCOVERY, None),
     (ROUTER_WANTED, None),
@@ -30,12 +34,17 @@ pub(super) const CHAINS: [(&str, Option<Base>); 9] = [
 ];
 
 pub(super) fn rules() -> Vec<(&'static str, Steps)> {
-    let checked = [Expression::Meta(Meta::InputName, R), Expression::In(CHECKED.name, R)];
-    let bound = [Expression::Meta(Meta::InputName, R), Expression::In(BOUND.name, R)];
+    let of = |name, set: Set<'static>, chain| {
+        vec![Expression::Meta(name, R), Expression::In(set.name, R), jump(chain)]
+    };
     let mut rules = vec![
-        (CHAIN, steps([checked.to_vec(), vec![jump(CHECK)]])),
-        (CHAIN, steps([bound.to_vec(), vec![jump(GENUINE)]])),
+        (CHAIN, of(Meta::InputName, CHECKED, CHECK)),
+        (CHAIN, of(Meta::InputName, MACHINES, ASKING)),
+        (CHAIN, of(Meta::InputName, BOUND, GENUINE)),
+        (OUTWARDS, of(Meta::OutputName, MACHINES, CONFIGURING)),
     ];
+    rules.extend(asking().map(|rule| (ASKING, rule)));
+    rules.extend(configuring().map(|rule| (CONFIGURING, rule)));
     rules.extend(check().map(|rule| (CHECK, rule)));
     rules.extend(discovery().map(|rule| (DISCOVERY, rule)));
     rules.extend(router_wanted().map(|rule| (ROUTER_WANTED, rule)));
@@ -47,6 +56,35 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     rules.extend(LINK_TYPES.map(|number| (LINK, steps([kind(number), vec![RETURN]]))));
     rules.push((LINK, vec![DROP]));
     rules
+}
+
+/// What a machine asks of servers and routers (RFC 2131, RFC 8415, RFC 4861): the daemon has seen it at the
+/// device.
+fn asking() -> [Steps; 3] {
+    [datagram(&[0, 67]), datagram(&[0x02, 0x23]), message(&[133])]
+}
+
+/// What servers and routers send, the redirects among it; and tags, behind which it would not be seen.
+fn configuring() -> [Steps; 6] {
+    [
+        steps([frame(VLAN), vec![DROP]]),
+        steps([frame(SERVICE_VLAN), vec![DROP]]),
+        datagram(&[0, 68]),
+        datagram(&[0x02, 0x22]),
+        message(&[134]),
+        message(&[137]),
+    ]
+}
+
+/// Drops datagrams to this port.
+fn datagram(port: &'static [u8]) -> Steps {
+    let is_it = Expression::Equal(R, Cow::Borrowed(port));
+    steps([protocol(UDP), vec![Expression::DestinationPort(R), is_it, DROP]])
+}
+
+/// Drops ICMPv6 messages of this type.
+fn message(number: &'static [u8]) -> Steps {
+    steps([frame(IPV6), protocol(ICMPV6), kind(number), vec![DROP]])
 }
 
 /// What goes no further than the link: discovery, and what joins groups (RFC 4861, RFC 3810).
@@ -62,11 +100,11 @@ fn genuine() -> [Steps; 10] {
             vec![source.load(R), Expression::Equal(R, Cow::Borrowed(address)), RETURN],
         ])
     };
-    let nobody: Steps =
-        vec![ARP_ADDRESS.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 4])), RETURN];
+    let nobody: Steps = vec![ARP_ADDRESS.load(R), Expression::Equal(R, Cow::Borrowed(&[0; 4]))];
     [
         steps([frame(ARP), own(ARP_ADDRESS, 0)]),
-        steps([frame(ARP), nobody]),
+        // A question whether anybody has an address keeps others from having it.
+        steps([frame(ARP), nobody, own(ARP_TARGET, 0)]),
         steps([frame(IPV4), own(V4_SOURCE, 0)]),
         steps([frame(IPV6), protocol(ICMPV6), kind(&[136]), vec![jump(OWN)]]),
         steps([frame(IPV6), protocol(ICMPV6), kind(&[135]), from_nobody(jump(OWN))]),
@@ -154,6 +192,8 @@ impl At {
 /// The sender of an ARP packet (RFC 826): its hardware address, and its IPv4 address.
 const ARP_SENDER: At = At::Network { offset: 8, length: 6 };
 const ARP_ADDRESS: At = At::Network { offset: 14, length: 4 };
+/// The address that it asks for.
+const ARP_TARGET: At = At::Network { offset: 24, length: 4 };
 const V4_SOURCE: At = At::Network { offset: 12, length: 4 };
 const V6_SOURCE: At = At::Network { offset: 8, length: 16 };
 /// Its subnet, and that of addresses of the link (RFC 4291, 2.5.6).
@@ -173,6 +213,7 @@ const SERVICE_VLAN: &[u8] = &[0x88, 0xa8];
 const ICMP: &[u8] = &[1];
 const REDIRECT: &[u8] = &[5];
 const ICMPV6: &[u8] = &[58];
+const UDP: &[u8] = &[17];
 /// The link layer's address of the source and of the target: a type, and a length of eight bytes.
 const SOURCE_OPTION: &[u8] = &[1, 1];
 const TARGET_OPTION: &[u8] = &[2, 1];

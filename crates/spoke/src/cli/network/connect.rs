@@ -1,7 +1,7 @@
 //! `spoke network connect` and `disconnect`: sandboxes that Spoke itself connects to networks, as
 //! libnetwork's controller does.
 
-mod guest;
+pub(in crate::cli) mod guest;
 pub(in crate::cli) mod naming;
 
 use std::collections::BTreeSet;
@@ -56,6 +56,7 @@ pub(super) fn connect(
     let known = engine.connected(&container)?;
     let labels = Labels::of(wanted.made.labels.iter().cloned())?;
     refuse_apart(&engine, &network.name, &container)?;
+    guest::refuse_guest(&engine, &network.name, &container)?;
     let mut tries = 0;
     loop {
         let within = crate::sandbox::inspect(&path)?.ok_or_else(|| no_sandbox(&wanted.sandbox))?;

@@ -77,6 +77,20 @@ fn refuse_sandbox(engine: &Engine<'_>, network: &NetworkName, name: &ContainerId
     }
 }
 
+/// The other way round.
+pub(in crate::cli) fn refuse_guest(
+    engine: &Engine<'_>,
+    network: &NetworkName,
+    name: &ContainerId,
+) -> Result<()> {
+    match engine.guests(network, name)?.is_empty() {
+        true => Ok(()),
+        false => Err(Error::conflict(format!(
+            "virtual machine {name} is on network {network} already; choose another name"
+        ))),
+    }
+}
+
 /// Makes the machine's port of the bridge a tap device.
 fn put(tap: Tap, wiring: &mut Wiring, network: &Network) -> Result<()> {
     match wiring.link.as_mut().map(|link| &mut link.kind) {
