@@ -100,6 +100,8 @@ fn the_host_resolves_by_systemd_resolved() {
     assert!(said.contains("systemd-resolved runs here"), "{said}");
     // A container is nobody's host, and is not answered as one.
     assert_eq!(bed.ask("web", "api.back.spoke"), "NXDOMAIN");
+    assert_eq!(bed.ask("web", "2.2.71.10.in-addr.arpa PTR"), "NXDOMAIN");
+    assert_eq!(bed.ask("web", "2.1.71.10.in-addr.arpa PTR"), "web.front.spoke");
     // Another resolved learns it again, and one that is configured anew.
     world.sh(STOP);
     world.sh("rm -rf /run/systemd/resolve/netif");
