@@ -295,7 +295,10 @@ mod tests {
     fn a_next_hop_on_this_host_leads_to_a_container() {
         let space = Space::new();
         space.run(
-            "for link in eth0 eth1 cilium_host; do ip link add $link type dummy; ip link set $link up; done
+            "for link in eth0 eth1 cilium_host; do
+                 ip link add $link type veth peer p-$link
+                 ip link set p-$link up; ip link set $link up
+             done
              ip address add 192.0.2.2/24 dev eth0; ip route add default via 192.0.2.1
              ip route add 10.9.0.0/16 via 192.0.2.9
              ip address add 10.0.0.7/32 dev cilium_host; ip route add 10.0.0.7 dev cilium_host
