@@ -90,7 +90,7 @@ fn ports_are_counted_to_the_byte() {
     let serve = Serve::start(&bed.world, &[]);
     assert_eq!(bed.counted("8080/tcp"), Some(before));
     bed.world.sh("nft delete table inet spoke_ports");
-    bed.until("nft list table inet spoke_ports 2>/dev/null | grep -q from4");
+    bed.until("nft list table inet spoke_ports 2>/dev/null | grep -q \"from-.*-tcp-8080\"");
     assert_eq!(bed.page(8080), "web");
     assert!(bed.counted("8080/tcp").is_some_and(|it| it[0] > 0 && it[0] < before[0]));
     bed.spoke("port rm web 8082");

@@ -100,6 +100,8 @@ fn the_host_resolves_by_systemd_resolved() {
     assert!(said.contains("systemd-resolved runs here"), "{said}");
     // A container is nobody's host, and is not answered as one.
     assert_eq!(bed.ask("web", "api.back.spoke"), "NXDOMAIN");
+    assert_eq!(bed.ask("web", "2.2.71.10.in-addr.arpa PTR"), "NXDOMAIN");
+    assert_eq!(bed.ask("web", "2.1.71.10.in-addr.arpa PTR"), "web.front.spoke");
     // Another resolved learns it again, and one that is configured anew.
     world.sh(STOP);
     world.sh("rm -rf /run/systemd/resolve/netif");
@@ -123,8 +125,20 @@ fn the_host_resolves_by_systemd_resolved() {
     configure(world, "[names]\nhost = true\n");
     bed.serve = Some(Serve::start(world, &[]));
     until(world, "resolvectl domain | grep -q front.spoke");
+    // What the host asks by a bridge of its own stays.
+    world.sh("ip link add br0 type bridge; ip link set br0 up
+         resolvectl dns br0 192.0.2.53; resolvectl domain br0 corp.example");
+    bed.spoke("network create --names --opt bridge=br0 --subnet 10.71.4.0/24 lan");
+    world.netns("desk");
+    bed.spoke("network connect lan desk");
+    until(world, "grep -q 'br0 is no bridge' /world/spoke.log");
+    let own = || world.sh("resolvectl dns br0; resolvectl domain br0");
+    assert!(own().contains("192.0.2.53") && !own().contains("lan.spoke"), "{}", own());
+    let lines = bed.spoke("dns host");
+    assert!(lines.contains("server=/lan.spoke/4.71.10.in-addr.arpa/10.71.4.1#299"), "{lines}");
     bed.serve.take().expect("it runs").stop();
     assert!(!world.sh("resolvectl domain").contains("front.spoke"), "it is taken back");
+    assert!(own().contains("192.0.2.53") && own().contains("corp.example"), "{}", own());
 }
 
 /// Where no resolved runs, the lines that are printed are what dnsmasq needs.

@@ -68,6 +68,12 @@ impl Linux {
         self.policy.mend(table)
     }
 
+    /// Why published ports are not counted, where [`Driver::restore`] or making an attachment found that: they
+    /// work all the same.
+    pub fn take_uncounted(&self) -> Option<Error> {
+        self.policy.take_uncounted()
+    }
+
     /// Lets the subnets that the host is connected to now, and no others, reach the ports that are
     /// published for the LAN. For when addresses or routes of the host have changed; a table that is
     /// missing is not made.

@@ -38,4 +38,4 @@ pub use sandbox_names::{
 pub use shared::{forget_bridge, make_internal};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

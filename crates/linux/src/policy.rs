@@ -1,5 +1,6 @@
 //! The treatment of an attachment's packets, in the filter that its record names.
 
+mod count;
 mod fence;
 mod flows;
 mod forward;
@@ -37,6 +38,8 @@ pub(crate) struct Policy {
     socket: RefCell<Option<Socket>>,
     /// Whether something was deleted through it: closing it then blocks for an RCU grace period.
     deleted: Cell<bool>,
+    /// Why ports are not counted.
+    uncounted: RefCell<Option<Error>>,
 }
 
 impl Policy {
@@ -57,7 +60,7 @@ impl Policy {
         if let Some(wanted) = Wanted::of(attachment)? {
             let is_gone = yielding(attachment)?;
             self.in_table(attachment, |socket| filter::install(socket, &wanted.elements, is_gone))?;
-            self.in_table(attachment, |socket| filter::counted::keep(socket, &wanted.elements))?;
+            self.count(attachment, &wanted.elements);
             self.open_loopback(attachment, wanted.behind.as_ref())?;
             self.let_forward(attachment, &wanted.behind)?;
         }
@@ -81,8 +84,7 @@ impl Policy {
         let is_gone = yielding(attachment)?;
         let missed =
             self.in_table(attachment, |socket| filter::restore(socket, &wanted.elements, is_gone))?;
-        let uncounted =
-            self.in_table(attachment, |socket| filter::counted::keep(socket, &wanted.elements))?;
+        let uncounted = self.count(attachment, &wanted.elements);
         self.open_loopback(attachment, wanted.behind.as_ref())?;
         in_zone(attachment, firewalld::add_sources)?;
         if missed {
@@ -157,8 +159,8 @@ impl Policy {
             OwnTable::Frames => self.if_there(filter::spoof::mend),
             OwnTable::Transit => self.if_there(forwarding::mend),
             OwnTable::Packets => {
-                let counted = self.if_there(filter::counted::mend)?;
-                Ok(self.if_there(filter::mend)? || counted)
+                let counted = self.if_there(filter::counted::mend);
+                Ok(self.if_there(filter::mend)? | counted?)
             }
         }
     }
@@ -286,7 +288,7 @@ impl Policy {
             Some(wanted) => Ok(wanted.elements),
             None => self.owned(&owner),
         };
-        legacy.and(elements.and_then(|elements| self.take_out(&elements)))
+        legacy.and(elements.and_then(|elements| self.take_out(&elements, None)))
     }
 
     fn owned(&self, owner: &Owner) -> Result<Elements> {
@@ -294,11 +296,12 @@ impl Policy {
         Ok(found.unwrap_or_else(|| Elements::new(owner.clone())))
     }
 
-    /// Removes the elements, and what they were the last to need.
-    fn take_out(&self, elements: &Elements) -> Result<()> {
+    /// Removes the elements, and what they were the last to need; the `rest` stays.
+    fn take_out(&self, elements: &Elements, rest: Option<&Elements>) -> Result<()> {
+        // First: a process that is killed between the two leaves the elements, by which the counters are found.
+        let uncounted = self.if_there(|socket| filter::counted::drop(socket, elements, rest));
         self.if_there(|socket| filter::remove(socket, elements))?;
-        self.if_there(|socket| filter::counted::drop(socket, elements))?;
-        self.close_loopback(elements)
+        self.close_loopback(elements).and(uncounted)
     }
 
     /// Names the first part that is missing.
@@ -347,7 +350,7 @@ impl Policy {
     pub(crate) fn remove_marked(&self, mark: &str) -> Result<()> {
         let owner = mark.parse()?;
         self.if_there(|socket| filter::spoof::remove_owned(socket, &owner))?;
-        self.take_out(&self.owned(&owner)?)
+        self.take_out(&self.owned(&owner)?, None)
     }
 
     /// The socket, for a process that ends soon and must not be the last to close it.
@@ -415,9 +418,9 @@ fn is_checked_to_the_end(attachment: &Attachment) -> bool {
 /// Removes what has no owner, where there is no bridge of Spoke's but the one that is `leaving`.
 fn forget_unowned(socket: &mut Socket, leaving: Option<&IfName>) -> Result<()> {
     filter::spoof::unload_unowned(socket)?;
-    filter::counted::unload_unused(socket)?;
+    let uncounted = filter::counted::unload_unused(socket);
     filter::unload_unowned(socket)?;
-    forwarding::turn_off(leaving, socket)
+    forwarding::turn_off(leaving, socket).and(uncounted)
 }
 
 /// Who gives way to the attachment.

@@ -91,11 +91,14 @@ impl Host {
 }
 
 /// A route of a prefix that means everything, or half of it, is a default route; so is `2000::/3`.
+pub(crate) fn is_default(route: &Route) -> bool {
+    route.dst.prefix_len() <= if route.dst.addr().is_ipv4() { 1 } else { 3 }
+}
+
 fn is_meant(route: &Route, links: &BTreeMap<u32, Link>) -> bool {
-    let most = if route.dst.addr().is_ipv4() { 1 } else { 3 };
     let multicast = route.dst.addr().is_multicast();
     let through_loopback = route.link.is_some_and(|link| !links.contains_key(&link));
-    route.dst.prefix_len() > most && !multicast && !through_loopback
+    !is_default(route) && !multicast && !through_loopback
 }
 
 fn is_subnet(net: &IpNet) -> bool {

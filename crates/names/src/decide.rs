@@ -140,6 +140,10 @@ fn answered(
     if !entries.is_empty() {
         return found(&entries, query, question, by);
     }
+    // This host's server asks the other network's gateway, which answers the host.
+    if reversed(&question.name).is_some_and(|it| table.is_only_hosts(&networks, it)) {
+        return failed(query, Rcode::NXDOMAIN);
+    }
     let Some(servers) = table.servers_of(asker) else { return refused(query, Rcode::REFUSED) };
     match fence::asked(table, asker, question) {
         None => Decision::Forward(servers),

@@ -138,6 +138,13 @@ impl Table {
         self.serves_host && peer == place.address()
     }
 
+    /// Whether an address is one of another network than these, whose names this host resolves.
+    pub(crate) fn is_only_hosts(&self, networks: &[&NetworkName], address: IpAddr) -> bool {
+        let is_it =
+            |place: &Place| !networks.contains(&&place.network) && place.gateway.contains(&address);
+        self.serves_host && self.all_places().any(is_it)
+    }
+
     /// What time it is, for fences that learn for a while. As long as nobody says so, none does.
     pub fn set_time(&mut self, now: Option<Moment>) {
         self.now = now;

@@ -30,7 +30,7 @@ pub use list::{
 pub use news::{News, Object};
 pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
-pub use objects::{Object as State, Objects, counter_users, objects};
+pub use objects::{Object as State, Objects, counter_users, objects, users};
 pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
 pub use transaction::{Place, Transaction};
 pub use whole::{

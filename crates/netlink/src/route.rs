@@ -47,6 +47,8 @@ const NOWHERE: u8 = 255;
 const BOOT: u8 = 3;
 /// `RTN_UNICAST`.
 const UNICAST: u8 = 1;
+/// `RTM_F_FIB_MATCH`.
+const MATCHED: u32 = 0x2000;
 /// `RTNH_F_ONLINK`.
 const GATEWAY_ON_LINK: u32 = 4;
 
@@ -185,10 +187,24 @@ impl Socket {
     /// # Errors
     /// As [`Socket::get`].
     pub fn route_to(&mut self, address: IpAddr) -> Result<Option<Route>> {
+        self.get_route(address, 0)
+    }
+
+    /// The route as it stands in its table by which packets to `address` go; `None` if there is none. It has no
+    /// link where it has several next hops. Kernels before 4.13 answer as [`Socket::route_to`].
+    ///
+    /// # Errors
+    /// As [`Socket::get`].
+    pub fn entry_to(&mut self, address: IpAddr) -> Result<Option<Route>> {
+        self.get_route(address, MATCHED)
+    }
+
+    fn get_route(&mut self, address: IpAddr, flags: u32) -> Result<Option<Route>> {
         let mut batch = Batch::new();
         let dst = IpNet::from(address);
         let mut head = [0; HEADER];
         head[..2].copy_from_slice(&[family(Family::of(&dst)), dst.prefix_len()]);
+        head[8..].copy_from_slice(&flags.to_ne_bytes());
         let about = format!("asking for the route to {address}");
         batch.request(GET, 0, about).bytes(&head).address(rta::DST, address);
         let absent = [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::SRCH];

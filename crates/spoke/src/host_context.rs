@@ -62,6 +62,7 @@ impl HostContext {
         let mended = self.driver.linux().mend();
         let restored = self.engine().restore(&mut AtOnce)?;
         followed?;
+        self.counted()?;
         Ok(mended? || restored)
     }
 
@@ -80,7 +81,13 @@ impl HostContext {
         });
         let restored = self.engine().restore(rivals)?;
         followed?;
+        self.counted()?;
         Ok(mended? || restored)
+    }
+
+    /// Reports ports that are not counted, once everything else is done: they work all the same.
+    fn counted(&self) -> Result<()> {
+        self.driver.linux().take_uncounted().map_or(Ok(()), Err)
     }
 
     /// The firewall that published ports obey.

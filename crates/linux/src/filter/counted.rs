@@ -4,6 +4,7 @@
 //! `counted.nft` is the readable form.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use model::{Error, Protocol, Result};
@@ -64,24 +65,17 @@ pub struct Counted {
 /// # Errors
 /// Where the kernel does not list them.
 pub fn read(socket: &mut Socket) -> Result<Vec<Counted>> {
-    let mut all: Vec<Counted> = Vec::new();
+    let mut all: BTreeMap<(String, Protocol, u16), Counted> = BTreeMap::new();
     for (name, object) in nft::objects(socket, TABLE, Objects::Counters)? {
         let State::Counter { packets, bytes } = object else { continue };
         let Some((is_to, digits, protocol, port)) = meaning(&name) else { continue };
-        let is_it =
-            |it: &&mut Counted| (&*it.digits, it.protocol, it.port) == (digits, protocol, port);
-        let counted = match all.iter_mut().find(is_it) {
-            Some(counted) => counted,
-            None => {
-                let digits = digits.to_owned();
-                all.push(Counted { digits, protocol, port, received: (0, 0), sent: (0, 0) });
-                let Some(last) = all.last_mut() else { continue };
-                last
-            }
-        };
+        let counted = all.entry((digits.to_owned(), protocol, port)).or_insert_with(|| {
+            let digits = digits.to_owned();
+            Counted { digits, protocol, port, received: (0, 0), sent: (0, 0) }
+        });
         *(if is_to { &mut counted.received } else { &mut counted.sent }) = (packets, bytes);
     }
-    Ok(all)
+    Ok(all.into_values().collect())
 }
 
 /// A counter's name: nft(8) reads names that begin with a letter.
@@ -107,9 +101,13 @@ fn wanted(elements: &Elements) -> Result<Vec<Led>> {
     let owner = elements.owner();
     let digits = owner.as_str().split('/').next().unwrap_or_default();
     let comment: Comment = owner.as_str().parse()?;
-    let mut all: Vec<Led> = Vec::new();
+    let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     for entry in elements.entries() {
         let Entry::Port { protocol, host_port, to, .. } = entry else { continue };
+        // A port at two addresses of the host is counted as one.
+        if !seen.insert((*protocol, *host_port, *to)) {
+            continue;
+        }
         let family = usize::from(matches!(to, IpAddr::V6(_)));
         let key = Tuple::new().protocol(protocol.number()).service(*host_port).address(*to);
         for (is_to, maps) in [(true, &TO), (false, &FROM)] {
@@ -118,19 +116,16 @@ fn wanted(elements: &Elements) -> Result<Vec<Led>> {
                 comment: Some(comment.clone()),
                 ..Element::of(key.clone())
             };
-            // A port at two addresses of the host is counted as one.
-            if !all.iter().any(|(map, there)| *map == maps[family].name && there.key == element.key)
-            {
-                all.push((maps[family].name, element));
-            }
+            all.push((maps[family].name, element));
         }
     }
     Ok(all)
 }
 
-fn found(socket: &mut Socket, wanted: &[Led]) -> Result<Vec<(usize, Element)>> {
+/// Those of these that are there, by their indexes.
+fn found(socket: &mut Socket, wanted: &[Led]) -> Result<BTreeMap<usize, Element>> {
     let keys: Vec<_> = wanted.iter().map(|(map, element)| (*map, element)).collect();
-    nft::find(socket, TABLE, &keys)
+    Ok(nft::find(socket, TABLE, &keys)?.into_iter().collect())
 }
 
 /// Counts the ports among these elements, where they are not counted yet; whether any was not.
@@ -141,9 +136,7 @@ pub(crate) fn keep(socket: &mut Socket, elements: &Elements) -> Result<bool> {
     }
     for attempt in 0..ATTEMPTS {
         let there = found(socket, &wanted)?;
-        let is_there = |index: usize, element: &Element| {
-            there.iter().any(|(at, there)| *at == index && there == element)
-        };
+        let is_there = |index: usize, element: &Element| there.get(&index) == Some(element);
         if wanted.iter().enumerate().all(|(index, (_, element))| is_there(index, element)) {
             return Ok(attempt > 0);
         }
@@ -154,7 +147,7 @@ pub(crate) fn keep(socket: &mut Socket, elements: &Elements) -> Result<bool> {
                 continue;
             }
             // Of a container that had the address before.
-            if let Some((_, former)) = there.iter().find(|(at, _)| *at == index) {
+            if let Some(former) = there.get(&index) {
                 transaction.delete_element(TABLE, map, former, about("replacing", elements));
             }
             let Some(counter) = &element.counter else { continue };
@@ -168,38 +161,60 @@ pub(crate) fn keep(socket: &mut Socket, elements: &Elements) -> Result<bool> {
     Err(Error::try_again(about("others keep changing", elements)))
 }
 
-/// Takes the counters of the ports among these out, and the table with the last.
-pub(crate) fn drop(socket: &mut Socket, elements: &Elements) -> Result<()> {
-    let unwanted = wanted(elements)?;
+/// Takes the counters of the ports among these out, but for those of the `rest` that stays, and the table with
+/// the last.
+pub(crate) fn drop(
+    socket: &mut Socket,
+    elements: &Elements,
+    rest: Option<&Elements>,
+) -> Result<()> {
+    let unwanted = without(elements, rest)?;
     if unwanted.is_empty() {
         return Ok(());
     }
     for _ in 0..ATTEMPTS {
+        let mut users: BTreeMap<_, _> =
+            nft::users(socket, TABLE, Objects::Counters)?.into_iter().collect();
         let mut transaction = Transaction::new();
         for (index, there) in found(socket, &unwanted)? {
-            if let Some((map, element)) = unwanted.get(index)
-                && there == *element
-            {
-                transaction.delete_element(TABLE, map, &there, about("removing", elements));
-            }
+            let Some((map, element)) = unwanted.get(index).filter(|it| it.1 == there) else {
+                continue;
+            };
+            transaction.delete_element(TABLE, map, &there, about("removing", elements));
+            let users = element.counter.as_ref().and_then(|counter| users.get_mut(counter));
+            users.into_iter().for_each(|users| *users = users.saturating_sub(1));
         }
-        if settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)? {
-            return forget(socket, &unwanted);
+        let is_last = forget(&mut transaction, &unwanted, users);
+        // BUSY: another process has led to a counter meanwhile.
+        if settled(transaction.commit(socket), |failure| {
+            matches!(failure.errno, Errno::NOENT | Errno::BUSY)
+        })? {
+            return if is_last { unload_unused(socket) } else { Ok(()) };
         }
     }
     Err(Error::try_again(about("others keep changing", elements)))
 }
 
-/// Removes the counters of elements that are gone, unless the port's element of the other family leads to
-/// them; and the table with the last counter.
-fn forget(socket: &mut Socket, gone: &[Led]) -> Result<()> {
-    let is_gone = |name: &String| gone.iter().any(|(_, it)| it.counter.as_ref() == Some(name));
-    let there = nft::objects(socket, TABLE, Objects::Counters)?;
-    let (gone, rest): (Vec<_>, Vec<_>) = there.into_iter().map(|(name, _)| name).partition(is_gone);
-    let mut transaction = Transaction::new();
-    gone.iter().for_each(|counter| transaction.delete_counter(TABLE, counter));
-    transaction.commit(socket)?.except(Errno::NOENT).except(Errno::BUSY).into_result()?;
-    if rest.is_empty() { unload_unused(socket) } else { Ok(()) }
+/// The elements of the ports among these, but for those that ports of the rest have too: at another address of
+/// the host.
+fn without(elements: &Elements, rest: Option<&Elements>) -> Result<Vec<Led>> {
+    let mut unwanted = wanted(elements)?;
+    let rest = rest.map_or_else(|| Ok(Vec::new()), wanted)?;
+    let rest: BTreeSet<_> = rest.iter().map(|(map, element)| (*map, &element.key)).collect();
+    unwanted.retain(|(map, element)| !rest.contains(&(*map, &element.key)));
+    Ok(unwanted)
+}
+
+/// Removes the counters of these elements to which none leads any more: the port's element of the other family
+/// may. Whether no counter is left.
+fn forget(transaction: &mut Transaction, gone: &[Led], mut users: BTreeMap<String, u32>) -> bool {
+    for counter in gone.iter().filter_map(|(_, element)| element.counter.as_ref()) {
+        if users.get(counter) == Some(&0) {
+            transaction.delete_counter(TABLE, counter);
+            users.remove(counter);
+        }
+    }
+    users.is_empty()
 }
 
 /// Removes the table where it counts nothing, and nothing comes meanwhile.

@@ -9,7 +9,7 @@ mod foreign;
 mod life;
 mod names;
 mod sandbox_names;
-mod space;
+pub(crate) mod space;
 mod table;
 mod traffic;
 mod transit;

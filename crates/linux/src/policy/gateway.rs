@@ -39,7 +39,7 @@ impl Policy {
             return Ok(());
         }
         self.deleted.set(true);
-        self.take_out(&ports)?;
+        self.take_out(&ports, Some(&rest.elements))?;
         match Stale::after(attachment) {
             Some(stale) => self.if_there(|socket| stale.forget(socket)),
             None => Ok(()),

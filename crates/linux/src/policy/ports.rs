@@ -61,15 +61,16 @@ impl Policy {
         let (before, after) =
             (wanted::gateway_route(before, &both), wanted::gateway_route(after, &both));
         let Some(wanted) = Wanted::of(&before)? else { return Ok(()) };
-        let elements = match Wanted::of(&after)? {
-            Some(rest) => wanted.elements.without(&rest.elements),
+        let rest = Wanted::of(&after)?.map(|rest| rest.elements);
+        let elements = match &rest {
+            Some(rest) => wanted.elements.without(rest),
             None => wanted.elements,
         };
         if elements.is_empty() {
             return Ok(());
         }
         self.deleted.set(true);
-        self.take_out(&elements)
+        self.take_out(&elements, rest.as_ref())
     }
 
     fn withdraw_rules(&self, after: &Attachment) -> Result<()> {

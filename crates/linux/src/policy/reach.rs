@@ -27,7 +27,7 @@ impl Policy {
             let gone = was.elements.without(&is.elements);
             if !gone.is_empty() {
                 self.deleted.set(true);
-                self.take_out(&gone)?;
+                self.take_out(&gone, Some(&is.elements))?;
             }
         }
         match &after.wiring.publish {

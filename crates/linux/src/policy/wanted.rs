@@ -6,7 +6,8 @@ use model::{
     Attachment, Backend, Bridge, EgressPolicy, Family, Gateway, GatewayRole, IfName,
     InterfaceAddress, Layer, LinkKind, Passage, Publish, Result,
 };
-use netlink::{At, Route, Socket};
+use netlink::route::{MAIN, Routes};
+use netlink::{At, Socket};
 
 use super::loopback::{has_ports_at_loopback, is_shared, publishes_at_loopback};
 use crate::filter::spoof::Sender;
@@ -15,6 +16,7 @@ use crate::identity::{Identity, bridge_mac, link_local};
 use crate::plan::container_mac;
 use crate::plan::gateway::is_gateway;
 use crate::plan::port::{gateway_device, vlan_of_gateway};
+use crate::subnets::is_default;
 
 /// The elements of an attachment, and the host's interface that leads to it.
 pub(super) struct Wanted {
@@ -247,17 +249,17 @@ pub(super) fn behind(attachment: &Attachment) -> Result<Option<IfName>> {
     }
     match (reported(attachment), published(attachment).next()) {
         (Some(reported), _) => Ok(Some(reported.clone())),
-        (None, Some(container)) => routed_through(container, |_| true),
+        (None, Some(container)) => routed_through(container, &mut Socket::route()?),
         (None, None) => Ok(None),
     }
 }
 
-/// The same to judge what goes out by it: the host has a route of its own to the container. Before there is
-/// one, the default route leads elsewhere.
+/// The same to judge what goes out by it: the host has a route of its own to the container, which may have a next
+/// hop on this host. Before there is one, the default route leads elsewhere.
 pub(super) fn judged_behind(attachment: &Attachment) -> Result<Option<IfName>> {
     match (names_interface(attachment), published(attachment).next()) {
         (true, _) | (false, None) => behind(attachment),
-        (false, Some(container)) => routed_through(container, |route| route.gateway.is_none()),
+        (false, Some(container)) => routed_apart(container, &mut Socket::route()?),
     }
 }
 
@@ -272,11 +274,64 @@ pub(super) fn names_interface(attachment: &Attachment) -> bool {
     attachment.wiring.link.is_some() || reported(attachment).is_some()
 }
 
-fn routed_through(container: IpAddr, is_meant: fn(&Route) -> bool) -> Result<Option<IfName>> {
-    let mut socket = Socket::route()?;
-    let route = socket.route_to(container)?.filter(is_meant);
-    let Some(index) = route.and_then(|route| route.link) else {
+fn routed_through(container: IpAddr, socket: &mut Socket) -> Result<Option<IfName>> {
+    let Some(index) = socket.route_to(container)?.and_then(|route| route.link) else {
         return Ok(None);
     };
     Ok(socket.link(At::Index(index))?.map(|link| link.name))
+}
+
+/// The same where that is no interface of a default route.
+fn routed_apart(container: IpAddr, socket: &mut Socket) -> Result<Option<IfName>> {
+    // One with several next hops is found by what it matches alone.
+    if socket.entry_to(container)?.is_none_or(|entry| is_default(&entry)) {
+        return Ok(None);
+    }
+    let link = socket.route_to(container)?.and_then(|route| route.link);
+    let family = Family::of(&model::host_net(container));
+    let through = Routes { family, table: Some(MAIN), link };
+    if link.is_none() || socket.routes(through)?.iter().any(is_default) {
+        return Ok(None);
+    }
+    routed_through(container, socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::tests::space::Space;
+
+    #[test]
+    fn a_next_hop_on_this_host_leads_to_a_container() {
+        let space = Space::new();
+        space.run(
+            "for link in eth0 eth1 cilium_host; do
+                 ip link add $link type veth peer p-$link
+                 ip link set p-$link up; ip link set $link up
+             done
+             ip address add 192.0.2.2/24 dev eth0; ip route add default via 192.0.2.1
+             ip route add 10.9.0.0/16 via 192.0.2.9
+             ip address add 10.0.0.7/32 dev cilium_host; ip route add 10.0.0.7 dev cilium_host
+             ip route add 10.0.0.0/24 via 10.0.0.7 dev cilium_host
+             ip route add 10.0.1.5 dev eth1
+             ip address add fd00::1/64 dev eth1 nodad
+             ip route add default nexthop via fd00::2 dev eth1 nexthop via fd00::3 dev eth1
+             ip address add fd01::1/64 dev cilium_host nodad
+             ip route add fd02::/64 via fd01::2 dev cilium_host",
+        );
+        let mut socket = space.netns.enter(Socket::route).unwrap().unwrap();
+        for (container, expected) in [
+            ("10.0.0.99", Some("cilium_host")),
+            ("10.0.1.5", Some("eth1")),
+            ("fd02::5", Some("cilium_host")),
+            // By a default route, or by its interface.
+            ("10.0.2.5", None),
+            ("10.9.0.5", None),
+            ("192.0.2.77", None),
+            ("fd03::5", None),
+        ] {
+            let found = routed_apart(container.parse().unwrap(), &mut socket).unwrap();
+            assert_eq!(found.as_ref().map(IfName::as_str), expected, "{container}");
+        }
+    }
 }

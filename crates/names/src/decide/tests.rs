@@ -164,19 +164,20 @@ fn what_is_gone_is_not_answered() {
     assert_eq!(asks(&table, ("front", "10.1.0.9"), "web", Rtype::A), "forward []");
 }
 
+fn internal(record: &mut Attachment) {
+    record.wiring.firewall = Some(Firewall {
+        backend: model::Backend::Nftables,
+        ingress: model::IngressPolicy::Open,
+        egress: EgressPolicy::Internal,
+        bridge: None,
+        admin_chain: None,
+        zone: None,
+        passage: model::Passage::default(),
+    });
+}
+
 #[test]
 fn internal_networks_ask_nobody() {
-    let internal = |record: &mut Attachment| {
-        record.wiring.firewall = Some(Firewall {
-            backend: model::Backend::Nftables,
-            ingress: model::IngressPolicy::Open,
-            egress: EgressPolicy::Internal,
-            bridge: None,
-            admin_chain: None,
-            zone: None,
-            passage: model::Passage::default(),
-        });
-    };
     let table = table(&[
         Made::on("vault", "safe", "10.3.0.2/24").changed(internal),
         Made::on("vault", "both", "10.3.0.3/24").changed(internal),
@@ -353,4 +354,32 @@ fn this_host_is_answered_about_every_network_and_nothing_else() {
         assert_eq!(asks(elsewhere, Rtype::A), "REFUSED", "{elsewhere}");
     }
     assert_eq!(decide_for_host(&table, b"no query", Transport::Udp), Decision::Drop);
+}
+
+#[test]
+fn addresses_of_other_networks_have_no_names_where_the_host_is_answered() {
+    let all = [
+        Made::on("front", "web", "10.1.0.2/24"),
+        Made::on("front", "api", "10.1.0.3/24"),
+        Made::on("back", "api", "10.2.0.3/24"),
+        Made::on("back", "db", "10.2.0.4/24"),
+        Made::on("shut", "in", "10.3.0.2/24").changed(internal),
+    ];
+    let mut table = table(&all);
+    let (web, api, inner) = (("front", "10.1.0.2"), ("front", "10.1.0.3"), ("shut", "10.3.0.2"));
+    let (db, nobody) = ("4.0.2.10.in-addr.arpa", "9.0.1.10.in-addr.arpa");
+    assert_eq!(asks(&table, web, db, Rtype::PTR), "forward []", "nobody here answers that");
+    table.set_host(true);
+    for (asker, name, expected) in [
+        (web, db, "NXDOMAIN"),
+        (inner, db, "NXDOMAIN"),
+        // It is on that network, too.
+        (api, db, "db.back.spoke."),
+        (web, "2.0.1.10.in-addr.arpa", "web.front.spoke."),
+        (web, nobody, "forward []"),
+        (web, "8.8.8.8.in-addr.arpa", "forward []"),
+        (inner, "8.8.8.8.in-addr.arpa", "REFUSED"),
+    ] {
+        assert_eq!(asks(&table, asker, name, Rtype::PTR), expected, "{asker:?} {name}");
+    }
 }

@@ -141,6 +141,26 @@ pub fn objects(
     table: Table<'_>,
     wanted: Objects,
 ) -> Result<Vec<(String, Object)>> {
+    list(socket, table, wanted, |object| {
+        Object::read(&object.find_kind(abi::OBJECT_DATA)?.nested(), wanted)
+    })
+}
+
+/// The names of the objects of a kind in a table, with how many elements of maps lead to each; none where
+/// there is no table.
+///
+/// # Errors
+/// As [`Socket::dump`].
+pub fn users(socket: &mut Socket, table: Table<'_>, wanted: Objects) -> Result<Vec<(String, u32)>> {
+    list(socket, table, wanted, |object| object.find_kind(abi::OBJECT_USE)?.be32())
+}
+
+fn list<T>(
+    socket: &mut Socket,
+    table: Table<'_>,
+    wanted: Objects,
+    read: impl Fn(&Attributes<'_>) -> Option<T>,
+) -> Result<Vec<(String, T)>> {
     let mut batch = Batch::new();
     let about = format!("listing the objects of {table}");
     let mut request = batch.request(kind(abi::GETOBJ), DUMP, about);
@@ -151,8 +171,7 @@ pub fn objects(
         let text = |kind| attributes.find_kind(kind).and_then(|it| it.text());
         let is_it = text(abi::OBJECT_TABLE)? == table.name
             && attributes.find_kind(abi::OBJECT_TYPE)?.be32()? == wanted.number();
-        let data = attributes.find_kind(abi::OBJECT_DATA)?.nested();
-        let object = is_it.then(|| Object::read(&data, wanted))??;
+        let object = is_it.then(|| read(&attributes))??;
         Some((text(abi::OBJECT_NAME)?.to_owned(), object))
     })
 }

@@ -18,13 +18,13 @@ pub(super) fn alive(_: &Owner) -> Result<bool> {
 }
 
 /// Lives as long as this does.
-pub(super) struct Space {
+pub(crate) struct Space {
     keeper: Child,
-    pub(super) netns: Netns,
+    pub(crate) netns: Netns,
 }
 
 impl Space {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut keeper = Command::new("unshare")
             .args(["--net", "sh", "-c", "echo; exec cat"])
             .stdin(Stdio::piped())
@@ -48,7 +48,7 @@ impl Space {
     }
 
     /// Runs a shell command; its output.
-    pub(super) fn run(&self, command: &str) -> String {
+    pub(crate) fn run(&self, command: &str) -> String {
         let output = self.netns.enter(|| Command::new("sh").args(["-ec", command]).output());
         let output = output.unwrap().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);

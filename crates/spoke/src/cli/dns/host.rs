@@ -1,7 +1,9 @@
 //! `spoke dns host`: what this host resolves names with.
 
-use model::{Result, name_domain};
+use linux::identity::GROUP;
+use model::{IfName, Result, name_domain};
 use names::{Place, reverse_domain};
+use netlink::{At, Socket};
 use serde::Serialize;
 
 use crate::cli::args::Output;
@@ -25,16 +27,19 @@ struct ZoneView {
     domains: Vec<String>,
     servers: Vec<String>,
     port: u16,
+    /// The bridge, where it is not Spoke's: the daemon leaves to this host what resolved asks by it.
+    adopted: Option<IfName>,
 }
 
 pub(super) fn run(output: Output, places: &[Place], host_context: &HostContext) -> Result<Answer> {
-    let (enabled, networks) = (host_context.names_host, zones(places));
+    let (enabled, networks) = (host_context.names_host, zones(places)?);
     let resolved = linux::resolved::Resolved::connect()?.is_some();
     let view = HostView { enabled, resolved, networks };
     Ok(Answer::text(render(output, &view, || text(&view))?))
 }
 
-fn zones(places: &[Place]) -> Vec<ZoneView> {
+fn zones(places: &[Place]) -> Result<Vec<ZoneView>> {
+    let mut route = Socket::route()?;
     let mut zones: Vec<ZoneView> = Vec::new();
     for place in places {
         let network = place.network.to_string();
@@ -42,14 +47,19 @@ fn zones(places: &[Place]) -> Vec<ZoneView> {
         if at == zones.len() {
             let (domains, port) =
                 (vec![name_domain(&place.network)], linux::filter::fence::NAMES_PORT);
-            zones.push(ZoneView { network, domains, servers: Vec::new(), port });
+            let (servers, adopted) = (Vec::new(), None);
+            zones.push(ZoneView { network, domains, servers, port, adopted });
         }
+        let there = route.link(At::Name(&place.bridge))?;
         if let Some(zone) = zones.get_mut(at) {
             zone.domains.extend(reverse_domain(&place.gateway));
             zone.servers.push(place.address().to_string());
+            if there.is_some_and(|link| link.group != GROUP) {
+                zone.adopted = Some(place.bridge.clone());
+            }
         }
     }
-    zones
+    Ok(zones)
 }
 
 fn text(view: &HostView) -> String {
@@ -60,12 +70,19 @@ fn text(view: &HostView) -> String {
         );
         lines.push("\n    [names]\n    host = true\n");
     }
+    let is_left = |zone: &&ZoneView| !view.resolved || zone.adopted.is_some();
+    let servers: Vec<String> = view.networks.iter().filter(is_left).flat_map(dnsmasq).collect();
     if view.resolved {
         lines.push("systemd-resolved runs here: the daemon configures it for each network.");
-        return lines.join("\n");
+        if servers.is_empty() {
+            return lines.join("\n");
+        }
+        lines.push(
+            "It leaves out bridges that Spoke has not made. These lines have dnsmasq ask Spoke about their networks:\n",
+        );
+    } else {
+        lines.push("systemd-resolved does not run here. These lines have dnsmasq ask Spoke:\n");
     }
-    lines.push("systemd-resolved does not run here. These lines have dnsmasq ask Spoke:\n");
-    let servers: Vec<String> = view.networks.iter().flat_map(dnsmasq).collect();
     lines.extend(servers.iter().map(String::as_str));
     lines.join("\n")
 }

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use ::names::{Place, reverse_domain};
 use linux::filter::fence::NAMES_PORT;
+use linux::identity::GROUP;
 use linux::resolved::{LinkNames, Resolved};
 use model::{Error, IfName, Result, name_domain};
-use netlink::Socket;
+use netlink::{At, Socket};
 
 use crate::serve::Daemon;
 
@@ -33,6 +34,7 @@ pub(super) fn keep(daemon: &Daemon) {
     let mut keeper = Keeper {
         daemon,
         path,
+        bridges: Bridges::new(),
         configured: Configured::new(),
         owner: String::new(),
         looked: None,
@@ -48,6 +50,7 @@ pub(super) fn keep(daemon: &Daemon) {
 struct Keeper<'a> {
     daemon: &'a Daemon,
     path: PathBuf,
+    bridges: Bridges,
     configured: Configured,
     /// The resolved that was configured, as the bus calls it.
     owner: String,
@@ -59,9 +62,7 @@ struct Keeper<'a> {
 
 impl Keeper<'_> {
     fn glance(&mut self) {
-        let wanted =
-            Socket::route().and_then(|mut route| wanted(&self.daemon.fence.places(), &mut route));
-        let configured = match wanted {
+        let configured = match self.wanted() {
             Ok(wanted) if !self.is_due(&wanted) => return,
             Ok(wanted) => self.configure(wanted),
             Err(error) => Err(error),
@@ -72,6 +73,22 @@ impl Keeper<'_> {
             self.daemon.journal.warn(&format!("names on this host: {what}"));
         }
         self.failure = failure;
+    }
+
+    /// What resolved is to be configured. A bridge that is not Spoke's is reported once.
+    fn wanted(&mut self) -> Result<Configured> {
+        let places = self.daemon.fence.places();
+        let bridges = bridges(&places, &self.bridges, &mut Socket::route()?)?;
+        let seen = std::mem::replace(&mut self.bridges, bridges);
+        for (bridge, found) in &self.bridges {
+            if !found.is_made && seen.get(bridge) != Some(found) {
+                self.daemon.journal.warn(&format!(
+                    "names on this host: {bridge} is no bridge of Spoke's, so systemd-resolved keeps the servers that \
+                     this host has there; `spoke dns host` says what else can ask for the names behind it"
+                ));
+            }
+        }
+        Ok(wanted(&places, &self.bridges))
     }
 
     fn is_due(&self, wanted: &Configured) -> bool {
@@ -88,26 +105,47 @@ impl Keeper<'_> {
             ));
         };
         if self.owner != owner {
-            // It may have forgotten what another one was configured.
-            self.configured.clear();
+            // It may have forgotten what another one was configured, or may have kept it: all is set again, and what
+            // is not wanted any more is still taken back.
+            self.configured.values_mut().for_each(|link| link.servers.clear());
             self.owner = owner;
         }
         // The intent, before the first side effect.
         let both = indices(&self.configured).into_iter().chain(indices(&wanted)).collect();
         write(&self.path, &both)?;
-        let is_gone = |bridge: &IfName| !wanted.contains_key(bridge);
-        let gone: Vec<IfName> = self.configured.keys().filter(|it| is_gone(it)).cloned().collect();
-        for bridge in gone {
-            if let Some(link) = self.configured.remove(&bridge) {
-                resolved.revert(link.index)?;
+        let reverted = self.revert_others(&wanted, &mut resolved);
+        reverted.and(self.set(wanted, &mut resolved))
+    }
+
+    /// Takes back what is not wanted any more: all that can be; the first failure.
+    fn revert_others(&mut self, wanted: &Configured, resolved: &mut Resolved) -> Result<()> {
+        let mut worked = Ok(());
+        self.configured.retain(|bridge, link| {
+            if wanted.contains_key(bridge) {
+                return true;
             }
-        }
+            let reverted = resolved.revert(link.index).map_err(|error| error.context(bridge));
+            let is_left = reverted.is_err();
+            worked = std::mem::replace(&mut worked, Ok(())).and(reverted);
+            is_left
+        });
+        worked
+    }
+
+    /// Configures what is not configured yet: all that can be; the first failure.
+    fn set(&mut self, wanted: Configured, resolved: &mut Resolved) -> Result<()> {
+        let mut worked = Ok(());
         for (bridge, link) in wanted {
-            if self.configured.get(&bridge) != Some(&link) && resolved.set(&link)? {
-                self.configured.insert(bridge, link);
+            if self.configured.get(&bridge) == Some(&link) {
+                continue;
+            }
+            match resolved.set(&link) {
+                Ok(true) => drop(self.configured.insert(bridge, link)),
+                Ok(false) => {}
+                Err(error) => worked = worked.and(Err(error.context(&bridge))),
             }
         }
-        Ok(())
+        worked
     }
 
     /// What was configured of these devices, where they are still there.
@@ -123,11 +161,39 @@ impl Keeper<'_> {
     }
 }
 
-/// What resolved is to be configured: of each bridge that is there.
-fn wanted(places: &[Place], route: &mut Socket) -> Result<Configured> {
+/// A bridge that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Found {
+    index: u32,
+    /// Spoke made it. What resolved was configured of another one is the host's own: the servers of an uplink, say.
+    is_made: bool,
+}
+
+type Bridges = BTreeMap<IfName, Found>;
+
+/// The bridges that are there. Of one that was `seen` the index alone is asked for, which does not wait for others.
+fn bridges(places: &[Place], seen: &Bridges, route: &mut Socket) -> Result<Bridges> {
+    let mut bridges = Bridges::new();
+    for Place { bridge, .. } in places {
+        let Some(index) = route.link_index(bridge)? else { continue };
+        let found = match seen.get(bridge).filter(|seen| seen.index == index) {
+            Some(seen) => *seen,
+            None => match route.link(At::Index(index))? {
+                Some(link) => Found { index, is_made: link.group == GROUP },
+                None => continue,
+            },
+        };
+        bridges.insert(bridge.clone(), found);
+    }
+    Ok(bridges)
+}
+
+/// What resolved is to be configured: of each of these bridges that Spoke made.
+fn wanted(places: &[Place], bridges: &Bridges) -> Configured {
     let mut wanted = Configured::new();
     for place in places {
-        let Some(index) = route.link_index(&place.bridge)? else { continue };
+        let found = bridges.get(&place.bridge).filter(|found| found.is_made);
+        let Some(Found { index, .. }) = found.copied() else { continue };
         let new =
             || LinkNames { index, servers: Vec::new(), port: NAMES_PORT, domains: Vec::new() };
         let link = wanted.entry(place.bridge.clone()).or_insert_with(new);
@@ -140,7 +206,7 @@ fn wanted(places: &[Place], route: &mut Socket) -> Result<Configured> {
             }
         }
     }
-    Ok(wanted)
+    wanted
 }
 
 /// By bridge, the index of the device that was configured of.
@@ -153,12 +219,13 @@ fn indices(configured: &Configured) -> Indices {
 /// Another device that has the name by now was configured of by nobody.
 fn revert(indices: &Indices, route: &mut Socket) -> Result<()> {
     let Some((mut resolved, _)) = Resolved::connect()? else { return Ok(()) };
+    let mut worked = Ok(());
     for (bridge, index) in indices {
         if route.link_index(bridge)? == Some(*index) {
-            resolved.revert(*index)?;
+            worked = worked.and(resolved.revert(*index).map_err(|error| error.context(bridge)));
         }
     }
-    Ok(())
+    worked
 }
 
 fn read(path: &Path) -> Option<Indices> {
@@ -170,4 +237,35 @@ fn write(path: &Path, configured: &Indices) -> Result<()> {
         .map_err(|cause| Error::bug("indices of bridges as JSON").because(cause))?;
     let written = file::replace(path, &path.with_extension("new"), &bytes);
     written.map_err(|cause| Error::os(format!("writing {}", path.display()), cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(network: &str, bridge: &str, gateway: &str) -> Place {
+        let (network, bridge) = (network.parse().unwrap(), bridge.parse().unwrap());
+        Place { network, bridge, gateway: gateway.parse().unwrap() }
+    }
+
+    #[test]
+    fn bridges_of_the_host_keep_their_servers() {
+        let places = [
+            place("front", "sp-front", "10.71.1.1/24"),
+            place("lan", "br0", "192.0.2.1/24"),
+            place("later", "sp-later", "10.71.2.1/24"),
+        ];
+        let bridges = Bridges::from([
+            ("sp-front".parse().unwrap(), Found { index: 7, is_made: true }),
+            ("br0".parse().unwrap(), Found { index: 8, is_made: false }),
+        ]);
+        let wanted: Vec<LinkNames> = wanted(&places, &bridges).into_values().collect();
+        let front = LinkNames {
+            index: 7,
+            servers: vec!["10.71.1.1".parse().unwrap()],
+            port: NAMES_PORT,
+            domains: vec!["front.spoke".to_owned(), "1.71.10.in-addr.arpa".to_owned()],
+        };
+        assert_eq!(wanted, [front]);
+    }
 }
