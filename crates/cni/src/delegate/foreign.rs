@@ -146,12 +146,12 @@ fn call(
 ) -> Result<Vec<u8>> {
     let found = find(ipam.plugin.as_str(), &ipam.path);
     let file = found.map_err(|error| Error::invalid(error.to_string()))?;
-    let begun = Instant::now();
+    let start = Instant::now();
     let input = match lock {
         Some(lock) => Input::File(program_lock::take(&lock, &config.to_string(), LIMIT)?),
         None => Input::Text(config.to_string()),
     };
-    let rest = LIMIT.saturating_sub(begun.elapsed()).max(SHORTEST);
+    let rest = LIMIT.saturating_sub(start.elapsed()).max(SHORTEST);
     let ended = execute(&file, environment, input, rest)?;
     if ended.answer.len() as u64 > LONGEST {
         let msg = format!("the IPAM plugin {} printed more than {LONGEST} bytes", ipam.plugin);
