@@ -178,7 +178,7 @@ fn what_a_late_repair_puts_back_goes_again() {
         let one = Container::new();
         let tap = with_port(BridgePort { tap: Some(Tap::default()), ..BridgePort::default() });
         let first = attachment("one", tap, "10.88.0.2/24", &one.sandbox);
-        let machine = Attachment { sandbox: None, ..first };
+        let machine = Attachment { sandbox: None, handoff: Handoff::Caller, ..first };
         linux.attach(&machine).unwrap();
         linux.unfilter(&machine).unwrap();
         let bound = run("nft list set bridge spoke bound");
