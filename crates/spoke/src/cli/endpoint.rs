@@ -103,10 +103,10 @@ fn create(
     let engine = (host_context.engine)()?;
     let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.named.network)? };
     let name = &wanted.named.name;
+    guest::refuse_guest(&engine, &network.name, name)?;
     if engine.endpoint_named(&network.name, name)?.is_some_and(|id| is_finished(&engine, &id)) {
         return Err(there(&network.name, name));
     }
-    guest::refuse_guest(&engine, &network.name, name)?;
     let request = Request {
         layer: Layer::Link,
         container: name.clone(),
