@@ -126,9 +126,9 @@ fn the_host_resolves_by_systemd_resolved() {
     bed.serve = Some(Serve::start(world, &[]));
     until(world, "resolvectl domain | grep -q front.spoke");
     // What the host asks by a bridge of its own stays.
+    bed.spoke("network create --names --bridge br0 --subnet 10.71.4.0/24 lan");
     world.sh("ip link add br0 type bridge; ip link set br0 up
          resolvectl dns br0 192.0.2.53; resolvectl domain br0 corp.example");
-    bed.spoke("network create --names --bridge br0 --subnet 10.71.4.0/24 lan");
     world.netns("desk");
     bed.spoke("network connect lan desk");
     until(world, "grep -q 'br0 is no bridge' /world/spoke.log");
