@@ -189,7 +189,9 @@ pub(crate) fn drop(
         if settled(transaction.commit(socket), |failure| {
             matches!(failure.errno, Errno::NOENT | Errno::BUSY)
         })? {
-            return if is_last { unload_unused(socket) } else { Ok(()) };
+            // Those that were there may have gone in the same moment, each seeing the others.
+            let is_unused = is_last || nft::users(socket, TABLE, Objects::Counters)?.is_empty();
+            return if is_unused { unload_unused(socket) } else { Ok(()) };
         }
     }
     Err(Error::try_again(about("others keep changing", elements)))
@@ -219,16 +221,23 @@ fn forget(transaction: &mut Transaction, gone: &[Led], mut users: BTreeMap<Strin
 
 /// Removes the table where it counts nothing, and nothing comes meanwhile.
 pub(crate) fn unload_unused(socket: &mut Socket) -> Result<()> {
-    let generation = nft::generation(socket)?;
-    for map in &TO {
-        if !nft::elements(socket, TABLE, map.name)?.is_empty() {
+    for _ in 0..ATTEMPTS {
+        let generation = nft::generation(socket)?;
+        for map in &TO {
+            if !nft::elements(socket, TABLE, map.name)?.is_empty() {
+                return Ok(());
+            }
+        }
+        let mut transaction = Transaction::of_generation(generation);
+        transaction.delete_table(TABLE);
+        let outcome = transaction.commit(socket)?.except(Errno::NOENT);
+        // RESTART: another program has changed the packet filter meanwhile, maybe another table.
+        if settled(Ok(outcome), |failure| failure.errno == Errno::RESTART)? {
             return Ok(());
         }
     }
-    let mut transaction = Transaction::of_generation(generation);
-    transaction.delete_table(TABLE);
-    let outcome = transaction.commit(socket)?;
-    outcome.except(Errno::NOENT).except(Errno::RESTART).into_result()
+    // It counts nothing, and goes with the next port.
+    Ok(())
 }
 
 /// Makes the chains what they should be, where there is the table. Whether they were not.
