@@ -5,6 +5,7 @@
 //! comments included.
 
 mod abi;
+mod counter;
 mod data;
 mod expiring;
 mod expression;
@@ -12,12 +13,12 @@ mod interval;
 mod list;
 mod news;
 mod object;
-mod objects;
 mod step;
 mod transaction;
 mod typeof_key;
 mod whole;
 
+pub use counter::{Count, counter_users, counters, users_of_counters};
 pub use data::{Comment, Element, Field, Lookup, Set, Tuple};
 pub use expiring::{Between, Expiring, between, expiring};
 pub use expression::{Answer, Conntrack, Expression, Meta, Original, Register, Verdict};
@@ -30,7 +31,6 @@ pub use list::{
 pub use news::{News, Object};
 pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
-pub use objects::{Object as State, Objects, counter_users, objects, users};
 pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
 pub use transaction::{Place, Transaction};
 pub use whole::{

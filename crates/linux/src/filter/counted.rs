@@ -9,15 +9,15 @@ use std::net::IpAddr;
 
 use model::{Error, Protocol, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Conntrack, Element, Expression, Family, Field, Hook, Meta,
-    Objects, Original, Policy, Set, State, Table, Transaction, Tuple, Verdict,
+    self, Base, ChainKind, Comment, Conntrack, Count, Element, Expression, Family, Field, Hook,
+    Meta, Original, Policy, Set, Table, Transaction, Tuple, Verdict,
 };
 use netlink::{Errno, Socket};
 
 use super::Elements;
 use super::entry::Entry;
 use super::rules::{R, RETURN, Steps};
-use super::ruleset::{Ruleset, set, settled};
+use super::ruleset::{Ruleset, set, settled, unload_while};
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_ports" };
@@ -42,7 +42,7 @@ const TO: [Set<'static>; 2] = [counters("to4", 0), counters("to6", 1)];
 const FROM: [Set<'static>; 2] = [counters("from4", 0), counters("from6", 1)];
 
 const fn counters(name: &'static str, family: usize) -> Set<'static> {
-    Set { objects: Some(Objects::Counters), ..set(name, KEYS[family]) }
+    Set { counters: true, ..set(name, KEYS[family]) }
 }
 
 /// What has gone over a published port since it was published.
@@ -66,8 +66,7 @@ pub struct Counted {
 /// Where the kernel does not list them.
 pub fn read(socket: &mut Socket) -> Result<Vec<Counted>> {
     let mut all: BTreeMap<(String, Protocol, u16), Counted> = BTreeMap::new();
-    for (name, object) in nft::objects(socket, TABLE, Objects::Counters)? {
-        let State::Counter { packets, bytes } = object else { continue };
+    for (name, Count { packets, bytes }) in nft::counters(socket, TABLE)? {
         let Some((is_to, digits, protocol, port)) = meaning(&name) else { continue };
         let counted = all.entry((digits.to_owned(), protocol, port)).or_insert_with(|| {
             let digits = digits.to_owned();
@@ -174,7 +173,7 @@ pub(crate) fn drop(
     }
     for _ in 0..ATTEMPTS {
         let mut users: BTreeMap<_, _> =
-            nft::users(socket, TABLE, Objects::Counters)?.into_iter().collect();
+            nft::users_of_counters(socket, TABLE)?.into_iter().collect();
         let mut transaction = Transaction::new();
         for (index, there) in found(socket, &unwanted)? {
             let Some((map, element)) = unwanted.get(index).filter(|it| it.1 == there) else {
@@ -190,7 +189,7 @@ pub(crate) fn drop(
             matches!(failure.errno, Errno::NOENT | Errno::BUSY)
         })? {
             // Those that were there may have gone in the same moment, each seeing the others.
-            let is_unused = is_last || nft::users(socket, TABLE, Objects::Counters)?.is_empty();
+            let is_unused = is_last || nft::users_of_counters(socket, TABLE)?.is_empty();
             return if is_unused { unload_unused(socket) } else { Ok(()) };
         }
     }
@@ -221,23 +220,14 @@ fn forget(transaction: &mut Transaction, gone: &[Led], mut users: BTreeMap<Strin
 
 /// Removes the table where it counts nothing, and nothing comes meanwhile.
 pub(crate) fn unload_unused(socket: &mut Socket) -> Result<()> {
-    for _ in 0..ATTEMPTS {
-        let generation = nft::generation(socket)?;
+    unload_while(socket, TABLE, |socket| {
         for map in &TO {
             if !nft::elements(socket, TABLE, map.name)?.is_empty() {
-                return Ok(());
+                return Ok(false);
             }
         }
-        let mut transaction = Transaction::of_generation(generation);
-        transaction.delete_table(TABLE);
-        let outcome = transaction.commit(socket)?.except(Errno::NOENT);
-        // RESTART: another program has changed the packet filter meanwhile, maybe another table.
-        if settled(Ok(outcome), |failure| failure.errno == Errno::RESTART)? {
-            return Ok(());
-        }
-    }
-    // It counts nothing, and goes with the next port.
-    Ok(())
+        Ok(true)
+    })
 }
 
 /// Makes the chains what they should be, where there is the table. Whether they were not.
@@ -308,7 +298,7 @@ fn counts(
         Expression::Meta(Meta::Protocol, R),
         Expression::Original(Original::Port, R.behind(1)),
         Expression::Network { offset, length, into: R.behind(2) },
-        Expression::Object { map: map.name, key: R },
+        Expression::CountBy { map: map.name, key: R },
         RETURN,
     ]
 }

@@ -2,8 +2,8 @@
 
 use model::{Error, Kind, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Family, Field, Hook, Lookup, Objects, Place, Policy, Set,
-    Shape, Table, Transaction,
+    self, Base, ChainKind, Comment, Family, Field, Hook, Lookup, Place, Policy, Set, Shape, Table,
+    Transaction,
 };
 use netlink::{Errno, Failure, Outcome, Socket};
 
@@ -30,7 +30,7 @@ const HOST_PORTS: [&[Field]; 2] = [
 const PORTS: &[Field] = &[Field::Protocol, Field::Service];
 
 pub(super) const fn set(name: &'static str, key: &'static [Field]) -> Set<'static> {
-    Set { name, key, data: &[], objects: None, lookup: Lookup::Exact }
+    Set { name, key, data: &[], counters: false, lookup: Lookup::Exact }
 }
 
 pub(super) const fn map(
@@ -38,11 +38,11 @@ pub(super) const fn map(
     key: &'static [Field],
     data: &'static [Field],
 ) -> Set<'static> {
-    Set { name, key, data, objects: None, lookup: Lookup::Exact }
+    Set { name, key, data, counters: false, lookup: Lookup::Exact }
 }
 
 pub(super) const fn subnets(name: &'static str, key: &'static [Field]) -> Set<'static> {
-    Set { name, key, data: &[], objects: None, lookup: Lookup::Interval }
+    Set { name, key, data: &[], counters: false, lookup: Lookup::Interval }
 }
 
 const fn pair(names: [&'static str; 2], keys: [&'static [Field]; 2]) -> [Set<'static>; 2] {
@@ -69,7 +69,7 @@ pub(super) const SWITCHED: [Set<'static>; 2] = pair(["switched4", "switched6"], 
 pub(super) const SERVED: [Set<'static>; 2] = pair(["served4", "served6"], HOST_PORTS);
 /// Leads to a counter for each interface.
 pub(super) const AT_LOOPBACK: Set<'static> =
-    Set { objects: Some(Objects::Counters), ..set("at_loopback", BEHIND[0]) };
+    Set { counters: true, ..set("at_loopback", BEHIND[0]) };
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
 pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
 pub(super) const CLOSED: Set<'static> = set("closed", &[Field::Interface]);
@@ -307,14 +307,30 @@ pub fn unload(socket: &mut Socket) -> Result<()> {
 /// # Errors
 /// As [`unload`].
 pub fn unload_unowned(socket: &mut Socket) -> Result<()> {
-    let generation = nft::generation(socket)?;
-    if !super::list_owners(socket)?.is_empty() {
-        return Ok(());
+    unload_while(socket, TABLE, |socket| Ok(super::list_owners(socket)?.is_empty()))
+}
+
+/// Removes a table if nobody uses it, and no process changes that meanwhile. Where others keep changing the packet
+/// filter it stays: it goes with what is removed next.
+pub(super) fn unload_while(
+    socket: &mut Socket,
+    table: Table<'_>,
+    is_unused: impl Fn(&mut Socket) -> Result<bool>,
+) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let generation = nft::generation(socket)?;
+        if !is_unused(socket)? {
+            return Ok(());
+        }
+        let mut transaction = Transaction::of_generation(generation);
+        transaction.delete_table(table);
+        let outcome = transaction.commit(socket)?.except(Errno::NOENT);
+        // RESTART: the packet filter is another one, maybe by another table.
+        if settled(Ok(outcome), |failure| failure.errno == Errno::RESTART)? {
+            return Ok(());
+        }
     }
-    let mut transaction = Transaction::of_generation(generation);
-    transaction.delete_table(TABLE);
-    let outcome = transaction.commit(socket)?;
-    outcome.except(Errno::NOENT).except(Errno::RESTART).into_result()
+    Ok(())
 }
 
 /// Whether a transaction was done; `false` where the caller must read again and plan another one,

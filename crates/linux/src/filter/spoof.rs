@@ -17,7 +17,7 @@ use netlink::nft::{
 use netlink::{Errno, Socket};
 
 use super::owner::Owner;
-use super::ruleset::{Ruleset, set, settled};
+use super::ruleset::{Ruleset, set, settled, unload_while};
 use crate::identity::link_local;
 
 /// The table.
@@ -232,14 +232,7 @@ pub(crate) fn mend(socket: &mut Socket) -> Result<bool> {
 
 /// Removes the table, if it has no owned elements and no process adds one meanwhile.
 pub(crate) fn unload_unowned(socket: &mut Socket) -> Result<()> {
-    let generation = nft::generation(socket)?;
-    if !owners(socket)?.is_empty() {
-        return Ok(());
-    }
-    let mut transaction = Transaction::of_generation(generation);
-    transaction.delete_table(TABLE);
-    let outcome = transaction.commit(socket)?;
-    outcome.except(Errno::NOENT).except(Errno::RESTART).into_result()
+    unload_while(socket, TABLE, |socket| Ok(owners(socket)?.is_empty()))
 }
 
 fn ruleset() -> Ruleset {

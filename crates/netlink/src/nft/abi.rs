@@ -90,9 +90,8 @@ pub(crate) const OBJECT_NAME: u16 = 2;
 pub(crate) const OBJECT_TYPE: u16 = 3;
 pub(crate) const OBJECT_DATA: u16 = 4;
 pub(crate) const OBJECT_USE: u16 = 5;
-/// `NFT_OBJECT_COUNTER` and `NFT_OBJECT_QUOTA`.
+/// `NFT_OBJECT_COUNTER`.
 pub(crate) const IS_COUNTER: u32 = 1;
-pub(crate) const IS_QUOTA: u32 = 2;
 
 pub(crate) const ELEMENTS_TABLE: u16 = 1;
 pub(crate) const ELEMENTS_SET: u16 = 2;

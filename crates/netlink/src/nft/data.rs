@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use model::{Error, IfName, Mac, Result};
 
-use super::objects::Objects;
 use super::typeof_key::typeof_key;
 use super::{Family, abi};
 use crate::wire::{Attributes, Request};
@@ -111,10 +110,10 @@ pub struct Set<'a> {
     pub name: &'a str,
     /// The key.
     pub key: &'a [Field],
-    /// What is found; empty for a set, and where objects are.
+    /// What is found; empty for a set, and where counters are.
     pub data: &'a [Field],
-    /// The objects of the table that are found ([`super::Transaction::ensure_object`]).
-    pub objects: Option<Objects>,
+    /// Whether what is found is a counter of the table ([`super::Transaction::ensure_counter`]).
+    pub counters: bool,
     /// How it is looked up in.
     pub lookup: Lookup,
 }
@@ -129,7 +128,7 @@ impl Set<'_> {
             Lookup::Counting => abi::SET_HAS_TIMEOUTS | abi::SET_IS_CHANGED_BY_RULES,
         };
         let map = if self.data.is_empty() { 0 } else { abi::SET_IS_MAP };
-        let objects = if self.objects.is_some() { abi::SET_HAS_OBJECTS } else { 0 };
+        let objects = if self.counters { abi::SET_HAS_OBJECTS } else { 0 };
         request.be32(abi::SET_FLAGS, interval | map | objects);
         request.be32(abi::SET_KEY_TYPE, Field::code_of(self.key));
         request.be32(abi::SET_KEY_LEN, Field::length_of(self.key));
@@ -143,8 +142,8 @@ impl Set<'_> {
             request.be32(abi::SET_DATA_TYPE, Field::code_of(self.data));
             request.be32(abi::SET_DATA_LEN, Field::length_of(self.data));
         }
-        if let Some(objects) = self.objects {
-            request.be32(abi::SET_OBJECT_TYPE, objects.number());
+        if self.counters {
+            request.be32(abi::SET_OBJECT_TYPE, abi::IS_COUNTER);
         }
         if self.lookup == Lookup::Ranges {
             self.write_fields(request);

@@ -267,9 +267,9 @@ pub enum Expression<'a> {
         /// In how many seconds.
         seconds: u32,
     },
-    /// Has the packet seen by the object that a map leads to ([`super::Set::objects`]); matches where that
-    /// does, and where a counter is found.
-    Object {
+    /// Has the packet counted by the counter that a map leads to ([`super::Set::counters`]); matches where there is
+    /// one.
+    CountBy {
         /// The map.
         map: &'a str,
         /// Where the key is.

@@ -48,16 +48,16 @@ const SET: Set<'static> = Set {
     name: "s",
     key: &[Field::Interface, Field::Ipv6],
     data: &[],
-    objects: None,
+    counters: false,
     lookup: Lookup::Exact,
 };
 /// Its elements lead to counters.
-const COUNTED: Set<'static> = Set { name: "c", objects: Some(Objects::Counters), ..SET };
+const COUNTED: Set<'static> = Set { name: "c", counters: true, ..SET };
 const MAP: Set<'static> = Set {
     name: "m",
     key: &[Field::Protocol, Field::Service],
     data: &[Field::Ipv4, Field::Service],
-    objects: None,
+    counters: false,
     lookup: Lookup::Exact,
 };
 const BASE: Base =

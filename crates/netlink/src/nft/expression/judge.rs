@@ -20,7 +20,7 @@ impl Expression<'_> {
                 often(to, set, *key, [*times, *seconds]);
             }
             // `NFTA_OBJREF_SET_SREG` and `_SET_NAME`.
-            Expression::Object { map, key } => {
+            Expression::CountBy { map, key } => {
                 to.be32(3, key.number()).text(4, map);
             }
             // `NFT_REJECT_TCP_RST`, or `NFT_REJECT_ICMPX_UNREACH` with `NFT_REJECT_ICMPX_PORT_UNREACH`.

@@ -37,7 +37,7 @@ impl Expression<'_> {
             Expression::Masquerade => "masq",
             Expression::NotTracked => "notrack",
             Expression::Counter => "counter",
-            Expression::Object { .. } => "objref",
+            Expression::CountBy { .. } => "objref",
             Expression::Limit { .. } => "limit",
             Expression::Log { .. } => "log",
             Expression::Extension { .. } => "match",
@@ -83,7 +83,7 @@ impl Expression<'_> {
             Expression::Original(..)
             | Expression::Range { .. }
             | Expression::Often { .. }
-            | Expression::Object { .. }
+            | Expression::CountBy { .. }
             | Expression::Reject(_) => self.write_judging(to),
             Expression::Load(..)
             | Expression::SetMark(_)
