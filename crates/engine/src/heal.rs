@@ -116,25 +116,21 @@ impl Engine<'_> {
                 Some(now) if now.revision == before.revision => return Ok(lost),
                 // Its next attachment makes its own.
                 Some(now) if matches!(now.value.phase, Phase::Attaching { .. }) => return Ok(lost),
-                Some(now) if matches!(now.value.phase, Phase::Attached(_)) => {
+                Some(now)
+                    if matches!(now.value.phase, Phase::Attached(_))
+                        && is_one_attachment(&now.value, &made) =>
+                {
                     let next = self.serving(&now.value)?.into_owned();
-                    match made.since == next.since && made.addresses == next.addresses {
-                        true => self.revert(&made, &next)?,
-                        // It was attached anew, with the same name in the packet filter.
-                        false => {
-                            self.driver.unfilter(&made)?;
-                            self.driver.restore(&next)?;
-                        }
-                    }
+                    self.revert(&made, &next)?;
                     (before, made) = (now, next);
                 }
                 Some(_) | None => {
                     self.driver.unfilter(&made)?;
-                    // What was removed may be its successor's, which has the same name.
-                    return match self.living(id, layer)? {
-                        Some(next) => self.driver.restore(&*self.serving(&next.value)?),
-                        None => Ok(lost),
-                    };
+                    let Some(next) = self.living(id, layer)? else { return Ok(lost) };
+                    // What was removed may be its successor's, which has the same name in the packet filter.
+                    made = self.serving(&next.value)?.into_owned();
+                    self.driver.restore(&made)?;
+                    before = next;
                 }
             }
         }
@@ -169,4 +165,9 @@ impl Engine<'_> {
         let read = self.record_of(id, layer)?;
         Ok(read.filter(|read| matches!(read.value.phase, Phase::Attached(_))))
     }
+}
+
+/// Whether one attachment was changed between these; otherwise it was attached anew.
+fn is_one_attachment(one: &Attachment, other: &Attachment) -> bool {
+    one.since == other.since && one.addresses == other.addresses
 }
