@@ -73,10 +73,15 @@ impl Route {
         Self { dst, via, mtu: None, advmss: None, priority: None, table: None, scope: None }
     }
 
+    /// Whether it is in the main table.
+    pub fn is_in_main(&self) -> bool {
+        self.table.is_none_or(|table| table == MAIN || table == 0)
+    }
+
     /// Whether it is a default route: every destination of its family, in the main table, with a
     /// next hop.
     pub fn is_default(&self) -> bool {
-        self.dst.prefix_len() == 0 && self.table.is_none_or(|table| table == MAIN || table == 0)
+        self.dst.prefix_len() == 0 && self.is_in_main()
     }
 }
 

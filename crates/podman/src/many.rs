@@ -2,7 +2,6 @@
 //! in the named engines too (`-o in=docker,cni`), and in Podman.
 
 use std::collections::BTreeSet;
-use std::str::FromStr;
 
 use model::{
     ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Placement, Result, TransportChoice,
@@ -42,10 +41,7 @@ impl ManyHosts {
         let mut options = config.options.clone().unwrap_or_default();
         let Some(hosts) = options.remove(HOSTS) else { return Ok(None) };
         let engines = options.remove(ENGINES).unwrap_or_default();
-        let named = engines.split(',').filter(|engine| !engine.is_empty());
-        let mut engines: BTreeSet<EngineKind> =
-            named.map(EngineKind::from_str).collect::<Result<_>>()?;
-        engines.insert(EngineKind::Podman);
+        let engines = EngineKind::with_own(&engines, EngineKind::Podman)?;
         let names = options.remove(NAMES).map(|text| flag(&text)).transpose()?.unwrap_or(false);
         let transport = options.remove(TRANSPORT).map(|it| it.parse()).transpose()?;
         if let Some(other) = options.keys().next() {

@@ -6,7 +6,6 @@
 //! no address of it is given to a container.
 
 use std::collections::BTreeSet;
-use std::str::FromStr;
 
 use engine::Engine;
 use model::{
@@ -87,10 +86,7 @@ fn options(asked: &libnetwork::NetworkOptions) -> Result<(Placement, BTreeSet<En
     let mut options = asked.generic.clone();
     let hosts = options.remove(HOSTS).unwrap_or_default().parse()?;
     let engines = options.remove(ENGINES).unwrap_or_default();
-    let named = engines.split(',').filter(|engine| !engine.is_empty());
-    let mut engines: BTreeSet<EngineKind> =
-        named.map(EngineKind::from_str).collect::<Result<_>>()?;
-    engines.insert(EngineKind::Docker);
+    let engines = EngineKind::with_own(&engines, EngineKind::Docker)?;
     let other = options.keys().next().map(|key| format!("-o {}", key.escape_debug()));
     let other = other.or_else(|| asked.internal.then(|| "--internal".to_owned()));
     match other {

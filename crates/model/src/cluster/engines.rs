@@ -34,6 +34,17 @@ impl fmt::Display for EngineKind {
     }
 }
 
+impl EngineKind {
+    /// Reads a list such as `podman,cni`, as engines' options have it; `own`, which was asked, is one of them.
+    ///
+    /// # Errors
+    /// For a word that is none.
+    pub fn with_own(list: &str, own: Self) -> Result<BTreeSet<Self>> {
+        let named = list.split(',').filter(|word| !word.is_empty()).map(str::parse);
+        named.chain([Ok(own)]).collect()
+    }
+}
+
 impl FromStr for EngineKind {
     type Err = Error;
 

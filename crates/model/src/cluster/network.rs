@@ -6,7 +6,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use super::{Engines, Placement, Transport, Vni, lenient};
-use crate::{Error, Mtu, NetworkName, Result, Timestamp};
+use crate::{Error, IpNet, Mtu, NetworkName, Result, Timestamp};
 
 /// A network of many hosts, as it is declared for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,7 +171,12 @@ impl SharedNetwork {
             .is_some_and(|block| self.gateways(&block).any(|gateway| gateway == address))
     }
 
-    /// Its subnets, for sentences.
+    /// Its subnets.
+    pub fn nets(&self) -> impl Iterator<Item = IpNet> {
+        std::iter::once(IpNet::V4(self.subnet)).chain(self.subnet6.map(IpNet::V6))
+    }
+
+    /// The same, for sentences.
     pub fn subnets(&self) -> String {
         let v6 = self.subnet6.map(|subnet| format!(", {subnet}"));
         format!("{}{}", self.subnet, v6.unwrap_or_default())

@@ -50,7 +50,7 @@ fn v6(attached: &Attached) -> Vec<Ipv6Net> {
 /// Those of the main table; without a next hop through the gateway.
 fn routes(attached: &Attached) -> Vec<(Ipv4Net, Ipv4Addr)> {
     let usual = v4(attached).map(|(_, gateway)| gateway).filter(|gateway| *gateway != NOBODY);
-    let main = attached.routes.iter().filter(|route| route.table.is_none_or(|table| table == MAIN));
+    let main = attached.routes.iter().filter(|route| route.is_in_main());
     main.filter_map(|route| match (route.dst, route.via) {
         (IpNet::V4(dst), Some(IpAddr::V4(via))) => Some((dst, via)),
         (IpNet::V4(dst), None) => Some((dst, usual?)),
@@ -58,6 +58,3 @@ fn routes(attached: &Attached) -> Vec<(Ipv4Net, Ipv4Addr)> {
     })
     .collect()
 }
-
-/// The main routing table (rtnetlink(7)).
-const MAIN: u32 = 254;

@@ -21,12 +21,7 @@ pub(super) fn closed(
     let all = made
         .iter()
         .filter(|(name, made)| made.network.transport == Transport::Route && !is_open(name));
-    all.map(|(name, made)| {
-        let v6 = made.network.subnet6.map(IpNet::V6);
-        let nets = std::iter::once(IpNet::V4(made.network.subnet)).chain(v6);
-        Ok((model::bridge_name(name)?, nets.collect()))
-    })
-    .collect()
+    all.map(|(name, made)| Ok((model::bridge_name(name)?, made.network.nets().collect()))).collect()
 }
 
 /// Removes every link to other hosts, but lets nobody send to these.

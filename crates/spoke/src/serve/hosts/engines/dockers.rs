@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use docker::api::{Api, SharedIn, SharedList};
-use model::{Error, IpNet, NetworkName, Result, Runtime, SharedNetwork};
+use model::{Error, NetworkName, Result, Runtime, SharedNetwork};
 
 use crate::serve::Daemon;
 
@@ -38,9 +38,8 @@ impl<'a> Dockers<'a> {
 
     /// Makes a network in each; `false` where there is none.
     pub(super) fn make(&mut self, name: &NetworkName, network: &SharedNetwork) -> Result<bool> {
-        let subnets = [Some(IpNet::V4(network.subnet)), network.subnet6.map(IpNet::V6)];
         let driver = self.daemon.context_pool.config().docker.driver();
-        let wanted = SharedIn { name, driver, subnets: subnets.into_iter().flatten().collect() };
+        let wanted = SharedIn { name, driver, subnets: network.nets().collect() };
         self.ask(|api, list| api.ensure_shared(list, &wanted))?;
         Ok(!self.there.is_empty())
     }
