@@ -112,9 +112,7 @@ fn completed_by_either_28_5() {
 /// Until the daemon has heard of the engine, and that it does not restore containers, it leaves interfaces to it.
 #[track_caller]
 fn heard(bed: Bed) -> Bed {
-    while !bed.serve.log().contains("Docker Engine 28.5") {
-        std::thread::yield_now();
-    }
+    bed.serve.until_says("Docker Engine 28.5");
     bed
 }
 

@@ -5,6 +5,7 @@ mod bed;
 mod check;
 mod churn;
 mod drain;
+mod each_runtime;
 mod encrypt;
 mod engines;
 mod failure;

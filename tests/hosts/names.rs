@@ -3,9 +3,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, World, output};
+use tests::{World, output};
 
-use crate::bed::{Host, SPOKE, Segment, address, init, join, serve, spoke, until, until_reached};
+use crate::bed::{Host, SPOKE, Segment, address, spoke, until, until_reached};
+use crate::each_runtime::{OfEachRuntime, web_api_box};
 
 const ASK: &str = include_str!("../names/ask.py");
 
@@ -65,26 +66,12 @@ fn resolves((who, asks): Asker<'_>, [name, alias]: [&str; 2], at: &str, world: &
 #[test]
 fn docker_podman_and_cni_on_three_hosts_resolve_each_other() {
     let segment = Segment::new();
-    let release = Some(Release::V28_5).filter(|release| release.is_there());
-    let mut engine = Engine::prepared(release.unwrap_or(Release::V20_10), &Plugins::subject());
-    let Some(podman) = Podman5::new(PodmanRelease::V5_4) else { return };
-    let cni = World::new(&Plugins::subject());
-    let worlds = [engine.world(), &podman.world, &cni];
-    for (number, world) in (1..).zip(worlds) {
-        segment.plug(world, number);
-    }
-    let serves = worlds.map(serve);
-    init(engine.world(), "docker");
-    join(engine.world(), &podman.world, "podman");
-    join(&podman.world, &cni, "cni");
+    let hosts = OfEachRuntime::new(&segment);
+    let Some(OfEachRuntime { mut engine, podman, cni, serves }) = hosts else { return };
     engine.start(&[]);
     engine.import();
     // Of containers that start before the daemon hears the engine it learns no aliases.
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !serves[0].log().contains(" answers at /var/run/docker.sock") {
-        assert!(Instant::now() < deadline, "the engine is not heard\n{}", serves[0].log());
-        std::thread::yield_now();
-    }
+    serves[0].until_says(" answers at /var/run/docker.sock");
     let create = "network create --hosts all --names --in docker,podman,cni";
     spoke(&cni, &format!("{create} --ipv6 --subnet fd00:64::/64 front"));
     until(engine.world(), "docker network inspect front >/world/front.json");
@@ -94,9 +81,7 @@ fn docker_podman_and_cni_on_three_hosts_resolve_each_other() {
     let netns = cni.netns("box");
     let add = format!("{SPOKE} cni add --container box front {netns}");
     cni.sh(&format!("CNI_PATH=/opt/cni/bin CAP_ARGS='{{\"aliases\":[\"crate\"]}}' {add}"));
-    let web = engine.endpoint("web", "front")["IPAddress"].as_str().expect("a text").to_owned();
-    let api = podman.endpoint("api", "front")["IPAddress"].as_str().expect("a text").to_owned();
-    let boxed = address(&cni, "box");
+    let [web, api, boxed] = web_api_box(&engine, &podman, &cni);
     let of_docker =
         |what: &str, _: &str| engine.try_docker(&format!("exec web nslookup {what}")).stdout;
     let of_podman = |what: &str, _: &str| {

@@ -1,8 +1,9 @@
 //! Networks without encapsulation: the hosts share a segment, and each routes to the blocks of the others.
 
-use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, World};
+use tests::{Plugins, World};
 
-use crate::bed::{Host, SPOKE, Segment, address, init, join, serve, spoke, until, until_reached};
+use crate::bed::{Host, SPOKE, Segment, join, spoke, until, until_reached};
+use crate::each_runtime::{OfEachRuntime, web_api_box};
 
 /// Echo requests that a container has received.
 fn heard(host: &Host, name: &str) -> String {
@@ -320,18 +321,8 @@ fn routes_are_for_one_segment() {
 #[test]
 fn docker_podman_and_cni_reach_each_other_by_routes() {
     let segment = Segment::new();
-    let release = Some(Release::V28_5).filter(|release| release.is_there());
-    let mut engine = Engine::prepared(release.unwrap_or(Release::V20_10), &Plugins::subject());
-    let Some(podman) = Podman5::new(PodmanRelease::V5_4) else { return };
-    let cni = World::new(&Plugins::subject());
-    let worlds = [engine.world(), &podman.world, &cni];
-    for (number, world) in (1..).zip(worlds) {
-        segment.plug(world, number);
-    }
-    let serves = worlds.map(serve);
-    init(engine.world(), "docker");
-    join(engine.world(), &podman.world, "podman");
-    join(&podman.world, &cni, "cni");
+    let hosts = OfEachRuntime::new(&segment);
+    let Some(OfEachRuntime { mut engine, podman, cni, serves }) = hosts else { return };
     engine.start(&[]);
     engine.import();
     podman.podman("network create -d spoke -o hosts=all -o in=docker,cni -o transport=route front");
@@ -340,9 +331,7 @@ fn docker_podman_and_cni_reach_each_other_by_routes() {
     let netns = cni.netns("box");
     until(&cni, "[ -e /etc/cni/net.d/front.conflist ]");
     cni.sh(&format!("CNI_PATH=/opt/cni/bin {SPOKE} cni add front {netns}"));
-    let web = engine.endpoint("web", "front")["IPAddress"].as_str().expect("a text").to_owned();
-    let api = podman.endpoint("api", "front")["IPAddress"].as_str().expect("a text").to_owned();
-    let boxed = address(&cni, "box");
+    let [web, api, boxed] = web_api_box(&engine, &podman, &cni);
     until_reached(&cni, "box", &web);
     until_reached(&cni, "box", &api);
     for to in [&api, &boxed] {

@@ -1,26 +1,15 @@
 //! A container of each runtime on a host of its own: they reach each other.
 
-use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, World};
+use tests::{Engine, Podman5, World};
 
-use crate::bed::{
-    SPOKE, Segment, address, init, join, serve, spoke, until, until_equal, until_reached,
-};
+use crate::bed::{SPOKE, Segment, spoke, until, until_equal, until_reached};
+use crate::each_runtime::{OfEachRuntime, web_api_box};
 
 #[test]
 fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     let segment = Segment::new();
-    let release = Some(Release::V28_5).filter(|release| release.is_there());
-    let mut engine = Engine::prepared(release.unwrap_or(Release::V20_10), &Plugins::subject());
-    let Some(podman) = Podman5::new(PodmanRelease::V5_4) else { return };
-    let cni = World::new(&Plugins::subject());
-    let worlds = [engine.world(), &podman.world, &cni];
-    for (number, world) in (1..).zip(worlds) {
-        segment.plug(world, number);
-    }
-    let serves = worlds.map(serve);
-    init(engine.world(), "docker");
-    join(engine.world(), &podman.world, "podman");
-    join(&podman.world, &cni, "cni");
+    let hosts = OfEachRuntime::new(&segment);
+    let Some(OfEachRuntime { mut engine, podman, cni, serves }) = hosts else { return };
     let create = "network create --hosts all --in docker,podman,cni";
     let said = cni.try_sh(&format!("{SPOKE} {create} --ipv6 --subnet fd00:64::/64 front"));
     assert_eq!(said.status, 0, "{said:?}");
@@ -33,9 +22,7 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
     podman.run("api", "--network front", "");
     let netns = cni.netns("box");
     cni.sh(&format!("CNI_PATH=/opt/cni/bin {SPOKE} cni add front {netns}"));
-    let web = engine.endpoint("web", "front")["IPAddress"].as_str().expect("a text").to_owned();
-    let api = podman.endpoint("api", "front")["IPAddress"].as_str().expect("a text").to_owned();
-    let boxed = address(&cni, "box");
+    let [web, api, boxed] = web_api_box(&engine, &podman, &cni);
     let block = |address: &str| address.rsplit_once('.').map(|(block, _)| block.to_owned());
     let blocks = [&web, &api, &boxed].map(|address| block(address).expect("an address"));
     assert_eq!(blocks.iter().collect::<std::collections::BTreeSet<_>>().len(), 3, "{blocks:?}");

@@ -1,7 +1,5 @@
 //! Who resolves whom, between runtimes.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use tests::{Answer, Cni, Engine, Plugins, Podman, Release, Serve};
 
@@ -38,11 +36,7 @@ fn everybody_resolves_everybody(release: Release) {
     engine.start(&[]);
     engine.import();
     // Of containers that start before the daemon hears the engine it learns no aliases.
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !serve.log().contains(" answers at /var/run/docker.sock") {
-        assert!(Instant::now() < deadline, "the engine is not heard\n{}", serve.log());
-        std::thread::yield_now();
-    }
+    serve.until_says(" answers at /var/run/docker.sock");
     let world = engine.world();
     world.sh("/opt/cni/bin/spoke network create --names --subnet 10.74.1.0/24 front");
     let create = "network create -d spoke --ipam-driver spoke --ipam-opt network=front";

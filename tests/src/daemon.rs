@@ -95,6 +95,16 @@ impl Daemon {
         killed
     }
 
+    /// Waits until it has said this.
+    #[track_caller]
+    pub(crate) fn until_says(&self, words: &str) {
+        let deadline = Instant::now() + TIMEOUT;
+        while !self.log().contains(words) {
+            assert!(Instant::now() < deadline, "never said: {words}\n{}", self.log());
+            std::thread::yield_now();
+        }
+    }
+
     /// All that it has said, in all its lives.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()

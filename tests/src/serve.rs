@@ -58,6 +58,15 @@ impl Serve {
         self.daemon.process()
     }
 
+    /// Waits until it has said this.
+    ///
+    /// # Panics
+    /// When it does not, with what it said.
+    #[track_caller]
+    pub fn until_says(&self, words: &str) {
+        self.daemon.until_says(words);
+    }
+
     /// What it has said.
     pub fn log(&self) -> String {
         self.daemon.log()

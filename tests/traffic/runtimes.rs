@@ -23,7 +23,7 @@ fn every_runtime_is_counted_named_and_captured() {
     engine.start(&[]);
     engine.import();
     // Docker's names come by its events, once the daemon hears it.
-    until("the engine is heard", || serve.log().contains(" answers at ").then_some(()));
+    serve.until_says(" answers at ");
     let world = engine.world();
     world.sh(NEIGHBOUR);
     world.sh(&format!("{SPOKE} network create --subnet 10.76.1.0/24 front"));
