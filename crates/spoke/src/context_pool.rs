@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
+use config::Config;
 use linux::Life;
 use model::{AttachmentId, Result};
 use neutron::Neutron;
 
-use crate::config::Config;
 use crate::dataplane::{Foreign, Opened};
 use crate::host_context::HostContext;
 use crate::neighbours::Neighbours;

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cni::Chain;
+use config::Config;
 use engine::port::{Driver, HostDataplane, Near, Note, Offer, Presence, Stray};
 use linux::Linux;
 use linux::identity::Identity;
@@ -27,7 +28,6 @@ use model::{
     Network, PortMap, Result, Sandbox,
 };
 
-use crate::config::Config;
 use crate::follow::Follow;
 use cloud::Cloud;
 use link_driver::{Kernel, LinkDriver};

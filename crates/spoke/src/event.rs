@@ -7,10 +7,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use config::Level;
 use model::{AttachmentId, NetworkName, Runtime, Timestamp};
 use serde::{Deserialize, Serialize};
-
-use crate::config::Level;
 
 /// When the file is this long, in bytes, it is put aside and a new one begun.
 const LARGEST: u64 = 1 << 20;

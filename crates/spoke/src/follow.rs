@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use config::Config;
 use engine::port::{Prefix, Record, Store};
 use linux::Linux;
 use linux::follow::{self, Followed, Judgement, State};
@@ -18,7 +19,6 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use store::{Embedded, Roots};
 
-use crate::config::Config;
 use crate::dataplane;
 
 /// Below the durable directory.

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use config::Config;
 use engine::port::{AttachmentLock, Host, Occupied};
 use model::{AttachmentId, Backend, Moment, NetworkName, Process, Result, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 
-use crate::config::Config;
 use crate::context_pool::Shared;
 use crate::hosts::{self, Ask};
 use crate::netavark::places::places;

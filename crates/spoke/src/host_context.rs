@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use config::Config;
 use engine::port::Driver;
 use engine::{AtOnce, Engine};
 use linux::{Life, OwnTable};
 use model::{Network, Result};
 use store::{Embedded, Roots};
 
-use crate::config::Config;
 use crate::context_pool::Shared;
 use crate::dataplane::{Dataplane, Opened, Plugins};
 use crate::follow::Follow;

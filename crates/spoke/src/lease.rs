@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::{fs, process, thread};
 
 use cni::dhcp::{Given, Server, Service, client_id};
+use config::Config;
 use dhcp::{Keeper, LeaseStore, News, Places, Terms};
 use engine::Members;
 use model::{AttachmentId, Dns, Error, InterfaceAddress, IpNet, NetworkName, Result, Route};
@@ -18,7 +19,6 @@ use netlink::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::config::Config;
 use crate::serve::sockets::{Inherited, Made, bind};
 use flags::Flags;
 

@@ -3,7 +3,6 @@
 //! where a CNI runtime calls it. In a directory `network` it is the executables of a Kurma plugin.
 
 mod cli;
-mod config;
 mod context_pool;
 mod dataplane;
 mod denied;
@@ -13,7 +12,6 @@ mod follow;
 mod host;
 mod host_context;
 mod hosts;
-mod kit;
 mod kurma;
 mod lease;
 mod neighbours;
@@ -34,13 +32,13 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::{Config, DockerConfig};
 use docker::api::{Api, Container};
 use engine::port::Prefix;
 use linux::Life;
 use model::{Error, Kind, Result};
 use neutron::Neutron;
 
-use crate::config::{Config, DockerConfig};
 use crate::dataplane::Opened;
 use crate::host_context::HostContext;
 

@@ -6,12 +6,12 @@ use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
+use config::Config;
 use engine::Mode;
 use model::{Error, Result};
 use podman::{Context, DRIVER, Declared, ManyHosts, Output, Verb};
 use rustix::process::geteuid;
 
-use crate::config::Config;
 use crate::host;
 use crate::host_context::HostContext;
 use crate::hosts::{self, Ask, Reply, Wanted};

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use cni::wire::{Command, Environment, Failure, Version};
 use cni::{Context, Output, Plugin};
+use config::Config;
 use model::Result;
 
-use crate::config::Config;
 use crate::host;
 use crate::host_context::HostContext;
 use crate::standard;

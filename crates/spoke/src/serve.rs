@@ -46,6 +46,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use config::{Config, Level, Listen, Scope};
 use docker::server::{InFlight, Limits, Listener, Plugin, Server, Stopper};
 use model::{Error, Result};
 use rustix::io::Errno;
@@ -53,7 +54,6 @@ use rustix::mount::{MountFlags, mount_remount};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::config::{Config, Level, Listen, Scope};
 use crate::context_pool::ContextPool;
 use crate::event::{Event, What};
 use crate::host_context::HostContext;

@@ -13,8 +13,8 @@ use super::args::Output;
 use super::output::render;
 use super::table::Table;
 use super::{Answer, FOUND, HostContext};
-use crate::kit::{self, CniTestSpec, PluginTestSpec, Recorder, Report, Row, Verdict};
 use args::{PluginCommand, RecordArgs, ReplayArgs, TestArgs};
+use conformance::{CniTestSpec, PluginTestSpec, Recorder, Report, Row, Verdict};
 
 pub(super) fn run(
     command: &PluginCommand,
@@ -36,7 +36,8 @@ struct Listed {
 }
 
 fn list(wanted: &TestArgs, output: Output) -> Result<Answer> {
-    let cases = if wanted.cni.is_empty() { kit::list_plugin() } else { kit::list_cni() };
+    let cases =
+        if wanted.cni.is_empty() { conformance::list_plugin() } else { conformance::list_cni() };
     let cases: Vec<Listed> = cases.into_iter().map(|(case, says)| Listed { case, says }).collect();
     let table = || {
         let mut table = Table::new(&["CASE", "CHECKS"]);
@@ -50,9 +51,9 @@ fn list(wanted: &TestArgs, output: Output) -> Result<Answer> {
 
 fn test(wanted: &TestArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let report = match (wanted.cni.as_slice(), &wanted.target) {
-        ([], Some(name)) => kit::test_plugin(&spec(wanted, name, host_context)?)?,
+        ([], Some(name)) => conformance::test_plugin(&spec(wanted, name, host_context)?)?,
         ([], None) => return Err(Error::invalid("name a socket, a .spec, or a plugin")),
-        (named, _) => kit::test_cni(&cni_test_spec(wanted, named)?)?,
+        (named, _) => conformance::test_cni(&cni_test_spec(wanted, named)?)?,
     };
     let code = if report.number(Verdict::Fail) > 0 { FOUND } else { 0 };
     let text = render(output, &report, || table(&report, wanted.verbose))?;
@@ -149,11 +150,12 @@ fn record(wanted: &RecordArgs, host_context: &HostContext) -> Result<Answer> {
 
 fn replay(wanted: &ReplayArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     if let Some(socket) = &wanted.socket {
-        kit::serve(&wanted.trace, socket)?;
+        conformance::serve(&wanted.trace, socket)?;
         return Ok(Answer::default());
     }
     let name = wanted.plugin.as_deref().unwrap_or_default();
-    let (count, differences) = kit::against(&wanted.trace, &target::find(name, host_context)?)?;
+    let (count, differences) =
+        conformance::against(&wanted.trace, &target::find(name, host_context)?)?;
     let table = || {
         let mut table = Table::new(&["LINE", "METHOD", "RECORDED", "HEARD"]);
         for found in &differences {

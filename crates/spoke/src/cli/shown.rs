@@ -8,6 +8,7 @@ mod network;
 use std::sync::Arc;
 
 use ::docker::api::Container;
+use config::Config;
 use engine::Engine;
 use model::{Attachment, Error, Result};
 use page::shown::{Hosts, Member, Overview, Part, Ports};
@@ -16,7 +17,6 @@ use page::{Content, Numbered, View};
 use super::mapped::Mapped;
 use super::time::rfc3339;
 use super::{HostContext, HostFacts, doctor, ipam, ports, ps, summary};
-use crate::config::Config;
 use crate::dataplane::Foreign;
 use crate::hosts::{self, Ask, Reply};
 use crate::serve::neutron::Listed;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use config::Config;
 use engine::{Engine, Finding, Mode};
 use model::Result;
 
 use super::usage::{self, Taken};
 use super::{HostContext, doctor, findings};
-use crate::config::Config;
 use crate::serve::metrics::{Book, PoolUse, Traffic};
 
 /// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use docker::api::Container;
 use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
 use engine::{Engine, Members, Request};
@@ -26,7 +27,6 @@ use store::Memory;
 use tempfile::TempDir;
 
 use super::{DroppingChain, Forward, HostContext, HostFacts, HostLink, HostRoute, run};
-use crate::config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use crate::dataplane::Foreign;
 
 /// 2026-11-18T12:00:00Z

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use config::{CloudSettings, Config};
 use engine::port::{Driver, Offer};
 use linux::Linux;
 use model::{Attached, Attachment, Error, Layer, LinkKind, Mac, Network, Result};
@@ -10,7 +11,6 @@ use neutron::Neutron;
 
 use super::link_driver::LinkDriver;
 use super::{Opened, rest};
-use crate::config::{CloudSettings, Config};
 
 /// Neutron, opened when the first attachment on it comes: a process without one does not even read
 /// the credentials.

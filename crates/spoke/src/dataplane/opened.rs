@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use config::Config;
 use linux::Life;
 use model::Result;
 use neutron::Neutron;
 
 use super::remote::Foreign;
 use super::{cloud, remote};
-use crate::config::Config;
 
 /// Neutron, and the third-party Docker plugins.
 #[derive(Clone)]

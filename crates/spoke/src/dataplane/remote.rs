@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use config::Config;
 use engine::port::{Driver, Offer, Presence};
 use linux::{Life, Linux};
 use model::{Attached, Attachment, Error, Family, Layer, Mac, Network, Result, Route, Runtime};
@@ -14,7 +15,6 @@ use remote::{Remote, Settings};
 
 use super::link_driver::LinkDriver;
 use super::{Opened, rest};
-use crate::config::Config;
 use crate::host;
 
 /// Below the state directory: pending cleanups must outlive a reboot.

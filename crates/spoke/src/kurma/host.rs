@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use config::{Config, KurmaConfig};
 use container::Engine;
 use container::rootless::Stay;
 use image::Proxies;
@@ -9,8 +10,6 @@ use kurma::plugin::{Book, Limits};
 use kurma::{Directories, NetworkingPod, PodNetworks};
 use model::{Error, Result};
 use rustix::process::geteuid;
-
-use crate::config::{Config, KurmaConfig};
 
 /// The configuration that plugins of Spoke's share.
 const CONFIGURATION: &str = "/etc/spoke";

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use cni::wire::{Command, Document, Environment, Failure, Version};
 use cni::{Output, Plugin};
+use config::Config;
 use container::{Ended, Ending};
 use image::Locator;
-use kurma::config::{self, Sandboxing};
+use kurma::config::Sandboxing;
 use kurma::exec_cni::{self, Shown, Tenancy};
 use kurma::plugin::{Direct, Wanted};
 use model::{Error, PluginName, Result};
@@ -19,7 +20,6 @@ use rustix::process::geteuid;
 use serde_json::{Map, Value};
 
 use super::Host;
-use crate::config::Config;
 use crate::standard;
 
 /// The plugin's `type`, and the name of its executable.
@@ -175,7 +175,7 @@ impl Spec {
         let name: PluginName =
             kind.parse().map_err(|error: Error| error.context("\"plugin.type\""))?;
         let whole = Value::Object(fields.clone());
-        let keys = config::keys(&whole, "configuration")?;
+        let keys = kurma::config::keys(&whole, "configuration")?;
         let sandboxing = Sandboxing::read(&whole, "configuration")?;
         let mut config = plugin.clone();
         for (key, value) in fields.iter().filter(|(key, _)| !OURS.contains(&key.as_str())) {

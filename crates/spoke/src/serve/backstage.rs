@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use cni::runtime::NetworkList;
+use config::{Config, Scope};
 use docker::api::Network;
 use docker::driver::{Backstage, Docker, ManyHosts, Sandboxes, Settings, Within};
 use docker::server::Plugin;
@@ -14,7 +15,6 @@ use engine::port::Cloud;
 use model::{AliasId, Error, PluginChain, Result, SubnetId, Timestamp};
 
 use super::{Daemon, trusted};
-use crate::config::{Config, Scope};
 use crate::host;
 
 /// Which ports the kernel chooses from, by default (ip-sysctl.rst).

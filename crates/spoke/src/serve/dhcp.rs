@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cni::dhcp::Server;
+use config::Level;
 use dhcp::{Keeper, LeaseStore, News, Pace, Places, Terms};
 use model::{AttachmentId, Ipv4Net, Result};
 
 use super::Daemon;
 use super::journal::Journal;
 use super::sockets::Inherited;
-use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
 use crate::lease::{Leases, lease_store_of};
@@ -34,7 +34,7 @@ impl Places for Book {
 /// The listener that systemd passed for DHCP, which the others are not for.
 pub(super) fn inherited(
     inherited: &mut Inherited,
-    config: &crate::config::Config,
+    config: &config::Config,
 ) -> Option<UnixListener> {
     let is_it = |listener: &UnixListener| {
         let address = listener.local_addr().ok();

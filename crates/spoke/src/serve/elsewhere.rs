@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use config::Config;
 use model::{Error, NamedElsewhere, Result};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::{config::Config, hosts};
+use crate::hosts;
 
 /// The file is written no more often than this.
 const REST: Duration = Duration::from_secs(1);

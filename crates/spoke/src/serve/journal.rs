@@ -3,11 +3,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use config::{Config, Level};
 use model::Error;
 
 use super::log::Log;
 use super::metrics::Metrics;
-use crate::config::{Config, Level};
 use crate::event::{Event, EventFile, What};
 use crate::host;
 

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use config::Level;
 use kurma::exec_cni::{self, Unused};
 use kurma::{Event as Seen, Pods, supervise};
 use model::Result;
@@ -16,7 +17,6 @@ use netlink::Stop;
 use rustix::process::geteuid;
 
 use super::Daemon;
-use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
 use crate::kurma::Host;

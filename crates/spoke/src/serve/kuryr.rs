@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
+use config::{Config, KuryrConfig, Level, TcpConfig};
 use docker::kuryr::{Backstage, Kuryr, Settings};
 use docker::server::{Listener, Plugin};
 use engine::port::Cloud;
@@ -15,7 +16,6 @@ use super::backstage::{Stage, ephemeral_here, scope_of};
 use super::sockets::{self, Inherited};
 use super::spec::{self, Spec};
 use super::{Daemon, End, Listeners, Serving};
-use crate::config::{Config, KuryrConfig, Level, TcpConfig};
 
 /// Docker's unanswered calls, below the runtime directory.
 const CALLS: &str = "calls-kuryr";

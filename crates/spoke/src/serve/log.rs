@@ -4,10 +4,10 @@
 
 use std::io::Write;
 
+use config::{Format, Level, LogConfig};
 use serde_json::{Map, Value};
 
 use crate::cli::time::rfc3339;
-use crate::config::{Format, Level, LogConfig};
 
 /// Writes lines to standard error, as the configuration asks.
 #[derive(Clone, Copy, Debug)]

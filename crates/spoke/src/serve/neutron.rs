@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use config::{DockerConfig, Level};
 use docker::api::Api;
 use docker::kuryr;
 use engine::Engine;
@@ -21,7 +22,6 @@ use neutron::stock::{Filler, Notifier, Round, Woken};
 use neutron::watch::Call;
 
 use super::{Daemon, STACK};
-use crate::config::{DockerConfig, Level};
 use crate::event::{Event, What};
 use crate::host;
 use crate::host_context::HostContext;

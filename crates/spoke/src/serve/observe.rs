@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use config::Level;
 use docker::server::{Answered, Observe, Outcome};
 use model::Kind;
 
 use super::journal::Journal;
 use super::rate::Rate;
-use crate::config::Level;
 
 /// Writes to the journal.
 pub(super) struct Calls {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use config::Level;
 use engine::port::{Key, Record};
 use linux::Taken;
 use model::{Attachment, AttachmentId, Family, Layer, Phase, PortMap, Protocol, Runtime};
@@ -13,7 +14,6 @@ use rustix::process::{Resource, getrlimit};
 use store::Changed;
 
 use super::journal::Journal;
-use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
 

@@ -5,13 +5,13 @@ use std::os::fd::AsFd;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use config::Level;
 use docker::reconcile::{Notice, Settings};
 use engine::{Finding, Mode, Remedy};
 
 use super::backstage::Stage;
 use super::{Daemon, kurma};
 use crate::cli;
-use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
 

@@ -5,11 +5,10 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use config::{SpecConfig, TcpConfig};
 use docker::server::{Pem, Tls};
 use model::{Error, Result};
 use serde::Serialize;
-
-use crate::config::{SpecConfig, TcpConfig};
 
 /// A larger file holds no certificates.
 const LARGEST: u64 = 1 << 20;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use config::{Level, WebConfig};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use model::{Error, Kind, Result};
@@ -17,7 +18,6 @@ use super::Daemon;
 use super::http::{Connection, HttpListener};
 use super::sockets::{self, Made};
 use crate::cli::HostFacts;
-use crate::config::{Level, WebConfig};
 use crate::host_context::HostContext;
 use crate::web::{self, Refusal, Request};
 use crate::{cli, host, hosts};

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use config::Level;
 use model::Timestamp;
 use page::shown::{Day, Event, Events, Part};
 
 use crate::cli::HostContext;
 use crate::cli::events::reported;
 use crate::cli::time::rfc3339;
-use crate::config::Level;
 use crate::event;
 
 /// A part of the list has so many events.

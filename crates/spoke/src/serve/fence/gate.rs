@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use ::names::{Gate, Holder, Judged, Place, Refusal, Table, Why};
+use config::Config;
 use linux::filter::fence::{self, Fenced, Opening, Own};
 use model::{DomainName, Error, IfName, Result};
 use netlink::{Socket, nft};
 
 use super::memory::Memory;
 use super::records::Records;
-use crate::config::Config;
 use crate::denied::{Act, Denied, path};
 use crate::event::EventFile;
 use crate::host;

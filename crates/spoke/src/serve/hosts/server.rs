@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use cluster::EtcdServer;
 use cluster::trust::Files;
+use config::StoreConfig;
 use model::{Error, HostName, Process, Result};
 use netlink::process;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::member;
-use crate::config::StoreConfig;
 use ends::Ends;
 
 /// Where other hosts reach etcd.

@@ -4,13 +4,13 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use config::Level;
 use model::{Error, Result};
 use neutron::Neutron;
 use neutron::port_update::{Lost, Round, Worker};
 use neutron::stock::Woken;
 
 use super::{AGAIN, Daemon};
-use crate::config::Level;
 use crate::event::{Event, What};
 use crate::host;
 

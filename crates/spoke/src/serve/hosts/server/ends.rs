@@ -77,7 +77,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::StoreConfig;
+    use config::StoreConfig;
 
     #[test]
     fn what_ends_at_once_is_started_ever_later() {

@@ -17,45 +17,45 @@ const SCOPE: &str = "CAPABILITY_SCOPE";
 /// How Docker Engines reach the plugin, and what it makes of their requests.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct KuryrConfig {
+pub struct KuryrConfig {
     /// Whether it is served at all. `[neutron]` says which cloud it is.
-    pub(crate) enabled: bool,
+    pub enabled: bool,
     /// Its socket; Docker finds it by this place, and calls the driver as the file is called.
-    pub(crate) socket: PathBuf,
+    pub socket: PathBuf,
     /// Docker's name of the driver, where it is not the name of the socket's file.
-    pub(crate) driver: Option<String>,
+    pub driver: Option<String>,
     /// Serve TCP without protection, too (`kuryr_uri`): every client is obeyed.
-    pub(crate) listen: Option<SocketAddr>,
+    pub listen: Option<SocketAddr>,
     /// Whether `listen` may be an address that other hosts reach.
-    pub(crate) expose: bool,
+    pub expose: bool,
     /// A file to write by which a Docker Engine finds what is at `listen`: `.spec` or `.json`.
-    pub(crate) spec: Option<PathBuf>,
+    pub spec: Option<PathBuf>,
     /// Serve TCP with certificates on both sides.
-    pub(crate) tcp: Option<TcpConfig>,
+    pub tcp: Option<TcpConfig>,
     /// Whether networks belong to one host or to a swarm.
-    pub(crate) capability_scope: Option<Scope>,
+    pub capability_scope: Option<Scope>,
     /// Whether Docker sends the MAC address with each request for an IP address. By default it
     /// does, unless ports are made ahead of need, whose addresses are fixed.
-    pub(crate) requires_mac_address: Option<bool>,
+    pub requires_mac_address: Option<bool>,
     /// The address space of networks of this host.
-    pub(crate) local_default_address_space: Option<String>,
+    pub local_default_address_space: Option<String>,
     /// The address space of networks of a cluster.
-    pub(crate) global_default_address_space: Option<String>,
+    pub global_default_address_space: Option<String>,
     /// The prefix of containers' interface names, before a number; `eth` by default.
-    pub(crate) veth_dst_prefix: Option<IfName>,
+    pub veth_dst_prefix: Option<IfName>,
     /// Whether exposed ports are let in by a security group.
-    pub(crate) process_external_connectivity: bool,
+    pub process_external_connectivity: bool,
     /// Whether published ports are ports of this host, where a network does not say. It must have
     /// a route to the containers.
-    pub(crate) publish_ports: bool,
+    pub publish_ports: bool,
     /// The prefix of the names of subnet pools.
-    pub(crate) subnetpool_name_prefix: Option<String>,
+    pub subnetpool_name_prefix: Option<String>,
     /// The pool of networks without a subnet.
-    pub(crate) default_subnetpool_v4: Option<String>,
+    pub default_subnetpool_v4: Option<String>,
     /// The same of IPv6.
-    pub(crate) default_subnetpool_v6: Option<String>,
+    pub default_subnetpool_v6: Option<String>,
     /// Whether subnets that are made have DHCP.
-    pub(crate) enable_dhcp: Option<bool>,
+    pub enable_dhcp: Option<bool>,
 }
 
 impl Default for KuryrConfig {
@@ -85,7 +85,7 @@ impl Default for KuryrConfig {
 
 impl KuryrConfig {
     /// Docker's name of the driver.
-    pub(crate) fn driver(&self) -> &str {
+    pub fn driver(&self) -> &str {
         let stem = || self.socket.file_stem().and_then(|stem| stem.to_str());
         self.driver.as_deref().or_else(stem).unwrap_or("kuryr")
     }
@@ -94,7 +94,7 @@ impl KuryrConfig {
     ///
     /// # Errors
     /// A word that is none of the two.
-    pub(crate) fn scope(
+    pub fn scope(
         &self,
         given: &Plugin,
         variable: &dyn Fn(&str) -> Option<String>,
@@ -114,7 +114,7 @@ impl KuryrConfig {
     ///
     /// # Errors
     /// What cannot be such a name.
-    pub(crate) fn spaces(&self, given: &Plugin) -> Result<[SpaceName; 2]> {
+    pub fn spaces(&self, given: &Plugin) -> Result<[SpaceName; 2]> {
         let [local, global] = &given.spaces;
         let space = |key: &str, here: &Option<String>, there: &String| {
             let name = here.as_ref().unwrap_or(there);
@@ -127,7 +127,7 @@ impl KuryrConfig {
     }
 
     /// The prefix of containers' interface names, before a number.
-    pub(crate) fn prefix(&self, given: &Plugin) -> Option<IfName> {
+    pub fn prefix(&self, given: &Plugin) -> Option<IfName> {
         self.veth_dst_prefix.clone().or_else(|| given.prefix.clone())
     }
 

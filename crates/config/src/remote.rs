@@ -20,22 +20,22 @@ const MOST_HOSTS: usize = 4096;
 /// Where plugins are found, how long they may take, and which other hosts are announced to them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct RemoteConfig {
+pub struct RemoteConfig {
     /// Where plugins have their sockets: `NAME.sock` or `NAME/NAME.sock`.
-    pub(crate) sockets: Vec<PathBuf>,
+    pub sockets: Vec<PathBuf>,
     /// Where files say how to reach plugins, in order: `NAME.spec` or `NAME.json`, or the same in a
     /// directory `NAME`.
-    pub(crate) descriptions: Vec<PathBuf>,
+    pub descriptions: Vec<PathBuf>,
     /// The directory in which plugins find network namespaces: links to these.
-    pub(crate) sandboxes: PathBuf,
+    pub sandboxes: PathBuf,
     /// How long a plugin has for an answer, in seconds.
     #[serde(alias = "patience_seconds")]
-    pub(crate) timeout_seconds: u64,
+    pub timeout_seconds: u64,
     /// The hosts that are announced to drivers whose networks span hosts (libnetwork's
     /// `DiscoverNew`).
-    pub(crate) hosts: BTreeSet<IpAddr>,
+    pub hosts: BTreeSet<IpAddr>,
     /// Which of them this one is.
-    pub(crate) own: Option<IpAddr>,
+    pub own: Option<IpAddr>,
 }
 
 impl Default for RemoteConfig {
@@ -53,7 +53,7 @@ impl Default for RemoteConfig {
 
 impl RemoteConfig {
     /// How long a plugin has for an answer.
-    pub(crate) fn timeout(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.timeout_seconds)
     }
 

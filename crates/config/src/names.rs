@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// Who is answered besides containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct NamesConfig {
+pub struct NamesConfig {
     /// Whether this host resolves `NAME.NETWORK.spoke`, by systemd-resolved.
-    pub(crate) host: bool,
+    pub host: bool,
 }

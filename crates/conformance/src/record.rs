@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ::remote::address::Address;
 use model::{Error, Result};
+use remote::address::Address;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -29,24 +29,24 @@ const OURS: [&str; 4] = ["Content-Length", "Connection", "Transfer-Encoding", "A
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tap {
     /// When it came, in seconds since 1970.
-    pub(crate) t: f64,
+    pub t: f64,
     /// Which connection of the engine's it came on.
-    pub(crate) conn: u64,
+    pub conn: u64,
     /// How long the plugin took, in milliseconds.
-    pub(crate) ms: f64,
+    pub ms: f64,
     /// The request line.
-    pub(crate) req: String,
+    pub req: String,
     /// The request's headers.
     #[serde(default)]
-    pub(crate) hdr: BTreeMap<String, String>,
+    pub hdr: BTreeMap<String, String>,
     /// The request's body: a JSON value, or text where it is none.
     #[serde(default)]
-    pub(crate) body: Value,
+    pub body: Value,
     /// The answer's status.
-    pub(crate) code: u16,
+    pub code: u16,
     /// The answer's body, as `body`.
     #[serde(default)]
-    pub(crate) resp: Value,
+    pub resp: Value,
 }
 
 impl Tap {
@@ -71,11 +71,11 @@ pub(super) fn bytes(value: &Value) -> Vec<u8> {
 }
 
 /// Stands between an engine and a plugin.
-pub(crate) struct Recorder {
+pub struct Recorder {
     /// Where the plugin is.
-    pub(crate) plugin: Address,
+    pub plugin: Address,
     /// Where the trace goes.
-    pub(crate) out: Mutex<Box<dyn Write + Send>>,
+    pub out: Mutex<Box<dyn Write + Send>>,
 }
 
 impl Recorder {
@@ -83,7 +83,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Where it cannot listen there.
-    pub(crate) fn run(self, socket: &Path) -> Result<()> {
+    pub fn run(self, socket: &Path) -> Result<()> {
         let recorder = Arc::new(self);
         listen(socket, move |connection, number| recorder.carry(connection, number))
     }

@@ -21,45 +21,45 @@ const LONGEST: u64 = 3600;
 /// Networks whose plugins run out of images.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct KurmaConfig {
+pub struct KurmaConfig {
     /// Whether `spoke serve` runs the networking pod.
-    pub(crate) enabled: bool,
+    pub enabled: bool,
     /// The file of networks, Kurma's own: JSON or YAML.
-    pub(crate) networks: PathBuf,
+    pub networks: PathBuf,
     /// Plugin containers and the records of pods; `kurma` below `[store] runtime` unless given.
-    pub(crate) runtime: Option<PathBuf>,
+    pub runtime: Option<PathBuf>,
     /// The files that keep the pods' network namespaces; `/var/lib/kurma/netns` unless given.
-    pub(crate) netns: Option<PathBuf>,
+    pub netns: Option<PathBuf>,
     /// The cache of images; `images` below `[store] state` unless given.
-    pub(crate) images: Option<PathBuf>,
+    pub images: Option<PathBuf>,
     /// Hosts that images may be fetched from without TLS.
-    pub(crate) insecure: Vec<String>,
+    pub insecure: Vec<String>,
     /// The keys whose signatures images need.
-    pub(crate) keys: Vec<KeysConfig>,
+    pub keys: Vec<KeysConfig>,
     /// Credentials for registries, a file as Docker and Podman have it.
-    pub(crate) auth: Option<PathBuf>,
+    pub auth: Option<PathBuf>,
     /// The engine of plugin containers.
-    pub(crate) engine: EngineName,
+    pub engine: EngineName,
     /// How long one call of a plugin may take, in seconds.
-    pub(crate) call_seconds: u64,
+    pub call_seconds: u64,
     /// How long a call waits for a plugin that is not up, in seconds.
-    pub(crate) wait_seconds: u64,
+    pub wait_seconds: u64,
 }
 
 /// Images whose name starts so must be signed by one of these keys.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct KeysConfig {
+pub struct KeysConfig {
     /// The beginning of the name; the empty one is every image's.
-    pub(crate) prefix: String,
+    pub prefix: String,
     /// OpenPGP public keys.
-    pub(crate) files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
 }
 
 /// The engine of plugin containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum EngineName {
+pub enum EngineName {
     /// This program.
     #[default]
     Native,
@@ -89,7 +89,7 @@ impl Default for KurmaConfig {
 
 impl EngineName {
     /// The engine of this name.
-    pub(crate) fn engine(self) -> Engine {
+    pub fn engine(self) -> Engine {
         match self {
             Self::Native => Engine::Native,
             Self::Runc => Engine::Runtime("runc".into()),
@@ -100,19 +100,19 @@ impl EngineName {
 
 impl KurmaConfig {
     /// Where everything is.
-    pub(crate) fn directories(&self, store: &StoreConfig) -> Directories {
+    pub fn directories(&self, store: &StoreConfig) -> Directories {
         let runtime = self.runtime.clone().unwrap_or_else(|| store.runtime.join("kurma"));
         let netns = self.netns.clone().unwrap_or_else(|| NETNS.into());
         Directories { runtime, netns }
     }
 
     /// Where images are kept.
-    pub(crate) fn cache(&self, store: &StoreConfig) -> PathBuf {
+    pub fn cache(&self, store: &StoreConfig) -> PathBuf {
         self.images.clone().unwrap_or_else(|| store.state.join("images"))
     }
 
     /// The allowed sources of images, through `proxies`.
-    pub(crate) fn policy(&self, proxies: Proxies) -> Policy {
+    pub fn policy(&self, proxies: Proxies) -> Policy {
         let rule =
             |keys: &KeysConfig| KeyRule { prefix: keys.prefix.clone(), files: keys.files.clone() };
         Policy {
@@ -125,12 +125,12 @@ impl KurmaConfig {
     }
 
     /// How long one call may take.
-    pub(crate) fn limit(&self) -> Duration {
+    pub fn limit(&self) -> Duration {
         Duration::from_secs(self.call_seconds)
     }
 
     /// How long a plugin that is not up is waited for.
-    pub(crate) fn timeout(&self) -> Duration {
+    pub fn timeout(&self) -> Duration {
         Duration::from_secs(self.wait_seconds)
     }
 
@@ -174,7 +174,7 @@ fn between(key: &str, seconds: u64, least: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::Config;
 
     fn parse(text: &str) -> Result<Config> {
         Config::parse(&format!("[kurma]\n{text}"))

@@ -14,16 +14,16 @@ use std::path::PathBuf;
 use model::{Backend, Error, Result};
 use serde::Deserialize;
 
-pub(crate) use daemon::{
+pub use daemon::{
     DhcpConfig, DockerConfig, EventsConfig, Format, Level, Listen, LogConfig, MetricsConfig, Scope,
     SpecConfig, TcpConfig,
 };
-pub(crate) use kurma::KurmaConfig;
-pub(crate) use kuryr::KuryrConfig;
-pub(crate) use names::NamesConfig;
-pub(crate) use neutron::{CloudSettings, NeutronConfig};
-pub(crate) use remote::RemoteConfig;
-pub(crate) use web::WebConfig;
+pub use kurma::KurmaConfig;
+pub use kuryr::KuryrConfig;
+pub use names::NamesConfig;
+pub use neutron::{CloudSettings, NeutronConfig};
+pub use remote::RemoteConfig;
+pub use web::WebConfig;
 
 /// Where the configuration is, unless `SPOKE_CONFIG` says otherwise.
 const PATH: &str = "/etc/spoke/config.toml";
@@ -34,45 +34,45 @@ const LARGEST: u64 = 1 << 20;
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Config {
+pub struct Config {
     /// `[store]`.
-    pub(crate) store: StoreConfig,
+    pub store: StoreConfig,
     /// `[firewall]`.
-    pub(crate) firewall: FirewallConfig,
+    pub firewall: FirewallConfig,
     /// `[docker]`.
-    pub(crate) docker: DockerConfig,
+    pub docker: DockerConfig,
     /// `[kurma]`.
-    pub(crate) kurma: KurmaConfig,
+    pub kurma: KurmaConfig,
     /// `[kuryr]`.
-    pub(crate) kuryr: KuryrConfig,
+    pub kuryr: KuryrConfig,
     /// `[neutron]`.
-    pub(crate) neutron: Option<NeutronConfig>,
+    pub neutron: Option<NeutronConfig>,
     /// `[remote]`.
-    pub(crate) remote: RemoteConfig,
+    pub remote: RemoteConfig,
     /// `[dhcp]`.
-    pub(crate) dhcp: DhcpConfig,
+    pub dhcp: DhcpConfig,
     /// `[metrics]`.
-    pub(crate) metrics: MetricsConfig,
+    pub metrics: MetricsConfig,
     /// `[web]`.
-    pub(crate) web: WebConfig,
+    pub web: WebConfig,
     /// `[events]`.
-    pub(crate) events: EventsConfig,
+    pub events: EventsConfig,
     /// `[names]`.
-    pub(crate) names: NamesConfig,
+    pub names: NamesConfig,
     /// `[hosts]`.
-    pub(crate) hosts: HostsConfig,
+    pub hosts: HostsConfig,
     /// `[log]`.
-    pub(crate) log: LogConfig,
+    pub log: LogConfig,
 }
 
 /// Where the store is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct StoreConfig {
+pub struct StoreConfig {
     /// The half of the store that lasts for one boot: attachments and addresses.
-    pub(crate) runtime: PathBuf,
+    pub runtime: PathBuf,
     /// The half that outlives a reboot: networks and reservations.
-    pub(crate) state: PathBuf,
+    pub state: PathBuf,
 }
 
 /// The shortest life of a host's certificate, in seconds.
@@ -81,13 +81,13 @@ const SHORTEST_LIFE: u32 = 60;
 /// This host among others.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct HostsConfig {
+pub struct HostsConfig {
     /// How long after its lease a host's entries are withdrawn and its addresses may be taken over, in
     /// seconds.
-    pub(crate) takeover_seconds: u32,
+    pub takeover_seconds: u32,
     /// How long a certificate of a host is worth something, in seconds; it is renewed when a third of that is
     /// over.
-    pub(crate) certificate_seconds: u32,
+    pub certificate_seconds: u32,
 }
 
 impl Default for HostsConfig {
@@ -113,9 +113,9 @@ impl HostsConfig {
 /// Which packet filter is used.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct FirewallConfig {
+pub struct FirewallConfig {
     /// `nftables` or `iptables`, wherever a network's configuration names none.
-    pub(crate) backend: Backend,
+    pub backend: Backend,
 }
 
 impl Default for StoreConfig {
@@ -132,7 +132,7 @@ impl Default for FirewallConfig {
 
 impl Config {
     /// Reads the file that is meant on this host.
-    pub(crate) fn of_this_host() -> Result<Self> {
+    pub fn of_this_host() -> Result<Self> {
         Self::read(&std::env::var_os("SPOKE_CONFIG").map_or_else(|| PATH.into(), PathBuf::from))
     }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ::remote::address::Address;
 use model::{Error, Result};
+use remote::address::Address;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,14 +20,14 @@ const LARGEST: u64 = 256 << 20;
 
 /// A different answer of a plugin.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Difference {
+pub struct Difference {
     /// The line of the trace.
-    pub(crate) line: usize,
-    pub(crate) method: String,
+    pub line: usize,
+    pub method: String,
     /// Whether one of the two is an error and the other is not.
-    pub(crate) is_outcome: bool,
-    pub(crate) recorded: Value,
-    pub(crate) heard: Value,
+    pub is_outcome: bool,
+    pub recorded: Value,
+    pub heard: Value,
 }
 
 fn read(trace: &Path) -> Result<Vec<Tap>> {
@@ -47,7 +47,7 @@ fn read(trace: &Path) -> Result<Vec<Tap>> {
 ///
 /// # Errors
 /// Where the trace cannot be read, or it cannot listen there.
-pub(crate) fn serve(trace: &Path, socket: &Path) -> Result<()> {
+pub fn serve(trace: &Path, socket: &Path) -> Result<()> {
     let taps: Vec<(bool, Tap)> = read(trace)?.into_iter().map(|tap| (false, tap)).collect();
     let taps = Arc::new(Mutex::new(taps));
     listen(socket, move |mut engine, _| {
@@ -87,7 +87,7 @@ fn say(engine: &mut Connection, answer: Option<(u16, Vec<u8>)>) -> std::io::Resu
 ///
 /// # Errors
 /// Where the trace cannot be read, or the plugin does not answer.
-pub(crate) fn against(trace: &Path, plugin: &Address) -> Result<(usize, Vec<Difference>)> {
+pub fn against(trace: &Path, plugin: &Address) -> Result<(usize, Vec<Difference>)> {
     let taps = read(trace)?;
     let mut renamed: Vec<(String, String)> = Vec::new();
     let mut differences = Vec::new();

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use ::remote::address::Address;
+use remote::address::Address;
 use web::{Body, Framing};
 
 /// The longest head and the longest body that are read.
@@ -13,7 +13,7 @@ const LONGEST_BODY: u64 = 4 << 20;
 
 /// A connection to a plugin, with `timeout` for both ends.
 pub(super) fn connect(plugin: &Address, timeout: Duration) -> io::Result<Connection> {
-    let stream = ::remote::client::open(plugin, Instant::now() + timeout)?;
+    let stream = remote::client::open(plugin, Instant::now() + timeout)?;
     Ok(Connection(BufReader::new(Box::new(stream))))
 }
 

@@ -8,19 +8,19 @@ const SHOWN: usize = 2000;
 
 /// A request, and its answer.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Exchange {
+pub struct Exchange {
     /// The method, or CNI's command.
-    pub(crate) method: String,
+    pub method: String,
     /// The body of the request.
-    pub(crate) request: String,
+    pub request: String,
     /// The HTTP status or the exit code; none where there was no answer.
-    pub(crate) status: Option<i32>,
+    pub status: Option<i32>,
     /// The body of the answer.
-    pub(crate) answer: String,
+    pub answer: String,
     /// How long it took, in milliseconds.
-    pub(crate) ms: f64,
+    pub ms: f64,
     /// Why it is no success; none where it is one.
-    pub(crate) fault: Option<String>,
+    pub fault: Option<String>,
     /// The answer's body, where it is JSON.
     #[serde(skip)]
     pub(super) value: Value,

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use ::remote::address::Address;
 use model::{Error, Ipv4Net, Result};
+use remote::address::Address;
 use serde_json::Value;
 
 use super::exchange::Exchange;
@@ -32,23 +32,23 @@ pub(super) const CASES: [&str; 2] =
 
 /// The plugin to test, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct PluginTestSpec {
+pub struct PluginTestSpec {
     /// Where the plugin is.
-    pub(crate) address: Address,
+    pub address: Address,
     /// Only the cases whose names contain one of these; all if there is none.
-    pub(crate) only: Vec<String>,
+    pub only: Vec<String>,
     /// The subnet whose parts the networks of the cases get; a /16.
-    pub(crate) subnet: Ipv4Net,
+    pub subnet: Ipv4Net,
     /// `-o` of the networks.
-    pub(crate) options: Vec<(String, String)>,
+    pub options: Vec<(String, String)>,
     /// `--ipam-opt` of the networks.
-    pub(crate) ipam_options: Vec<(String, String)>,
+    pub ipam_options: Vec<(String, String)>,
     /// The command that restarts the plugin.
-    pub(crate) restart: Option<String>,
+    pub restart: Option<String>,
     /// Whether interfaces are checked and moved.
-    pub(crate) sandboxes: bool,
+    pub sandboxes: bool,
     /// Whether networks get their addresses from the plugin's own IPAM driver, if it is one.
-    pub(crate) own_ipam: bool,
+    pub own_ipam: bool,
 }
 
 /// A plugin, and the subnets that its cases have used up.
@@ -62,7 +62,7 @@ struct Plugin<'w> {
 ///
 /// # Errors
 /// Where the plugin does not answer at all.
-pub(crate) fn test_plugin(spec: &PluginTestSpec) -> Result<Report> {
+pub fn test_plugin(spec: &PluginTestSpec) -> Result<Report> {
     let plugin = Plugin { spec, next: AtomicU32::new(0), host: AtomicU32::new(0) };
     let facts = plugin.facts()?;
     let script = Script::read(&CASES);

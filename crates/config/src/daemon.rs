@@ -13,32 +13,32 @@ const GRACE: RangeInclusive<u64> = 1..=86_400;
 /// How Docker Engines reach us, and we them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct DockerConfig {
+pub struct DockerConfig {
     /// Whether the plugin is served at all.
-    pub(crate) enabled: bool,
+    pub enabled: bool,
     /// The plugin's socket; Docker finds it by this place, and calls the driver as the file is
     /// called.
-    pub(crate) socket: PathBuf,
+    pub socket: PathBuf,
     /// Docker's name of the driver, where it is not the name of the socket's file: a managed plugin
     /// has a tag.
-    pub(crate) driver: Option<String>,
+    pub driver: Option<String>,
     /// Whether networks belong to one host or to a swarm.
-    pub(crate) scope: Scope,
+    pub scope: Scope,
     /// Whether Docker sends the MAC address with each request for an IP address.
-    pub(crate) requires_mac_address: bool,
+    pub requires_mac_address: bool,
     /// The sockets of the Docker Engines that use the plugin.
-    pub(crate) api: Vec<PathBuf>,
+    pub api: Vec<PathBuf>,
     /// How long no engine has listed a thing before it is freed, in seconds; lists are compared at
     /// least once in twice that time.
-    pub(crate) grace_seconds: u64,
+    pub grace_seconds: u64,
     /// Serve other hosts too.
-    pub(crate) tcp: Option<TcpConfig>,
+    pub tcp: Option<TcpConfig>,
 }
 
 /// The scope of the driver's networks for Docker (libnetwork's capability `Scope`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Scope {
+pub enum Scope {
     /// It is known on its own host.
     #[default]
     Local,
@@ -49,49 +49,49 @@ pub(crate) enum Scope {
 /// The plugin over TCP. Both sides show a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TcpConfig {
+pub struct TcpConfig {
     /// Where to listen.
-    pub(crate) listen: SocketAddr,
+    pub listen: SocketAddr,
     /// Our certificate with its chain, PEM.
-    pub(crate) certificate: PathBuf,
+    pub certificate: PathBuf,
     /// Its private key, PEM.
-    pub(crate) key: PathBuf,
+    pub key: PathBuf,
     /// The authority of client certificates, PEM.
-    pub(crate) client_ca: PathBuf,
+    pub client_ca: PathBuf,
     /// A file to write by which a Docker Engine finds us.
-    pub(crate) spec: Option<SpecConfig>,
+    pub spec: Option<SpecConfig>,
 }
 
 /// The file by which a Docker Engine finds a plugin over TLS (Docker's plugin discovery, `.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SpecConfig {
+pub struct SpecConfig {
     /// Where it is written, for example `/etc/docker/plugins/spoke.json`; Docker calls the driver as
     /// the file is called.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The authority of the server's certificate, for the engine.
-    pub(crate) ca: PathBuf,
+    pub ca: PathBuf,
     /// The certificate that the engine shows.
-    pub(crate) certificate: PathBuf,
+    pub certificate: PathBuf,
     /// Its private key.
-    pub(crate) key: PathBuf,
+    pub key: PathBuf,
     /// The name in our certificate; the address where none is given.
-    pub(crate) host: Option<String>,
+    pub host: Option<String>,
 }
 
 /// How leases of DHCP servers are kept for containers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct DhcpConfig {
+pub struct DhcpConfig {
     /// Whether that is done at all.
-    pub(crate) enabled: bool,
+    pub enabled: bool,
     /// Where the plugin `dhcp` finds it.
-    pub(crate) socket: PathBuf,
+    pub socket: PathBuf,
     /// For how long a server is asked for a first address, in seconds.
     #[serde(alias = "patience_seconds")]
-    pub(crate) timeout_seconds: u64,
+    pub timeout_seconds: u64,
     /// Whether servers are asked to broadcast their answers.
-    pub(crate) broadcast: bool,
+    pub broadcast: bool,
 }
 
 impl Default for DhcpConfig {
@@ -116,19 +116,19 @@ impl DhcpConfig {
 /// Where Prometheus fetches figures.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct MetricsConfig {
+pub struct MetricsConfig {
     /// Whether they are served at all.
-    pub(crate) enabled: bool,
+    pub enabled: bool,
     /// The path of a unix socket, or an address and port.
-    pub(crate) listen: Listen,
+    pub listen: Listen,
     /// Whether `listen` may be an address that other hosts reach.
-    pub(crate) expose: bool,
+    pub expose: bool,
 }
 
 /// A unix socket or a TCP address.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
-pub(crate) enum Listen {
+pub enum Listen {
     /// A path.
     Unix(PathBuf),
     /// An address and port.
@@ -138,25 +138,25 @@ pub(crate) enum Listen {
 /// Where the daemon writes what happens.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct EventsConfig {
+pub struct EventsConfig {
     /// The file, as JSON lines.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
 }
 
 /// The daemon's messages on standard error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct LogConfig {
+pub struct LogConfig {
     /// The least severe level that is written.
-    pub(crate) level: Level,
+    pub level: Level,
     /// How.
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 /// The severity of a message; each level includes the ones before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Level {
+pub enum Level {
     /// Failures.
     Error,
     /// Warnings for an operator.
@@ -171,7 +171,7 @@ pub(crate) enum Level {
 /// How a line is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Format {
+pub enum Format {
     /// For people: the sentence, then `key=value`.
     #[default]
     Text,
@@ -209,7 +209,7 @@ impl Default for EventsConfig {
 
 impl DockerConfig {
     /// Docker's name of the driver: by default the name of the socket's file without `.sock`.
-    pub(crate) fn driver(&self) -> &str {
+    pub fn driver(&self) -> &str {
         let stem = || self.socket.file_stem().and_then(|stem| stem.to_str());
         self.driver.as_deref().or_else(stem).unwrap_or("spoke")
     }

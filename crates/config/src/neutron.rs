@@ -27,42 +27,42 @@ const LONGEST_IDLE: u64 = 24 * 3600;
 /// The section. What it does not say, `clouds.yaml`, `kuryr.conf` or the environment does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct NeutronConfig {
+pub struct NeutronConfig {
     /// A cloud of `clouds.yaml`.
-    pub(crate) cloud: Option<String>,
+    pub cloud: Option<String>,
     /// That file.
-    pub(crate) clouds_file: Option<PathBuf>,
+    pub clouds_file: Option<PathBuf>,
     /// `kuryr.conf`, as kuryr-libnetwork reads it.
-    pub(crate) kuryr_conf: Option<PathBuf>,
+    pub kuryr_conf: Option<PathBuf>,
     #[serde(flatten)]
     account: Account,
     /// This host, as Neutron's agents know it.
-    pub(crate) host: Option<String>,
+    pub host: Option<String>,
     /// How many requests are under way at the same time.
-    pub(crate) concurrency: Option<usize>,
+    pub concurrency: Option<usize>,
     /// The bridge of Open vSwitch, where Neutron names none.
-    pub(crate) bridge: Option<IfName>,
+    pub bridge: Option<IfName>,
     /// Where Open vSwitch's database answers.
-    pub(crate) ovsdb: Option<String>,
+    pub ovsdb: Option<String>,
     /// Where programs for other VIF types are.
-    pub(crate) bindir: Option<PathBuf>,
+    pub bindir: Option<PathBuf>,
     /// How long an attachment waits for its port to be ACTIVE, in seconds; not at all where absent.
-    pub(crate) wait_seconds: Option<u64>,
+    pub wait_seconds: Option<u64>,
     /// How containers are connected where this host is itself an instance of the cloud.
-    pub(crate) nesting: Option<NestingConfig>,
+    pub nesting: Option<NestingConfig>,
     /// Ports that are made ahead of need.
-    pub(crate) stock: Option<StockConfig>,
+    pub stock: Option<StockConfig>,
 }
 
 /// All that is known of the cloud.
 #[derive(Debug)]
-pub(crate) struct CloudSettings {
+pub struct CloudSettings {
     /// The settings, from any source.
-    pub(crate) settings: Settings,
+    pub settings: Settings,
     /// How Docker reaches the plugin, as `kuryr.conf` says.
-    pub(crate) plugin: Plugin,
+    pub plugin: Plugin,
     /// What of `kuryr.conf` was skipped, and why: a sentence each.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// The account, with keystoneauth's names.
@@ -98,7 +98,7 @@ struct Account {
 /// `[neutron.nesting]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NestingConfig {
+pub struct NestingConfig {
     /// `macvlan`, `ipvlan` or `trunk`.
     #[serde(rename = "type")]
     kind: String,
@@ -115,7 +115,7 @@ pub(crate) struct NestingConfig {
 /// `[neutron.stock]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct StockConfig {
+pub struct StockConfig {
     /// How many ports of each kind are ready, at least.
     minimum: usize,
     /// How many are kept, at most.
@@ -149,7 +149,7 @@ impl NeutronConfig {
     ///
     /// # Errors
     /// A file that cannot be read, or an impossible setting.
-    pub(crate) fn settings(
+    pub fn settings(
         &self,
         kuryr: &KuryrConfig,
         variable: &dyn Fn(&str) -> Option<String>,

@@ -8,11 +8,11 @@ use serde::Deserialize;
 /// Where the page is served.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct WebConfig {
+pub struct WebConfig {
     /// Whether it is served at all.
-    pub(crate) enabled: bool,
+    pub enabled: bool,
     /// A loopback address, besides the socket: everybody on this host may read it there.
-    pub(crate) listen: Option<SocketAddr>,
+    pub listen: Option<SocketAddr>,
 }
 
 impl Default for WebConfig {

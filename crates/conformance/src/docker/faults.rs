@@ -4,7 +4,7 @@ use std::io;
 use std::thread::sleep;
 use std::time::Duration;
 
-use ::remote::address::Address;
+use remote::address::Address;
 
 use super::super::http::{Connection, Message, connect};
 use super::super::run::{Run, Step, fail};

@@ -12,7 +12,7 @@ use super::{cni, docker};
 /// The result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// As the protocol says.
     Pass,
     /// It could not be tried.
@@ -25,33 +25,36 @@ pub(crate) enum Verdict {
 
 /// One case.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
-    pub(crate) case: String,
-    pub(crate) verdict: Verdict,
+pub struct Row {
+    /// Its name: the section of the cases' file, and the number of the case.
+    pub case: String,
+    /// What came of it.
+    pub verdict: Verdict,
     /// Why it is no pass.
-    pub(crate) reasons: Vec<String>,
+    pub reasons: Vec<String>,
     /// The sentence that it checks.
-    pub(crate) says: String,
+    pub says: String,
     /// The evidence: the last exchange before the verdict.
-    pub(crate) exchange: Option<Exchange>,
+    pub exchange: Option<Exchange>,
 }
 
 /// How long one method took.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Figure {
-    pub(crate) count: usize,
-    pub(crate) median_ms: f64,
-    pub(crate) longest_ms: f64,
+pub struct Figure {
+    pub count: usize,
+    pub median_ms: f64,
+    pub longest_ms: f64,
 }
 
 /// All of it.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Report {
+pub struct Report {
     /// The subject of the test.
-    pub(crate) subject: String,
-    pub(crate) cases: Vec<Row>,
+    pub subject: String,
+    /// Each case, in the order in which they were run.
+    pub cases: Vec<Row>,
     /// By method.
-    pub(crate) figures: BTreeMap<String, Figure>,
+    pub figures: BTreeMap<String, Figure>,
     #[serde(skip)]
     times: BTreeMap<String, Vec<f64>>,
 }
@@ -146,7 +149,7 @@ impl Report {
     }
 
     /// How many cases ended so.
-    pub(crate) fn number(&self, verdict: Verdict) -> usize {
+    pub fn number(&self, verdict: Verdict) -> usize {
         self.cases.iter().filter(|row| row.verdict == verdict).count()
     }
 
@@ -187,12 +190,12 @@ pub(super) fn is_wanted(only: &[String], name: &str) -> bool {
 }
 
 /// The names of all cases for Docker's plugins, with what each checks.
-pub(crate) fn list_plugin() -> Vec<(&'static str, &'static str)> {
+pub fn list_plugin() -> Vec<(&'static str, &'static str)> {
     listed(&docker::CASES)
 }
 
 /// The same for CNI's plugins.
-pub(crate) fn list_cni() -> Vec<(&'static str, &'static str)> {
+pub fn list_cni() -> Vec<(&'static str, &'static str)> {
     listed(&cni::CASES)
 }
 

@@ -1,7 +1,7 @@
 //! The conformance kit: it drives a third-party plugin through its protocol, as its engines do, and
 //! reports violations; it can also stand between an engine and a plugin, and record their messages.
 //!
-//! The checks are data: the scripts in `kit/cases`, in the language of [`script`]. The kit writes
+//! The checks are data: the scripts in `cases`, in the language that `script` explains. The kit writes
 //! and reads raw JSON on purpose: a lenient decoder would hide faults of an answer, and Spoke's own
 //! codec cannot check itself.
 
@@ -17,8 +17,8 @@ mod sandbox;
 mod script;
 mod words;
 
-pub(crate) use cni::{CniTestSpec, test_cni};
-pub(crate) use docker::{PluginTestSpec, test_plugin};
-pub(crate) use record::Recorder;
-pub(crate) use replay::{against, serve};
-pub(crate) use report::{Report, Row, Verdict, list_cni, list_plugin};
+pub use cni::{CniTestSpec, test_cni};
+pub use docker::{PluginTestSpec, test_plugin};
+pub use record::Recorder;
+pub use replay::{against, serve};
+pub use report::{Report, Row, Verdict, list_cni, list_plugin};

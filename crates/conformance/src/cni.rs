@@ -36,15 +36,15 @@ const ELSEWHERE: &str = "/opt/cni/bin:/usr/lib/cni";
 
 /// The plugin to test, and how.
 #[derive(Clone, Debug)]
-pub(crate) struct CniTestSpec {
+pub struct CniTestSpec {
     /// The program.
-    pub(crate) plugin: PathBuf,
+    pub plugin: PathBuf,
     /// Only the cases whose names contain one of these; all if there is none.
-    pub(crate) only: Vec<String>,
+    pub only: Vec<String>,
     /// Where the subnets of the cases are taken from.
-    pub(crate) subnet: Ipv4Net,
+    pub subnet: Ipv4Net,
     /// A network configuration, instead of one that fits the type.
-    pub(crate) config: Option<PathBuf>,
+    pub config: Option<PathBuf>,
 }
 
 /// A plugin, in a host of its own.
@@ -61,7 +61,7 @@ struct Plugin<'w> {
 ///
 /// # Errors
 /// Where it cannot be executed, or the kernel makes no namespaces for us.
-pub(crate) fn test_cni(spec: &CniTestSpec) -> Result<Report> {
+pub fn test_cni(spec: &CniTestSpec) -> Result<Report> {
     let plugin = Plugin::new(spec)?;
     let script = Script::read(&CASES);
     let mut report = Report::of(spec.plugin.display().to_string());
