@@ -16,12 +16,22 @@ usage: bench [--quick] [--rounds N] [--json FILE] [--plot FILE] [--only SECTION,
   --plot FILE also draws what many hosts ask of etcd (section scale) as SVG
   --only LIST of: docker20, docker28, protocol, memory, neutron, kurma, hosts, scale,
               counts, pairs, addresses, ports, crowd, together, controller, growth,
-              fence
+              fence, names
   --ours PATH the binary under test, or a directory of plugins (default: the release build)";
 
 /// The parts that are measured in the world of this process, in this order.
-pub(crate) const SECTIONS: [&str; 9] =
-    ["counts", "pairs", "addresses", "ports", "crowd", "together", "controller", "growth", "fence"];
+pub(crate) const SECTIONS: [&str; 10] = [
+    "counts",
+    "pairs",
+    "addresses",
+    "ports",
+    "crowd",
+    "together",
+    "controller",
+    "growth",
+    "fence",
+    "names",
+];
 
 /// What this process is.
 pub(crate) enum Mode {

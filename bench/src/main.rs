@@ -19,6 +19,7 @@ mod hosts;
 mod json;
 mod kurma;
 mod machine;
+mod names;
 mod pairs;
 mod parts;
 mod peers;
@@ -78,7 +79,7 @@ fn bench(args: &Args) -> Result<()> {
     world::adopt_orphans()?;
     let peers = Peers::gather(args)?;
     book.size = peers.size;
-    let sections: [Section; 9] = [
+    let sections: [Section; 10] = [
         counts::run,
         pairs::run,
         addresses::run,
@@ -88,6 +89,7 @@ fn bench(args: &Args) -> Result<()> {
         controller::run,
         growth::run,
         fence::run,
+        names::run,
     ];
     for (name, section) in args::SECTIONS.into_iter().zip(sections) {
         if args.wants(name) {

@@ -27,6 +27,7 @@ pub(crate) struct Peers {
     pub(crate) netavark: Option<PathBuf>,
     /// This program.
     pub(crate) bench: PathBuf,
+    found: PathBuf,
 }
 
 impl Peers {
@@ -52,7 +53,18 @@ impl Peers {
         let netavark = Some(found.join("netavark/netavark")).filter(|path| path.exists());
         let package = fs::read_to_string(found.join("cni-1.9/.package")).unwrap_or_default();
         let reference_version = package.trim().trim_end_matches(".deb").to_owned();
-        Ok(Self { reference, reference_version, ours, size, netavark, bench })
+        Ok(Self { reference, reference_version, ours, size, netavark, bench, found })
+    }
+}
+
+impl Peers {
+    /// Podman 5.4's server of names.
+    pub(crate) fn aardvark(&self) -> Result<PathBuf> {
+        let path = self.found.join("podman-5.4/usr/lib/podman/aardvark-dns");
+        match path.exists() {
+            true => Ok(path),
+            false => Err(Error::not_found("aardvark-dns (scripts/peers fetches it)")),
+        }
     }
 }
 
