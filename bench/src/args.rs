@@ -16,11 +16,11 @@ usage: bench [--quick] [--rounds N] [--json FILE] [--plot FILE] [--only SECTION,
   --plot FILE also draws what many hosts ask of etcd (section scale) as SVG
   --only LIST of: docker20, docker28, protocol, memory, neutron, kurma, hosts, scale,
               counts, pairs, addresses, ports, crowd, together, controller, growth,
-              fence, names
+              fence, counted, names
   --ours PATH the binary under test, or a directory of plugins (default: the release build)";
 
 /// The parts that are measured in the world of this process, in this order.
-pub(crate) const SECTIONS: [&str; 10] = [
+pub(crate) const SECTIONS: [&str; 11] = [
     "counts",
     "pairs",
     "addresses",
@@ -30,6 +30,7 @@ pub(crate) const SECTIONS: [&str; 10] = [
     "controller",
     "growth",
     "fence",
+    "counted",
     "names",
 ];
 

@@ -8,12 +8,14 @@ mod args;
 mod chain;
 mod contender;
 mod controller;
+mod counted;
 mod counts;
 mod crowd;
 mod docker;
 mod execute;
 mod fence;
 mod floor;
+mod flow;
 mod growth;
 mod hosts;
 mod json;
@@ -79,7 +81,7 @@ fn bench(args: &Args) -> Result<()> {
     world::adopt_orphans()?;
     let peers = Peers::gather(args)?;
     book.size = peers.size;
-    let sections: [Section; 10] = [
+    let sections: [Section; 11] = [
         counts::run,
         pairs::run,
         addresses::run,
@@ -89,6 +91,7 @@ fn bench(args: &Args) -> Result<()> {
         controller::run,
         growth::run,
         fence::run,
+        counted::run,
         names::run,
     ];
     for (name, section) in args::SECTIONS.into_iter().zip(sections) {

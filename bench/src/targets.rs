@@ -54,6 +54,7 @@ pub(crate) fn judge(book: &Book) -> Vec<Verdict> {
         judge.many(),
         judge.scale(),
         crate::fence::targets(book),
+        crate::counted::targets(book),
         crate::names::targets(book),
         crate::docker::targets(book),
         crate::kurma::targets(book),
