@@ -13,8 +13,10 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
+use serde_json::json;
 
 use super::client::{Client, serve_outside};
+use crate::chain::{Attachment, Net, Runtime};
 use crate::execute::{program, succeed};
 use crate::peers::Peers;
 use crate::world::{DIR, Host, make, namespace, write};
@@ -53,21 +55,20 @@ impl Server {
         let quiet = quiet.replace("DIR", &bed.host.dir.display().to_string());
         let text = fs::read_to_string(&config).unwrap_or_default() + &quiet;
         write(&config, &text)?;
-        let spoke = |words: &str| {
-            let mut command = program(peers.ours.join("spoke"));
-            command.stderr(Stdio::inherit());
-            command.args(words.split(' ')).env("SPOKE_CONFIG", &config);
-            command
-        };
-        let web = namespace("web")?;
-        for words in [
-            "network create --names --subnet 10.98.1.0/24 front",
-            &format!("network connect front {}", bed.container.display()),
-            &format!("network connect front {}", web.display()),
-        ] {
-            bed.host.within(|| succeed(&mut spoke(words), ""))?;
+        let net = Net { host: &bed.host, name: "front", octet: 98 };
+        let entry = json!({
+            "type": "spoke", "bridge": net.bridge(), "names": true,
+            "ipam": { "ranges": [[{ "subnet": "10.98.1.0/24" }]] },
+        });
+        let chain = net.list("1.0.0", &[entry]);
+        let runtime = Runtime { host: &bed.host, plugins: peers.ours.as_path() };
+        for (name, netns) in [("asker", bed.container.clone()), ("web", namespace("web")?)] {
+            let attachment = Attachment::new(name, &netns);
+            bed.host.within(|| chain.add(runtime, &attachment, 0..chain.len(), String::new()))?;
         }
-        bed.start(OURS, &mut spoke("serve"))
+        let mut command = program(peers.ours.join("spoke"));
+        command.arg("serve").env("SPOKE_CONFIG", &config);
+        bed.start(OURS, &mut command)
     }
 
     /// The server of Podman's own networks.

@@ -131,17 +131,15 @@ pub struct Outgoing {
 /// # Errors
 /// As [`flush_udp`].
 pub fn end(socket: &mut Socket, meant: impl Fn(&Outgoing) -> bool) -> Result<usize> {
-    let mut entries = Vec::new();
-    for family in [Family::V4, Family::V6] {
-        let mut batch = Batch::new();
-        let mut request = batch.request(GET, DUMP, "listing tracked connections");
-        request.bytes(&[crate::address::family(family), 0, 0, 0]);
-        // The kernel has no connection tracking to talk about.
-        entries.extend(socket.dump(&mut batch, &[Errno::INVAL], |message| {
-            let (flow, entry) = read_outgoing(message)?;
-            meant(&flow).then_some(entry)
-        })?);
-    }
+    let mut batch = Batch::new();
+    let mut request = batch.request(GET, DUMP, "listing tracked connections");
+    // Both families in one pass: it costs what the table is long, not what is in it.
+    request.bytes(&[0; HEADER]);
+    // The kernel has no connection tracking to talk about.
+    let entries = socket.dump(&mut batch, &[Errno::INVAL], |message| {
+        let (flow, entry) = read_outgoing(message)?;
+        meant(&flow).then_some(entry)
+    })?;
     delete(socket, &entries)?;
     Ok(entries.len())
 }
