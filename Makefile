@@ -43,7 +43,8 @@ test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan 
 	@scripts/setup vm
 	@$(MAKE) --no-print-directory build
 	@scripts/vm-tests $(FILTER)
-	@scripts/machine-tests
+	@scripts/machine-tests qemu
+	@scripts/machine-tests libvirt
 
 test-neutron: ## a whole Neutron with OVN; NEUTRON=pypi takes the newest instead of Debian's
 	@scripts/setup test
