@@ -88,7 +88,7 @@ impl Cache {
     }
 
     /// Makes `record` known, after what was unpacked into `directory` became its layer `layer`; a
-    /// layer that exists already stays. Who verified the image before is kept.
+    /// layer that exists already stays. Who verified or named the image before is kept.
     ///
     /// # Errors
     /// A layer that it shares with another image was removed meanwhile.
@@ -107,9 +107,18 @@ impl Cache {
         let path = self.record(&record.id);
         if let Some(there) = Record::read(&path)? {
             record.signers.extend(there.signers);
+            record.is_named |= there.is_named;
         }
         record.write(&path, &self.staging())?;
         Ok(record)
+    }
+
+    /// Records that the image `id` is known under its name.
+    pub(crate) fn name(&self, id: &ImageId) -> Result<()> {
+        let _lock = self.lock(FlockOperation::LockShared)?;
+        let gone = || Error::try_again(format!("image {id} was removed from the cache meanwhile"));
+        let record = self.image(id)?.ok_or_else(gone)?;
+        Record { is_named: true, ..record }.write(&self.record(id), &self.staging())
     }
 
     /// Makes what was unpacked into `directory` the layer `layer`, unless that holds the same already.

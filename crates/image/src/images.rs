@@ -96,6 +96,20 @@ impl Images {
         Ok(self.cache.ready(fetched()?))
     }
 
+    /// Fetches as [`Images::pull`] does, and takes the image for the one called `name` from now on,
+    /// as if discovery had found it: where no server says where `name` is.
+    ///
+    /// # Errors
+    /// As of [`Images::get`]; [`Kind::Denied`] if it calls itself otherwise.
+    pub fn pull_as(&self, locator: &Locator, name: &AppName) -> Result<Image> {
+        let image = self.pull(locator)?;
+        if image.name != name.name() || !name.fits(&image.labels) {
+            let what = format!("image {locator} is {}, not {name}", image.name);
+            return Err(Error::new(Kind::Denied, what));
+        }
+        self.cache.name(&image.id).map(|()| image)
+    }
+
     /// The image at `locator`, if it is available without a request.
     ///
     /// # Errors
@@ -148,7 +162,8 @@ impl Images {
         }
     }
 
-    /// An image with that name that came from elsewhere.
+    /// An image that is known under that name: by another discovery, by the operator, or by a
+    /// signature that a rule asks for. Any image can call itself so.
     fn named(&self, name: &AppName, locator: &Locator, trust: &Trust) -> Result<Option<Record>> {
         let mut records = self.cache.images()?.into_iter();
         let fits = |record: &Record| {
@@ -157,7 +172,9 @@ impl Images {
             });
             record.name == name.name() && version && name.fits(&record.labels)
         };
-        Ok(records.find(|record| fits(record) && trust.accepts(locator, record)))
+        let is_known = |record: &Record| record.is_named || trust.is_needed_for(&record.name);
+        Ok(records
+            .find(|record| fits(record) && is_known(record) && trust.accepts(locator, record)))
     }
 }
 

@@ -210,7 +210,8 @@ fn needs(names: &[&str]) -> String {
 fn diamond(place: &Place, images: &Images, more: &str) -> Image {
     let all: [(&str, &[&str]); 4] = [("5", &[]), ("4", &["5"]), ("3", &["5"]), ("2", &["3", "4"])];
     for (name, below) in all {
-        images.get(&place.write(name, &aci(&format!("krm.test/{name}"), &needs(below)))).unwrap();
+        let file = place.write(name, &aci(&format!("krm.test/{name}"), &needs(below)));
+        images.pull_as(&file, &format!("krm.test/{name}").parse().unwrap()).unwrap();
     }
     let top = aci("krm.test/1", &format!("{}{more}", needs(&["2"])));
     images.get(&place.write("1", &top)).unwrap()
@@ -243,7 +244,8 @@ fn only_paths_that_are_wanted_stay() {
 fn an_image_cannot_lie_on_itself_nor_on_another_one_than_it_names() {
     let place = Place::new();
     let images = place.images(Policy::default());
-    images.get(&place.write("5", &aci("krm.test/5", ""))).unwrap();
+    let five = place.write("5", &aci("krm.test/5", ""));
+    images.pull_as(&five, &"krm.test/5".parse().unwrap()).unwrap();
     let other = format!("sha512-{}", "0".repeat(128));
     let wrong = format!(r#","dependencies":[{{"imageName":"krm.test/5","imageID":"{other}"}}]"#);
     assert_eq!(
@@ -259,7 +261,10 @@ fn an_image_cannot_lie_on_itself_nor_on_another_one_than_it_names() {
 fn an_image_in_the_cache_is_found_by_its_name() {
     let place = Place::new();
     let images = place.images(Policy::default());
-    let image = images.get(&place.write("a.aci", &aci("krm.test/a", APP))).unwrap();
+    let file = place.write("a.aci", &aci("krm.test/a", APP));
+    let wrong = images.pull_as(&file, &"krm.test/b".parse().unwrap()).unwrap_err();
+    assert_eq!(wrong.kind(), Kind::Denied);
+    let image = images.pull_as(&file, &"krm.test/a:1.0".parse().unwrap()).unwrap();
     for (name, there) in [
         ("krm.test/a", true),
         ("krm.test/a:1.0", true),
@@ -269,6 +274,37 @@ fn an_image_in_the_cache_is_found_by_its_name() {
         let found = images.cached(&locator(name)).unwrap();
         assert_eq!(found.is_some_and(|found| found == image), there, "{name}");
     }
+}
+
+/// Any image can call itself as it likes, and would run with the rights of that name.
+#[test]
+fn an_image_is_not_taken_for_what_it_calls_itself() {
+    let place = Place::new();
+    let images = place.images(Policy::default());
+    let own = place.write("a.aci", &aci("127.0.0.1/a", APP));
+    images.get(&own).unwrap();
+    assert!(images.cached(&locator("127.0.0.1/a")).unwrap().is_none());
+    let below = r#","dependencies":[{"imageName":"127.0.0.1/a"}]"#;
+    let above = images.get(&place.write("b.aci", &aci("krm.test/b", below))).unwrap_err();
+    assert_eq!(above.kind(), Kind::NotFound, "{above}");
+    // The operator's word is kept where the same image is fetched again.
+    images.pull_as(&own, &"127.0.0.1/a".parse().unwrap()).unwrap();
+    images.pull(&own).unwrap();
+    assert!(images.cached(&locator("127.0.0.1/a")).unwrap().is_some());
+}
+
+/// A signature by a key of the name's rule is as good as discovery.
+#[test]
+fn a_signed_image_is_found_by_its_name() {
+    let place = Place::new();
+    let locator = place.write("s.aci", &signed_image());
+    fs::copy(key("image.ed25519.asc"), place.directory.path().join("s.aci.asc")).unwrap();
+    let strict = |keys: &[&str]| place.images(signed("krm.test/", keys));
+    strict(&["ed25519.pub.asc"]).get(&locator).unwrap();
+    let name = "krm.test/signed".parse().unwrap();
+    assert!(strict(&["ed25519.pub.asc"]).cached(&name).unwrap().is_some());
+    assert!(strict(&["rsa2048.pub.asc"]).cached(&name).unwrap().is_none());
+    assert!(place.images(Policy::default()).cached(&name).unwrap().is_none());
 }
 
 #[test]

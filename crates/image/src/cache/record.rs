@@ -24,6 +24,10 @@ pub(crate) struct Record {
     pub(crate) layers: Vec<String>,
     /// Fingerprints of the keys with which its signature was checked, in hexadecimal digits.
     pub(crate) signers: BTreeSet<String>,
+    /// Whether it is known under its name: discovery found it there, or the operator said so. The
+    /// name in its manifest alone is no proof of that.
+    #[serde(default)]
+    pub(crate) is_named: bool,
 }
 
 /// The last result of a locator.

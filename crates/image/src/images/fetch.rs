@@ -146,7 +146,8 @@ impl<'a> Fetch<'a> {
         };
         let (layer, signers) = (id.to_string(), BTreeSet::new());
         let layers = vec![layer.clone()];
-        cache.publish(Record { id, name, labels, app, layers, signers }, &layer, &directory)
+        let record = Record { id, name, labels, app, layers, signers, is_named: false };
+        cache.publish(record, &layer, &directory)
     }
 
     /// Checks, unpacks and publishes an App Container image.
@@ -160,6 +161,7 @@ impl<'a> Fetch<'a> {
         let limits = &self.images.policy.limits;
         let directory = staging.directory()?;
         let name = received.name;
+        let is_named = name.is_some();
         let (unpacked, signers) = received.unpack(locator, &directory, limits, trust)?;
         let manifest = unpacked.manifest;
         check_name(name, &manifest)?;
@@ -171,7 +173,7 @@ impl<'a> Fetch<'a> {
         let below = self.below(&manifest)?;
         let made = self.assemble(&id, &manifest, below, (&directory, staging))?;
         let Manifest { name, labels, app, .. } = manifest;
-        let record = Record { id, name, labels, app, layers: made.layers, signers };
+        let record = Record { id, name, labels, app, layers: made.layers, signers, is_named };
         self.images.cache.publish(record, &made.layer, &made.directory)
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ::kurma::plugin::Key;
 use ::kurma::{Name, NetworkingPod, PodId, PodNetworks, Pods, metadata};
-use image::{Image, ImageId, Images, Locator};
+use image::{AppName, Image, ImageId, Images, Locator};
 use model::{Error, Result};
 
 use super::args::Output;
@@ -39,7 +39,7 @@ pub(super) fn run(
         KurmaCommand::Validate { file } => validate(file.as_deref(), output, host_context),
         KurmaCommand::BuildImage(wanted) => place::build(wanted, output, host_context),
         KurmaCommand::Install { directory } => place::install(directory, output, host_context),
-        KurmaCommand::Pull { locator } => pull(locator, output, host_context),
+        KurmaCommand::Pull { locator, name } => pull(locator, name.as_ref(), output, host_context),
         KurmaCommand::Images => images(output, host_context),
         _ => {
             let stay = host_context.kurma.enter()?;
@@ -168,9 +168,17 @@ fn validate(file: Option<&Path>, output: Output, host_context: &HostContext) -> 
     Ok(Answer { code, ..Answer::text(render(output, &wrong, table)?) })
 }
 
-fn pull(locator: &Locator, output: Output, host_context: &HostContext) -> Result<Answer> {
+fn pull(
+    locator: &Locator,
+    name: Option<&AppName>,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     let stay = host_context.kurma.enter()?;
-    let image = host_context.kurma.images().and_then(|images| images.pull(locator));
+    let image = host_context.kurma.images().and_then(|images| match name {
+        Some(name) => images.pull_as(locator, name),
+        None => images.pull(locator),
+    });
     let ended = host_context.kurma.leave(stay);
     let image = image?;
     ended?;

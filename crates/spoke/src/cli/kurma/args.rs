@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
-use image::Locator;
+use image::{AppName, Locator};
 use kurma::plugin::Key;
 use kurma::{Name, PodId};
 
@@ -84,10 +84,14 @@ pub(in crate::cli) enum KurmaCommand {
   spoke kurma pull https://example.com/plugin.aci@sha512:...
   spoke kurma pull docker://registry.example.com/team/plugin:1
   spoke kurma pull example.com/plugin:1.2,arch=arm64
-  spoke kurma pull oci:/srv/layout:latest")]
+  spoke kurma pull oci:/srv/layout:latest
+  spoke kurma pull --as example.com/base file:///srv/base.aci")]
     Pull {
         /// Where it is
         locator: Locator,
+        /// Take it for the image of this name from now on, where no server says where that is
+        #[arg(long = "as", value_name = "NAME")]
+        name: Option<AppName>,
     },
     /// List the images that are here
     Images,
