@@ -25,6 +25,9 @@ const LONGEST: u64 = 4 << 20;
 /// The longest signature, in bytes.
 pub(crate) const LONGEST_SIGNATURE: u64 = 1 << 20;
 
+/// How many signatures of one image are looked at: checking each hashes the whole image.
+const MOST_SIGNATURES: usize = 16;
+
 /// Checks that one of `signatures` (a detached signature, armoured or not) is one of `keys` (the
 /// same) over `message`, at `now` (seconds since 1970); returns the fingerprint of the key.
 ///
@@ -95,10 +98,17 @@ impl Ring {
         message: &mut Vec<u8>,
         now: u64,
     ) -> Result<String> {
-        let mut why = None;
+        let (mut why, mut count) = (None, 0);
         for block in armor::blocks(signatures, "PGP SIGNATURE")? {
             for packet in packet::packets(&block) {
                 let Packet { tag: Tag::Signature, body } = packet? else { continue };
+                count += 1;
+                if count > MOST_SIGNATURES {
+                    return Err(denied(&format!(
+                        "none of its first {MOST_SIGNATURES} signatures is good, and more are not \
+                         looked at"
+                    )));
+                }
                 match SignaturePacket::parse(body)
                     .and_then(|statement| self.check(&statement, message, now))
                 {

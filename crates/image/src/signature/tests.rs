@@ -116,3 +116,18 @@ fn any_damage_is_noticed() {
     // The two bytes of the hash that are a hint, and the lengths of numbers in bits.
     assert!(good <= 16 + 32, "{good}");
 }
+
+/// Each signature that is checked takes as long as hashing the whole image.
+#[test]
+fn only_so_many_signatures_are_looked_at() {
+    let ring = ring(&["rsa2048"]);
+    let mut message = read("message.txt");
+    let mut after = |count: usize| {
+        let all = [read("ed25519.sig.asc").repeat(count), read("rsa2048.sig.asc")].concat();
+        ring.verify(&all, &mut message, NOW)
+    };
+    after(MOST_SIGNATURES - 1).unwrap();
+    let error = after(MOST_SIGNATURES).unwrap_err();
+    assert_eq!(error.kind(), Kind::Denied);
+    assert!(error.to_string().contains("first 16 signatures"), "{error}");
+}
