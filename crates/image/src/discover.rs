@@ -25,20 +25,21 @@ pub struct Place {
     pub signature: Url,
 }
 
-/// Where the page of a name, or of the names above it, says that the image is; in the page's order.
+/// Where the page of a name, or of the names above it, says that the image is; in the page's order,
+/// after the page's own URL.
 /// TLS is tried first; hosts that may do without are asked without, then.
 ///
 /// # Errors
 /// [`NotFound`](model::Kind::NotFound) when no page says so, with what each page was; others when a
 /// page is wrong.
-pub(crate) fn discover(transport: &Transport, name: &AppName) -> Result<Vec<Place>> {
+pub(crate) fn discover(transport: &Transport, name: &AppName) -> Result<(Url, Vec<Place>)> {
     let mut asked = Vec::new();
     for path in ancestors(name.name()) {
         match ask(transport, path) {
-            Ok(page) => {
+            Ok((url, page)) => {
                 let found = places(&page, name);
                 if !found.is_empty() {
-                    return Ok(found);
+                    return Ok((url, found));
                 }
                 asked.push(format!("{path} does not say"));
             }
@@ -60,13 +61,14 @@ pub fn places(page: &[u8], name: &AppName) -> Vec<Place> {
 }
 
 /// The page at `path`, which begins with a host.
-fn ask(transport: &Transport, path: &str) -> Result<Vec<u8>> {
+fn ask(transport: &Transport, path: &str) -> Result<(Url, Vec<u8>)> {
     let (host, rest) = path.split_once('/').unwrap_or((path, ""));
     let url = |is_secure| Url::new(is_secure, host, &format!("/{rest}?ac-discovery=1"));
     let get = |url: Url| {
         let page =
             transport.bytes(&Call { accept: "text/html, */*", ..Call::get(&url) }, LONGEST)?;
-        page.ok_or_else(|| Error::not_found(format!("HTTP 404 on retrieving {url}")))
+        let page = page.ok_or_else(|| Error::not_found(format!("HTTP 404 on retrieving {url}")));
+        page.map(|page| (url, page))
     };
     let secure = url(true).and_then(get);
     match secure {

@@ -8,7 +8,7 @@ mod redirect;
 mod reply;
 
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io::{self, Read, Seek, Write};
 use std::time::Duration;
 
 use model::{Error, Result};
@@ -49,6 +49,8 @@ pub(crate) struct Transport {
 pub(crate) struct Call<'a> {
     /// Where.
     pub(crate) url: &'a Url,
+    /// The server that said so; none where the operator did.
+    pub(crate) from: Option<&'a Url>,
     /// As what, for `Accept`.
     pub(crate) accept: &'a str,
     /// The credentials: sent to this server only.
@@ -60,7 +62,12 @@ pub(crate) struct Call<'a> {
 impl<'a> Call<'a> {
     /// Asks for anything, without a name.
     pub(crate) fn get(url: &'a Url) -> Self {
-        Self { url, accept: "*/*", authorization: None, form: None }
+        Self { url, from: None, accept: "*/*", authorization: None, form: None }
+    }
+
+    /// The same for a URL that the server at `from` named.
+    pub(crate) fn named_by(url: &'a Url, from: &'a Url) -> Self {
+        Self { from: Some(from), ..Self::get(url) }
     }
 }
 
@@ -82,9 +89,12 @@ impl Transport {
     ///
     /// # Errors
     /// [`TryAgain`](model::Kind::TryAgain) when no server answers, [`Denied`](model::Kind::Denied)
-    /// when a redirect is not allowed.
+    /// when a redirect, or the URL that another server named, is not allowed.
     pub(crate) fn call(&self, call: &Call<'_>) -> Result<Reply> {
-        self.check(call.url)?;
+        match call.from {
+            Some(from) => self.may_follow(call.url, from)?,
+            None => self.check(call.url)?,
+        }
         let mut hop = Hop::first(call);
         loop {
             let reply = self.patiently(call, &hop)?;
@@ -111,17 +121,17 @@ impl Transport {
     /// exists.
     ///
     /// # Errors
-    /// As for [`bytes`](Self::bytes).
-    pub(crate) fn download(&self, url: &Url, file: &mut File, limit: u64) -> Result<bool> {
-        let mut tries = 1;
+    /// As for [`bytes`](Self::bytes); the file cannot be written.
+    pub(crate) fn download(&self, call: &Call<'_>, file: &mut File, limit: u64) -> Result<bool> {
+        let (url, mut tries) = (call.url, 1);
         loop {
-            let reply = self.call(&Call::get(url))?;
+            let reply = self.call(call)?;
             match reply.status() {
                 200 => {}
                 404 | 410 => return Ok(false),
                 _ => return Err(reply.refused()),
             }
-            match io::copy(&mut reply.into_reader(limit), file) {
+            match save(&mut reply.into_reader(limit), file)? {
                 Ok(_) => return Ok(true),
                 Err(error) if tries == DOWNLOADS => return Err(reply::broken(url, error)),
                 Err(error) if reply::is_too_long(&error) => return Err(reply::broken(url, error)),
@@ -171,7 +181,14 @@ impl Transport {
             && !redirect::is_loopback(from.host())
             && !self.is_listed(url.host());
         match is_inward {
-            true => Err(refuse(url)),
+            true => Err(Error::new(
+                model::Kind::Denied,
+                format!(
+                    "{} leads to this host itself, to {url}: list {} as insecure if that is meant so",
+                    from.host(),
+                    url.host()
+                ),
+            )),
             false => self.check(url),
         }
     }
@@ -214,7 +231,43 @@ fn send(agent: &Agent, call: &Call<'_>, hop: &Hop) -> Result<Reply, ureq::Error>
         }
         None => agent.run(request.body(())?)?,
     };
-    Ok(Reply::new(hop.url().clone(), answer))
+    Ok(Reply::new(hop.url().clone(), hop.is_trusted(), answer))
+}
+
+/// Writes a body into a file, and gives how many bytes. The server's failure is in the answer, the
+/// file's is the error: to ask again is no remedy for a full disk.
+pub(crate) fn save(body: &mut impl Read, file: &mut File) -> Result<io::Result<u64>> {
+    let mut disk = Disk { file, failed: None };
+    let copied = io::copy(body, &mut disk);
+    match disk.failed {
+        Some(error) => Err(Error::os("writing what was fetched", error)),
+        None => Ok(copied),
+    }
+}
+
+/// A file that keeps why it could not be written.
+struct Disk<'f> {
+    file: &'f mut File,
+    failed: Option<io::Error>,
+}
+
+impl Write for Disk<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes).inspect_err(|error| {
+            // One that was interrupted is repeated.
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.failed =
+                    Some(error.raw_os_error().map_or_else(
+                        || io::Error::from(error.kind()),
+                        io::Error::from_raw_os_error,
+                    ));
+            }
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn refuse(url: &Url) -> Error {
@@ -225,4 +278,25 @@ fn refuse(url: &Url) -> Error {
             url.host()
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use ::tests::registry::Registry;
+
+    use super::*;
+
+    /// A full disk is no fault of the server's, which is not asked again.
+    #[test]
+    fn a_file_that_cannot_be_written_is_named() {
+        let server = Registry::start();
+        server.serve("/x", &[7; 100_000]);
+        let mut full = File::options().write(true).open("/dev/full").unwrap();
+        let url = format!("{}/x", server.origin()).parse().unwrap();
+        let transport = Transport::new(&[], Proxies::default());
+        let error = transport.download(&Call::get(&url), &mut full, 1 << 20).unwrap_err();
+        assert_eq!(error.kind(), model::Kind::Kernel, "{error}");
+        assert!(error.to_string().starts_with("writing what was fetched"), "{error}");
+        assert_eq!(server.take().len(), 1);
+    }
 }

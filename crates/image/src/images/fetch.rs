@@ -82,7 +82,8 @@ impl<'a> Fetch<'a> {
         trust: &Trust,
     ) -> Result<Record> {
         let place = Place { image: url.clone(), signature: url.with_suffix(".asc") };
-        self.place(locator, &place, (staging, trust), None)
+        let asked = Asked { place: &place, page: None, name: None };
+        self.place(locator, &asked, staging, trust)
     }
 
     /// Asks each place of the name, until one has the image.
@@ -94,8 +95,10 @@ impl<'a> Fetch<'a> {
         trust: &Trust,
     ) -> Result<Record> {
         let mut why = None;
-        for place in discover::discover(&self.images.transport, name)? {
-            match self.place(locator, &place, (staging, trust), Some(name)) {
+        let (page, places) = discover::discover(&self.images.transport, name)?;
+        for place in places {
+            let asked = Asked { place: &place, page: Some(&page), name: Some(name) };
+            match self.place(locator, &asked, staging, trust) {
                 Ok(record) => return Ok(record),
                 Err(error) => why = Some(error.context(&place.image)),
             }
@@ -106,19 +109,20 @@ impl<'a> Fetch<'a> {
     fn place(
         &mut self,
         locator: &Locator,
-        place: &Place,
-        (staging, trust): (&Staging, &Trust),
-        name: Option<&AppName>,
+        &Asked { place, page, name }: &Asked<'_>,
+        staging: &Staging,
+        trust: &Trust,
     ) -> Result<Record> {
         let (transport, limits) = (&self.images.transport, &self.images.policy.limits);
         let missing = |url: &Url| Error::not_found(format!("HTTP 404 on retrieving {url}"));
+        let call = |url| Call { from: page, ..Call::get(url) };
         let (_, mut file) = staging.file()?;
-        if !transport.download(&place.image, &mut file, limits.compressed)? {
+        if !transport.download(&call(&place.image), &mut file, limits.compressed)? {
             return Err(missing(&place.image));
         }
         file.rewind().map_err(|error| Error::os("reading what was fetched", error))?;
         let signature = || {
-            let bytes = transport.bytes(&Call::get(&place.signature), LONGEST_SIGNATURE)?;
+            let bytes = transport.bytes(&call(&place.signature), LONGEST_SIGNATURE)?;
             bytes.ok_or_else(|| missing(&place.signature))
         };
         self.aci(locator, Received { file, name, signature: &signature }, staging, trust)
@@ -245,6 +249,15 @@ impl<'a> Fetch<'a> {
         let layer = format!("assembled-{}", digest.hex());
         Ok(Assembled { layers: vec![layer.clone()], layer, directory: into })
     }
+}
+
+/// What is asked for on the web.
+struct Asked<'a> {
+    place: &'a Place,
+    /// The page that named it; none where the operator did.
+    page: Option<&'a Url>,
+    /// The name that the image must have.
+    name: Option<&'a AppName>,
 }
 
 /// The layers below an image.

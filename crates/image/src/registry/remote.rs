@@ -2,7 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{Read, Seek};
 
 use model::{Error, Result};
 
@@ -10,7 +10,7 @@ use super::manifest::{ACCEPTED, Descriptor, LONGEST};
 use super::{Credential, Credentials, token};
 use crate::cache::Staging;
 use crate::layout::Blobs;
-use crate::transport::{Call, Reply, Transport};
+use crate::transport::{Call, Reply, Transport, save};
 use crate::{DOCKER_HUB, Limits, Reference, Url};
 
 /// Where the interface of the Docker Hub is, which is not where its name says.
@@ -71,7 +71,7 @@ impl Remote<'_> {
             self.transport.call(&Call { accept, authorization, ..Call::get(&url) })
         };
         let mut reply = ask()?;
-        if reply.status() == 401 {
+        if reply.status() == 401 && reply.is_own() {
             let credential = self.credentials.of(self.reference)?;
             let reported = self.authorize(&url, &reply, credential.as_ref())?;
             *self.authorization.borrow_mut() = Some(reported);
@@ -79,7 +79,7 @@ impl Remote<'_> {
         }
         match reply.status() {
             200 => Ok(reply),
-            401 | 403 => Err(self.denied(reply)?),
+            401 | 403 if reply.is_own() => Err(self.denied(reply)?),
             _ => Err(reply.refused()),
         }
     }
@@ -122,7 +122,7 @@ impl Remote<'_> {
         loop {
             let reply = self.get(&format!("blobs/{}", blob.digest), "*/*")?;
             // One byte more, so that what is too long isn't taken for what it should be.
-            match io::copy(&mut reply.into_reader(u64::MAX).take(blob.size + 1), &mut file) {
+            match save(&mut reply.into_reader(u64::MAX).take(blob.size + 1), &mut file)? {
                 Ok(count) if count >= blob.size => break,
                 Ok(_) | Err(_) if tries < TRIES => tries += 1,
                 Ok(count) => {

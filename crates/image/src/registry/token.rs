@@ -45,7 +45,7 @@ pub(super) fn authorization(
         (Some(Challenge::Bearer { realm, service, .. }), who) => {
             let realm: Url = realm.parse()?;
             let who = who.map(|who| trust(asked.url, &realm).map(|()| who)).transpose()?;
-            token(transport, &realm, &query(asked, service.as_deref()), who)
+            token(transport, (&realm, asked.url), &query(asked, service.as_deref()), who)
         }
         (Some(Challenge::Basic), Some(Credential::Password { name, password })) => {
             Ok(basic(name, password))
@@ -73,7 +73,7 @@ fn trust(registry: &Url, realm: &Url) -> Result<()> {
 
 fn token(
     transport: &Transport,
-    realm: &Url,
+    (realm, from): (&Url, &Url),
     query: &str,
     who: Option<&Credential>,
 ) -> Result<String> {
@@ -83,7 +83,7 @@ fn token(
                 "grant_type=refresh_token&client_id=spoke&refresh_token={}&{query}",
                 escaped(identity)
             );
-            transport.bytes(&Call { form: Some(&form), ..Call::get(realm) }, LONGEST)?
+            transport.bytes(&Call { form: Some(&form), ..Call::named_by(realm, from) }, LONGEST)?
         }
         who => {
             let separator = if realm.path().contains('?') { '&' } else { '?' };
@@ -94,7 +94,7 @@ fn token(
                 Credential::Identity(_) => None,
             });
             let authorization = basic.as_deref();
-            transport.bytes(&Call { authorization, ..Call::get(&url) }, LONGEST)?
+            transport.bytes(&Call { authorization, ..Call::named_by(&url, from) }, LONGEST)?
         }
     };
     let wire: Option<Wire> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());

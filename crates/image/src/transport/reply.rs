@@ -15,12 +15,20 @@ const SHOWN: u64 = 300;
 /// An answer whose body is still to come.
 pub(crate) struct Reply {
     url: Url,
+    /// Whether the host that the caller named has answered, and no redirect led elsewhere.
+    is_own: bool,
     answer: Response<Body>,
 }
 
 impl Reply {
-    pub(super) fn new(url: Url, answer: Response<Body>) -> Self {
-        Self { url, answer }
+    pub(super) fn new(url: Url, is_own: bool, answer: Response<Body>) -> Self {
+        Self { url, is_own, answer }
+    }
+
+    /// Whether the host that the caller named has answered. What another one asks for, a redirect's
+    /// target, gets no credentials.
+    pub(crate) fn is_own(&self) -> bool {
+        self.is_own
     }
 
     /// The status.

@@ -78,3 +78,20 @@ fn nobody_else_is_told() {
     let seen = registry.take();
     assert!(seen.iter().any(|call| call.authorization.is_some()));
 }
+
+/// The target of a redirect is not the registry: what it asks for is not answered (CVE-2020-15157).
+#[test]
+fn the_target_of_a_redirect_is_told_no_password() {
+    for path in ["/v2/a/x/blobs/", "/v2/a/x/manifests/"] {
+        let (bench, registry, other) = (Bench::new(), Registry::start(), Registry::start());
+        bench.push(&registry, "a/x", "latest");
+        other.require(Login::Bearer(Some(mine())));
+        registry.fail(path, 100, Fault::Redirect(other.origin()));
+        let error = get(&bench, &registry, password("me:pass:word")).unwrap_err();
+        assert_eq!(error.kind(), Kind::Denied, "{error}");
+        assert!(error.to_string().contains(&other.origin()), "{error}");
+        let seen = other.take();
+        assert_eq!(seen.len(), 1, "{seen:#?}");
+        assert!(seen[0].authorization.is_none(), "{seen:#?}");
+    }
+}

@@ -1,7 +1,7 @@
 use std::fs;
 
 use image::{Image, Policy, Proxies, build};
-use tests::registry::{Fault, Registry};
+use tests::registry::{Fault, Login, Registry};
 
 use super::support::{Bench, check};
 
@@ -88,4 +88,32 @@ fn files_on_the_web() {
     web.fail("/z.aci", 1, Fault::Truncate(100));
     web.serve("/z.aci", &fs::read(bench.path("x.aci")).unwrap());
     check(&bench.get(&at("/z.aci")).unwrap());
+}
+
+/// A page cannot make this host ask its own services, which only redirects were kept from before.
+#[test]
+fn a_page_does_not_lead_to_this_host() {
+    let (bench, own) = (Bench::new(), Registry::start());
+    let web = web(&bench);
+    let page =
+        format!("<meta name=\"ac-discovery\" content=\"krm.test {}/x.{{ext}}\">", own.origin());
+    web.serve("/", page.as_bytes());
+    own.serve("/x.aci", &fs::read(bench.path("x.aci")).unwrap());
+    let error = get(&bench, &web, "krm.test/spoke").unwrap_err();
+    assert_eq!(error.kind(), model::Kind::Denied, "{error}");
+    assert!(error.to_string().contains("leads to this host itself"), "{error}");
+    assert_eq!(own.take(), []);
+}
+
+/// The same of the server that a registry names for its tokens.
+#[test]
+fn a_registry_does_not_name_this_host_for_tokens() {
+    let (bench, registry) = (Bench::new(), Registry::start());
+    bench.push(&registry, "a/x", "latest");
+    registry.require(Login::Bearer(None));
+    let error = get(&bench, &registry, "docker://krm.test/a/x").unwrap_err();
+    assert_eq!(error.kind(), model::Kind::Denied, "{error}");
+    assert!(error.to_string().contains("leads to this host itself"), "{error}");
+    let seen = registry.take();
+    assert!(!seen.iter().any(|call| call.target.starts_with("/token")), "{seen:#?}");
 }
