@@ -1,10 +1,10 @@
 //! The volume of network namespaces: a directory of files that each keep one. It is a shared mount,
-//! so that what is mounted there later appears in every plugin container.
+//! so that what is mounted there later appears in every plugin container. A plugin that is
+//! privileged can write there: no symbolic link in it is followed.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -72,14 +72,14 @@ impl<'a> Volume<'a> {
 
     /// How long ago a namespace was shown under `name`; none where it is gone.
     pub(crate) fn age(&self, name: &str) -> Option<Duration> {
-        let shown = fs::metadata(self.directory.join(name)).ok()?.modified().ok()?;
+        let shown = fs::symlink_metadata(self.directory.join(name)).ok()?.modified().ok()?;
         // After a clock was set back it counts as young.
         Some(shown.elapsed().unwrap_or_default())
     }
 
     /// The inode of the namespace that is shown under `name`; none where there is only a file.
     pub(crate) fn inode(&self, name: &str) -> Option<u64> {
-        Netns::open(&self.directory.join(name)).ok().map(|netns| netns.inode())
+        Netns::kept(&self.directory.join(name)).ok().map(|netns| netns.inode())
     }
 
     /// Whether it is a mount, which [`Volume::prepare`] has at least begun with.
@@ -104,7 +104,8 @@ impl<'a> Volume<'a> {
     /// # Errors
     /// [`model::Kind::Denied`] without CAP_SYS_ADMIN; the kernel's refusal.
     pub fn make(&self, pod: &PodId) -> Result<PathBuf> {
-        let path = self.fresh(pod.as_str())?;
+        let path = self.directory.join(pod.as_str());
+        Netns::unmake(&path)?;
         Netns::make(&path)?.enter(|| {
             let mut batch = Batch::new();
             batch.change_link(At::Name(&"lo".parse()?), &[Change::Up(true)]);
@@ -115,7 +116,7 @@ impl<'a> Volume<'a> {
 
     /// Whether the pod's namespace is there.
     pub fn has(&self, pod: &PodId) -> bool {
-        Netns::open(&self.directory.join(pod.as_str())).is_ok()
+        Netns::kept(&self.directory.join(pod.as_str())).is_ok()
     }
 
     /// Removes a pod's namespace; what is gone is removed.
@@ -132,19 +133,16 @@ impl<'a> Volume<'a> {
     /// [`model::Kind::Denied`] without CAP_SYS_ADMIN; the kernel's refusal.
     pub fn show(&self, name: &str, netns: &Netns) -> Result<()> {
         let path = self.directory.join(name);
-        if Netns::open(&path).is_ok_and(|there| there.is_same(netns)) {
+        if Netns::kept(&path).is_ok_and(|there| there.is_same(netns)) {
             return Ok(());
         }
-        self.fresh(name)?;
-        let open = format!("/proc/self/fd/{}", std::os::fd::AsFd::as_fd(netns).as_raw_fd());
-        mount_bind(open, &path).map_err(|errno| {
-            Error::os(format!("mounting a namespace at {}", path.display()), errno.into())
-        })
+        Netns::unmake(&path)?;
+        netns.keep_at(&path)
     }
 
     /// Whether a namespace is shown under `name`.
     pub fn shows(&self, name: &str) -> bool {
-        Netns::open(&self.directory.join(name)).is_ok()
+        Netns::kept(&self.directory.join(name)).is_ok()
     }
 
     /// Ends what [`Volume::show`] began; what is gone is no error.
@@ -153,19 +151,5 @@ impl<'a> Volume<'a> {
     /// The kernel's refusal.
     pub fn hide(&self, name: &str) -> Result<()> {
         Netns::unmake(&self.directory.join(name))
-    }
-
-    /// An empty file to mount on.
-    fn fresh(&self, name: &str) -> Result<PathBuf> {
-        let path = self.directory.join(name);
-        Netns::unmake(&path)?;
-        let mut options = OpenOptions::new();
-        options
-            .create(true)
-            .append(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|cause| Error::os(format!("making {}", path.display()), cause))?;
-        Ok(path)
     }
 }

@@ -33,8 +33,21 @@ impl Netns {
     /// [`model::Kind::Invalid`] if there is nothing, or something that is not a network
     /// namespace; [`model::Kind::Denied`].
     pub fn open(path: &Path) -> Result<Self> {
+        Self::open_with(path, OFlags::empty())
+    }
+
+    /// The same where `path` itself is the namespace, and no symbolic link to it. Of a file that a
+    /// container may have made, nothing else is known.
+    ///
+    /// # Errors
+    /// As of [`Netns::open`]; a symbolic link is [`model::Kind::Invalid`].
+    pub fn kept(path: &Path) -> Result<Self> {
+        Self::open_with(path, OFlags::NOFOLLOW)
+    }
+
+    fn open_with(path: &Path, flags: OFlags) -> Result<Self> {
         // Opening a device or a pipe has side effects: the file's type is checked before.
-        let there = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        let there = open(path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty())
             .map_err(|errno| unusable(path, errno))?;
         let system = fstatfs(&there).map_err(|errno| unusable(path, errno))?;
         if system.f_type != NSFS_MAGIC {

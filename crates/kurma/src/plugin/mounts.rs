@@ -65,11 +65,12 @@ pub(super) fn mounts(
     for mount in &wanted.sandboxing.mounts {
         share(&mount.host, &mount.container, mount.read_only)?;
     }
-    // The last, so that nothing can lie over it.
+    // The last, so that nothing can lie over it. What is mounted there later appears also where it
+    // is read-only.
     mounts.push(Mount::Bind {
         source: pod.directories.netns.clone(),
         target: volume::INSIDE.into(),
-        read_only: false,
+        read_only: !wanted.sandboxing.privileged,
         propagation: Propagation::Slave,
     });
     Ok(mounts)

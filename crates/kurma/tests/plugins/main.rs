@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod spy;
+mod volume;
 
 use std::os::fd::AsFd;
 use std::sync::Mutex;
