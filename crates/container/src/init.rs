@@ -23,6 +23,9 @@ const LONGEST_LOG: i64 = 1 << 20;
 /// How much of its last output is reported with the end of the main process, in bytes.
 const LAST_WORDS: usize = 1 << 10;
 
+/// How often the output is read before everything else has its turn.
+const READS: usize = 64;
+
 /// The parameters of the init. All its files are the starter's, and open in both.
 pub(crate) struct Init<'s> {
     pub(crate) line: &'s Line,
@@ -176,9 +179,12 @@ impl Life {
         }
     }
 
+    /// Keeps what was written, at most so many full pipes: a process that writes without end does
+    /// not keep signals and ended processes waiting.
     fn keep_log(&mut self, init: &Init<'_>) {
         let mut bytes = [0; 16 * 1024];
-        while let Some(output) = &self.output {
+        for _ in 0..READS {
+            let Some(output) = &self.output else { return };
             match read(output, &mut bytes) {
                 Ok(0) => self.output = None,
                 Ok(length) => self.append(init, bytes.get(..length).unwrap_or_default()),
@@ -246,5 +252,36 @@ mod tests {
         assert_eq!(last(&one), &one[LAST_WORDS..]);
         let ended = [b"x".repeat(LAST_WORDS), b"\n".to_vec()].concat();
         assert_eq!(last(&ended).len(), LAST_WORDS);
+    }
+
+    /// A process that always has more to say keeps neither signals nor ended processes waiting.
+    #[test]
+    fn output_without_end_has_an_end() {
+        let lab = tempfile::tempdir().unwrap();
+        let directory = held(lab.path()).unwrap();
+        let (line, _other) = Line::pair().unwrap();
+        let at = directory.as_fd();
+        let cgroups = Cgroups::none();
+        let init = Init {
+            line: &line,
+            lock: at,
+            directory: at,
+            ended: at,
+            input: at,
+            plan: None,
+            main: None,
+            cgroups: &cgroups,
+        };
+        let endless = open("/dev/zero", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let signals = directory.try_clone().unwrap();
+        let mut life = Life {
+            main: None,
+            signals,
+            output: Some(endless),
+            log: init.log(),
+            written: Vec::new(),
+        };
+        life.keep_log(&init);
+        assert!(life.output.is_some() && !life.written.is_empty());
     }
 }
