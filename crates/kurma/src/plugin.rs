@@ -15,7 +15,9 @@
 mod call;
 mod doors;
 mod ensure;
+mod fetch;
 mod mounts;
+mod retire;
 mod rights;
 mod spec;
 mod state;
@@ -25,6 +27,7 @@ mod why;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use container::Engine;
@@ -80,6 +83,9 @@ impl Images for image::Images {
     }
 }
 
+/// How long an image may take that a plugin needs: a large one over a slow line takes minutes.
+const FETCH: Duration = Duration::from_secs(600);
+
 /// How long callers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -87,11 +93,13 @@ pub struct Limits {
     pub call: Duration,
     /// For a plugin to run, before each call.
     pub wait: Duration,
+    /// For an image that is not in the cache, when a plugin is started.
+    pub fetch: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { call: LIMIT, wait: Duration::from_secs(10) }
+        Self { call: LIMIT, wait: Duration::from_secs(10), fetch: FETCH }
     }
 }
 
@@ -112,7 +120,7 @@ pub struct NetworkingPod {
     /// Where everything is.
     pub directories: Directories,
     /// Where images come from.
-    pub images: Box<dyn Images>,
+    pub images: Arc<dyn Images>,
     /// The engine of containers, where a network names none.
     pub engine: Engine,
     /// The host's store, if plugins may have it.

@@ -17,6 +17,15 @@ use crate::plugin::NetworkingPod;
 use crate::volume::{INSIDE, Volume};
 use record_store::RecordStore;
 
+/// The pods that something was done for.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Their records.
+    pub records: Vec<Record>,
+    /// Those whose record cannot be read, and why.
+    pub unreadable: Vec<(PodId, Error)>,
+}
+
 /// The pods of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Pods<'a> {
@@ -30,17 +39,21 @@ impl<'a> Pods<'a> {
         Self { plugins, networks }
     }
 
-    /// Every pod that something was done for.
+    /// Every pod that something was done for. One whose record cannot be read does not hide the
+    /// others.
     ///
     /// # Errors
-    /// Where a record cannot be read.
-    pub fn list(&self) -> Result<Vec<Record>> {
+    /// Where the records cannot be listed.
+    pub fn list(&self) -> Result<Listed> {
         let record_store = self.record_store();
-        let mut records = Vec::new();
+        let mut listed = Listed::default();
         for pod in record_store.pods()? {
-            records.extend(record_store.read(&pod)?);
+            match record_store.read(&pod) {
+                Ok(record) => listed.records.extend(record),
+                Err(error) => listed.unreadable.push((pod, error)),
+            }
         }
-        Ok(records)
+        Ok(listed)
     }
 
     /// One pod.

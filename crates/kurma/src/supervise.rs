@@ -1,9 +1,15 @@
 //! Watching over the networking pod: what a daemon does, and what everything also works without.
+//!
+//! Each network has a thread, and each pod that is being undone. None of them is waited for: a
+//! registry or a plugin that does not answer keeps nothing but its own network.
 
-use std::collections::BTreeMap;
-use std::os::fd::BorrowedFd;
+mod pending;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,15 +17,13 @@ use rustix::io::Errno;
 
 use crate::config::{NetworkConfig, PodNetworks};
 use crate::plugin::{NetworkingPod, Watched};
-use crate::pod::Pods;
 use crate::{Name, PodId};
+use pending::Pending;
 
 /// How long a plugin that cannot be started rests, at first and at most.
 const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// The interval of checks for pending calls.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a pod's plugins rest that have failed to undo it, at first and at most.
-const RETRY_INTERVAL: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(300));
 
 /// An event for the watcher.
 #[derive(Debug)]
@@ -57,96 +61,116 @@ pub enum Event {
         /// Why.
         error: Error,
     },
+    /// The pods cannot be listed, or what no pod needs cannot be removed; it is tried again.
+    Unswept {
+        /// Why.
+        error: Error,
+    },
 }
 
-/// Keeps every network's plugin running, starts again those that end, and calls pending `del`s,
-/// until `stop` can be read. The plugins continue running then: the next supervisor finds them.
+/// What a thread reports.
+enum Message {
+    Seen(Event),
+    /// A pod was worked on; none where another process does.
+    Settled(PodId, Result<Option<()>>),
+    Swept(Result<()>),
+    Stop,
+}
+
+/// Keeps every network's plugin running, starts again those that end, calls pending `del`s, and
+/// removes what no pod needs, until `stop` can be read. The plugins continue running then: the next
+/// supervisor finds them. A call that is under way then continues, too, as one of another process does.
 ///
 /// # Errors
-/// The kernel's refusal to wait.
+/// The kernel's refusal to wait, or to make a thread.
 pub fn supervise(
-    plugins: &NetworkingPod,
-    networks: &PodNetworks,
+    plugins: &Arc<NetworkingPod>,
+    networks: &Arc<PodNetworks>,
     stop: BorrowedFd<'_>,
-    report: &(dyn Fn(Event) + Sync),
+    report: &dyn Fn(Event),
 ) -> Result<()> {
-    thread::scope(|scope| {
-        for network in networks.networks() {
-            scope.spawn(move || watch(plugins, network, stop, report));
-        }
-        settle(&Pods::new(plugins, networks), stop, report)
-    })
-}
-
-/// Watches over one plugin.
-fn watch(
-    plugins: &NetworkingPod,
-    network: &NetworkConfig,
-    stop: BorrowedFd<'_>,
-    report: &(dyn Fn(Event) + Sync),
-) {
-    let name = || network.name.clone();
-    let mut rest = REST.0;
+    let (sender, messages) = mpsc::channel();
+    let stop = stop.try_clone_to_owned();
+    let stop = Arc::new(stop.map_err(|error| Error::os("waiting for the end", error))?);
+    let (end, told) = (Arc::clone(&stop), sender.clone());
+    spawn(move || {
+        // If the receiver is gone, it has ended.
+        let _ = wait(end.as_fd(), None, None).map(|_| told.send(Message::Stop));
+    })?;
+    for network in networks.networks() {
+        let (network, plugins) = (network.clone(), Arc::clone(plugins));
+        let watcher = Watcher { network, plugins, stop: Arc::clone(&stop), sender: sender.clone() };
+        spawn(move || watcher.watch())?;
+    }
+    let mut pending = Pending::new(plugins, networks, sender);
     loop {
-        let pause = match plugins.watch(network) {
-            Ok(Watched::Runs(running)) => {
-                rest = REST.0;
-                report(Event::Started { network: name(), pid: running.process().pid });
-                match wait(stop, Some(running.pidfd()), None) {
-                    Ok(Woken::Other) => {}
-                    _ => return,
-                }
-                let process = running.process();
-                drop(running);
-                let why = plugins.why(network, process);
-                report(Event::Ended { network: name(), why });
-                Duration::ZERO
-            }
-            // A stop on purpose, or a start by another caller, is not disturbed.
-            Ok(Watched::Stopped) => POLL_INTERVAL,
-            Ok(Watched::After(pause)) => pause,
-            Err(error) => {
-                report(Event::Failed { network: name(), error });
-                let pause = rest;
-                rest = (rest * 2).min(REST.1);
-                pause
-            }
-        };
-        if !matches!(wait(stop, None, Some(pause)), Ok(Woken::Time)) {
-            return;
+        pending.begin(report)?;
+        match messages.recv_timeout(POLL_INTERVAL) {
+            Ok(Message::Seen(event)) => report(event),
+            Ok(Message::Settled(pod, done)) => pending.settled(pod, done, report),
+            Ok(Message::Swept(done)) => pending.swept(done, report),
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
     }
 }
 
-/// Calls the pending `del`s of pods.
-fn settle(pods: &Pods<'_>, stop: BorrowedFd<'_>, report: &(dyn Fn(Event) + Sync)) -> Result<()> {
-    let mut resting: BTreeMap<PodId, (Instant, Duration)> = BTreeMap::new();
-    loop {
-        let now = Instant::now();
-        for pod in pods.unsettled().unwrap_or_default() {
-            let (due, rest) = resting.get(&pod).copied().unwrap_or((now, RETRY_INTERVAL.0));
-            if due > now {
-                continue;
-            }
-            match pods.settle_one(&pod) {
-                Ok(None) => {}
-                Ok(Some(())) => {
-                    resting.remove(&pod);
-                    report(Event::Settled { pod });
+/// A thread that nothing waits for.
+fn spawn(work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let made = thread::Builder::new().name("kurma-plugin".to_owned()).spawn(work);
+    made.map(drop).map_err(|error| Error::os("making a thread", error))
+}
+
+/// Watches over one plugin.
+struct Watcher {
+    network: NetworkConfig,
+    plugins: Arc<NetworkingPod>,
+    stop: Arc<OwnedFd>,
+    sender: Sender<Message>,
+}
+
+impl Watcher {
+    fn watch(&self) {
+        let name = || self.network.name.clone();
+        let mut rest = REST.0;
+        loop {
+            let pause = match self.plugins.watch(&self.network, &|| self.is_over()) {
+                Ok(Watched::Runs(running)) => {
+                    rest = REST.0;
+                    self.report(Event::Started { network: name(), pid: running.process().pid });
+                    match wait(self.stop.as_fd(), Some(running.pidfd()), None) {
+                        Ok(Woken::Other) => {}
+                        _ => return,
+                    }
+                    let process = running.process();
+                    drop(running);
+                    let why = self.plugins.why(&self.network, process);
+                    self.report(Event::Ended { network: name(), why });
+                    Duration::ZERO
                 }
+                // A stop on purpose, or a start by another caller, is not disturbed.
+                Ok(Watched::Stopped) => POLL_INTERVAL,
+                Ok(Watched::After(pause)) => pause,
                 Err(error) => {
-                    resting.insert(
-                        pod.clone(),
-                        (Instant::now() + rest, (rest * 2).min(RETRY_INTERVAL.1)),
-                    );
-                    report(Event::PendingDel { pod, error });
+                    self.report(Event::Failed { network: name(), error });
+                    let pause = rest;
+                    rest = (rest * 2).min(REST.1);
+                    pause
                 }
+            };
+            if !matches!(wait(self.stop.as_fd(), None, Some(pause)), Ok(Woken::Time)) {
+                return;
             }
         }
-        match wait(stop, None, Some(POLL_INTERVAL))? {
-            Woken::Time => {}
-            Woken::Stop | Woken::Other => return Ok(()),
-        }
+    }
+
+    fn report(&self, event: Event) {
+        // If the receiver is gone, so is this soon.
+        let _ = self.sender.send(Message::Seen(event));
+    }
+
+    fn is_over(&self) -> bool {
+        !matches!(wait(self.stop.as_fd(), None, Some(Duration::ZERO)), Ok(Woken::Time))
     }
 }
 

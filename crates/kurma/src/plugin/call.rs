@@ -35,6 +35,9 @@ pub struct Direct<'a> {
     pub limit: Duration,
 }
 
+/// The input of a call, its limit, and a file that stays open as long as its processes run.
+type How<'a> = (&'a [u8], Duration, Option<BorrowedFd<'a>>);
+
 impl NetworkingPod {
     /// Calls `add` of a network's plugin, and returns its output. The outer error means that
     /// nothing began.
@@ -115,7 +118,21 @@ impl NetworkingPod {
         wanted: &Wanted,
         fit: Fit,
         process: &Process,
-        (input, limit, held): (&[u8], Duration, Option<BorrowedFd<'_>>),
+        how: How<'_>,
+    ) -> Result<Result<Ended>> {
+        let ended = self.exec_held(wanted, fit, process, how);
+        // This may have been the last call into a container that was replaced meanwhile. It stands as it
+        // is, and what cannot be ended now is ended by the next call, or the daemon.
+        let _ = self.retire_now(&wanted.key);
+        ended
+    }
+
+    fn exec_held(
+        &self,
+        wanted: &Wanted,
+        fit: Fit,
+        process: &Process,
+        (input, limit, held): How<'_>,
     ) -> Result<Result<Ended>> {
         let deadline = Instant::now() + self.limits.wait;
         loop {

@@ -8,7 +8,7 @@ use image::ImageId;
 use model::{Error, Kind, Result};
 
 use super::ensure::calls;
-use super::state::State;
+use super::state::{Retired, State};
 use super::{Key, NetworkingPod, Standing, Wanted};
 use crate::config::{NetworkConfig, PodNetworks};
 use crate::disk::{self, Lock, Share};
@@ -33,7 +33,7 @@ impl NetworkingPod {
     /// [`NetworkingPod::down`] and [`NetworkingPod::up`].
     pub fn restart(&self, network: &NetworkConfig) -> Result<()> {
         let wanted = Wanted::network(network);
-        self.images.get(&wanted.image, &wanted.keys)?;
+        self.image(&wanted, &|| false)?;
         self.ended(&wanted.key)?;
         self.up(network)
     }
@@ -118,7 +118,8 @@ impl NetworkingPod {
         for key in self.keys()? {
             let directory = self.plugin(&key);
             let State { generation, retired, .. } = State::read(&directory)?;
-            for past in retired.iter().chain([&generation]).filter(|past| !past.is_empty()) {
+            let past = retired.iter().map(|past| &past.generation).chain([&generation]);
+            for past in past.filter(|past| !past.is_empty()) {
                 if self.engine.adopt(&directory.join(past))?.is_some() {
                     return Ok(false);
                 }
@@ -132,7 +133,7 @@ impl NetworkingPod {
     /// any more; the plugins' own files stay.
     ///
     /// # Errors
-    /// Where the records cannot be read.
+    /// The first one, after all others were tried.
     pub(crate) fn forget(&self, networks: &PodNetworks, used: &[Key]) -> Result<()> {
         let is_configured = |key: &Key| match key {
             Key::Network(name) => {
@@ -144,29 +145,36 @@ impl NetworkingPod {
         let mut done = Ok(());
         for key in self.keys()?.into_iter().filter(|key| !is_configured(key) && !used.contains(key))
         {
-            let directory = self.plugin(&key);
-            let state = State::read(&directory)?;
-            if state.generation.is_empty() {
-                continue;
-            }
-            self.down(&key)?;
-            let Some(_lock) = self.lock(&key, Instant::now())? else { continue };
-            let retired = [state.retired.clone(), vec![state.generation.clone()]].concat();
-            let (retired, failed) = self.retire(&directory, retired);
-            State { retired, ..State::default() }.write(&directory)?;
-            done = done.and(failed.map_or(Ok(()), Err));
+            done = done.and(self.forget_one(&key));
         }
         done
     }
 
-    /// The images that plugin containers are made of, which must not be removed.
+    fn forget_one(&self, key: &Key) -> Result<()> {
+        let directory = self.plugin(key);
+        if State::read(&directory)?.generation.is_empty() {
+            return Ok(());
+        }
+        self.down(key)?;
+        let Some(_lock) = self.lock(key, Instant::now())? else { return Ok(()) };
+        let state = State::read(&directory)?;
+        let last = Retired { generation: state.generation, image: state.id };
+        let (retired, failed) = self.retire(&directory, [state.retired, vec![last]].concat());
+        State { retired, ..State::default() }.write(&directory)?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The images that plugin containers are made of, also those that were replaced and have a call
+    /// still, which must not be removed.
     ///
     /// # Errors
     /// Where the records cannot be read.
     pub fn images_in_use(&self) -> Result<BTreeSet<ImageId>> {
         let mut images = BTreeSet::new();
         for key in self.keys()? {
-            images.extend(State::read(&self.plugin(&key))?.id.parse::<ImageId>().ok());
+            let State { id, retired, .. } = State::read(&self.plugin(&key))?;
+            let all = retired.iter().map(|past| &past.image).chain([&id]);
+            images.extend(all.filter_map(|id| id.parse::<ImageId>().ok()));
         }
         Ok(images)
     }

@@ -9,7 +9,7 @@ use model::{Error, Kind, Result};
 
 use super::call::verdict;
 use super::spec::{Plan, plan};
-use super::state::{State, now};
+use super::state::{Retired, State, now};
 use super::wanted::hex;
 use super::{Key, Main, NetworkingPod, Wanted};
 use crate::call::{self, Verb};
@@ -53,8 +53,13 @@ enum Started {
 
 impl NetworkingPod {
     /// Checks a network's plugin for a caller that need not wait: started if it has ended and may
-    /// be started again; not if it was stopped on purpose.
-    pub(crate) fn watch(&self, network: &NetworkConfig) -> Result<Watched> {
+    /// be started again; not if it was stopped on purpose, or `is_over`. Its image is fetched without
+    /// the lock, which other callers wait for.
+    pub(crate) fn watch(
+        &self,
+        network: &NetworkConfig,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Watched> {
         let wanted = Wanted::network(network);
         let directory = self.plugin(&wanted.key);
         if State::read(&directory)?.is_stopped {
@@ -63,8 +68,13 @@ impl NetworkingPod {
         if let Some(held) = self.current(&wanted, Fit::Exact)? {
             return Ok(Watched::Runs(held.running));
         }
+        let fetched = self.prefetch(&wanted, is_over);
+        if is_over() {
+            return Ok(Watched::Stopped);
+        }
         let lock = self.lock(&wanted.key, Instant::now() + self.limits.wait)?;
         let _lock = lock.ok_or_else(|| busy(&wanted.key))?;
+        fetched.or_else(|error| self.failed(&wanted, error))?;
         match self.start(&wanted, Renewal::IfEnded)? {
             Started::After(pause) => Ok(Watched::After(pause)),
             Started::Runs => {
@@ -161,17 +171,21 @@ impl NetworkingPod {
                 return Ok(Started::After(pause));
             }
         }
-        let reported = |error: Error| {
-            let error = error.context(format!("plugin of {}", wanted.key));
-            let failed = State { error: Some(error.to_string()), ..State::read(&directory)? };
-            let failed = match failed.generation.is_empty() {
-                true => State { image: wanted.image.to_string(), ..failed },
-                false => failed,
-            };
-            failed.write(&directory)?;
-            Err(error)
+        let started = self.start_new(wanted, &before, runs.as_ref(), renewal);
+        started.or_else(|error| self.failed(wanted, error))
+    }
+
+    /// Records why a container could not be started, with the turn taken.
+    fn failed<T>(&self, wanted: &Wanted, error: Error) -> Result<T> {
+        let directory = self.plugin(&wanted.key);
+        let error = error.context(format!("plugin of {}", wanted.key));
+        let failed = State { error: Some(error.to_string()), ..State::read(&directory)? };
+        let failed = match failed.generation.is_empty() {
+            true => State { image: wanted.image.to_string(), ..failed },
+            false => failed,
         };
-        self.start_new(wanted, &before, runs.as_ref(), renewal).or_else(reported)
+        failed.write(&directory)?;
+        Err(error)
     }
 
     /// Whether a container has other namespaces than the host, so that calls into it cannot serve.
@@ -196,7 +210,7 @@ impl NetworkingPod {
         renewal: Renewal,
     ) -> Result<Started> {
         let directory = self.plugin(&wanted.key);
-        let image = self.images.get(&wanted.image, &wanted.keys)?;
+        let image = self.image(wanted, &|| false)?;
         let settings = wanted.settings();
         let id = image.id.to_string();
         let generation: String =
@@ -218,9 +232,10 @@ impl NetworkingPod {
             return Ok(Started::Runs);
         }
         if before.generation != generation && !before.generation.is_empty() {
-            state.retired.push(before.generation.clone());
+            let (generation, image) = (before.generation.clone(), before.id.clone());
+            state.retired.push(Retired { generation, image });
         }
-        state.retired.retain(|past| *past != generation);
+        state.retired.retain(|past| past.generation != generation);
         if !is_running {
             if before.should_run() && runs.is_none() {
                 state.count_restart(now());
@@ -237,8 +252,8 @@ impl NetworkingPod {
             if runs.is_some() && before.generation != generation {
                 // The running one continues serving.
                 let mut retired = before.retired.clone();
-                retired.retain(|past| *past != generation);
-                retired.push(generation);
+                retired.retain(|past| past.generation != generation);
+                retired.push(Retired { generation, image: state.id });
                 State { retired, ..before.clone() }.write(&directory)?;
             }
             return Err(error);
@@ -286,37 +301,6 @@ impl NetworkingPod {
         Ok(())
     }
 
-    /// Ends replaced containers after their last calls; returns the remaining ones, and why one of
-    /// them could not be ended.
-    pub(super) fn retire(
-        &self,
-        directory: &Path,
-        retired: Vec<String>,
-    ) -> (Vec<String>, Option<Error>) {
-        let gone = |past: &String| -> Result<bool> {
-            let path = calls(directory, past);
-            let Some(_lock) = Lock::now(&path)? else { return Ok(false) };
-            self.end(directory, past)?;
-            remove_tree(&directory.join(past))?;
-            remove_tree(&directory.join(format!("{past}.root")))?;
-            disk::remove(&path).map(|()| true)
-        };
-        // A failure is retried at the next start.
-        let (mut remaining, mut failed) = (Vec::new(), None);
-        for past in retired {
-            match gone(&past) {
-                Ok(true) => {}
-                Ok(false) => remaining.push(past),
-                Err(error) => {
-                    failed =
-                        Some(error.context(format_args!("ending its former container {past}")));
-                    remaining.push(past);
-                }
-            }
-        }
-        (remaining, failed)
-    }
-
     /// Ends a container of the plugin's.
     pub(super) fn end(&self, directory: &Path, past: &str) -> Result<()> {
         match self.engine.adopt(&directory.join(past))? {
@@ -340,7 +324,7 @@ pub(super) fn calls(directory: &Path, generation: &str) -> PathBuf {
     directory.join(format!("{generation}.calls"))
 }
 
-fn remove_tree(path: &Path) -> Result<()> {
+pub(super) fn remove_tree(path: &Path) -> Result<()> {
     let failed = |cause| Error::os(format!("removing {}", path.display()), cause);
     netlink::remove_tree(path).map_err(failed)
 }

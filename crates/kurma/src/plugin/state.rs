@@ -1,5 +1,6 @@
 //! The stored state of a plugin container.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,6 +23,15 @@ pub(super) struct Ended {
     pub(super) pid: u32,
     /// How and why, in words.
     pub(super) why: String,
+}
+
+/// A container that was replaced, and may run still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Retired {
+    /// Which.
+    pub(super) generation: String,
+    /// The id of its image; empty where an earlier version wrote the record.
+    pub(super) image: String,
 }
 
 /// The last start, and its result.
@@ -50,7 +60,7 @@ pub(super) struct State {
     /// The last error.
     pub(super) error: Option<String>,
     /// Containers that were replaced, and may run still.
-    pub(super) retired: Vec<String>,
+    pub(super) retired: Vec<Retired>,
 }
 
 impl State {
@@ -78,6 +88,14 @@ impl State {
         let number = |field: &str| value.get(field).and_then(Value::as_u64).unwrap_or_default();
         let flag = |field: &str| value.get(field).and_then(Value::as_bool).unwrap_or_default();
         let retired = value.get("retired").and_then(Value::as_array).into_iter().flatten();
+        let images = value.get("retired_images");
+        let retired_of = |generation: &str| Retired {
+            generation: generation.to_owned(),
+            image: images
+                .and_then(|images| images.get(generation)?.as_str())
+                .unwrap_or_default()
+                .to_owned(),
+        };
         let last_end = |end: &Value| {
             let pid = u32::try_from(end.get("pid")?.as_u64()?).ok()?;
             Some(Ended { pid, why: end.get("why")?.as_str()?.to_owned() })
@@ -98,21 +116,20 @@ impl State {
             is_ready: flag("ready"),
             is_stopped: flag("stopped"),
             error: value.get("error").and_then(Value::as_str).map(str::to_owned),
-            retired: retired
-                .filter_map(Value::as_str)
-                .filter(is_digest)
-                .map(str::to_owned)
-                .collect(),
+            retired: retired.filter_map(Value::as_str).filter(is_digest).map(retired_of).collect(),
         }
     }
 
     fn to_value(&self) -> Value {
         let last_end = self.last_end.as_ref().map(|end| json!({"pid": end.pid, "why": end.why}));
+        let retired: Vec<&String> = self.retired.iter().map(|past| &past.generation).collect();
+        let images: BTreeMap<_, _> =
+            self.retired.iter().map(|past| (&past.generation, &past.image)).collect();
         json!({
             "settings": self.settings, "generation": self.generation, "image": self.image,
             "id": self.id,  "started": self.started, "failures": self.failures,
             "restarts": self.restarts, "last_end": last_end, "ready": self.is_ready, "stopped": self.is_stopped,
-            "error": self.error, "retired": self.retired,
+            "error": self.error, "retired": retired, "retired_images": images,
         })
     }
 
@@ -167,7 +184,7 @@ mod tests {
         assert_eq!(State::read(directory.path()).unwrap(), State::default());
         let state = State {
             generation: "0a".into(),
-            retired: vec!["0b".into()],
+            retired: vec![Retired { generation: "0b".into(), image: "sha256-0".into() }],
             error: Some("x".into()),
             is_ready: true,
             restarts: 3,

@@ -39,6 +39,8 @@ pub struct Status {
     pub id: Option<String>,
     /// The id of the image that was fetched since, which the next start takes, where it is another one.
     pub pulled: Option<String>,
+    /// How many containers were replaced and have a call still, or could not be ended.
+    pub retired: usize,
 }
 
 /// Where a plugin container stands.
@@ -73,12 +75,16 @@ impl Standing {
 }
 
 impl Status {
-    /// As a document: `name`, `image`, `state`, `pid`, `restarts`, `error`, `last_end`, `id`, `pulled`.
+    /// As a document: `name`, `image`, `state`, `pid`, `restarts`, `error`, `last_end`, `id`, `pulled`,
+    /// `retired`.
     pub fn to_value(&self) -> Value {
         let mut value = json!({"name": self.name, "image": self.image,
             "state": self.standing.word(), "restarts": self.restarts});
         if let Standing::Running { pid } = self.standing {
             value["pid"] = json!(pid);
+        }
+        if self.retired > 0 {
+            value["retired"] = json!(self.retired);
         }
         let texts = [
             ("error", &self.error),
@@ -101,6 +107,12 @@ impl Status {
         Some(format!("running {running}, pulled {pulled}"))
     }
 
+    /// The note on containers that were replaced, and do not end because of a call.
+    pub fn former(&self) -> Option<String> {
+        let count = self.retired;
+        (count > 0).then(|| format!("{count} replaced, not ended: a call is in it still"))
+    }
+
     fn refused(refused: &Refused) -> Self {
         Self {
             name: refused.name.clone().unwrap_or_default(),
@@ -112,6 +124,7 @@ impl Status {
             is_elsewhere: false,
             id: None,
             pulled: None,
+            retired: 0,
         }
     }
 }
@@ -133,7 +146,9 @@ impl NetworkingPod {
         }
         for key in self.keys()? {
             let status = self.status_of(&key, &[])?;
-            if !known.contains(&key) && matches!(status.standing, Standing::Running { .. }) {
+            let is_there =
+                matches!(status.standing, Standing::Running { .. }) || status.retired > 0;
+            if !known.contains(&key) && is_there {
                 all.push(status);
             }
         }
@@ -185,6 +200,7 @@ impl NetworkingPod {
             is_elsewhere,
             id: id.map(|id| id.to_string()),
             pulled: pulled.map(|id| id.to_string()),
+            retired: state.retired.len(),
         })
     }
 }

@@ -1,9 +1,11 @@
 //! Undoes a pod. There is one way: from the record, in reverse order, for every caller.
 
+use std::collections::BTreeSet;
+
 use model::{Error, Kind, Result};
 
 use super::record_store::PodLock;
-use super::{Attachment, Pods, Record, Stage, State};
+use super::{Attachment, Listed, Pods, Record, Stage, State};
 use crate::config::NetworkConfig;
 use crate::plugin::Key;
 use crate::{Name, PodId};
@@ -79,7 +81,7 @@ impl Pods<'_> {
     /// process works are left alone.
     ///
     /// # Errors
-    /// Where the records cannot be read; a pod's failure is in the answer.
+    /// Where the records cannot be listed; a pod's failure is in the answer.
     pub fn settle(&self) -> Result<Vec<(PodId, Result<()>)>> {
         let mut settled = Vec::new();
         for pod in self.record_store().pods()? {
@@ -89,10 +91,17 @@ impl Pods<'_> {
         Ok(settled)
     }
 
-    /// Pods that are half made or half undone, with or without a process that works on them.
-    pub(crate) fn unsettled(&self) -> Result<Vec<PodId>> {
-        let records = self.list()?.into_iter();
-        Ok(records.filter(|record| record.stage != Stage::Ready).map(|record| record.pod).collect())
+    /// Pods that are half made or half undone, with or without a process that works on them, and the
+    /// networks whose plugins are pending; also those whose record cannot be read.
+    pub(crate) fn unsettled(&self) -> Result<Vec<(PodId, BTreeSet<Name>)>> {
+        let Listed { records, unreadable } = self.list()?;
+        let unsettled = records.into_iter().filter(|record| record.stage != Stage::Ready);
+        let of = |record: Record| {
+            let attachments = record.attachments.into_iter();
+            (record.pod, attachments.map(|attachment| attachment.network.name).collect())
+        };
+        let unreadable = unreadable.into_iter().map(|(pod, _)| (pod, BTreeSet::new()));
+        Ok(unsettled.map(of).chain(unreadable).collect())
     }
 
     /// None where the pod is not to be undone.
@@ -109,27 +118,49 @@ impl Pods<'_> {
         }
     }
 
-    /// Calls every pending `del`, removes the plugins of networks that are neither configured nor
-    /// used, and removes namespaces without a pod from the volume.
+    /// Calls every pending `del`, and removes what no pod needs.
     ///
     /// # Errors
-    /// Where the records cannot be read, or something cannot be removed.
+    /// As of [`Pods::sweep`]; a pod's failure is in the answer.
     pub fn clear(&self) -> Result<Vec<(PodId, Result<()>)>> {
         let settled = self.settle()?;
-        let records = self.list()?;
-        let attachments = records.iter().flat_map(|record| &record.attachments);
+        self.sweep().map(|()| settled)
+    }
+
+    /// Removes the plugins of networks that are neither configured nor used, replaced containers
+    /// without a call, and namespaces without a pod from the volume. What a pod needs whose record
+    /// cannot be read is not known: no plugin is removed then, and its namespace stays.
+    ///
+    /// # Errors
+    /// Where the records cannot be listed; the first one of what cannot be removed, after everything
+    /// else was.
+    pub fn sweep(&self) -> Result<()> {
+        let listed = self.list()?;
+        let attachments = listed.records.iter().flat_map(|record| &record.attachments);
         let used: Vec<Key> =
             attachments.map(|attachment| Key::Network(attachment.network.name.clone())).collect();
-        self.plugins.forget(self.networks, &used)?;
-        for name in crate::disk::names(&self.plugins.directories.netns, "")? {
+        let mut done = match listed.unreadable.is_empty() {
+            true => self.plugins.forget(self.networks, &used),
+            false => Ok(()),
+        };
+        done = done.and(self.plugins.retire_all());
+        for name in self.volume().names()? {
             let Ok(pod) = name.parse::<PodId>() else { continue };
-            let Some(lock) = self.record_store().try_lock(&pod)? else { continue };
-            if lock.read()?.is_none() {
-                self.volume().remove(&pod)?;
-                lock.forget()?;
+            if !listed.unreadable.iter().any(|(unreadable, _)| *unreadable == pod) {
+                done = done.and(self.sweep_one(&pod));
             }
         }
-        Ok(settled)
+        done
+    }
+
+    /// Removes a namespace without a pod.
+    fn sweep_one(&self, pod: &PodId) -> Result<()> {
+        let Some(lock) = self.record_store().try_lock(pod)? else { return Ok(()) };
+        if lock.read()?.is_some() {
+            return Ok(());
+        }
+        self.volume().remove(pod)?;
+        lock.forget()
     }
 
     /// Undoes the pod, and deletes its record where nothing is pending.

@@ -2,6 +2,7 @@
 //! busybox whose `add` and `del` write down how they were called, and do what they are told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod pending;
 mod spy;
 mod volume;
 
@@ -62,7 +63,7 @@ fn a1_a12_d1_d5_a_pod_comes_and_goes() {
         assert_eq!(spy.calls()[2], format!("del ok1 {}", seen.replace("eth0", "eth1")));
         assert_eq!(spy.calls()[3], format!("del ok2 {seen}"));
         assert!(!record.netns.exists());
-        assert_eq!(pods.list().unwrap(), []);
+        assert_eq!(pods.list().unwrap().records, []);
         pods.deprovision(&pod()).unwrap();
         assert_eq!(spy.calls().len(), 4);
     });
@@ -81,7 +82,7 @@ fn a7_a14_a15_failures_are_undone_or_skipped() {
         let error = pods.provision(&pod(), &names(&["ok1", "bad", "ok2"])).unwrap_err();
         assert_eq!(error.to_string(), "network \"bad\": exited 3: out text");
         assert_eq!(spy.order(), ["add ok1", "add bad", "del bad", "del ok1"]);
-        assert_eq!(pods.list().unwrap(), []);
+        assert_eq!(pods.list().unwrap().records, []);
         let record = pods.provision(&pod(), &names(&["ok1", "may", "ok2"])).unwrap();
         assert_eq!(metadata::networks(&record)[1]["containerInterface"], "e1");
         assert_eq!(record.without(), [("may", "exited 3: out text")]);
@@ -117,7 +118,7 @@ fn d3_what_fails_is_owed() {
         let error = pods.deprovision(&pod()).unwrap_err();
         assert!(error.to_string().contains("network \"b\": exited 4: not now"), "{error}");
         assert!(!record.netns.exists());
-        let left = pods.list().unwrap();
+        let left = pods.list().unwrap().records;
         assert_eq!(left[0].pending(), [&"b".parse::<Name>().unwrap()]);
         let error = pods.provision(&pod(), &names(&["a"])).unwrap_err();
         assert_eq!(error.kind(), Kind::TryAgain, "{error}");
@@ -125,7 +126,7 @@ fn d3_what_fails_is_owed() {
         let settled = pods.settle().unwrap();
         assert!(settled[0].1.is_ok());
         assert_eq!(spy.order()[2..], ["del b", "del a", "del b", "del b"]);
-        assert_eq!(pods.list().unwrap(), []);
+        assert_eq!(pods.list().unwrap().records, []);
     });
 }
 
@@ -156,7 +157,7 @@ fn n4_a_killed_plugin_is_started_again() {
 fn n4_a_plugin_that_never_stays_is_told_of() {
     in_a_world(|| {
         let mut spy = Spy::new(&json!([{"name": "a"}]));
-        spy.pod.limits.wait = Duration::from_secs(4);
+        spy.limits().wait = Duration::from_secs(4);
         spy.instruct("main", "echo no uplink >&2; exit 7");
         // A call that begins before the end does not end by itself.
         spy.instruct("add", "sleep 100000");
@@ -312,7 +313,7 @@ fn a17_eight_pods_at_once() {
             }
         });
         assert_eq!(spy.order().len(), 32);
-        assert_eq!(pods.list().unwrap(), []);
+        assert_eq!(pods.list().unwrap().records, []);
         assert_eq!((spy.status("a").restarts, spy.status("b").restarts), (0, 0));
     });
 }

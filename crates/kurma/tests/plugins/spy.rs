@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use container::Engine;
@@ -37,8 +39,10 @@ if [ -e /spy/tell.$verb ]; then . /spy/tell.$verb; fi
 
 /// Plugins, networks, and a directory that both sides see.
 pub(crate) struct Spy {
-    pub(crate) pod: NetworkingPod,
-    pub(crate) networks: PodNetworks,
+    pub(crate) pod: Arc<NetworkingPod>,
+    pub(crate) networks: Arc<PodNetworks>,
+    /// Whether the registry that never answers was asked.
+    pub(crate) is_asked: Arc<AtomicBool>,
     directory: TempDir,
 }
 
@@ -46,10 +50,20 @@ pub(crate) struct Spy {
 struct Unpacked {
     layer: PathBuf,
     exec: Vec<String>,
+    is_asked: Arc<AtomicBool>,
 }
+
+/// An image whose registry never answers.
+pub(crate) const HANGS: &str = "file:///hangs.aci";
 
 impl Images for Unpacked {
     fn get(&self, locator: &Locator, _: &[PathBuf]) -> model::Result<Image> {
+        if locator.to_string() == HANGS {
+            self.is_asked.store(true, Ordering::SeqCst);
+            loop {
+                thread::park();
+            }
+        }
         Ok(Image {
             id: id(locator),
             name: "krm.test/spy".into(),
@@ -60,7 +74,7 @@ impl Images for Unpacked {
     }
 
     fn cached(&self, locator: &Locator, _: &[PathBuf]) -> model::Result<Option<ImageId>> {
-        Ok(Some(id(locator)))
+        Ok((locator.to_string() != HANGS).then(|| id(locator)))
     }
 
     fn directory(&self) -> Option<&std::path::Path> {
@@ -102,15 +116,16 @@ impl Spy {
         let at = |name: &str| directory.path().join(name);
         fs::create_dir(at("spy")).unwrap();
         let exec = exec.iter().map(|word| (*word).to_owned()).collect();
-        let images = Unpacked { layer: layer(&at("layer")), exec };
-        let pod = NetworkingPod {
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let images = Unpacked { layer: layer(&at("layer")), exec, is_asked: Arc::clone(&is_asked) };
+        let pod = Arc::new(NetworkingPod {
             directories: Directories { runtime: at("run"), netns: at("netns") },
-            images: Box::new(images),
+            images: Arc::new(images),
             engine: Engine::Native,
             book: None,
             limits: Limits::default(),
-        };
-        let mut spy = Self { pod, networks: PodNetworks::default(), directory };
+        });
+        let mut spy = Self { pod, networks: Arc::default(), is_asked, directory };
         spy.configure(networks);
         spy
     }
@@ -122,15 +137,28 @@ impl Spy {
     /// Makes these the networks; each is the spy's.
     #[track_caller]
     pub(crate) fn configure(&mut self, networks: &Value) {
+        self.networks = Arc::new(self.read(networks));
+    }
+
+    /// The same, for one who has these as networks.
+    #[track_caller]
+    pub(crate) fn read(&self, networks: &Value) -> PodNetworks {
         let mut networks = networks.clone();
         for network in networks.as_array_mut().unwrap() {
-            network["aci"] = json!("file:///spy.aci");
+            if network.get("aci").is_none() {
+                network["aci"] = json!("file:///spy.aci");
+            }
             network["mounts"] =
                 json!([{"host": self.directory().join("spy"), "container": "/spy"}]);
         }
         let text = json!({"pod_networks": networks}).to_string();
-        self.networks = PodNetworks::read(&text, "networks").unwrap();
-        assert_eq!(self.networks.refused().count(), 0, "{:?}", self.networks);
+        let networks = PodNetworks::read(&text, "networks").unwrap();
+        assert_eq!(networks.refused().count(), 0, "{networks:?}");
+        networks
+    }
+
+    pub(crate) fn limits(&mut self) -> &mut Limits {
+        &mut Arc::get_mut(&mut self.pod).unwrap().limits
     }
 
     #[track_caller]

@@ -207,7 +207,7 @@ fn gc(
 ) -> Result<Answer> {
     let mut answer = Answer::default();
     let mut done = Vec::new();
-    for (pod, settled) in pods.clear()? {
+    for (pod, settled) in pods.settle()? {
         match settled {
             Ok(()) => done.push(format!("pod {pod}")),
             Err(error) => {
@@ -215,6 +215,10 @@ fn gc(
                 answer.notes.push(format!("pod {pod}: {error}"));
             }
         }
+    }
+    if let Err(error) = pods.sweep() {
+        answer.code = answer.code.max(exit_code(error.kind()));
+        answer.notes.push(error.to_string());
     }
     // An image that a network names and a pod may ask for next stays, also where CNI's files name it.
     let mut keep: BTreeSet<ImageId> = plugins.images_in_use()?;

@@ -1,6 +1,7 @@
 //! This host's networking pod, as it is configured.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use config::{Config, KurmaConfig};
 use container::Engine;
@@ -114,10 +115,14 @@ impl Host {
     pub(crate) fn pod(&self) -> Result<NetworkingPod> {
         Ok(NetworkingPod {
             directories: self.directories.clone(),
-            images: Box::new(self.images()?),
+            images: Arc::new(self.images()?),
             engine: self.engine(),
             book: self.book.clone(),
-            limits: Limits { call: self.config.limit(), wait: self.config.timeout() },
+            limits: Limits {
+                call: self.config.limit(),
+                wait: self.config.timeout(),
+                ..Limits::default()
+            },
         })
     }
 }

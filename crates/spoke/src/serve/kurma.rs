@@ -5,13 +5,14 @@ use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use config::Level;
 use kurma::exec_cni::{self, Unused};
-use kurma::{Event as Seen, Pods, supervise};
+use kurma::{Event as Seen, supervise};
 use model::Result;
 use netlink::Stop;
 use rustix::process::geteuid;
@@ -48,9 +49,7 @@ fn watch(daemon: &Daemon, pod: &Host) -> Result<()> {
     for refused in networks.refused() {
         daemon.journal.failed("reading the networks", &refused.error);
     }
-    if let Err(error) = Pods::new(&plugins, &networks).clear() {
-        daemon.journal.failed("clearing the networking pod", &error);
-    }
+    let (plugins, networks) = (Arc::new(plugins), Arc::new(networks));
     let (stop, is_over) = (Stop::new()?, AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -115,13 +114,16 @@ impl Daemon {
             Seen::PendingDel { pod, error } => {
                 (None, event(What::CleanupPending, format!("pod {pod} is not undone: {error}")))
             }
+            Seen::Unswept { error } => {
+                (None, event(What::Failed, format!("clearing the networking pod: {error}")))
+            }
         };
         match seen {
             Seen::Started { network, .. } => self.journal.metrics.plugin(network.as_str(), true),
             Seen::Ended { network, .. } | Seen::Failed { network, .. } => {
                 self.journal.metrics.plugin(network.as_str(), false);
             }
-            Seen::Settled { .. } | Seen::PendingDel { .. } => {}
+            Seen::Settled { .. } | Seen::PendingDel { .. } | Seen::Unswept { .. } => {}
         }
         let network = network.map(ToString::to_string);
         self.journal.report(&Event { network, ..event });

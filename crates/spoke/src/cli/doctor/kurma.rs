@@ -5,7 +5,7 @@ use std::path::Path;
 use container::Engine;
 use kurma::plugin::{Standing, Status};
 use kurma::pod::{Record, Stage};
-use kurma::{PodNetworks, Pods};
+use kurma::{PodId, PodNetworks, Pods};
 use model::{Error, Result};
 use rustix::process::geteuid;
 
@@ -57,8 +57,14 @@ fn running(host_context: &HostContext, networks: &PodNetworks) -> Result<Vec<Che
     let mut checks: Vec<Check> = status.iter().filter_map(of_plugin).collect();
     checks.extend(status.iter().filter_map(of_image));
     match Pods::new(&plugins, networks).list() {
-        Ok(pods) => checks.extend(pods.iter().filter_map(of_pod)),
-        Err(error) => checks.push(unreadable(&error)),
+        Ok(pods) => {
+            checks.extend(pods.records.iter().filter_map(of_pod));
+            checks.extend(pods.unreadable.iter().map(unreadable));
+        }
+        Err(error) => {
+            let what = format!("pods of plugins out of images cannot be listed: {error}");
+            checks.push(Check::fail(what, "spoke kurma pods"));
+        }
     }
     Ok(checks)
 }
@@ -107,9 +113,9 @@ fn of_pod(pod: &Record) -> Option<Check> {
     Some(Check::warn(what, format!("spoke kurma gc; {force}")))
 }
 
-fn unreadable(error: &Error) -> Check {
-    let what = format!("pods of plugins out of images cannot be read: {error}");
-    Check::fail(what, "spoke kurma deprovision --force UUID, with that of the pod")
+fn unreadable((pod, error): &(PodId, Error)) -> Check {
+    let what = format!("the record of pod {pod} cannot be read: {error}");
+    Check::fail(what, format!("spoke kurma deprovision --force {pod}"))
 }
 
 /// Programs that are to run plugin containers and are not there.

@@ -4,12 +4,13 @@ use image::{Image, Locator};
 use kurma::config::HOST;
 use kurma::metadata;
 use kurma::plugin::{Standing, Status};
-use kurma::pod::Record;
+use kurma::pod::{Listed, Record};
 use model::Result;
 use serde_json::{Value, json};
 
 use crate::cli::Answer;
 use crate::cli::args::Output;
+use crate::cli::exit_code;
 use crate::cli::output::render;
 use crate::cli::table::Table;
 
@@ -46,8 +47,9 @@ fn interface(network: &Value) -> [String; 3] {
     [text(network.get("name")), text(network.get("containerInterface")), addresses.join(",")]
 }
 
-/// Every pod with the pending calls of its plugins.
-pub(super) fn pods(records: &[Record], output: Output) -> Result<Answer> {
+/// Every pod with the pending calls of its plugins; of one whose record cannot be read, why.
+pub(super) fn pods(listed: &Listed, output: Output) -> Result<Answer> {
+    let Listed { records, unreadable } = listed;
     let pod = |record: &Record| {
         let pending: Vec<&str> = record.pending().into_iter().map(kurma::Name::as_str).collect();
         let mut pod = metadata::pod(record);
@@ -71,7 +73,12 @@ pub(super) fn pods(records: &[Record], output: Output) -> Result<Answer> {
         }
         table.text()
     };
-    render(output, &pods, table).map(Answer::text)
+    let mut answer = render(output, &pods, table).map(Answer::text)?;
+    for (pod, error) in unreadable {
+        answer.code = answer.code.max(exit_code(error.kind()));
+        answer.notes.push(format!("pod {pod}: {error}"));
+    }
+    Ok(answer)
 }
 
 /// Every plugin.
@@ -106,7 +113,7 @@ fn wrong_with(plugin: &Status) -> Option<String> {
         let why = plugin.last_end.as_ref()?;
         Some(format!("started again: {why}"))
     };
-    plugin.error.clone().or_else(|| plugin.outdated()).or_else(before)
+    plugin.error.clone().or_else(|| plugin.outdated()).or_else(|| plugin.former()).or_else(before)
 }
 
 /// An image that was fetched.
