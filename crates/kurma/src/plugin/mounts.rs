@@ -1,5 +1,6 @@
 //! The parts of the host in a plugin container.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -45,10 +46,10 @@ pub(super) fn mounts(
     state: &Path,
 ) -> Result<Vec<Mount>> {
     let mut mounts = vec![bind(state, Path::new(STATE), false)];
-    let hidden = Hidden::of(pod);
+    let hidden = Hidden::of(pod, wanted.sandboxing.privileged);
     let mut share = |source: &Path, target: &Path, read_only| {
         mounts.push(bind(source, target, read_only));
-        hidden.below(source, target).map(|over| mounts.extend(over))
+        hidden.below(source, target, read_only).map(|over| mounts.extend(over))
     };
     for point in &app.mount_points {
         let Some((source, read_only)) = pod.book.as_ref().and_then(|book| book.shared(point))
@@ -67,12 +68,8 @@ pub(super) fn mounts(
     }
     // The last, so that nothing can lie over it. What is mounted there later appears also where it
     // is read-only.
-    mounts.push(Mount::Bind {
-        source: pod.directories.netns.clone(),
-        target: volume::INSIDE.into(),
-        read_only: !wanted.sandboxing.privileged,
-        propagation: Propagation::Slave,
-    });
+    let read_only = !wanted.sandboxing.privileged;
+    mounts.push(volume_at(&pod.directories.netns, volume::INSIDE.into(), read_only));
     Ok(mounts)
 }
 
@@ -87,20 +84,30 @@ fn bind(source: &Path, target: &Path, read_only: bool) -> Mount {
 
 /// Directories of the host that decide what runs: images, and the records of plugin containers. A
 /// plugin that writes there could become any other plugin.
-struct Hidden(Vec<PathBuf>);
+struct Hidden {
+    parts: Vec<PathBuf>,
+    /// The volume of namespaces, where the plugin may only read it.
+    volume: Option<PathBuf>,
+}
 
 impl Hidden {
-    fn of(pod: &NetworkingPod) -> Self {
+    fn of(pod: &NetworkingPod, is_privileged: bool) -> Self {
         let images = pod.images.directory().map(Path::to_owned);
         let all = images.into_iter().chain([pod.directories.runtime.clone()]);
-        Self(all.filter_map(|path| fs::canonicalize(path).ok()).collect())
+        let volume = (!is_privileged).then(|| fs::canonicalize(&pod.directories.netns));
+        Self {
+            parts: all.filter_map(|path| fs::canonicalize(path).ok()).collect(),
+            volume: volume.and_then(std::io::Result::ok),
+        }
     }
 
-    /// The mounts over the hidden parts of `source`, where it is mounted at `target`.
-    fn below(&self, source: &Path, target: &Path) -> Result<Vec<Mount>> {
+    /// The mounts over the hidden parts of `source`, where it is mounted at `target`. Where it can be
+    /// written, each directory between is a mount, too: it could be renamed, and another one with
+    /// other content put in its place.
+    fn below(&self, source: &Path, target: &Path, read_only: bool) -> Result<Vec<Mount>> {
         // Where there is nothing, mounting it says so.
         let Ok(whole) = fs::canonicalize(source) else { return Ok(Vec::new()) };
-        if let Some(hidden) = self.0.iter().find(|hidden| whole.starts_with(hidden)) {
+        if let Some(hidden) = self.parts.iter().find(|hidden| whole.starts_with(hidden)) {
             let (source, hidden) = (source.display(), hidden.display());
             let what = format!(
                 "{source} cannot be mounted: what is in {hidden} decides what plugins run; \
@@ -108,10 +115,28 @@ impl Hidden {
             );
             return Err(Error::new(Kind::Denied, what));
         }
-        let inside = self.0.iter().filter_map(|hidden| hidden.strip_prefix(&whole).ok());
-        let empty = |part: &Path| Mount::Tmpfs { target: target.join(part), size: EMPTY };
-        Ok(inside.map(empty).collect())
+        let inside = |path: &PathBuf| path.strip_prefix(&whole).ok().map(Path::to_owned);
+        let parts: Vec<PathBuf> = self.parts.iter().filter_map(inside).collect();
+        let volume = self.volume.as_ref().filter(|_| !read_only);
+        let volume = volume.and_then(|path| Some((path, inside(path)?)));
+        let volume = volume.filter(|(_, part)| !part.as_os_str().is_empty());
+        let kept = parts.iter().chain(volume.as_ref().map(|(_, part)| part));
+        // Those above come first.
+        let between: BTreeSet<&Path> = kept.flat_map(|part| part.ancestors().skip(1)).collect();
+        let between = between.into_iter().filter(|part| !read_only && !part.as_os_str().is_empty());
+        let held = |part: &Path| bind(&whole.join(part), &target.join(part), false);
+        let empty = |part: &PathBuf| Mount::Tmpfs { target: target.join(part), size: EMPTY };
+        let mut mounts: Vec<Mount> = between.map(held).collect();
+        mounts.extend(parts.iter().map(empty));
+        mounts.extend(volume.map(|(path, part)| volume_at(path, target.join(part), true)));
+        Ok(mounts)
     }
+}
+
+/// The volume of namespaces, in which later ones appear.
+fn volume_at(source: &Path, target: PathBuf, read_only: bool) -> Mount {
+    let propagation = Propagation::Slave;
+    Mount::Bind { source: source.to_owned(), target, read_only, propagation }
 }
 
 #[cfg(test)]
@@ -126,13 +151,24 @@ mod tests {
         fs::create_dir_all(images.join("layers")).unwrap();
         fs::create_dir_all(root.join("other")).unwrap();
         std::os::unix::fs::symlink(&images, root.join("link")).unwrap();
-        let hidden = Hidden(vec![images.clone()]);
-        let over = |source: &str| hidden.below(&root.join(source), Path::new("/x"));
+        let volume = Some(root.join("state/netns"));
+        let hidden = Hidden { parts: vec![images.clone()], volume };
+        let below =
+            |source: &str, read_only| hidden.below(&root.join(source), Path::new("/x"), read_only);
+        let over = |source: &str| below(source, true);
         let empty = |target: &str| Mount::Tmpfs { target: target.into(), size: EMPTY };
         assert_eq!(over("other").unwrap(), []);
         assert_eq!(over("missing").unwrap(), []);
         assert_eq!(over("state").unwrap(), [empty("/x/images")]);
         assert_eq!(over("").unwrap(), [empty("/x/state/images")]);
+        // What can be written can be renamed.
+        let volume = |target: &str| volume_at(&root.join("state/netns"), target.into(), true);
+        assert_eq!(below("other", false).unwrap(), []);
+        let all = [empty("/x/images"), volume("/x/netns")];
+        assert_eq!(below("state", false).unwrap(), all);
+        let between = bind(&root.join("state"), Path::new("/x/state"), false);
+        let all = [between, empty("/x/state/images"), volume("/x/state/netns")];
+        assert_eq!(below("", false).unwrap(), all);
         for source in ["state/images", "state/images/layers", "link", "link/layers"] {
             assert_eq!(over(source).unwrap_err().kind(), Kind::Denied, "{source}");
         }

@@ -148,13 +148,18 @@ impl Spy {
             if network.get("aci").is_none() {
                 network["aci"] = json!("file:///spy.aci");
             }
-            network["mounts"] =
-                json!([{"host": self.directory().join("spy"), "container": "/spy"}]);
+            let spy = json!({"host": self.directory().join("spy"), "container": "/spy"});
+            let given = network["mounts"].as_array().cloned().unwrap_or_default();
+            network["mounts"] = [given, vec![spy]].concat().into();
         }
         let text = json!({"pod_networks": networks}).to_string();
         let networks = PodNetworks::read(&text, "networks").unwrap();
         assert_eq!(networks.refused().count(), 0, "{networks:?}");
         networks
+    }
+
+    pub(crate) fn directories(&mut self) -> &mut Directories {
+        &mut Arc::get_mut(&mut self.pod).unwrap().directories
     }
 
     pub(crate) fn limits(&mut self) -> &mut Limits {

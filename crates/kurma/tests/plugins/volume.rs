@@ -73,3 +73,31 @@ fn links_in_the_volume_lead_nowhere() {
         Netns::unmake(&victim).unwrap();
     });
 }
+
+/// What a plugin can write, it can rename: also what lies above the records of all plugins.
+#[test]
+fn no_directory_above_what_is_hidden_is_replaced() {
+    in_a_world(|| {
+        let mut spy = Spy::new(&json!([]));
+        let runtime = spy.directory().join("deep/er/run");
+        spy.directories().runtime = runtime.clone();
+        let host = json!([{"host": spy.directory(), "container": "/host"}]);
+        spy.configure(&json!([{"name": "a", "mounts": host}]));
+        spy.instruct(
+            "add",
+            "for f in deep netns; do
+               busybox mv /host/$f /host/gone 2>>/spy/why && echo $f >>/spy/out
+             done
+             (: >/host/netns/x) 2>>/spy/why && echo netns >>/spy/out
+             echo {}",
+        );
+        let pods = Pods::new(&spy.pod, &spy.networks);
+        let names: [Name; 1] = ["a".parse().unwrap()];
+        pods.provision(&pod(U), &names).unwrap();
+        assert!(!spy.directory().join("spy/out").exists(), "{}", spy.kept("out"));
+        let why = spy.kept("why");
+        assert_eq!(why.matches("busy").count(), 2, "{why}");
+        assert!(runtime.join("plugins/a/state.json").exists());
+        pods.deprovision(&pod(U)).unwrap();
+    });
+}
