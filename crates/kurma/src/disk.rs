@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use model::{Error, Result};
 use rustix::fs::FlockOperation;
@@ -49,6 +49,12 @@ impl Lock {
             Share::Alone => FlockOperation::NonBlockingLockExclusive,
         };
         Self::taken(path, how, deadline)
+    }
+
+    /// Notes that it was taken now, in the file's time of modification.
+    pub(crate) fn note_use(&self) {
+        // Without it, what the lock is of counts as unused earlier.
+        let _ = self.file.set_modified(SystemTime::now());
     }
 
     /// The lock, if it is free.

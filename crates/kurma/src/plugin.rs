@@ -36,6 +36,7 @@ use model::Result;
 
 pub use call::Direct;
 pub(crate) use ensure::Watched;
+pub use retire::UNUSED;
 pub use status::{Standing, Status};
 pub(crate) use wanted::hex;
 pub use wanted::{Key, Main, Wanted};

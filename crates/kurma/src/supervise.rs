@@ -92,10 +92,10 @@ pub fn supervise(
     let (sender, messages) = mpsc::channel();
     let stop = stop.try_clone_to_owned();
     let stop = Arc::new(stop.map_err(|error| Error::os("waiting for the end", error))?);
-    let (end, told) = (Arc::clone(&stop), sender.clone());
+    let (end, watched) = (Arc::clone(&stop), sender.clone());
     spawn(move || {
         // If the receiver is gone, it has ended.
-        let _ = wait(end.as_fd(), None, None).map(|_| told.send(Message::Stop));
+        let _ = wait(end.as_fd(), None, None).map(|_| watched.send(Message::Stop));
     })?;
     for network in networks.networks() {
         let (network, plugins) = (network.clone(), Arc::clone(plugins));

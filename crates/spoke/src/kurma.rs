@@ -8,4 +8,4 @@ mod wrapped;
 
 pub(crate) use executable::{called, run};
 pub(crate) use host::Host;
-pub(crate) use out_of_image::{TYPE, run as run_out_of_image};
+pub(crate) use out_of_image::{TYPE, named_by_cni, run as run_out_of_image};

@@ -136,6 +136,9 @@ impl NetworkingPod {
         let Some(lock) = Lock::until(&calls, Share::Shared, Instant::now())? else {
             return Ok(None);
         };
+        if matches!(wanted.key, Key::Image(_)) {
+            lock.note_use();
+        }
         let running = self.engine.adopt(&directory.join(&state.generation))?;
         let running = running.filter(|running| !self.is_elsewhere(running));
         Ok(running.map(|running| Held { running, _lock: lock }))

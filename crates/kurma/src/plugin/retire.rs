@@ -1,7 +1,10 @@
-//! Containers that were replaced: each is ended after its last call.
+//! Containers that are needed no more: each that was replaced is ended after its last call, and each
+//! that nothing names some days after it.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use model::{Error, Result};
 
@@ -9,6 +12,9 @@ use super::ensure::{calls, remove_tree};
 use super::state::{Retired, State};
 use super::{Key, NetworkingPod};
 use crate::disk::{self, Lock};
+
+/// A container of `spoke-image` that had no call for this long, and that nothing names, is ended.
+pub const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The beginning of the error where one could not be ended.
 const FORMER: &str = "ending its former container";
@@ -38,7 +44,49 @@ impl NetworkingPod {
     /// # Errors
     /// The first one; the others are tried all the same.
     pub(crate) fn retire_all(&self) -> Result<()> {
-        self.keys()?.iter().fold(Ok(()), |done, key| done.and(self.retire_now(key)))
+        let mut done = Ok(());
+        for key in self.keys()? {
+            done = done.and(self.retire_now(&key));
+        }
+        done
+    }
+
+    /// Ends the containers of `spoke-image` whose images are not `named` in the host's CNI
+    /// configuration, and that had no call for [`UNUSED`]; gives their keys. Their next call starts them
+    /// again, out of the same images, which stay.
+    ///
+    /// # Errors
+    /// The first one, after all others were tried.
+    pub fn end_unused(&self, named: &BTreeSet<String>) -> (Vec<Key>, Result<()>) {
+        let keys = match self.keys() {
+            Ok(keys) => keys,
+            Err(error) => return (Vec::new(), Err(error)),
+        };
+        let (mut ended, mut done) = (Vec::new(), Ok(()));
+        for key in keys.into_iter().filter(|key| matches!(key, Key::Image(_))) {
+            match self.end_if_unused(&key, named) {
+                Ok(true) => ended.push(key),
+                Ok(false) => {}
+                Err(error) => done = done.and(Err(error)),
+            }
+        }
+        (ended, done)
+    }
+
+    fn end_if_unused(&self, key: &Key, named: &BTreeSet<String>) -> Result<bool> {
+        let directory = self.plugin(key);
+        let state = State::read(&directory)?;
+        if !state.should_run() || named.contains(&state.image) {
+            return Ok(false);
+        }
+        let started = UNIX_EPOCH + Duration::from_millis(state.started);
+        let called = fs::metadata(calls(&directory, &state.generation));
+        let last = called.and_then(|file| file.modified()).unwrap_or(started);
+        // After a clock was set back it counts as used.
+        if last.elapsed().is_ok_and(|elapsed| elapsed >= UNUSED) {
+            return self.down(key).map(|()| true);
+        }
+        Ok(false)
     }
 
     /// Ends replaced containers after their last calls; returns the remaining ones, and why one of

@@ -131,7 +131,8 @@ impl Pending {
     pub(super) fn settled(&mut self, pod: PodId, done: Result<Option<()>>, report: &dyn Fn(Event)) {
         self.working.remove(&pod);
         match done {
-            Ok(None) => {}
+            // Another process works on it, and may do so for long.
+            Ok(None) => return,
             Ok(Some(())) => {
                 self.resting.remove(&pod);
                 report(Event::Settled { pod });

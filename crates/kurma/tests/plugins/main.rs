@@ -8,10 +8,10 @@ mod volume;
 
 use std::os::fd::AsFd;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use kurma::exec_cni::{Shown, Tenancy};
-use kurma::plugin::{Direct, Key, Standing, Wanted};
+use kurma::plugin::{Direct, Key, Standing, UNUSED, Wanted};
 use kurma::pod::Stage;
 use kurma::{Event, Name, PodId, Pods, metadata, supervise};
 use model::Kind;
@@ -352,5 +352,49 @@ fn a_cni_plugin_out_of_an_image() {
         assert!(end(&shown).starts_with(&format!("ADD {inside} {inode}")));
         assert!(!end(&shown).contains(&inode.to_string()));
         spy.pod.down_all().unwrap();
+    });
+}
+
+/// Each update of an image leaves a container of the one before.
+#[test]
+fn a_container_that_nothing_names_and_calls_is_ended() {
+    in_a_world(|| {
+        let spy = Spy::new(&json!([{"name": "a"}]));
+        spy.pod.up(spy.network("a")).unwrap();
+        let wanted = Wanted::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
+        let plugin = "echoes".parse().unwrap();
+        let limit = Duration::from_secs(20);
+        let call = Direct { plugin: &plugin, environment: &[], input: b"", limit };
+        let called = || spy.pod.direct(&wanted, &call).unwrap();
+        let plugins = spy.pod.directories.plugins();
+        let long_ago = || {
+            for plugin in std::fs::read_dir(&plugins).unwrap() {
+                let files = std::fs::read_dir(plugin.unwrap().path()).unwrap().flatten();
+                let calls =
+                    files.filter(|file| file.path().extension().is_some_and(|it| it == "calls"));
+                for file in calls {
+                    let file = std::fs::File::options().append(true).open(file.path()).unwrap();
+                    file.set_modified(SystemTime::now() - 2 * UNUSED).unwrap();
+                }
+            }
+        };
+        let ended = |named: &[&str]| {
+            let named = named.iter().map(|name| (*name).to_owned()).collect();
+            let (ended, done) = spy.pod.end_unused(&named);
+            done.unwrap();
+            ended
+        };
+        called();
+        assert_eq!(ended(&[]), [], "it was called now");
+        long_ago();
+        assert_eq!(ended(&["file:///spy"]), [], "it is named");
+        called();
+        assert_eq!(ended(&[]), [], "it was called again");
+        long_ago();
+        assert_eq!(ended(&[]), std::slice::from_ref(&wanted.key));
+        assert_eq!(spy.pid(&wanted.key.to_string()), None);
+        assert!(spy.pid("a").is_some(), "that of a network is the network's");
+        called();
+        assert!(spy.pid(&wanted.key.to_string()).is_some());
     });
 }

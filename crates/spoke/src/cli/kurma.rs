@@ -18,14 +18,11 @@ use model::{Error, Result};
 use super::args::Output;
 use super::output::{names, render};
 use super::{Answer, HostContext, exit_code};
-use crate::kurma::TYPE;
+use crate::kurma::named_by_cni;
 use args::KurmaCommand;
 
 /// Where a host says how it resolves names.
 const RESOLVER: &str = "etc/resolv.conf";
-
-/// The directory of CNI runtimes' networks.
-const CNI: &str = "etc/cni/net.d";
 
 /// A longer resolver file says nothing, in bytes.
 const LONGEST_RESOLVER: u64 = 1 << 16;
@@ -84,10 +81,12 @@ fn with(
         KurmaCommand::Restart { names } => restart(plugins, networks, names),
         KurmaCommand::Resolv { uuid } => resolv(&pods, uuid, host_context),
         KurmaCommand::Gc => {
+            let by_cni = named_by_cni(&host_context.root);
             let mut named: Vec<Locator> =
                 networks.networks().map(|network| network.image.clone()).collect();
-            named.extend(named_by_cni(host_context));
-            gc(&pods, plugins, (&named, &host_context.kurma.images()?), output)
+            named.extend(by_cni.iter().filter_map(|text| text.parse().ok()));
+            let images = host_context.kurma.images()?;
+            gc(&pods, plugins, (&named, &by_cni, &images), output)
         }
         KurmaCommand::Validate { .. }
         | KurmaCommand::BuildImage(_)
@@ -192,17 +191,11 @@ fn images(output: Output, host_context: &HostContext) -> Result<Answer> {
     show::images(&images, output)
 }
 
-/// The images that plugins of type `spoke-image` in the host's CNI configurations name.
-fn named_by_cni(host_context: &HostContext) -> Vec<Locator> {
-    let texts = cni::list::fields(&host_context.root.join(CNI), TYPE, "image");
-    texts.iter().filter_map(|text| text.parse().ok()).collect()
-}
-
 /// Pending calls are retried; then unused images are removed.
 fn gc(
     pods: &Pods<'_>,
     plugins: &NetworkingPod,
-    (named, images): (&[Locator], &Images),
+    (named, by_cni, images): (&[Locator], &BTreeSet<String>, &Images),
     output: Output,
 ) -> Result<Answer> {
     let mut answer = Answer::default();
@@ -217,6 +210,12 @@ fn gc(
         }
     }
     if let Err(error) = pods.sweep() {
+        answer.code = answer.code.max(exit_code(error.kind()));
+        answer.notes.push(error.to_string());
+    }
+    let (ended, unended) = plugins.end_unused(by_cni);
+    done.extend(ended.iter().map(|key| format!("container {key}")));
+    if let Err(error) = unended {
         answer.code = answer.code.max(exit_code(error.kind()));
         answer.notes.push(error.to_string());
     }

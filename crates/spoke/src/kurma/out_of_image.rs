@@ -1,6 +1,7 @@
 //! The CNI plugin `spoke-image`: another CNI plugin, run out of its image. What a runtime says goes
 //! to that plugin and what that says to the runtime; in between stands only the image's container.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,14 @@ use crate::standard;
 
 /// The plugin's `type`, and the name of its executable.
 pub(crate) const TYPE: &str = "spoke-image";
+
+/// The directory of CNI runtimes' networks, below the root.
+const NETWORKS: &str = "etc/cni/net.d";
+
+/// The images that plugins of this type in the CNI configurations of the host at `root` name.
+pub(crate) fn named_by_cni(root: &Path) -> BTreeSet<String> {
+    cni::list::fields(&root.join(NETWORKS), TYPE, "image").into_iter().collect()
+}
 
 /// How long the image's plugin may take. Runtimes give up after two minutes.
 const LIMIT: Duration = Duration::from_secs(100);

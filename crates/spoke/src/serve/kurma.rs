@@ -20,7 +20,7 @@ use rustix::process::geteuid;
 use super::Daemon;
 use crate::event::{Event, What};
 use crate::host;
-use crate::kurma::Host;
+use crate::kurma::{Host, named_by_cni};
 
 /// The interval of checks of the file of networks.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -83,6 +83,26 @@ pub(super) fn sweep(daemon: &Daemon, seen: &[Unused]) -> Vec<Unused> {
             daemon.journal.failed("looking for namespaces that nobody uses", &error);
             Vec::new()
         }
+    }
+}
+
+/// Ends containers of `spoke-image` that nothing names and calls any more.
+pub(super) fn end_unused(daemon: &Daemon) {
+    let pod = Host::new(daemon.context_pool.config(), &|_| None);
+    if !pod.has_book() || !pod.directories().plugins().exists() {
+        return;
+    }
+    let named = named_by_cni(Path::new("/"));
+    let (ended, done) = match pod.pod() {
+        Ok(pod) => pod.end_unused(&named),
+        Err(error) => (Vec::new(), Err(error)),
+    };
+    for key in ended {
+        let message = format!("plugin container {key}: nothing names it or has called it for days");
+        daemon.journal.report(&Event::new(What::Freed, host::now(), message));
+    }
+    if let Err(error) = done {
+        daemon.journal.failed("ending plugin containers that nothing uses", &error);
     }
 }
 

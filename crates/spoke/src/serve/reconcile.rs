@@ -24,6 +24,7 @@ pub(super) fn book(daemon: &Daemon) {
     let mut shown = Vec::new();
     while !daemon.sleep(PERIOD) {
         shown = kurma::sweep(daemon, &shown);
+        kurma::end_unused(daemon);
         match daemon.context_pool.with(|host_context| host_context.engine().reconcile(Mode::Mend)) {
             Ok(found) => announce(daemon, &found, &mut reported),
             Err(error) => daemon.journal.failed("freeing what nobody knows any more", &error),
