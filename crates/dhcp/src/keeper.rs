@@ -23,6 +23,10 @@ const STACK: usize = 512 << 10;
 pub trait Places: Send {
     /// The path of the namespace of the attachment's container; `None` if it is unknown.
     fn sandbox(&self, id: &AttachmentId) -> Option<PathBuf>;
+
+    /// Whether a link in the host's namespace that has this group (`IFLA_GROUP`) may be the
+    /// attachment's. Others are left alone.
+    fn is_link_of(&self, id: &AttachmentId, group: u32) -> bool;
 }
 
 /// A change of a lease without a call.

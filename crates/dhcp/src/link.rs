@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::path::Path;
 
-use model::{Error, IfName, IpNet, Mac, Result};
+use model::{Error, IpNet, Mac, Result};
 use netlink::link::OperState;
 use netlink::packet::{EVERYBODY, Kind, PacketSocket};
 use netlink::wire::Batch;
@@ -33,48 +33,73 @@ pub(crate) struct Sockets {
 }
 
 /// Finds the link of `subject`: in the namespace that it came with, in the one where its container is
-/// now, or in the host's; `None` where it is in none of them. One whose hardware address is known is
-/// found under any name.
+/// now, or in the host's; `None` where it is in none of them. `known` is its hardware address, where
+/// that was given or read before.
+///
+/// A VLAN, an ipvlan and a macvlan of mode passthru have the hardware address of their parent, which
+/// is in the host's namespace: there an address that was only read from a link says nothing.
 pub(crate) fn find(
     subject: &Subject,
     known: Option<Mac>,
     places: &dyn Places,
 ) -> Result<Option<Found>> {
     let named = Some(subject.netns.clone()).filter(|path| !path.as_os_str().is_empty());
+    let sandbox = places.sandbox(&subject.id).filter(|path| Some(path) != named.as_ref());
+    let in_named = named.map(|path| (path, false));
+    // It was moved there, and may have another name since.
+    let in_sandbox = sandbox.map(|path| (path, true));
     let mut tried = None;
-    for path in [named, places.sandbox(&subject.id)].into_iter().flatten() {
+    for (path, is_moved) in [in_named, in_sandbox].into_iter().flatten() {
         match Netns::open(&path) {
-            Ok(netns) => match inspect(netns, &subject.id.ifname, known)? {
+            Ok(netns) => match inspect(netns, subject, known, is_moved)? {
                 Some(found) => return Ok(Some(found)),
                 None => tried = tried.or(Some(Error::invalid(absent(subject, &path)))),
             },
             Err(error) => tried = tried.or(Some(error)),
         }
     }
-    // In the host's namespace nothing is known by a container's name for it.
-    let own = Netns::open(Path::new("/proc/self/ns/net"))?;
     match (known, tried) {
         (None, Some(error)) => Err(error),
-        _ => inspect(own, &subject.id.ifname, known),
+        _ => in_host(subject, known, places),
     }
+}
+
+/// The link before its container has it, and after: Docker moves it there and back.
+fn in_host(subject: &Subject, known: Option<Mac>, places: &dyn Places) -> Result<Option<Found>> {
+    if subject.mac.is_none() && !subject.netns.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let own = Netns::open(Path::new("/proc/self/ns/net"))?;
+    let found = inspect(own, subject, known, false)?;
+    // What is not Spoke's is not changed, whatever its name and its hardware address are.
+    Ok(found.filter(|found| places.is_link_of(&subject.id, found.link.group)))
 }
 
 fn absent(subject: &Subject, path: &Path) -> String {
     format!("there is no interface {} in {}", subject.id.ifname, path.display())
 }
 
-fn inspect(netns: Netns, name: &IfName, known: Option<Mac>) -> Result<Option<Found>> {
+/// The link of its name, and of the hardware address that is known. Under another name it is found by
+/// the address that was given for it; or, where it `is_moved`, by one that only one link has.
+fn inspect(
+    netns: Netns,
+    subject: &Subject,
+    known: Option<Mac>,
+    is_moved: bool,
+) -> Result<Option<Found>> {
     let link = netns.enter(|| {
         let mut socket = Socket::route()?;
         let is_it = |link: &Link| known.is_none_or(|mac| link.mac == Some(mac));
-        match socket.link(At::Name(name))?.filter(|link| is_it(link)) {
-            Some(link) => Ok(Some(link)),
-            None if known.is_none() => Ok(None),
-            None => Ok(socket.links(Links::default())?.into_iter().find(|link| {
-                // A VLAN has the address of the link below it: that one is not meant.
-                is_it(link) && !link.flags.is_loopback()
-            })),
+        let named = socket.link(At::Name(&subject.id.ifname))?.filter(|link| is_it(link));
+        if named.is_some() || known.is_none() || !(is_moved || subject.mac.is_some()) {
+            return Ok(named);
         }
+        let links = socket.links(Links::default())?.into_iter();
+        let mut same = links.filter(|link| is_it(link) && !link.flags.is_loopback());
+        // A VLAN has the address of the link below it: that one is not meant.
+        let first = same.next();
+        let is_clear = subject.mac.is_some() || same.next().is_none();
+        Ok(first.filter(|_| is_clear))
     })??;
     Ok(link.and_then(|link| Some(Found { netns, mac: link.mac?, link })))
 }

@@ -7,7 +7,7 @@ mod bed;
 
 use std::time::Duration;
 
-use bed::{Bed, dhcpd, dnsmasq, udhcpd};
+use bed::{Bed, GROUP, dhcpd, dnsmasq, in_host, is_in_own_host, udhcpd};
 use dhcp::News;
 use model::Kind;
 
@@ -121,6 +121,71 @@ fn a_macvlan_that_was_moved_is_found() {
     assert!(bed.in_sandbox("ip -4 address show dev lan0").contains("10.7.0."));
     assert!(bed.in_sandbox("ip -4 route").contains("default via 10.7.0.1"));
     keeper.release(&subject.id).unwrap();
+}
+
+/// A container's link may have its parent's hardware address. When the container is gone, its lease
+/// is not continued on the host's own link, which gets no address of it either.
+#[test]
+fn a_parent_with_the_same_hardware_address_is_left_alone() {
+    if !is_in_own_host("a_parent_with_the_same_hardware_address_is_left_alone") {
+        return;
+    }
+    let mut bed = Bed::new();
+    bed.put_on_parent();
+    let _server = udhcpd(&bed, 4);
+    let keeper = bed.keeper();
+    keeper.allocate(bed.subject("c1")).unwrap();
+    bed.end_container();
+    bed.forget_news();
+    let mut renewals = 0;
+    loop {
+        match bed.news() {
+            News::Lost(..) => break,
+            // An answer may have been on its way.
+            News::Renewed(..) if renewals == 0 => renewals += 1,
+            News::Trouble(..) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    bed.wait(|| bed.lease_store().is_empty());
+    assert!(!in_host("ip -4 address show dev par0").contains("10.7.0."));
+}
+
+/// Docker takes a link back from a container: it is found in the host's namespace by the hardware
+/// address that was given for it, if its group says that it is the container's.
+#[test]
+fn a_link_in_the_hosts_namespace_is_found_if_it_is_marked() {
+    if !is_in_own_host("a_link_in_the_hosts_namespace_is_found_if_it_is_marked") {
+        return;
+    }
+    let bed = Bed::new();
+    let mut server = dnsmasq(&bed, &[RANGE]);
+    let mac = bed.add_macvlan("c1");
+    bed.take_back_macvlan();
+    let keeper = bed.keeper();
+    let subject = dhcp::Subject { mac: Some(mac), netns: "".into(), ..bed.subject("c1") };
+    let error = keeper.allocate(subject.clone()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Invalid, "{error}");
+    in_host(&format!("ip link set mv0 group {GROUP}"));
+    keeper.allocate(subject.clone()).unwrap();
+    keeper.release(&subject.id).unwrap();
+    server.hear("DHCPRELEASE");
+}
+
+/// Two VLANs of one parent have its hardware address: a link that is gone is not taken for the other
+/// one in its container.
+#[test]
+fn a_link_of_the_same_hardware_address_is_left_alone() {
+    let bed = Bed::new();
+    let server = udhcpd(&bed, 4);
+    let keeper = bed.keeper();
+    let terms = keeper.allocate(bed.subject("c1")).unwrap();
+    bed.configure(&terms);
+    bed.rename("eth0", "eth1");
+    assert!(matches!(bed.news(), News::Bound(..)));
+    drop(server);
+    while !matches!(bed.news(), News::Lost(..)) {}
+    assert!(bed.addresses_of("eth1").contains("10.7.0."), "it is another link's address now");
 }
 
 #[test]

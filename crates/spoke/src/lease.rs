@@ -14,6 +14,7 @@ use cni::dhcp::{Given, Server, Service, client_id};
 use config::Config;
 use dhcp::{Keeper, LeaseStore, News, Places, Terms};
 use engine::Members;
+use linux::identity::{GROUP, Identity};
 use model::{AttachmentId, Dns, Error, InterfaceAddress, IpNet, NetworkName, Result, Route};
 use netlink::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -106,6 +107,15 @@ impl Places for Nowhere {
     fn sandbox(&self, _: &AttachmentId) -> Option<PathBuf> {
         None
     }
+
+    fn is_link_of(&self, id: &AttachmentId, group: u32) -> bool {
+        is_link_of(id, group)
+    }
+}
+
+/// Whether Spoke marks links that it makes for the attachment with this group.
+pub(crate) fn is_link_of(id: &AttachmentId, group: u32) -> bool {
+    group == GROUP || group == Identity::of(id).group()
 }
 
 /// `dhcp daemon` with these arguments; returns the exit code.

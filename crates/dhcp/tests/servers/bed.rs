@@ -103,6 +103,41 @@ impl Places for Moved {
     fn sandbox(&self, _: &AttachmentId) -> Option<PathBuf> {
         Some(self.0.clone())
     }
+
+    fn is_link_of(&self, _: &AttachmentId, group: u32) -> bool {
+        group == GROUP
+    }
+}
+
+/// The group of a link in the host's namespace that is a container's.
+pub(crate) const GROUP: u32 = 77;
+/// In the environment of a test that has a host's namespace of its own.
+const WITHIN: &str = "SPOKE_TEST_HOST";
+
+/// Runs the test of this name again in a network namespace of its own, which is the host's for the
+/// keeper; `true` in there.
+pub(crate) fn is_in_own_host(test: &str) -> bool {
+    if std::env::var_os(WITHIN).is_some() {
+        return true;
+    }
+    let myself = std::env::current_exe().unwrap();
+    let output = Command::new("unshare")
+        .args(["-n".as_ref(), myself.as_os_str()])
+        .args(["--exact", test, "--nocapture"])
+        .env(WITHIN, "1")
+        .output()
+        .unwrap();
+    let said = [&output.stdout[..], &output.stderr[..]].map(String::from_utf8_lossy).concat();
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    false
+}
+
+/// Runs a command in this process's namespace.
+pub(crate) fn in_host(command: &str) -> String {
+    let words: Vec<&str> = command.split(' ').collect();
+    let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 impl Bed {
@@ -199,7 +234,16 @@ impl Bed {
     }
 
     pub(crate) fn addresses(&self) -> String {
-        inside(&self.container, "ip -4 address show dev eth0")
+        self.addresses_of("eth0")
+    }
+
+    pub(crate) fn addresses_of(&self, link: &str) -> String {
+        inside(&self.container, &format!("ip -4 address show dev {link}"))
+    }
+
+    /// As if the container's link were another one.
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        inside(&self.container, &format!("ip link set {from} name {to}"));
     }
 
     pub(crate) fn move_to_sandbox(&self) {
@@ -221,12 +265,33 @@ impl Bed {
         mac
     }
 
+    /// Moves the macvlan to the host's namespace.
+    pub(crate) fn take_back_macvlan(&self) {
+        inside(&self.container, &format!("ip link set mv0 netns {}", std::process::id()));
+    }
+
     /// Moves the macvlan to the sandbox, where it gets its address.
     pub(crate) fn move_macvlan(&self, terms: &Terms) {
         let to = self.sandbox.child.id();
         inside(&self.container, &format!("ip link set mv0 netns {to} name lan0"));
         inside(&self.sandbox, &format!("ip address add {} dev lan0", terms.address));
         inside(&self.sandbox, "ip link set lan0 up");
+    }
+
+    /// Puts a macvlan with its parent's hardware address in the place of the container's link; the
+    /// parent is the host's `par0`.
+    pub(crate) fn put_on_parent(&self) {
+        let (host, container) = (std::process::id(), self.container.child.id());
+        inside(&self.container, &format!("ip link set eth0 netns {host} name par0"));
+        in_host("ip link set par0 up");
+        let add = "ip link add eth0 link par0 netns";
+        in_host(&format!("{add} {container} type macvlan mode passthru"));
+    }
+
+    /// Ends the container, with its namespace and its links.
+    pub(crate) fn end_container(&mut self) {
+        let _ = self.container.child.kill();
+        let _ = self.container.child.wait();
     }
 
     pub(crate) fn in_sandbox(&self, command: &str) -> String {

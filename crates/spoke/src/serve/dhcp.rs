@@ -15,7 +15,7 @@ use super::journal::Journal;
 use super::sockets::Inherited;
 use crate::event::{Event, What};
 use crate::host;
-use crate::lease::{Leases, lease_store_of};
+use crate::lease::{Leases, is_link_of, lease_store_of};
 
 /// Where containers are now, as the store says: Docker moves a link after its lease was asked for.
 struct Book(Arc<Daemon>);
@@ -28,6 +28,10 @@ impl Places for Book {
             .with(|host_context| host_context.engine().attachment(id))
             .ok()??;
         found.sandbox.map(|sandbox| sandbox.path)
+    }
+
+    fn is_link_of(&self, id: &AttachmentId, group: u32) -> bool {
+        is_link_of(id, group)
     }
 }
 
