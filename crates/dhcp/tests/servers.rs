@@ -330,6 +330,44 @@ fn another_server_goes_on_with_the_lease() {
     assert!(!second.heard().contains("DHCPDISCOVER"), "{}", second.heard());
 }
 
+/// A lease that cannot be removed from disk would be there again after a restart: its release fails
+/// until it can.
+#[test]
+fn a_lease_that_stays_on_disk_is_not_given_back() {
+    let bed = Bed::new();
+    let mut server = dnsmasq(&bed, &[RANGE]);
+    let keeper = bed.keeper();
+    let id = bed.subject("c1").id;
+    let terms = keeper.allocate(bed.subject("c1")).unwrap();
+    let undo = bed.block_lease();
+    keeper.release(&id).unwrap_err();
+    keeper.release(&id).unwrap_err();
+    assert_eq!(keeper.check(&id).unwrap(), Some(terms));
+    assert!(!server.heard().contains("DHCPRELEASE"), "{}", server.heard());
+    undo();
+    keeper.release(&id).unwrap();
+    server.hear("DHCPRELEASE");
+    assert_eq!(bed.lease_store(), Vec::<String>::new());
+}
+
+/// The same where the container is gone without a release.
+#[test]
+fn a_lease_that_stays_on_disk_is_not_forgotten() {
+    let bed = Bed::new();
+    let server = udhcpd(&bed, 2);
+    let keeper = bed.keeper();
+    keeper.allocate(bed.subject("c1")).unwrap();
+    drop(server);
+    while !matches!(bed.news(), News::Lost(..)) {}
+    // The loss is told before it is written down.
+    bed.wait(|| bed.has_lost_lease());
+    let undo = bed.block_lease();
+    bed.in_server("ip link delete srv");
+    while !matches!(bed.news(), News::Trouble(_, what) if what.contains("keeping leases")) {}
+    undo();
+    bed.wait(|| bed.lease_store().is_empty());
+}
+
 #[test]
 fn no_server_is_an_error_in_time() {
     let bed = Bed::new();

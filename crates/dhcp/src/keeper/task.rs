@@ -212,7 +212,7 @@ impl Task {
     ) -> bool {
         let found = link::find(&self.subject, Some(self.mac), &*surroundings.places);
         if self.lost && matches!(found, Ok(None)) {
-            self.abandon(lease_store, surroundings);
+            self.abandon(now, lease_store, surroundings);
             return false;
         }
         let ready = match found {
@@ -236,8 +236,9 @@ impl Task {
             // The caller may have stopped waiting.
             let _ = answer.send(Err(Error::try_again("the address was given back meanwhile")));
         }
-        let steps = self.client.release();
+        // A lease that is still on disk is kept, so that its release can be repeated.
         lease_store.remove(&self.name)?;
+        let steps = self.client.release();
         // Docker sets a link down when it takes it back from a container.
         if let Ok(found) = self.find(surroundings) {
             let _ = found.is_ready();
@@ -407,12 +408,13 @@ impl Task {
     }
 
     /// Ends the search for another address where the link no longer exists: its container is gone
-    /// without a release.
-    fn abandon(&mut self, lease_store: &LeaseStore, surroundings: &Surroundings) {
-        self.client.abandon();
+    /// without a release. What is still on disk is removed later.
+    fn abandon(&mut self, now: Time, lease_store: &LeaseStore, surroundings: &Surroundings) {
         self.sockets = None;
-        if let Err(error) = lease_store.remove(&self.name) {
-            surroundings.trouble(&self.subject, &error);
+        self.carrier = None;
+        match lease_store.remove(&self.name) {
+            Ok(()) => self.client.abandon(),
+            Err(error) => self.note(Err(error), now, surroundings),
         }
     }
 

@@ -224,6 +224,21 @@ impl Bed {
         names.filter(|name| name != "lock").collect()
     }
 
+    /// Whether the only lease is known to be lost, on disk.
+    pub(crate) fn has_lost_lease(&self) -> bool {
+        let names = self.lease_store();
+        names.len() == 1 && self.read(&format!("shelf/{}", names[0])).contains("\"lost\":true")
+    }
+
+    /// Puts a directory in the place of the only lease, which cannot be removed then, until the
+    /// result is called.
+    pub(crate) fn block_lease(&self) -> impl FnOnce() + use<> {
+        let file = self.directory.path().join("shelf").join(&self.lease_store()[0]);
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        move || fs::remove_dir(&file).unwrap()
+    }
+
     pub(crate) fn read(&self, file: &str) -> String {
         fs::read_to_string(self.directory.path().join(file)).unwrap_or_default()
     }
