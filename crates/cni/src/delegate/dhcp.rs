@@ -21,12 +21,13 @@ pub(super) fn lease(dhcp: &Dhcp, attachment: &Attachment) -> Result<Offer> {
     Ok(Offer { addresses, routes, dns, link: None })
 }
 
-/// Releases the address. Without a daemon the lease is not renewed, and ends with its time.
+/// Releases the address. Without a daemon the lease is not renewed, and ends with its time. One that is
+/// there and does not answer would go on renewing it: then the call is to be repeated.
 pub(super) fn release(dhcp: &Dhcp, attachment: &Attachment) -> Result<()> {
     let daemon = Daemon::at(&dhcp.socket);
-    match daemon.status() {
-        Ok(()) => daemon.release(&subject(dhcp, attachment)),
-        Err(_) => Ok(()),
+    match daemon.is_there()? {
+        true => daemon.release(&subject(dhcp, attachment)),
+        false => Ok(()),
     }
 }
 
@@ -50,9 +51,9 @@ pub(super) fn check(dhcp: &Dhcp, attachment: &Attachment) -> Result<()> {
 /// Releases what is not listed; without a daemon there is nothing.
 pub(super) fn gc(dhcp: &Dhcp, network: &Network, valid: &Members) -> Result<()> {
     let daemon = Daemon::at(&dhcp.socket);
-    match daemon.status() {
-        Ok(()) => daemon.collect(&network.name, valid),
-        Err(_) => Ok(()),
+    match daemon.is_there()? {
+        true => daemon.collect(&network.name, valid),
+        false => Ok(()),
     }
 }
 

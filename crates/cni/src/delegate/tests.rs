@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 use engine::Members;
@@ -295,4 +296,40 @@ fn says_what_a_foreign_plugin_said() {
     let old = network(model::Ipam::Foreign(foreign(root.path(), "1.0.0", "exit 1")));
     delegates.gc(&old, &Members::new()).unwrap();
     delegates.status(&old).unwrap();
+}
+
+/// Only where there certainly is no daemon is nothing to be released.
+#[test]
+fn a_daemon_that_does_not_answer_still_has_the_lease() {
+    let root = tempfile::tempdir().unwrap();
+    let socket = root.path().join("dhcp.sock");
+    let dhcp = model::Dhcp {
+        socket: socket.clone(),
+        request: Vec::new(),
+        skip: Vec::new(),
+        provide: Vec::new(),
+        priority: None,
+    };
+    let ipam = model::Ipam::Dhcp(dhcp);
+    let held = attachment("c1", ipam.clone(), &[]);
+    let (delegates, nobody) = (Delegates::new(), Members::new());
+    let network = network(ipam);
+    delegates.release(&held).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    // As a daemon that has too many callers.
+    let hung_up = std::thread::spawn(move || {
+        for _ in 0..2 {
+            drop(listener.accept().unwrap());
+        }
+    });
+    let errors =
+        [delegates.release(&held), delegates.gc(&network, &nobody)].map(Result::unwrap_err);
+    hung_up.join().unwrap();
+    for error in errors {
+        assert_eq!(error.kind(), model::Kind::TryAgain, "{error}");
+        assert!(error.to_string().contains("dhcp.sock has a DHCP daemon is unknown"), "{error}");
+    }
+    // Its socket is left, and no process has it open.
+    delegates.release(&held).unwrap();
+    delegates.gc(&network, &nobody).unwrap();
 }

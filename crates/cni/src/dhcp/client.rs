@@ -1,5 +1,7 @@
 //! The plugin's end of the DHCP daemon's protocol.
 
+use std::error::Error as _;
+use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -83,6 +85,23 @@ impl<'a> Daemon<'a> {
         self.connect().map(drop)
     }
 
+    /// Whether a daemon listens; `false` only where it is certain that none does, because there is no
+    /// socket, or because no process has it open.
+    ///
+    /// # Errors
+    /// [`model::Kind::TryAgain`] where what listens does not answer, or cannot be asked.
+    pub fn is_there(&self) -> Result<bool> {
+        match self.connect() {
+            Ok(_) => Ok(true),
+            Err(error) if is_absence(&error) => Ok(false),
+            Err(error) => {
+                let what =
+                    format!("whether {} has a DHCP daemon is unknown", self.socket.display());
+                Err(Error::try_again(what).because(error))
+            }
+        }
+    }
+
     fn connect(&self) -> Result<Line> {
         let absent = |cause| {
             let why = netlink::reason(&cause);
@@ -146,6 +165,12 @@ pub(super) fn unknown(method: &str) -> String {
 
 fn is_unknown(error: &Error, method: &str) -> bool {
     error.kind() == Kind::TryAgain && error.to_string().ends_with(&unknown(method))
+}
+
+fn is_absence(error: &Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    let kind = cause.map(io::Error::kind);
+    matches!(kind, Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused))
 }
 
 fn arguments(subject: &Subject) -> Value {
