@@ -150,6 +150,32 @@ fn status_of_a_full_pool() {
     assert!(full.stdout.contains("\"code\":102"), "{full:?}");
 }
 
+/// What the runtime gives with ADD is not known before. Without the capability it never comes.
+#[test]
+fn status_of_what_comes_with_add() {
+    let rig = Rig::new();
+    let local = json!({"type": "host-local", "dataDir": rig.root.path().join("data")});
+    let no_type = json!({"routes": []});
+    let device = json!({"driver": "host-device"});
+    let cases = [
+        (Plugin::Bridge, json!({"ipam": local}), "ipRanges"),
+        (Plugin::HostLocal, json!({"ipam": local}), "ipRanges"),
+        (Plugin::Spoke, json!({"ipam": no_type}), "ipRanges"),
+        (Plugin::Spoke, json!({"ipam": local}), "ipRanges"),
+        (Plugin::HostDevice, json!({}), "deviceID"),
+        (Plugin::Spoke, device, "deviceID"),
+    ];
+    for (plugin, mut fields, capability) in cases {
+        let never = rig.command("STATUS", plugin, "", &config(fields.clone()));
+        assert!(never.stdout.contains("\"code\":7"), "{plugin:?}: {never:?}");
+        fields["capabilities"] = json!({capability: true});
+        let awaited = rig.command("STATUS", plugin, "", &config(fields.clone()));
+        assert_eq!(awaited.code, 0, "{plugin:?}: {awaited:?}");
+        let added = rig.command("ADD", plugin, "c1", &config(fields));
+        assert!(added.stdout.contains("\"code\":7"), "{plugin:?}: {added:?}");
+    }
+}
+
 #[test]
 fn a_port_less_container_costs_its_chain_nothing() {
     let rig = Rig::new();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tests::Feature;
 
 use super::{bandwidth, bridge, device, dummy, ipvlan, loopback, macvlan, ptp, routing, tap, vlan};
-use crate::row::{Row, Step};
+use crate::row::{Row, Step, with};
 
 /// A plugin, chained behind a bridge where it has to be, and what it needs.
 struct Subject {
@@ -267,6 +267,19 @@ pub(crate) fn checks() -> Vec<Row> {
 /// GC and STATUS, which the reference has in name only.
 pub(crate) fn gc_and_status() -> Vec<Row> {
     let mut rows: Vec<Row> = each().iter().flat_map(asked).collect();
+    let ranges = json!({"capabilities": {"ipRanges": true}, "ipam": {"type": "host-local"}});
+    let bridge = json!({"type": "bridge", "bridge": "br9"});
+    let device = json!({"type": "host-device", "capabilities": {"deviceID": true}});
+    for (name, plugin) in [
+        ("bridge: STATUS without the ranges of ADD", with(bridge, &ranges)),
+        (
+            "host-local: STATUS without the ranges of ADD",
+            with(json!({"type": "host-local"}), &ranges),
+        ),
+        ("host-device: STATUS without the device of ADD", device),
+    ] {
+        rows.push(row(name.into(), "1.1.0", &[plugin]).steps(&[Step::Ask("STATUS")]));
+    }
     let full = json!({"ipam": {"type": "host-local", "subnet": "10.9.0.0/30"}});
     let full = row("bridge: STATUS when full".into(), "1.1.0", &[bridge::plugin(&full)]);
     rows.push(full.steps(&[Step::Add, Step::Ask("STATUS")]).differs(

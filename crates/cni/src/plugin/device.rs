@@ -8,12 +8,26 @@ use model::{
 
 use super::{Call, Plan, link};
 use crate::source;
-use crate::wire::Object;
+use crate::wire::{Command, Object};
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
-    let template = link::alone(LinkKind::Device(device(call)?), None);
+    let template = match is_given_at_add(call)? {
+        true => Wiring::default(),
+        false => link::alone(LinkKind::Device(device(call)?), None),
+    };
     let source = source::load(call, Space::Network(call.config.name().clone()))?;
     Ok(Plan { wiring: template.clone(), template, source, ..Plan::default() })
+}
+
+/// Whether STATUS asks for a network whose device the runtime names with ADD (capability `deviceID`).
+pub(super) fn is_given_at_add(call: &Call<'_>) -> Result<bool> {
+    if call.command != Command::Status || !call.config.declares("deviceID")? {
+        return Ok(false);
+    }
+    let root = call.config.root();
+    let mut named =
+        [root.text("device")?, root.text("hwaddr")?, root.text("kernelpath")?].into_iter();
+    Ok(named.all(|name| name.is_none()) && addressed(call)?.is_none())
 }
 
 /// The device that the configuration names: the first that is given, in the order of the

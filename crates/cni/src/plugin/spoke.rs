@@ -18,7 +18,7 @@ use model::{
 use spec::{Driver, NetworkSpec};
 
 use super::joined::joined;
-use super::{Call, Plan, link, parent};
+use super::{Call, Plan, device, link, parent};
 use crate::plugin::Plugin;
 use crate::source::{self, Source};
 use crate::wire::Object;
@@ -41,6 +41,10 @@ fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
     let driver = driver::named(root)?;
     field::refuse_senseless(root, driver)?;
     let answer = field::spec(root)?;
+    if driver == Driver::Device && device::is_given_at_add(call)? {
+        let source = source(call, driver::space(driver, call, Gateway::None))?;
+        return Ok(Plan { source, ..Plan::default() });
+    }
     let mut kind = driver::kind(driver, call, root, &answer)?;
     tenant::refuse_routed(root)?;
     let gateway = match &answer.address_space {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use model::{Error, Fact, Family, IpNet, Order, Pool, PoolId, Range, Result, Space};
 
 use crate::plugin::Call;
-use crate::wire::{Node, Object, Version};
+use crate::wire::{Command, Node, Object, Version};
 use crate::words::reported;
 
 /// One pool for each set of ranges: those of the capability `ipRanges` first, then the single
@@ -20,6 +20,10 @@ pub(super) fn pools(call: &Call<'_>, ipam: &Object<'_>, space: &Space) -> Result
     }
     sets.extend(ipam.list("ranges")?.iter().map(Node::list).collect::<Result<Vec<_>>>()?);
     if sets.is_empty() {
+        // Which ranges there are is not known before ADD.
+        if call.command == Command::Status && call.config.declares("ipRanges")? {
+            return Ok(Vec::new());
+        }
         return Err(Error::invalid("no IP ranges specified"));
     }
     let mut pools = Vec::with_capacity(sets.len());

@@ -161,6 +161,14 @@ impl Configuration {
         self.root().object("runtimeConfig")
     }
 
+    /// Whether the plugin has this capability, whose argument the runtime gives with ADD.
+    pub fn declares(&self, capability: &str) -> Result<bool, Error> {
+        match self.root().object("capabilities")? {
+            Some(capabilities) => capabilities.flag(capability),
+            None => Ok(false),
+        }
+    }
+
     /// The object `args.cni`.
     pub fn args(&self) -> Result<Option<Object<'_>>, Error> {
         match self.root().object("args")? {
