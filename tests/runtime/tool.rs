@@ -120,6 +120,31 @@ fn collects_what_is_not_in_use() {
     assert_eq!(world.sh("ip -n two -o link | wc -l").trim(), "1");
 }
 
+/// What another runtime attached is in its own cache, and in Spoke's records.
+#[test]
+fn collects_nothing_that_another_runtime_has() {
+    let world = world(&Plugins::subject());
+    let plugin = r#"{"type": "bridge", "bridge": "br0", "ipam": {"type": "host-local",
+        "ranges": [[{"subnet": "10.77.0.0/24"}]]}}"#;
+    let list = format!(r#"{{"cniVersion": "1.1.0", "name": "net", "plugins": [{plugin}]}}"#);
+    write(&world, "net.conflist", &list);
+    for (name, more) in [("one", ""), ("two", "--cache-dir /run/other")] {
+        world.netns(name);
+        let add = format!("cni add net /run/netns/{name} --container {name} {more}");
+        sh(&world, &format!("{SPOKE} {add} >/dev/null"));
+    }
+    let held = || world.sh("ls /var/lib/cni/networks/net | grep ^10. || true").trim().to_owned();
+    sh(&world, &format!("{SPOKE} cni gc net"));
+    assert_eq!(held(), "10.77.0.2\n10.77.0.3");
+    assert_eq!(world.sh("ip -n two -o link | wc -l").trim(), "2");
+    world.sh("ip netns del one");
+    sh(&world, &format!("{SPOKE} cni gc net"));
+    assert_eq!(held(), "10.77.0.3");
+    sh(&world, &format!("{SPOKE} cni gc net --all"));
+    assert_eq!(held(), "");
+    assert_eq!(world.sh("ip -n two -o link | wc -l").trim(), "1");
+}
+
 /// A cache file that nobody can read keeps nothing from being detached.
 #[test]
 fn a_broken_cache_file_is_passed_over() {

@@ -92,6 +92,21 @@ impl Engine<'_> {
         all_of(failures)
     }
 
+    /// The attachments of the network that have a record and are not provably gone, as their runtime
+    /// names them: what a call made on further networks goes by its first interface.
+    pub fn remaining(&self, network: &NetworkName) -> Result<Members> {
+        let mut remaining = Members::new();
+        for record in self.attachments()? {
+            let origin = record.origin.as_ref().filter(|origin| origin.config == *network);
+            let is_its = origin.is_some() || record.id.network == *network;
+            if is_its && !self.is_gone(&record) {
+                let ifname = origin.map_or(&record.id.ifname, |origin| &origin.ifname);
+                remaining.insert((record.id.container.clone(), ifname.clone()));
+            }
+        }
+        Ok(remaining)
+    }
+
     pub(crate) fn is_being_attached(&self, attachment: &Attachment) -> bool {
         match &attachment.phase {
             Phase::Attaching { by } => self.host.is_running(by),

@@ -3,6 +3,7 @@
 pub(super) mod args;
 mod tool;
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -15,19 +16,23 @@ use model::{ContainerId, Error, IfName, Kind, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::Answer;
 use super::args::Output;
 use super::output::render;
 use super::table::Table;
+use super::{Answer, HostContext};
 use args::{AttachmentsArgs, GcArgs, ListArgs, OneArgs, Place, RuntimeCommand};
 pub(crate) use tool::run as run_tool;
 
-pub(super) fn run(command: &RuntimeCommand, output: Output) -> Result<Answer> {
+pub(super) fn run(
+    command: &RuntimeCommand,
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
     match command {
         RuntimeCommand::Add(wanted) => add(wanted, output),
         RuntimeCommand::Del(wanted) => del(wanted),
         RuntimeCommand::Check(wanted) => check(wanted),
-        RuntimeCommand::Gc(wanted) => gc(wanted),
+        RuntimeCommand::Gc(wanted) => gc(wanted, host_context),
         RuntimeCommand::List(wanted) => list(wanted, output),
         RuntimeCommand::Attachments(wanted) => attachments(wanted, output),
     }
@@ -155,14 +160,20 @@ fn indented(value: &Value) -> String {
     }
 }
 
-fn gc(wanted: &GcArgs) -> Result<Answer> {
+fn gc(wanted: &GcArgs, host_context: &HostContext) -> Result<Answer> {
     let list = load(&wanted.place.conf_dir, &wanted.network)?;
     let mut valid: Vec<(ContainerId, IfName)> = wanted.keep.clone();
     if !wanted.all {
         let known = Cache::new(&wanted.place.kept.cache_dir).attachments(None)?;
         let of_network = known.into_iter().filter(|it| it.network == list.name);
-        let alive = of_network.filter(|it| is_namespace(Path::new(&it.target.netns)));
-        valid.extend(alive.map(|it| (it.target.container, it.target.ifname)));
+        let (alive, gone): (Vec<_>, Vec<_>) =
+            of_network.partition(|it| is_namespace(Path::new(&it.target.netns)));
+        let member = |it: CachedAttachment| (it.target.container, it.target.ifname);
+        valid.extend(alive.into_iter().map(member));
+        // Other runtimes keep theirs elsewhere. Of those that are kept here the cache knows.
+        let gone: BTreeSet<_> = gone.into_iter().map(member).collect();
+        let recorded = (host_context.engine)()?.remaining(&list.name)?;
+        valid.extend(recorded.into_iter().filter(|it| !gone.contains(it)));
     }
     with(&wanted.place, |runtime| runtime.gc(&list, Valid::These(&valid)))?;
     Ok(Answer::default())

@@ -38,7 +38,7 @@ pub(super) fn run(
             install(&directory, *takeover, &host_context.executable)
         }
         CniCommand::Uninstall { plugins } => uninstall(&Directory::new(&plugins.bin_dir)),
-        CniCommand::Runtime(command) => super::cni::run(command, output),
+        CniCommand::Runtime(command) => super::cni::run(command, output, host_context),
         CniCommand::Status { network: Some(network), place, .. } => {
             super::cni::status(network, place)
         }

@@ -32,8 +32,8 @@ Examples:
     #[command(after_help = "Examples:\n  spoke cni check mynet /run/netns/blue")]
     Check(OneArgs),
     /// Detach what is not in use any more, and send the plugins what is
-    #[command(after_help = "In use is what has a network namespace, or is named by --keep. No \
-        other runtime may attach or detach meanwhile.
+    #[command(after_help = "In use is what has a network namespace, in this cache or in Spoke's \
+        records, or is named by --keep. No other runtime may attach or detach meanwhile.
 
 Examples:
   spoke cni gc mynet
