@@ -145,6 +145,26 @@ fn collects_nothing_that_another_runtime_has() {
     assert_eq!(world.sh("ip -n two -o link | wc -l").trim(), "1");
 }
 
+/// As libcni, which leaves its environment to plugins.
+#[test]
+fn plugins_may_be_allowed_their_own_namespace() {
+    let world = world(&Plugins::reference());
+    let list = r#"{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"says"}]}"#;
+    write(&world, "net.conflist", list);
+    let says = r#"cat >/dev/null; echo "$CNI_COMMAND ${CNI_NETNS_OVERRIDE-none}" >>/run/said
+        echo '{"cniVersion":"1.0.0"}'"#;
+    world.sh("mkdir /run/own");
+    std::fs::write(world.path("/run/own/says"), format!("#!/bin/sh\n{says}\n")).unwrap();
+    world.netns("blue");
+    world.sh("chmod +x /run/own/says");
+    for more in ["CNI_NETNS_OVERRIDE=1", ""] {
+        let tool = format!("CNI_PATH=/run/own {more} cnitool");
+        sh(&world, &format!("{tool} add net /run/netns/blue >/dev/null"));
+        sh(&world, &format!("{tool} del net /run/netns/blue"));
+    }
+    assert_eq!(world.sh("cat /run/said"), "ADD 1\nDEL 1\nADD none\nDEL none\n");
+}
+
 /// A cache file that nobody can read keeps nothing from being detached.
 #[test]
 fn a_broken_cache_file_is_passed_over() {

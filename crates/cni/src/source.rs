@@ -169,6 +169,7 @@ fn foreign(call: &Call<'_>, name: &str) -> Result<Ipam> {
         path: call.path(),
         config: call.config.text().to_owned(),
         args: call.environment.args.clone(),
+        own_namespace: call.environment.allows_own_namespace(),
     }))
 }
 

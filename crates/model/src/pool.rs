@@ -239,6 +239,9 @@ pub struct ForeignIpam {
     pub config: String,
     /// `CNI_ARGS` as the runtime gave it.
     pub args: String,
+    /// Whether the plugin may be called for its own network namespace (`CNI_NETNS_OVERRIDE`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_namespace: bool,
 }
 
 impl Range {

@@ -157,10 +157,12 @@ fn start(
     let mut command = Command::new(file);
     command.envs(more.iter().map(|(name, value)| (name, value)));
     for (name, value) in environment.variables() {
-        match value.is_empty() && name != "CNI_NETNS" {
-            true => command.env_remove(name),
-            false => command.env(name, value),
-        };
+        match (name, value.is_empty()) {
+            // As from the reference library a plugin has it where the program that calls has it.
+            ("CNI_NETNS_OVERRIDE", true) => {}
+            (_, true) if name != "CNI_NETNS" => drop(command.env_remove(name)),
+            (_, _) => drop(command.env(name, value)),
+        }
     }
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     for pause in PAUSES_MS.map(Duration::from_millis) {

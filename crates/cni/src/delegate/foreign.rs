@@ -124,6 +124,7 @@ fn environment(
         command: command.as_str().to_owned(),
         args: ipam.args.clone(),
         path: path.join(":"),
+        netns_override: if ipam.own_namespace { "1".to_owned() } else { String::new() },
         ..Environment::default()
     };
     if let Some(attachment) = attachment {

@@ -205,7 +205,27 @@ fn foreign(root: &std::path::Path, version: &str, body: &str) -> ForeignIpam {
         path: vec![root.join("nowhere"), root.to_owned()],
         config: format!(r#"{{"cniVersion":"{version}","name":"n","prevResult":{{}},"x":[1]}}"#),
         args: "A=b".into(),
+        own_namespace: false,
     }
+}
+
+/// Most plugins refuse to work in their own network namespace; the runtime allows it.
+#[test]
+fn a_foreign_plugin_is_allowed_its_own_namespace() {
+    let root = tempfile::tempdir().unwrap();
+    let say = r#"echo "${CNI_NETNS_OVERRIDE-none}" >>"$0".override; "#;
+    let add = r#"[ $CNI_COMMAND != ADD ] || echo '{"ips":[{"address":"10.1.0.5/24"}]}'"#;
+    let ipam = foreign(root.path(), "1.1.0", &format!("{say}{add}"));
+    let delegates = Delegates::new();
+    for own_namespace in [true, false] {
+        let ipam = ForeignIpam { own_namespace, ..ipam.clone() };
+        let one = attachment("c1", model::Ipam::Foreign(ipam), &[]);
+        delegates.lease(&one).unwrap();
+        delegates.check(&one).unwrap();
+        delegates.release(&one).unwrap();
+    }
+    let said = fs::read_to_string(root.path().join("other-ipam.override")).unwrap();
+    assert_eq!(said, "1\n1\n1\nnone\nnone\nnone\n");
 }
 
 #[test]
