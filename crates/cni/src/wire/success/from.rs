@@ -110,5 +110,45 @@ fn mac(interface: &Interface) -> Result<Option<Mac>> {
         return Ok(None);
     }
     let doing = |error: Error| error.context(format!("interface {:?}", interface.name));
-    interface.mac.parse().map(Some).map_err(doing)
+    match interface.mac.parse() {
+        Err(_) if is_of_another_length(&interface.mac) => Ok(None),
+        parsed => parsed.map(Some).map_err(doing),
+    }
+}
+
+/// Whether it is a hardware address that is no Ethernet's, such as InfiniBand's of 20 octets. The model
+/// has none of these.
+fn is_of_another_length(text: &str) -> bool {
+    let is_octet = |part: &str| part.len() == 2 && part.bytes().all(|it| it.is_ascii_hexdigit());
+    text.split(':').count() != 6 && text.split(':').all(is_octet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attached(mac: &str) -> Result<Attached> {
+        let interface = |name: &str, mac: &str| Interface {
+            name: name.into(),
+            mac: mac.into(),
+            sandbox: "/ns".into(),
+            ..Interface::default()
+        };
+        let interfaces = vec![interface("ib0", mac), interface("eth0", "02:00:00:00:00:01")];
+        Success { interfaces, ..Success::default() }.attached()
+    }
+
+    #[test]
+    fn a_hardware_address_of_another_length_is_none() {
+        let infiniband = "80:00:02:08:fe:80:00:00:00:00:00:00:e4:1d:2d:03:00:5d:c8:31";
+        let attached_with = |mac: &str| attached(mac).unwrap().interfaces;
+        for mac in [infiniband, "00:11:22:33:44:55:66:77", ""] {
+            let interfaces = attached_with(mac);
+            assert_eq!((interfaces.len(), interfaces[0].mac), (2, None), "{mac}");
+            assert!(interfaces[1].mac.is_some());
+        }
+        for bad in ["02:00:00:00:00:zz", "+2:00", "02-00", ":", "none"] {
+            assert!(attached(bad).unwrap_err().to_string().contains("ib0"), "{bad}");
+        }
+    }
 }
