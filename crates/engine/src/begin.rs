@@ -120,6 +120,9 @@ impl Engine<'_> {
         txn = txn.put(key, Record::Attachment(attachment.clone()));
         Ok(match self.store.commit(&txn)? {
             Outcome::Done(revision) => {
+                if draft.under.is_none() {
+                    self.bound_names(request, &attachment.leases);
+                }
                 let read = Read { value: attachment, revision };
                 Tried::Done(Started { read, inherited: inherited.record, lock: None })
             }

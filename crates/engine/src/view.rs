@@ -1,5 +1,6 @@
 //! Reads the store, and makes the few changes that a person makes by hand.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use model::{
@@ -8,7 +9,7 @@ use model::{
 };
 
 use crate::Engine;
-use crate::book::unchanged;
+use crate::book::{Read, unchanged};
 use crate::detach::Meaning;
 use crate::kept::kept_address;
 use crate::port::{Key, Outcome, Prefix, Record, Txn};
@@ -106,25 +107,53 @@ impl Engine<'_> {
         if let Some(error) = kept_address(&read.value) {
             return Err(error);
         }
-        let key = Key::Reservation(space.clone(), address);
-        let mut txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).delete(key);
-        if let (Some(network), Some(owner)) = (read.value.network, read.value.owner) {
-            let kept = self.sticky_of(&network, &owner)?;
-            let sticky = Key::Sticky(network, owner);
-            txn = txn.expect(sticky.clone(), unchanged(kept.as_ref()));
-            let mut addresses = kept.map(|read| read.value).unwrap_or_default();
-            addresses.retain(|kept| *kept != address);
-            txn = match addresses.is_empty() {
-                true => txn.delete(sticky),
-                false => txn.put(sticky, Record::Sticky(addresses)),
-            };
-        }
+        let txn = self.end_reservations(std::slice::from_ref(&read), Txn::new())?;
         match self.store.commit(&txn)? {
             Outcome::Done(_) => Ok(()),
             Outcome::Lost(_) => {
                 Err(Error::try_again(format!("the reservation of {address} changes right now")))
             }
         }
+    }
+
+    /// Adds to the transaction that these reservations end, and that their owners do not get the addresses
+    /// again.
+    pub(crate) fn end_reservations(
+        &self,
+        ended: &[Read<Reservation>],
+        mut txn: Txn,
+    ) -> Result<Txn> {
+        for read in ended {
+            let key = Key::Reservation(read.value.space.clone(), read.value.address);
+            txn = txn.expect(key.clone(), unchanged(Some(read))).delete(key);
+        }
+        self.forget_for_owners(ended, txn)
+    }
+
+    /// Adds to the transaction that the owners of these reservations do not get the addresses again.
+    pub(crate) fn forget_for_owners(
+        &self,
+        ended: &[Read<Reservation>],
+        mut txn: Txn,
+    ) -> Result<Txn> {
+        let mut of_owners: BTreeMap<(NetworkName, OwnerName), Vec<IpAddr>> = BTreeMap::new();
+        for Read { value, .. } in ended {
+            if let (Some(network), Some(owner)) = (value.network.clone(), value.owner.clone()) {
+                of_owners.entry((network, owner)).or_default().push(value.address);
+            }
+        }
+        for ((network, owner), gone) in of_owners {
+            let kept = self.sticky_of(&network, &owner)?;
+            let sticky = Key::Sticky(network, owner);
+            txn = txn.expect(sticky.clone(), unchanged(kept.as_ref()));
+            let mut addresses = kept.map(|read| read.value).unwrap_or_default();
+            addresses.retain(|kept| !gone.contains(kept));
+            txn = match addresses.is_empty() {
+                true => txn.delete(sticky),
+                false => txn.put(sticky, Record::Sticky(addresses)),
+            };
+        }
+        Ok(txn)
     }
 
     /// Takes an address away from its holder by detaching that, every layer of it.

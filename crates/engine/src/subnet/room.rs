@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use model::{Kind, Layer, Reservation, Result, Subnet, SubnetId, Tenant};
+use model::{Kind, Layer, Lease, Reservation, Result, Subnet, SubnetId, Tenant};
 
 use super::place::Place;
 use super::{AUXILIARY, GATEWAY};
@@ -16,6 +16,9 @@ const NAMES: usize = 1024;
 
 /// Every so many addresses of a pool the names are counted: a power of two.
 const COUNTED: u8 = 64;
+
+/// So many are dropped in one transaction: each is a durable one.
+const BATCH: usize = 100;
 
 /// This many are dropped at once, so that not every request of a full network counts them.
 const FORGOTTEN: usize = 16;
@@ -37,11 +40,7 @@ impl Engine<'_> {
 
     /// Bounds the names that a network keeps addresses for, whenever `address` says that it is time.
     pub(super) fn forget_oldest(&self, place: &Place, address: IpAddr) -> Result<()> {
-        let last = match address {
-            IpAddr::V4(v4) => v4.octets()[3],
-            IpAddr::V6(v6) => v6.octets()[15],
-        };
-        if last % COUNTED != 0 {
+        if !is_time_to_count(address) {
             return Ok(());
         }
         let learned = self.learned(place)?;
@@ -49,20 +48,37 @@ impl Engine<'_> {
         self.forget_learned(place, learned, too_many).map(|_| ())
     }
 
+    /// The same for an attachment that was given these addresses.
+    pub(crate) fn bound_names(&self, request: &Request, leases: &[Lease]) {
+        let is_time = leases.iter().any(|lease| is_time_to_count(lease.address.addr()));
+        if request.network.sticky && request.owner.is_some() && is_time {
+            // What this cannot drop stays until such an address is given again.
+            let _ = self.forget_names(request, |all| all.saturating_sub(NAMES));
+        }
+    }
+
     /// Drops some of the addresses that the request's network keeps for names without a container.
     /// Returns whether there were any.
     pub(crate) fn forget_kept(&self, request: &Request) -> Result<bool> {
+        self.forget_names(request, |all| all / FORGOTTEN + 1)
+    }
+
+    /// Drops as many of them as `count` says of all; `false` where none was dropped.
+    fn forget_names(&self, request: &Request, count: impl Fn(usize) -> usize) -> Result<bool> {
         let mut learned = self.reservations_in(&Prefix::Reservations)?;
         let network = Some(&request.network.name);
         learned.retain(|Read { value, .. }| value.learned && value.network.as_ref() == network);
-        let some = learned.len() / FORGOTTEN + 1;
-        let forgotten = self.unreserve_oldest(learned, some)?;
+        let count = count(learned.len());
+        let forgotten = self.unreserve_oldest(learned, count)?;
+        if forgotten.is_empty() {
+            return Ok(false);
+        }
         let mut txn = Txn::new();
         for pool in request.ipam.pools() {
             txn = self.note_freed(pool, &forgotten, txn)?;
         }
         self.store.commit(&txn)?;
-        Ok(!forgotten.is_empty())
+        Ok(true)
     }
 
     fn forget_learned(
@@ -84,14 +100,34 @@ impl Engine<'_> {
         count: usize,
     ) -> Result<Vec<IpAddr>> {
         learned.sort_by_key(|read| read.revision);
+        let mut learned = learned.into_iter();
         let mut forgotten = Vec::new();
-        for Read { value, .. } in learned {
-            if forgotten.len() == count {
+        while forgotten.len() < count {
+            let most = BATCH.min(count - forgotten.len());
+            let mut batch = Vec::new();
+            for read in learned.by_ref() {
+                if self.holder_of(&read.value.space, read.value.address)?.is_none() {
+                    batch.push(read);
+                }
+                if batch.len() == most {
+                    break;
+                }
+            }
+            if batch.is_empty() {
                 break;
             }
-            if self.holder_of(&value.space, value.address)?.is_some() {
-                continue;
-            }
+            forgotten.extend(self.unreserve_batch(&batch)?);
+        }
+        Ok(forgotten)
+    }
+
+    fn unreserve_batch(&self, batch: &[Read<Reservation>]) -> Result<Vec<IpAddr>> {
+        let txn = self.end_reservations(batch, Txn::new())?;
+        if let Outcome::Done(_) = self.store.commit(&txn)? {
+            return Ok(batch.iter().map(|read| read.value.address).collect());
+        }
+        let mut forgotten = Vec::new();
+        for Read { value, .. } in batch {
             match self.unreserve_address(&value.space, value.address) {
                 Ok(()) => forgotten.push(value.address),
                 // Another process is making room.
@@ -170,6 +206,14 @@ impl Engine<'_> {
         }
         Ok(())
     }
+}
+
+fn is_time_to_count(address: IpAddr) -> bool {
+    let last = match address {
+        IpAddr::V4(v4) => v4.octets()[3],
+        IpAddr::V6(v6) => v6.octets()[15],
+    };
+    last.is_multiple_of(COUNTED)
 }
 
 /// Whether the record is another part of the same subnet.

@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 
 use super::common::{World, book, ip, network, pool, request};
+use engine::port::{Outcome, Store, Txn};
 use engine::{Garbage, Members, Mode};
 use model::*;
 use proptest::prelude::*;
@@ -170,6 +171,56 @@ fn a_sticky_network_remembers_its_owners() {
     engine.attach(&request(&network, "other")).unwrap();
     named.container = "a2".parse().unwrap();
     assert_eq!(ip(&engine.attach(&named).unwrap()), ip(&first));
+}
+
+/// A container of the name comes and goes.
+fn come_and_go(world: &World, network: &Network, name: &str) {
+    let mut named = request(network, name);
+    named.owner = Some(name.parse().unwrap());
+    let engine = world.engine();
+    engine.attach(&named).unwrap();
+    engine.detach(&named).unwrap();
+}
+
+/// Jobs have another name each time.
+#[test]
+fn a_sticky_network_forgets_its_oldest_owners() {
+    let (world, mut network) = (World::new(), book("10.0.0.0/20"));
+    network.sticky = true;
+    for job in 0..1300 {
+        come_and_go(&world, &network, &format!("job-{job}"));
+    }
+    let engine = world.engine();
+    let kept = engine.reservations().unwrap();
+    assert!((1024..1024 + 64).contains(&kept.len()), "{}", kept.len());
+    let is_kept = |job: &str| kept.iter().any(|it| it.owner.as_ref().unwrap().as_str() == job);
+    assert!(is_kept("job-1299") && !is_kept("job-0"));
+}
+
+/// An attach to a full network does not make room one commit at a time: each is written through to disk.
+#[test]
+fn room_is_made_in_few_commits() {
+    let (world, mut network) = (World::new(), book("10.0.0.0/23"));
+    network.sticky = true;
+    let owner = |job: u32| Some((network.name.clone(), format!("job-{job}").parse().unwrap()));
+    for job in 0..16 * 20 {
+        come_and_go(&world, &network, &format!("job-{job}"));
+    }
+    for job in 16 * 20..509 {
+        let address = u32::from(std::net::Ipv4Addr::new(10, 0, 0, 2)) + job;
+        let address = std::net::IpAddr::from(std::net::Ipv4Addr::from(address));
+        world.engine().reserve_address(&Space::Host, address, owner(job)).unwrap();
+    }
+    let commits = || match world.store.commit(&Txn::new()).unwrap() {
+        Outcome::Done(revision) => revision.0,
+        Outcome::Lost(key) => panic!("{key:?}"),
+    };
+    let before = commits();
+    let kept = || world.engine().reservations().unwrap().len();
+    let all = kept();
+    world.engine().attach(&request(&network, "late")).unwrap();
+    assert_eq!(all - kept(), 21, "a sixteenth of what was learned");
+    assert!(commits() - before < 10, "{}", commits() - before);
 }
 
 #[test]
