@@ -82,6 +82,31 @@ fn killed_while_it_asks() {
     panic!("a setup has fewer system calls than that");
 }
 
+/// The network that the container joined under a name of Podman's cannot be read any more: the record of
+/// the attachment says which one it is.
+#[test]
+fn what_joined_an_unreadable_network_goes() {
+    let world = World::new(&Plugins::subject());
+    let spoke = format!("{}/spoke", Plugins::MOUNT);
+    world.sh(&format!("{spoke} network create --subnet 10.89.7.0/24 front"));
+    let mut document = exec("c1");
+    document["network"]["name"] = "theirs".into();
+    document["network"]["options"] = serde_json::json!({"network": "front"});
+    let netns = world.netns("c1");
+    let made = call(&world, "", &format!("setup {netns}"), &document);
+    assert_eq!(made.status, 0, "{made:?}");
+    let records = "/var/lib/spoke/networks/front /run/spoke/configured/front";
+    world.sh(&format!("for file in {records}; do test ! -e $file || echo damaged >$file; done"));
+    let unread = world.try_sh(&format!("{spoke} network inspect front"));
+    assert_ne!(unread.status, 0, "{unread:?}");
+    let gone = call(&world, "", &format!("teardown {netns}"), &document);
+    assert_eq!(gone.status, 0, "{gone:?}");
+    let links = world.sh("ip -n c1 -o link");
+    assert_eq!(links.lines().count(), 1, "{links}");
+    let left = world.sh(&format!("{spoke} ps -o json"));
+    assert_eq!(left.trim(), "[]");
+}
+
 #[test]
 fn what_is_gone_is_done() {
     let world = World::new(&Plugins::subject());

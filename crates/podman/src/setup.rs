@@ -5,8 +5,8 @@ use std::path::Path;
 
 use engine::Request;
 use model::{
-    Attached, Dns, EgressPolicy, Error, Ipam, Layer, LinkKind, Network, Phase, Pool, Range, Result,
-    Runtime, Sandbox, Wiring,
+    Attached, Dns, EgressPolicy, Error, Ipam, Layer, LinkKind, Network, NetworkName, Phase, Pool,
+    Range, Result, Runtime, Sandbox, Wiring,
 };
 use netlink::Netns;
 
@@ -43,11 +43,12 @@ pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<
 /// Detaches the container; what is gone is no error. Neither its namespace nor a network that can
 /// be described is needed.
 pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<()> {
-    let described = match join::joined_before(exec, context)? {
-        Some(name) if name != exec.network.name => context.engine.network(&name).ok(),
-        Some(_) | None => network(exec, context).ok(),
+    let name = join::joined_before(exec, context)?.unwrap_or_else(|| exec.network.name.clone());
+    let described = match name == exec.network.name {
+        false => context.engine.network(&name).ok(),
+        true => network(exec, context).ok(),
     };
-    let network = described.unwrap_or_else(|| remnant(exec, context));
+    let network = described.unwrap_or_else(|| remnant(name, context));
     let sandbox = sandbox(netns).ok();
     let request = match request(exec, network.clone(), sandbox.clone(), context) {
         Ok(request) => request,
@@ -68,9 +69,9 @@ fn network(exec: &Exec, context: &Context<'_>) -> Result<Network> {
 }
 
 /// The known part of a network that is not understood: its name.
-fn remnant(exec: &Exec, context: &Context<'_>) -> Network {
+fn remnant(name: NetworkName, context: &Context<'_>) -> Network {
     Network {
-        name: exec.network.name.clone(),
+        name,
         runtime: Runtime::Podman,
         since: context.now,
         wiring: Wiring::default(),
