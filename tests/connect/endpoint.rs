@@ -209,3 +209,20 @@ fn what_a_driver_cannot_do_is_refused() {
     bed.spoke("endpoint rm front web");
     assert_eq!(bed.json("gc -o json"), serde_json::json!([]));
 }
+
+/// On a sticky network a container or a virtual machine that returns gets its address again.
+#[test]
+fn a_name_that_returns_has_its_address() {
+    let bed = Bed::new(&["one", "two"]);
+    bed.spoke("network set front --sticky true");
+    for (more, name) in [("", "one"), ("--tap", "vm")] {
+        let connect = format!("network connect {more} front {name}");
+        let first = bed.spoke(&connect);
+        bed.spoke(&format!("network disconnect front {name}"));
+        bed.spoke("network connect front two");
+        assert_eq!(bed.spoke(&connect), first);
+        bed.spoke("network disconnect front two");
+    }
+    bed.spoke("endpoint leave front one");
+    assert!(bed.spoke("ipam show").contains("@endpoint/one"));
+}

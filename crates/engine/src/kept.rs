@@ -19,7 +19,7 @@ pub(crate) use self::refuse::{kept_address, standing};
 use self::refuse::{refuse_inseparable, refuse_inseparable_link, shown, unknown};
 use crate::attach::{RACES, lost, overtaken};
 use crate::begin::{Draft, Inherited, Race, Tried};
-use crate::book::Read;
+use crate::book::{Read, unchanged};
 use crate::detach::Meaning;
 use crate::endpoint::{is_filled, was_reserved};
 use crate::port::{Expect, Key, Presence, Record, Txn};
@@ -229,7 +229,7 @@ impl Engine<'_> {
         if !read.value.kept && matches!(read.value.phase, Phase::Attached(_)) {
             refuse_inseparable_link(&read.value)?;
             let mut kept = read.value.clone();
-            let txn = self.keep_endpoint(&mut kept, Txn::new());
+            let txn = self.keep_joined(&mut kept)?;
             self.replace(&mut read, kept, txn)?;
         }
         self.part(read)
@@ -271,9 +271,28 @@ impl Engine<'_> {
     }
 
     fn keep_endpoint(&self, attachment: &mut Attachment, txn: Txn) -> Txn {
-        let txn = reservations(attachment)
-            .fold(txn, |txn, (key, kept)| txn.expect(key.clone(), Expect::Absent).put(key, kept));
+        let txn = reservations(attachment).fold(txn, |txn, (key, kept)| {
+            txn.expect(key.clone(), Expect::Absent).put(key, Record::Reservation(kept))
+        });
         self.keep_again(attachment, txn)
+    }
+
+    /// The same of an attachment whose name may get the addresses again on a sticky network: from now on they are
+    /// the endpoint's, with or without a container of that name.
+    fn keep_joined(&self, attachment: &mut Attachment) -> Result<Txn> {
+        let (mut txn, mut learned) = (Txn::new(), Vec::new());
+        for (key, kept) in reservations(attachment) {
+            let read = self.reservation_of(&kept.space, kept.address)?.filter(|read| {
+                read.value.learned
+                    && read.value.owner.is_some()
+                    && read.value.owner == attachment.owner
+            });
+            txn = txn.expect(key.clone(), unchanged(read.as_ref()));
+            txn = txn.put(key, Record::Reservation(kept));
+            learned.extend(read);
+        }
+        let txn = self.forget_for_owners(&learned, txn)?;
+        Ok(self.keep_again(attachment, txn))
     }
 
     /// The same where its addresses are kept already.
@@ -310,7 +329,7 @@ impl Engine<'_> {
 }
 
 /// The reservations of those of its addresses that the store allocates.
-fn reservations(attachment: &Attachment) -> impl Iterator<Item = (Key, Record)> {
+fn reservations(attachment: &Attachment) -> impl Iterator<Item = (Key, Reservation)> {
     let id = &attachment.id;
     let owner = format!("{ENDPOINT}/{}", id.container).parse().or_else(|_| ENDPOINT.parse());
     let owner: Option<OwnerName> = owner.ok();
@@ -324,7 +343,7 @@ fn reservations(attachment: &Attachment) -> impl Iterator<Item = (Key, Record)> 
             learned: false,
         };
         let key = Key::Reservation(lease.space.clone(), lease.address.addr());
-        (key, Record::Reservation(reservation))
+        (key, reservation)
     })
 }
 

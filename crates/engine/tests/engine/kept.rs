@@ -121,6 +121,34 @@ fn one_sandbox_has_endpoints_of_several_names() {
     world.assert_empty("all removed");
 }
 
+/// On a sticky network a name that returns gets its address again. Where what was connected leaves its
+/// sandbox instead, the address is the endpoint's.
+#[test]
+fn what_has_a_lasting_name_can_leave_too() {
+    let world = networks();
+    let engine = world.engine();
+    let mut request = to(&world, "b", "web", "eth0");
+    request.network.sticky = true;
+    request.owner = Some("web".parse().unwrap());
+    let first = engine.connect(&request, Connecting::default()).unwrap();
+    engine.disconnect(&first.id).unwrap();
+    engine.connect(&to(&world, "b", "other", "eth0"), Connecting::default()).unwrap();
+    let again = engine.connect(&request, Connecting::default()).unwrap();
+    assert_eq!(addresses(&again), addresses(&first));
+    engine.leave_endpoint(&again.id).unwrap();
+    let owners = || -> Vec<String> {
+        let kept = engine.reservations().unwrap().into_iter();
+        kept.map(|it| it.owner.map(|owner| owner.to_string()).unwrap_or_default()).collect()
+    };
+    assert_eq!(owners(), ["@endpoint/web"]);
+    let joined = engine.join_endpoint(&again.id, &into("s", "eth0")).unwrap();
+    assert_eq!(addresses(&joined), addresses(&first));
+    engine.remove_endpoint(&again.id, true).unwrap();
+    assert_eq!(owners(), [""; 0]);
+    engine.connect(&request, Connecting::default()).unwrap();
+    assert_eq!(owners(), ["web"]);
+}
+
 #[test]
 fn what_is_connected_at_once_can_leave_and_join_again() {
     let world = networks();

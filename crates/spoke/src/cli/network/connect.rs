@@ -13,7 +13,8 @@ use engine::{Engine, Request};
 use libnetwork::parameters::{EndpointParameters, ExposedParameter};
 use model::{
     Attachment, AttachmentId, Backend, ContainerId, EgressPolicy, Error, IfName, Kind, Labels,
-    Layer, Link, LinkKind, Network, NetworkName, Phase, Publish, Result, Runtime, Sandbox, Wiring,
+    Layer, Link, LinkKind, Network, NetworkName, OwnerName, Phase, Publish, Result, Runtime,
+    Sandbox, Wiring,
 };
 
 use naming::Moved;
@@ -70,7 +71,7 @@ pub(super) fn connect(
             container: container.clone(),
             ifname: ifname.clone(),
             names: Vec::new(),
-            owner: None,
+            owner: lasting_name(&container, &network),
             sandbox: Some(Sandbox { path: path.clone(), inode: within.inode }),
             wiring: wiring.clone(),
             ipam: network.ipam.clone(),
@@ -98,6 +99,12 @@ pub(super) fn connect(
             }
         }
     }
+}
+
+/// The name under which one that returns gets its addresses again, on a sticky network.
+fn lasting_name(container: &ContainerId, network: &Network) -> Option<OwnerName> {
+    // A name that no owner can have keeps nothing.
+    network.sticky.then(|| container.as_str().parse().ok()).flatten()
 }
 
 /// libnetwork asks each driver of the container's endpoints for what it says of them, whenever one

@@ -43,7 +43,7 @@ pub(super) fn connect(
         container: name.clone(),
         ifname: engine::GUEST.parse()?,
         names: Vec::new(),
-        owner: None,
+        owner: super::lasting_name(&name, &network),
         sandbox: None,
         wiring,
         ipam: network.ipam.clone(),
