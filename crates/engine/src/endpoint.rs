@@ -315,8 +315,12 @@ impl Engine<'_> {
     /// The kernel may still have what lost records described.
     fn detach_unknown(&self, id: &AttachmentId) -> Result<()> {
         let Some(network) = self.declared(&id.network)? else { return Ok(()) };
+        let mut aliases = self.aliases()?.into_iter();
+        // By that a driver knows an engine's endpoint.
+        let alias = aliases.find(|alias| alias.network == id.network).map(|alias| alias.id);
         let unknown = |layer| Attachment {
             wiring: network.wiring.clone(),
+            alias: alias.clone(),
             ..Attachment::new(
                 id.clone(),
                 layer,

@@ -59,8 +59,8 @@ pub use link::{
     Absence, AddressPair, Binding, Bridge, BridgePort, Device, DeviceAddress, DeviceChoice,
     ExternalInterface, Form, Gateway, Ipvlan, IpvlanMode, Link, LinkKind, LinkTraits, Macvlan,
     MacvlanMode, Mtu, NEUTRON_PREFIX, Nesting, NeutronLink, Ovs, Ownership, Parent, Plug,
-    PluginChain, PortSpec, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef, ScriptName, Tap,
-    Tunnel, Vif, Vlan, VlanId, VlanRange, VlanTag, Vlans, bridge_name,
+    PluginChain, PortSpec, PortUser, Ptp, RemoteLink, ResourceId, ResourceName, ResourceRef,
+    ScriptName, Tap, Tunnel, Vif, Vlan, VlanId, VlanRange, VlanTag, Vlans, bridge_name,
 };
 pub use moment::Moment;
 pub use name::{

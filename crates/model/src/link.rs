@@ -18,7 +18,7 @@ use crate::{Error, Family, IfName, Mac, NetworkName, Result};
 pub use bridge::{Absence, Bridge, BridgePort, Gateway, VlanId, VlanRange, VlanTag, Vlans};
 pub use device::{Device, DeviceAddress, DeviceChoice, PluginChain, Tap};
 pub use neutron::{
-    AddressPair, Binding, Nesting, NeutronLink, Ownership, Plug, PortSpec, ResourceId,
+    AddressPair, Binding, Nesting, NeutronLink, Ownership, Plug, PortSpec, PortUser, ResourceId,
     ResourceName, ResourceRef, ScriptName, Vif,
 };
 pub use neutron_option::NEUTRON_PREFIX;

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use ipnet::IpNet;
-use model::{AttachmentId, Error, Result};
+use model::{Attachment, Error, LinkKind, PortUser, Result};
 use sha2::{Digest, Sha256};
 
 /// Neutron's `device_owner` of every container's port, and a tag of those that kuryr made.
@@ -87,14 +87,30 @@ pub fn exposed_group_name(port: &str) -> String {
     format!("{port}-exposed_ports")
 }
 
-/// Neutron's `device_id` of an attachment: the endpoint's id, where the runtime has such; else a
-/// digest of who it is. 64 hexadecimal digits either way.
-pub fn device_id(id: &AttachmentId) -> String {
+/// Neutron's `device_id` of an attachment: an endpoint's id, where the runtime is Docker; else a
+/// digest of network, container and interface. 64 hexadecimal digits either way. A record that has a
+/// port keeps the id by which that is known.
+pub fn device_id(attachment: &Attachment) -> String {
+    let id = &attachment.id;
     let container = id.container.as_str();
-    if container.len() == 2 * HALF && container.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    let is_id = container.len() == 2 * HALF && container.bytes().all(|it| it.is_ascii_hexdigit());
+    if is_id && port_user(attachment) == PortUser::Container {
         return container.to_owned();
     }
     hex(&Sha256::digest(format!("{}/{}/{}", id.network, id.container, id.ifname).as_bytes()))
+}
+
+/// By which id the port of an attachment is known, or will be.
+pub fn port_user(attachment: &Attachment) -> PortUser {
+    let binding = match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Neutron(link)) => link.binding.as_ref(),
+        Some(_) | None => None,
+    };
+    match (binding, &attachment.alias) {
+        (Some(binding), _) => binding.user,
+        (None, Some(_)) => PortUser::Container,
+        (None, None) => PortUser::Attachment,
+    }
 }
 
 /// A host, as Neutron knows it (`binding:host_id`): 1 to 255 printable characters.
@@ -188,6 +204,10 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use model::{
+        AttachmentId, Layer, Link, NeutronLink, Phase, PortSpec, Process, Runtime, Timestamp,
+    };
+
     use super::*;
 
     #[test]
@@ -200,6 +220,42 @@ mod tests {
         let swarm = "x4b2k9s0dj3k2l1m5n6o7p8q9";
         assert_eq!(id_tags(swarm), [format!("kuryr.net.uuid.lh:{swarm}")]);
         assert_eq!(id_of_tags(["compute:kuryr"]), None);
+    }
+
+    /// A record of an earlier version, whose binding does not say by which id the port is known.
+    #[test]
+    fn a_port_keeps_the_id_by_which_it_is_known() {
+        let container = "286eddb51ebca09339cb17aaec05e48ffe60659ced6f3fc41b020b0eb506d364";
+        let id = AttachmentId {
+            network: "front".parse().unwrap(),
+            container: container.parse().unwrap(),
+            ifname: "eth0".parse().unwrap(),
+        };
+        let phase = Phase::Attaching { by: Process { pid: 1, start: 1 } };
+        let mut made = Attachment::new(id, Layer::Link, Runtime::Podman, Timestamp(0), phase);
+        let own = device_id(&made);
+        assert!(own != container && own.len() == container.len());
+        let binding = r#"{"port":"p","ownership":"own","vif":"tap"}"#;
+        let mut link = NeutronLink {
+            network: "net".parse().unwrap(),
+            subnets: Vec::new(),
+            spec: PortSpec::default(),
+            binding: Some(serde_json::from_str(binding).unwrap()),
+        };
+        let link_of = |link: &NeutronLink| {
+            let kind = LinkKind::Neutron(Box::new(link.clone()));
+            Some(Link { kind, name: None, mac: None, mtu: None })
+        };
+        made.wiring.link = link_of(&link);
+        assert_eq!(device_id(&made), container);
+        link.binding.as_mut().unwrap().user = PortUser::Attachment;
+        made.wiring.link = link_of(&link);
+        assert_eq!(device_id(&made), own);
+        // An endpoint of Docker's.
+        link.binding = None;
+        made.wiring.link = link_of(&link);
+        made.alias = Some("0123456789ab".parse().unwrap());
+        assert_eq!(device_id(&made), container);
     }
 
     #[test]

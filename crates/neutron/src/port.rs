@@ -63,7 +63,12 @@ impl Neutron {
         if let Some(network) = &link.spec.floating_ip {
             self.float(&port.id, network)?;
         }
-        let binding = Binding { port: port.id.clone(), ownership, vif };
+        let binding = Binding {
+            port: port.id.clone(),
+            ownership,
+            vif,
+            user: contract::port_user(attachment),
+        };
         let reported = offer::offer(attachment, link, &known, &port, binding.clone())?;
         if let Some(offer) = reported {
             return Ok(offer);
@@ -123,7 +128,7 @@ impl Neutron {
         port: PortResource,
         device_id: Option<String>,
     ) -> Result<Claimed> {
-        let (tags, ownership) = (Some(tags_of(&attachment.id)), Ownership::Own);
+        let (tags, ownership) = (Some(tags_of(attachment)), Ownership::Own);
         let port_update =
             PortUpdate { port, of: attachment.id.clone(), ownership, device_id, tags };
         self.enqueue(&port_update)?;
@@ -282,7 +287,7 @@ impl Neutron {
         // Without a port nothing is connected.
         let (Some(binding), Some(mac)) = (&link.binding, mac) else { return Ok(()) };
         let ResourceRef::Id(network) = &link.network else { return Ok(()) };
-        let device = contract::device_id(&attachment.id);
+        let device = contract::device_id(attachment);
         let project = self.project_of(&binding.vif, link);
         let switch_port = SwitchPort {
             vif: &binding.vif,

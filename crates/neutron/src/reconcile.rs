@@ -33,7 +33,7 @@ const TIMEOUT: Duration = Duration::from_secs(3600);
 pub struct Facts {
     /// The ports that records speak of.
     pub ports: BTreeSet<ResourceId>,
-    /// The `device_id`s of those that have a record.
+    /// The `device_id`s of attachments whose port is not recorded yet.
     pub devices: BTreeSet<String>,
     /// Neutron's networks that attachments are on.
     pub networks: BTreeSet<ResourceId>,
@@ -150,12 +150,16 @@ impl Facts {
     pub fn of(attachments: &[Attachment], aliases: &[Alias]) -> Self {
         let mut facts = Self::default();
         for attachment in attachments {
-            facts.devices.insert(contract::device_id(&attachment.id));
             let link = attachment.wiring.link.as_ref().map(|link| &link.kind);
             if let Some(LinkKind::Neutron(link)) = link {
                 facts.ports.extend(link.binding.iter().map(|binding| binding.port.clone()));
                 facts.ports.extend(link.spec.port.clone());
                 if let ResourceRef::Id(network) = &link.network {
+                // A record that has a port has no other: that of an earlier container of its id is
+                // not in use.
+                if link.binding.is_none() {
+                    facts.devices.insert(contract::device_id(attachment));
+                }
                     facts.networks.insert(network.clone());
                 }
             }

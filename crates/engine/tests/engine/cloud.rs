@@ -41,7 +41,8 @@ pub(crate) fn offer(attachment: &Attachment) -> Offer {
     link.mac = Some(Mac::local([0, 0, 0, 0, 7, last]));
     let LinkKind::Neutron(neutron) = &mut link.kind else { unreachable!() };
     let port = format!("port-{}", attachment.id.container).parse().unwrap();
-    neutron.binding = Some(Binding { port, ownership: Ownership::Own, vif: Vif::Tap });
+    neutron.binding =
+        Some(Binding { port, ownership: Ownership::Own, vif: Vif::Tap, user: PortUser::Container });
     Offer {
         addresses: nets.into_iter().map(held).collect(),
         routes: Vec::new(),

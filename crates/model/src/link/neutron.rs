@@ -220,6 +220,27 @@ pub struct Binding {
     pub ownership: Ownership,
     /// How it is connected on this host.
     pub vif: Vif,
+    /// By which id Neutron, and the switch, know the port's user.
+    #[serde(default, skip_serializing_if = "PortUser::is_container")]
+    pub user: PortUser,
+}
+
+/// By which id Neutron knows a port's user (`device_id`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PortUser {
+    /// The container's, where that is 64 hexadecimal digits: the id of an endpoint of Docker's is
+    /// unique. Earlier versions named every port so.
+    #[default]
+    Container,
+    /// One of the attachment's own: other runtimes call a container alike on all its networks.
+    Attachment,
+}
+
+impl PortUser {
+    fn is_container(&self) -> bool {
+        *self == Self::Container
+    }
 }
 
 /// What becomes of a port when its attachment ends.

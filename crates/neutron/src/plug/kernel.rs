@@ -46,7 +46,7 @@ fn in_host(name: &IfName) -> Parent {
 
 #[cfg(test)]
 mod tests {
-    use model::{IpvlanMode, Mac, MacvlanMode, Mtu, Ownership, PortSpec, VlanId};
+    use model::{IpvlanMode, Mac, MacvlanMode, Mtu, Ownership, PortSpec, PortUser, VlanId};
 
     use super::*;
 
@@ -55,7 +55,7 @@ mod tests {
         let neutron =
             NeutronLink { network, subnets: vec![], spec: PortSpec::default(), binding: None };
         let port = "31b4f5a6-1c2d-4e3f-8a9b-0c1d2e3f4a5b".parse().unwrap();
-        let binding = Binding { port, ownership: Ownership::Own, vif };
+        let binding = Binding { port, ownership: Ownership::Own, vif, user: PortUser::Container };
         let link = Link {
             kind: LinkKind::Neutron(Box::new(neutron.clone())),
             name: Some("eth7".parse().unwrap()),

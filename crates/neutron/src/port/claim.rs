@@ -50,7 +50,7 @@ impl Neutron {
             return Err(Error::invalid(format!("port {id} does not have the address {address}")));
         }
         self.refuse_foreign(attachment, &port)?;
-        let device = contract::device_id(&attachment.id);
+        let device = contract::device_id(attachment);
         let is_anothers = !port.device_id.is_empty() && port.device_id != device;
         if is_anothers && port.host().is_some() {
             return Err(in_use(&port, "a container has it"));
@@ -103,7 +103,7 @@ impl Neutron {
 
     /// Whether it says that it is this attachment's.
     fn is_own(&self, attachment: &Attachment, port: &PortResource) -> bool {
-        let device = contract::device_id(&attachment.id);
+        let device = contract::device_id(attachment);
         let tagged = contract::id_of_tags(port.tags.iter().map(String::as_str));
         port.device_id == device || tagged.is_some_and(|id| id == device)
     }
@@ -119,7 +119,7 @@ impl Neutron {
         {
             return allocated.ownership;
         }
-        if port.description == self.own_mark(&attachment.id).to_string() {
+        if port.description == self.own_mark(attachment).to_string() {
             return Ownership::Own;
         }
         match self.is_made_by_us(port) {
@@ -348,7 +348,7 @@ fn tags_for(
 ) -> Option<Vec<String>> {
     let mut tags = port.tags.clone();
     let existing = (ownership == Ownership::Borrowed).then(|| contract::EXISTING_PORT.to_owned());
-    let ours = tags_of(&attachment.id).into_iter();
+    let ours = tags_of(attachment).into_iter();
     // kuryr-libnetwork would delete what has the tag of those that it made.
     let ours = ours.filter(|tag| ownership != Ownership::Borrowed || tag != contract::OWNER);
     // Of an earlier endpoint.

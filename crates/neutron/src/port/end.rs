@@ -96,7 +96,7 @@ impl Neutron {
         if self.settings.stock.is_none() {
             return Ok(true);
         }
-        let tags = contract::id_tags(&contract::device_id(&attachment.id));
+        let tags = contract::id_tags(&contract::device_id(attachment));
         let port = self.api().port(port)?;
         Ok(port.is_some_and(|port| tags.iter().all(|tag| port.is_tagged(tag))))
     }
@@ -159,14 +159,19 @@ impl Neutron {
     pub fn found(&self, attachment: &Attachment) -> Result<Vec<Attachment>> {
         let link = link_of(attachment)?;
         let mut found = Vec::new();
-        for port in self.ports_of(attachment)? {
+        let device = contract::device_id(attachment);
+        // Another program's port is that program's to disconnect.
+        let may_be_here =
+            |port: &PortResource| port.device_id.is_empty() || port.device_id == device;
+        for port in self.ports_of(attachment)?.into_iter().filter(may_be_here) {
             let vif = match self.nesting(link) {
                 Some(nesting) => plug::nested(nesting),
                 // A port that cannot be connected was not.
                 None => plug::vif_of(&port, &self.settings.plugging).ok(),
             };
             let Some(vif) = vif else { continue };
-            let binding = Binding { port: port.id, ownership: Ownership::Requested, vif };
+            let (ownership, user) = (Ownership::Requested, contract::port_user(attachment));
+            let binding = Binding { port: port.id, ownership, vif, user };
             let mut with = attachment.clone();
             if let Some(link) = &mut with.wiring.link {
                 link.mac = Some(port.mac_address);
@@ -182,24 +187,25 @@ impl Neutron {
 
     /// The ports that say that they are this attachment's.
     pub(crate) fn ports_of(&self, attachment: &Attachment) -> Result<Vec<PortResource>> {
-        let device = contract::device_id(&attachment.id);
-        match self.nesting(link_of(attachment)?) {
-            Some(Nesting::Trunk { .. }) => {
-                let mark = self.own_mark(&attachment.id).to_string();
-                let mut ports = self.api().ports(&[("description", mark)])?;
-                let tagged = [("tags", contract::id_tags(&device).join(","))];
-                ports.extend(self.api().ports(&tagged)?);
-                ports.sort_by(|one, other| one.id.cmp(&other.id));
-                ports.dedup_by(|one, other| one.id == other.id);
-                Ok(ports)
-            }
-            _ => self.api().ports(&[("device_id", device)]),
+        let (link, device) = (link_of(attachment)?, contract::device_id(attachment));
+        let tagged = ("tags", contract::id_tags(&device).join(","));
+        let user = match self.nesting(link) {
+            Some(Nesting::Trunk { .. }) => ("description", self.own_mark(attachment).to_string()),
+            _ => ("device_id", device),
+        };
+        let mut ports = self.api().ports(&[user])?;
+        // One that is bound for another program keeps that program's `device_id`.
+        ports.extend(self.api().ports(&[tagged])?);
+        ports.sort_by(|one, other| one.id.cmp(&other.id));
+        ports.dedup_by(|one, other| one.id == other.id);
+        if let ResourceRef::Id(network) = &link.network {
+            ports.retain(|port| port.network_id == *network);
         }
     }
 
     /// Whether a port was made for this attachment alone, and not requested with an address.
     fn made_for(&self, attachment: &Attachment, port: &PortResource) -> bool {
-        if port.description == self.own_mark(&attachment.id).to_string() {
+        if port.description == self.own_mark(attachment).to_string() {
             return true;
         }
         let mark = Mark::read(&port.description).filter(|mark| mark.is_of(&self.settings.host));
@@ -210,8 +216,8 @@ impl Neutron {
     /// Frees a port that existed before; one that has another owner by now stays.
     fn give_up(&self, attachment: &Attachment, id: &ResourceId) -> Result<()> {
         let Some(port) = self.api().port(id)? else { return Ok(()) };
-        let device = contract::device_id(&attachment.id);
-        let ours = tags_of(&attachment.id);
+        let device = contract::device_id(attachment);
+        let ours = tags_of(attachment);
         let is_tagged = contract::id_tags(&device).iter().all(|tag| port.is_tagged(tag));
         if port.device_id != device && !is_tagged {
             return Ok(());
@@ -235,6 +241,7 @@ impl Neutron {
             true => Ok(()),
             false => gone_is_done(self.api().set_tags(Tagged::Ports, id, &remaining)),
         }
+        Ok(ports)
     }
 }
 

@@ -1,9 +1,6 @@
 //! The port that an attachment asks for.
 
-use model::{
-    Attachment, AttachmentId, Error, LinkKind, Nesting, NeutronLink, ResourceId, ResourceRef,
-    Result,
-};
+use model::{Attachment, Error, LinkKind, Nesting, NeutronLink, ResourceId, ResourceRef, Result};
 
 use super::known::KnownNetwork;
 use crate::Neutron;
@@ -22,15 +19,15 @@ pub(crate) fn link_of(attachment: &Attachment) -> Result<&NeutronLink> {
 }
 
 /// Every tag of a port that is an attachment's.
-pub(crate) fn tags_of(id: &AttachmentId) -> Vec<String> {
-    let halves = contract::id_tags(&contract::device_id(id));
+pub(crate) fn tags_of(attachment: &Attachment) -> Vec<String> {
+    let halves = contract::id_tags(&contract::device_id(attachment));
     [vec![contract::OWNER.to_owned()], halves].concat()
 }
 
 impl Neutron {
     /// The mark of a port that is made for this attachment alone.
-    pub(crate) fn own_mark(&self, id: &AttachmentId) -> Mark {
-        Mark::new(&self.settings.host, contract::device_id(id))
+    pub(crate) fn own_mark(&self, attachment: &Attachment) -> Mark {
+        Mark::new(&self.settings.host, contract::device_id(attachment))
     }
 
     /// The body of the POST for the attachment.
@@ -55,7 +52,7 @@ impl Neutron {
             device_id: self.device_of(attachment, link),
             device_owner: contract::OWNER.to_owned(),
             host: nesting.is_none().then(|| self.settings.host.to_string()),
-            description: self.own_mark(&attachment.id).to_string(),
+            description: self.own_mark(attachment).to_string(),
             tags: Vec::new(),
             security_groups: self.group_ids(spec.security_groups.as_deref())?,
             port_security_enabled: spec.port_security,
@@ -70,7 +67,7 @@ impl Neutron {
     pub(crate) fn device_of(&self, attachment: &Attachment, link: &NeutronLink) -> String {
         match self.nesting(link) {
             Some(Nesting::Trunk { .. }) => String::new(),
-            _ => contract::device_id(&attachment.id),
+            _ => contract::device_id(attachment),
         }
     }
 

@@ -96,7 +96,7 @@ impl Neutron {
 
 /// The standing as far as the port's own data shows it.
 fn standing(host: &HostId, attachment: &Attachment, port: &PortResource) -> Standing {
-    let device = contract::device_id(&attachment.id);
+    let device = contract::device_id(attachment);
     let mark = Mark::read(&port.description);
     let is_made_by_us = is_made_by(host, port);
     if port.host().is_some_and(|other| other != host.as_str()) {

@@ -34,16 +34,27 @@ impl Bed {
 
     /// Another host of a project.
     pub(crate) fn of(project: Project, host: &str) -> Self {
+        Self::with(project, host, &|_| {})
+    }
+
+    /// A host whose ports need no switch, with these changes of the default settings.
+    pub(crate) fn tapped(change: &dyn Fn(&mut Settings)) -> Self {
+        let project = ApiLab::shared().project();
+        let host = format!("tap-{}", &project.id()[..8]);
+        Self::with(project, &host, change)
+    }
+
+    fn with(project: Project, host: &str, change: &dyn Fn(&mut Settings)) -> Self {
         let proxy = FaultProxy::start(ApiLab::shared().upstream(&project));
         let directory = tempfile::tempdir().unwrap();
-        let cloud = connect(&proxy, &project, host, &directory);
+        let cloud = connect(&proxy, &project, host, &directory, change);
         let before = project.everything();
         Self { project, proxy, cloud, host: host.to_owned(), directory, before }
     }
 
     /// The daemon's next life.
     pub(crate) fn restart(&mut self) {
-        self.cloud = connect(&self.proxy, &self.project, &self.host, &self.directory);
+        self.cloud = connect(&self.proxy, &self.project, &self.host, &self.directory, &|_| {});
     }
 
     /// Counts as there before what is there now.
@@ -141,7 +152,13 @@ pub(crate) struct Made {
     pub(crate) network: Network,
 }
 
-fn connect(proxy: &FaultProxy, project: &Project, host: &str, directory: &TempDir) -> Neutron {
+fn connect(
+    proxy: &FaultProxy,
+    project: &Project,
+    host: &str,
+    directory: &TempDir,
+    change: &dyn Fn(&mut Settings),
+) -> Neutron {
     let identity = Identity::None { project: Some(project.id().to_owned()) };
     let mut access = Access::of(identity);
     access.endpoint = Some(format!("http://{}", proxy.address()));
@@ -149,6 +166,7 @@ fn connect(proxy: &FaultProxy, project: &Project, host: &str, directory: &TempDi
     let mut settings = Settings::new(access, host).unwrap();
     let short = &project.id()[..8];
     settings.kuryr.default_pools = [format!("four-{short}"), format!("six-{short}")];
+    change(&mut settings);
     Neutron::connect(settings, directory.path().to_owned()).unwrap()
 }
 

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod addresses;
+mod attached;
 mod bed;
 mod existing;
 mod faults;
+mod identity;
 mod networks;
 mod pools;

@@ -244,6 +244,7 @@ impl Driver for Kernel {
                 port: "0f2c8d5e-6a1b-4c3d-9e8f-7a6b5c4d3e2f".parse()?,
                 ownership: Ownership::Own,
                 vif: Vif::Tap,
+                user: PortUser::Container,
             });
         }
         let address = InterfaceAddress {
