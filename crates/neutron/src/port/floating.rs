@@ -40,6 +40,14 @@ impl Neutron {
         Ok(())
     }
 
+    /// Whether a floating IP address leads to the port. Without routers there are none.
+    pub(crate) fn has_floating_ip(&self, port: &ResourceId) -> Result<bool> {
+        match self.api().floating_ips(&[("port_id", port.to_string())]) {
+            Err(error) if error.status() == Some(404) => Ok(false),
+            there => there.map(|there| !there.is_empty()),
+        }
+    }
+
     fn floating_mark(&self, port: &ResourceId) -> String {
         Mark::new(&self.settings.host, format!("floating-{port}")).to_string()
     }

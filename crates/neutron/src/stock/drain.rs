@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::{ResourceId, Result};
 
+use super::make::is_away;
 use super::{KeyDigest, Wanted};
 use crate::Neutron;
 use crate::api::PortResource;
@@ -39,17 +40,46 @@ impl Neutron {
 
     /// The same for one kind of port.
     pub(crate) fn drain_key(&self, digest: &KeyDigest) -> Result<usize> {
+        self.stock_files().forget(digest)?;
+        self.drain_ready(digest)
+    }
+
+    /// The kinds that have ready ports although none are wanted: draining them has failed before.
+    pub(super) fn undrained(&self) -> Result<Vec<KeyDigest>> {
         let stock_files = self.stock_files();
-        stock_files.forget(digest)?;
+        let mut undrained = Vec::new();
+        for digest in stock_files.kinds()?.into_iter().filter(|it| !stock_files.is_wanted(it)) {
+            if !stock_files.ready_ports(&digest)?.is_empty() {
+                undrained.push(digest);
+            }
+        }
+        Ok(undrained)
+    }
+
+    /// Deletes every ready port of this kind. One that Neutron does not delete now goes the way of
+    /// those that come back, and keeps no other.
+    pub(super) fn drain_ready(&self, digest: &KeyDigest) -> Result<usize> {
+        let stock_files = self.stock_files();
         stock_files.made(digest)?;
-        let mut gone = 0;
+        let (mut gone, mut failure) = (0, None);
         while let Some(port) = stock_files.claim(digest)? {
-            self.api().delete_port(&port.id)?;
-            stock_files.drop_lent(&port.id)?;
-            gone += 1;
+            match self.api().delete_port(&port.id) {
+                Ok(()) => {
+                    stock_files.drop_lent(&port.id)?;
+                    gone += 1;
+                }
+                Err(error) => {
+                    stock_files.give_back(&port.id)?;
+                    let is_away = is_away(&error);
+                    failure = failure.or(Some(error));
+                    if is_away {
+                        break;
+                    }
+                }
+            }
         }
         stock_files.tidy(digest);
-        Ok(gone)
+        failure.map_or(Ok(gone), Err)
     }
 
     fn drain_kind(&self, digest: &KeyDigest, network: &ResourceId) -> Result<usize> {

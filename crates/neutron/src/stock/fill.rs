@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::{Duration, Instant, SystemTime};
 
-use model::{Error, Kind, Result};
+use model::{Error, Kind, ResourceId, Result};
 
-use super::make::{Made, Task};
+use super::make::{Done, Made, Task, is_away};
 use super::{KeyDigest, StockFiles, Stored, Wanted};
 use crate::Neutron;
 use crate::config::StockSettings;
@@ -38,6 +38,8 @@ pub struct Filler<'a> {
     pause: Pause,
     /// Of one kind of port.
     pauses: BTreeMap<KeyDigest, Pause>,
+    /// Of one port that came back.
+    port_pauses: BTreeMap<ResourceId, Pause>,
     /// The time of the last check for users of the networks.
     checked: Option<Instant>,
     /// The project whose quota applies, once a port has shown it.
@@ -71,9 +73,16 @@ impl Neutron {
         if let Some(before) = SystemTime::now().checked_sub(STALE) {
             self.stock_files().sweep(before)?;
         }
-        let (pause, pauses) = (Pause::default(), BTreeMap::new());
-        let (checked, project) = (None, None);
-        Ok(Some(Filler { neutron: self, settings, pause, pauses, checked, project, _only: only }))
+        Ok(Some(Filler {
+            neutron: self,
+            settings,
+            pause: Pause::default(),
+            pauses: BTreeMap::new(),
+            port_pauses: BTreeMap::new(),
+            checked: None,
+            project: None,
+            _only: only,
+        }))
     }
 }
 
@@ -94,7 +103,8 @@ impl Filler<'_> {
         if let Err(error) = self.work(is_over, facts, &mut round) {
             round.failures.push(error);
         }
-        for pause in self.pauses.values().chain([&self.pause]) {
+        let single = self.pauses.values().chain(self.port_pauses.values());
+        for pause in single.chain([&self.pause]) {
             round.next = pause
                 .remaining(Instant::now())
                 .map_or(round.next, |remaining| remaining.min(round.next));
@@ -110,8 +120,9 @@ impl Filler<'_> {
     ) -> Result<()> {
         let mut tasks = self.returned()?;
         let (wanted, forgotten) = self.wanted(facts, round)?;
-        for of in forgotten {
-            round.deleted += self.neutron.drain_key(&of.digest)?;
+        self.drain(&forgotten, round)?;
+        if self.pause.remaining(Instant::now()).is_some() {
+            return Ok(());
         }
         let renewed = |digest: &KeyDigest, tasks: &[Task]| {
             tasks.iter().filter(|task| task.renews(digest)).count()
@@ -133,7 +144,26 @@ impl Filler<'_> {
         self.afford(&mut missing, round);
         self.pauses.retain(|digest, _| wanted.iter().any(|of| of.digest == *digest));
         tasks.extend(self.makings(missing));
+        // A port that Neutron does not change holds up no other.
+        let failed = |task: &Task| task.port().is_some_and(|id| self.port_pauses.contains_key(id));
+        tasks.sort_by_key(failed);
         self.perform(tasks, is_over, round);
+        Ok(())
+    }
+
+    /// Deletes the ready ports of kinds that are no longer wanted, also where that has failed before.
+    fn drain(&mut self, forgotten: &[Wanted], round: &mut Round) -> Result<()> {
+        let undrained = self.neutron.undrained()?;
+        let undrained = undrained.iter().map(|digest| self.neutron.drain_ready(digest));
+        let forgotten = forgotten.iter().map(|of| self.neutron.drain_key(&of.digest));
+        for done in undrained.chain(forgotten) {
+            let is_over = done.as_ref().err().is_some_and(is_away);
+            drained(done, round);
+            if is_over {
+                self.pause.begin(Instant::now(), Pause::BUSY);
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -148,11 +178,17 @@ impl Filler<'_> {
         }
     }
 
-    fn returned(&self) -> Result<Vec<Task>> {
+    fn returned(&mut self) -> Result<Vec<Task>> {
         let mut levels = BTreeMap::new();
         let maximum = self.settings.maximum.max(self.settings.minimum);
         let mut tasks = Vec::new();
-        for stored in self.stock_files().returned()? {
+        let returned = self.stock_files().returned()?;
+        self.port_pauses.retain(|id, _| returned.iter().any(|of| of.port.id == *id));
+        let now = Instant::now();
+        let pauses = &self.port_pauses;
+        let is_paused =
+            |id: &ResourceId| pauses.get(id).is_some_and(|pause| pause.remaining(now).is_some());
+        for stored in returned.into_iter().filter(|of| !is_paused(&of.port.id)) {
             let level = match levels.get_mut(&stored.key) {
                 Some(level) => level,
                 None => {
@@ -249,7 +285,7 @@ impl Filler<'_> {
     ) {
         let workers = WORKERS.min(self.neutron.settings.access.concurrency.max(1));
         let mut is_fine = false;
-        for (digest, made) in self.neutron.perform(tasks, workers, is_over) {
+        for Done { digest, port, made } in self.neutron.perform(tasks, workers, is_over) {
             match made {
                 Made::New(project, count) => {
                     round.made += count;
@@ -260,7 +296,17 @@ impl Filler<'_> {
                 Made::Renewed => round.renewed += 1,
                 Made::Deleted => round.deleted += 1,
                 Made::Nothing => {}
-                Made::Failed(error) => self.failed(&digest, error, round),
+                Made::Failed(error) => match port {
+                    Some(port) if !is_away(&error) => {
+                        round.is_unsure |= error.kind() == Kind::TryAgain;
+                        self.port_pauses
+                            .entry(port)
+                            .or_default()
+                            .begin(Instant::now(), Pause::BUSY);
+                        round.failures.push(error);
+                    }
+                    Some(_) | None => self.failed(&digest, error, round),
+                },
             }
         }
         if is_fine && round.failures.is_empty() {
@@ -272,19 +318,16 @@ impl Filler<'_> {
         round.is_unsure |= error.kind() == Kind::TryAgain;
         match (error.status(), error.kind()) {
             // Its network is gone; then so are its ports.
-            (Some(404), _) | (_, Kind::NotFound) => match self.neutron.drain_key(digest) {
-                Ok(gone) => round.deleted += gone,
-                Err(error) => round.failures.push(error),
-            },
-            (_, Kind::TryAgain) => {
+            (Some(404), _) | (_, Kind::NotFound) => {
+                drained(self.neutron.drain_key(digest), round);
+            }
+            _ if is_away(&error) => {
                 self.pause.begin(Instant::now(), Pause::BUSY);
                 round.failures.push(error);
             }
-            _ => {
-                self.pauses
-                    .entry(digest.clone())
-                    .or_default()
-                    .begin(Instant::now(), Pause::REFUSED);
+            (_, kind) => {
+                let pause = if kind == Kind::TryAgain { Pause::BUSY } else { Pause::REFUSED };
+                self.pauses.entry(digest.clone()).or_default().begin(Instant::now(), pause);
                 round.failures.push(error);
             }
         }
@@ -292,6 +335,14 @@ impl Filler<'_> {
 
     fn stock_files(&self) -> StockFiles {
         self.neutron.stock_files()
+    }
+}
+
+/// Counts what was deleted. What was not is tried again in the next round.
+fn drained(done: Result<usize>, round: &mut Round) {
+    match done {
+        Ok(gone) => round.deleted += gone,
+        Err(error) => round.failures.push(error),
     }
 }
 

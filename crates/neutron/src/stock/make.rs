@@ -42,7 +42,26 @@ pub(super) enum Made {
     Failed(Error),
 }
 
+/// A task that was done.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// The kind of its ports.
+    pub(super) digest: KeyDigest,
+    /// The port that came back.
+    pub(super) port: Option<ResourceId>,
+    /// The result.
+    pub(super) made: Made,
+}
+
 impl Task {
+    /// The port that came back; none where ports are to be made.
+    pub(super) fn port(&self) -> Option<&ResourceId> {
+        match self {
+            Task::Make(..) => None,
+            Task::Renew(stored) | Task::Discard(stored) => Some(&stored.port.id),
+        }
+    }
+
     fn digest(&self) -> KeyDigest {
         match self {
             Task::Make(wanted, _) => wanted.digest.clone(),
@@ -58,7 +77,7 @@ impl Neutron {
         tasks: Vec<Task>,
         workers: usize,
         is_over: &(dyn Fn() -> bool + Sync),
-    ) -> Vec<(KeyDigest, Made)> {
+    ) -> Vec<Done> {
         let workers = workers.min(tasks.len());
         let tasks = Mutex::new(VecDeque::from(tasks));
         let done = Mutex::new(Vec::new());
@@ -66,12 +85,12 @@ impl Neutron {
         let work = || {
             while !is_busy.load(Ordering::Relaxed) && !is_over() {
                 let Some(task) = locked(&tasks).pop_front() else { return };
-                let digest = task.digest();
+                let (digest, port) = (task.digest(), task.port().cloned());
                 let made = self.perform_one(task).unwrap_or_else(Made::Failed);
-                if matches!(&made, Made::Failed(error) if error.kind() == Kind::TryAgain) {
+                if matches!(&made, Made::Failed(error) if is_away(error)) {
                     is_busy.store(true, Ordering::Relaxed);
                 }
-                locked(&done).push((digest, made));
+                locked(&done).push(Done { digest, port, made });
             }
         };
         thread::scope(|scope| {
@@ -148,6 +167,10 @@ impl Neutron {
         }
         let now = self.api().port(id)?.filter(|now| is_as_made(now, &stored.port));
         let Some(now) = now else { return self.discard(id) };
+        // The next container would be reached by it. With the port it leads nowhere.
+        if self.has_floating_ip(id)? {
+            return self.discard(id);
+        }
         let mark = stored.key.mark(&self.settings.host).to_string();
         let change = PortChange {
             name: (now.name != contract::PORT_NAME).then(|| contract::PORT_NAME.to_owned()),
@@ -174,6 +197,14 @@ impl Neutron {
         self.stock_files().settle(id)?;
         Ok(Made::Deleted)
     }
+}
+
+/// Neutron's statuses for "too many requests", and for a server that is overloaded or not there.
+const AWAY: [u16; 4] = [429, 502, 503, 504];
+
+/// Whether Neutron answers nothing at the moment, rather than this one request.
+pub(super) fn is_away(error: &Error) -> bool {
+    error.kind() == Kind::TryAgain && error.status().is_none_or(|status| AWAY.contains(&status))
 }
 
 /// The stack of a thread, in bytes.

@@ -32,8 +32,10 @@ impl Neutron {
         let mut back = 0;
         for port in &findings.restorable {
             match self.key_of_port(port, &mut defaults)? {
-                Some(key) => back += usize::from(self.restore(&key, port)?),
-                None => self.api().delete_port(&port.id)?,
+                Some(key) if !self.has_floating_ip(&port.id)? => {
+                    back += usize::from(self.restore(&key, port)?);
+                }
+                Some(_) | None => self.api().delete_port(&port.id)?,
             }
         }
         Ok(back)

@@ -10,3 +10,4 @@ mod faults;
 mod identity;
 mod networks;
 mod pools;
+mod stock;
