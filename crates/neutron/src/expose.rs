@@ -19,6 +19,9 @@ const RACES: usize = 20;
 /// Neutron's status for a revision that is not the one that was read.
 const STALE: u16 = 412;
 
+/// Neutron's status for a group that a port has.
+const IN_USE: u16 = 409;
+
 /// Consecutive ports of one protocol, for one family.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Passage {
@@ -63,20 +66,45 @@ impl Neutron {
     /// # Errors
     /// What Neutron refuses.
     pub fn conceal_ports(&self, attachment: &Attachment) -> Result<()> {
-        let Some(binding) = &link_of(attachment)?.binding else { return Ok(()) };
-        let groups = self.exposed_groups(&binding.port)?;
-        if groups.is_empty() {
+        match &link_of(attachment)?.binding {
+            Some(binding) => self.conceal(&binding.port),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for a port that its owner gets back. A group that another port has as well stays with
+    /// that.
+    ///
+    /// # Errors
+    /// What Neutron refuses.
+    pub(crate) fn conceal_lent(&self, port: &ResourceId) -> Result<()> {
+        match self.conceal(port) {
+            Err(error) if error.status() == Some(IN_USE) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn conceal(&self, port: &ResourceId) -> Result<()> {
+        let groups = self.exposed_groups(port)?;
+        let ids: Vec<ResourceId> = groups.into_iter().map(|group| group.id).collect();
+        if ids.is_empty() {
             return Ok(());
         }
-        let ids: Vec<&ResourceId> = groups.iter().map(|group| &group.id).collect();
-        if let Some(port) = self.api().port(&binding.port)? {
-            self.change_groups(port, |there| {
-                let remaining: Vec<ResourceId> =
-                    there.iter().filter(|id| !ids.contains(id)).cloned().collect();
-                (remaining.len() < there.len()).then_some(remaining)
-            })?;
-        }
-        ids.into_iter().try_for_each(|id| self.api().delete_group(id))
+        self.take_off(port, &ids)?;
+        ids.iter().try_for_each(|id| self.api().delete_group(id))
+    }
+
+    /// Takes security groups off a port; a port that is gone has none.
+    ///
+    /// # Errors
+    /// What Neutron refuses.
+    pub(crate) fn take_off(&self, port: &ResourceId, groups: &[ResourceId]) -> Result<()> {
+        let Some(port) = self.api().port(port)? else { return Ok(()) };
+        self.change_groups(port, |there| {
+            let remaining: Vec<ResourceId> =
+                there.iter().filter(|id| !groups.contains(id)).cloned().collect();
+            (remaining.len() < there.len()).then_some(remaining)
+        })
     }
 
     /// Those that were made for the port: by us, or by kuryr-libnetwork before us.

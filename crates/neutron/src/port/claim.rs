@@ -247,11 +247,15 @@ impl Neutron {
         }
         let spec = &link.spec;
         let pairs = super::spec::pairs(link);
-        let groups = self.group_ids(spec.security_groups.as_deref())?;
-        let security = spec.port_security;
+        let security = spec.port_security.filter(|on| port.port_security_enabled != Some(*on));
+        let groups = match (self.group_ids(spec.security_groups.as_deref())?, security) {
+            // Neutron gave the port the project's default group, and takes none without filters.
+            (None, Some(false)) => Some(Vec::new()),
+            (groups, _) => groups,
+        };
         Ok(PortChange {
             security_groups: groups.filter(|groups| *groups != port.security_groups),
-            port_security_enabled: security.filter(|on| port.port_security_enabled != Some(*on)),
+            port_security_enabled: security,
             qos_policy_id: self.policy_id(spec.qos_policy.as_ref())?,
             dns_name: spec.dns_name.as_ref().map(|name| name.as_str().to_owned()),
             allowed_address_pairs: (pairs != port.allowed_address_pairs).then_some(pairs),

@@ -67,6 +67,10 @@ impl Neutron {
 
     /// Cancels the pending update of a port. For a port that ends with its address, the caller that
     /// ends it waits.
+        // Only engines expose ports, and a call that ends that may have failed.
+        if binding.ownership == Ownership::Borrowed && attachment.alias.is_some() {
+            self.conceal_lent(&binding.port)?;
+        }
     fn unnamed(&self, binding: &Binding) -> Result<Option<Cancelled>> {
         match binding.ownership {
             Ownership::Own => self.port_updates().cancel(&binding.port),

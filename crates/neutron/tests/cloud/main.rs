@@ -5,6 +5,7 @@
 mod addresses;
 mod attached;
 mod bed;
+mod borrowed;
 mod existing;
 mod faults;
 mod identity;
