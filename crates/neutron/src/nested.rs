@@ -232,6 +232,56 @@ impl Neutron {
     }
 }
 
+impl Neutron {
+    /// Undoes [`Neutron::nest`] for a port of this host that no record speaks of; whether that changed
+    /// the port itself. `nestings` is how networks of their own settings are nested.
+    ///
+    /// # Errors
+    /// Neutron's refusal.
+    pub(crate) fn unnest_lost(
+        &self,
+        port: &PortResource,
+        nestings: &[(ResourceRef, Nesting)],
+    ) -> Result<bool> {
+        if port.device_owner == SUBPORT {
+            return self.drop_subport(&port.id);
+        }
+        // A port that is bound to a host is connected there itself.
+        if port.host().is_some() {
+            return Ok(false);
+        }
+        let addresses: Vec<IpAddr> = port.fixed_ips.iter().filter_map(|ip| ip.ip_address).collect();
+        let own = nestings.iter().filter(|(network, _)| self.is_network(network, port));
+        let own: Vec<&Nesting> = own.map(|(_, nesting)| nesting).collect();
+        let mut is_changed = false;
+        for nesting in own.into_iter().chain(&self.settings.plugging.nesting) {
+            match nesting {
+                Nesting::Macvlan { parent, .. } => {
+                    self.disallow(parent, Some(port.mac_address), &addresses)?;
+                }
+                Nesting::Ipvlan { parent, .. } => self.disallow(parent, None, &addresses)?,
+                // Neutron's driver may not have given the port its owner yet.
+                Nesting::Trunk { .. } => is_changed |= self.drop_subport(&port.id)?,
+            }
+        }
+        Ok(is_changed)
+    }
+
+    /// A name that stands for nothing any more is no network's.
+    fn is_network(&self, network: &ResourceRef, port: &PortResource) -> bool {
+        self.id_of(network, "networks", "networks").is_ok_and(|id| id == port.network_id)
+    }
+
+    /// Takes a port off the trunk that carries it; whether one did.
+    fn drop_subport(&self, port: &ResourceId) -> Result<bool> {
+        let carries = |trunk: &Trunk| trunk.sub_ports.iter().any(|sub| sub.port_id == *port);
+        match self.api().trunks(&[])?.into_iter().find(carries) {
+            Some(trunk) => gone_is_done(self.api().remove_subport(&trunk.id, port)).map(|()| true),
+            None => Ok(false),
+        }
+    }
+}
+
 /// Neutron writes the port's own hardware address where none was given.
 fn is_same(there: &Pair, pair: &Pair, own: Mac) -> bool {
     there.ip_address == pair.ip_address

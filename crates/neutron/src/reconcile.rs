@@ -15,11 +15,12 @@ mod wide;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use model::{Alias, Attachment, LinkKind, ResourceId, ResourceRef, Result};
+use model::{Alias, Attachment, LinkKind, Nesting, NeutronLink, ResourceId, ResourceRef, Result};
 
 use crate::Neutron;
 use crate::api::PortResource;
 use crate::contract;
+use crate::nested::SUBPORT;
 use classify::{Classifier, Verdict};
 pub use remove::Removed;
 pub use sweep::{GRACE, Sweep};
@@ -39,6 +40,8 @@ pub struct Facts {
     pub networks: BTreeSet<ResourceId>,
     /// Neutron's networks that runtimes have networks of, as these name them.
     pub declared: Vec<ResourceRef>,
+    /// How attachments and networks are nested that say so themselves, by Neutron's network.
+    pub nestings: Vec<(ResourceRef, Nesting)>,
     /// The ids under which runtimes know networks.
     pub aliases: BTreeSet<String>,
     /// The ids of the networks that the runtime's engines list, whether or not the store knows
@@ -152,20 +155,36 @@ impl Facts {
         for attachment in attachments {
             let link = attachment.wiring.link.as_ref().map(|link| &link.kind);
             if let Some(LinkKind::Neutron(link)) = link {
-                facts.ports.extend(link.binding.iter().map(|binding| binding.port.clone()));
-                facts.ports.extend(link.spec.port.clone());
-                if let ResourceRef::Id(network) = &link.network {
                 // A record that has a port has no other: that of an earlier container of its id is
                 // not in use.
                 if link.binding.is_none() {
                     facts.devices.insert(contract::device_id(attachment));
                 }
+                facts.ports.extend(link.binding.iter().map(|binding| binding.port.clone()));
+                facts.ports.extend(link.spec.port.clone());
+                if let ResourceRef::Id(network) = &link.network {
                     facts.networks.insert(network.clone());
                 }
+                facts.nest(link);
             }
         }
         facts.aliases = aliases.iter().map(|alias| alias.id.to_string()).collect();
         facts
+    }
+
+    /// Notes that a runtime has this network.
+    pub fn declare(&mut self, link: &NeutronLink) {
+        self.declared.push(link.network.clone());
+        self.nest(link);
+    }
+
+    fn nest(&mut self, link: &NeutronLink) {
+        let nesting = link.spec.nesting.as_ref().map(|own| (link.network.clone(), own.clone()));
+        self.nestings.extend(nesting.filter(|own| !self.nestings.contains(own)));
+    }
+
+    fn has_trunks(&self) -> bool {
+        self.nestings.iter().any(|(_, nesting)| matches!(nesting, Nesting::Trunk { .. }))
     }
 }
 
@@ -179,7 +198,10 @@ impl Neutron {
         breadth: Breadth,
         facts: &dyn Fn() -> Result<Facts>,
     ) -> Result<Findings> {
-        let ports = self.ports_of_host()?;
+        let mut ports = self.ports_of_host()?;
+        if self.settings.plugging.nesting.is_none() && facts()?.has_trunks() {
+            self.add_subports(&mut ports)?;
+        }
         let (groups, floating) = match breadth {
             Breadth::Ports => (Vec::new(), Vec::new()),
             Breadth::Everything => (self.exposed_groups_of(&ports)?, self.floating_ips_of(&ports)?),
@@ -245,10 +267,18 @@ impl Neutron {
         let owner = || ("device_owner", contract::OWNER.to_owned());
         let mut found = self.api().ports(&[("binding:host_id", host)])?;
         found.extend(self.api().ports(&[owner(), ("binding:host_id", String::new())])?);
+        let mut ports = found.into_iter().map(|port| (port.id.clone(), port)).collect();
         if self.settings.plugging.nesting.is_some() {
-            found.extend(self.api().ports(&[("device_owner", classify::SUBPORT.to_owned())])?);
+            self.add_subports(&mut ports)?;
         }
-        Ok(found.into_iter().map(|port| (port.id.clone(), port)).collect())
+        Ok(ports)
+    }
+
+    /// Neutron binds those to the host of the instance.
+    fn add_subports(&self, ports: &mut BTreeMap<ResourceId, PortResource>) -> Result<()> {
+        let found = self.api().ports(&[("device_owner", SUBPORT.to_owned())])?;
+        ports.extend(found.into_iter().map(|port| (port.id.clone(), port)));
+        Ok(())
     }
 }
 

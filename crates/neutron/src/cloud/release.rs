@@ -76,6 +76,7 @@ impl Neutron {
             let is_elsewhere = port.host().is_some_and(|other| other != host);
             match Mark::read(&port.description) {
                 Some(mark) if self.is_requested(&mark, &port) => {
+                    self.unnest_lost(&port, &[])?;
                     self.end_allocated(&port.id, Ownership::Requested)?;
                 }
                 Some(_) => {}

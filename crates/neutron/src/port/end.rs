@@ -1,8 +1,10 @@
 //! The end of a port when its attachment ends.
 
+use std::net::IpAddr;
+
 use model::{
     Attachment, Binding, LinkKind, Mac, Nesting, NeutronLink, Ownership, ResourceId, ResourceRef,
-    Result,
+    Result, Vif,
 };
 
 use super::spec::{link_of, tags_of};
@@ -12,6 +14,16 @@ use crate::cloud::is_kuryrs;
 use crate::contract::{self, Mark};
 use crate::plug;
 use crate::port_update::{Cancelled, PortUpdate};
+
+/// Whose a port is that a record names.
+enum Still {
+    /// The attachment's.
+    Its,
+    /// Another container's, or the stock's.
+    Anothers,
+    /// Nobody's: it is gone from Neutron.
+    Gone,
+}
 
 impl Neutron {
     /// Ends the attachment's port, once nothing on this host is connected to it: deletes it,
@@ -38,15 +50,26 @@ impl Neutron {
     ) -> Result<()> {
         self.forget_status(&binding.port);
         let cancelled = self.unnamed(binding)?;
-        let is_own = binding.ownership == Ownership::Own;
-        if is_own && cancelled.is_none() && !self.is_still(attachment, &binding.port)? {
-            return Ok(());
-        }
-        let addresses: Vec<_> =
+        let mut addresses: Vec<_> =
             attachment.addresses.iter().map(|held| held.address.addr()).collect();
+        if binding.ownership == Ownership::Own && cancelled.is_none() {
+            match self.still(attachment, &binding.port)? {
+                Still::Its => {}
+                Still::Anothers => return Ok(()),
+                // Without a hardware address another container's pair is the same.
+                Still::Gone if matches!(binding.vif, Vif::Ipvlan { .. }) => {
+                    addresses = self.unused(link, addresses)?;
+                }
+                Still::Gone => {}
+            }
+        }
         self.unnest(&binding.vif, &binding.port, mac, &addresses)?;
         if link.spec.floating_ip.is_some() {
             self.drop_floating_ips(&binding.port)?;
+        }
+        // Only engines expose ports, and a call that ends that may have failed.
+        if binding.ownership == Ownership::Borrowed && attachment.alias.is_some() {
+            self.conceal_lent(&binding.port)?;
         }
         match binding.ownership {
             Ownership::Own => self.end_own(&binding.port, cancelled),
@@ -67,10 +90,6 @@ impl Neutron {
 
     /// Cancels the pending update of a port. For a port that ends with its address, the caller that
     /// ends it waits.
-        // Only engines expose ports, and a call that ends that may have failed.
-        if binding.ownership == Ownership::Borrowed && attachment.alias.is_some() {
-            self.conceal_lent(&binding.port)?;
-        }
     fn unnamed(&self, binding: &Binding) -> Result<Option<Cancelled>> {
         match binding.ownership {
             Ownership::Own => self.port_updates().cancel(&binding.port),
@@ -96,13 +115,30 @@ impl Neutron {
 
     /// Whether a port still belongs to the attachment. A process that is killed after it returned a
     /// port to the stock, and before it recorded that, returns it once more.
-    fn is_still(&self, attachment: &Attachment, port: &ResourceId) -> Result<bool> {
+    fn still(&self, attachment: &Attachment, port: &ResourceId) -> Result<Still> {
         if self.settings.stock.is_none() {
-            return Ok(true);
+            return Ok(Still::Its);
         }
         let tags = contract::id_tags(&contract::device_id(attachment));
-        let port = self.api().port(port)?;
-        Ok(port.is_some_and(|port| tags.iter().all(|tag| port.is_tagged(tag))))
+        Ok(match self.api().port(port)? {
+            None => Still::Gone,
+            Some(port) if tags.iter().all(|tag| port.is_tagged(tag)) => Still::Its,
+            Some(_) => Still::Anothers,
+        })
+    }
+
+    /// Those of the addresses that no port of the network has.
+    fn unused(&self, link: &NeutronLink, addresses: Vec<IpAddr>) -> Result<Vec<IpAddr>> {
+        let ResourceRef::Id(network) = &link.network else { return Ok(addresses) };
+        let mut unused = Vec::new();
+        for address in addresses {
+            let of_network = ("network_id", network.to_string());
+            let filter = [of_network, ("fixed_ips", format!("ip_address={address}"))];
+            if self.api().ports(&filter)?.is_empty() {
+                unused.push(address);
+            }
+        }
+        Ok(unused)
     }
 
     /// A process that was killed may have made one.
@@ -205,6 +241,7 @@ impl Neutron {
         if let ResourceRef::Id(network) = &link.network {
             ports.retain(|port| port.network_id == *network);
         }
+        Ok(ports)
     }
 
     /// Whether a port was made for this attachment alone, and not requested with an address.
@@ -245,7 +282,6 @@ impl Neutron {
             true => Ok(()),
             false => gone_is_done(self.api().set_tags(Tagged::Ports, id, &remaining)),
         }
-        Ok(ports)
     }
 }
 

@@ -9,10 +9,8 @@ use super::{Facts, Fate, GRACE, Orphan, TIMEOUT, Thing, Version};
 use crate::api::{FloatingIp, PortResource, SecurityGroup};
 use crate::cloud::{PortPurpose, network_use, use_of_auxiliary};
 use crate::contract::{self, EXISTING_PORT, HostId, Mark, OWNER, PORT_NAME};
+use crate::nested::SUBPORT;
 use crate::stock::KeyDigest;
-
-/// Neutron's `device_owner` of a trunk's subport.
-pub(super) const SUBPORT: &str = "trunk:subport";
 
 /// The prefix of marks of security groups for a port's exposed ports.
 const EXPOSED: &str = "exposed-";
@@ -150,8 +148,7 @@ impl Classifier<'_> {
         group: &SecurityGroup,
         known: &BTreeSet<ResourceId>,
     ) -> Option<Orphan> {
-        let mark = Mark::read(&group.description).filter(|mark| mark.is_of(self.host))?;
-        let port: ResourceId = mark.what.strip_prefix(EXPOSED)?.parse().ok()?;
+        let port = exposed_port(group, self.host)?;
         (!self.facts.ports.contains(&port) && !known.contains(&port)).then(|| Orphan {
             thing: Thing::Group,
             id: group.id.clone(),
@@ -193,6 +190,12 @@ impl Classifier<'_> {
 /// Whether kuryr-libnetwork made it, and did not find it.
 fn is_kuryrs(port: &PortResource) -> bool {
     port.is_tagged(OWNER) && !port.is_tagged(EXISTING_PORT) && port.name == PORT_NAME
+}
+
+/// The port whose exposed ports this host's group is for.
+pub(super) fn exposed_port(group: &SecurityGroup, host: &HostId) -> Option<ResourceId> {
+    let mark = Mark::read(&group.description).filter(|mark| mark.is_of(host))?;
+    mark.what.strip_prefix(EXPOSED)?.parse().ok()
 }
 
 fn is_subport(port: &PortResource) -> bool {

@@ -2,9 +2,10 @@
 
 use model::{ResourceId, Result};
 
+use super::classify::{Verdict, exposed_port};
 use super::{Facts, Fate, Orphan, Thing, Version};
 use crate::Neutron;
-use crate::api::{FloatingIp, Request, Tagged, Verb};
+use crate::api::{FloatingIp, PortResource, Request, Tagged, Verb};
 use crate::cloud::Live;
 
 /// Refusals that are not for what was asked: who we are, or how much at once.
@@ -57,7 +58,7 @@ impl Neutron {
             Thing::Port => return self.remove_port(orphan, facts),
             Thing::SwitchPort => return self.remove_switch_port(orphan, facts),
             Thing::Use => self.remove_uses(orphan),
-            Thing::Group => self.api().delete_group(&orphan.id),
+            Thing::Group => return self.remove_group(orphan, facts),
             Thing::FloatingIp => {
                 let now = self.api().floating_ips(&[("id", orphan.id.to_string())])?;
                 let is_it = |ip: &FloatingIp| Version::Text(format!("{ip:?}")) == orphan.version;
@@ -88,10 +89,15 @@ impl Neutron {
         if again.as_ref().map(|again| &again.version) != Some(&orphan.version) {
             return Ok(Removed::Kept);
         }
+        let port = match self.parted(port, &facts) {
+            Err(error) if error.status().is_some_and(is_of_this_one) => return Ok(Removed::Kept),
+            parted => parted?,
+        };
+        let Some(port) = port else { return Ok(Removed::Kept) };
         if orphan.fate == Fate::Stock && self.return_to_stock(&port.id)? {
             return Ok(Removed::Restocked);
         }
-        let removed = self.delete_unchanged(&port.id, orphan.version.revision())?;
+        let removed = self.delete_unchanged(&port.id, Version::of_port(&port).revision())?;
         if removed == Removed::Deleted {
             // Also where it was ready, of a stock that is not kept any more.
             self.stock_files().claim_port(&port.id)?;
@@ -99,6 +105,38 @@ impl Neutron {
             self.stock_files().drop_lent(&port.id)?;
         }
         Ok(removed)
+    }
+
+    /// The port, once it is no longer nested in this instance's. None where it is gone or got a user
+    /// meanwhile.
+    fn parted(&self, port: PortResource, facts: &Facts) -> Result<Option<PortResource>> {
+        if !self.unnest_lost(&port, &facts.nestings)? {
+            return Ok(Some(port));
+        }
+        let now = self.api().port(&port.id)?;
+        let is_same = |now: &PortResource| {
+            let is_user = now.device_id.is_empty() || now.device_id == port.device_id;
+            is_user && now.tags == port.tags
+        };
+        Ok(now.filter(is_same))
+    }
+
+    /// A port that existed before may have the group still.
+    fn remove_group(&self, orphan: &Orphan, facts: &dyn Fn() -> Result<Facts>) -> Result<Removed> {
+        let now = self.api().groups(&[("id", orphan.id.to_string())])?;
+        let host = &self.settings.host;
+        let of = now.iter().find_map(|group| exposed_port(group, host).map(|port| (group, port)));
+        let Some((group, port)) = of else { return Ok(Removed::Kept) };
+        let there = self.api().port(&port)?;
+        let facts = facts()?;
+        let classify = self.classify(&facts)?;
+        let is_known = there.is_some_and(|port| classify.port(&port) == Verdict::Known);
+        let known = is_known.then(|| port.clone()).into_iter().collect();
+        if classify.group(group, &known).is_none() {
+            return Ok(Removed::Kept);
+        }
+        let taken_off = self.take_off(&port, std::slice::from_ref(&orphan.id));
+        unless_changed(taken_off.and_then(|()| self.api().delete_group(&orphan.id)))
     }
 
     /// Takes the tags away that an orphan's title lists.

@@ -102,7 +102,10 @@ impl Neutron {
             self.is_of_stock(port) && port.device_id.is_empty() && !lent.contains(&port.id)
         };
         let strays: Vec<PortResource> = ports.into_iter().filter(is_stray).collect();
-        strays.iter().try_for_each(|port| self.api().delete_port(&port.id))?;
+        for port in &strays {
+            self.unnest_lost(port, &[])?;
+            self.api().delete_port(&port.id)?;
+        }
         Ok(strays.len())
     }
 }

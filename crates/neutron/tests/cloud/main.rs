@@ -9,6 +9,7 @@ mod borrowed;
 mod existing;
 mod faults;
 mod identity;
+mod nested;
 mod networks;
 mod pools;
 mod stock;

@@ -13,7 +13,7 @@ use config::{DockerConfig, Level};
 use docker::api::Api;
 use docker::kuryr;
 use engine::Engine;
-use model::{Error, LinkKind, Network, ResourceRef, Result};
+use model::{Error, LinkKind, Network, NeutronLink, ResourceRef, Result};
 use netlink::{Links, Socket};
 use neutron::Neutron;
 use neutron::api::Verb;
@@ -65,14 +65,18 @@ pub(crate) fn facts(engine: &Engine, is_asked: bool, listed: Option<Listed>) -> 
     facts.links = links.into_iter().map(|link| link.name.to_string()).collect();
     facts.is_asked = is_asked;
     facts.listed = listed;
-    facts.declared = engine.networks()?.iter().filter_map(cloud_of).cloned().collect();
+    engine.networks()?.iter().filter_map(neutron_link).for_each(|link| facts.declare(link));
     Ok(facts)
 }
 
 /// The network of Neutron that a network is made of; `None` where it is not Neutron's.
 pub(crate) fn cloud_of(network: &Network) -> Option<&ResourceRef> {
+    neutron_link(network).map(|link| &link.network)
+}
+
+fn neutron_link(network: &Network) -> Option<&NeutronLink> {
     match network.wiring.link.as_ref().map(|link| &link.kind) {
-        Some(LinkKind::Neutron(link)) => Some(&link.network),
+        Some(LinkKind::Neutron(link)) => Some(link),
         Some(_) | None => None,
     }
 }
