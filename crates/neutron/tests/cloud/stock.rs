@@ -123,6 +123,7 @@ fn a_port_that_neutron_cannot_change_holds_up_no_other() {
     let mut filler = bed.cloud.filler().unwrap().unwrap();
     let broken = started(&bed, &mut filler, &front);
     let other = offered(&bed, &front.attachment(&container(), "eth0"));
+    let third = offered(&bed, &front.attachment(&container(), "eth0"));
     for attachment in [&broken, &other] {
         bed.cloud.end(attachment).unwrap();
     }
@@ -131,6 +132,8 @@ fn a_port_that_neutron_cannot_change_holds_up_no_other() {
     let first = round(&mut filler, &[&front]);
     assert_eq!((first.renewed, first.failures.len()), (1, 1), "{first:?}");
     // Neither its kind nor another one waits for it.
+    assert!(bed.cloud.return_to_stock(port(&third)).unwrap());
+    assert_eq!(round(&mut filler, &[&front]).renewed, 1);
     let back = Front::new(&bed, "back", "10.153.0.0/24");
     let live = offered(&bed, &back.attachment(&container(), "eth0"));
     let deadline = Instant::now() + TIMEOUT;
