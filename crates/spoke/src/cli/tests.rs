@@ -20,8 +20,8 @@ use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, 
 use engine::{Engine, Members, Request};
 use model::{
     Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress, Layer,
-    LinkKind, Network, Ownership, Place, PortMap, Process, Publish, Result, Sandbox, Timestamp,
-    Vif,
+    LinkKind, Network, Ownership, Place, PortMap, PortUser, Process, Publish, Result, Sandbox,
+    Timestamp, Vif,
 };
 use store::Memory;
 use tempfile::TempDir;
