@@ -5,6 +5,7 @@ use std::thread;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use tests::LostAnswer;
 
 use crate::bed::{Host, SPOKE, Segment, token, until, until_reached};
 
@@ -113,6 +114,35 @@ fn two_commands_for_two_hosts() {
     until(&a.world, &doctor("this host's server of the cluster's etcd takes connections"));
     until(&a.world, &doctor("certificate of this server lasts until"));
     until(&b.world, &made("third", b.name));
+}
+
+/// The answer to a host that joins is lost behind the use of its token: the host asks again and is a member. No other
+/// host gets in by that token, neither before nor behind it.
+#[test]
+fn a_host_whose_answer_was_lost_asks_again() {
+    let segment = Segment::bare();
+    let [a, b, c] = [("a", 1), ("b", 2), ("c", 3)].map(|(name, at)| segment.host(name, at));
+    a.spoke("host init --name a");
+    let listed = a.spoke("host token ls");
+    let token = token(&a.world);
+    let netns = format!("/proc/{}/ns/net", b.world.pid());
+    let way = LostAnswer::inside(netns.as_ref(), "192.0.2.1:23810".parse().unwrap());
+    let by = changed(&token, |token| token["d"]["h"] = json!([way.address()]));
+    let said = b.refused(&format!("host join --name b --address 192.0.2.2 {by}"));
+    assert!(said.contains("does not answer"), "{said}");
+    way.lost();
+    until(&a.world, &format!("{LS} | grep -q '^b .* lost'"));
+    let used = |host: &Host, name: &str| {
+        let said = host.refused(&format!("host join --name {name} {token}"));
+        assert!(said.contains("this token was used"), "{said}");
+    };
+    used(&c, "c");
+    used(&c, "b");
+    assert_eq!(a.spoke("host token ls"), listed, "nobody else can use it");
+    b.spoke(&format!("host join --name b {token}"));
+    until(&a.world, &format!("{LS} | grep -q '^b .* up'"));
+    used(&c, "c");
+    assert_eq!(b.sh("ls /var/lib/spoke/hosts/joining.json 2>/dev/null || true"), "");
 }
 
 /// With three hosts there are three servers, of which one can be lost, and comes back. A host joins by the

@@ -2,6 +2,7 @@
 //! addresses are pinned, endpoints are published.
 
 mod certificate;
+mod joining;
 mod layout;
 mod member;
 mod network;
@@ -14,11 +15,9 @@ mod tunnel;
 pub use certificate::{
     Certified, certify, forget_server, forget_servers, is_past, prune, put_server, revoke_strays,
 };
+pub use joining::{Joined, Shown, create_token, join, join_with, refuse_token, remove_token};
 pub use layout::{raise_layout, refuse_other_layout};
-pub use member::{
-    change_host, create_token, form, join, join_with, refuse_removal, refuse_token, remove_host,
-    remove_token,
-};
+pub use member::{change_host, form, refuse_removal, remove_host};
 pub use network::{
     Declared, Subnet6, claim_block, declare, give_up_block, refuse, refuse_hosts_own,
     refuse_unclaimed, refuse_unknown, remove_network,

@@ -14,7 +14,7 @@
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
 //! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host, and `"asked":7`, the revision of the request, where it was answered | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
 //! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}`, and `"names":["web"],"runtime":"docker"`: what its container is called, on networks with names | the daemon of that host |
-//! | `token/ID` | `{"digest":"…","expires":1}`, with a lease | `host token create`, `host join` |
+//! | `token/ID` | `{"digest":"…","expires":1}`, with a lease; and `"used":{"host":"HOST","since":1}` from its use on, with a digest that only that host can show again | `host token create`, `host join` |
 //! | `server/HOST` | `{"voter":true}`: the host runs a server of the cluster's own etcd | a daemon with the authority's key, `host remove` |
 //! | `certificate/HOST/SERIAL` | `{"digest":"…","expires":1}` | who has signed it |
 //! | `revoked/SERIAL` | `1`: when it would have ended | `host remove` |

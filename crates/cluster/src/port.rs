@@ -48,10 +48,25 @@ impl From<TokenId> for String {
 /// What is known of a token besides its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenRecord {
-    /// SHA-256 of the secret, in hexadecimal digits.
+    /// SHA-256 of the secret, in hexadecimal digits; of a used one [`Secret::digest_of`]: programs that do not know of
+    /// `used` take it for another token.
+    ///
+    /// [`Secret::digest_of`]: crate::Secret::digest_of
     pub digest: String,
     /// From when on it is worth nothing.
     pub expires: Timestamp,
+    /// Which host has used it, where one has: that one may ask again, because it may not have heard the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used: Option<TokenUse>,
+}
+
+/// What a token was used for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenUse {
+    /// The host that joined.
+    pub host: HostName,
+    /// When it joined: a later host of this name is another one.
+    pub since: Timestamp,
 }
 
 /// What is known of a host, with what only later versions know of it: others than the host itself write its record too,

@@ -28,6 +28,11 @@ impl Secret {
     pub fn digest(&self) -> String {
         hex(digest(&SHA256, self.0.as_bytes()).as_ref())
     }
+
+    /// SHA-256 of it and of what the host that used it is known by, in hexadecimal digits.
+    pub fn digest_of(&self, user: &str) -> String {
+        hex(digest(&SHA256, format!("{}\n{user}", self.0).as_bytes()).as_ref())
+    }
 }
 
 impl std::fmt::Debug for Secret {

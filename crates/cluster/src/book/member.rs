@@ -1,15 +1,12 @@
 //! Who is a member.
 
-use model::{ClusterHost, Error, HostName, Result, Timestamp};
+use model::{ClusterHost, Error, HostName, Result};
 
 use super::RACES;
 use super::layout::refuse_other_layout;
 use crate::layout::{self, VERSION};
-use crate::port::{
-    Cluster, Expect, HostRecord, Key, Outcome, Record, Revision, TokenId, TokenRecord, Txn, Write,
-};
+use crate::port::{Cluster, Expect, HostRecord, Key, Outcome, Record, Revision, Txn, Write};
 use crate::reach::is_host;
-use crate::token::{JoinToken, Secret};
 use crate::view::View;
 
 /// Makes `name` the first member, or one more of a cluster that is there: whoever may write to etcd
@@ -57,69 +54,9 @@ fn again(view: &View, name: &HostName, host: &ClusterHost) -> Option<Txn> {
     Some(txn.put(key, Record::Host(view.record(name)?)))
 }
 
-/// Makes `name` a member by a token, which is then worth nothing.
-///
-/// # Errors
-/// `Denied` where the token is unknown, used or expired; `Conflict` as [`form`].
-pub fn join(
-    cluster: &impl Cluster,
-    token: &JoinToken,
-    name: &HostName,
-    host: &ClusterHost,
-) -> Result<()> {
-    join_with(cluster, (&token.id, &token.secret), (name, host), Vec::new()).map(drop)
-}
-
-/// The same, and writes what else is to be known of the host. The cluster as it was before.
-///
-/// # Errors
-/// As [`join`].
-pub fn join_with(
-    cluster: &impl Cluster,
-    (id, secret): (&TokenId, &Secret),
-    (name, host): (&HostName, &ClusterHost),
-    more: Vec<Write>,
-) -> Result<View> {
-    for _ in 0..RACES {
-        let view = cluster.read()?;
-        refuse_other_layout(&view)?;
-        let known = view.tokens.get(id);
-        refuse_token(secret, known.map(|(known, _)| known), host.since)?;
-        let at = known.map_or(Expect::Absent, |(_, at)| Expect::At(*at));
-        refuse_taken(&view, name, host)?;
-        let key = Key::Token(id.clone());
-        let mut txn = Txn::new_member(&view, name, host).expect(key.clone(), at).delete(key);
-        txn.writes.extend(more.iter().cloned());
-        if let Outcome::Done(_) = cluster.commit(&txn)? {
-            return Ok(view);
-        }
-    }
-    Err(Error::try_again("others join, or declare networks of the cluster, all the time"))
-}
-
-/// Refuses a token that is not the one that is known.
-///
-/// # Errors
-/// `Denied`.
-pub fn refuse_token(secret: &Secret, known: Option<&TokenRecord>, now: Timestamp) -> Result<()> {
-    match known {
-        None => Err(refused("was used, was removed or has expired")),
-        Some(known) if known.digest != secret.digest() => Err(refused("is none of this cluster's")),
-        Some(known) if known.expires < now => Err(refused("has expired")),
-        Some(_) => Ok(()),
-    }
-}
-
-fn refused(why: &str) -> Error {
-    Error::new(
-        model::Kind::Denied,
-        format!("this token {why}; `spoke host token create` on a host of the cluster makes one"),
-    )
-}
-
 impl Txn {
     /// A network that is declared meanwhile may have the host's address, and so the turn is taken as for a network.
-    fn new_member(view: &View, name: &HostName, host: &ClusterHost) -> Self {
+    pub(super) fn new_member(view: &View, name: &HostName, host: &ClusterHost) -> Self {
         let key = Key::Host(name.clone());
         Self::default()
             .expect(Key::Turn, view.turn.map_or(Expect::Absent, Expect::At))
@@ -129,7 +66,7 @@ impl Txn {
     }
 }
 
-fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> Result<()> {
+pub(super) fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> Result<()> {
     if !is_host(host.address) {
         return Err(Error::invalid(format!(
             "{} is no address at which others reach this host",
@@ -158,43 +95,6 @@ fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> Result<()> 
             host.address, it.subnet
         ))),
         None => Ok(()),
-    }
-}
-
-/// Makes a token known that is worth something for `seconds` from `now` on.
-///
-/// # Errors
-/// As the cluster's.
-pub fn create_token(
-    cluster: &impl Cluster,
-    token: &JoinToken,
-    now: Timestamp,
-    seconds: u32,
-) -> Result<()> {
-    let expires = Timestamp(now.0.saturating_add(seconds.into()));
-    let lease = cluster.grant(seconds)?;
-    let record = TokenRecord { digest: token.secret.digest(), expires };
-    let key = Key::Token(token.id.clone());
-    let put = Write::Put(key.clone(), Record::Token(record), Some(lease));
-    let txn = Txn { expect: vec![(key, Expect::Absent)], writes: vec![put] };
-    match cluster.commit(&txn)? {
-        Outcome::Done(_) => Ok(()),
-        Outcome::Lost => Err(Error::bug("two tokens of one name")),
-    }
-}
-
-/// Makes a token worth nothing.
-///
-/// # Errors
-/// `NotFound` where there is none.
-pub fn remove_token(cluster: &impl Cluster, id: &TokenId) -> Result<()> {
-    let key = Key::Token(id.clone());
-    match cluster.commit(&Txn::default().expect(key.clone(), Expect::Present).delete(key))? {
-        Outcome::Done(_) => Ok(()),
-        Outcome::Lost => Err(Error::not_found(format!(
-            "no token {}; `spoke host token ls` lists them",
-            id.as_str()
-        ))),
     }
 }
 

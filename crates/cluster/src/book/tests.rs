@@ -19,6 +19,8 @@ use crate::port::{
 use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
+mod tokens;
+
 /// By path: the value, and when it was written.
 type Kept = BTreeMap<String, (String, u64)>;
 

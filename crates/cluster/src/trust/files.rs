@@ -63,6 +63,20 @@ impl Pending {
     pub fn public(&self) -> Result<PublicKey> {
         PublicKey::new(self.0.public_key_raw())
     }
+
+    /// In PEM.
+    pub fn text(&self) -> String {
+        self.0.serialize_pem()
+    }
+
+    /// The key that was written down.
+    ///
+    /// # Errors
+    /// `Invalid` where it is damaged.
+    pub fn read(text: &str) -> Result<Self> {
+        let damaged = |_| Error::invalid("the key of a certificate is damaged");
+        KeyPair::from_pem(text).map(Self).map_err(damaged)
+    }
 }
 
 impl Files {

@@ -80,6 +80,7 @@ impl Hosts {
             Ask::Tokens => {
                 let (_, etcd) = self.connected()?;
                 let tokens = cluster::Cluster::read(&etcd)?.tokens.into_iter();
+                let tokens = tokens.filter(|(_, (token, _))| token.used.is_none());
                 Ok(Reply::Tokens(tokens.map(|(id, (token, _))| (id, token.expires)).collect()))
             }
             Ask::RemoveToken { id } => {

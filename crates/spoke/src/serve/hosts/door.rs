@@ -161,14 +161,19 @@ impl Hosts {
         let signed = Signed { authority: &authority, life };
         if let wire::Ask::Join { id, secret, name, address, key } = &asked.ask {
             // One key is read before all of them are: anybody can ask.
-            book::refuse_token(secret, etcd.token(id)?.as_ref(), host::now())?;
+            let by = String::from(key.clone());
+            let shown = book::Shown { id, secret, by: &by };
+            book::refuse_token(shown, etcd.token(id)?.as_ref(), host::now())?;
             let host = ClusterHost::new(*address, host::now());
             let (serial, certificate, record) = signed.sign(name, key)?;
             let until = record.expires;
-            let write = book::Certified { host: name, serial: &serial, record }.write();
-            // From here on nothing may fail: the token is worth nothing any more.
-            let view = book::join_with(&etcd, (id, secret), (name, &host), vec![write])?;
-            return Ok(signed.reply(certificate, until, &view, name));
+            let certified = book::Certified { host: name, serial: &serial, record };
+            let write = certified.clone().write();
+            let joined = book::join_with(&etcd, shown, (name, &host), vec![write])?;
+            if joined.is_again {
+                book::certify(&etcd, &joined.view, certified, None)?;
+            }
+            return Ok(signed.reply(certificate, until, &joined.view, name));
         }
         let view = self.lock().view.clone().unwrap_or_default();
         let host = known(&view, asked.certificate.as_deref())?;

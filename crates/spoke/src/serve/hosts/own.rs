@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use cluster::trust::{
     Authority, Files, Own, Pending, Pinned, Serial, Usage, Validity, ask_pinned, is_other, wire,
 };
-use cluster::{Access, Door, JoinToken, Url, View, book};
+use cluster::{Access, Door, JoinToken, TokenId, Url, View, book};
 use model::{ClusterHost, Error, HostName, Kind, Result};
 use netlink::Socket;
+use serde::{Deserialize, Serialize};
 
 use super::Hosts;
 use super::door::DOOR;
@@ -24,6 +25,16 @@ const START: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
 /// For documentation (RFC 5737): it is on every host behind the default route.
 const ELSEWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, 1), 9));
+
+/// The file of a host that is joining.
+const JOINING: &str = "joining.json";
+
+/// What a host has of its certificate while it asks for it.
+#[derive(Serialize, Deserialize)]
+struct Joining {
+    token: TokenId,
+    key: String,
+}
 
 impl Hosts {
     /// Begins a cluster whose etcd this host runs.
@@ -100,7 +111,7 @@ impl Hosts {
         let address = me.address.map_or_else(|| own_address(*first), Ok)?;
         overlay::underlay_mtu(address, &mut Socket::route()?)?;
         self.forget_own()?;
-        let key = Pending::new()?;
+        let (key, is_new) = self.joining(&token.id)?;
         let ask = wire::Ask::Join {
             id: token.id.clone(),
             secret: token.secret.clone(),
@@ -108,14 +119,33 @@ impl Hosts {
             address,
             key: key.public()?,
         };
-        let certified = ask_first(door, &ask)?;
+        let certified = ask_first(door, &ask).or_else(|(error, may_be_member)| {
+            if is_new && !may_be_member {
+                member::remove(&self.place.join(JOINING))?;
+            }
+            Err(error)
+        })?;
         let files = Files::below(&self.place);
         files.keep_certificate(&certified.authority)?;
         let own = Own { serial: None, record: None, since: host::now(), until: certified.until };
         files.keep(&files.host_path(), &key, &certified.certificate, &own)?;
         let member = member_of(&files, (&me.name, address), certified.servers);
         member.write(&self.place)?;
+        member::remove(&self.place.join(JOINING))?;
         self.enter_as(member)
+    }
+
+    /// The key with which this host asks to join by a token, and whether it is a new one. It shows the same one again
+    /// where it did not hear the answer: the token is this key's from its use on.
+    fn joining(&self, token: &TokenId) -> Result<(Pending, bool)> {
+        let known: Option<Joining> = member::read(&self.place.join(JOINING))?;
+        if let Some(known) = known.filter(|known| known.token == *token) {
+            return Ok((Pending::read(&known.key)?, false));
+        }
+        let key = Pending::new()?;
+        let joining = Joining { token: token.clone(), key: key.text() };
+        member::write(&self.place, JOINING, &joining)?;
+        Ok((key, true))
     }
 
     /// Removes this host's server of etcd, and its certificates.
@@ -175,19 +205,28 @@ fn member_of(files: &Files, (name, address): (&HostName, Ipv4Addr), etcd: Vec<Ur
 }
 
 /// By the first host that answers. One that refuses speaks for all: they have the same records. One whose certificate
-/// is not the cluster's speaks for nobody.
-fn ask_first(door: &Door, ask: &wire::Ask) -> Result<wire::Certified> {
+/// is not the cluster's speaks for nobody. With an error goes whether this host may be a member all the same.
+fn ask_first(door: &Door, ask: &wire::Ask) -> Result<wire::Certified, (Error, bool)> {
     let (mut failure, mut other) = (Error::invalid("the token names no host"), None);
+    let mut may_be_member = false;
     for at in &door.hosts {
         match ask_pinned(SocketAddr::V4(*at), Pinned(door.authority.clone()), ask) {
             Ok(wire::Reply::Certified(certified)) => return Ok(certified),
-            Ok(_) => return Err(Error::bug(format!("the host at {at} answers something else"))),
-            Err(error) if error.kind() == Kind::TryAgain => failure = error,
+            Ok(_) => {
+                return Err((Error::bug(format!("the host at {at} answers something else")), true));
+            }
+            Err(error) if error.kind() == Kind::TryAgain => {
+                (failure, may_be_member) = (error, true);
+            }
             Err(error) if is_other(&error) => other = other.or(Some(error)),
-            Err(error) => return Err(error),
+            Err(error) => {
+                let is_refusal =
+                    matches!(error.kind(), Kind::Denied | Kind::Conflict | Kind::Unsupported);
+                return Err((error, may_be_member || !is_refusal));
+            }
         }
     }
-    Err(other.unwrap_or(failure))
+    Err((other.unwrap_or(failure), may_be_member))
 }
 
 /// Where other hosts reach this one: the address of its default route, or the only one that it has.
