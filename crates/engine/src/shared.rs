@@ -191,6 +191,25 @@ impl Engine<'_> {
         }
     }
 
+    /// A network takes no more containers until [`Engine::set_shared`] is called for it: this version does not know how
+    /// its packets go to other hosts. A missing network, or one that is not whole, is done.
+    ///
+    /// # Errors
+    /// `TryAgain` where another process changes it.
+    pub fn suspend_network(&self, name: &NetworkName) -> Result<()> {
+        let key = Key::Network(name.clone());
+        let Some(mut read) = self.network_under(&key)? else { return Ok(()) };
+        if !read.value.stage.is_whole() || read.value.stage == Stage::Unsupported {
+            return Ok(());
+        }
+        read.value.stage = Stage::Unsupported;
+        let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
+        match self.store.commit(&txn.put(key, Record::Network(read.value)))? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Lost(_) => Err(Error::try_again(format!("network {name} changes right now"))),
+        }
+    }
+
     /// Reserves an address under an owner of ours; what is in the way, if anything is.
     fn reserve_as(
         &self,

@@ -96,6 +96,9 @@ pub enum Stage {
     Failed,
     /// As made, but no more containers are attached to it on this host, which is being drained.
     Draining,
+    /// As made, but no more containers are attached to it on this host: this version does not know how its packets go to
+    /// other hosts.
+    Unsupported,
     /// Never made: only a configuration that other networks are made from (libnetwork's config-only
     /// networks).
     Template,
@@ -109,7 +112,7 @@ impl Stage {
 
     /// Whether all of it is there, whoever may be attached to it.
     pub fn is_whole(&self) -> bool {
-        matches!(self, Stage::Made | Stage::Draining)
+        matches!(self, Stage::Made | Stage::Draining | Stage::Unsupported)
     }
 }
 

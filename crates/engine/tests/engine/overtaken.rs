@@ -240,7 +240,7 @@ fn status_refuses_what_an_attach_would_refuse() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let engine = world.engine();
     engine.status(&network).unwrap();
-    for stage in [Stage::Draining, Stage::Failed, Stage::Template] {
+    for stage in [Stage::Draining, Stage::Unsupported, Stage::Failed, Stage::Template] {
         let network = Network { stage, ..network.clone() };
         let refused = engine.attach(&request(&network, "a")).unwrap_err();
         assert_eq!(engine.status(&network).unwrap_err().to_string(), refused.to_string());

@@ -29,7 +29,7 @@ pub struct SharedNetwork {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypted: bool,
     /// How its packets go from host to host.
-    #[serde(default, skip_serializing_if = "Transport::is_vxlan")]
+    #[serde(default, deserialize_with = "lenient", skip_serializing_if = "Transport::is_vxlan")]
     pub transport: Transport,
     /// In which engines of its hosts it is made. Programs that do not know of this make it in none.
     #[serde(default, rename = "in", skip_serializing_if = "Engines::is_empty")]

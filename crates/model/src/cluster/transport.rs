@@ -29,6 +29,12 @@ impl Transport {
     }
 }
 
+impl Unknown for Transport {
+    fn unknown() -> Self {
+        Transport::Other
+    }
+}
+
 impl From<String> for Transport {
     fn from(text: String) -> Self {
         match text.as_str() {

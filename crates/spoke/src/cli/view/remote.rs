@@ -73,6 +73,7 @@ pub(super) fn stage(stage: Stage) -> &'static str {
     match stage {
         Stage::Made => "made",
         Stage::Draining => "draining",
+        Stage::Unsupported => "unsupported",
         Stage::Making { .. } => "making",
         Stage::Unmaking { .. } => "unmaking",
         Stage::Failed => "left",

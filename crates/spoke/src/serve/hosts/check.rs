@@ -64,7 +64,8 @@ pub(super) fn way<'a>(
     (name, host): (&'a HostName, &'a ClusterHost),
 ) -> Option<Way<'a>> {
     view.networks.iter().find_map(|(network, shared)| {
-        let here = made.get(network).filter(|made| made.network.is_same(shared))?;
+        let here = made.get(network).filter(|made| made.network.is_same(shared));
+        let here = here.filter(|_| shared.transport != Transport::Other)?;
         let mut gateways =
             view.blocks_of(network, name).map(|block| SharedNetwork::gateway(&block));
         let to = gateways.find(|gateway| {

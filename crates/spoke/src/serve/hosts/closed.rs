@@ -1,4 +1,4 @@
-//! Routed networks that are still on this host, while the cluster does not say that they should be.
+//! Routed networks, and those of a transport that this version does not know, that are still on this host, while the cluster does not say that they should be.
 //!
 //! Their bridges are let by the guard of a host that forwards, because the table of routed networks decides who sends
 //! to them. So they stay in it, and nobody sends to them but who answers, or asks for a published port.
@@ -20,7 +20,7 @@ pub(super) fn closed(
     let is_open = |name: &NetworkName| open.iter().any(|open| open.name == *name);
     let all = made
         .iter()
-        .filter(|(name, made)| made.network.transport == Transport::Route && !is_open(name));
+        .filter(|(name, made)| made.network.transport != Transport::Vxlan && !is_open(name));
     all.map(|(name, made)| Ok((model::bridge_name(name)?, made.network.nets().collect()))).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cluster::{Etcd, View, book};
-use model::{Error, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
+use model::{Error, Ipv4Net, Kind, NetworkName, Result, SharedNetwork, Transport};
 use netlink::Socket;
 
 use super::keep::Keeper;
@@ -24,6 +24,9 @@ impl Keeper<'_> {
         let gone = || Error::try_again(format!("network {name} went away"));
         let network = view.networks.get(name).cloned().ok_or_else(gone)?;
         if let Err(error) = self.refuse(view, name, &network) {
+            if network.transport == Transport::Other {
+                return Ok(self.suspend(name).and(Err(error)));
+            }
             return Ok(Err(error));
         }
         let mut local = match self.blocks(etcd, view, member, (name, &network)) {
@@ -51,6 +54,15 @@ impl Keeper<'_> {
             self.hosts.set(|state| drop(state.failures.remove(name)));
         }
         Ok(ensured.map(|()| local.block))
+    }
+
+    /// Lets a network that is here take no more containers, which would not reach those of other hosts: this host, or
+    /// the cluster, had another version before.
+    fn suspend(&self, name: &NetworkName) -> Result<()> {
+        if !local::made(&self.hosts.place)?.contains_key(name) {
+            return Ok(());
+        }
+        self.daemon.context_pool.with(|host_context| host_context.engine().suspend_network(name))
     }
 
     /// The block with the gateway of a network that cannot be made as it should be, and is here as it was: a full disk
