@@ -13,6 +13,7 @@ mod guard;
 mod ipv6;
 mod isolated;
 mod later;
+mod lists;
 mod member;
 mod membership;
 mod names;

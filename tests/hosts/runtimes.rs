@@ -64,7 +64,9 @@ fn docker_podman_and_cni_on_three_hosts_reach_each_other() {
 #[track_caller]
 fn each_reaches_each(engine: &Engine, podman: &Podman5, cni: &World, at: [&String; 3]) {
     let [web, api, boxed] = at;
-    for to in [api, boxed, &"10.64.1.1".to_owned()] {
+    // The bridge of the third host has the first address of its block.
+    let bridge = format!("{}.1", boxed.rsplit_once('.').expect("an address").0);
+    for to in [api, boxed, &bridge] {
         engine.ping("web", to);
     }
     for to in [web, boxed] {
@@ -119,13 +121,14 @@ fn made_by_docker_for_all(engine: &Engine, podman: &Podman5, cni: &World) {
     for (more, why) in [
         ("", "is of 10.200.0.0/13, from which each host takes subnets of its own"),
         ("--subnet 10.65.0.0/16 -o mtu=1400", "-o mtu: a network of many hosts"),
+        ("--subnet 10.65.0.0/16 -o transport=quic", "is not auto, vxlan or route"),
         ("--subnet 10.65.0.0/16 -o hosts=podman", "of which this one, docker, is none"),
         ("--subnet 10.65.0.0/16 -o hosts=nowhere", "the cluster has no host nowhere"),
     ] {
         let said = engine.try_docker(&format!("{create} {more} both"));
         assert!(said.status != 0 && said.stderr.contains(why), "{more}: {said:?}");
     }
-    engine.docker(&format!("{create} --subnet 10.65.0.0/16 both"));
+    engine.docker(&format!("{create} -o names=true --subnet 10.65.0.0/16 both"));
     // The container's start waits for what the network still lacks.
     engine.docker("run -d --name early --network both busybox /bin/sleep 3600");
     until(&podman.world, "test -s /etc/containers/networks/both.json");
@@ -135,6 +138,11 @@ fn made_by_docker_for_all(engine: &Engine, podman: &Podman5, cni: &World) {
     let block = |address: &str| address.rsplit_once('.').map(|(block, _)| block.to_owned());
     assert!(early.starts_with("10.65.") && block(early) != block(late), "{early} {late}");
     until(engine.world(), &format!("docker exec early ping -c 1 -W 1 {late}"));
+    // Each is found by name from the other host.
+    let found = |name: &str, at: &str| format!("nslookup -type=a {name}. | grep -qF {at}");
+    until(engine.world(), &format!("docker exec early {}", found("late", late)));
+    let asks = "/run/stage/podman exec late /bin/busybox";
+    until(&podman.world, &format!("{asks} {}", found("early", early)));
     // A name that the cluster has: Docker has made its network by then.
     spoke(cni, "network create --hosts cni --subnet 10.66.0.0/16 taken");
     engine.docker(&format!("{create} --subnet 10.67.0.0/16 taken"));
@@ -156,7 +164,8 @@ fn made_by_docker_for_all(engine: &Engine, podman: &Podman5, cni: &World) {
     let is_gone = "known=$(docker network ls -q --filter name=both); [ -z \"$known\" ]";
     until(engine.world(), is_gone);
     until(&podman.world, "[ ! -e /etc/containers/networks/both.json ]");
-    engine.docker(&format!("{create} --subnet 10.65.0.0/16 both"));
+    engine.docker(&format!("{create} -o transport=route --subnet 10.65.0.0/16 both"));
+    until(cni, "ip route show proto 83 | grep -q '^10.65.'");
     until(&podman.world, "test -s /etc/containers/networks/both.json");
     // Podman may have it before Docker's own host is through with it.
     until(engine.world(), "asked=$(ls /var/lib/spoke/hosts/asked); [ -z \"$asked\" ]");

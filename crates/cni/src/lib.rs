@@ -23,4 +23,4 @@ pub use chain::Chain;
 pub use delegate::Delegates;
 pub use namespace::{Found, Kernel, Namespaces};
 pub use plugin::Plugin;
-pub use skel::{Context, Output, introduce, run};
+pub use skel::{Context, ManyHosts, Output, introduce, run};

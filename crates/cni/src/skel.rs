@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 use engine::{Engine, Request};
 use model::{
-    Attached, Attachment, AttachmentId, Backend, ContainerId, Error, HostName, IfName, Layer,
-    Network, Phase, Result, Sandbox, Timestamp,
+    Attached, Attachment, AttachmentId, Backend, ContainerId, Error, HostName, IfName, IpNet,
+    Layer, Network, NetworkName, Phase, Result, Sandbox, Timestamp,
 };
 use serde_json::{Value, json};
+use spec::ManyHostsSpec;
 
 use crate::namespace::{Found, Namespaces};
 use crate::plugin::{Call, Plan, Plugin};
@@ -37,6 +38,19 @@ pub struct Context<'a> {
     /// The sysctls that may be set, one regular expression per line; all where there is no such
     /// file. The reference has it at `/etc/cni/tuning/allowlist.conf`.
     pub allowlist: &'a Path,
+    /// Makes sure that this host has a network of many hosts, which a daemon declares where it is not there yet.
+    pub share: &'a dyn Fn(&ManyHosts) -> Result<()>,
+}
+
+/// A network of many hosts that a configuration asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManyHosts {
+    /// Its name.
+    pub name: NetworkName,
+    /// Its subnets, where some are named.
+    pub subnets: Vec<IpNet>,
+    /// Where and how it is to be, in what reads CNI's lists among others.
+    pub spec: ManyHostsSpec,
 }
 
 /// The output of a plugin for its process.

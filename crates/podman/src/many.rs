@@ -1,19 +1,11 @@
 //! `podman network create -d spoke -o hosts=all NAME`: the network becomes one of many hosts, on each of which it is
 //! in the named engines too (`-o in=docker,cni`), and in Podman.
 
-use std::collections::BTreeSet;
-
-use model::{
-    ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Placement, Result, TransportChoice,
-};
+use model::{ENGINE_LABEL, EngineKind, Error, IpNet, NetworkName, Result};
 use serde_json::{Value, json};
+use spec::{HOSTS, ManyHostsSpec};
 
 use crate::wire::NetworkConfig;
-
-const HOSTS: &str = "hosts";
-const ENGINES: &str = "in";
-const NAMES: &str = "names";
-const TRANSPORT: &str = "transport";
 
 /// A network of many hosts that Podman was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,14 +16,8 @@ pub struct ManyHosts {
     pub subnets: Vec<IpNet>,
     /// Whether it has IPv6 also where no subnet of it is named.
     pub ipv6: bool,
-    /// Where it is to be.
-    pub hosts: Placement,
-    /// In which engines, Podman among them.
-    pub engines: BTreeSet<EngineKind>,
-    /// Whether each host answers queries for the names of its containers.
-    pub names: bool,
-    /// How its packets go from host to host.
-    pub transport: TransportChoice,
+    /// Where and how it is to be, in Podman among others.
+    pub spec: ManyHostsSpec,
 }
 
 impl ManyHosts {
@@ -39,11 +25,9 @@ impl ManyHosts {
     pub(crate) fn read(document: &Value) -> Result<Option<Self>> {
         let config = NetworkConfig::read(document)?;
         let mut options = config.options.clone().unwrap_or_default();
-        let Some(hosts) = options.remove(HOSTS) else { return Ok(None) };
-        let engines = options.remove(ENGINES).unwrap_or_default();
-        let engines = EngineKind::with_own(&engines, EngineKind::Podman)?;
-        let names = options.remove(NAMES).map(|text| flag(&text)).transpose()?.unwrap_or(false);
-        let transport = options.remove(TRANSPORT).map(|it| it.parse()).transpose()?;
+        let Some(spec) = ManyHostsSpec::take(&mut options, EngineKind::Podman)? else {
+            return Ok(None);
+        };
         if let Some(other) = options.keys().next() {
             return Err(Error::unsupported(format!(
                 "-o {other}: a network of many hosts (-o {HOSTS}) does not have that yet"
@@ -67,10 +51,7 @@ impl ManyHosts {
             name: config.name.clone(),
             subnets: config.subnets().iter().map(|of| of.subnet).collect(),
             ipv6: config.ipv6_enabled,
-            hosts: hosts.parse()?,
-            engines,
-            names,
-            transport: transport.unwrap_or_default(),
+            spec,
         }))
     }
 
@@ -82,14 +63,6 @@ impl ManyHosts {
         document["subnets"] = json!([]);
         document
     }
-}
-
-fn flag(text: &str) -> Result<bool> {
-    let is = text.parse();
-    is.map_err(|_| {
-        let shown = model::text::shown(text);
-        Error::invalid(format!("-o {NAMES}={shown}: it is true or false"))
-    })
 }
 
 #[cfg(test)]
@@ -109,8 +82,7 @@ mod tests {
         let read_options = |options| read(options, &[]);
         assert_eq!(read_options(json!({"network": "front"})).unwrap(), None);
         let many = read_options(json!({"hosts": "a,b", "in": "docker"})).unwrap().unwrap();
-        assert_eq!(many.engines, [EngineKind::Docker, EngineKind::Podman].into());
-        assert!(matches!(&many.hosts, Placement::Hosts(hosts) if hosts.len() == 2));
+        assert_eq!(many.spec.engines, [EngineKind::Docker, EngineKind::Podman].into());
         let joined = many.joined(json!({"name": "front", "options": {"hosts": "a,b"}}));
         assert_eq!(joined["options"], json!({"network": "front"}));
         assert_eq!(joined["labels"][ENGINE_LABEL], "front");

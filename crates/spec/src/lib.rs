@@ -7,6 +7,7 @@
 
 mod docs;
 mod driver;
+mod many;
 mod network;
 pub mod neutron;
 mod option;
@@ -16,6 +17,7 @@ mod value;
 
 pub use docs::{BEGIN, END, PAGES, document};
 pub use driver::Driver;
+pub use many::{HOSTS, ManyHostsSpec};
 pub use network::{DefaultRoute, Frame, KindSpec, NetworkSpec, Source};
 pub use neutron::{NEUTRON_KEYS, NeutronOptions};
 pub use option::{FrontEnd, NetworkOption, find, foreign, of_routed, options};

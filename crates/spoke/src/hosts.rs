@@ -14,6 +14,7 @@ use model::{
     NamedElsewhere, NetworkName, Placement, Result, SharedNetwork, Timestamp, TransportChoice,
 };
 use serde::{Deserialize, Serialize};
+use spec::ManyHostsSpec;
 
 /// The socket, below the runtime directory.
 const SOCKET: &str = "hosts.sock";
@@ -150,6 +151,47 @@ pub(crate) struct Wanted {
     /// Whether each host answers queries for the names of its containers.
     #[serde(default)]
     pub(crate) names: bool,
+    /// Whether one of its name and subnet is as good, if this host has it.
+    #[serde(default)]
+    pub(crate) or_join: bool,
+}
+
+impl Wanted {
+    /// One of these subnets that an engine's own command, or its configuration, asks for.
+    ///
+    /// # Errors
+    /// As [`one_of_each`].
+    pub(crate) fn of(name: &NetworkName, subnets: &[IpNet], spec: &ManyHostsSpec) -> Result<Self> {
+        let (subnet, subnet6) = one_of_each(subnets)?;
+        Ok(Self {
+            name: name.clone(),
+            subnet,
+            subnet6,
+            ipv6: false,
+            block: None,
+            mtu: None,
+            hosts: spec.hosts.clone(),
+            encrypt: false,
+            transport: spec.transport,
+            engines: spec.engines.clone(),
+            names: spec.names,
+            or_join: false,
+        })
+    }
+}
+
+/// Has the daemon declare a network for many hosts.
+///
+/// # Errors
+/// As the daemon's; `Conflict` where this host cannot have it.
+pub(crate) fn declare(runtime: &Path, wanted: Wanted) -> Result<()> {
+    let name = wanted.name.clone();
+    match ask(runtime, &Ask::CreateNetwork(Box::new(wanted)))? {
+        Reply::Network { failure: Some(failure), .. } => Err(Error::conflict(format!(
+            "network {name} is declared for the cluster, and this host cannot have it: {failure}"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The subnets of a network of many hosts by family: one of each.

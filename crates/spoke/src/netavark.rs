@@ -14,7 +14,7 @@ use rustix::process::geteuid;
 
 use crate::host;
 use crate::host_context::HostContext;
-use crate::hosts::{self, Ask, Reply, Wanted};
+use crate::hosts::{self, Wanted};
 use crate::standard;
 
 /// Where Podman 4 has them, with CNI.
@@ -73,27 +73,8 @@ fn answer(verb: &Verb) -> Result<Output> {
 
 /// Has the daemon make a network for many hosts.
 fn declare(runtime: &Path, many: &ManyHosts) -> Result<()> {
-    let (subnet, subnet6) = hosts::one_of_each(&many.subnets)?;
-    let wanted = Wanted {
-        name: many.name.clone(),
-        subnet,
-        subnet6,
-        ipv6: many.ipv6,
-        block: None,
-        mtu: None,
-        hosts: many.hosts.clone(),
-        encrypt: false,
-        transport: many.transport,
-        engines: many.engines.clone(),
-        names: many.names,
-    };
-    match hosts::ask(runtime, &Ask::CreateNetwork(Box::new(wanted)))? {
-        Reply::Network { failure: Some(failure), .. } => Err(Error::conflict(format!(
-            "network {} is declared for the cluster, and this host cannot have it: {failure}",
-            many.name
-        ))),
-        _ => Ok(()),
-    }
+    let wanted = Wanted::of(&many.name, &many.subnets, &many.spec)?;
+    hosts::declare(runtime, Wanted { ipv6: many.ipv6, ..wanted })
 }
 
 /// Whether a user's Podman calls, which is root in a user namespace of its own: it says so to its

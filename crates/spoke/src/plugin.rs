@@ -4,12 +4,13 @@ use std::io::{IsTerminal, Read, Write};
 use std::path::Path;
 
 use cni::wire::{Command, Environment, Failure, Version};
-use cni::{Context, Output, Plugin};
+use cni::{Context, ManyHosts, Output, Plugin};
 use config::Config;
 use model::Result;
 
 use crate::host;
 use crate::host_context::HostContext;
+use crate::hosts::{self, Wanted};
 use crate::standard;
 
 /// Which sysctls the plugin `tuning` may set; where the reference plugin has it.
@@ -83,6 +84,7 @@ fn answer(
         namespaces: &cni::Kernel,
         now: host::now(),
         allowlist: Path::new(ALLOWLIST),
+        share: &|many| share(&config, many),
     };
     let mut output = cni::run(plugin, environment, input, &context);
     output.stderr.insert_str(0, &note);
@@ -93,6 +95,17 @@ fn answer(
         }
     }
     Ok(output)
+}
+
+/// Has the daemon declare a network of many hosts, unless this host has it: then nobody is asked.
+fn share(config: &Config, many: &ManyHosts) -> Result<()> {
+    let made = hosts::networks(&hosts::place(&config.store.state)).join(many.name.as_str());
+    if made.exists() {
+        return Ok(());
+    }
+    let wanted = Wanted::of(&many.name, &many.subnets, &many.spec)?;
+    // Another host may be declaring it at this moment, by the same list.
+    hosts::declare(&config.store.runtime, Wanted { or_join: true, ..wanted })
 }
 
 /// A person who tries a plugin by hand has no standard input.

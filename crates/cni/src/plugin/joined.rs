@@ -36,7 +36,7 @@ pub(super) fn described<'a>(
 }
 
 /// A container leaves the network that it is on, whatever is called so by now.
-fn named(call: &Call<'_>, name: &NetworkName) -> Result<Network> {
+pub(super) fn named(call: &Call<'_>, name: &NetworkName) -> Result<Network> {
     let engine = call.context.engine;
     if call.environment.chain == name.as_str() {
         return Err(Error::invalid(format!(

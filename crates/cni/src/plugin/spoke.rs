@@ -7,6 +7,7 @@ mod driver;
 mod extras;
 mod field;
 mod join;
+mod many;
 mod neutron;
 mod several;
 mod tenant;
@@ -25,6 +26,10 @@ use crate::wire::Object;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let root = call.config.root();
+    if let Some(network) = many::network(call, &root)? {
+        call.config.args_labels()?;
+        return join::only(call, network);
+    }
     field::refuse_unknown(&root)?;
     if let Some(plan) = several::plan(call, &root, field::describes)? {
         return Ok(plan);

@@ -5,22 +5,17 @@
 //! wish to the daemon, which asks the engine's API for the name a moment later and declares the network. Until then
 //! no address of it is given to a container.
 
-use std::collections::BTreeSet;
-
 use engine::Engine;
 use model::{
-    Alias, AliasId, EngineKind, Error, Handoff, IpNet, Ipv4Net, NetworkName, Placement, Publisher,
-    Result, Runtime, Space, Subnet, Timestamp,
+    Alias, AliasId, EngineKind, Error, Handoff, IpNet, Ipv4Net, NetworkName, Publisher, Result,
+    Runtime, Space, Subnet, Timestamp,
 };
+pub(crate) use spec::HOSTS;
+use spec::ManyHostsSpec;
 
 use super::block::{Block, blocks};
 use super::network::alias_id;
 use libnetwork::Answer;
-
-/// Where the network is to be, as of every front end.
-pub(crate) const HOSTS: &str = "hosts";
-/// In which engines, besides Docker.
-const ENGINES: &str = "in";
 
 /// Where Spoke takes subnets of this host from, where none is named.
 const CHOSEN_HERE: &str = "10.200.0.0/13";
@@ -32,10 +27,8 @@ pub struct ManyHosts {
     pub id: AliasId,
     /// Its subnets: one of IPv4, and at most one of IPv6.
     pub subnets: Vec<IpNet>,
-    /// Where it is to be.
-    pub hosts: Placement,
-    /// In which engines, Docker among them.
-    pub engines: BTreeSet<EngineKind>,
+    /// Where and how it is to be, in Docker among others.
+    pub spec: ManyHostsSpec,
 }
 
 impl ManyHosts {
@@ -67,12 +60,12 @@ pub(super) fn create(
     call: &libnetwork::CreateNetwork,
     share: impl FnOnce(&ManyHosts) -> Result<()>,
 ) -> Result<Answer> {
-    let (hosts, engines) = options(&call.options)?;
+    let spec = options(&call.options)?;
     let blocks = blocks(engine, call, None)?;
     let subnets = blocks.iter().map(|block| whole(block).map(|subnet| subnet.id.net));
     let subnets: Vec<IpNet> = subnets.collect::<Result<_>>()?;
     refuse_chosen_here(&subnets)?;
-    share(&ManyHosts { id: alias_id(&call.id)?, subnets, hosts, engines })?;
+    share(&ManyHosts { id: alias_id(&call.id)?, subnets, spec })?;
     // Each host has a gateway of its own; this address may be another host's.
     for block in &blocks {
         if let (Some(subnet), Some(gateway)) = (&block.subnet, block.gateway) {
@@ -82,15 +75,14 @@ pub(super) fn create(
     Ok(Answer::Done {})
 }
 
-fn options(asked: &libnetwork::NetworkOptions) -> Result<(Placement, BTreeSet<EngineKind>)> {
+fn options(asked: &libnetwork::NetworkOptions) -> Result<ManyHostsSpec> {
     let mut options = asked.generic.clone();
-    let hosts = options.remove(HOSTS).unwrap_or_default().parse()?;
-    let engines = options.remove(ENGINES).unwrap_or_default();
-    let engines = EngineKind::with_own(&engines, EngineKind::Docker)?;
+    let spec = ManyHostsSpec::take(&mut options, EngineKind::Docker)?;
+    let spec = spec.ok_or_else(|| Error::bug(format!("a network without -o {HOSTS}")))?;
     let other = options.keys().next().map(|key| format!("-o {}", key.escape_debug()));
     let other = other.or_else(|| asked.internal.then(|| "--internal".to_owned()));
     match other {
-        None => Ok((hosts, engines)),
+        None => Ok(spec),
         Some(other) => Err(Error::unsupported(format!(
             "{other}: a network of many hosts (-o {HOSTS}) does not have that yet"
         ))),
@@ -136,17 +128,18 @@ fn refuse_chosen_here(subnets: &[IpNet]) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn read(all: &[(&str, &str)], internal: bool) -> Result<(Placement, BTreeSet<EngineKind>)> {
+    fn read(all: &[(&str, &str)], internal: bool) -> Result<ManyHostsSpec> {
         let generic = all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let generic = generic.collect();
         options(&libnetwork::NetworkOptions { generic, ipv4: None, ipv6: false, internal })
     }
 
     #[test]
-    fn options_say_where_and_in_what() {
-        let (hosts, engines) = read(&[("hosts", "a,b"), ("in", "cni")], false).unwrap();
-        assert!(matches!(hosts, Placement::Hosts(hosts) if hosts.len() == 2));
-        assert_eq!(engines, [EngineKind::Docker, EngineKind::Cni].into());
+    fn docker_is_one_of_its_engines() {
+        let all = [("hosts", "all"), ("in", "cni"), ("transport", "route"), ("names", "true")];
+        let spec = read(&all, false).unwrap();
+        assert_eq!(spec.engines, [EngineKind::Docker, EngineKind::Cni].into());
+        assert!(spec.names && spec.transport == model::TransportChoice::Route);
     }
 
     #[test]

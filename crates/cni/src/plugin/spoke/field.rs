@@ -32,6 +32,12 @@ pub(super) fn describes(key: &str) -> bool {
     of(key).is_some() && !is_one_of(key, &PERSONAL)
 }
 
+/// Whether the field applies to one container, or is of any plugin, and says nothing of a network.
+pub(super) fn is_personal(key: &str) -> bool {
+    let is_common = is_one_of(key, &COMMON) && !is_one_of(key, &["network", "networks"]);
+    is_common || is_one_of(key, &PERSONAL) || key.starts_with("cni.dev/")
+}
+
 /// Refuses what no driver has.
 pub(super) fn refuse_unknown(root: &Object<'_>) -> Result<()> {
     let known =

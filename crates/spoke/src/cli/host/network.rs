@@ -33,6 +33,7 @@ pub(in crate::cli) fn create_network(
         hosts: hosts.clone(),
         encrypt: wanted.many.encrypt,
         transport: wanted.many.transport.unwrap_or_default(),
+        or_join: false,
         engines: wanted.many.engines.iter().copied().collect(),
         names: wanted.flags.spec.names.unwrap_or(false),
     };

@@ -222,9 +222,14 @@ impl Hosts {
 
     pub(super) fn create_network(&self, wanted: Wanted) -> Result<Reply> {
         let (member, etcd) = self.heard()?;
-        let name = wanted.name.clone();
+        let (name, or_join) = (wanted.name.clone(), wanted.or_join);
         let declared = self.declared(&member, wanted)?;
-        let network = book::declare(&etcd, &declared)?;
+        let network = match book::declare(&etcd, &declared) {
+            Err(error) if or_join && error.kind() == Kind::Conflict => {
+                joined(&cluster::Cluster::read(&etcd)?, &member, &declared).ok_or(error)?
+            }
+            declared => declared?,
+        };
         // Who is there is asked of etcd: what this host has heard may be older.
         let now = cluster::Cluster::read(&etcd)?;
         let mut there = now.alive.clone();
@@ -361,6 +366,12 @@ fn holders<'a>(state: &'a State, name: &NetworkName) -> BTreeSet<&'a HostName> {
     let Some(view) = &state.view else { return BTreeSet::new() };
     let all = view.blocks.iter().filter(|((of, _), _)| of == name).map(|(_, (holder, _))| holder);
     all.filter(|holder| view.alive.contains(*holder)).collect()
+}
+
+/// The network that is there already, where it is on this host and of the wanted subnet.
+fn joined(view: &View, member: &Member, wanted: &book::Declared) -> Option<SharedNetwork> {
+    let there = view.networks.get(&wanted.name).filter(|there| view.is_on(there, &member.name));
+    there.filter(|there| wanted.subnet.is_none_or(|subnet| subnet == there.subnet)).cloned()
 }
 
 pub(super) fn no_member() -> Error {

@@ -14,9 +14,10 @@ use docker::api::{self, Api};
 use docker::driver::ManyHosts;
 use model::{
     AliasId, EngineKind, Error, IpNet, Kind, Network, NetworkName, Placement, Result, Runtime,
-    Space, SubnetId,
+    Space, SubnetId, TransportChoice,
 };
 use serde::{Deserialize, Serialize};
+use spec::ManyHostsSpec;
 
 use super::member;
 use super::{Hosts, State};
@@ -42,6 +43,10 @@ pub(super) struct Record {
     subnets: Vec<IpNet>,
     hosts: Placement,
     engines: BTreeSet<EngineKind>,
+    #[serde(default)]
+    transport: TransportChoice,
+    #[serde(default)]
+    names: bool,
     /// The name under which it was declared, or is being declared.
     #[serde(default)]
     name: Option<NetworkName>,
@@ -70,13 +75,7 @@ enum Outcome {
 impl Hosts {
     /// Takes note of a network that Docker makes.
     pub(in crate::serve) fn share(&self, wanted: &ManyHosts) -> Result<()> {
-        let record = Record {
-            id: wanted.id.clone(),
-            subnets: wanted.subnets.clone(),
-            hosts: wanted.hosts.clone(),
-            engines: wanted.engines.clone(),
-            name: None,
-        };
+        let record = Record::of(wanted.clone());
         self.refuse_now(&record)?;
         // A subnet that is handed out again is no other network's any more.
         let is_older = |asked: &Asked| {
@@ -350,35 +349,31 @@ impl Asked {
 }
 
 impl Record {
+    fn of(ManyHosts { id, subnets, spec }: ManyHosts) -> Self {
+        let ManyHostsSpec { hosts, engines, transport, names } = spec;
+        Self { id, subnets, hosts, engines, transport, names, name: None }
+    }
+
     fn many(&self) -> ManyHosts {
         ManyHosts {
             id: self.id.clone(),
             subnets: self.subnets.clone(),
-            hosts: self.hosts.clone(),
-            engines: self.engines.clone(),
+            spec: ManyHostsSpec {
+                hosts: self.hosts.clone(),
+                engines: self.engines.clone(),
+                transport: self.transport,
+                names: self.names,
+            },
         }
     }
 
     fn wanted(&self, name: &NetworkName) -> Result<Wanted> {
-        let (subnet, subnet6) = hosts::one_of_each(&self.subnets)?;
-        if subnet.is_none() {
+        if !self.subnets.iter().any(|net| matches!(net, IpNet::V4(_))) {
             return Err(Error::unsupported(
                 "-o hosts: a network of many hosts has an IPv4 subnet, also where it has IPv6",
             ));
         }
-        Ok(Wanted {
-            name: name.clone(),
-            subnet,
-            subnet6,
-            ipv6: false,
-            block: None,
-            mtu: None,
-            hosts: self.hosts.clone(),
-            encrypt: false,
-            transport: model::TransportChoice::default(),
-            engines: self.engines.clone(),
-            names: false,
-        })
+        Wanted::of(name, &self.subnets, &self.many().spec)
     }
 
     /// Whether a network of this host is the one that was declared.

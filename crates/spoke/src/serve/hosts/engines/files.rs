@@ -120,11 +120,12 @@ fn of_list(lists: &Path, name: &NetworkName) -> PathBuf {
     lists.join(format!("{name}.conflist"))
 }
 
-/// Whether containers on a list, or on a plugin by itself, are on the network of Spoke's.
+/// Whether containers on a list, or on a plugin by itself, are on the network of Spoke's: it joins that, or asked for it.
 fn is_joined_list(there: &Value, name: &NetworkName) -> bool {
     let plugins = there["plugins"].as_array();
     let mut all = plugins.into_iter().flatten().chain([there]);
-    all.any(|it| it["type"] == "spoke" && it["network"] == name.as_str())
+    let asks = |it: &Value| !it["hosts"].is_null() && there["name"] == name.as_str();
+    all.any(|it| it["type"] == "spoke" && (it["network"] == name.as_str() || asks(it)))
 }
 
 /// The first file besides the daemon's own that has a network of this name. What cannot be read is none.

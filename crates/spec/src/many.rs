@@ -1,0 +1,90 @@
+//! The options by which a network is made on many hosts. They are the same words in every front end, and no other
+//! option goes with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::text::{shown, truth};
+use model::{EngineKind, Error, Placement, Result, TransportChoice};
+
+/// Where the network is to be.
+pub const HOSTS: &str = "hosts";
+/// In which engines besides the caller's own, between commas.
+const ENGINES: &str = "in";
+/// How packets go from host to host.
+const TRANSPORT: &str = "transport";
+/// Whether it has names.
+const NAMES: &str = "names";
+
+/// Where and how a network of many hosts is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManyHostsSpec {
+    /// On which hosts.
+    pub hosts: Placement,
+    /// In which engines of each.
+    pub engines: BTreeSet<EngineKind>,
+    /// How its packets go from host to host.
+    pub transport: TransportChoice,
+    /// Whether each host answers queries for the names of its containers.
+    pub names: bool,
+}
+
+impl ManyHostsSpec {
+    /// Takes these options out of a map, for a caller of the engine `own`; `None` where it is a network of this host.
+    ///
+    /// # Errors
+    /// `Invalid` where a value is none.
+    pub fn take(options: &mut BTreeMap<String, String>, own: EngineKind) -> Result<Option<Self>> {
+        let Some(hosts) = options.remove(HOSTS) else { return Ok(None) };
+        let engines = options.remove(ENGINES).unwrap_or_default();
+        let transport = options.remove(TRANSPORT).map(|text| text.parse()).transpose()?;
+        let names = options.remove(NAMES).map(|text| {
+            let wrong =
+                || Error::invalid(format!("{NAMES} {:?} is not true or false", shown(&text)));
+            truth(&text).ok_or_else(wrong)
+        });
+        Ok(Some(Self {
+            hosts: hosts.parse()?,
+            engines: EngineKind::with_own(&engines, own)?,
+            transport: transport.unwrap_or_default(),
+            names: names.transpose()?.unwrap_or_default(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(all: &[(&str, &str)]) -> (Result<Option<ManyHostsSpec>>, Vec<String>) {
+        let all = all.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let mut all: BTreeMap<String, String> = all.collect();
+        (ManyHostsSpec::take(&mut all, EngineKind::Docker), all.into_keys().collect())
+    }
+
+    #[test]
+    fn options_say_where_in_what_and_how() {
+        assert_eq!(take(&[("in", "cni")]).0.unwrap(), None);
+        let (spec, rest) = take(&[("hosts", "a,b"), ("in", "cni"), ("mtu", "1400")]);
+        let spec = spec.unwrap().unwrap();
+        assert_eq!(rest, ["mtu"]);
+        assert!(matches!(spec.hosts, Placement::Hosts(hosts) if hosts.len() == 2));
+        assert_eq!(spec.engines, [EngineKind::Docker, EngineKind::Cni].into());
+        assert_eq!((spec.transport, spec.names), (TransportChoice::Vxlan, false));
+        let all = [("hosts", "all"), ("transport", "route"), ("names", "1")];
+        let spec = take(&all).0.unwrap().unwrap();
+        assert_eq!((spec.transport, spec.names), (TransportChoice::Route, true));
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused() {
+        for (key, value, why) in [
+            ("in", "rkt", "docker, podman or cni"),
+            ("transport", "quic", "is not auto, vxlan or route"),
+            ("names", "maybe", "is not true or false"),
+            ("hosts", "a b", "a b"),
+        ] {
+            let error = take(&[("hosts", "all"), (key, value)]).0.unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

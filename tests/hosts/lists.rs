@@ -1,0 +1,88 @@
+//! Networks of many hosts that a configuration list of CNI's asks for.
+
+use std::thread;
+
+use crate::bed::{Host, SPOKE, Segment, address, until, until_reached};
+
+const LIST: &str = "/etc/cni/net.d/10-front.conflist";
+
+fn write(host: &Host, fields: &str) {
+    host.sh(&format!(
+        "mkdir -p /etc/cni/net.d; cat >{LIST} <<END
+{{\"cniVersion\":\"1.1.0\",\"name\":\"front\",\"plugins\":[{{\"type\":\"spoke\",{fields}}}]}}
+END"
+    ));
+}
+
+fn cni(command: &str, name: &str) -> String {
+    let netns = format!("/run/netns/{name}");
+    format!("CNI_PATH=/opt/cni/bin {SPOKE} cni {command} --container {name} front {netns}")
+}
+
+/// Two hosts have the same list and use it at the same moment: the network is declared once, with what the list says,
+/// and a host without the list gets one. From then on nobody is asked.
+#[test]
+fn a_list_makes_a_network_of_many_hosts() {
+    let mut segment = Segment::new();
+    let [a, b, c] = segment.cluster(["a", "b", "c"]);
+    let fields = "\"hosts\":[\"a\",\"b\",\"c\"],\"transport\":\"route\",\"names\":true,\"subnet\":\"10.64.0.0/16\"";
+    let pair = [(&a, "one"), (&b, "two")];
+    for (host, name) in pair {
+        write(host, fields);
+        host.world.netns(name);
+    }
+    thread::scope(|scope| {
+        for (host, name) in pair {
+            scope.spawn(move || host.sh(&cni("add", name)));
+        }
+    });
+    let record = segment.etcdctl("get /spoke/v1/network/front");
+    for words in ["\"transport\":\"route\"", "\"names\":true", "\"in\":[\"cni\"]", "10.64.0.0/16"] {
+        assert!(record.contains(words), "{record}");
+    }
+    until_reached(&a.world, "one", &address(&b.world, "two"));
+    // The list is the network's own: no other one is written beside it, and nothing is to be said.
+    until(&c.world, "[ -s /etc/cni/net.d/front.conflist ]");
+    for (host, _) in pair {
+        host.sh("[ ! -e /etc/cni/net.d/front.conflist ]");
+        assert!(!host.sh(&format!("{SPOKE} host ls 2>&1")).contains("front.conflist"));
+        let config =
+            format!("{{\"cniVersion\":\"1.1.0\",\"name\":\"front\",\"type\":\"spoke\",{fields}}}");
+        host.sh(&format!("CNI_COMMAND=STATUS CNI_PATH=/opt/cni/bin {SPOKE} <<<'{config}'"));
+    }
+    segment.stop_etcd();
+    a.world.netns("more");
+    a.sh(&cni("add", "more"));
+    for (host, name) in pair.into_iter().chain([(&a, "more")]) {
+        host.sh(&cni("check", name));
+        host.sh(&cni("del", name));
+        host.sh(&cni("del", name));
+    }
+    segment.start_etcd();
+    until(&c.world, &format!("{SPOKE} network rm front 2>/dev/null"));
+}
+
+/// What it cannot have, and where.
+#[test]
+fn a_list_is_refused_with_a_reason() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    a.world.netns("one");
+    for (fields, why) in [
+        (
+            "\"hosts\":\"all\",\"mtu\":1400",
+            "a network of many hosts (\"hosts\") does not have that yet",
+        ),
+        ("\"hosts\":\"all\",\"network\":\"back\"", "does not have that yet"),
+        ("\"hosts\":\"all\",\"transport\":\"quic\"", "is not auto, vxlan or route"),
+        ("\"hosts\":\"all\",\"subnet\":\"10.64.0.0\"", "is no subnet"),
+        ("\"hosts\":\"nowhere\"", "the cluster has no host nowhere"),
+        ("\"hosts\":\"b\"", "is on other hosts of the cluster, and not on this one"),
+    ] {
+        write(&a, fields);
+        let said = a.world.try_sh(&cni("add", "one"));
+        let all = format!("{}{}", said.stdout, said.stderr);
+        assert!(said.status != 0 && all.contains(why), "{fields}: {said:?}");
+    }
+    drop(b);
+}
