@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo demo-hosts check test programs test-vm test-neutron test-suites reproducible test-package test-suites fuzz bench build install deb archive lint
+.PHONY: help demo demo-hosts check test churn programs test-vm test-neutron test-suites reproducible test-package test-suites fuzz bench build install deb archive lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -37,6 +37,11 @@ test: ## every test: lint, units, private kernels, reference plugins, real runti
 	@cargo xtask tidy
 	@$(MAKE) --no-print-directory -j2 build programs
 	@scripts/test --lint
+
+churn: ## 10,000 random events over three hosts of a cluster (CHURN_EVENTS, CHURN_SEED)
+	@scripts/setup test
+	@$(MAKE) --no-print-directory build
+	@CHURN_EVENTS=$${CHURN_EVENTS:-10000} cargo test --quiet -p tests --test hosts -- --nocapture churn::
 
 test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan vrf" chooses
 	@scripts/setup test
