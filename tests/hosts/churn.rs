@@ -265,7 +265,7 @@ impl Churn<'_> {
             .chunks(2)
             .map(|pair| {
                 let is_it = |name: &&str| pair[1] == format!("\"{name}\"");
-                let holder = NAMES.iter().position(|name| is_it(name)).expect("a host");
+                let holder = NAMES.iter().position(is_it).expect("a host");
                 (pair[0].trim_start_matches(&begin), self.hosts[holder].address.as_str())
             })
             .collect();
