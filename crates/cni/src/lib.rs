@@ -10,6 +10,7 @@ pub mod chain;
 mod delegate;
 pub mod dhcp;
 pub mod list;
+mod many;
 mod namespace;
 mod plugin;
 pub mod reference;
@@ -21,6 +22,7 @@ mod words;
 
 pub use chain::Chain;
 pub use delegate::Delegates;
+pub use many::ManyHosts;
 pub use namespace::{Found, Kernel, Namespaces};
 pub use plugin::Plugin;
-pub use skel::{Context, ManyHosts, Output, introduce, run};
+pub use skel::{Context, Output, introduce, run};

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 
 use engine::{Engine, Request};
 use model::{
-    Attached, Attachment, AttachmentId, Backend, ContainerId, Error, HostName, IfName, IpNet,
-    Layer, Network, NetworkName, Phase, Result, Sandbox, Timestamp,
+    Attached, Attachment, AttachmentId, Backend, ContainerId, Error, HostName, IfName, Layer,
+    Network, Phase, Result, Sandbox, Timestamp,
 };
 use serde_json::{Value, json};
-use spec::ManyHostsSpec;
 
+use crate::many::ManyHosts;
 use crate::namespace::{Found, Namespaces};
 use crate::plugin::{Call, Plan, Plugin};
 use crate::wire::{
@@ -40,17 +40,6 @@ pub struct Context<'a> {
     pub allowlist: &'a Path,
     /// Makes sure that this host has a network of many hosts, which a daemon declares where it is not there yet.
     pub share: &'a dyn Fn(&ManyHosts) -> Result<()>,
-}
-
-/// A network of many hosts that a configuration asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ManyHosts {
-    /// Its name.
-    pub name: NetworkName,
-    /// Its subnets, where some are named.
-    pub subnets: Vec<IpNet>,
-    /// Where and how it is to be, in what reads CNI's lists among others.
-    pub spec: ManyHostsSpec,
 }
 
 /// The output of a plugin for its process.

@@ -7,8 +7,8 @@ use model::{EngineKind, Error, IpNet, Network, Result};
 use spec::{HOSTS, ManyHostsSpec};
 
 use super::field;
+use crate::many::ManyHosts;
 use crate::plugin::{Call, joined};
-use crate::skel::ManyHosts;
 use crate::wire::{Command, Node, Object};
 
 /// The subnets, one of each family at most; chosen where none is named.
