@@ -27,6 +27,9 @@ pub trait Backoff {
 
     /// Called after a check: whether anything was missing and is restored.
     fn looked(&mut self, what: Healed<'_>, was_missing: bool);
+
+    /// Called instead where another thread works on it all the time: it is to be checked soon.
+    fn is_busy(&mut self, what: Healed<'_>);
 }
 
 /// Puts everything back at once.
@@ -39,6 +42,32 @@ impl Backoff for AtOnce {
     }
 
     fn looked(&mut self, _: Healed<'_>, _: bool) {}
+
+    fn is_busy(&mut self, _: Healed<'_>) {}
+}
+
+/// One pass over all attachments.
+struct Healing<'b> {
+    backoff: &'b mut dyn Backoff,
+    /// Whether what attachments share is checked.
+    shares: bool,
+    missed: bool,
+    shared_missed: bool,
+    failures: Vec<Error>,
+}
+
+impl<'b> Healing<'b> {
+    fn new(backoff: &'b mut dyn Backoff, shares: bool) -> Self {
+        Self { backoff, shares, missed: false, shared_missed: false, failures: Vec::new() }
+    }
+
+    /// The result; a failure is kept for the end of the pass.
+    fn noted<T>(&mut self, id: &AttachmentId, result: Result<Option<T>>) -> Option<T> {
+        result.unwrap_or_else(|error| {
+            self.failures.push(error.context(format!("healing {id}")));
+            None
+        })
+    }
 }
 
 impl Engine<'_> {
@@ -61,47 +90,59 @@ impl Engine<'_> {
     }
 
     /// Puts the packet filter of every living attachment back where it is time, and says whether
-    /// anything of it was missing. An error does not end the work; all errors are reported.
+    /// anything of it was missing. An error does not end the work; all errors are reported. An
+    /// attachment on which another thread works is tried again after all others, and is not waited for.
     pub fn restore(&self, backoff: &mut dyn Backoff) -> Result<bool> {
         let shares = backoff.is_due(Healed::Shared);
-        let (mut missed, mut shared_missed) = (false, false);
+        let mut healing = Healing::new(backoff, shares);
         // First, because the filter of a record that has yet to follow is no more the right one.
-        let followed = if shares { self.follow_all_settings() } else { Ok(()) };
-        let mut failures: Vec<_> = followed.err().into_iter().collect();
-        let mut note = |id: &AttachmentId, lost: Result<bool>| match lost {
-            Ok(lost) => lost,
-            Err(error) => {
-                failures.push(error.context(format!("healing {id}")));
-                false
+        if shares {
+            healing.failures.extend(self.follow_all_settings().err());
+        }
+        let mut busy = Vec::new();
+        for Read { value: listed, .. } in self.records(&Prefix::Attachments)? {
+            if !self.restore_if_idle(&mut healing, &listed.id, listed.layer) {
+                busy.push((listed.id, listed.layer));
             }
-        };
-        for listed in self.records(&Prefix::Attachments)? {
-            let (id, layer) = (&listed.value.id, listed.value.layer);
-            let own = Healed::Own(id, layer);
-            let is_due = backoff.is_due(own);
-            if !is_due && !shares {
-                continue;
-            }
-            let _lock = self.host.lock_attachment(id);
-            let Some(living) = self.living(id, layer)? else { continue };
-            if has_leaving(&living.value) {
-                note(id, self.finish_withdrawal(id, layer).map(|()| true));
-                continue;
-            }
-            if is_due {
-                let lost = note(id, self.restore_as_recorded(&living));
-                backoff.looked(own, lost);
-                missed |= lost;
-            }
-            if shares {
-                let made = self.serving(&living.value);
-                shared_missed |= note(id, made.and_then(|it| self.driver.restore_shared(&it)));
+        }
+        for (id, layer) in busy {
+            if !self.restore_if_idle(&mut healing, &id, layer) {
+                healing.backoff.is_busy(Healed::Own(&id, layer));
             }
         }
         if shares {
-            backoff.looked(Healed::Shared, shared_missed);
+            healing.backoff.looked(Healed::Shared, healing.shared_missed);
         }
-        all_of(failures).map(|()| missed || shared_missed)
+        all_of(healing.failures).map(|()| healing.missed || healing.shared_missed)
+    }
+
+    /// The same of one attachment; `false` where another thread works on it.
+    fn restore_if_idle(&self, healing: &mut Healing<'_>, id: &AttachmentId, layer: Layer) -> bool {
+        let own = Healed::Own(id, layer);
+        let is_due = healing.backoff.is_due(own);
+        if !is_due && !healing.shares {
+            return true;
+        }
+        let Some(_lock) = self.host.try_lock_attachment(id) else { return false };
+        let living = self.living(id, layer);
+        let Some(living) = healing.noted(id, living) else { return true };
+        if has_leaving(&living.value) {
+            let finished = self.finish_withdrawal(id, layer);
+            healing.noted::<()>(id, finished.map(|()| None));
+            return true;
+        }
+        if is_due {
+            let lost = self.restore_as_recorded(&living).map(Some);
+            let lost = healing.noted(id, lost).unwrap_or(false);
+            healing.backoff.looked(own, lost);
+            healing.missed |= lost;
+        }
+        if healing.shares {
+            let made = self.serving(&living.value);
+            let lost = made.and_then(|it| self.driver.restore_shared(&it)).map(Some);
+            healing.shared_missed |= healing.noted(id, lost).unwrap_or(false);
+        }
+        true
     }
 
     /// Puts back what the record says, and removes again what it no longer says then: another process may

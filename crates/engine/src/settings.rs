@@ -6,15 +6,15 @@
 //! what a killed command began.
 
 use model::{
-    Attachment, Backend, EgressPolicy, Error, Family, LinkKind, Network, NetworkChange,
-    NetworkName, Phase, Publish, Publisher, Reach, Result, Runtime, Settings,
+    Attachment, AttachmentId, Backend, EgressPolicy, Error, Family, LinkKind, Network,
+    NetworkChange, NetworkName, Phase, Publish, Publisher, Reach, Result, Runtime, Settings,
 };
 
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::unchanged;
 use crate::gc::all_of;
-use crate::port::{Key, Outcome, Prefix, Presence, Record, Txn};
+use crate::port::{AttachmentLock, Key, Outcome, Prefix, Presence, Record, Txn};
 
 /// The least MTU of a device with IPv6 addresses, in bytes (RFC 8200 section 5). The kernel takes the
 /// addresses away from a device with less.
@@ -39,21 +39,29 @@ impl Engine<'_> {
             let record = Record::Network(Box::new(changed.clone()));
             let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).put(key, record);
             if let Outcome::Done(_) = self.store.commit(&txn)? {
-                return self.follow_settings(&changed).map(|()| changed);
+                let lock = |id: &_| Some(self.host.lock_attachment(id));
+                return self.follow_settings(&changed, &lock).map(|()| changed);
             }
         }
         Err(Error::try_again(format!("network {name} keeps being changed")))
     }
 
-    /// Lets every attachment have what commands set of its network.
+    /// Lets every attachment have what commands set of its network. One on which another thread works is
+    /// left to the next call.
     pub(crate) fn follow_all_settings(&self) -> Result<()> {
         let mut networks = self.networks_in(&Prefix::Networks)?;
         networks.retain(|read| !read.value.settings.is_empty() && read.value.stage.is_whole());
-        let failures = networks.iter().filter_map(|read| self.follow_settings(&read.value).err());
-        all_of(failures.collect())
+        let lock = |id: &_| self.host.try_lock_attachment(id);
+        let followed = networks.iter().map(|read| self.follow_settings(&read.value, &lock));
+        all_of(followed.filter_map(Result::err).collect())
     }
 
-    fn follow_settings(&self, network: &Network) -> Result<()> {
+    /// `lock`: none for an attachment that is left out.
+    fn follow_settings(
+        &self,
+        network: &Network,
+        lock: &dyn Fn(&AttachmentId) -> Option<AttachmentLock>,
+    ) -> Result<()> {
         if network.settings.is_empty() {
             return Ok(());
         }
@@ -68,7 +76,7 @@ impl Engine<'_> {
             if !is_settled || followed(&listed.value, &network.settings).is_none() {
                 continue;
             }
-            let _lock = self.host.lock_attachment(id);
+            let Some(_lock) = lock(id) else { continue };
             let done = self.follow(&Key::Attachment(id.clone(), layer), network);
             failures.extend(done.err().map(|error| error.context(format!("changing {id}"))));
         }

@@ -187,10 +187,11 @@ impl Engine<'_> {
         }
     }
 
-    /// Only the record that was classified: one that joined since then is in use.
+    /// Only the record that was classified: one that joined since then is in use. One on which another
+    /// thread works is found again, if it stays.
     fn free_unlisted(&self, classified: &Read<Box<Attachment>>) -> Result<()> {
         let id = &classified.value.id;
-        let _lock = self.host.lock_attachment(id);
+        let Some(_lock) = self.host.try_lock_attachment(id) else { return Ok(()) };
         let now = self.record_of(id, classified.value.layer)?;
         match now.is_some_and(|now| now.revision == classified.revision) {
             true => self.detach_layers(id),

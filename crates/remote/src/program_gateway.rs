@@ -16,11 +16,13 @@ impl Remote {
         Ok(self.kept(attachment)?.map(|kept| kept.gateways()).unwrap_or_default())
     }
 
-    /// Whether ProgramExternalConnectivity was called, and is not to be revoked.
+    /// Whether ProgramExternalConnectivity was called, and is not to be revoked. Another process that works
+    /// on the attachment's log file is not waited for.
     pub fn is_programmed(&self, attachment: &Attachment) -> Result<bool> {
         let undo = revocation(attachment)?;
-        let log_file = self.undo_log.find(&subject(attachment).key())?;
-        Ok(log_file.is_some_and(|log_file| log_file.holds(|held| *held == undo)))
+        let record = self.undo_log.peek(&subject(attachment).key())?;
+        let mut entries = record.iter().flat_map(|record| &record.entries);
+        Ok(entries.any(|entry| entry.pending.is_none() && entry.undo == undo))
     }
 
     /// RevokeExternalConnectivity, where it is to be called; as [`Remote::leave`].

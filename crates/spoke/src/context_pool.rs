@@ -84,10 +84,13 @@ impl ContextPool {
     }
 }
 
+/// Which thread works on an attachment, and how often it has taken the lock.
+type Taken = BTreeMap<AttachmentId, (ThreadId, usize)>;
+
 /// The threads that work on attachments. A thread that has the turn may take it again.
 #[derive(Debug, Default)]
 pub(crate) struct AttachmentLocks {
-    taken: Mutex<BTreeMap<AttachmentId, (ThreadId, usize)>>,
+    taken: Mutex<Taken>,
     freed: Condvar,
 }
 
@@ -105,6 +108,18 @@ impl AttachmentLocks {
         while taken.get(id).is_some_and(|(who, _)| *who != me) {
             taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
         }
+        self.taken_by(me, id, &mut taken)
+    }
+
+    /// The same without waiting; none where another thread works on it.
+    pub(crate) fn try_take(self: &Arc<Self>, id: &AttachmentId) -> Option<Box<dyn Any>> {
+        let me = thread::current().id();
+        let mut taken = locked(&self.taken);
+        let is_free = taken.get(id).is_none_or(|(who, _)| *who == me);
+        is_free.then(|| self.taken_by(me, id, &mut taken))
+    }
+
+    fn taken_by(self: &Arc<Self>, me: ThreadId, id: &AttachmentId, taken: &mut Taken) -> Box<dyn Any> {
         taken.entry(id.clone()).or_insert((me, 0)).1 += 1;
         Box::new(Held { locks: Arc::clone(self), id: id.clone() })
     }
@@ -170,7 +185,12 @@ mod tests {
         let locks = Arc::new(AttachmentLocks::default());
         let _mine = locks.take(&id("a"));
         thread::scope(|scope| {
-            scope.spawn(|| drop(locks.take(&id("b"))));
+            scope.spawn(|| {
+                drop(locks.take(&id("b")));
+                assert!(locks.try_take(&id("a")).is_none(), "another thread works on it");
+                assert!(locks.try_take(&id("b")).is_some());
+            });
         });
+        assert!(locks.try_take(&id("a")).is_some(), "its own thread may take it again");
     }
 }

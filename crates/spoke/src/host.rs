@@ -67,6 +67,10 @@ impl Host for ThisHost {
         self.shared.locks.take(id)
     }
 
+    fn try_lock_attachment(&self, id: &AttachmentId) -> Option<AttachmentLock> {
+        self.shared.locks.try_take(id)
+    }
+
     /// Only the daemon speaks to the others.
     fn pin(&self, network: &NetworkName, address: IpAddr, by: &str) -> Result<bool> {
         let made = hosts::networks(&hosts::place(&self.config.store.state)).join(network.as_str());

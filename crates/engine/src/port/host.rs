@@ -36,6 +36,11 @@ pub trait Host {
         Box::new(())
     }
 
+    /// The same without waiting; none where another thread works on the attachment.
+    fn try_lock_attachment(&self, id: &AttachmentId) -> Option<AttachmentLock> {
+        Some(self.lock_attachment(id))
+    }
+
     /// The subnets of this host that are in use outside the store: those of other runtimes'
     /// networks, and those of its routes.
     fn occupied(&self) -> Result<Vec<Occupied>>;

@@ -355,6 +355,11 @@ impl Host for Rig {
         Box::new(Held(self.turns.clone(), id.clone()))
     }
 
+    fn try_lock_attachment(&self, id: &AttachmentId) -> Option<AttachmentLock> {
+        let is_free = self.turns.held.lock().unwrap().insert(id.clone());
+        is_free.then(|| Box::new(Held(self.turns.clone(), id.clone())) as AttachmentLock)
+    }
+
     fn occupied(&self) -> Result<Vec<Occupied>> {
         Ok(Vec::new())
     }

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::common::Directory;
 use super::endpoint_world::*;
-use engine::port::{Key, Outcome, Prefix, Record, Store, Txn, Versioned};
+use engine::port::{Host, Key, Outcome, Prefix, Record, Store, Txn, Versioned};
 use engine::{
-    AddressRequest, AtOnce, Engine, Finding, Garbage, Live, Mode, Purpose, Siblings, SubnetRequest,
-    SubnetSpec,
+    AddressRequest, AtOnce, Backoff, Engine, Finding, Garbage, Healed, Live, Mode, Purpose,
+    Siblings, SubnetRequest, SubnetSpec,
 };
 use model::*;
 
@@ -46,6 +46,53 @@ fn the_filter_comes_back() {
     });
 }
 
+/// Where nothing is put back before [`Backoff::is_busy`] says so.
+#[derive(Default)]
+struct Noting(Vec<AttachmentId>);
+
+impl Backoff for Noting {
+    fn is_due(&mut self, _: Healed<'_>) -> bool {
+        true
+    }
+
+    fn looked(&mut self, _: Healed<'_>, _: bool) {}
+
+    fn is_busy(&mut self, what: Healed<'_>) {
+        let Healed::Own(id, _) = what else { panic!("{what:?}") };
+        self.0.push(id.clone());
+    }
+}
+
+/// A thread waits for a third-party plugin, and holds its attachment's lock meanwhile.
+#[test]
+fn an_attachment_that_is_worked_on_keeps_no_other_waiting() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let ids = ["a", "b", "c"].map(|name| up(engine, &front(), name, name));
+        for (id, port) in ids.iter().zip(80..) {
+            engine.publish(id, &publishing(vec![map(None, port)], Siblings::TakeOver)).unwrap();
+        }
+        let settings = Settings { mtu: Mtu::new(1400), reach: None };
+        *rig.fails.lock().unwrap() = Some("revise");
+        let change = NetworkChange { settings, ..NetworkChange::default() };
+        engine.set_network(&front().name, &change).unwrap_err();
+        *rig.fails.lock().unwrap() = None;
+        let before = rig.kernel();
+        rig.kernel.lock().unwrap().ports.clear();
+        let held = rig.lock_attachment(&ids[0]);
+        let mut noting = Noting::default();
+        assert!(engine.restore(&mut noting).unwrap());
+        let healed: BTreeSet<AttachmentId> = rig.kernel().ports.into_values().collect();
+        assert_eq!(healed, ids[1..].iter().cloned().collect());
+        assert_eq!(noting.0, [ids[0].clone(), ids[0].clone()], "both of its layers");
+
+        drop(held);
+        let mut noting = Noting::default();
+        assert!(engine.restore(&mut noting).unwrap());
+        assert_eq!((rig.kernel(), noting.0), (before, Vec::new()));
+    });
+}
+
 /// Another process's turn is no lock to this one.
 #[test]
 fn what_another_process_withdraws_meanwhile_does_not_come_back() {
@@ -79,6 +126,37 @@ fn what_another_process_withdraws_meanwhile_does_not_come_back() {
         }));
         engine.restore(&mut AtOnce).unwrap();
         assert_eq!(of(&rig), BTreeSet::new(), "the record is gone");
+    });
+}
+
+/// The record changes between reading and writing, or another thread has its attachment's lock.
+#[test]
+fn names_are_learned_although_the_record_changes() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let mut network = front();
+        network.wiring.names = true;
+        let a = up(engine, &network, "a", "s");
+        let (owner, names) = ("web".parse().unwrap(), ["www".parse().unwrap()]);
+        let key = Key::Attachment(a.clone(), Layer::Link);
+        *rig.before_commit.lock().unwrap() = Some(Box::new(move |rig| {
+            let Some(Versioned { record: Record::Attachment(mut record), .. }) =
+                rig.get(&key).unwrap()
+            else {
+                panic!("no record")
+            };
+            record.link_local = vec!["169.254.7.1".parse().unwrap()];
+            rig.commit(&Txn::new().put(key, Record::Attachment(record))).unwrap();
+        }));
+        engine.set_names(&a, Some(&owner), &names).unwrap();
+        let now = engine.attachment(&a).unwrap().unwrap();
+        assert_eq!((now.owner.as_ref(), &now.names[..]), (Some(&owner), &names[..]));
+        assert_eq!(now.link_local.len(), 1, "the other change is kept");
+
+        let _held = rig.lock_attachment(&a);
+        let busy = engine.set_names(&a, Some(&owner), &[]).unwrap_err();
+        assert_eq!(busy.kind(), Kind::TryAgain, "it is learned later: {busy}");
+        engine.set_owner(&a, &"db".parse().unwrap()).unwrap();
     });
 }
 

@@ -25,6 +25,9 @@ const LONGEST_SHARED: Duration = Duration::from_secs(5);
 /// A part that stays this long is no longer contested, unless the pauses are longer.
 const HELD: Duration = Duration::from_secs(60);
 
+/// The pause before what another thread was working on is checked again.
+const BUSY: Duration = Duration::from_secs(1);
+
 /// So many are named in a sentence.
 const NAMED: usize = 3;
 
@@ -98,6 +101,8 @@ pub(super) struct Rivals {
     known: BTreeMap<Thing, History>,
     /// The reported parts.
     contested: BTreeSet<Thing>,
+    /// Whether the last pass left out what other threads were working on.
+    has_busy: bool,
 }
 
 /// A report.
@@ -112,6 +117,7 @@ pub(super) enum News {
 impl Rivals {
     /// One pass at `now`, which checks and restores.
     pub(super) fn pass(&mut self, now: Instant) -> Pass<'_> {
+        self.has_busy = false;
         Pass { rivals: self, now }
     }
 
@@ -122,7 +128,9 @@ impl Rivals {
 
     /// When something will be due that is not, at `now`.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
-        self.known.values().map(|history| history.due()).filter(|due| *due > now).min()
+        let busy = self.has_busy.then(|| now + BUSY);
+        let due = self.known.values().map(|history| history.due()).filter(|due| *due > now);
+        due.chain(busy).min()
     }
 
     /// The report since the last call. A part that was not checked for long is gone.
@@ -202,6 +210,10 @@ impl Backoff for Pass<'_> {
     fn looked(&mut self, what: Healed<'_>, was_missing: bool) {
         self.looked_at(what.into(), was_missing);
     }
+
+    fn is_busy(&mut self, _: Healed<'_>) {
+        self.rivals.has_busy = true;
+    }
 }
 
 #[cfg(test)]
@@ -216,6 +228,15 @@ mod tests {
             container: container.parse().unwrap(),
             ifname: "eth0".parse().unwrap(),
         }
+    }
+
+    #[test]
+    fn what_another_thread_works_on_is_checked_soon() {
+        let (mut rivals, now) = (Rivals::default(), Instant::now());
+        rivals.pass(now).is_busy(Healed::Own(&id("a"), Layer::Link));
+        assert_eq!(rivals.next(now), Some(now + BUSY));
+        rivals.pass(now).looked(Healed::Own(&id("a"), Layer::Link), false);
+        assert_eq!(rivals.next(now), None);
     }
 
     /// A look at `now`, where a rival has removed the table before each.
