@@ -133,9 +133,13 @@ const UNKNOWN: [&str; 14] = [
     "not allocated",
     "not in use",
 ];
-/// The driver did not find a server of its own: what it holds for Spoke is still there.
-const TROUBLE: [&str; 7] = [
+/// The driver did not find a server, a device, a process or a file that it works with: what it holds for
+/// Spoke is still there.
+const TROUBLE: [&str; 10] = [
     "no such host",
+    "no such device",
+    "no such process",
+    "no such file or directory",
     "dial ",
     "connection",
     "unreachable",
@@ -203,6 +207,9 @@ mod tests {
             "dial unix /run/openvswitch/db.sock: connect: no such file or directory",
             "Connection aborted: FileNotFoundError(2, 'No such file or directory')",
             "network not found: timed out waiting for the leader",
+            "failed to delete the host's end: no such device",
+            "tc qdisc del: RTNETLINK answers: No such process",
+            "open /var/lib/plugin/state.db: no such file or directory",
         ] {
             let failed = judged(&leave(), 200, &format!(r#"{{"Err":"{text}"}}"#)).unwrap_err();
             assert_eq!((failed.kind(), failed.fate), (Kind::TryAgain, Fate::Refused), "{text}");
