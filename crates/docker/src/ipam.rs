@@ -12,7 +12,7 @@ use model::{
 };
 
 use key::{GLOBAL, LOCAL, key_of, space_of, subnet_of};
-use libnetwork::{Answer, PoolGiven, PoolKey};
+use libnetwork::{Answer, EndpointName, PoolGiven, PoolKey};
 use option::PoolSpec;
 
 /// The key of a gateway in an IPAM driver's answer. With it the engine requests no gateway.
@@ -122,7 +122,7 @@ fn purpose(
             Purpose::Auxiliary
         }
         libnetwork::Purpose::Auxiliary | libnetwork::Purpose::Endpoint => {
-            Purpose::Container(owner(call, subnet.sticky))
+            Purpose::Container(owner(call, subnet.sticky)?)
         }
     })
 }
@@ -132,10 +132,14 @@ fn is_made(engine: &Engine<'_>, subnet: &Subnet) -> Result<bool> {
 }
 
 /// The key by which the address is kept, or else the holder to show.
-fn owner(call: &libnetwork::RequestAddress, sticky: Sticky) -> Option<OwnerName> {
-    match sticky {
-        Sticky::Mac => call.mac.and_then(|mac| mac.to_string().parse().ok()),
-        Sticky::Name | Sticky::No => call.endpoint.clone(),
+fn owner(call: &libnetwork::RequestAddress, sticky: Sticky) -> Result<Option<OwnerName>> {
+    match (sticky, &call.endpoint) {
+        (Sticky::Mac, _) => Ok(call.mac.and_then(|mac| mac.to_string().parse().ok())),
+        (_, None) | (Sticky::No, Some(EndpointName::Unusable(_))) => Ok(None),
+        (_, Some(EndpointName::Usable(name))) => Ok(Some(name.clone())),
+        (Sticky::Name, Some(EndpointName::Unusable(why))) => Err(Error::invalid(format!(
+            "--ipam-opt sticky=name: no address can be kept for the container, give it another name: {why}"
+        ))),
     }
 }
 

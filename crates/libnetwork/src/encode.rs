@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::ipam::{ENDPOINT_NAME, GATEWAY, KIND, SERIAL};
+use super::ipam::{ENDPOINT_NAME, EndpointName, GATEWAY, KIND, SERIAL};
 use super::network::{NO_PROXY_6TO4, NODE};
 use super::options::{
     DNS_SERVERS, ENABLE_IPV4, ENABLE_IPV6, GENERIC, IFNAME, INTERNAL, MAC_ADDRESS, SYSCTLS,
@@ -255,7 +255,7 @@ impl RequestAddress {
             if let Some(mac) = self.mac {
                 map.text(MAC_ADDRESS, mac);
             }
-            if let Some(name) = &self.endpoint {
+            if let Some(EndpointName::Usable(name)) = &self.endpoint {
                 map.text(ENDPOINT_NAME, name);
             }
             if self.serial {

@@ -43,9 +43,27 @@ pub struct RequestAddress {
     /// the driver says that it requires it.
     pub mac: Option<Mac>,
     /// The container's name (29.0).
-    pub endpoint: Option<OwnerName>,
+    pub endpoint: Option<EndpointName>,
     /// The next after the last that was allocated is wanted, not the lowest (swarm).
     pub serial: bool,
+}
+
+/// A container's name. Engines set no limit to its length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointName {
+    /// One that an address can be kept for.
+    Usable(OwnerName),
+    /// One that none can be kept for, and why.
+    Unusable(String),
+}
+
+impl EndpointName {
+    fn read(text: &str) -> Self {
+        match text.parse() {
+            Ok(name) => Self::Usable(name),
+            Err(error) => Self::Unusable(error.to_string()),
+        }
+    }
 }
 
 /// The purpose of a requested address.
@@ -100,7 +118,7 @@ impl RequestAddress {
                 _ => Purpose::Auxiliary,
             },
             mac: options.parsed(MAC_ADDRESS)?,
-            endpoint: options.parsed(ENDPOINT_NAME)?,
+            endpoint: options.text(ENDPOINT_NAME)?.map(EndpointName::read),
             serial: options.text(SERIAL)?.is_some_and(|text| text.eq_ignore_ascii_case("true")),
         })
     }

@@ -21,7 +21,7 @@ pub use answer::{
     failure, readable,
 };
 pub use id::{EndpointId, NetworkId, PoolKey, SpaceName};
-pub use ipam::{Purpose, ReleaseAddress, RequestAddress, RequestPool};
+pub use ipam::{EndpointName, Purpose, ReleaseAddress, RequestAddress, RequestPool};
 pub use network::{
     AllocateNetwork, CreateEndpoint, CreateNetwork, Discovery, EndpointRef, Interface, Join, Node,
     ProgramConnectivity, Subnet,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::Remote;
 use super::endpoint::{chosen_mac, subject};
 use super::undo_log::{Given, LogFile, Record, Undo, pool_key};
-use libnetwork::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
+use libnetwork::{Answer, Call, EndpointName, IpamCapabilities, Purpose, RequestAddress};
 
 /// How often an address is asked for again that is in the middle of being released.
 const RACES: usize = 16;
@@ -179,7 +179,7 @@ impl Remote {
             address: spec.address,
             purpose: spec.purpose,
             mac: spec.mac,
-            endpoint: spec.endpoint.clone(),
+            endpoint: spec.endpoint.clone().map(EndpointName::Usable),
             serial: false,
         });
         let address = match self.calls.call(driver, &call) {

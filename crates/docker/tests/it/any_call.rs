@@ -7,8 +7,8 @@ use std::num::NonZeroU16;
 use std::str::FromStr;
 
 use libnetwork::{
-    AllocateNetwork, Call, CreateEndpoint, CreateNetwork, Discovery, EndpointOptions, EndpointRef,
-    Exposed, HostPorts, Interface, Join, NetworkOptions, Node, PortBinding, Ports,
+    AllocateNetwork, Call, CreateEndpoint, CreateNetwork, Discovery, EndpointName, EndpointOptions,
+    EndpointRef, Exposed, HostPorts, Interface, Join, NetworkOptions, Node, PortBinding, Ports,
     ProgramConnectivity, Purpose, ReleaseAddress, RequestAddress, RequestPool, Subnet,
 };
 use model::{IpNet, Mac, Protocol};
@@ -197,6 +197,7 @@ fn ipam_call() -> impl Strategy<Value = Call> {
     ];
     let request = (name(), option::of(address()), purpose).prop_map(
         |(pool, address, (purpose, (mac, endpoint, serial)))| {
+            let endpoint = endpoint.map(EndpointName::Usable);
             let request = RequestAddress { pool, address, purpose, mac, endpoint, serial };
             Call::RequestAddress(request)
         },
