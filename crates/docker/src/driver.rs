@@ -268,8 +268,14 @@ impl<B: Backstage> Plugin for Docker<B> {
             // The cluster is asked.
             Call::CreateNetwork(call) => return many::is_asked(&call.options),
             Call::RequestAddress(call) => {
-                let subnet = ipam::key::subnet_of(&call.pool);
-                return subnet.is_ok_and(|subnet| self.backstage.is_awaited(&subnet));
+                let Ok(subnet) = ipam::key::subnet_of(&call.pool) else { return false };
+                let Some(address) = call.address.filter(|_| call.purpose != Purpose::Gateway)
+                else {
+                    return self.backstage.is_awaited(&subnet);
+                };
+                let asks = |engine: &Engine<'_>| engine.address_asks_hosts(&subnet, address);
+                return self.backstage.is_awaited(&subnet)
+                    || self.backstage.with_engine(asks).unwrap_or(false);
             }
             // What its container has left is undone with it.
             Call::ReleaseAddress(call) => {

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use model::{
     Error, Holder, HostName, Ipam, Lease, LinkKind, NetworkName, OwnerName, Pool, Range,
-    Reservation, Result, Space, Stage, host_net,
+    Reservation, Result, Space, Stage, SubnetId, host_net,
 };
 
 use crate::book::{Read, unchanged};
@@ -52,6 +52,21 @@ impl Engine<'_> {
         let net = net.unwrap_or_else(|_| host_net(address));
         let (space, pool) = (pool.space.clone(), Some(pool.id.clone()));
         Ok(Some((Lease { space, pool, address: net, gateway: range.gateway }, read)))
+    }
+
+    /// Whether a request for this address of a subnet waits for other hosts: it is in none of this host's
+    /// blocks.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub fn address_asks_hosts(&self, subnet: &SubnetId, address: IpAddr) -> Result<bool> {
+        let Some(subnet) = self.subnet(subnet)? else { return Ok(false) };
+        if !self.host.has_hosts(&subnet.network) {
+            return Ok(false);
+        }
+        let network = self.declared(&subnet.network)?;
+        let mut pools = network.iter().flat_map(|network| network.ipam.pools());
+        Ok(!pools.any(|pool| pool.range_of(address).is_some()))
     }
 
     /// Has an address given to this host; the reservation that proves it. None where the network is this

@@ -73,12 +73,15 @@ impl Host for ThisHost {
 
     /// Only the daemon speaks to the others.
     fn pin(&self, network: &NetworkName, address: IpAddr, by: &str) -> Result<bool> {
-        let made = hosts::networks(&hosts::place(&self.config.store.state)).join(network.as_str());
-        if !made.exists() {
+        if !self.has_hosts(network) {
             return Ok(false);
         }
         let ask = Ask::Pin { network: network.clone(), address, by: by.to_owned() };
         hosts::ask(&self.config.store.runtime, &ask).map(|_| true)
+    }
+
+    fn has_hosts(&self, network: &NetworkName) -> bool {
+        hosts::networks(&hosts::place(&self.config.store.state)).join(network.as_str()).exists()
     }
 
     fn backend(&self) -> Backend {

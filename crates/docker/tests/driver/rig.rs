@@ -36,6 +36,8 @@ pub(crate) struct Kernel {
 pub(crate) struct World {
     pub(crate) store: Memory,
     pub(crate) kernel: Mutex<Kernel>,
+    /// The networks of many hosts.
+    pub(crate) many: Mutex<BTreeSet<NetworkName>>,
 }
 
 fn path_of(attachment: &Attachment) -> String {
@@ -173,9 +175,7 @@ impl Ipam for Alone {
     }
 }
 
-struct Machine;
-
-impl Host for Machine {
+impl Host for World {
     fn me(&self) -> Process {
         Process { pid: 1, start: 1 }
     }
@@ -190,6 +190,9 @@ impl Host for Machine {
     }
     fn wait_for_end(&self, _: &Process, _: Duration) -> bool {
         true
+    }
+    fn has_hosts(&self, network: &NetworkName) -> bool {
+        self.many.lock().unwrap().contains(network)
     }
 }
 
@@ -220,7 +223,7 @@ impl Backstage for Stage {
 
 impl World {
     pub(crate) fn engine(&self) -> Engine<'_> {
-        Engine::new(&self.store, self, &Alone, &Machine)
+        Engine::new(&self.store, self, &Alone, self)
     }
 
     /// A plugin as a process that just started has it.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use docker::server::Plugin;
 use engine::Request;
 use model::*;
 use serde_json::{Value, json};
@@ -101,6 +102,52 @@ fn a_network_of_the_command_line_is_joined_by_name() {
     let left = world.left();
     assert_eq!(left.iter().filter(|left| !left.contains("bridge")).count(), 1, "{left:?}");
     assert_eq!(left[0], "network front");
+}
+
+/// An address in none of this host's blocks is another host's to give: the cluster is asked.
+#[test]
+fn a_call_that_asks_other_hosts_is_known_before() {
+    let world = Arc::new(World::default());
+    front(&world, EgressPolicy::Open);
+    let mut network = world.engine().network(&"front".parse().unwrap()).unwrap();
+    let Ipam::Book { pools } = &mut network.ipam else { panic!("{network:?}") };
+    pools[0].ranges[0].last = "10.9.0.127".parse().unwrap();
+    world.engine().remove_network(&network.name, false).unwrap();
+    world.engine().create_network(&network).unwrap();
+    let shared = share(&world);
+    let asks = |address: &str, kind: Option<&str>| {
+        let options = kind.map(|kind| json!({"RequestAddressType": kind}));
+        let options = options.unwrap_or_else(|| json!({"com.docker.network.endpoint.name": "c"}));
+        let body = json!({"PoolID": shared["PoolID"], "Address": address, "Options": options});
+        let body = body.to_string();
+        let method = libnetwork::Method::RequestAddress;
+        let Ok(libnetwork::Request::Do(call)) = libnetwork::decode(method, body.as_bytes()) else {
+            panic!("{body}")
+        };
+        world.plugin().asks_others(&call)
+    };
+    assert!(!asks("10.9.0.200", None), "the network is this host's alone");
+    world.many.lock().unwrap().insert(network.name.clone());
+    assert!(asks("10.9.0.200", None));
+    assert!(!asks("10.9.0.100", None), "it is in this host's block");
+    assert!(!asks("", None), "any is of this host's block");
+    assert!(!asks("10.9.0.200", Some("com.docker.network.gateway")));
+}
+
+/// Docker 29 says names, and has no limit for them.
+#[test]
+fn a_long_name_is_refused_only_where_an_address_is_kept_for_it() {
+    let world = Arc::new(World::default());
+    let name = "n".repeat(201);
+    let ask = |pool: &Value| {
+        let options = json!({"com.docker.network.endpoint.name": name});
+        let call = json!({"PoolID": pool["PoolID"], "Address": "", "Options": options});
+        world.call("IpamDriver.RequestAddress", &call)
+    };
+    ask(&pool(&world, "10.9.1.0/24", &json!({}))).unwrap();
+    let refused = ask(&pool(&world, "10.9.2.0/24", &json!({"sticky": "name"}))).unwrap_err();
+    assert!(refused.to_string().contains("longer than 200 bytes"), "{refused}");
+    assert_eq!(refused.kind(), Kind::Invalid);
 }
 
 #[test]

@@ -61,6 +61,12 @@ pub trait Host {
         Ok(false)
     }
 
+    /// Whether the network is one of many hosts, which [`Host::pin`] asks.
+    fn has_hosts(&self, network: &NetworkName) -> bool {
+        let _ = network;
+        false
+    }
+
     /// The packet filter for a network that no configuration describes: the gateway network.
     fn backend(&self) -> Backend {
         Backend::Nftables
