@@ -174,15 +174,19 @@ impl Api {
         found.map(|container| self.understood(container.names())).transpose()
     }
 
-    /// Whether a container runs by now (`GET /containers/json`), which nobody has to wait for.
+    /// Those of these containers that run by now (`GET /containers/json`), which nobody has to wait for.
     ///
     /// # Errors
     /// Where the engine does not answer.
-    pub fn is_running(&self, container: &ContainerId) -> Result<bool> {
-        let filters = format!("%7B%22id%22%3A%5B%22{container}%22%5D%7D");
+    pub fn running_among<'c>(
+        &self,
+        containers: impl Iterator<Item = &'c ContainerId>,
+    ) -> Result<BTreeSet<ContainerId>> {
+        let ids: Vec<String> = containers.map(|id| format!("%22{id}%22")).collect();
+        let filters = format!("%7B%22id%22%3A%5B{}%5D%7D", ids.join("%2C"));
         let listed: Vec<decode::Container> =
             self.get(&format!("/containers/json?filters={filters}"))?;
-        Ok(!listed.is_empty())
+        Ok(listed.iter().filter_map(decode::Container::id).collect())
     }
 
     /// What happens to networks and containers from now on (`GET /events`). An engine that is not

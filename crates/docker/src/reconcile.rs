@@ -19,6 +19,7 @@ mod notice;
 mod pass;
 mod peer;
 mod snapshot;
+mod unnamed;
 mod wait;
 mod watch;
 
@@ -95,18 +96,18 @@ fn run_over(settings: &Settings, book: &dyn Book, report: &dyn Fn(Notice), stop:
     let mut peers: Vec<Peer> = settings.engines.iter().map(peer).collect();
     let mut due = Instant::now();
     loop {
-        match wait(&peers, due, stop) {
+        let names = peers.iter().filter_map(Peer::names_due).min();
+        match wait(&peers, names.map_or(due, |names| names.min(due)), stop) {
             Woken::Stop => return,
             Woken::Due => {}
-            Woken::Events => {
-                due = due.min(pass.rested(Instant::now() + QUIET));
-                let is_there = peers.iter_mut().all(Peer::listen);
-                pass.forget_removed(&mut peers);
-                pass.learn_names(&mut peers);
-                if is_there && Instant::now() < due {
-                    continue;
-                }
-            }
+            Woken::Events => due = due.min(pass.rested(Instant::now() + QUIET)),
+        }
+        let is_there = peers.iter_mut().all(Peer::listen);
+        pass.forget_removed(&mut peers);
+        pass.learn_names(&mut peers);
+        due = peers.iter().filter_map(Peer::retry).fold(due, Instant::min);
+        if is_there && Instant::now() < due {
+            continue;
         }
         due = pass.make(&mut peers);
         pass.learn_names(&mut peers);

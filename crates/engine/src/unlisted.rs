@@ -6,13 +6,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use model::{
-    Alias, AliasId, Attachment, AttachmentId, ContainerId, Holder, NetworkName, Result, Runtime,
-    Space, Subnet, SubnetId, Tenant, Timestamp,
+    Alias, AliasId, Attachment, AttachmentId, ContainerId, Error, Holder, NetworkName, Result,
+    Runtime, Space, Subnet, SubnetId, Tenant, Timestamp,
 };
 
 use crate::Engine;
 use crate::book::{Read, passable};
-use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
+use crate::gc::{Finding, Garbage, Mode, Remedy};
 use crate::port::{Prefix, Presence};
 
 /// What a runtime lists as existing. Anything else counts as gone.
@@ -55,12 +55,32 @@ impl Live {
     }
 }
 
+/// The result of [`Engine::reclaim_unlisted`].
+#[derive(Debug, Default)]
+pub struct Unlisted {
+    /// What was found; with [`Mode::Mend`], what was freed.
+    pub found: Vec<Finding>,
+    /// Why the rest was not freed.
+    pub failures: Vec<Error>,
+}
+
+/// What is being done to it, for a sentence.
+fn doing(finding: &Finding) -> String {
+    match &finding.what {
+        Garbage::Attachment(id) => format!("freeing {id}"),
+        Garbage::Lease(lease) => format!("freeing address {}", lease.address.addr()),
+        Garbage::Alias(id) => format!("freeing network {id}"),
+        Garbage::Subnet(id) => format!("freeing subnet {id}"),
+        other => format!("freeing {other:?}"),
+    }
+}
+
 impl Engine<'_> {
     /// Finds what a runtime made, no longer lists, and made longer than `grace` ago; in
     /// [`Mode::Mend`] frees it. These stay: an attachment that is being made, what belongs to
     /// another runtime, and what the hosts of a cluster share ([`Space::Global`]), because one host
     /// does not know its users. A network that the runtime does not list stays while a container on
-    /// it exists or is new. An error does not end the search; all errors are reported.
+    /// it exists or is new. What cannot be freed keeps nothing else.
     ///
     /// A runtime's list is never exact while it works. Pass [`Live::or`] of two observations, and a
     /// `grace` that began before the first one.
@@ -70,18 +90,22 @@ impl Engine<'_> {
         live: &Live,
         grace: Duration,
         mode: Mode,
-    ) -> Result<Vec<Finding>> {
+    ) -> Result<Unlisted> {
         let mut search = self.search(runtime, live, grace)?;
         self.find_attachments(&mut search)?;
         self.find_leases(&mut search)?;
         self.find_aliases(&mut search)?;
         self.find_subnets(&mut search)?;
-        let failures = match mode {
-            Mode::DryRun => Vec::new(),
-            Mode::Mend => search.found.iter().filter_map(|what| self.free(what).err()).collect(),
-        };
-        let found = search.found.into_iter().map(|found| found.finding());
-        all_of(failures).map(|()| found.collect())
+        let mut unlisted = Unlisted::default();
+        for found in search.found {
+            let freed = if mode == Mode::Mend { self.free(&found) } else { Ok(()) };
+            let finding = found.finding();
+            match freed {
+                Ok(()) => unlisted.found.push(finding),
+                Err(error) => unlisted.failures.push(error.context(doing(&finding))),
+            }
+        }
+        Ok(unlisted)
     }
 
     fn search<'l>(&self, runtime: Runtime, live: &'l Live, grace: Duration) -> Result<Search<'l>> {

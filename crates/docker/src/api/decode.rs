@@ -261,7 +261,12 @@ impl IpamConfig {
 }
 
 impl Container {
-    /// Its id, where it is on one of these networks.
+    /// Its id.
+    pub(super) fn id(&self) -> Option<ContainerId> {
+        self.id.as_ref()?.parse().ok()
+    }
+
+    /// The same, where it is on one of these networks.
     pub(super) fn on(&self, networks: &BTreeSet<&AliasId>) -> Option<ContainerId> {
         let all = self.network_settings.as_ref()?.networks.as_ref()?;
         let is_on = |it: &Membership| {
@@ -271,7 +276,7 @@ impl Container {
         if !all.values().flatten().any(is_on) {
             return None;
         }
-        self.id.as_ref()?.parse().ok()
+        self.id()
     }
 
     pub(super) fn container(self) -> Result<super::Container> {

@@ -18,8 +18,10 @@ const TARGET: &str = "/events?filters=%7B%22type%22%3A%7B%22network%22%3Atrue%2C
     %22disconnect%22%3Atrue%2C%22destroy%22%3Atrue%2C%22die%22%3Atrue%2C%22rename%22%3Atrue%2C\
     %22start%22%3Atrue%7D%7D";
 
-/// A longer line is none that matters, in bytes.
-const LONGEST_LINE: usize = 16 << 10;
+/// A longer line is none that matters, in bytes. The events of a container have all of its labels.
+const LONGEST_LINE: usize = 1 << 20;
+/// So much of the memory for a line is kept for the next one, in bytes.
+const USUAL_LINE: usize = 16 << 10;
 
 /// A stream of events; it ends with the engine.
 #[derive(Debug)]
@@ -97,6 +99,7 @@ impl Events {
                     self.named.extend(event.as_ref().and_then(decode::Event::named));
                     self.removed.extend(event.and_then(decode::Event::removed_network));
                     self.line.clear();
+                    self.line.shrink_to(USUAL_LINE);
                 }
                 _ if self.line.len() < LONGEST_LINE => self.line.push(byte),
                 _ => {}

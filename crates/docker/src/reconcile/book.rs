@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use engine::{Engine, Finding, Garbage, Live, Mode};
+use engine::{Engine, Garbage, Live, Mode, Unlisted};
 use model::{
     AliasId, AttachmentId, Layer, LinkKind, NetworkName, OwnerName, Result, Runtime, Subnet,
     SubnetId, Tenant,
@@ -67,7 +67,7 @@ pub(super) trait Book {
     fn held(&self) -> Result<Held>;
 
     /// [`Engine::reclaim_unlisted`].
-    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Vec<Finding>>;
+    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Unlisted>;
 
     /// Sets the name of a network for people.
     fn entitle(&self, network: &AliasId, title: &NetworkName) -> Result<()>;
@@ -95,7 +95,7 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
         self.backstage.with_engine(held)
     }
 
-    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Vec<Finding>> {
+    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Unlisted> {
         self.backstage.with_engine(|engine| match mode {
             Mode::DryRun => engine.reclaim_unlisted(Runtime::Docker, live, grace, mode),
             Mode::Mend => self.mend(engine, live, grace),
@@ -118,9 +118,9 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
         self.backstage.with_engine(|engine| {
             let records = engine.attachments_of(&names.endpoint)?;
             let of_docker = records.iter().filter(|record| record.runtime == Runtime::Docker);
-            of_docker
-                .map(|record| &record.id)
-                .try_for_each(|id| engine.set_names(id, names.owner.as_ref(), &names.names))
+            let called = of_docker
+                .map(|record| engine.set_names(&record.id, names.owner.as_ref(), &names.names));
+            called.collect::<Vec<_>>().into_iter().collect()
         })
     }
 
@@ -132,24 +132,26 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
 impl<B: Backstage> EngineBook<'_, B> {
     /// Networks of a cloud stay in the store until the cloud has deleted them: while it does not
     /// answer, the store is the only place that has them.
-    fn mend(&self, engine: &Engine<'_>, live: &Live, grace: Duration) -> Result<Vec<Finding>> {
+    fn mend(&self, engine: &Engine<'_>, live: &Live, grace: Duration) -> Result<Unlisted> {
         let mut known = live.clone();
-        let mut clouds = Vec::new();
-        for found in engine.reclaim_unlisted(Runtime::Docker, live, grace, Mode::DryRun)? {
+        let (mut clouds, mut failures) = (Vec::new(), Vec::new());
+        for found in engine.reclaim_unlisted(Runtime::Docker, live, grace, Mode::DryRun)?.found {
             let Garbage::Alias(id) = &found.what else { continue };
-            if is_of_cloud(engine, id)? {
-                known.networks.insert(id.clone(), Some(BTreeSet::new()));
-                clouds.push(found);
+            match is_of_cloud(engine, id) {
+                Ok(false) => continue,
+                Ok(true) => clouds.push((id.clone(), found.clone())),
+                Err(error) => failures.push(error.context(format!("reading network {id}"))),
             }
+            known.networks.insert(id.clone(), Some(BTreeSet::new()));
         }
         let mut mended = engine.reclaim_unlisted(Runtime::Docker, &known, grace, Mode::Mend)?;
-        for found in clouds {
-            if let Garbage::Alias(id) = &found.what {
-                self.backstage.abandon(id)?;
-                engine.withdraw(id)?;
+        for (id, found) in clouds {
+            match self.backstage.abandon(&id).and_then(|()| engine.withdraw(&id)) {
+                Ok(()) => mended.found.push(found),
+                Err(error) => failures.push(error.context(format!("deleting network {id}"))),
             }
-            mended.push(found);
         }
+        mended.failures.append(&mut failures);
         Ok(mended)
     }
 }

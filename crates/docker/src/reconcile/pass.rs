@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use engine::{Live, Mode};
-use model::Result;
+use engine::{Live, Mode, Unlisted};
+use model::{Kind, Result};
 
 use super::book::{Book, Held};
 use super::doubt::{Doubts, doubts};
@@ -90,8 +90,21 @@ impl<'a> Pass<'a> {
 
     /// Names of containers are known as soon as they run.
     pub(super) fn learn_names(&mut self, peers: &mut [Peer]) {
-        for names in peers.iter_mut().flat_map(Peer::named) {
-            self.reported(self.book.call(&names));
+        for peer in peers {
+            for (container, names) in peer.learned(self.report) {
+                let called = names.iter().map(|names| self.book.call(names));
+                let called = called.collect::<Vec<_>>().into_iter().collect::<Result<()>>();
+                match called {
+                    // Its attachment is being worked on.
+                    Err(error) if error.kind() == Kind::TryAgain => {
+                        peer.learn_again(&container, error, self.report);
+                    }
+                    done => {
+                        peer.has_learned(&container);
+                        self.reported(done);
+                    }
+                }
+            }
         }
     }
 
@@ -112,7 +125,7 @@ impl<'a> Pass<'a> {
         self.learn(&held, &snapshot);
         let live = live(&held, &snapshot);
         self.doubt(&held, &snapshot);
-        let missing = self.book.reclaim(&live, self.settings.grace, Mode::DryRun)?;
+        let missing = self.book.reclaim(&live, self.settings.grace, Mode::DryRun)?.found;
         let now = Moment { at: Instant::now(), clock: SystemTime::now() };
         match self.watch.add(now, live) {
             Some(verdict) => self.judge(verdict, peers),
@@ -177,7 +190,7 @@ impl<'a> Pass<'a> {
         let Verdict { mut live, span } = verdict;
         // As old as it must be now to have had its grace when the span began.
         let age = span + self.settings.grace;
-        if self.reclaim(&live, age, Mode::DryRun)?.is_empty() {
+        if self.reclaim(&live, age, Mode::DryRun)?.found.is_empty() {
             return Ok(Outcome::Clean);
         }
         let held = self.book.held()?;
@@ -190,13 +203,15 @@ impl<'a> Pass<'a> {
                 }
             }
         }
-        for finding in self.reclaim(&live, age, Mode::Mend)? {
+        let mended = self.reclaim(&live, age, Mode::Mend)?;
+        for finding in mended.found {
             (self.report)(Notice::Reclaimed { finding, missing: span });
         }
+        mended.failures.into_iter().for_each(|error| (self.report)(Notice::Failed(error)));
         Ok(Outcome::Suspicious)
     }
 
-    fn reclaim(&self, live: &Live, age: Duration, mode: Mode) -> Result<Vec<engine::Finding>> {
+    fn reclaim(&self, live: &Live, age: Duration, mode: Mode) -> Result<Unlisted> {
         self.book.reclaim(live, age, mode)
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use model::{AliasId, Error, Result};
+use model::{AliasId, ContainerId, Error, Result};
 
 use super::Notice;
-use crate::api::{Api, Events, Named, Names, News};
+use super::unnamed::Unnamed;
+use crate::api::{Api, Events, Names, News};
 
 /// How long to wait after the first failure; twice as long after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -23,7 +24,7 @@ pub(super) struct Peer {
     retry: Instant,
     is_reported: bool,
     removed: Vec<AliasId>,
-    named: Vec<Named>,
+    unnamed: Unnamed,
 }
 
 /// How an engine was found.
@@ -41,14 +42,14 @@ impl Peer {
     /// One that is asked again after at most `longest` when it is silent.
     pub(super) fn new(api: Api, longest: Duration) -> Self {
         let (pause, retry) = (FIRST_PAUSE, Instant::now());
-        let (removed, named) = (Vec::new(), Vec::new());
-        Self { api, events: None, longest, pause, retry, is_reported: false, removed, named }
+        let (removed, unnamed) = (Vec::new(), Unnamed::default());
+        Self { api, events: None, longest, pause, retry, is_reported: false, removed, unnamed }
     }
 
     /// Learns later what these containers are called: who came back has missed the events of some.
     pub(super) fn ask_names(&mut self, networks: &BTreeSet<&AliasId>) {
         // An engine that does not answer is found out at the next look.
-        self.named.append(&mut self.api.running_on(networks).unwrap_or_default());
+        self.unnamed.add(self.api.running_on(networks).unwrap_or_default(), Instant::now());
     }
 
     /// Reads its events. `false`: the engine is gone.
@@ -56,7 +57,7 @@ impl Peer {
         let Some(events) = &mut self.events else { return true };
         let news = events.drain();
         self.removed.append(&mut events.removed());
-        self.named.append(&mut events.named());
+        self.unnamed.add(events.named(), Instant::now());
         match news {
             News::None | News::Some => true,
             News::End => {
@@ -73,15 +74,56 @@ impl Peer {
     }
 
     /// What the containers there are called that have other names since it was asked last. One that is being
-    /// started is heard of again when it runs; an engine that does not answer is found out at the next look.
-    pub(super) fn named(&mut self) -> Vec<Names> {
-        let mut named = std::mem::take(&mut self.named);
-        named.sort();
-        named.dedup();
-        let api = &self.api;
-        named.retain(|one| one.runs || api.is_running(&one.container).unwrap_or(false));
-        let names = named.iter().filter_map(|one| api.names(one).ok().flatten());
-        names.flatten().collect()
+    /// started is heard of again when it runs. One whose answer fails is asked for again later: at most one
+    /// is waited for in vain.
+    pub(super) fn learned(&mut self, report: &dyn Fn(Notice)) -> Vec<(ContainerId, Vec<Names>)> {
+        let due = self.unnamed.due(Instant::now());
+        if self.events.is_none() || due.is_empty() {
+            return Vec::new();
+        }
+        let running = match self.api.running_among(due.iter().map(|(named, _)| &named.container)) {
+            Ok(running) => running,
+            Err(why) => {
+                self.lose(why, report);
+                return Vec::new();
+            }
+        };
+        let mut learned = Vec::new();
+        for (named, is_new) in due {
+            // What an event says of one that is new need not be in the list yet.
+            let runs = running.contains(&named.container) || (is_new && named.runs);
+            match if runs { self.api.names(&named) } else { Ok(None) } {
+                Ok(Some(names)) => learned.push((named.container, names)),
+                Ok(None) => self.unnamed.remove(&named.container),
+                Err(why) => {
+                    self.learn_again(&named.container, why, report);
+                    break;
+                }
+            }
+        }
+        learned
+    }
+
+    /// The names of a container are written down.
+    pub(super) fn has_learned(&mut self, container: &ContainerId) {
+        self.unnamed.remove(container);
+    }
+
+    /// They are to be asked for once more; why it failed is reported where that is of no use.
+    pub(super) fn learn_again(
+        &mut self,
+        container: &ContainerId,
+        why: Error,
+        report: &dyn Fn(Notice),
+    ) {
+        if !self.unnamed.failed(container, Instant::now()) {
+            report(Notice::Failed(why.context(format!("names of Docker's container {container}"))));
+        }
+    }
+
+    /// When names are to be asked for next.
+    pub(super) fn names_due(&self) -> Option<Instant> {
+        self.events.as_ref().and_then(|_| self.unnamed.next())
     }
 
     /// Finds out whether the engine is there.
@@ -123,6 +165,8 @@ impl Peer {
     /// The engine did not answer, or not completely.
     pub(super) fn lose(&mut self, why: Error, report: &dyn Fn(Notice)) {
         self.events = None;
+        // All that run are asked for when it is back.
+        self.unnamed.clear();
         self.retry = Instant::now() + self.pause;
         self.pause = (self.pause * 2).min(self.longest);
         if !std::mem::replace(&mut self.is_reported, true) {

@@ -4,6 +4,7 @@
 
 mod api;
 mod fake;
+mod naming;
 mod repair;
 #[allow(dead_code, reason = "the front end's tests need more of it")]
 #[path = "../driver/rig.rs"]

@@ -175,10 +175,16 @@ pub(crate) fn list(fake: &Fake, network: &Value, endpoints: &[(&str, &str, &str)
 
 /// Makes a network of one subnet as an engine does.
 pub(crate) fn network(world: &Arc<World>, id: &str, subnet: &str) -> Value {
+    network_with(world, id, subnet, &json!({}))
+}
+
+/// The same with options of the driver's.
+pub(crate) fn network_with(world: &Arc<World>, id: &str, subnet: &str, generic: &Value) -> Value {
     let pool = pool(world, subnet);
     let gateway = gateway(world, &pool);
     let data = json!([{"AddressSpace": "spoke-local", "Pool": subnet, "Gateway": gateway}]);
-    let create = json!({"NetworkID": id, "IPv4Data": data, "IPv6Data": [], "Options": {}});
+    let create = json!({"NetworkID": id, "IPv4Data": data, "IPv6Data": [],
+        "Options": {"com.docker.network.generic": generic}});
     world.call("NetworkDriver.CreateNetwork", &create).unwrap();
     pool
 }

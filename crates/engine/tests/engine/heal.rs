@@ -210,7 +210,8 @@ fn live(networks: &[(&str, Option<&[&str]>)]) -> Live {
 
 fn absent(engine: &Engine<'_>, live: &Live, mode: Mode) -> Vec<Garbage> {
     let found = engine.reclaim_unlisted(Runtime::Docker, live, GRACE, mode).unwrap();
-    found.into_iter().map(|Finding { what, .. }| what).collect()
+    assert!(found.failures.is_empty(), "{:?}", found.failures);
+    found.found.into_iter().map(|Finding { what, .. }| what).collect()
 }
 
 #[test]
@@ -243,6 +244,24 @@ fn forgotten_endpoints_and_networks_are_freed_once_they_are_old() {
         let found = absent(engine, &nothing, Mode::DryRun);
         assert_eq!(of_network(&found), [b]);
         assert!(found.contains(&Garbage::Alias(id("id-front"))));
+    });
+}
+
+#[test]
+fn what_cannot_be_freed_hides_nothing_that_was() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        up(engine, &front(), "a", "s");
+        let other = subnet(engine, "10.77.0.0/24");
+        *rig.now.lock().unwrap() += 31;
+        *rig.fails.lock().unwrap() = Some("detach");
+        let known = live(&[("id-front", Some(&[]))]);
+        let result = engine.reclaim_unlisted(Runtime::Docker, &known, GRACE, Mode::Mend).unwrap();
+        let freed: Vec<Garbage> = result.found.into_iter().map(|found| found.what).collect();
+        assert!(freed.contains(&Garbage::Subnet(other)), "{freed:?}");
+        assert!(!freed.iter().any(|it| matches!(it, Garbage::Attachment(_))), "{freed:?}");
+        let [failure] = &result.failures[..] else { panic!("{:?}", result.failures) };
+        assert!(failure.to_string().contains("freeing container a"), "{failure}");
     });
 }
 

@@ -1,0 +1,118 @@
+//! How names of containers are learned from engines that answer late, or not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use docker::reconcile::Notice;
+use serde_json::{Value, json};
+
+use crate::fake::{Answer, Fake};
+use crate::rig::World;
+use crate::scene::*;
+
+const ENDPOINT: &str = "11111111aaaa";
+
+/// A container on a network whose names Spoke answers for, and an engine that lists it.
+fn scene() -> (Arc<World>, Fake) {
+    let world = Arc::new(World::default());
+    let pool = network_with(&world, "n1", "10.1.0.0/24", &json!({"names": "true"}));
+    let address = endpoint(&world, "n1", ENDPOINT, &pool);
+    let fake = Fake::new();
+    list(&fake, &listed("n1", "front", "spoke", &["10.1.0.0/24"]), &[(ENDPOINT, "web", &address)]);
+    (world, fake)
+}
+
+/// Looked at once, and then only when the engine reports something.
+fn watch(world: &Arc<World>, fake: &Fake) -> Reconciling {
+    let sockets = std::slice::from_ref(&fake.socket);
+    let reconciling = Reconciling::begin(world, sockets, Duration::from_secs(3600));
+    reconciling.until(|notice| matches!(notice, Notice::Reached { .. }));
+    fake.wait("/networks/n1", 1);
+    reconciling
+}
+
+fn inspect_of(container: &str) -> String {
+    format!("/containers/{container}/json")
+}
+
+fn inspected() -> Answer {
+    let front = json!({"EndpointID": ENDPOINT, "DNSNames": ["web", "www"]});
+    let inspected = json!({"Name": "/web", "NetworkSettings": {"Networks": {"front": front}}});
+    Answer::Length(inspected.to_string())
+}
+
+fn run(fake: &Fake, containers: &[&str]) {
+    let listed: Vec<Value> = containers.iter().map(|id| json!({"Id": id})).collect();
+    fake.answer("/containers/json", Answer::Chunks(Value::from(listed).to_string()));
+}
+
+fn started(container: &str, attributes: &Value) -> String {
+    let actor = json!({"ID": container, "Attributes": attributes});
+    json!({"Type": "container", "Action": "start", "Actor": actor}).to_string()
+}
+
+/// Waits until the reconciler has written down what it learned before.
+fn names(world: &World, fake: &Fake) -> Vec<String> {
+    fake.happen();
+    fake.wait("/networks", 1);
+    let record = world.engine().attachments().unwrap().remove(0);
+    record.names.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_container_that_is_inspected_late_has_its_names() {
+    let (world, fake) = scene();
+    run(&fake, &["c1"]);
+    let _reconciling = watch(&world, &fake);
+    fake.answer(&inspect_of("c1"), Answer::Hang);
+    let actor = json!({"ID": "n1", "Attributes": {"container": "c1"}});
+    fake.report(&json!({"Type": "network", "Action": "connect", "Actor": actor}).to_string());
+    fake.wait(&inspect_of("c1"), 1);
+    fake.answer(&inspect_of("c1"), inspected());
+    fake.wait(&inspect_of("c1"), 1);
+    assert_eq!(names(&world, &fake), ["www"]);
+}
+
+#[test]
+fn a_container_with_many_labels_has_its_names() {
+    let (world, fake) = scene();
+    run(&fake, &["c1"]);
+    let _reconciling = watch(&world, &fake);
+    fake.answer(&inspect_of("c1"), inspected());
+    fake.report(&started("c1", &json!({"label": "x".repeat(100_000)})));
+    fake.wait(&inspect_of("c1"), 1);
+    assert_eq!(names(&world, &fake), ["www"]);
+}
+
+/// One of them hangs; those after it are asked for first, and it is no engine that is lost.
+#[test]
+fn a_container_that_fails_keeps_no_other_without_names() {
+    let (world, fake) = scene();
+    run(&fake, &["c0", "c1"]);
+    let reconciling = watch(&world, &fake);
+    fake.answer(&inspect_of("c0"), Answer::Raw(Vec::new()));
+    fake.answer(&inspect_of("c1"), inspected());
+    fake.report(&format!("{}\n{}", started("c0", &json!({})), started("c1", &json!({}))));
+    fake.wait(&inspect_of("c1"), 1);
+    assert_eq!(names(&world, &fake), ["www"]);
+    fake.wait(&inspect_of("c0"), 1);
+    assert_eq!(reconciling.reported(), Vec::<String>::new());
+}
+
+#[test]
+fn an_engine_that_does_not_answer_is_asked_once_and_again_when_it_is_back() {
+    let (world, fake) = scene();
+    run(&fake, &[]);
+    let reconciling = watch(&world, &fake);
+    fake.answer("/containers/json", Answer::Raw(Vec::new()));
+    let all = ["c1", "c2", "c3"].map(|container| started(container, &json!({})));
+    fake.report(&all.join("\n"));
+    reconciling.until(|notice| matches!(notice, Notice::Lost { .. }));
+    assert!(!fake.asked().iter().any(|path| path.ends_with("/json") && path.contains("c1")));
+    fake.answer(&inspect_of("c1"), inspected());
+    let networks = json!({"front": {"NetworkID": "n1", "EndpointID": ENDPOINT}});
+    let listed = json!([{"Id": "c1", "NetworkSettings": {"Networks": networks}}]);
+    fake.answer("/containers/json", Answer::Chunks(listed.to_string()));
+    fake.wait(&inspect_of("c1"), 1);
+    assert_eq!(names(&world, &fake), ["www"]);
+}
