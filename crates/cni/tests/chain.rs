@@ -163,6 +163,7 @@ impl Bench {
             publisher: Publisher::Nobody,
             handoff: Handoff::Caller,
             publish_on: None,
+            lister: None,
             prefix: None,
         };
         self.engine(|engine| engine.enroll(&alias, &network)).unwrap();

@@ -31,10 +31,11 @@ fn make(rig: &Rig, name: &str, subnet: &str, title: &str) {
             publisher: Publisher::Spoke,
             handoff: Handoff::Caller,
             publish_on: None,
+            lister: None,
             prefix: None,
         };
         engine.enroll(&alias, &network).unwrap();
-        engine.set_title(&id, &title.parse().unwrap()).unwrap();
+        engine.set_title(&id, &title.parse().unwrap(), None).unwrap();
     });
 }
 
@@ -68,8 +69,8 @@ fn left_is_what_was_joined() {
     rig.add(Plugin::Spoke, "a", &joining("front"));
     rig.engine(|engine| {
         let title: NetworkName = "front".parse().unwrap();
-        engine.set_title(&"one-id".parse().unwrap(), &"gone".parse().unwrap()).unwrap();
-        engine.set_title(&"two-id".parse().unwrap(), &title).unwrap();
+        engine.set_title(&"one-id".parse().unwrap(), &"gone".parse().unwrap(), None).unwrap();
+        engine.set_title(&"two-id".parse().unwrap(), &title, None).unwrap();
     });
     rig.add(Plugin::Spoke, "b", &joining("front"));
     let held = |a: &str, b: &str| (a.to_owned(), b.to_owned());

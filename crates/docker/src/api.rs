@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use model::{
-    AliasId, ContainerId, Error, HostName, IpNet, NetworkName, OwnerName, PortMap, Result,
+    AliasId, ContainerId, EngineId, Error, HostName, IpNet, NetworkName, OwnerName, PortMap, Result,
 };
 use serde::de::DeserializeOwned;
 
@@ -99,6 +99,15 @@ pub struct Names {
     pub names: Vec<HostName>,
 }
 
+/// What an engine says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its own id, which stays as long as its data do; none where it has none.
+    pub id: Option<EngineId>,
+    /// Whether containers go on while it does not run, and are restored when it starts (`live-restore`).
+    pub restores: bool,
+}
+
 /// How long a container that may be starting is waited for.
 const STARTING: Duration = Duration::from_millis(500);
 
@@ -120,11 +129,13 @@ impl Api {
         Ok(version.version())
     }
 
-    /// Whether containers go on while the engine does not run, and are restored when it starts (`live-restore`;
-    /// `GET /info`).
-    pub fn restores(&self) -> Result<bool> {
+    /// What the engine says of itself (`GET /info`).
+    ///
+    /// # Errors
+    /// Where it does not answer.
+    pub fn about(&self) -> Result<About> {
         let info: decode::Info = self.get("/info")?;
-        Ok(info.restores())
+        Ok(About { id: info.id(), restores: info.restores() })
     }
 
     /// Every network that the engine knows (`GET /networks`).

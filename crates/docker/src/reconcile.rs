@@ -9,7 +9,8 @@
 //! engine must answer completely. What is freed was missing in every snapshot over a grace time,
 //! and was as old when that began. An engine that was out of reach is left alone for the grace
 //! time, because it cleans up when it starts. Swarm's networks are not touched. And nothing is
-//! freed that may belong to an engine that was not asked: its networks were never listed.
+//! freed that may belong to an engine that was not asked: its networks were never listed, or by an
+//! engine of another id.
 
 mod book;
 mod doubt;

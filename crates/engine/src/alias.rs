@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use model::{Alias, AliasId, AttachmentId, Error, Network, NetworkName, Phase, Result, Runtime};
+use model::{
+    Alias, AliasId, AttachmentId, EngineId, Error, Network, NetworkName, Phase, Result, Runtime,
+};
 
 use crate::Engine;
 use crate::attach::RACES;
@@ -255,14 +257,23 @@ impl Engine<'_> {
 
     /// Remembers what people call the network in the runtime whose id this is; [`Engine::network`]
     /// finds it by that too. An unknown id is no error.
-    pub fn set_title(&self, id: &AliasId, title: &NetworkName) -> Result<()> {
+    pub fn set_title(
+        &self,
+        id: &AliasId,
+        title: &NetworkName,
+        by: Option<&EngineId>,
+    ) -> Result<()> {
         for _ in 0..RACES {
             let Some(read) = self.alias_of(id)? else { return Ok(()) };
-            if read.value.title.as_ref() == Some(title) {
+            let titled = Alias {
+                title: Some(title.clone()),
+                lister: by.or(read.value.lister.as_ref()).cloned(),
+                ..read.value.clone()
+            };
+            if titled == read.value {
                 return Ok(());
             }
             let key = Key::Alias(id.clone());
-            let titled = Alias { title: Some(title.clone()), ..read.value.clone() };
             let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
             if let Outcome::Done(_) = self.store.commit(&txn.put(key, Record::Alias(titled)))? {
                 return Ok(());
@@ -275,7 +286,7 @@ impl Engine<'_> {
     /// asked for its removal.
     pub fn set_known(&self, id: &AliasId) -> Result<()> {
         match self.alias(id)? {
-            Some(alias) if alias.title.is_none() => self.set_title(id, &alias.network),
+            Some(alias) if alias.title.is_none() => self.set_title(id, &alias.network, None),
             Some(_) | None => Ok(()),
         }
     }

@@ -16,8 +16,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use model::{
-    Family, IpNet, NetworkName, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet, SubnetId,
-    Timestamp, Want,
+    EngineId, Family, IpNet, NetworkName, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet,
+    SubnetId, Timestamp, Want,
 };
 
 use crate::Engine;
@@ -99,16 +99,18 @@ impl Engine<'_> {
         Ok(self.subnets_in(&Prefix::Subnets)?.into_iter().map(|read| read.value).collect())
     }
 
-    /// Records that an asked runtime has listed a network of this subnet. Once the runtime no
-    /// longer lists it, the subnet has no user. A subnet that is not allocated, or changes at this
-    /// moment, is no error.
-    pub fn set_listed(&self, id: &SubnetId) -> Result<()> {
-        let Some(read) = self.subnet_of(id)?.filter(|read| !read.value.listed) else {
+    /// Records that an asked runtime has listed a network of this subnet, and which engine of it, where that
+    /// is known. Once the runtime no longer lists one, the subnet is garbage. One that is not there, or changes
+    /// at this moment, stays as it is.
+    pub fn set_listed(&self, id: &SubnetId, by: Option<&EngineId>) -> Result<()> {
+        let lister = by.cloned();
+        let is_new = |subnet: &Subnet| !subnet.listed || (by.is_some() && subnet.lister != lister);
+        let Some(read) = self.subnet_of(id)?.filter(|read| is_new(&read.value)) else {
             return Ok(());
         };
         let key = Key::Subnet(id.clone());
         let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
-        let listed = Subnet { listed: true, ..read.value };
+        let listed = Subnet { listed: true, lister, ..read.value };
         self.store.commit(&txn.put(key, Record::Subnet(listed))).map(|_| ())
     }
 

@@ -64,7 +64,8 @@ pub use link::{
 };
 pub use moment::Moment;
 pub use name::{
-    AliasId, ContainerId, DriverName, IfName, NetworkName, OwnerName, PluginName, ZoneName,
+    AliasId, ContainerId, DriverName, EngineId, IfName, NetworkName, OwnerName, PluginName,
+    ZoneName,
 };
 pub use name_service::{NAME_DOMAIN, name_domain};
 pub use naming::{HostName, LinkLocal, ResolverOption, SearchDomain};

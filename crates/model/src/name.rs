@@ -86,6 +86,10 @@ name!(
     ZoneName, "zone name", zone
 );
 name!(
+    /// How a container engine calls itself, such as Docker's `ID` of `GET /info`.
+    EngineId, "engine id", printable
+);
+name!(
     /// The name of a network interface: 1 to 15 bytes, no `/`, `:` or white space (`dev_valid_name`). No
     /// `%`, which the kernel takes for a pattern and puts a number there, and neither `all` nor `default`,
     /// whose parameters are those of every interface.

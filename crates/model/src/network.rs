@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Dns, Handoff, IfName, Ipam, Labels, LinkKind, NetworkName, Process, Route, Runtime,
-    Settings, Space, Timestamp, Wiring,
+    AliasId, Dns, EngineId, Handoff, IfName, Ipam, Labels, LinkKind, NetworkName, Process, Route,
+    Runtime, Settings, Space, Timestamp, Wiring,
 };
 
 /// A network: the template from which its attachments are made.
@@ -141,6 +141,9 @@ pub struct Alias {
     /// choice.
     #[serde(default)]
     pub prefix: Option<IfName>,
+    /// Which engine of the runtime has listed it under the title, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lister: Option<EngineId>,
 }
 
 /// Which side maps a container's published ports.

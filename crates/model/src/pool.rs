@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::next_address;
 use crate::{
-    AttachmentId, Dhcp, Error, Layer, NetworkName, OwnerName, PluginName, Result, Runtime,
-    Timestamp,
+    AttachmentId, Dhcp, EngineId, Error, Layer, NetworkName, OwnerName, PluginName, Result,
+    Runtime, Timestamp,
 };
 
 pub use remote::{GivenPool, RemoteIpam, RemotePool};
@@ -119,6 +119,9 @@ pub struct Subnet {
     /// that never was may be that of a runtime that is not asked.
     #[serde(default)]
     pub listed: bool,
+    /// Which engine of the runtime that was, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lister: Option<EngineId>,
 }
 
 /// The key by which a requested address is kept after its release.

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-use model::{AliasId, ContainerId, Error, HostName, IpNet, OwnerName, PortMap, Result};
+use model::{AliasId, ContainerId, EngineId, Error, HostName, IpNet, OwnerName, PortMap, Result};
 use serde::Deserialize;
 
 use super::{Endpoint, Reach, Subnet};
@@ -25,10 +25,16 @@ pub(super) struct Version {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct Info {
+    #[serde(rename = "ID")]
+    id: Option<String>,
     live_restore_enabled: Option<bool>,
 }
 
 impl Info {
+    pub(super) fn id(&self) -> Option<EngineId> {
+        self.id.as_ref()?.parse().ok()
+    }
+
     pub(super) fn restores(&self) -> bool {
         self.live_restore_enabled.unwrap_or(false)
     }

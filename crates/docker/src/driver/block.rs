@@ -149,6 +149,7 @@ mod tests {
             order: Order::LowestFree,
             sticky: model::Sticky::No,
             listed: false,
+            lister: None,
         });
         Block { net, gateway: None, auxiliary: Vec::new(), subnet }
     }

@@ -44,6 +44,7 @@ impl ManyHosts {
             publisher: Publisher::Spoke,
             handoff: Handoff::Caller,
             publish_on: None,
+            lister: None,
             prefix: None,
         }
     }

@@ -163,6 +163,7 @@ fn alias(
         publisher: spec.publisher.unwrap_or(Publisher::Spoke),
         handoff: handoff(spec, call),
         publish_on: spec.publish_on,
+        lister: None,
         prefix: spec.prefix.clone(),
     }
 }

@@ -208,6 +208,7 @@ fn enroll<B: Backstage>(
         publisher,
         handoff: Handoff::Caller,
         publish_on: None,
+        lister: None,
         prefix,
     };
     stage.engine.enroll(&alias, network)?;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use engine::{Engine, Garbage, Live, Mode, Unlisted};
 use model::{
-    AliasId, AttachmentId, Layer, LinkKind, NetworkName, OwnerName, Result, Runtime, Subnet,
-    SubnetId, Tenant,
+    AliasId, AttachmentId, EngineId, Layer, LinkKind, NetworkName, OwnerName, Result, Runtime,
+    Subnet, SubnetId, Tenant,
 };
 
 use crate::api::{Names, Network};
@@ -32,6 +32,16 @@ pub(super) struct HeldNetwork {
     pub(super) network: NetworkName,
     /// Known once an engine has listed it.
     pub(super) title: Option<NetworkName>,
+    /// Which engine that was, where it is known.
+    pub(super) lister: Option<EngineId>,
+}
+
+impl HeldNetwork {
+    /// Whether it belongs to one of these engines. Where its lister is not known, the engine asked for its
+    /// removal, or an earlier release saw it.
+    pub(super) fn is_of(&self, engines: &BTreeSet<EngineId>) -> bool {
+        self.title.is_some() && self.lister.as_ref().is_none_or(|lister| engines.contains(lister))
+    }
 }
 
 /// A pool that was requested.
@@ -39,8 +49,10 @@ pub(super) struct HeldNetwork {
 pub(super) struct HeldSubnet {
     pub(super) id: SubnetId,
     pub(super) network: NetworkName,
-    /// Whether an engine that is asked has listed a network of it.
+    /// Whether an engine that was asked has listed a network of it.
     pub(super) listed: bool,
+    /// Which engine that was, where it is known.
+    pub(super) lister: Option<EngineId>,
     /// Whether it came to no network, and nothing depends on it.
     pub(super) idle: bool,
 }
@@ -70,10 +82,10 @@ pub(super) trait Book {
     fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Unlisted>;
 
     /// Sets the name of a network for people.
-    fn entitle(&self, network: &AliasId, title: &NetworkName) -> Result<()>;
+    fn entitle(&self, network: &AliasId, title: &NetworkName, by: Option<&EngineId>) -> Result<()>;
 
     /// That an engine which is asked has a network of the subnet.
-    fn enlist(&self, subnet: &SubnetId) -> Result<()>;
+    fn enlist(&self, subnet: &SubnetId, by: Option<&EngineId>) -> Result<()>;
 
     /// Sets the name of an endpoint's container.
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()>;
@@ -102,12 +114,12 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
         })
     }
 
-    fn entitle(&self, network: &AliasId, title: &NetworkName) -> Result<()> {
-        self.backstage.with_engine(|engine| engine.set_title(network, title))
+    fn entitle(&self, network: &AliasId, title: &NetworkName, by: Option<&EngineId>) -> Result<()> {
+        self.backstage.with_engine(|engine| engine.set_title(network, title, by))
     }
 
-    fn enlist(&self, subnet: &SubnetId) -> Result<()> {
-        self.backstage.with_engine(|engine| engine.set_listed(subnet))
+    fn enlist(&self, subnet: &SubnetId, by: Option<&EngineId>) -> Result<()> {
+        self.backstage.with_engine(|engine| engine.set_listed(subnet, by))
     }
 
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()> {
@@ -170,13 +182,14 @@ fn held(engine: &Engine<'_>) -> Result<Held> {
             id: alias.id,
             network: alias.network,
             title: alias.title,
+            lister: alias.lister,
         });
     }
     let idle = engine.idle_subnets(IDLE)?;
     for subnet in engine.subnets()?.into_iter().filter(|s| s.runtime == Runtime::Docker) {
-        let Subnet { id, network, listed, .. } = subnet;
+        let Subnet { id, network, listed, lister, .. } = subnet;
         let idle = idle.contains(&id);
-        held.subnets.push(HeldSubnet { id, network, listed, idle });
+        held.subnets.push(HeldSubnet { id, network, listed, lister, idle });
     }
     for record in engine.attachments()? {
         if record.runtime == Runtime::Docker && record.layer == Layer::Link {

@@ -60,7 +60,7 @@ pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Dou
         }
     }
     for known in &held.networks {
-        if known.title.is_none() && !snapshot.networks.contains_key(&known.id) {
+        if !known.is_of(&snapshot.engines) && !snapshot.networks.contains_key(&known.id) {
             let (network, name) = (known.id.clone(), known.network.clone());
             let about = Doubtful::Network(network.clone());
             doubts.push((about, Notice::Unclaimed { network, name }));
@@ -78,7 +78,7 @@ pub(super) fn doubts(held: &Held, snapshot: &Snapshot, driver: &str) -> Vec<(Dou
 /// separately.
 fn is_unlisted(subnet: &HeldSubnet, held: &Held, snapshot: &Snapshot) -> bool {
     subnet.id.space.has_networks()
-        && !may_be_judged(subnet, held)
+        && !may_be_judged(subnet, held, snapshot)
         && snapshot.users(&subnet.id).next().is_none()
         && !held.networks.iter().any(|known| known.network == subnet.network)
 }

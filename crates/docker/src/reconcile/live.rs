@@ -18,7 +18,7 @@ pub(super) fn live(held: &Held, snapshot: &Snapshot) -> Live {
         live.addresses.extend(addresses(endpoint, &spaces));
     }
     for subnet in &held.subnets {
-        if snapshot.users(&subnet.id).next().is_some() || !may_be_judged(subnet, held) {
+        if snapshot.users(&subnet.id).next().is_some() || !may_be_judged(subnet, held, snapshot) {
             live.subnets.insert(subnet.id.clone());
         }
     }
@@ -60,7 +60,7 @@ pub(super) fn add_running(held: &Held, live: &mut Live, running: Vec<(Option<Ali
     }
 }
 
-/// A network that no engine has ever listed may be that of an engine that is not asked.
+/// A network that none of the engines which are asked has ever listed may be that of another one.
 fn networks(held: &Held, snapshot: &Snapshot) -> BTreeMap<AliasId, Option<BTreeSet<ContainerId>>> {
     let ids = |sighting: &Sighting| {
         let endpoints = sighting.endpoints.as_ref()?;
@@ -68,7 +68,7 @@ fn networks(held: &Held, snapshot: &Snapshot) -> BTreeMap<AliasId, Option<BTreeS
     };
     let seen = snapshot.networks.iter().map(|(id, sighting)| (id.clone(), ids(sighting)));
     let mut networks: BTreeMap<_, _> = seen.collect();
-    for network in held.networks.iter().filter(|network| network.title.is_none()) {
+    for network in held.networks.iter().filter(|network| !network.is_of(&snapshot.engines)) {
         networks.entry(network.id.clone()).or_insert(None);
     }
     networks
@@ -77,10 +77,12 @@ fn networks(held: &Held, snapshot: &Snapshot) -> BTreeMap<AliasId, Option<BTreeS
 /// Whether the subnet is known to belong to an engine that is asked, or is unused because no
 /// network was made of it. On a bridge of Docker's own only its gateway shows that an engine which
 /// is not asked has it.
-pub(super) fn may_be_judged(subnet: &HeldSubnet, held: &Held) -> bool {
+pub(super) fn may_be_judged(subnet: &HeldSubnet, held: &Held, snapshot: &Snapshot) -> bool {
+    let engines = &snapshot.engines;
     let mut of_network = held.networks.iter().filter(|known| known.network == subnet.network);
-    let is_titled = of_network.any(|known| known.title.is_some());
-    subnet.id.space.has_networks() && (subnet.listed || is_titled || subnet.idle)
+    let is_known = of_network.any(|known| known.is_of(engines));
+    let is_listed = subnet.listed && subnet.lister.as_ref().is_none_or(|by| engines.contains(by));
+    subnet.id.space.has_networks() && (is_listed || is_known || subnet.idle)
 }
 
 /// The endpoints that are in use, or may be.

@@ -41,8 +41,8 @@ pub enum Notice {
         /// Its name for people.
         name: Option<NetworkName>,
     },
-    /// The store knows a network of Docker's that no engine has ever listed: it belongs to an
-    /// engine that is not asked, or its creation was broken off.
+    /// The store knows a network of Docker's that no engine which is asked has ever listed: it belongs to
+    /// another one, its engine has lost its data, or its creation was broken off.
     Unclaimed {
         /// Docker's id of it.
         network: AliasId,

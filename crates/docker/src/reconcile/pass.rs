@@ -3,14 +3,14 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use engine::{Live, Mode, Unlisted};
-use model::{Kind, Result};
+use model::{EngineId, Kind, Result};
 
 use super::book::{Book, Held};
 use super::doubt::{Doubts, doubts};
 use super::live::{add_running, live};
 use super::neighbours::Neighbours;
 use super::peer::{Peer, State};
-use super::snapshot::Snapshot;
+use super::snapshot::{Sighting, Snapshot};
 use super::watch::{Moment, Verdict, Watch};
 use super::{Notice, SHARE, Settings};
 use crate::api::Reach;
@@ -137,7 +137,7 @@ impl<'a> Pass<'a> {
     fn snapshot(&self, peers: &mut [Peer], held: &Held) -> Option<Snapshot> {
         let mut snapshot = Snapshot::default();
         for peer in peers {
-            if let Err(why) = snapshot.add_all(&peer.api, held) {
+            if let Err(why) = snapshot.add_all(peer, held) {
                 peer.lose(why, self.report);
                 return None;
             }
@@ -147,18 +147,24 @@ impl<'a> Pass<'a> {
 
     /// Names are for people; one that cannot be recorded now can be at the next snapshot.
     fn learn(&self, held: &Held, snapshot: &Snapshot) {
-        for subnet in held.subnets.iter().filter(|subnet| !subnet.listed) {
-            if snapshot.users(&subnet.id).any(|sighting| sighting.network.reach == Reach::Local) {
-                self.reported(self.book.enlist(&subnet.id));
+        for subnet in &held.subnets {
+            let is_local = |sighting: &&Sighting| sighting.network.reach == Reach::Local;
+            let users = snapshot.users(&subnet.id).filter(is_local);
+            let by: Vec<Option<&EngineId>> = users.map(|user| user.engine.as_ref()).collect();
+            let is_known = subnet.listed && by.contains(&subnet.lister.as_ref());
+            if let Some(by) = by.first().filter(|_| !is_known) {
+                self.reported(self.book.enlist(&subnet.id, *by));
             }
         }
         for network in &held.networks {
             let Some(sighting) = snapshot.networks.get(&network.id) else { continue };
-            let title = sighting.network.name.as_ref();
-            if let Some(title) = title.filter(|title| network.title.as_ref() != Some(title))
+            let (title, by) = (sighting.network.name.as_ref(), sighting.engine.as_ref());
+            let is_known =
+                network.title.as_ref() == title && (by.is_none() || network.lister.as_ref() == by);
+            if let Some(title) = title.filter(|_| !is_known)
                 && sighting.network.reach == Reach::Local
             {
-                self.reported(self.book.entitle(&network.id, title));
+                self.reported(self.book.entitle(&network.id, title, by));
             }
         }
         for endpoint in &held.endpoints {

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use model::{AliasId, ContainerId, Error, Result};
+use model::{AliasId, ContainerId, EngineId, Error, Result};
 
 use super::Notice;
 use super::unnamed::Unnamed;
-use crate::api::{Api, Events, Names, News};
+use crate::api::{About, Api, Events, Names, News};
 
 /// How long to wait after the first failure; twice as long after each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -19,6 +19,8 @@ const LONGEST_REFUSED: Duration = Duration::from_secs(4);
 pub(super) struct Peer {
     pub(super) api: Api,
     pub(super) events: Option<Events>,
+    /// Its own id, since it answered last.
+    pub(super) id: Option<EngineId>,
     longest: Duration,
     pause: Duration,
     retry: Instant,
@@ -43,7 +45,8 @@ impl Peer {
     pub(super) fn new(api: Api, longest: Duration) -> Self {
         let (pause, retry) = (FIRST_PAUSE, Instant::now());
         let (removed, unnamed) = (Vec::new(), Unnamed::default());
-        Self { api, events: None, longest, pause, retry, is_reported: false, removed, unnamed }
+        let (events, id) = (None, None);
+        Self { api, events, id, longest, pause, retry, is_reported: false, removed, unnamed }
     }
 
     /// Learns later what these containers are called: who came back has missed the events of some.
@@ -137,8 +140,9 @@ impl Peer {
         }
         let begin = Instant::now();
         match self.greet() {
-            Ok((events, version, restores)) => {
+            Ok((events, version, About { id, restores })) => {
                 self.events = Some(events);
+                self.id = id;
                 self.pause = FIRST_PAUSE;
                 self.is_reported = false;
                 report(Notice::Reached {
@@ -157,9 +161,9 @@ impl Peer {
     }
 
     /// Listens before asking, so that nothing happens in between unheard.
-    fn greet(&self) -> Result<(Events, String, bool)> {
+    fn greet(&self) -> Result<(Events, String, About)> {
         let events = self.api.events()?;
-        Ok((events, self.api.version()?, self.api.restores()?))
+        Ok((events, self.api.version()?, self.api.about()?))
     }
 
     /// The engine did not answer, or not completely.

@@ -1,16 +1,19 @@
 //! A snapshot of what all engines list.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{AliasId, IpNet, Result, SubnetId};
+use model::{AliasId, EngineId, IpNet, Result, SubnetId};
 
 use super::book::Held;
-use crate::api::{Api, Endpoint, Network, Reach, Subnet};
+use super::peer::Peer;
+use crate::api::{Endpoint, Network, Reach, Subnet};
 
 /// What all engines together list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Snapshot {
     pub(super) networks: BTreeMap<AliasId, Sighting>,
+    /// The engines that were asked.
+    pub(super) engines: BTreeSet<EngineId>,
 }
 
 /// A network that an engine listed.
@@ -20,17 +23,21 @@ pub(super) struct Sighting {
     /// The endpoints of its running containers; `None` where they are unknown: with swarm, or if
     /// the network was removed in between.
     pub(super) endpoints: Option<Vec<Endpoint>>,
+    /// Which engine, where it says that.
+    pub(super) engine: Option<EngineId>,
 }
 
 impl Snapshot {
     /// Asks an engine; an error if it does not answer completely.
-    pub(super) fn add_all(&mut self, engine: &Api, held: &Held) -> Result<()> {
+    pub(super) fn add_all(&mut self, peer: &Peer, held: &Held) -> Result<()> {
+        let (engine, id) = (&peer.api, &peer.id);
+        self.engines.extend(id.clone());
         for network in engine.networks()? {
             let endpoints = match network.reach == Reach::Local && concerns(&network, held) {
                 true => engine.endpoints(&network.id)?,
                 false => None,
             };
-            self.add(Sighting { network, endpoints });
+            self.add(Sighting { network, endpoints, engine: id.clone() });
         }
         Ok(())
     }

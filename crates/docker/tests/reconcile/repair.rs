@@ -96,6 +96,46 @@ fn takes_nothing_from_an_engine_that_is_not_asked() {
     assert_eq!(world.left(), before);
 }
 
+/// One that was asked, and is not in the configuration any more, or has another engine's data.
+#[test]
+fn takes_nothing_from_an_engine_that_is_asked_no_more() {
+    let info = |id: &str| Answer::Length(json!({"ID": id}).to_string());
+    let (world, fake, ..) = leak();
+    gateway(&world, &pool(&world, "10.2.0.0/24"));
+    let both = json!([
+        listed("n1", "front", "spoke", &[SUBNET]),
+        listed("b1", "ours", "bridge", &["10.2.0.0/24"])
+    ]);
+    fake.answer("/networks", Answer::Chunks(both.to_string()));
+    fake.answer("/info", info("one"));
+    let reconciling = Reconciling::with(&world, &fake);
+    reconciling.until(is_reclaimed);
+    settle(&fake);
+    drop(reconciling);
+    end_containers(&world);
+    let before = world.left();
+    fake.answer("/networks", Answer::Chunks("[]".into()));
+    fake.answer("/info", info("two"));
+    let reconciling = Reconciling::with(&world, &fake);
+    let reported = reconciling.until(|notice| matches!(notice, Notice::Unlisted { .. }));
+    settle(&fake);
+    let is_told = reported.iter().any(|notice| matches!(notice, Notice::Unclaimed { .. }));
+    assert!(is_told, "{reported:?}");
+    assert_eq!(reconciling.reported(), Vec::<String>::new());
+    assert_eq!(world.left(), before);
+    drop(reconciling);
+
+    fake.answer("/info", info("one"));
+    let reconciling = Reconciling::with(&world, &fake);
+    let is_of = |notice: &Notice, net: &str| is_subnet(notice) && notice.to_string().contains(net);
+    let reported = reconciling.until(|notice| is_of(notice, "10.2.0.0/24"));
+    if !reported.iter().any(|notice| is_of(notice, SUBNET)) {
+        reconciling.until(|notice| is_of(notice, SUBNET));
+    }
+    drop(reconciling);
+    assert_eq!(world.left(), Vec::<String>::new());
+}
+
 #[test]
 fn believes_a_container_that_still_says_it_is_there() {
     let (world, fake, ..) = leak();

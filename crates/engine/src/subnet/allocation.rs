@@ -168,6 +168,7 @@ impl Engine<'_> {
             order,
             sticky: request.sticky,
             listed: false,
+            lister: None,
         }
     }
 
@@ -296,7 +297,8 @@ impl Engine<'_> {
                 }
                 more => {
                     // The remaining user may not be the one that was asked.
-                    let fewer = Subnet { references: more - 1, listed: false, ..read.value };
+                    let references = more - 1;
+                    let fewer = Subnet { references, listed: false, lister: None, ..read.value };
                     txn.put(key, Record::Subnet(fewer))
                 }
             };

@@ -37,7 +37,7 @@ fn a_title_that_comes_meanwhile_keeps_nobody_off() {
     let network = front();
     rig.with(|engine| engine.enroll(&alias("n", &network), &network)).unwrap();
     *rig.before_turn.lock().unwrap() = Some(Box::new(|rig| {
-        rig.with(|engine| engine.set_title(&id("n"), &"shop".parse().unwrap())).unwrap();
+        rig.with(|engine| engine.set_title(&id("n"), &"shop".parse().unwrap(), None)).unwrap();
     }));
     rig.with(|engine| {
         reserve(engine, &network, "a", 2, "n");
@@ -187,9 +187,9 @@ fn a_network_is_found_by_what_people_call_it() {
         engine.enroll(&alias("n", &network), &network).unwrap();
         let title: NetworkName = "shop_default".parse().unwrap();
         assert_eq!(engine.network(&title).unwrap_err().kind(), Kind::NotFound);
-        engine.set_title(&id("n"), &title).unwrap();
-        engine.set_title(&id("n"), &title).unwrap();
-        engine.set_title(&id("unknown"), &title).unwrap();
+        engine.set_title(&id("n"), &title, None).unwrap();
+        engine.set_title(&id("n"), &title, None).unwrap();
+        engine.set_title(&id("unknown"), &title, None).unwrap();
         assert_eq!(engine.network(&title).unwrap(), network);
         assert_eq!(engine.alias(&id("n")).unwrap().unwrap().title, Some(title));
     });

@@ -410,6 +410,7 @@ pub(crate) fn alias(text: &str, network: &Network) -> Alias {
         publisher: Publisher::Spoke,
         handoff: Handoff::Finish,
         publish_on: None,
+        lister: None,
         prefix: None,
     }
 }

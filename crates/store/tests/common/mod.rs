@@ -128,6 +128,7 @@ pub(crate) fn subnet(id: &SubnetId, references: u32) -> Record {
         order: Order::LowestFree,
         sticky: Sticky::Name,
         listed: true,
+        lister: "5a2e".parse().ok(),
     })
 }
 
@@ -145,6 +146,7 @@ pub(crate) fn alias(id: &str, network: &str) -> Record {
         publisher: Publisher::Runtime,
         handoff: Handoff::Caller,
         publish_on: Some("192.0.2.1".parse().unwrap()),
+        lister: "5a2e".parse().ok(),
         prefix: Some("eth".parse().unwrap()),
     })
 }

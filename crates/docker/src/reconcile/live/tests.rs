@@ -28,7 +28,12 @@ impl Case {
     fn network(mut self, id: &str, title: Option<&str>) -> Self {
         let title = title.map(|title| title.parse::<NetworkName>().unwrap());
         let network = "net".parse().unwrap();
-        self.held.networks.push(HeldNetwork { id: id.parse().unwrap(), network, title });
+        self.held.networks.push(HeldNetwork {
+            id: id.parse().unwrap(),
+            network,
+            title,
+            lister: None,
+        });
         self
     }
 
@@ -37,6 +42,7 @@ impl Case {
             id,
             network: "net".parse().unwrap(),
             listed: false,
+            lister: None,
             idle: false,
         });
         self
@@ -65,7 +71,7 @@ impl Case {
             addresses: vec![address.parse().unwrap()],
         };
         let endpoints = endpoints.map(|endpoints| endpoints.iter().map(endpoint).collect());
-        self.snapshot.add(Sighting { network, endpoints });
+        self.snapshot.add(Sighting { network, endpoints, engine: None });
         self
     }
 

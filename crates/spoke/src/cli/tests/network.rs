@@ -111,6 +111,7 @@ fn alias(network: &Network, title: &str, publisher: model::Publisher) -> model::
         publisher,
         handoff: model::Handoff::Caller,
         publish_on: None,
+        lister: None,
         prefix: None,
     }
 }
