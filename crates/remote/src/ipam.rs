@@ -42,6 +42,9 @@ impl Remote {
         let ipam = remote_ipam(&attachment.ipam)?;
         let able = self.ipam_driver(&ipam.driver)?;
         self.replay(&ipam.driver, able)?;
+        if able.requires_replay {
+            self.refuse_forgotten(&attachment.id.network, ipam)?;
+        }
         let mut link = attachment.wiring.link.clone();
         let spec = Spec {
             address: None,

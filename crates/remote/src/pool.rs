@@ -210,6 +210,7 @@ impl Remote {
         };
         let undo = Undo::ReleasePool(driver.clone(), got.key.to_string(), asked.known(got.pool));
         log_file.put(&before, undo.clone());
+        log_file.record.forgotten.remove(got.key.as_str());
         log_file.save()?;
         for (key, record) in self.undo_log.records(Place::CleanupPending)? {
             let mut pending = record.entries.iter().filter(|entry| entry.pending.is_some());

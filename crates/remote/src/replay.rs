@@ -1,20 +1,22 @@
 //! IPAM drivers that lose their state (`RequiresRequestReplay`): a new life of theirs gets all
 //! requests again, as libnetwork does when it starts.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use model::{DriverName, Error, Result};
+use model::{DriverName, Error, NetworkName, RemoteIpam, Result};
 
 use super::Remote;
-use super::undo_log::{LogFile, Place, Undo, pool_key};
+use super::calls::Fate;
+use super::undo_log::{Given, LogFile, Place, Subject, Undo, pool_key};
 use libnetwork::{Answer, Call, IpamCapabilities, Purpose, RequestAddress};
 
 impl Remote {
     /// Repeats the requests for all that is held to another life of the driver, if it wants that;
-    /// once for every life, in any process. Nothing is released because of an answer: a driver with
-    /// state answers that it is taken.
+    /// once for every life, in any process. Nothing that is held is released because of an answer: a
+    /// driver with state answers that it is taken.
     pub(super) fn replay(&self, driver: &DriverName, able: IpamCapabilities) -> Result<()> {
         if !able.requires_replay {
             return Ok(());
@@ -28,58 +30,124 @@ impl Remote {
             Err(error) => return Err(Error::os(format!("reading {}", path.display()), error)),
         }
         // Pools before addresses.
-        for is_turn in [Undo::is_pool, Undo::is_address] {
-            for place in [Place::Held, Place::CleanupPending] {
-                for key in self.undo_log.keys(place)? {
-                    if let Some(log_file) = self.undo_log.find(&key)? {
-                        self.replay_log_file(driver, &log_file, is_turn)?;
-                    }
-                }
+        let mut forgotten = BTreeSet::new();
+        for key in self.log_files()? {
+            if let Some(mut log_file) = self.undo_log.find(&key)? {
+                self.replay_pools(driver, &mut log_file)?;
+                forgotten.extend(log_file.record.forgotten.iter().cloned());
+            }
+        }
+        for key in self.log_files()? {
+            if let Some(mut log_file) = self.undo_log.find(&key)? {
+                self.replay_addresses(driver, &mut log_file, &forgotten)?;
             }
         }
         remember(&path, driver, &life)
     }
 
-    fn replay_log_file(
+    fn log_files(&self) -> Result<Vec<String>> {
+        let places = [Place::Held, Place::CleanupPending].into_iter();
+        let keys = places.map(|place| self.undo_log.keys(place)).collect::<Result<Vec<_>>>()?;
+        Ok(keys.concat())
+    }
+
+    /// A pool that has another name now is given back: the driver forgot the network's own, and what
+    /// containers have of it. No other network waits for that.
+    fn replay_pools(&self, driver: &DriverName, log_file: &mut LogFile) -> Result<()> {
+        let mut forgotten = BTreeSet::new();
+        for undo in held(log_file, driver) {
+            let Undo::ReleasePool(_, key, asked) = &undo else { continue };
+            let got = match self.replayed(driver, &asked.call()?)? {
+                Some(Answer::Pool(got)) => got,
+                Some(_) | None => continue,
+            };
+            if got.key.as_str() != key {
+                forgotten.insert(key.clone());
+                let other = got.key.to_string();
+                let other = Undo::ReleasePool(driver.clone(), other, asked.clone());
+                self.give_other_back(log_file, other)?;
+            }
+        }
+        if log_file.record.forgotten != forgotten {
+            log_file.record.forgotten = forgotten;
+            log_file.save()?;
+        }
+        Ok(())
+    }
+
+    fn replay_addresses(
         &self,
         driver: &DriverName,
-        log_file: &LogFile,
-        is_turn: impl Fn(&Undo) -> bool,
+        log_file: &mut LogFile,
+        forgotten: &BTreeSet<String>,
     ) -> Result<()> {
-        let entries = log_file.record.entries.iter().filter(|entry| entry.pending.is_none());
-        let its = entries.map(|entry| &entry.undo).filter(|undo| undo.driver() == driver);
-        for undo in its.filter(|undo| is_turn(undo)) {
-            let call = match undo {
-                Undo::ReleasePool(_, _, asked) => asked.call()?,
-                Undo::ReleaseAddress(_, pool, given) => Call::RequestAddress(RequestAddress {
-                    pool: pool_key(pool)?,
-                    address: Some(given.address()),
-                    purpose: Purpose::Auxiliary,
-                    mac: None,
-                    endpoint: None,
-                    serial: false,
-                }),
-                _ => continue,
-            };
-            match (self.calls.call(driver, &call), undo) {
-                (Ok(Answer::Pool(got)), Undo::ReleasePool(_, key, _))
-                    if got.key.as_str() != key =>
-                {
-                    return Err(Error::conflict(format!(
-                        "plugin {driver} was started anew and calls pool {key} of network {} \
-                         {} now: it forgot what containers have; remove the network",
-                        log_file.record.subject.network(),
-                        got.key
-                    )));
+        for undo in held(log_file, driver) {
+            let Undo::ReleaseAddress(_, pool, given) = &undo else { continue };
+            if forgotten.contains(pool) {
+                continue;
+            }
+            let call = Call::RequestAddress(RequestAddress {
+                pool: pool_key(pool)?,
+                address: Some(given.address()),
+                purpose: Purpose::Auxiliary,
+                mac: None,
+                endpoint: None,
+                serial: false,
+            });
+            match self.replayed(driver, &call)? {
+                Some(Answer::Address { address, .. }) if address.addr() != given.address() => {
+                    let given = Given::Surely(address);
+                    let other = Undo::ReleaseAddress(driver.clone(), pool.clone(), given);
+                    self.give_other_back(log_file, other)?;
                 }
-                (Err(failed), _) if !matches!(failed.fate, super::calls::Fate::Refused) => {
-                    return Err(failed.into());
-                }
-                (Ok(_) | Err(_), _) => {}
+                Some(_) | None => {}
             }
         }
         Ok(())
     }
+
+    /// The answer; none where the driver refuses, as one that has not forgotten does.
+    fn replayed(&self, driver: &DriverName, call: &Call) -> Result<Option<Answer>> {
+        match self.calls.call(driver, call) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(failed) if matches!(failed.fate, Fate::Refused) => Ok(None),
+            Err(failed) => Err(failed.into()),
+        }
+    }
+
+    /// Gives back what the driver gave instead of what it was asked for, unless that is the name of something
+    /// in use.
+    fn give_other_back(&self, log_file: &mut LogFile, other: Undo) -> Result<()> {
+        let is_own = log_file.holds(|held| held.gives_back_same(&other));
+        if is_own || self.undo_log.is_in_use(&other, log_file.key())? {
+            return Ok(());
+        }
+        log_file.hold(other.clone());
+        log_file.save()?;
+        self.announce_on(log_file, |undo| *undo == other)
+    }
+
+    /// Refuses a network whose pools its driver forgot.
+    pub(super) fn refuse_forgotten(&self, network: &NetworkName, ipam: &RemoteIpam) -> Result<()> {
+        let record = self.undo_log.peek(&Subject::Network(network.clone()).key())?;
+        let forgotten = record.map(|record| record.forgotten).unwrap_or_default();
+        let mut pools = ipam.pools.iter().filter_map(|pool| pool.given.as_ref());
+        match pools.find(|pool| forgotten.contains(&pool.key)) {
+            None => Ok(()),
+            Some(pool) => Err(Error::conflict(format!(
+                "plugin {} was started anew and calls pool {} of network {network} otherwise now: it forgot \
+                 what containers have; remove the network and create it again",
+                ipam.driver, pool.net
+            ))),
+        }
+    }
+}
+
+/// What the driver has to know again.
+fn held(log_file: &LogFile, driver: &DriverName) -> Vec<Undo> {
+    let entries = log_file.record.entries.iter().filter(|entry| entry.pending.is_none());
+    let its = entries.map(|entry| &entry.undo).filter(|undo| undo.driver() == driver);
+    its.cloned().collect()
 }
 
 fn remember(path: &Path, driver: &DriverName, life: &str) -> Result<()> {

@@ -85,6 +85,9 @@ pub(super) struct Record {
     /// The link by which the driver knows the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) sandbox: Option<PathBuf>,
+    /// The network's pools that a driver forgot when it was started anew.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) forgotten: BTreeSet<String>,
 }
 
 impl Place {
@@ -106,14 +109,6 @@ impl Subject {
             Subject::Attachment(id, layer) => {
                 format!("endpoint-{}", digest(&[&text_of(id), layer.name()]))
             }
-        }
-    }
-
-    /// The network that it is, or is on.
-    pub(super) fn network(&self) -> &NetworkName {
-        match self {
-            Subject::Network(network) => network,
-            Subject::Attachment(id, _) => &id.network,
         }
     }
 

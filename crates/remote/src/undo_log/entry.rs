@@ -183,16 +183,6 @@ impl Undo {
         }
     }
 
-    /// Whether it gives a pool back that a driver named.
-    pub(in super::super) fn is_pool(&self) -> bool {
-        matches!(self, Undo::ReleasePool(..))
-    }
-
-    /// Whether it releases an address.
-    pub(in super::super) fn is_address(&self) -> bool {
-        matches!(self, Undo::ReleaseAddress(..))
-    }
-
     /// Whether it is about addresses.
     pub(in super::super) fn is_of_ipam(&self) -> bool {
         self.pool().is_some() || matches!(self, Undo::UnknownPool(..))

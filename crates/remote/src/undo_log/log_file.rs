@@ -1,5 +1,6 @@
 //! One log file that is locked and being changed.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -37,6 +38,7 @@ impl LogFile {
             entries: Vec::new(),
             joined: None,
             sandbox: None,
+            forgotten: BTreeSet::new(),
         };
         Self { undo_log, key: record.subject.key(), there: None, record }
     }

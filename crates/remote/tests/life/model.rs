@@ -63,6 +63,8 @@ pub(crate) struct State {
     /// Answers with an address or pool of its own choice that were lost.
     pub(crate) lost_choices: usize,
     pub(crate) life: u32,
+    /// What the keys of these pools begin with.
+    pub(crate) prefixes: BTreeMap<IpNet, &'static str>,
     pub(crate) profile: Option<Profile>,
     pub(crate) faults: Option<Faults>,
     pub(crate) answers: Option<Answers>,
@@ -315,7 +317,8 @@ impl State {
         let net = request.pool.or_else(|| free().find(|net| !is_taken(net)));
         let net = net.ok_or((Kind::Exhausted, "no available pools".to_owned()))?;
         let part = request.sub.unwrap_or(net);
-        let key = format!("{}|{net}|{part}", request.space);
+        let prefix = self.prefixes.get(&net).copied().unwrap_or_default();
+        let key = format!("{prefix}{}|{net}|{part}", request.space);
         let fresh = || Pool { net, part, references: 0, addresses: BTreeSet::new() };
         self.pools.entry(key.clone()).or_insert_with(fresh).references += 1;
         let key = key.parse().unwrap();

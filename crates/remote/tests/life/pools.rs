@@ -284,6 +284,75 @@ fn a_driver_that_forgets_is_asked_again() {
 }
 
 #[test]
+fn a_pool_with_another_name_after_a_restart_stops_its_own_network_alone() {
+    let rig = Rig::new();
+    rig.plugin.state().profile.as_mut().unwrap().ipam.as_mut().unwrap().requires_replay = true;
+    let [mut n1, mut n2] = [("n1", "10.1.0.0/24"), ("n2", "10.2.0.0/24")]
+        .map(|(name, net)| network(name, vec![pool(net)]));
+    rig.make(&mut n1).unwrap();
+    rig.make(&mut n2).unwrap();
+    let mut held = vec![container(&n1, "c1"), container(&n2, "c2")];
+    held.iter_mut().for_each(|one| drop(rig.attach(one).unwrap()));
+    {
+        let mut state = rig.plugin.state();
+        state.life += 1;
+        state.pools.clear();
+        state.prefixes.insert("10.1.0.0/24".parse().unwrap(), "other-");
+    }
+    rig.plugin.log();
+    let mut three = container(&n2, "c3");
+    rig.attach(&mut three).unwrap();
+    assert_eq!(three.addresses[0].address.to_string(), "10.2.0.3/24");
+    assert_eq!(rig.plugin.state().pools.len(), 1, "the other pool is given back");
+    let requests = |rig: &Rig| {
+        rig.plugin.log().into_iter().filter(|call| call.starts_with("RequestPool")).count()
+    };
+    assert_eq!(requests(&rig), 2);
+    for _ in 0..2 {
+        let refused = rig.try_attach(&mut container(&n1, "c4")).unwrap_err();
+        assert!(
+            refused.kind() == Kind::Conflict && refused.to_string().contains("n1"),
+            "{refused}"
+        );
+    }
+    assert_eq!(requests(&rig), 0, "once for each life");
+    held.iter().chain([&three]).for_each(|one| rig.detach(one));
+    rig.delete(&n1);
+    rig.delete(&n2);
+    rig.is_clean();
+}
+
+#[test]
+fn another_address_than_the_one_that_is_replayed_is_given_back() {
+    let rig = Rig::new();
+    rig.plugin.state().profile.as_mut().unwrap().ipam.as_mut().unwrap().requires_replay = true;
+    let mut network = network("n1", vec![pool("10.1.0.0/24")]);
+    rig.make(&mut network).unwrap();
+    let mut one = container(&network, "c1");
+    rig.attach(&mut one).unwrap();
+    {
+        let mut state = rig.plugin.state();
+        state.life += 1;
+        state.pools.clear();
+    }
+    rig.plugin.log();
+    rig.plugin.answer(|call| match call {
+        Call::RequestAddress(request) if request.address == "10.1.0.2".parse().ok() => {
+            let address = "10.1.0.77/24".parse().unwrap();
+            Some(Answer::Address { address, data: BTreeMap::new() })
+        }
+        _ => None,
+    });
+    let mut two = container(&network, "c2");
+    rig.attach(&mut two).unwrap();
+    let log = rig.plugin.log();
+    assert!(log.contains(&"ReleaseAddress 10.1.0.77".to_owned()), "{log:?}");
+    [&one, &two].into_iter().for_each(|one| rig.detach(one));
+    rig.delete(&network);
+    rig.is_clean();
+}
+
+#[test]
 fn a_network_of_a_cluster_is_allocated_and_freed() {
     let rig = Rig::new();
     let mut network = network("n1", vec![pool("10.1.0.0/24")]);
