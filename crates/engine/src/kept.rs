@@ -98,7 +98,7 @@ impl Engine<'_> {
 
     /// Joins an endpoint to a sandbox, and chooses the sandbox's default gateway again, as
     /// [`Engine::connect`] does. Repeating it gives the same result; after a failure the endpoint
-    /// is in no sandbox.
+    /// is in no sandbox, unless it was in this one before.
     ///
     /// Fails with [`Kind::NotFound`] where the endpoint does not exist, and with [`Kind::Conflict`]
     /// where it is in another sandbox that still exists, or another container has one of its ports.
@@ -115,12 +115,14 @@ impl Engine<'_> {
         {
             joined = self.step_in(id, entering);
         }
-        joined.inspect_err(|_| self.leave_undetermined(container))?;
+        let is_new = joined.inspect_err(|_| self.leave_undetermined(container))?;
         match self.update_gateway_locked(container, &[], is_first) {
             Ok(()) => match self.record_of(id, Layer::Link)? {
                 Some(read) => Ok(*read.value),
                 None => Err(overtaken(id)),
             },
+            // It was in the sandbox before, and stays.
+            Err(error) if !is_new => Err(error),
             Err(error) => {
                 // What stays is found by the next call for this sandbox, as after a crash.
                 let _ = self.take_out(id);
@@ -130,15 +132,15 @@ impl Engine<'_> {
         }
     }
 
-    /// Makes the interface, not yet as default gateway.
-    fn step_in(&self, id: &AttachmentId, entering: &Entering) -> Result<()> {
+    /// Makes the interface, not yet as default gateway; `false` where it was made before.
+    fn step_in(&self, id: &AttachmentId, entering: &Entering) -> Result<bool> {
         let _lock = self.host.lock_attachment(id);
         let mut read = self.endpoint_of(id)?;
         self.refuse_if_busy(&read.value)?;
         let joining = joining(entering, &read.value);
         let is_same = *read.value.sandbox_name() == entering.container;
         if self.is_joined(&read.value, &joining)? && is_same {
-            return Ok(());
+            return Ok(false);
         }
         if read.value.phase != Phase::Reserved {
             let Some(rewound) = self.rewind(read)? else { return Err(overtaken(id)) };
@@ -151,7 +153,7 @@ impl Engine<'_> {
             set_gateway_where_it_can(&mut complete);
             self.replace(&mut read, complete, Txn::new())
         });
-        made.inspect_err(|_| {
+        made.map(|()| true).inspect_err(|_| {
             // If this fails the record says that it is unfinished, and the next call continues.
             let _ = self.rewind(read);
             self.let_go(id, Layer::Link);

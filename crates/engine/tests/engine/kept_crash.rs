@@ -120,3 +120,34 @@ fn a_kill_and_a_reboot_leave_what_was_made() {
 fn a_failure_at_any_point_can_be_repeated() {
     assert!(each(Fault::Fails, |_| {}) > 20);
 }
+
+/// A join that is repeated because the sandbox has no default gateway yet, and fails at that again.
+#[test]
+fn a_repetition_that_fails_takes_nothing_out() {
+    for network in ["a", "b"] {
+        let mut stayed = 0;
+        for kills in 0..MANY {
+            let world = networks();
+            let request = apart(&world, network, "web");
+            let id = request.id();
+            world.engine().create_endpoint(&request, &Connecting::default()).unwrap();
+            let join = || drop(world.engine().join_endpoint(&id, &into("s", "eth0")));
+            let (was_killed, _) = world.with(Fault::Kills(kills), join);
+            let is_in = || {
+                let record = world.engine().attachment(&id).unwrap().unwrap();
+                matches!(record.phase, Phase::Attached(_))
+            };
+            for fails in (0..MANY).take_while(|_| is_in()) {
+                if !world.with(Fault::Fails(fails), join).0 {
+                    break;
+                }
+                assert!(is_in(), "{network}: killed at {kills}, failed at {fails}");
+                stayed += 1;
+            }
+            if !was_killed {
+                break;
+            }
+        }
+        assert!(stayed > 0, "{network}: no failure came");
+    }
+}
