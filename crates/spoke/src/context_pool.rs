@@ -119,7 +119,12 @@ impl AttachmentLocks {
         is_free.then(|| self.taken_by(me, id, &mut taken))
     }
 
-    fn taken_by(self: &Arc<Self>, me: ThreadId, id: &AttachmentId, taken: &mut Taken) -> Box<dyn Any> {
+    fn taken_by(
+        self: &Arc<Self>,
+        me: ThreadId,
+        id: &AttachmentId,
+        taken: &mut Taken,
+    ) -> Box<dyn Any> {
         taken.entry(id.clone()).or_insert((me, 0)).1 += 1;
         Box::new(Held { locks: Arc::clone(self), id: id.clone() })
     }

@@ -105,7 +105,9 @@ impl Backstage for Stage {
 
     fn share(&self, wanted: &ManyHosts) -> Result<()> {
         let none = || Error::unsupported("-o hosts: this daemon takes no part in a cluster");
-        self.0.many.get().ok_or_else(none)?.share(wanted)
+        let hosts = self.0.many.get().ok_or_else(none)?;
+        refuse_unasked(&self.0.context_pool.config().docker.api)?;
+        hosts.share(wanted)
     }
 
     fn is_awaited(&self, subnet: &SubnetId) -> bool {
@@ -121,9 +123,27 @@ impl Backstage for Stage {
     }
 }
 
+/// The name of a network of many hosts is learned from an engine's API.
+fn refuse_unasked(engines: &[PathBuf]) -> Result<()> {
+    match engines.is_empty() {
+        false => Ok(()),
+        true => Err(Error::unsupported(
+            "-o hosts: Docker's API says what the network is called, and `api` under [docker] in \
+             /etc/spoke/config.toml names no engine: name this one's socket there, and start the daemon anew",
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_of_many_hosts_needs_an_engine_that_is_asked() {
+        let refused = refuse_unasked(&[]).unwrap_err();
+        assert!(refused.to_string().contains("`api` under [docker]"), "{refused}");
+        refuse_unasked(&["/var/run/docker.sock".into()]).unwrap();
+    }
 
     #[test]
     fn reads_the_kernels_range() {

@@ -4,13 +4,14 @@
 //! moment later, declares the network under it, and makes Docker's id one of its ids. The record is a file, so that the
 //! daemon goes on with it after it was killed; it goes when the network is there, or when Docker has no such network.
 
+mod lists;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cluster::book;
-use docker::api::{self, Api};
 use docker::driver::ManyHosts;
 use model::{
     AliasId, EngineKind, Error, IpNet, Kind, Network, NetworkName, Placement, Result, Runtime,
@@ -19,14 +20,13 @@ use model::{
 use serde::{Deserialize, Serialize};
 use spec::ManyHostsSpec;
 
+use self::lists::Lists;
 use super::member;
 use super::{Hosts, State};
 use crate::host;
 use crate::hosts::{self, Reply, Wanted};
 use crate::serve::Daemon;
 
-/// How long an engine may take to list its networks.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How soon Docker is asked again for a name that it is about to know.
 const AT_ONCE: Duration = Duration::from_millis(50);
 /// How soon what failed is tried again.
@@ -63,6 +63,9 @@ pub(super) struct Asked {
     /// Whether that may pass by itself.
     is_passing: bool,
 }
+
+/// What fails, for the journal.
+const WHAT: &str = "a network that Docker was asked to make on many hosts";
 
 /// How an attempt ended.
 enum Outcome {
@@ -188,7 +191,13 @@ fn pass(daemon: &Daemon, hosts: &Hosts) -> Duration {
         match attempt(daemon, hosts, record, &lists) {
             Ok(Outcome::Done) => finish(daemon, hosts, &id),
             Ok(Outcome::Unlisted) => match is_gone(hosts, &id) {
-                true if lists.are_whole => finish(daemon, hosts, &id),
+                true if lists.are_whole => {
+                    let given_up = hosts.lock().asked.get(&id).and_then(Asked::given_up);
+                    if let Some(error) = given_up {
+                        daemon.journal.failed(WHAT, &error);
+                    }
+                    finish(daemon, hosts, &id);
+                }
                 // An engine that does not answer may have it.
                 true => {}
                 false => pause = AT_ONCE,
@@ -228,28 +237,7 @@ fn fail(daemon: &Daemon, hosts: &Hosts, (id, is_listed): (&AliasId, bool), error
         }
     });
     if is_news {
-        daemon.journal.failed("a network that Docker was asked to make on many hosts", error);
-    }
-}
-
-/// The networks of every engine.
-struct Lists {
-    all: Vec<api::Network>,
-    /// Whether every engine that is configured has answered.
-    are_whole: bool,
-}
-
-impl Lists {
-    fn ask(daemon: &Daemon) -> Self {
-        let config = &daemon.context_pool.config().docker;
-        let mut lists = Self { all: Vec::new(), are_whole: true };
-        for socket in config.api.iter().filter(|_| config.enabled) {
-            match Api::new(socket, PATIENCE).networks() {
-                Ok(networks) => lists.all.extend(networks),
-                Err(_) => lists.are_whole = false,
-            }
-        }
-        lists
+        daemon.journal.failed(WHAT, error);
     }
 }
 
@@ -346,6 +334,19 @@ impl Asked {
     fn new(record: Record) -> Self {
         Self { record, made: Some(Instant::now()), failure: None, is_passing: false }
     }
+
+    /// Why nothing becomes of it, where no engine has listed it at any time.
+    fn given_up(&self) -> Option<Error> {
+        let was_listed = self.made.is_none() || self.record.name.is_some();
+        (!was_listed).then(|| {
+            let id: String = self.record.id.as_str().chars().take(12).collect();
+            Error::not_found(format!(
+                "no engine in `api` under [docker] lists Docker's network {id}, so its name is not known and it \
+                 is on no host: where it is in `docker network ls`, name its engine's socket there, start \
+                 the daemon anew, and create the network again"
+            ))
+        })
+    }
 }
 
 impl Record {
@@ -391,3 +392,6 @@ impl Record {
 fn folder(place: &Path) -> PathBuf {
     hosts::asked(place)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+use super::*;
+
+#[test]
+fn a_network_that_no_engine_ever_listed_is_reported() {
+    let record = Record {
+        id: "0123456789abcdef".parse().unwrap(),
+        subnets: Vec::new(),
+        hosts: "all".parse().unwrap(),
+        engines: BTreeSet::new(),
+        name: None,
+    };
+    let asked = Asked::new(record.clone());
+    let error = asked.given_up().unwrap().to_string();
+    assert!(error.contains("[docker]") && error.contains("0123456789ab,"), "{error}");
+    // It was removed in Docker since then.
+    assert!(Asked { made: None, ..asked }.given_up().is_none());
+    let declared = Record { name: "front".parse().ok(), ..record };
+    assert!(Asked::new(declared).given_up().is_none());
+}
