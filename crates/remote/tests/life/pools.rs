@@ -291,7 +291,7 @@ fn a_pool_with_another_name_after_a_restart_stops_its_own_network_alone() {
         .map(|(name, net)| network(name, vec![pool(net)]));
     rig.make(&mut n1).unwrap();
     rig.make(&mut n2).unwrap();
-    let mut held = vec![container(&n1, "c1"), container(&n2, "c2")];
+    let mut held = [container(&n1, "c1"), container(&n2, "c2")];
     held.iter_mut().for_each(|one| drop(rig.attach(one).unwrap()));
     {
         let mut state = rig.plugin.state();
