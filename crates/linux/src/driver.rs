@@ -174,11 +174,12 @@ impl Driver for Linux {
     }
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        let filter = self.policy.restore(attachment)?;
+        let filter = self.policy.restore(attachment);
         if attachment.wiring.bandwidth.is_none() || attachment.runtime == Runtime::Reference {
-            return Ok(filter);
+            return filter;
         }
-        Ok(rate::restore(attachment, sandbox::entered(attachment)?.as_ref())? || filter)
+        let limited = rate::restore(attachment, sandbox::entered(attachment)?.as_ref());
+        Ok(filter? | limited?)
     }
 
     fn unfilter(&self, attachment: &Attachment) -> Result<()> {

@@ -12,6 +12,7 @@ mod rules;
 mod saved;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use model::{
     Attachment, AttachmentId, Backend, Error, Fact, Family, IfName, InterfaceAddress, Result,
@@ -24,6 +25,8 @@ use self::saved::Saved;
 
 /// How often a change is tried while others change the same chains.
 const ATTEMPTS: usize = 8;
+/// How long others who change rules are waited for: each of them takes a fraction of a second.
+const WAIT: Duration = Duration::from_secs(30);
 
 /// Which of the host's iptables programs are executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +54,18 @@ pub enum Part {
 #[derive(Clone, Copy, Debug)]
 pub struct Iptables {
     variant: Variant,
+    wait: Duration,
 }
 
 impl Iptables {
     /// Executes nothing yet.
     pub fn new(variant: Variant) -> Self {
-        Self { variant }
+        Self { variant, wait: WAIT }
+    }
+
+    /// Waits no longer than this for others who change the rules.
+    pub fn waiting(self, wait: Duration) -> Self {
+        Self { wait, ..self }
     }
 
     /// Makes the rules of those parts of the attachment's wiring whose back end is iptables, in
@@ -65,8 +74,8 @@ impl Iptables {
     ///
     /// # Errors
     /// `Invalid` where an option cannot be put into a rule, `Unsupported` where there are no
-    /// iptables programs, `TryAgain` where they do not end in time or others keep changing the
-    /// rules, `Kernel` with the program's own words otherwise. A family that failed is unchanged.
+    /// iptables programs, `TryAgain` where they do not end in time or others keep changing or
+    /// locking the rules, `Kernel` with the program's own words otherwise. A family that failed is unchanged.
     pub fn install(&self, attachment: &Attachment) -> Result<bool> {
         let mut changed = false;
         if parts_of(attachment).is_empty() {
@@ -173,7 +182,7 @@ impl Iptables {
     /// whether there was anything to change.
     fn edit(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<bool> {
         let program = self.program(family);
-        let lock = RulesLock::wait()?;
+        let lock = RulesLock::take(self.wait)?;
         let mut refused: Option<(String, Error)> = None;
         let mut changed = false;
         for _ in 0..ATTEMPTS {

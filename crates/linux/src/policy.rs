@@ -14,6 +14,7 @@ mod via;
 mod wanted;
 
 use std::cell::{Cell, RefCell};
+use std::time::Instant;
 
 use model::{
     Attachment, Backend, Error, Family, Firewall, IfName, IngressPolicy, InterfaceAddress, Layer,
@@ -40,6 +41,8 @@ pub(crate) struct Policy {
     deleted: Cell<bool>,
     /// Why ports are not counted.
     uncounted: RefCell<Option<Error>>,
+    /// Until when healing does not wait for who keeps the lock on iptables rules.
+    kept_until: Cell<Option<Instant>>,
 }
 
 impl Policy {
@@ -57,12 +60,14 @@ impl Policy {
     /// Makes the parts that the wiring has.
     pub(crate) fn install(&self, attachment: &Attachment) -> Result<()> {
         self.prepare(attachment)?;
+        Iptables::new(Variant::Host).install(attachment)?;
         if let Some(wanted) = Wanted::of(attachment)? {
             let is_gone = yielding(attachment)?;
             self.in_table(attachment, |socket| filter::install(socket, &wanted.elements, is_gone))?;
             self.count(attachment, &wanted.elements);
             self.open_loopback(attachment, wanted.behind.as_ref())?;
-            self.let_forward(attachment, &wanted.behind)?;
+            let legacy = |old: &_| Iptables::new(Variant::Legacy).install(old);
+            self.let_forward(attachment, &wanted.behind, legacy)?;
         }
         in_zone(attachment, firewalld::add_sources)?;
         if let Some(sender) = wanted::sender(attachment)? {
@@ -72,36 +77,41 @@ impl Policy {
     }
 
     /// As [`Policy::install`], for what mostly is there and only the attachment has. Whether any of it
-    /// was missing.
+    /// was missing. Our own tables come first: iptables and firewalld may keep it waiting.
     pub(crate) fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        let prepared =
-            self.hold_again(attachment)? | self.refence(attachment)? | self.prepare(attachment)?;
+        let own = self.restore_own(attachment)?;
+        let rules = self.install_rules_again(Variant::Host, attachment);
+        in_zone(attachment, firewalld::add_sources)?;
+        Ok(rules? || own)
+    }
+
+    fn restore_own(&self, attachment: &Attachment) -> Result<bool> {
+        let held = self.hold_again(attachment)? | self.refence(attachment)?;
+        self.prepare(attachment)?;
         let unchecked = match wanted::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::restore(socket, &sender))?,
             None => false,
         };
-        let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked || prepared) };
+        let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked || held) };
         let is_gone = yielding(attachment)?;
         let missed =
             self.in_table(attachment, |socket| filter::restore(socket, &wanted.elements, is_gone))?;
         let uncounted = self.count(attachment, &wanted.elements);
         self.open_loopback(attachment, wanted.behind.as_ref())?;
-        in_zone(attachment, firewalld::add_sources)?;
         if missed {
             self.forget_flows(attachment)?;
         }
-        Ok(missed || uncounted || unchecked || prepared)
+        Ok(missed || uncounted || unchecked || held)
     }
 
-    /// Everything but our own table. Whether iptables missed anything.
-    fn prepare(&self, attachment: &Attachment) -> Result<bool> {
+    /// Everything but our own table and iptables.
+    fn prepare(&self, attachment: &Attachment) -> Result<()> {
         refuse_trust(attachment)?;
         if let Some(publish) = &attachment.wiring.publish {
             self.prepare_ports(publish)?;
         }
         isolate(attachment)?;
-        transit::report(attachment)?;
-        Iptables::new(Variant::Host).install(attachment)
+        transit::report(attachment)
     }
 
     fn prepare_ports(&self, publish: &Publish) -> Result<()> {

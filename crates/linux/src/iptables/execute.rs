@@ -1,10 +1,12 @@
 //! Executing the programs, in bounded time.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use model::{Error, Family, Result};
 
@@ -14,6 +16,8 @@ use super::Variant;
 const LOCK_WAIT: &str = "10";
 /// How long we wait for a program.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How often the lock is tried: flock(2) cannot be waited for with a limit.
+const PAUSE: Duration = Duration::from_millis(2);
 /// No set of rules is larger, in bytes.
 const LARGEST: u64 = 256 << 20;
 /// How much of what a program complains about is shown, in bytes.
@@ -72,18 +76,34 @@ impl Program {
 pub(super) struct RulesLock(File);
 
 impl RulesLock {
-    /// Waits for it.
-    pub(super) fn wait() -> Result<Self> {
+    /// Waits for it, for at most `limit`: any process in the namespace can take the lock and keep it, also
+    /// one without privileges.
+    pub(super) fn take(limit: Duration) -> Result<Self> {
         let failed = |cause| Error::os("waiting for others who change iptables rules", cause);
         let namespace = File::open("/proc/thread-self/ns/net").map_err(failed)?;
-        namespace.lock().map_err(failed)?;
-        Ok(Self(namespace))
+        let deadline = Instant::now() + limit;
+        loop {
+            match namespace.try_lock() {
+                Ok(()) => return Ok(Self(namespace)),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => return Err(kept(&namespace)),
+                Err(TryLockError::Error(cause)) => return Err(failed(cause)),
+            }
+        }
     }
 
     fn share(&self) -> Result<Stdio> {
         let shared = self.0.try_clone();
         shared.map(Stdio::from).map_err(|cause| Error::os("sharing the lock on iptables", cause))
     }
+}
+
+fn kept(namespace: &File) -> Error {
+    let inode = namespace.metadata().map(|it| it.ino()).unwrap_or_default();
+    Error::try_again(format!(
+        "another process keeps the lock on this network namespace, under which iptables rules are changed; \
+         /proc/locks names it in the line of inode {inode}"
+    ))
 }
 
 fn finish(name: &str, mut child: Child, input: String) -> Result<String> {

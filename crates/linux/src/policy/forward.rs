@@ -1,5 +1,7 @@
 //! What attachments share: the host's own filter accepts their packets.
 
+use std::time::{Duration, Instant};
+
 use model::{Attachment, Backend, Firewall, IfName, Kind, Link, Passage, Result, Wiring};
 
 use super::Policy;
@@ -12,17 +14,40 @@ impl Policy {
     /// As [`Policy::restore`], for what attachments of a bridge share.
     pub(crate) fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         match owner(attachment)? {
-            Some(_) => self.let_forward(attachment, &behind(attachment)?),
+            Some(_) => {
+                let again = |old: &_| self.install_rules_again(Variant::Legacy, old);
+                self.let_forward(attachment, &behind(attachment)?, again)
+            }
             None => Ok(false),
         }
     }
 
+    /// As [`Iptables::install`], in healing: a process that keeps the lock does not keep healing from what
+    /// needs no lock.
+    pub(super) fn install_rules_again(
+        &self,
+        variant: Variant,
+        attachment: &Attachment,
+    ) -> Result<bool> {
+        let is_kept = self.kept_until.get().is_some_and(|until| Instant::now() < until);
+        let wait = if is_kept { Duration::ZERO } else { WAIT };
+        let installed = Iptables::new(variant).waiting(wait).install(attachment);
+        if let Err(error) = &installed
+            && error.kind() == Kind::TryAgain
+            && !is_kept
+        {
+            self.kept_until.set(Some(Instant::now() + PAUSE));
+        }
+        installed
+    }
+
     /// Makes the host's own filter let the packets pass, where it drops what it forwards. Whether it
-    /// did not.
+    /// did not. `in_old_tables` does it there.
     pub(super) fn let_forward(
         &self,
         attachment: &Attachment,
         behind: &Option<IfName>,
+        in_old_tables: impl Fn(&Attachment) -> Result<bool>,
     ) -> Result<bool> {
         let Some(firewall) = &attachment.wiring.firewall else { return Ok(false) };
         let (Backend::Nftables, Some(behind)) = (firewall.backend, behind) else {
@@ -43,7 +68,7 @@ impl Policy {
         if forwarding.legacy.is_empty() {
             return Ok(changed);
         }
-        match Iptables::new(Variant::Legacy).install(&in_iptables(attachment)) {
+        match in_old_tables(&in_iptables(attachment)) {
             // A program that is not installed here made those rules (k3s, Docker in a container).
             // They need not drop anything; `spoke doctor` checks whether they do.
             Err(error) if error.kind() == Kind::Unsupported => Ok(changed),
@@ -51,6 +76,12 @@ impl Policy {
         }
     }
 }
+
+/// How long healing waits for others who change iptables rules.
+const WAIT: Duration = Duration::from_secs(2);
+/// How long it waits no more once one of them has kept the lock for all that time: healing goes on with the
+/// rest of the host.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// The attachment as far as the old iptables must let its packets pass, which our table cannot make
 /// it do.

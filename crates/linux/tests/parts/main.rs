@@ -8,6 +8,7 @@
 mod bed;
 mod bridge_port;
 mod by_route;
+mod kept_lock;
 mod loopback;
 mod rate;
 mod route;
