@@ -20,7 +20,7 @@ pub(super) fn plan(
     let addresses = with_gateways(attachment, bridge);
     let routes = with_default(attachment, bridge, &addresses);
     let veth = veth(attachment, link, bridge)?;
-    let mut host = ensure(bridge, link, facts)?;
+    let mut host = ensure(bridge, link, attachment.runtime, facts)?;
     let bridge_mac = facts.bridge.as_ref().and_then(|there| there.mac);
     let peer_placement = PeerPlacement::of(attachment)?;
     let sandbox = match peer_placement.place {
@@ -61,7 +61,7 @@ pub(super) fn up(
     bridge: &Bridge,
     facts: &Facts,
 ) -> Result<Vec<Step>> {
-    let mut steps = ensure(bridge, link, facts)?;
+    let mut steps = ensure(bridge, link, network.runtime, facts)?;
     if bridge.gateway == Gateway::None {
         return Ok(steps);
     }
@@ -150,7 +150,7 @@ fn interfaces(
 }
 
 /// Makes the bridge, or brings an existing one into the state that is asked for.
-fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
+fn ensure(bridge: &Bridge, link: &Link, runtime: Runtime, facts: &Facts) -> Result<Vec<Step>> {
     let name = &bridge.name;
     let mut steps = Vec::new();
     match &facts.bridge {
@@ -169,7 +169,9 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
     if let Some(BridgeFacts { follows: true, mac: Some(mac), .. }) = facts.bridge {
         steps.push(Step::Mac(name.clone(), mac));
     }
-    steps.push(super::refuse_router_advertisements(name));
+    if is_led_by_host(runtime, facts) {
+        steps.push(super::refuse_router_advertisements(name));
+    }
     steps.extend(without_ipv6(bridge, facts));
     if bridge.promiscuous && !facts.bridge.as_ref().is_some_and(|there| there.promiscuous) {
         steps.push(Step::Promiscuous(name.clone()));
@@ -178,6 +180,12 @@ fn ensure(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec<Step>> {
         steps.push(Step::FilterVlans(name.clone()));
     }
     Ok(steps)
+}
+
+/// Whether no router on the bridge may give the host a route. On a bridge of its administrator's there may be
+/// the host's own router, behind a port to the LAN. The reference's plugin `bridge` refuses that one too.
+fn is_led_by_host(runtime: Runtime, facts: &Facts) -> bool {
+    runtime == Runtime::Cni || facts.bridge.as_ref().is_none_or(|there| there.is_ours)
 }
 
 /// Without an address of IPv6 not even a link-local one leads to the host. A bridge that Spoke has not made

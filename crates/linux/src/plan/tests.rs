@@ -197,6 +197,26 @@ fn the_first_container_of_a_gateway_bridge() {
 }
 
 #[test]
+fn routers_on_a_bridge_of_the_administrator_stay_the_hosts() {
+    let mut facts = there(&[]);
+    let refuses = |runtime, facts: &Facts| {
+        let found = attachment(bridge(Gateway::None), vec![address("10.1.0.3/24", None)]);
+        let plan = attach(&Attachment { runtime, ..found }, facts).unwrap();
+        let network = Network { runtime, ..network_of(Ipam::None, Gateway::None) };
+        let raised = Plan { host: up(&network, facts).unwrap(), ..Plan::default() };
+        let of = |plan| lines(plan).contains("accept_ra");
+        assert_eq!(of(&plan), of(&raised), "{runtime}");
+        of(&plan)
+    };
+    let all = [Runtime::Cni, Runtime::Podman, Runtime::Spoke, Runtime::Docker, Runtime::Kurma];
+    assert!(all.iter().all(|runtime| refuses(*runtime, &facts)));
+    assert!(all.iter().all(|runtime| refuses(*runtime, &Facts::default())));
+    facts.bridge.as_mut().unwrap().is_ours = false;
+    let refusing: Vec<_> = all.into_iter().filter(|it| refuses(*it, &facts)).collect();
+    assert_eq!(refusing, [Runtime::Cni], "the reference does");
+}
+
+#[test]
 fn a_later_container_changes_nothing_shared() {
     let addresses = vec![address("10.1.0.3/24", Some("10.1.0.1"))];
     let facts = there(&["10.1.0.1/24"]);
