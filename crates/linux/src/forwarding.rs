@@ -7,7 +7,9 @@
 //! nothing is ever forwarded, does not forward (`net.ipv4.conf.lo.forwarding` is 0). An
 //! administrator who turns forwarding off and on again has thereby turned it on: that sets every
 //! interface's parameter. The previous state and unfinished changes are in a number of the same
-//! device ([`Memory`]).
+//! device ([`Memory`]). The host's own routes of IPv6 stay ([`routers`]).
+
+mod routers;
 
 use model::{Family, IfName, Result};
 use netlink::{Link, Links, Socket, nft, sysctl, with_lock};
@@ -39,16 +41,23 @@ pub(crate) fn turn_on(family: Family, route: &mut Socket) -> Result<()> {
 /// The guard comes first: nothing may pass in between.
 fn turn_on_first(family: Family, route: &mut Socket) -> Result<()> {
     if !guard(family, route)? {
-        return sysctl::write(of_all(family), "1");
+        return write_first(family, route);
     }
     let started = Memory::read().with(family, true);
     // Where that cannot be written, forwarding cannot be turned on either, and that error says more.
     drop(started.write());
-    if let Err(error) = sysctl::write(of_all(family), "1") {
+    if let Err(error) = write_first(family, route) {
         settle(&mut Socket::netfilter()?)?;
         return Err(error);
     }
     mark(family)
+}
+
+fn write_first(family: Family, route: &mut Socket) -> Result<()> {
+    if family == Family::V6 {
+        routers::keep(route)?;
+    }
+    sysctl::write(of_all(family), "1")
 }
 
 /// Whether there can be a guard: a kernel without nftables has none.
@@ -100,6 +109,7 @@ fn settle(filter: &mut Socket) -> Result<()> {
 
 fn forget(filter: &mut Socket) -> Result<()> {
     transit::unload(filter)?;
+    routers::give_back(&mut Socket::route()?)?;
     match Memory::read() == Memory::default() {
         true => Ok(()),
         false => Memory::default().write(),

@@ -35,6 +35,7 @@ mod shared;
 mod source_routing;
 mod strays;
 mod subnets;
+mod tag;
 mod tap;
 mod tuning;
 mod verify;

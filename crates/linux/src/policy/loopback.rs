@@ -15,50 +15,8 @@ use netlink::{nft, sysctl, with_lock};
 use super::Policy;
 use super::wanted::uses_table;
 use crate::filter::{self, Elements, loopback};
-use crate::identity::GROUP;
 use crate::plan::gateway::is_gateway;
-
-/// What the interface's number says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tag {
-    /// Nothing.
-    Unused,
-    /// We set the parameter, which was 0.
-    Ours,
-    /// As before, and somebody is about to set it back.
-    Leaving,
-    /// It is another program's.
-    Anothers,
-}
-
-impl Tag {
-    const OURS: u32 = GROUP;
-    const LEAVING: u32 = GROUP + 1;
-
-    /// An interface that is gone has none.
-    fn read(interface: &IfName) -> Self {
-        match sysctl::read(parameter(interface, "tag")).as_deref().map(str::parse) {
-            Ok(Ok(Self::OURS)) => Self::Ours,
-            Ok(Ok(Self::LEAVING)) => Self::Leaving,
-            Ok(Ok(0)) | Err(_) => Self::Unused,
-            Ok(_) => Self::Anothers,
-        }
-    }
-
-    fn write(self, interface: &IfName) -> Result<()> {
-        let number = match self {
-            Self::Unused | Self::Anothers => 0,
-            Self::Ours => Self::OURS,
-            Self::Leaving => Self::LEAVING,
-        };
-        sysctl::write(parameter(interface, "tag"), &number.to_string())
-    }
-
-    /// Whether what was set is set back.
-    fn is_known(self) -> bool {
-        matches!(self, Self::Ours | Self::Leaving)
-    }
-}
+use crate::tag::{Localnet, Tag};
 
 impl Policy {
     /// Lets packets from this host's loopback addresses reach the container, once its elements are in
@@ -88,7 +46,7 @@ impl Policy {
         if is_used()? {
             return Ok(());
         }
-        if Tag::read(interface).is_known() {
+        if is_known(interface) {
             with_lock(|| close(interface, &is_used))?;
         }
         self.if_there(|socket| loopback::forget(socket, interface))
@@ -123,9 +81,10 @@ fn is_at_loopback(port: &PortMap) -> bool {
     }
 }
 
-/// The number is read first: who writes [`Tag::Leaving`] looks afterwards whether somebody came.
+/// The number is read first: who writes [`Localnet::Leaving`] looks afterwards whether somebody came.
 fn open(interface: &IfName, is_counted: &dyn Fn() -> bool) -> Result<()> {
-    match Tag::read(interface) != Tag::Leaving && is_open(interface) {
+    let is_leaving = Tag::read(interface).is_some_and(|tag| tag.localnet == Localnet::Leaving);
+    match !is_leaving && is_open(interface) {
         true => Ok(()),
         false => with_lock(|| open_first(interface, is_counted())),
     }
@@ -134,12 +93,13 @@ fn open(interface: &IfName, is_counted: &dyn Fn() -> bool) -> Result<()> {
 /// Where that can neither be set nor is so already, the ports cannot be reached as they are promised
 /// to be: an error, as with the reference plugin.
 fn open_first(interface: &IfName, is_counted: bool) -> Result<()> {
-    let tag = Tag::read(interface);
     let is_open = is_open(interface);
-    let is_new = tag == Tag::Unused && is_counted && !is_open;
-    if is_new || tag == Tag::Leaving {
-        // Where that cannot be written, the parameter cannot either, and that error says more.
-        drop(Tag::Ours.write(interface));
+    if let Some(tag) = Tag::read(interface) {
+        let is_new = tag.localnet == Localnet::Unused && is_counted && !is_open;
+        if is_new || tag.localnet == Localnet::Leaving {
+            // Where that cannot be written, the parameter cannot either, and that error says more.
+            drop(Tag { localnet: Localnet::Ours, ..tag }.write(interface));
+        }
     }
     match is_open {
         true => Ok(()),
@@ -152,15 +112,21 @@ fn open_first(interface: &IfName, is_counted: bool) -> Result<()> {
 }
 
 fn close(interface: &IfName, is_used: &dyn Fn() -> Result<bool>) -> Result<()> {
-    if !Tag::read(interface).is_known() {
+    let Some(tag) = Tag::read(interface) else { return Ok(()) };
+    if tag.localnet == Localnet::Unused {
         return Ok(());
     }
-    Tag::Leaving.write(interface)?;
+    Tag { localnet: Localnet::Leaving, ..tag }.write(interface)?;
     if is_used()? {
-        return Tag::Ours.write(interface);
+        return Tag { localnet: Localnet::Ours, ..tag }.write(interface);
     }
     sysctl::write(parameter(interface, PARAMETER), "0")?;
-    Tag::Unused.write(interface)
+    Tag { localnet: Localnet::Unused, ..tag }.write(interface)
+}
+
+/// Whether what was set is set back.
+fn is_known(interface: &IfName) -> bool {
+    Tag::read(interface).is_some_and(|tag| tag.localnet != Localnet::Unused)
 }
 
 fn is_open(interface: &IfName) -> bool {

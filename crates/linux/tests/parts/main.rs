@@ -12,6 +12,7 @@ mod kept_lock;
 mod loopback;
 mod rate;
 mod route;
+mod routers;
 mod sbr;
 mod spoof;
 mod vrf;

@@ -1,5 +1,7 @@
 //! Routes that bear the mark of the program that made them (`rtm_protocol`).
 
+use std::collections::BTreeSet;
+
 use model::{Family, Result};
 
 use super::{
@@ -35,7 +37,27 @@ impl Batch {
     }
 }
 
+/// `RTPROT_RA`: the kernel's mark of what it learned from routers of IPv6 (RFC 4861 section 4.2, RFC 4191).
+const OF_ROUTERS: u8 = 9;
+
 impl Socket {
+    /// The indices of the links by which routers of IPv6 have given routes to this namespace, in any table.
+    ///
+    /// # Errors
+    /// As [`Socket::dump`].
+    pub fn led_by_routers(&mut self) -> Result<BTreeSet<u32>> {
+        let mut batch = Batch::new();
+        let mut head = [0; HEADER];
+        head[0] = family(Family::V6);
+        head[5] = OF_ROUTERS;
+        batch.request(GET, DUMP, "listing routes of routers").bytes(&head);
+        let routes = self.dump(&mut batch, &[Errno::NOENT], |message| {
+            let [protocol] = array(message.payload, 5)?;
+            read(message).filter(|_| protocol == OF_ROUTERS)
+        })?;
+        Ok(routes.into_iter().filter_map(|route| route.link).collect())
+    }
+
     /// Of routes of the main table those that are not between the hosts of a cluster.
     ///
     /// # Errors
