@@ -32,6 +32,53 @@ fn opening_and_reading_make_nothing() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
+/// A file that can be neither replaced nor removed, because something is mounted there, in a mount
+/// namespace of its own.
+#[test]
+fn what_does_not_happen_is_not_promised() {
+    if std::env::var_os(CASE).is_none() {
+        let this = std::env::current_exe().unwrap();
+        let mut command = Command::new("unshare");
+        command.arg("--mount").arg(this).env(CASE, "1");
+        let output = command.args(["--exact", "what_does_not_happen_is_not_promised"]).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let store = embedded(directory.path(), BOOT);
+    done(&store, lease_txn());
+    let record = boot_root(directory.path()).join(LEASE);
+    let folder = record.parent().unwrap().to_owned();
+    let names = || fs::read_dir(&folder).unwrap().count();
+    let mount = |command: &str| {
+        let status = Command::new(command).arg(&record).args(extra(command, &record)).status();
+        assert!(status.unwrap().success(), "{command}");
+    };
+    mount("mount");
+    for txn in [lease_txn(), Txn::new().delete(lease_key("10.0.0.1"))] {
+        let error = store.commit(&txn).unwrap_err().to_string();
+        assert!(error.contains("repeat the command") && !error.contains("next command"), "{error}");
+        assert_eq!(names(), 1, "a draft was left");
+    }
+    // Of several there is a note.
+    let both = lease_txn().put(lease_key("10.0.0.2"), lease("10.0.0.2", "c2"));
+    let error = store.commit(&both).unwrap_err().to_string();
+    assert!(error.contains("the next command will finish it"), "{error}");
+    mount("umount");
+    assert_eq!(store.list(&Prefix::AllLeases).unwrap().len(), 2, "the next one finished it");
+}
+
+const CASE: &str = "STORE_DISK_APART";
+
+/// What the command needs besides the file.
+fn extra(command: &str, record: &Path) -> Vec<std::ffi::OsString> {
+    match command {
+        "mount" => vec!["--bind".into(), record.into()],
+        _ => Vec::new(),
+    }
+}
+
 #[test]
 fn only_the_owner_can_read() {
     let directory = tempfile::tempdir().unwrap();

@@ -127,9 +127,11 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Writes the note, moves the files, takes the note back. One change needs no note: a file
-    /// is replaced or removed in one step.
+    /// Writes the note, moves the files, takes the note back.
     pub(super) fn happen(&mut self, steps: &[Step], revision: Revision) -> Result<()> {
+        if steps.len() == 1 {
+            return self.happen_at_once(steps, revision);
+        }
         let durable = steps.iter().any(|step| step.durable);
         if let Err(error) = self.announce(steps, revision) {
             // Where the note cannot be taken back it may be complete, and then needs the files.
@@ -138,7 +140,17 @@ impl<'a> Held<'a> {
             return Err(error);
         }
         self.apply(steps).map_err(unfinished)?;
-        if steps.len() > 1 { self.calm(durable).map_err(unfinished) } else { Ok(()) }
+        self.calm(durable).map_err(unfinished)
+    }
+
+    /// One change needs no note: a file is replaced or removed in one step.
+    fn happen_at_once(&mut self, steps: &[Step], revision: Revision) -> Result<()> {
+        let noted = self.announce(steps, revision);
+        let done = noted.and_then(|()| self.apply(steps).map_err(at_once));
+        if done.is_err() {
+            self.abandon(steps);
+        }
+        done
     }
 
     fn announce(&mut self, steps: &[Step], revision: Revision) -> Result<()> {
@@ -148,8 +160,8 @@ impl<'a> Held<'a> {
         };
         if journal.len() > header::LONGEST {
             return Err(Error::invalid(format!(
-                "{} records would change at once, one for each published port among them; publish fewer \
-                 ports in one container",
+                "{} records would change at once, more than the store changes together; change fewer \
+                 containers or addresses at a time, or publish fewer ports in one container",
                 steps.len()
             )));
         }
@@ -242,4 +254,8 @@ impl<'a> Held<'a> {
 
 fn unfinished(error: Error) -> Error {
     error.context("the change is noted, and the next command will finish it")
+}
+
+fn at_once(error: Error) -> Error {
+    error.context("no other command will finish the change; repeat the command")
 }
