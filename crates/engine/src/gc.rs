@@ -183,17 +183,20 @@ impl Engine<'_> {
         }
     }
 
-    /// Records are committed before anything is made, so they are read after what exists.
+    /// Records are committed before anything is made, so they are read after what exists. While the record of
+    /// an attachment is damaged, anything without a record may be that one's: nothing goes.
     fn strays(
         &self,
         mode: Mode,
         findings: &mut Vec<Finding>,
         failures: &mut Vec<Error>,
     ) -> Result<()> {
-        for (stray, presence) in self.driver.strays(&|| self.attachments())? {
+        let strays = self.driver.strays(&|| self.attachments())?;
+        let is_known = self.store.damaged(Some(&Prefix::Attachments))?.is_empty();
+        for (stray, presence) in strays {
             let remedy = match presence {
-                Presence::Gone => Remedy::Free,
-                Presence::Alive | Presence::Doubtful => Remedy::Quarantine,
+                Presence::Gone if is_known => Remedy::Free,
+                Presence::Gone | Presence::Alive | Presence::Doubtful => Remedy::Quarantine,
             };
             if mode == Mode::Mend && remedy == Remedy::Free {
                 failures.extend(self.driver.remove_stray(&stray).err());

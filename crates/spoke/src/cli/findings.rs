@@ -136,7 +136,9 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         Garbage::Stray(Stray::Link(name)) => {
             let why = match finding.remedy {
                 Remedy::Free => "no record knows it, and it is in no container",
-                Remedy::Quarantine => "no record knows it, but its container lives",
+                Remedy::Quarantine => {
+                    "no record knows it, but its container lives, or a damaged record may be of it"
+                }
             };
             ("link", name.to_string(), why)
         }
