@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use model::{Attachment, AttachmentId, Error, Layer, NetworkName, Phase, PortMap, Publish, Result};
+use model::{
+    Attachment, AttachmentId, Error, InterfaceAddress, Layer, NetworkName, Phase, PortMap, Publish,
+    Result,
+};
 
 use crate::Engine;
 use crate::amend::has_leaving;
@@ -155,8 +158,11 @@ impl Engine<'_> {
         for _ in 0..RACES {
             match self.record_of(id, layer)? {
                 Some(now) if now.revision == before.revision => return Ok(lost),
-                // Its next attachment makes its own.
-                Some(now) if matches!(now.value.phase, Phase::Attaching { .. }) => return Ok(lost),
+                // Its next attachment makes its own, and knows nothing of other addresses.
+                Some(now) if matches!(now.value.phase, Phase::Attaching { .. }) => {
+                    self.forget_addresses(&made, &now.value)?;
+                    return Ok(lost);
+                }
                 Some(now)
                     if matches!(now.value.phase, Phase::Attached(_))
                         && is_one_attachment(&now.value, &made) =>
@@ -176,6 +182,18 @@ impl Engine<'_> {
             }
         }
         Err(Error::try_again(format!("{id} changes all the time")))
+    }
+
+    /// Takes out what stands for addresses that the attachment has lost. Where others give the addresses, it may get
+    /// them again.
+    fn forget_addresses(&self, made: &Attachment, now: &Attachment) -> Result<()> {
+        let is_kept = |held: &InterfaceAddress| {
+            now.addresses.iter().any(|other| other.address.addr() == held.address.addr())
+        };
+        match now.addresses.is_empty() || made.addresses.iter().all(is_kept) {
+            true => Ok(()),
+            false => self.driver.withdraw_addresses(made, now),
+        }
     }
 
     /// Makes what `made` had restored what `now` says.

@@ -187,6 +187,10 @@ impl Driver for Linux {
         removed.and(self.policy.forget_own_of_gone(attachment))
     }
 
+    fn withdraw_addresses(&self, before: &Attachment, now: &Attachment) -> Result<()> {
+        self.policy.withdraw_addresses(before, now)
+    }
+
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
         self.policy.refuse_port(attachment, map)
     }

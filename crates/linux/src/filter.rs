@@ -19,6 +19,7 @@ pub(crate) mod spoof;
 pub(crate) mod transit;
 pub(crate) mod via;
 
+pub(crate) use elements::remove_same;
 pub use elements::{Elements, find_owned, holder, install, list_owners, remove, restore, verify};
 pub use entry::Entry;
 pub(crate) use forwarding::CHAINS as FORWARDING_CHAINS;

@@ -1,5 +1,6 @@
 //! The treatment of an attachment's packets, in the filter that its record names.
 
+mod addresses;
 mod count;
 mod fence;
 mod flows;

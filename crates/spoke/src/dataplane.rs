@@ -189,6 +189,10 @@ impl Driver for Dataplane {
         self.follow.closed(attachment, &self.linux, || maker.unfilter(&self.linux, attachment))
     }
 
+    fn withdraw_addresses(&self, before: &Attachment, now: &Attachment) -> Result<()> {
+        self.maker(before).withdraw_addresses(&self.linux, before, now)
+    }
+
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {
         self.linux.refuse_port(attachment, map)
     }

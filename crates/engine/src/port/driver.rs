@@ -168,6 +168,13 @@ pub trait Driver: HostDataplane {
         Ok(())
     }
 
+    /// Removes what [`Driver::restore`] has put back for addresses of `before` that `now`, the same attachment made
+    /// anew, does not have. What is not there is done.
+    fn withdraw_addresses(&self, before: &Attachment, now: &Attachment) -> Result<()> {
+        let _ = (before, now);
+        Ok(())
+    }
+
     /// Refuses a port of the host for the attachment, where a program of this host has the port, or
     /// the kernel does not speak its protocol.
     fn refuse_port(&self, attachment: &Attachment, map: &PortMap) -> Result<()> {

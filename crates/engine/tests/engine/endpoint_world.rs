@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use engine::port::{
-    AttachmentLock, Driver, Host, HostDataplane, Key, Occupied, Outcome, Prefix, Presence, Store,
-    Stray, Txn, Versioned,
+    AttachmentLock, Damaged, Driver, Host, HostDataplane, Key, Occupied, Outcome, Prefix, Presence,
+    Store, Stray, Txn, Versioned,
 };
 use engine::{Engine, Joining, OpenPort, Publishing, Request, Siblings};
 use model::*;
@@ -58,6 +58,10 @@ pub(crate) struct Rig {
     pub(crate) before_turn: Mutex<Option<Meanwhile>>,
     /// What happens once before something is committed.
     pub(crate) before_commit: Mutex<Option<Meanwhile>>,
+    /// What no record knows.
+    pub(crate) strays: Mutex<Vec<(Stray, Presence)>>,
+    /// Of attachments.
+    pub(crate) damaged: Mutex<Vec<Damaged>>,
     pid: Mutex<u32>,
     pub(crate) now: Mutex<u64>,
     turns: Arc<Turns>,
@@ -83,6 +87,8 @@ impl Rig {
             meanwhile: Mutex::default(),
             before_turn: Mutex::default(),
             before_commit: Mutex::default(),
+            strays: Mutex::default(),
+            damaged: Mutex::default(),
             pid: Mutex::new(1),
             now: Mutex::new(1_000),
             turns: Arc::default(),
@@ -246,13 +252,23 @@ impl Driver for Rig {
         Ok(())
     }
 
+    fn withdraw_addresses(&self, before: &Attachment, now: &Attachment) -> Result<()> {
+        let to = now.addresses.first().map(|held| held.address.to_string()).unwrap_or_default();
+        self.effect("withdraw_addresses", &format!("{} {to}", label(before)))
+    }
+
     fn limit(&self, attachment: &Attachment) -> Result<()> {
         self.effect("limit", &label(attachment))
     }
 
-    fn withdraw_ports(&self, _: &Attachment, gone: &[PortMap]) -> Result<()> {
+    fn withdraw_ports(&self, rest: &Attachment, gone: &[PortMap]) -> Result<()> {
+        let mut lost = rest.clone();
+        lost.wiring.publish.as_mut().unwrap().ports = gone.to_vec();
+        self.effect("withdraw_ports", &label(&lost))?;
+        let lost = elements(&lost);
+        let is_lost = |key: &(Protocol, u16, IpAddr)| lost.iter().any(|(its, _)| its == key);
         let mut kernel = self.kernel.lock().unwrap();
-        kernel.ports.retain(|(_, port, _), _| gone.iter().all(|it| it.host_port.get() != *port));
+        kernel.ports.retain(|key, holder| *holder != rest.id || !is_lost(key));
         Ok(())
     }
 
@@ -295,10 +311,11 @@ impl Driver for Rig {
 
 impl HostDataplane for Rig {
     fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
-        Ok(Vec::new())
+        Ok(self.strays.lock().unwrap().clone())
     }
 
-    fn remove_stray(&self, _: &Stray) -> Result<()> {
+    fn remove_stray(&self, stray: &Stray) -> Result<()> {
+        self.strays.lock().unwrap().retain(|(other, _)| other != stray);
         Ok(())
     }
 }
@@ -328,6 +345,13 @@ impl Store for Rig {
             return Err(cut());
         }
         self.store.commit(txn)
+    }
+
+    fn damaged(&self, prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {
+        match prefix {
+            Some(Prefix::Attachments) | None => Ok(self.damaged.lock().unwrap().clone()),
+            Some(_) => Ok(Vec::new()),
+        }
     }
 }
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use super::common::Directory;
 use super::endpoint_world::*;
-use engine::port::{Host, Key, Outcome, Prefix, Record, Store, Txn, Versioned};
+use engine::port::{
+    Damaged, Host, Key, Outcome, Prefix, Presence, Record, Store, Stray, Txn, Versioned,
+};
 use engine::{
-    AddressRequest, AtOnce, Backoff, Engine, Finding, Garbage, Healed, Live, Mode, Purpose,
+    AddressRequest, AtOnce, Backoff, Engine, Finding, Garbage, Healed, Live, Mode, Purpose, Remedy,
     Siblings, SubnetRequest, SubnetSpec,
 };
 use model::*;
@@ -158,6 +160,60 @@ fn names_are_learned_although_the_record_changes() {
         let busy = engine.set_names(&a, Some(&owner), &[]).unwrap_err();
         assert_eq!(busy.kind(), Kind::TryAgain, "it is learned later: {busy}");
         engine.set_owner(&a, &"db".parse().unwrap()).unwrap();
+    });
+}
+
+/// A DEL and an ADD of another process while healing works: what healing has put back for the first address is
+/// nobody's to remove.
+#[test]
+fn what_stands_for_a_lost_address_goes() {
+    for (address, expected) in [("10.1.0.77/24", 1), ("", 0)] {
+        let rig = Rig::new();
+        rig.with(|engine| {
+            let a = up(engine, &front(), "a", "s");
+            let key = Key::Attachment(a.clone(), Layer::Link);
+            *rig.meanwhile.lock().unwrap() = Some(Box::new(move |rig| {
+                let Some(Versioned { record: Record::Attachment(mut record), .. }) =
+                    rig.get(&key).unwrap()
+                else {
+                    panic!("no record")
+                };
+                record.phase = Phase::Attaching { by: Process { pid: 4_000_000, start: 1 } };
+                // Nothing is known yet where others give the addresses.
+                record.addresses.truncate(usize::from(!address.is_empty()));
+                for held in &mut record.addresses {
+                    held.address = address.parse().unwrap();
+                }
+                rig.commit(&Txn::new().put(key, Record::Attachment(record))).unwrap();
+            }));
+            rig.calls();
+            engine.restore(&mut AtOnce).unwrap();
+            let of_lost = |call: &String| call.starts_with("withdraw_addresses");
+            let calls = rig.calls();
+            assert_eq!(calls.iter().filter(|call| of_lost(call)).count(), expected, "{calls:?}");
+        });
+    }
+}
+
+/// A running machine's tap, and a pair that Docker has yet to move, are in no container.
+#[test]
+fn nothing_goes_that_a_damaged_record_may_be_of() {
+    let rig = Rig::new();
+    let tap = Stray::Link("sp1".parse().unwrap());
+    rig.strays.lock().unwrap().push((tap.clone(), Presence::Gone));
+    let damaged = Damaged { path: "attachments/front/a".to_owned(), why: "cut".to_owned() };
+    rig.damaged.lock().unwrap().push(damaged);
+    let found = |engine: &Engine<'_>| -> Vec<Remedy> {
+        let mut found = engine.reconcile(Mode::Mend).unwrap();
+        found.retain(|it| it.what == Garbage::Stray(tap.clone()));
+        found.into_iter().map(|it| it.remedy).collect()
+    };
+    rig.with(|engine| {
+        assert_eq!(found(engine), [Remedy::Quarantine]);
+        assert_eq!(rig.strays.lock().unwrap().len(), 1, "it was removed");
+        rig.damaged.lock().unwrap().clear();
+        assert_eq!(found(engine), [Remedy::Free]);
+        assert!(rig.strays.lock().unwrap().is_empty());
     });
 }
 

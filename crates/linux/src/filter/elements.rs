@@ -299,12 +299,28 @@ fn yields(
 /// # Errors
 /// Where the process may not change the table; [`Kind::TryAgain`] if others keep changing it.
 pub fn remove(socket: &mut Socket, elements: &Elements) -> Result<()> {
+    take_out(socket, elements, |there, _| there.comment.as_ref() == Some(&elements.owner.0))
+}
+
+/// As [`remove`], of those alone that lead where these do.
+///
+/// # Errors
+/// As [`remove`].
+pub(crate) fn remove_same(socket: &mut Socket, elements: &Elements) -> Result<()> {
+    take_out(socket, elements, |there, listed| *there == listed.element)
+}
+
+fn take_out(
+    socket: &mut Socket,
+    elements: &Elements,
+    is_one: impl Fn(&Element, &Listed<'_>) -> bool,
+) -> Result<()> {
     let unwanted = elements.listed();
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::new();
         for (index, there) in found(socket, &unwanted)? {
             let Some(listed) = unwanted.get(index) else { continue };
-            if there.comment.as_ref() == Some(&elements.owner.0) {
+            if is_one(&there, listed) {
                 let about = listed.about("removing");
                 transaction.delete_element(TABLE, listed.set, &there, about);
             }

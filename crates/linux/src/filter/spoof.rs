@@ -165,7 +165,22 @@ fn missing(socket: &mut Socket, sender: &Sender) -> Result<bool> {
 
 /// Removes a port whose address is known, without reading the others.
 pub(crate) fn remove(socket: &mut Socket, sender: &Sender) -> Result<()> {
-    let unwanted = sender.elements()?;
+    take_out(socket, sender, &sender.elements()?)
+}
+
+/// Removes of `before` what `now`, the same port, has not.
+pub(crate) fn withdraw(socket: &mut Socket, before: &Sender, now: Option<&Sender>) -> Result<()> {
+    let rest = now.map(Sender::elements).transpose()?.unwrap_or_default();
+    let mut gone = before.elements()?;
+    gone.retain(|element| !rest.contains(element));
+    take_out(socket, before, &gone)
+}
+
+fn take_out(
+    socket: &mut Socket,
+    sender: &Sender,
+    unwanted: &[(&'static str, Element)],
+) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let keys: Vec<_> = unwanted.iter().map(|(set, element)| (*set, element)).collect();
         let mut transaction = Transaction::new();

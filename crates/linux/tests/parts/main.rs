@@ -10,6 +10,7 @@ mod bridge_port;
 mod by_route;
 mod kept_lock;
 mod loopback;
+mod lost;
 mod rate;
 mod route;
 mod routers;

@@ -51,6 +51,15 @@ pub(super) trait LinkDriver {
         linux.unfilter(&*self.on_host(attachment)?)
     }
 
+    fn withdraw_addresses(
+        &self,
+        linux: &Linux,
+        before: &Attachment,
+        now: &Attachment,
+    ) -> Result<()> {
+        linux.withdraw_addresses(&*self.on_host(before)?, &*self.on_host(now)?)
+    }
+
     fn withdraw_ports(
         &self,
         linux: &Linux,
