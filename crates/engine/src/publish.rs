@@ -230,13 +230,38 @@ impl Engine<'_> {
         for (loser, lost) in &plan.losers {
             self.give_up(loser, lost)?;
         }
-        let gone = without(plan.before(), &plan.maps);
-        if !gone.is_empty() || !plan.serves_as_before(publish) {
-            self.driver.detach(&plan.only_before(publish, gone))?;
-        }
+        self.withdraw_before(plan, publish)?;
         let served = plan.served(publish);
         let attached = self.driver.attach(&served)?;
         self.conclude(read, Attachment { phase: Phase::Attached(attached), ..served })
+    }
+
+    /// Removes what is no longer published. From where the ports are reached that stay, one element says for all of
+    /// them: it stays too.
+    fn withdraw_before(&self, plan: &Plan, publish: &Publish) -> Result<()> {
+        let gone = without(plan.before(), &plan.maps);
+        let stay = without(plan.before(), &gone);
+        let only_served = match (stay.is_empty(), gone.is_empty()) {
+            (true, _) => gone,
+            (false, true) => Vec::new(),
+            (false, false) => {
+                self.driver.withdraw_ports(&plan.only_before(publish, stay), &gone)?;
+                Vec::new()
+            }
+        };
+        match only_served.is_empty() && plan.serves_as_before(publish) {
+            true => Ok(()),
+            false => self.driver.detach(&plan.only_before(publish, only_served)),
+        }
+    }
+
+    /// The same of an attachment that has the ports `gone` and others that stay in `rest`.
+    fn withdraw_from(&self, rest: &Attachment, gone: Vec<PortMap>) -> Result<()> {
+        match (gone.is_empty(), ports_of(rest).is_empty()) {
+            (true, _) => Ok(()),
+            (false, true) => self.driver.detach(&with_ports(rest, gone)),
+            (false, false) => self.driver.withdraw_ports(rest, &gone),
+        }
     }
 
     /// Takes from a sibling what is served by another from now on: from the kernel first.
@@ -245,14 +270,8 @@ impl Engine<'_> {
         let is_lost = |map: &PortMap| lost.contains(&(key_of(map), map.host));
         let (gone, rest): (Vec<PortMap>, Vec<PortMap>) =
             ports_of(&read.value).iter().cloned().partition(is_lost);
-        if !gone.is_empty() {
-            self.driver.detach(&with_ports(&read.value, gone))?;
-        }
         let shrunk = with_ports(&read.value, rest);
-        if !ports_of(&shrunk).is_empty() {
-            // The element that serves all its ports together went with those that it lost.
-            self.driver.restore(&shrunk)?;
-        }
+        self.withdraw_from(&shrunk, gone)?;
         self.conclude(&mut read, shrunk)
     }
 
@@ -292,9 +311,7 @@ impl Engine<'_> {
             return self.detach_record(read, Meaning::Classified).map(|_| ());
         };
         let added = without(&plan.maps, plan.before());
-        if !added.is_empty() {
-            self.driver.detach(&with_ports(&read.value, added))?;
-        }
+        self.withdraw_from(&with_ports(&read.value, plan.before().to_vec()), added)?;
         self.driver.restore(&old.value)?;
         self.conclude(&mut read, (*old.value).clone())
     }

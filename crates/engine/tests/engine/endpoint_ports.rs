@@ -59,11 +59,9 @@ fn the_last_call_wins_and_takes_exactly_what_it_serves() {
         rig.calls();
         engine.publish(&b, &one).unwrap();
         let lost = "publish of a 0.0.0.0:80->80/tcp [::]:80->80/tcp";
-        let rest = "publish of a 0.0.0.0:90->80/tcp [::]:90->80/tcp";
         let gained = "publish of b 0.0.0.0:80->80/tcp [::]:80->80/tcp";
-        let calls =
-            [format!("detach {lost}"), format!("restore {rest}"), format!("attach {gained}")];
-        assert_eq!(rig.calls(), calls);
+        // What limits all ports of the loser stays with the other one.
+        assert_eq!(rig.calls(), [format!("withdraw_ports {lost}"), format!("attach {gained}")]);
         assert_eq!(served(&rig), ["0.0.0.0 80 b", ":: 80 b", "0.0.0.0 90 a", ":: 90 a"]);
         assert_eq!(engine.published(&a).unwrap().len(), 2);
         // What it had taken over is not given back: Docker programs the other one again.
@@ -171,7 +169,7 @@ fn what_replaces_keeps_what_stays_and_fails_whole() {
         engine.publish(&a, &of(&[80, 81])).unwrap();
         rig.calls();
         engine.publish(&a, &of(&[81, 82])).unwrap();
-        assert_eq!(rig.calls()[0], "detach publish of a 0.0.0.0:80->80/tcp");
+        assert_eq!(rig.calls()[0], "withdraw_ports publish of a 0.0.0.0:80->80/tcp");
         assert_eq!(served(&rig), ["0.0.0.0 81 a", "0.0.0.0 82 a"]);
         rig.listens.lock().unwrap().insert(83);
         let error = engine.publish(&a, &of(&[82, 83])).unwrap_err();
