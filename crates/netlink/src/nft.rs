@@ -16,6 +16,7 @@ mod object;
 mod step;
 mod transaction;
 mod typeof_key;
+mod verify;
 mod whole;
 
 pub use counter::{Count, counter_users, counters, users_of_counters};
@@ -33,6 +34,7 @@ pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
 pub use transaction::{Place, Transaction};
+pub use verify::verify;
 pub use whole::{
     AnyChain, AnyHook, AnyRule, AnySet, Keys, all_chains, all_rules, all_sets, keys, seek,
 };

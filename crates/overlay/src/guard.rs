@@ -33,7 +33,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use model::Result;
+use model::{Kind, Result};
 use netlink::nft::{
     self, Base, ChainKind, Element, Expression, Family, Field, Hook, Lookup, Meta, Place, Policy,
     Register, Set, Table, Transaction, Tuple, Verdict,
@@ -99,21 +99,23 @@ pub(crate) fn remove(socket: &mut Socket) -> Result<()> {
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
-/// Whether the chains are there with their rules. Somebody who removes a table removes all of it.
+/// Whether the chains are there as this program makes them.
 fn is_whole(socket: &mut Socket) -> Result<bool> {
-    for (chain, hook) in CHAINS {
-        if !nft::chain_exists(socket, TABLE, chain)? {
-            return Ok(false);
-        }
-        let rules = nft::rules(socket, TABLE, chain)?;
-        let wanted = self::rules(hook);
-        let is_same = rules.len() == wanted.len()
-            && rules.iter().zip(&wanted).all(|(rule, steps)| rule.shape.len() == steps.len());
-        if !is_same {
-            return Ok(false);
-        }
+    let chains = CHAINS.map(|(name, hook)| (name, Some(base(hook)), rules(hook)));
+    is_as_made(nft::verify(socket, TABLE, &chains))
+}
+
+/// Of a table whether it was found as it is made.
+pub(crate) fn is_as_made(verified: Result<()>) -> Result<bool> {
+    match verified {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == Kind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
-    Ok(true)
+}
+
+fn base(hook: Hook) -> Base {
+    Base { kind: ChainKind::Filter, hook, priority: PRIORITY, policy: Policy::Accept }
 }
 
 fn make(members: &BTreeSet<Ipv4Addr>) -> Transaction {
@@ -124,9 +126,7 @@ fn make(members: &BTreeSet<Ipv4Addr>) -> Transaction {
     transaction.add_table(TABLE, None);
     transaction.add_set(TABLE, &MEMBERS);
     for (chain, hook) in CHAINS {
-        let base =
-            Base { kind: ChainKind::Filter, hook, priority: PRIORITY, policy: Policy::Accept };
-        transaction.add_chain(TABLE, chain, Some(&base), false);
+        transaction.add_chain(TABLE, chain, Some(&base(hook)), false);
         for rule in rules(hook) {
             transaction.add_rule(TABLE, chain, Place::Tail, &rule);
         }

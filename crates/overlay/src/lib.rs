@@ -18,6 +18,9 @@ mod entries;
 mod guard;
 mod identity;
 mod route;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tampered;
 mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,7 +2,7 @@
 
 use model::{Error, Kind, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Family, Field, Hook, Lookup, Place, Policy, Set, Shape, Table,
+    self, Base, ChainKind, Comment, Family, Field, Hook, Lookup, Place, Policy, Set, Table,
     Transaction,
 };
 use netlink::{Errno, Failure, Outcome, Socket};
@@ -192,24 +192,13 @@ impl Ruleset {
 
     /// As [`verify`].
     pub(super) fn verify(&self, socket: &mut Socket) -> Result<()> {
-        let table = self.table;
-        let there = nft::chains(socket, table.family)?;
-        for (name, base) in &self.chains {
-            let is = |chain: &nft::Chain| chain.table == table.name && chain.name == *name;
-            if there.iter().find(|chain| is(chain)).is_none_or(|chain| chain.base != *base) {
-                let what = format!("chain {name} of {table} is missing or changed");
-                return Err(Error::not_found(what));
-            }
-            let wanted = self.rules.iter().filter(|(chain, _)| chain == name);
-            let wanted: Vec<Vec<_>> =
-                wanted.map(|(_, rule)| rule.iter().map(Shape::of).collect()).collect();
-            let rules = nft::rules(socket, table, name)?;
-            if !rules.iter().map(|rule| &rule.shape).eq(&wanted) {
-                let what = format!("the rules of chain {name} of {table} changed");
-                return Err(Error::not_found(what));
-            }
-        }
-        Ok(())
+        let with_rules = |(name, base): &(&'static str, Option<Base>)| {
+            let of_chain = self.rules.iter().filter(|(chain, _)| chain == name);
+            let rules: Vec<&Steps> = of_chain.map(|(_, rule)| rule).collect();
+            (*name, *base, rules)
+        };
+        let chains: Vec<_> = self.chains.iter().map(with_rules).collect();
+        nft::verify(socket, self.table, &chains)
     }
 
     /// Replaces all chains; `false` if another process was faster.

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{IfName, IpNet, Mac, Result};
 use netlink::nft::{
-    self, Between, Element, Family, Field, Interval, Lookup, Place, Set, Shape, Table, Transaction,
-    Tuple,
+    self, Between, Element, Family, Field, Interval, Lookup, Place, Set, Table, Transaction, Tuple,
 };
 use netlink::{Errno, Socket};
+
+use crate::guard::is_as_made;
 
 pub(super) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_routes" };
 const COMMENT: &str = "made by Spoke";
@@ -37,13 +38,13 @@ const EXACT: [Set<'static>; 4] = [BRIDGES, SWITCHED, UNDERLAY, HOSTS];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteFilter {
     /// The device with this host's address; none where it is missing.
-    pub(super) underlay: Option<IfName>,
+    pub(crate) underlay: Option<IfName>,
     /// The hardware addresses of the other members on that device.
-    pub(super) hosts: BTreeSet<Mac>,
+    pub(crate) hosts: BTreeSet<Mac>,
     /// What each bridge leads to on other hosts, each address once; nothing where it is closed.
-    pub(super) sources: BTreeMap<IfName, Vec<IpNet>>,
+    pub(crate) sources: BTreeMap<IfName, Vec<IpNet>>,
     /// The subnets of these networks.
-    pub(super) subnets: Vec<IpNet>,
+    pub(crate) subnets: Vec<IpNet>,
 }
 
 impl RouteFilter {
@@ -209,17 +210,7 @@ pub(super) fn remove(socket: &mut Socket) -> Result<()> {
     transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
-/// Whether every chain is there with its rules.
+/// Whether the chains are there as this program makes them.
 fn is_whole(socket: &mut Socket) -> Result<bool> {
-    for (chain, _, wanted) in rules::chains() {
-        if !nft::chain_exists(socket, TABLE, chain)? {
-            return Ok(false);
-        }
-        let there = nft::rules(socket, TABLE, chain)?;
-        let shape = |rule: &rules::Steps| rule.iter().map(Shape::of).collect::<Vec<_>>();
-        if !there.iter().map(|rule| rule.shape.clone()).eq(wanted.iter().map(shape)) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    is_as_made(nft::verify(socket, TABLE, &rules::chains()))
 }
