@@ -339,6 +339,7 @@ impl Policy {
             filter::fence::forget_bridge(socket, bridge)?;
             crate::way::forget_bridge(socket, bridge)?;
             filter::forget_bridge(socket, bridge)?;
+            filter::spoof::forget_bridge(socket, bridge)?;
             if is_last { forget_unowned(socket, Some(bridge)) } else { Ok(()) }
         });
         ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))

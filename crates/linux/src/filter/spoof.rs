@@ -15,6 +15,7 @@ use netlink::nft::{
     Tuple,
 };
 use netlink::{Errno, Socket};
+use sha2::{Digest, Sha256};
 
 use super::owner::Owner;
 use super::ruleset::{Ruleset, set, settled, unload_while};
@@ -23,7 +24,7 @@ use crate::identity::link_local;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Bridge, name: "spoke" };
 /// The version, as in `inet spoke`.
-const STAMP: &str = "spoof_7";
+const STAMP: &str = "spoof_8";
 const CHAIN: &str = "prerouting";
 const OUTWARDS: &str = "forward";
 const CHECKED: Set<'static> = set("checked", &[Field::Interface]);
@@ -37,7 +38,11 @@ const HOLDERS: [Set<'static>; 2] = [
     set("holders", &[Field::Interface, Field::Ipv4]),
     set("holders6", &[Field::Interface, TARGET]),
 ];
-const HELD: [Set<'static>; 2] = [set("held", &[Field::Ipv4]), set("held6", &[TARGET])];
+/// Addresses of each segment.
+const HELD: [Set<'static>; 2] =
+    [set("taken", &[Field::Mark, Field::Ipv4]), set("taken6", &[Field::Mark, TARGET])];
+/// The segment of each port: its bridge, as a number. Other bridges may have the same addresses.
+const SEGMENTS: Set<'static> = Set { data: &[Field::Mark], ..set("segments", &[Field::Interface]) };
 /// Ports whose containers send from their own addresses only, whatever others have.
 const BOUND: Set<'static> = set("bound", &[Field::Interface]);
 const SOURCES: [Set<'static>; 2] = [
@@ -47,8 +52,8 @@ const SOURCES: [Set<'static>; 2] = [
 /// Ports of virtual machines.
 const MACHINES: Set<'static> = set("machines", &[Field::Interface]);
 /// Those whose elements have owners.
-const OWNED: [Set<'static>; 11] = [
-    CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], HELD[0], HELD[1], BOUND, SOURCES[0],
+const OWNED: [Set<'static>; 12] = [
+    CHECKED, SENDERS, NAMED, HOLDERS[0], HOLDERS[1], SEGMENTS, HELD[0], HELD[1], BOUND, SOURCES[0],
     SOURCES[1], MACHINES,
 ];
 const ATTEMPTS: usize = 16;
@@ -58,6 +63,7 @@ const ATTEMPTS: usize = 16;
 pub(crate) struct Sender {
     pub(crate) owner: Owner,
     pub(crate) port: IfName,
+    pub(crate) bridge: IfName,
     pub(crate) mac: Mac,
     /// The container's addresses.
     pub(crate) addresses: Vec<IpAddr>,
@@ -78,6 +84,17 @@ fn of(sets: &[Set<'static>; 2], address: IpAddr) -> &'static str {
     }
 }
 
+/// A bridge as a number of 32 bits: two bridges have the same one by chance only, and then keep as much from each
+/// other as two networks of one bridge.
+fn number_of(bridge: &IfName) -> u32 {
+    let [a, b, c, d, ..] = <[u8; 32]>::from(Sha256::digest(bridge.as_str()));
+    u32::from_ne_bytes([a, b, c, d]).max(1)
+}
+
+fn segment_of(bridge: &IfName) -> Tuple {
+    Tuple::new().mark(number_of(bridge))
+}
+
 impl Sender {
     /// The container's elements.
     fn elements(&self) -> Result<Vec<(&'static str, Element)>> {
@@ -85,16 +102,18 @@ impl Sender {
         let comment: Comment = self.owner.as_str().parse()?;
         let element = |key| Element { comment: Some(comment.clone()), ..Element::of(key) };
         let sender = element(port.clone().mac(self.mac));
+        let segment = Some(segment_of(&self.bridge));
         let mut elements = vec![
             (CHECKED.name, element(port.clone())),
             (SENDERS.name, sender.clone()),
             (NAMED.name, sender),
+            (SEGMENTS.name, Element { data: segment, ..element(port.clone()) }),
         ];
         // The kernel gives the interface one of its link by itself.
         let own = IpAddr::V6(link_local(self.mac));
         for address in self.addresses.iter().copied().chain([own]) {
             elements.push((of(&HOLDERS, address), element(port.clone().address(address))));
-            elements.push((of(&HELD, address), element(Tuple::new().address(address))));
+            elements.push((of(&HELD, address), element(segment_of(&self.bridge).address(address))));
         }
         if self.is_bound {
             elements.push((BOUND.name, element(port.clone())));
@@ -109,11 +128,10 @@ impl Sender {
         Ok(elements)
     }
 
-    /// The elements for all containers of the bridge: they stay as long as the table.
+    /// The elements for all containers of the bridge: they stay as long as it does.
     fn shared(&self) -> impl Iterator<Item = (&'static str, Element)> {
-        self.gateways
-            .iter()
-            .map(|gateway| (of(&HELD, *gateway), Element::of(Tuple::new().address(*gateway))))
+        let key = |gateway| segment_of(&self.bridge).address(gateway);
+        self.gateways.iter().map(move |gateway| (of(&HELD, *gateway), Element::of(key(*gateway))))
     }
 
     fn about(&self, doing: &str) -> String {
@@ -236,6 +254,22 @@ fn remove_from(socket: &mut Socket, owner: &Owner, sets: &[Set<'static>]) -> Res
         }
     }
     Err(Error::try_again(format!("the elements of {owner} in {TABLE} keep changing")))
+}
+
+/// Removes what the containers of a bridge shared.
+pub(crate) fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    let segment = number_of(bridge).to_ne_bytes();
+    let mut transaction = Transaction::new();
+    for set in HELD {
+        for element in nft::elements(socket, TABLE, set.name)? {
+            let fields = element.key.fields(set.key).unwrap_or_default();
+            if element.comment.is_none() && fields.first().is_some_and(|its| **its == segment) {
+                let about = format!("removing a gateway of {bridge} ({TABLE})");
+                transaction.delete_element(TABLE, set.name, &element, about);
+            }
+        }
+    }
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
 /// Makes the chains what they should be, where there is the table. Whether they were not.

@@ -161,6 +161,7 @@ pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     Ok(Some(Sender {
         owner: identity.mark(attachment.layer).parse()?,
         port: identity.host_link()?,
+        bridge: bridge.name.clone(),
         mac: tuned.unwrap_or_else(|| container_mac(attachment, link)),
         addresses: held().map(|held| held.address.addr()).collect(),
         gateways: held().filter_map(gateway).chain(of_router(bridge)?).collect(),

@@ -4,7 +4,7 @@ use engine::port::Driver;
 use linux::{Life, Linux};
 use model::*;
 
-use crate::bed::{Container, attachment, bridge, isolated, run};
+use crate::bed::{Container, attachment, bridge, isolated, network, run};
 use crate::bridge_port::{checked, pings};
 
 const TELL: &str = include_str!("spoof.py");
@@ -321,5 +321,58 @@ fn neighbours_find_each_other_and_addresses_are_looked_for() {
             run(flush);
         }
         two.end();
+    });
+}
+
+/// Red's containers have an address of blue's, and one that moves between blue's.
+#[test]
+fn tenants_may_have_the_same_addresses() {
+    isolated(|| {
+        let blue = Two::new(checked);
+        let LinkKind::Bridge(on_blue) = checked() else { unreachable!() };
+        let red = || {
+            let (name, gateway) = ("br1".parse().unwrap(), Gateway::None);
+            LinkKind::Bridge(Bridge { name, gateway, ..on_blue.clone() })
+        };
+        let boxes = [Container::new(), Container::new()];
+        let reds = [("red3", 3), ("red77", 77)].map(|(name, host)| {
+            let at = &boxes[usize::from(host > 3)];
+            let mut made = both(name, red(), host, &at.sandbox);
+            made.wiring.masquerade = None;
+            blue.linux.attach(&made).unwrap();
+            made
+        });
+        let own = blue.macs[0];
+        let forger = Forger { own };
+        let says = |target| forger.advertisement(&link_local(own), target, &named(2, own));
+        let frames = [
+            forger.news(own, "10.88.0.77"),
+            says("fd00::77"),
+            forger.news(own, "10.88.0.3"),
+            says("fd00::3"),
+            forger.news(own, "10.88.0.1"),
+            forger.news(own, "10.88.0.2"),
+        ];
+        let [from, to] = &blue.containers;
+        let [others, host] = seen(from, to, &frames);
+        assert_eq!(
+            (others, host),
+            (vec![0, 1, 5], vec![0, 1, 5]),
+            "red keeps an address from blue"
+        );
+        blue.linux.detach(&reds[0]).unwrap();
+        assert!(blue.linux.restore(&blue.attachments[1]).is_ok_and(|missed| !missed));
+        let [others, host] = seen(from, to, &frames);
+        assert_eq!((others, host), (vec![0, 1, 5], vec![0, 1, 5]), "blue's went with red's");
+
+        // What blue's gateway has goes with blue's bridge.
+        let Two { linux, attachments, .. } = blue;
+        attachments.iter().for_each(|made| linux.detach(made).unwrap());
+        let taken = || run("nft list set bridge spoke taken; nft list set bridge spoke taken6");
+        assert!(taken().contains("10.88.0.1"), "{}", taken());
+        linux.remove(&network(bridge())).unwrap();
+        let there = taken();
+        assert!(!there.contains("10.88.0.1") && there.contains("10.88.0.77"), "{there}");
+        linux.detach(&reds[1]).unwrap();
     });
 }

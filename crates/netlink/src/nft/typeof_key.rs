@@ -17,6 +17,8 @@ const CONCATENATION: u32 = 13;
 const TRANSPORT: u32 = 3;
 /// `NFT_META_IIFNAME`.
 const INPUT_NAME: u32 = 6;
+/// `NFT_META_MARK`.
+const MARK: u32 = 3;
 
 /// The user data of a set whose key has bytes of a header; `None` where types say enough.
 pub(super) fn typeof_key(key: &[Field]) -> Option<Vec<u8>> {
@@ -38,6 +40,7 @@ pub(super) fn typeof_key(key: &[Field]) -> Option<Vec<u8>> {
 fn expression(field: &Field) -> Option<Vec<u8>> {
     let (kind, data) = match field {
         Field::Interface => (META, word(0, INPUT_NAME)),
+        Field::Mark => (META, word(0, MARK)),
         Field::Transport { offset, length } => {
             let bits = |bytes: u8| u32::from(bytes) * 8;
             let place = [word(2, TRANSPORT), word(3, bits(*offset)), word(4, bits(*length))];
@@ -49,8 +52,7 @@ fn expression(field: &Field) -> Option<Vec<u8>> {
         | Field::Ipv6
         | Field::Protocol
         | Field::Service
-        | Field::Ethernet
-        | Field::Mark => return None,
+        | Field::Ethernet => return None,
     };
     Some([word(0, kind), tagged(1, &data)].concat())
 }

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use netlink::nft::{Base, Expression, Meta, Register, Set, Verdict};
 
-use super::{BOUND, CHAIN, CHECKED, HELD, HOLDERS, MACHINES, NAMED, OUTWARDS, SENDERS, SOURCES};
+use super::{
+    BOUND, CHAIN, CHECKED, HELD, HOLDERS, MACHINES, NAMED, OUTWARDS, SEGMENTS, SENDERS, SOURCES,
+};
 use crate::filter::rules::{DROP, NAME_WORDS, R, Steps};
 
 const ASKING: &str = "asking";
@@ -133,44 +135,51 @@ fn owned() -> [Steps; 3] {
     [of_port(TARGET, HOLDERS[1].name), vec![TARGET_PREFIX.load(R), of_link, RETURN], vec![DROP]]
 }
 
-fn check() -> [Steps; 7] {
-    let redirect = [protocol(ICMP), kind(REDIRECT), of_another(V4_SOURCE, 0)];
+fn check() -> [Steps; 11] {
+    let redirect = || [frame(IPV4), protocol(ICMP), kind(REDIRECT)].concat();
     [
         vec![PORT, Expression::EthernetSource(BEHIND), Expression::NotIn(SENDERS.name, R), DROP],
         steps([frame(VLAN), vec![DROP]]),
         steps([frame(SERVICE_VLAN), vec![DROP]]),
         steps([frame(ARP), other_sender(ARP_SENDER, SENDERS.name)]),
+        steps([frame(ARP), mark_segment()]),
         steps([frame(ARP), of_another(ARP_ADDRESS, 0)]),
-        steps([frame(IPV4), steps(redirect)]),
+        steps([frame(ARP), unmark()]),
+        steps([redirect(), mark_segment()]),
+        steps([redirect(), of_another(V4_SOURCE, 0)]),
+        steps([redirect(), unmark()]),
         steps([frame(IPV6), protocol(ICMPV6), vec![jump(DISCOVERY)]]),
     ]
 }
 
 /// RFC 4861, 4.1 to 4.5.
-fn discovery() -> [Steps; 5] {
+fn discovery() -> [Steps; 8] {
     [
         steps([kind(&[134]), vec![DROP]]),
         steps([kind(&[137]), vec![DROP]]),
         steps([kind(&[133]), vec![jump(ROUTER_WANTED)]]),
+        steps([kind(&[133]), unmark()]),
         steps([kind(&[135]), vec![jump(ASKED)]]),
+        steps([kind(&[135]), unmark()]),
         steps([kind(&[136]), vec![jump(REPORTED)]]),
+        steps([kind(&[136]), unmark()]),
     ]
 }
 
-fn router_wanted() -> [Steps; 4] {
+fn router_wanted() -> [Steps; 5] {
     let [foreign, wrong] = option(8, SOURCE_OPTION);
-    [from_nobody(RETURN), of_another(V6_SOURCE, 1), foreign, wrong]
+    [from_nobody(RETURN), mark_segment(), of_another(V6_SOURCE, 1), foreign, wrong]
 }
 
-fn asked() -> [Steps; 5] {
+fn asked() -> [Steps; 6] {
     let [foreign, wrong] = option(24, SOURCE_OPTION);
     let claim = from_nobody(jump(CLAIMED));
-    [claim, from_nobody(RETURN), of_another(V6_SOURCE, 1), foreign, wrong]
+    [mark_segment(), claim, from_nobody(RETURN), of_another(V6_SOURCE, 1), foreign, wrong]
 }
 
-fn reported() -> [Steps; 3] {
+fn reported() -> [Steps; 4] {
     let [foreign, wrong] = option(24, TARGET_OPTION);
-    [vec![jump(CLAIMED)], foreign, wrong]
+    [mark_segment(), vec![jump(CLAIMED)], foreign, wrong]
 }
 
 /// Where the packets have something.
@@ -254,11 +263,23 @@ fn other_sender(at: At, set: &'static str) -> Steps {
     vec![PORT, at.load(BEHIND), Expression::NotIn(set, R), DROP]
 }
 
-/// Drops what names an address that others have; of `family` 0 (IPv4) or 1.
+/// Gives the frame its port's segment as its mark, by which [`of_another`] knows it.
+fn mark_segment() -> Steps {
+    vec![PORT, Expression::Map { name: SEGMENTS.name, key: R, into: R }, Expression::SetMark(R)]
+}
+
+/// What goes on has no mark.
+fn unmark() -> Steps {
+    vec![Expression::Load(R, Cow::Borrowed(&[0; 4])), Expression::SetMark(R)]
+}
+
+/// Drops what names an address that others of its segment have; of `family` 0 (IPv4) or 1.
 fn of_another(at: At, family: usize) -> Steps {
     let (held, holders) = (HELD[family].name, HOLDERS[family].name);
     let by_another = Expression::NotIn(holders, R);
-    vec![at.load(R), Expression::In(held, R), PORT, at.load(BEHIND), by_another, DROP]
+    let segment = Expression::Meta(Meta::Mark, R);
+    let is_held = [segment, at.load(R.behind(1)), Expression::In(held, R)];
+    [is_held.to_vec(), vec![PORT, at.load(BEHIND), by_another, DROP]].concat()
 }
 
 /// Drops messages whose options begin `offset` bytes behind, and not with this one; and those where it
