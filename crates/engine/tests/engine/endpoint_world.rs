@@ -10,11 +10,12 @@ use engine::port::{
     AttachmentLock, Damaged, Driver, Host, HostDataplane, Key, Occupied, Outcome, Prefix, Presence,
     Store, Stray, Txn, Versioned,
 };
-use engine::{Engine, Joining, OpenPort, Publishing, Request, Siblings};
+use engine::{Engine, Joining, Request};
 use model::*;
 use store::Memory;
 
 use super::common::{Directory, network, pool, request};
+pub(crate) use super::published::{map, open, publishing};
 
 /// What is in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -467,29 +468,6 @@ pub(crate) fn joining(sandbox: &str, handoff: Handoff) -> Joining {
         handoff,
         name: (handoff == Handoff::Finish).then(|| "eth0".parse().unwrap()),
         sysctls: Vec::new(),
-    }
-}
-
-pub(crate) fn map(host: Option<&str>, host_port: u16) -> PortMap {
-    PortMap {
-        host: host.map(|host| host.parse().unwrap()),
-        host_port: host_port.try_into().unwrap(),
-        container_port: 80.try_into().unwrap(),
-        protocol: Protocol::Tcp,
-    }
-}
-
-pub(crate) fn publishing(ports: Vec<PortMap>, siblings: Siblings) -> Publishing {
-    let publish = Publish { ports, ..Publish::new(Backend::Nftables) };
-    Publishing { publish, open: Vec::new(), siblings }
-}
-
-pub(crate) fn open(first: u16, last: u16) -> OpenPort {
-    OpenPort {
-        host: None,
-        among: first.try_into().unwrap()..=last.try_into().unwrap(),
-        container_port: 80.try_into().unwrap(),
-        protocol: Protocol::Tcp,
     }
 }
 

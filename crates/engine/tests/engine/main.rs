@@ -22,6 +22,7 @@ mod overtaken;
 mod plugin_networks;
 mod plugin_world;
 mod provision;
+mod published;
 mod races;
 mod segment;
 mod settings;
