@@ -2,6 +2,7 @@
 
 mod elsewhere;
 mod entry;
+mod ways;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -16,6 +17,7 @@ use model::{
 use crate::sandbox::Sandbox;
 use elsewhere::Elsewhere;
 pub use entry::Entry;
+use ways::Ways;
 
 /// Where queries of a network come in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,6 +69,7 @@ pub struct Table {
     by_address: HashMap<NetworkName, HashMap<IpAddr, AttachmentId>>,
     by_sandbox: HashMap<PathBuf, BTreeSet<AttachmentId>>,
     elsewhere: Elsewhere,
+    ways: Ways,
     serves_host: bool,
     generation: u64,
     sandbox_generation: u64,
@@ -102,6 +105,7 @@ impl Table {
         if layer != Layer::Link {
             return Vec::new();
         }
+        self.sandbox_generation += u64::from(self.ways.put(id, now));
         let served = now.and_then(|now| {
             let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
             Some((id.network.clone(), Served::of(&id.network, network)?))
@@ -167,11 +171,13 @@ impl Table {
         self.served(network)?.way
     }
 
-    /// The same for an asker: of the network at which it asks, or else of another one that it is on. What it
-    /// asks for leaves by that, too.
+    /// The same for an asker: of the network at which it asks, or else of another one that it is on, which need
+    /// not have names. What it asks for leaves by that, too.
     pub(crate) fn way_of_asker(&self, asker: &Asker<'_>) -> Option<u32> {
         let others = || self.networks_of(asker).into_iter().find_map(|it| self.way_of(it));
-        self.way_of(asker.network).or_else(others)
+        let sandbox = || self.holder(&[asker.network], asker.address)?.sandbox.as_ref();
+        let unnamed = || sandbox().and_then(|(path, inode)| self.ways.of(path, *inode));
+        self.way_of(asker.network).or_else(others).or_else(unnamed)
     }
 
     /// Whether the fence of an asker only records now: a network's does, one container's never.
@@ -225,8 +231,8 @@ impl Table {
             *is_shut |= entry.fence.is_some() || self.is_shut(&entry.network);
         }
         let sandbox = |(path, (inode, is_shut)): (&PathBuf, (u64, bool))| {
-            let path = path.clone();
-            Sandbox { path, inode, is_shut }
+            let is_shut = is_shut || self.ways.of(path, inode).is_some();
+            Sandbox { path: path.clone(), inode, is_shut }
         };
         all.into_iter().map(sandbox).collect()
     }
@@ -236,9 +242,11 @@ impl Table {
         self.fence_of(network).is_some() || self.way_of(network).is_some()
     }
 
-    /// The same of an asker, which may have rules of its own.
+    /// The same of an asker, which may have rules of its own, or be on another network with a way.
     pub(crate) fn is_shut_for(&self, asker: &Asker<'_>) -> bool {
-        self.fence_of_asker(asker).is_some() || self.is_shut(asker.network)
+        self.fence_of_asker(asker).is_some()
+            || self.is_shut(asker.network)
+            || self.way_of_asker(asker).is_some()
     }
 
     /// Who asks in a sandbox: on a network with a fence or with a way, where it is on one.
@@ -349,12 +357,10 @@ impl Table {
         let Some((path, inode)) = &own.sandbox else { return vec![own] };
         let ids = self.by_sandbox.get(path).into_iter().flatten();
         let all = ids.filter_map(|id| self.entries.get(id));
-        // Another namespace may have been at the same path before.
-        let is_same = |entry: &&Entry| match &entry.sandbox {
-            Some((_, other)) => other == inode || *other == 0 || *inode == 0,
-            None => false,
+        let is_in = |entry: &&Entry| {
+            entry.sandbox.as_ref().is_some_and(|(_, other)| is_same(*other, *inode))
         };
-        all.filter(is_same).collect()
+        all.filter(is_in).collect()
     }
 
     fn served(&self, network: &NetworkName) -> Option<&Served> {
@@ -397,6 +403,18 @@ impl Table {
     }
 }
 
+/// Whether two records of one path mean one sandbox, by the inodes of its namespace, of which 0 is not known:
+/// another namespace may have been at the same path before.
+fn is_same(one: u64, other: u64) -> bool {
+    one == other || one == 0 || other == 0
+}
+
+/// The mark of what is asked for a network, where it has a way out of its own.
+fn way_of(wiring: &Wiring) -> Option<u32> {
+    let bridge = wiring.link.as_ref()?.kind.bridge()?;
+    wiring.via.as_ref().map(|_| model::way_table(&bridge.name))
+}
+
 fn drop_member<K: std::hash::Hash + Eq>(
     all: &mut HashMap<K, BTreeSet<AttachmentId>>,
     key: &K,
@@ -418,7 +436,7 @@ impl Served {
         let places: Vec<Place> = wiring.name_servers(ipam).into_iter().map(place).collect();
         let internal = is_internal(wiring);
         let fence = wiring.fence.clone();
-        let way = wiring.via.as_ref().map(|_| model::way_table(&bridge));
+        let way = way_of(wiring);
         (!places.is_empty()).then(|| Self {
             places,
             internal,

@@ -11,6 +11,7 @@ use crate::fence::Judged;
 use crate::fixture;
 use crate::gate::Refusal;
 use crate::sandbox::{Inside, Leaving};
+use crate::table::Asker;
 
 /// What is called, in its order.
 type Log = Arc<Mutex<Vec<String>>>;
@@ -250,29 +251,39 @@ fn a_socket_of_another_address_is_not_kept() {
 }
 
 /// Where one network of a container has a way, nothing is asked for it by the host's: not at another network,
-/// and not by a server of this host.
+/// and not by a server of this host. The network with the way need not have names.
 #[test]
 fn a_way_of_one_network_is_that_of_all_its_queries() {
-    let [mut fenced, mut led] =
-        [("agents", "10.71.1.9/24"), ("vpn", "10.71.2.9/24")].map(|(it, at)| attached(it, at, 7));
-    fenced.wiring.fence = Some("allowed.example:443".parse().unwrap());
-    led.wiring.via = Some("wg0".parse().unwrap());
-    let mut table = Table::default();
-    for record in [&fenced, &led] {
-        table.put_attachment(&record.id, record.layer, Some(record));
+    for (fence, names) in [(true, true), (true, false), (false, true), (false, false)] {
+        let [mut one, mut led] = [("agents", "10.71.1.9/24"), ("vpn", "10.71.2.9/24")]
+            .map(|(it, at)| attached(it, at, 7));
+        one.wiring.fence = fence.then(|| "allowed.example:443".parse().unwrap());
+        led.wiring.via = Some("wg0".parse().unwrap());
+        led.wiring.names = names;
+        let mut table = Table::default();
+        table.put_attachment(&one.id, one.layer, Some(&one));
+        let before = table.sandbox_generation();
+        table.put_attachment(&led.id, led.layer, Some(&led));
+        assert_ne!(table.sandbox_generation(), before);
+        let sandbox = table.sandboxes().into_iter().next().unwrap();
+        assert!(sandbox.is_shut, "fence {fence}, names {names}");
+        let asker = Asker { network: &one.id.network, address: [10, 71, 1, 9].into() };
+        let mark = Some(model::way_table(&"br0".parse().unwrap()));
+        assert_eq!(table.way_of_asker(&asker), mark, "fence {fence}, names {names}");
+        let inside = Arc::new(Entered(Log::default(), 7));
+        let socket = Socket::Udp(UdpSocket::bind("127.0.0.1:0").unwrap());
+        let here = Listening { at: At::Sandbox(sandbox, inside), socket };
+        let origin = here.origin(&table, [127, 0, 0, 1].into()).unwrap();
+        assert!(!fence || origin.network.as_str() == "agents");
+        let servers = ["127.0.0.1", "::ffff:127.0.0.1", "203.0.113.254", "192.0.2.1"];
+        let servers = servers.map(|it| it.parse().unwrap()).to_vec();
+        let asked = origin.upstream(&mut Host::new(Path::new("/dev/null")), servers, &Open);
+        let Upstream::Servers(asked) = asked else { panic!("Docker's server is asked") };
+        assert_eq!(asked.all, [IpAddr::from([192, 0, 2, 1])], "fence {fence}, names {names}");
+        table.put_attachment(&led.id, led.layer, None);
+        assert_eq!(table.way_of_asker(&asker), None);
+        assert_eq!(table.sandboxes().into_iter().next().unwrap().is_shut, fence);
     }
-    let sandbox = table.sandboxes().into_iter().next().unwrap();
-    let inside = Arc::new(Entered(Log::default(), 7));
-    let socket = Socket::Udp(UdpSocket::bind("127.0.0.1:0").unwrap());
-    let at = At::Sandbox(sandbox, inside);
-    let here = Listening { at, socket };
-    let origin = here.origin(&table, [127, 0, 0, 1].into()).unwrap();
-    assert_eq!(origin.network.as_str(), "agents");
-    let servers = ["127.0.0.1", "::ffff:127.0.0.1", "203.0.113.254", "192.0.2.1"];
-    let servers = servers.map(|it| it.parse().unwrap()).to_vec();
-    let asked = origin.upstream(&mut Host::new(Path::new("/dev/null")), servers, &Open);
-    let Upstream::Servers(asked) = asked else { panic!("Docker's server is asked") };
-    assert_eq!(asked.all, [IpAddr::from([192, 0, 2, 1])]);
 }
 
 /// Two configurations may have one bridge: its queries all come to the gateway of the first.
