@@ -64,7 +64,9 @@ impl Policy {
         Iptables::new(Variant::Host).install(attachment)?;
         if let Some(wanted) = Wanted::of(attachment)? {
             let is_gone = yielding(attachment)?;
-            self.in_table(attachment, |socket| filter::install(socket, &wanted.elements, is_gone))?;
+            self.in_table(attachment, |socket| {
+                filter::install(socket, &wanted.elements, &is_gone)
+            })?;
             self.count(attachment, &wanted.elements);
             self.open_loopback(attachment, wanted.behind.as_ref())?;
             let legacy = |old: &_| Iptables::new(Variant::Legacy).install(old);
@@ -95,8 +97,8 @@ impl Policy {
         };
         let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked || held) };
         let is_gone = yielding(attachment)?;
-        let missed =
-            self.in_table(attachment, |socket| filter::restore(socket, &wanted.elements, is_gone))?;
+        let missed = self
+            .in_table(attachment, |socket| filter::restore(socket, &wanted.elements, &is_gone))?;
         let uncounted = self.count(attachment, &wanted.elements);
         self.open_loopback(attachment, wanted.behind.as_ref())?;
         if missed {
@@ -371,7 +373,7 @@ impl Policy {
     }
 
     /// As [`Policy::with`], for reads and removals: a kernel without nftables has nothing.
-    fn if_there<T: Default>(&self, work: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
+    fn if_there<T: Default>(&self, work: impl FnMut(&mut Socket) -> Result<T>) -> Result<T> {
         match self.with(work) {
             Err(_) if !nft::is_supported() => Ok(T::default()),
             worked => worked,
@@ -383,17 +385,20 @@ impl Policy {
     fn in_table<T: Default>(
         &self,
         attachment: &Attachment,
-        work: impl FnOnce(&mut Socket) -> Result<T>,
+        work: impl FnMut(&mut Socket) -> Result<T>,
     ) -> Result<T> {
         if uses_table(attachment) { self.with(work) } else { self.if_there(work) }
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
+    /// Works on the packet filter, by steps that can be repeated: containers behind a fence must not keep it from
+    /// being done by what they resolve.
+    fn with<T>(&self, work: impl FnMut(&mut Socket) -> Result<T>) -> Result<T> {
         let mut socket = self.socket.borrow_mut();
-        match socket.as_mut() {
-            Some(socket) => work(socket),
-            None => work(socket.insert(Socket::netfilter()?)),
-        }
+        let socket = match socket.as_mut() {
+            Some(socket) => socket,
+            None => socket.insert(Socket::netfilter()?),
+        };
+        filter::fence::calmly(socket, work)
     }
 }
 

@@ -4,6 +4,7 @@
 //! `fence.nft` is the readable form. Rules by address are ranges in sets, keyed by the bridge; what answers
 //! for allowed names open is elements that expire.
 
+mod calm;
 mod near;
 mod opened;
 mod own;
@@ -17,8 +18,9 @@ use netlink::{Errno, Socket};
 use std::net::IpAddr;
 use std::time::Duration;
 
+pub(crate) use calm::calmly;
 pub use opened::{
-    Opening, end_flows, forget_source, keep_known, open, opened, prune, remove_strays,
+    Opening, end_flows, forget_source, is_open, keep_known, open, opened, prune, remove_strays,
 };
 pub use own::{
     Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own, own_sources, prune_own,
@@ -136,6 +138,10 @@ pub fn close(socket: &mut Socket, fenced: &Fenced) -> Result<bool> {
 /// # Errors
 /// As [`ensure`].
 pub fn keep(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()> {
+    calmly(socket, |socket| make(socket, fenced, now))
+}
+
+fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()> {
     let (ruleset, mark, wanted) = (rules::ruleset(), fenced.mark()?, fenced.ranges());
     for _ in 0..ATTEMPTS {
         ruleset.ensure(socket)?;
@@ -296,6 +302,10 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
 /// As [`forget_bridge`].
 pub fn unfence(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     strict::forget(bridge)?;
+    calmly(socket, |socket| remove(socket, bridge))
+}
+
+fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     let key = Tuple::new().interface(bridge);
     let within = Element::of(key.clone().interface(bridge));
     for _ in 0..ATTEMPTS {

@@ -9,6 +9,7 @@ use model::{Family as IpFamily, IfName, Result};
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
+use super::fence::calmly;
 use super::ruleset::settled;
 use crate::way::{Hops, WayOut};
 
@@ -30,6 +31,10 @@ pub(crate) fn is_held(socket: &mut Socket, way: &WayOut) -> Result<bool> {
 
 /// Makes chains and the elements of the network what they should be. Whether they were not.
 pub(crate) fn keep(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
+    calmly(socket, |socket| make(socket, way, hops))
+}
+
+fn make(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
     let (ruleset, wanted, near) = (ruleset(), elements(way, hops)?, near(way, hops));
     let mut changed = false;
     for _ in 0..ATTEMPTS {
@@ -176,6 +181,10 @@ fn near_of(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Betwee
 
 /// Removes the elements of a bridge, and the table with the last one. What is gone is no error.
 pub(crate) fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+    calmly(socket, |socket| remove(socket, bridge))
+}
+
+fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     for _ in 0..ATTEMPTS {
         if !nft::chain_exists(socket, TABLE, rules::STAMP)? {
             return Ok(());

@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{DomainName, Fence, IfName, IpNet, Protocol, Result};
+use model::{DomainName, Fence, IfName, IpNet, Kind, Protocol, Result};
 use netlink::conntrack::{self, Outgoing};
 use netlink::nft::{self, Comment, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
+use super::calm::{self, calmly};
 use super::own::{Own, own_sources};
 use super::sets::{OPENINGS, RECENT, TABLE, of};
 use super::{Fenced, NAMES_PORT};
@@ -17,7 +18,8 @@ use crate::filter::ruleset::settled;
 
 /// How long it is known what a name led to.
 const KNOWN: Duration = Duration::from_secs(24 * 3600);
-const ATTEMPTS: usize = 64;
+/// Others may change the ruleset between the read and the write.
+const ATTEMPTS: usize = 8;
 /// So many elements are changed at once.
 const AT_ONCE: usize = 256;
 
@@ -92,7 +94,8 @@ fn protocol(number: u8) -> Option<Protocol> {
 
 /// Opens these for so long, because `names` led there, and forgets `gone`: all of it, or nothing. `false`
 /// where the ruleset is no longer what it was at this generation ([`nft::generation`]): whatever the caller
-/// has checked since may hold no more.
+/// has checked since may hold no more. The same after it has waited for a change of rules that the openings
+/// before this one kept from being made.
 ///
 /// # Errors
 /// Where the table is not there, or has no room.
@@ -102,6 +105,9 @@ pub fn open(
     (all, limit): (&[(Opening, Vec<DomainName>)], Duration),
     gone: &[Opening],
 ) -> Result<bool> {
+    if calm::wait(socket)? {
+        return Ok(false);
+    }
     let mut transaction = Transaction::of_generation(generation);
     for opening in gone {
         let about = format!("forgetting what a name opened ({TABLE})");
@@ -117,6 +123,19 @@ pub fn open(
         }
     }
     settled(transaction.commit(socket), |failure| failure.errno == Errno::RESTART)
+}
+
+/// Whether all of these are open, and the kernel has noted of each that this name led there.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn is_open(socket: &mut Socket, all: &[&Opening], name: &DomainName) -> Result<bool> {
+    let elements: Vec<Element> = all.iter().map(|opening| Element::of(opening.key())).collect();
+    let sets = all.iter().map(|opening| of(&OPENINGS, opening.source));
+    let keys: Vec<(&str, &Element)> = sets.zip(&elements).collect();
+    let found = nft::find(socket, TABLE, &keys)?;
+    let is_there = |(_, element): &&(usize, Element)| names(element).contains(name);
+    Ok(found.iter().filter(is_there).count() == all.len())
 }
 
 /// Removes an element, whether it is there or not: it is there for the one that is removed.
@@ -164,6 +183,13 @@ pub fn opened(socket: &mut Socket) -> Result<HashMap<Opening, (Vec<DomainName>, 
     Ok(all)
 }
 
+/// The same for a change of rules, which has to know.
+pub(super) fn opened_calmly(
+    socket: &mut Socket,
+) -> Result<HashMap<Opening, (Vec<DomainName>, Duration)>> {
+    calmly(socket, opened)
+}
+
 /// The sets of recent openings and of those that are open, and whether they are.
 fn sets() -> impl Iterator<Item = (&'static str, bool)> {
     let pairs = [RECENT, OPENINGS].into_iter().zip([false, true]);
@@ -184,7 +210,7 @@ pub fn remove_strays(
         for Expiring { element, remaining } in nft::expiring(socket, TABLE, set)? {
             let open = remaining.filter(|_| is_open);
             let is_stray = |opening: Opening| remaining.is_none() || !is_known(&opening, open);
-            if Opening::read(&element.key).is_none_or(is_stray) {
+            if !calm::is_request(&element.key) && Opening::read(&element.key).is_none_or(is_stray) {
                 strays.push((set, element));
             }
         }
@@ -205,13 +231,13 @@ pub fn remove_strays(
 /// # Errors
 /// Where the kernel cannot be asked, or the process may not change it.
 pub fn prune(socket: &mut Socket, fenced: &Fenced) -> Result<()> {
-    let own = own_sources(socket)?;
+    let own = calmly(socket, own_sources)?;
     close(socket, &fenced.bridge, &|opening, names| {
         opening.bridge == fenced.bridge
             && !own.contains(&(opening.bridge.clone(), opening.source))
             && !fenced.allows_by_name(opening, names)
     })?;
-    let remaining: HashSet<Opening> = opened(socket)?.into_keys().collect();
+    let remaining: HashSet<Opening> = opened_calmly(socket)?.into_keys().collect();
     end_flows(socket, fenced, &|opening| remaining.contains(opening))
 }
 
@@ -234,7 +260,7 @@ pub fn end_flows(
     fenced: &Fenced,
     is_opened: &dyn Fn(&Opening) -> bool,
 ) -> Result<()> {
-    let own = own_sources(socket)?;
+    let own = calmly(socket, own_sources)?;
     let ends = Ends { bridge: &fenced.bridge, gateways: &fenced.gateways, fence: &fenced.fence };
     let is_judged =
         |source| fenced.contains(source) && !own.contains(&(fenced.bridge.clone(), source));
@@ -277,7 +303,7 @@ pub(super) fn end(
 /// # Errors
 /// As [`prune`].
 pub fn keep_known(socket: &mut Socket, fenced: &[Fenced], own: &[Own]) -> Result<()> {
-    let known = opened(socket)?;
+    let known = opened_calmly(socket)?;
     let again: RefCell<HashMap<Opening, Vec<DomainName>>> = RefCell::default();
     conntrack::end(socket, |flow| {
         let of = fenced.iter().filter(|fenced| fenced.contains(flow.source));
@@ -292,20 +318,31 @@ pub fn keep_known(socket: &mut Socket, fenced: &[Fenced], own: &[Own]) -> Result
     })?;
     let again: Vec<_> = again.into_inner().into_iter().collect();
     for some in again.chunks(AT_ONCE) {
-        // What is removed meanwhile must not come back: then it is done the next time.
-        let generation = nft::generation(socket)?;
-        let still = opened(socket)?;
-        let mut transaction = Transaction::of_generation(generation);
-        for (opening, names) in some.iter().filter(|(opening, _)| still.contains_key(opening)) {
-            let comment = Some(comment(names)?);
-            let element = Element { comment, ..Element::of(opening.key()) };
-            let set = of(&RECENT, opening.source);
-            let about = format!("noting a flow that goes on ({TABLE})");
-            transaction.put_expiring((TABLE, set), &element, KNOWN, &about);
+        match calmly(socket, |socket| note(socket, some)) {
+            // It is done the next time.
+            Err(error) if error.kind() == Kind::TryAgain => {}
+            noted => noted?,
         }
-        settled(transaction.commit(socket), |failure| failure.errno == Errno::RESTART)?;
     }
     Ok(())
+}
+
+/// Notes these, but not what is removed meanwhile: that must not come back.
+fn note(socket: &mut Socket, some: &[(Opening, Vec<DomainName>)]) -> Result<()> {
+    let generation = nft::generation(socket)?;
+    let still = opened(socket)?;
+    let mut transaction = Transaction::of_generation(generation);
+    for (opening, names) in some.iter().filter(|(opening, _)| still.contains_key(opening)) {
+        let comment = Some(comment(names)?);
+        let element = Element { comment, ..Element::of(opening.key()) };
+        let set = of(&RECENT, opening.source);
+        let about = format!("noting a flow that goes on ({TABLE})");
+        transaction.put_expiring((TABLE, set), &element, KNOWN, &about);
+    }
+    match settled(transaction.commit(socket), |failure| failure.errno == Errno::RESTART)? {
+        true => Ok(()),
+        false => Err(model::Error::try_again(format!("the elements of {TABLE} keep changing"))),
+    }
 }
 
 /// Closes everything that is open for these addresses behind the bridge, whose container ends, and ends its
@@ -327,6 +364,14 @@ fn remove(
     bridge: &IfName,
     unwanted: &dyn Fn(&Opening, &Element) -> bool,
 ) -> Result<()> {
+    calmly(socket, |socket| try_to_remove(socket, bridge, unwanted))
+}
+
+fn try_to_remove(
+    socket: &mut Socket,
+    bridge: &IfName,
+    unwanted: &dyn Fn(&Opening, &Element) -> bool,
+) -> Result<()> {
     let nothing = IpAddr::from([0; 4]);
     let mark = Opening {
         bridge: bridge.clone(),
@@ -342,7 +387,10 @@ fn remove(
         let others = transaction.next_index();
         for (set, _) in sets() {
             for Expiring { element, .. } in nft::expiring(socket, TABLE, set)? {
-                if Opening::read(&element.key).is_none_or(|it| unwanted(&it, &element)) {
+                let is_unwanted = |it: Opening| unwanted(&it, &element);
+                if !calm::is_request(&element.key)
+                    && Opening::read(&element.key).is_none_or(is_unwanted)
+                {
                     transaction.delete_element(TABLE, set, &element, about());
                 }
             }

@@ -7,6 +7,7 @@ use model::{Attachment, AttachmentId, DomainName, Fence, IfName, IpNet, Result};
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
+use super::calm::calmly;
 use super::opened::{self, Opening};
 use super::sets::{FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, TABLE, WITHIN, of, own_allowed};
 use super::{ATTEMPTS, near, rules};
@@ -99,6 +100,10 @@ impl Own {
 /// # Errors
 /// Where the kernel lacks something, or the process may not change it. Nothing may be attached then.
 pub fn keep_own(socket: &mut Socket, own: &Own) -> Result<()> {
+    calmly(socket, |socket| make(socket, own))
+}
+
+fn make(socket: &mut Socket, own: &Own) -> Result<()> {
     let (ruleset, marks, wanted) = (rules::ruleset(), own.marks()?, own.ranges());
     for _ in 0..ATTEMPTS {
         ruleset.ensure(socket)?;
@@ -200,13 +205,15 @@ pub fn own_sources(socket: &mut Socket) -> Result<HashSet<(IfName, IpAddr)>> {
 /// Where the process may not change it.
 pub fn forget_own(socket: &mut Socket, bridge: &IfName, sources: &[IpAddr]) -> Result<()> {
     let is_gone = |(name, source): &(IfName, IpAddr)| name == bridge && sources.contains(source);
-    for _ in 0..ATTEMPTS {
-        let generation = nft::generation(socket)?;
-        if remove(socket, generation, &is_gone)? {
-            return Ok(());
+    calmly(socket, |socket| {
+        for _ in 0..ATTEMPTS {
+            let generation = nft::generation(socket)?;
+            if remove(socket, generation, &is_gone)? {
+                return Ok(());
+            }
         }
-    }
-    Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+        Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+    })
 }
 
 /// Removes those of all containers that are not among these. `false` where the ruleset is no longer what it
@@ -257,7 +264,7 @@ pub fn prune_own(socket: &mut Socket, own: &Own) -> Result<()> {
     opened::close(socket, &own.bridge, &|opening, names| {
         own.has_opened(opening) && !own.allows_by_name(opening, names)
     })?;
-    let remaining: HashSet<Opening> = opened::opened(socket)?.into_keys().collect();
+    let remaining: HashSet<Opening> = opened::opened_calmly(socket)?.into_keys().collect();
     end_own_flows(socket, own, &|opening| remaining.contains(opening))
 }
 

@@ -114,6 +114,17 @@ fn what_a_name_opens_ends_with_its_rule() {
     let opened = fence::opened(&mut socket).unwrap();
     assert_eq!(opened.len(), 5);
     assert!(opened.values().all(|(_, remaining)| *remaining > Duration::from_secs(50)));
+    let [one, second, both] = [0, 1, 2].map(|at| &all[at].0);
+    for (asked, name, expected) in [
+        (vec![one], "a.example", true),
+        (vec![one, both], "a.example", true),
+        (vec![second, both], "b.example", true),
+        (vec![one, second], "a.example", false),
+        (vec![&opening("br0", "10.1.2.6", "1.1.1.1")], "a.example", false),
+    ] {
+        let is_open = fence::is_open(&mut socket, &asked, &name.parse().unwrap());
+        assert_eq!(is_open.unwrap(), expected, "{asked:?} {name}");
+    }
     let less = fenced("br0", "a", "b.example:443,a.example:80");
     fence::ensure(&mut socket, &less).unwrap();
     fence::prune(&mut socket, &less).unwrap();

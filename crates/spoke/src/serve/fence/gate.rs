@@ -147,6 +147,8 @@ impl FenceGate {
     /// Removes the own rules of containers that have none by now, as the records say. Records come before the
     /// ruleset: what is there at a generation has a record that is read after it.
     pub(super) fn forget_other_own(&self, socket: &mut Socket) -> Result<()> {
+        // Nothing is opened meanwhile.
+        let _memory = locked(&self.memory);
         for _ in 0..ATTEMPTS {
             let generation = nft::generation(socket)?;
             let all = locked(&self.records).own()?;
@@ -212,11 +214,31 @@ impl FenceGate {
         for _ in 0..ATTEMPTS {
             let generation = nft::generation(socket)?;
             locked(&self.records).refuse_stale(judged)?;
-            if fence::open(socket, generation, (all, judged.limit), shut)? {
+            if fence::open(socket, generation, (all, limit(judged)), shut)? {
                 return Ok(());
             }
         }
         Err(Error::try_again(format!("opening {}: others keep changing the rules", judged.name)))
+    }
+
+    /// Whether this name has opened all of it already, for as long as the answer lives: then the ruleset is left
+    /// as it is.
+    fn is_open(
+        &self,
+        memory: &Memory,
+        judged: &Judged,
+        all: &[(Opening, Vec<DomainName>)],
+    ) -> Result<bool> {
+        let is_known = |(opening, _): &(Opening, _)| {
+            memory.is_led(opening, &judged.name, &judged.holder)
+                && memory.remaining(opening) >= judged.limit
+        };
+        if !all.iter().all(is_known) {
+            return Ok(false);
+        }
+        // Another process may have closed it, and memory learns of it later.
+        let openings: Vec<&Opening> = all.iter().map(|(opening, _)| opening).collect();
+        self.with_socket(|socket| fence::is_open(socket, &openings, &judged.name))
     }
 
     /// Whether a name is to be reported: not the same one twice in a second, and not too many.
@@ -238,6 +260,12 @@ impl FenceGate {
         entry.2 = key;
         true
     }
+}
+
+/// For how long something is opened: longer than the answer lives, so that not each answer to who asks again and
+/// again changes the ruleset.
+fn limit(judged: &Judged) -> Duration {
+    judged.limit + judged.limit / 8
 }
 
 /// What an answer opens, each with the names that have led there.
@@ -301,6 +329,12 @@ impl Gate for FenceGate {
         // forgets is forgotten after that, or has been, and then the records say so.
         let mut memory = locked(&self.memory);
         let all = ways(&mut memory, judged);
+        if all.is_empty() {
+            return Ok(());
+        }
+        if self.is_open(&memory, judged, &all)? {
+            return locked(&self.records).refuse_stale(judged);
+        }
         let mut shut = Vec::new();
         for source in &judged.sources {
             let more = all.iter().filter(|(opening, _)| opening.source == *source).count();
@@ -310,12 +344,10 @@ impl Gate for FenceGate {
             };
             shut.extend(gone);
         }
-        if all.is_empty() {
-            return Ok(());
-        }
         self.with_socket(|socket| self.open_as_judged(socket, judged, (&all, &shut)))?;
+        let limit = limit(judged);
         for (opening, names) in all {
-            memory.add(opening, (names, judged.limit), Some(judged.holder.clone()));
+            memory.add(opening, (names, limit), Some(judged.holder.clone()));
         }
         Ok(())
     }

@@ -100,6 +100,12 @@ impl Memory {
         self.known.contains_key(opening)
     }
 
+    /// Whether it was opened for this attachment, and this name led there.
+    pub(super) fn is_led(&self, opening: &Opening, name: &DomainName, holder: &Holder) -> bool {
+        let known = self.known.get(opening);
+        known.is_some_and(|it| it.names.contains(name) && it.holder.as_ref() == Some(holder))
+    }
+
     /// What is open, and for whom.
     pub(super) fn open(&self) -> Vec<(Opening, Vec<DomainName>, Holder)> {
         let now = Instant::now();
@@ -186,6 +192,18 @@ mod tests {
         let (a, b): (DomainName, DomainName) =
             ("a.example".parse().unwrap(), "b.example".parse().unwrap());
         memory.add(opening(2, 1), (vec![a.clone()], Duration::from_secs(9)), None);
+        let holder = |since| Holder {
+            id: model::AttachmentId {
+                network: "net".parse().unwrap(),
+                container: "web".parse().unwrap(),
+                ifname: "eth0".parse().unwrap(),
+            },
+            since: model::Timestamp(since),
+        };
+        memory.add(opening(2, 2), (vec![a.clone()], Duration::from_secs(9)), Some(holder(1)));
+        assert!(memory.is_led(&opening(2, 2), &a, &holder(1)));
+        assert!(!memory.is_led(&opening(2, 2), &b, &holder(1)), "another name");
+        assert!(!memory.is_led(&opening(2, 2), &a, &holder(2)), "another container");
         assert_eq!(memory.names(&opening(2, 1), &b), [b, a.clone()]);
         memory.led([10, 0, 0, 2].into(), [203, 0, 0, 1].into(), &a);
         assert_eq!(memory.name_of([10, 0, 0, 2].into(), [203, 0, 0, 1].into()), Some(&a));
