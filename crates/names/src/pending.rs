@@ -22,6 +22,9 @@ const MOST: usize = 512;
 const MOST_OF_ONE: usize = 64;
 /// No message is longer, in bytes.
 const LARGEST: usize = 65535;
+/// So many messages that are no answer end a try: they come from who guesses, or from who keeps the one thread
+/// busy that serves all networks.
+const WRONG: usize = 24;
 
 /// Who waits for an answer.
 #[derive(Clone, Debug)]
@@ -48,6 +51,10 @@ pub(crate) struct Pending {
     upstream: Upstream,
     tries: usize,
     deadline: Instant,
+    /// How many messages that are no answer came in this try.
+    wrong: usize,
+    /// What a server said that could not answer, for when no other one can.
+    last: Option<Vec<u8>>,
 }
 
 /// An answer, or the news that there is none, and where it goes to.
@@ -66,6 +73,8 @@ pub(crate) struct All {
     pending: HashMap<u64, Pending>,
     of_one: HashMap<IpAddr, usize>,
     next: u64,
+    /// What is received, one message after the other.
+    buffer: Vec<u8>,
 }
 
 impl Pending {
@@ -74,12 +83,16 @@ impl Pending {
         anew::number(&mut asked)?;
         let (tries, deadline) = (0, Instant::now());
         let query = query.to_vec();
-        Ok(Self { socket: None, from, query, asked, upstream, tries, deadline })
+        let (socket, wrong, last) = (None, 0, None);
+        Ok(Self { socket, from, query, asked, upstream, tries, deadline, wrong, last })
     }
 
-    /// Asks the next server; `false` where all were asked often enough.
+    /// Asks the next server; `false` where all were asked often enough: once, where one has said something.
     fn ask(&mut self, now: Instant) -> bool {
-        while self.tries < self.upstream.count() * ROUNDS {
+        self.socket = None;
+        self.wrong = 0;
+        let rounds = if self.last.is_some() { 1 } else { ROUNDS };
+        while self.tries < self.upstream.count() * rounds {
             let connected = self.upstream.connect(self.tries);
             self.tries += 1;
             self.deadline = now + TIMEOUT;
@@ -96,13 +109,19 @@ impl Pending {
     }
 
     /// The answer, if one has come; what is no answer to this query is passed over.
-    fn hear(&self) -> io::Result<Option<Vec<u8>>> {
-        let mut buffer = vec![0; LARGEST];
+    ///
+    /// # Errors
+    /// Where this try has failed: the server does not listen, or too much of what came is no answer.
+    fn hear(&mut self, buffer: &mut [u8]) -> io::Result<Option<Vec<u8>>> {
         let socket = self.socket.as_ref().ok_or(ErrorKind::NotConnected)?;
-        loop {
-            let length = match socket.recv(&mut buffer) {
+        while self.wrong < WRONG {
+            self.wrong += 1;
+            let length = match socket.recv(buffer) {
                 Ok(length) => length,
-                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => {
+                    self.wrong -= 1;
+                    return Ok(None);
+                }
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
                 Err(cause) => return Err(cause),
             };
@@ -111,6 +130,7 @@ impl Pending {
                 return Ok(Some(fitting(answer, &self.query)));
             }
         }
+        Err(ErrorKind::InvalidData.into())
     }
 
     /// That nobody answered.
@@ -127,6 +147,12 @@ fn fitting(answer: Vec<u8>, query: &[u8]) -> Vec<u8> {
         true => write::truncated(&query).unwrap_or_default(),
         false => answer,
     }
+}
+
+/// Whether a server says that it cannot answer: another one may (as resolvers of the C library take it).
+pub(crate) fn is_unable(answer: &[u8]) -> bool {
+    let unable = [Rcode::SERVFAIL, Rcode::REFUSED, Rcode::NOTIMP];
+    Message::from_octets(answer).is_ok_and(|answer| unable.contains(&answer.header().rcode()))
 }
 
 /// The answer with the number of the query that came; `None` where it is none.
@@ -179,10 +205,15 @@ impl All {
     /// by another socket.
     pub(crate) fn hear(&mut self, number: u64) -> Result<Option<Done>, u64> {
         let Some(pending) = self.pending.get_mut(&number) else { return Ok(None) };
-        match pending.hear() {
+        self.buffer.resize(LARGEST, 0);
+        match pending.hear(&mut self.buffer) {
+            Ok(Some(message)) if is_unable(&message) => {
+                pending.last = Some(message);
+                if pending.ask(Instant::now()) { Err(number) } else { Ok(self.end(number, None)) }
+            }
             Ok(Some(message)) => Ok(self.end(number, Some(message))),
             Ok(None) => Ok(None),
-            // It does not listen there, or is out of reach.
+            // It does not listen there, is out of reach, or sends something else.
             Err(_) if pending.ask(Instant::now()) => Err(number),
             Err(_) => Ok(self.end(number, None)),
         }
@@ -210,16 +241,20 @@ impl All {
     }
 
     fn end(&mut self, number: u64, answer: Option<Vec<u8>>) -> Option<Done> {
-        let pending = self.pending.remove(&number)?;
+        let mut pending = self.pending.remove(&number)?;
         if let Some(count) = self.of_one.get_mut(&pending.from.container) {
             *count -= 1;
             if *count == 0 {
                 self.of_one.remove(&pending.from.container);
             }
         }
+        let answer = answer.or(pending.last.take());
         let has_failed = answer.is_none();
         let message = answer.unwrap_or_else(|| pending.failed());
         let Pending { from, query, .. } = pending;
         Some(Done { from, query, message, has_failed })
     }
 }
+
+#[cfg(test)]
+mod tests;

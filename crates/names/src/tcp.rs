@@ -12,10 +12,10 @@ use crate::decide::{Decision, Transport};
 use crate::gate::{self, Gate, Refusal, Why};
 use crate::holder::Holder;
 use crate::listening::Origin;
-use crate::pending::restored;
+use crate::pending::{is_unable, restored};
 use crate::server::Counters;
 use crate::table::{Asker, Table};
-use crate::upstream::{Host, Upstream};
+use crate::upstream::{Host, Servers, Upstream};
 use crate::write;
 use domain::base::Message;
 use domain::base::iana::Rcode;
@@ -136,7 +136,7 @@ impl Shared {
     }
 
     /// The answer of the first server that gives one to the second message, for the first one.
-    fn ask(
+    pub(crate) fn ask(
         &self,
         whose: (&Asker<'_>, Option<&Holder>),
         (query, mut asked): (&[u8], Vec<u8>),
@@ -146,10 +146,7 @@ impl Shared {
         let messages = (query, asked.as_slice());
         let answered = match upstream {
             _ if !is_numbered => None,
-            Upstream::Servers(servers) => {
-                let open = |it: &IpAddr| servers.tcp(*it, TIMEOUT);
-                servers.all.iter().find_map(|server| ask(messages, || open(server)).ok())
-            }
+            Upstream::Servers(servers) => first_able(servers, messages),
             Upstream::Inside(inside) => ask(messages, || inside.tcp(TIMEOUT)).ok(),
         };
         let given = |answer| self.let_in(whose, (query, answer), Transport::Tcp);
@@ -159,6 +156,19 @@ impl Shared {
             message.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
         })
     }
+}
+
+/// The answer of the first server that can give one, or else what the last one says that it cannot.
+fn first_able(servers: &Servers, messages: (&[u8], &[u8])) -> Option<Vec<u8>> {
+    let mut last = None;
+    for server in &servers.all {
+        match ask(messages, || servers.tcp(*server, TIMEOUT)) {
+            Ok(answer) if is_unable(&answer) => last = Some(answer),
+            Ok(answer) => return Some(answer),
+            Err(_) => {}
+        }
+    }
+    last
 }
 
 fn ask(

@@ -1,0 +1,221 @@
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+
+use domain::base::iana::Rtype;
+use domain::base::{MessageBuilder, Name};
+use netlink::Netns;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::*;
+use crate::fence::Judged;
+use crate::gate::{Gate, Refusal};
+use crate::sandbox::{Inside, Leaving};
+use crate::table::{Asker, Table};
+use crate::tcp::Shared;
+use crate::upstream::Servers;
+
+struct Open;
+
+impl Gate for Open {
+    fn is_host(&self, _: IpAddr) -> bool {
+        false
+    }
+
+    fn open(&self, _: &Judged) -> model::Result<()> {
+        Ok(())
+    }
+
+    fn refused(&self, _: &Refusal) {}
+}
+
+/// A server in a sandbox, which the container can be itself.
+struct Container(SocketAddr);
+
+impl Inside for Container {
+    fn udp(&self) -> io::Result<UdpSocket> {
+        let socket = UdpSocket::bind("127.0.0.1:0")?;
+        socket.connect(self.0)?;
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    }
+
+    fn tcp(&self, _: Duration) -> io::Result<TcpStream> {
+        Err(ErrorKind::NotFound.into())
+    }
+
+    fn is_there(&self) -> bool {
+        true
+    }
+
+    fn leave(&self, _: Leaving) {}
+}
+
+fn query() -> Vec<u8> {
+    let mut question = MessageBuilder::new_vec().question();
+    let name: Name<Vec<u8>> = "example.com".parse().unwrap();
+    question.push((name, Rtype::A)).unwrap();
+    question.finish()
+}
+
+fn says(query: &[u8], rcode: Rcode) -> Vec<u8> {
+    write::failure(&Message::from_octets(query).unwrap(), rcode).unwrap()
+}
+
+fn rcode(message: &[u8]) -> Rcode {
+    Message::from_octets(message).unwrap().header().rcode()
+}
+
+fn from() -> From {
+    let asker = SocketAddr::from(([10, 0, 0, 2], 4000));
+    From { asker, listener: 2, container: asker.ip(), holder: None }
+}
+
+/// Waits until something has come for it.
+fn heard(all: &mut All, number: u64) -> Result<Option<Done>, u64> {
+    let socket = all.socket(number).unwrap();
+    poll(&mut [PollFd::new(socket, PollFlags::IN)], None).unwrap();
+    all.hear(number)
+}
+
+/// It holds up nobody else, however much it sends.
+#[test]
+fn who_sends_much_that_is_no_answer_is_heard_no_more() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
+    let (query, mut all) = (query(), All::default());
+    let number = all.begin((&query, &query), upstream, from()).unwrap();
+    let mut buffer = [0; 512];
+    let (length, first) = server.recv_from(&mut buffer).unwrap();
+    for _ in 0..2 * WRONG {
+        server.send_to(b"no answer", first).unwrap();
+    }
+    server.send_to(&says(&buffer[..length], Rcode::NXDOMAIN), first).unwrap();
+    assert_eq!(heard(&mut all, number).unwrap_err(), number, "it is asked anew");
+    let (length, second) = server.recv_from(&mut buffer).unwrap();
+    assert_ne!(first, second);
+    for _ in 1..WRONG {
+        server.send_to(b"no answer", second).unwrap();
+    }
+    server.send_to(&says(&buffer[..length], Rcode::NXDOMAIN), second).unwrap();
+    let done = heard(&mut all, number).unwrap().unwrap();
+    assert_eq!((rcode(&done.message), done.has_failed), (Rcode::NXDOMAIN, false));
+}
+
+/// Runs in a network namespace of its own, where nobody else has the port of servers.
+fn apart(work: impl FnOnce()) {
+    let mut keeper = Command::new("unshare")
+        .args(["--net", "sh", "-c", "ip link set lo up; echo; exec cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    keeper.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    let path = format!("/proc/{}/ns/net", keeper.id());
+    let netns = Netns::open(Path::new(&path)).unwrap();
+    drop(keeper.stdin.take());
+    keeper.wait().unwrap();
+    netns.enter(work).unwrap();
+}
+
+const SERVERS: [[u8; 4]; 3] = [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 3]];
+
+fn upstream() -> Upstream {
+    Upstream::Servers(Servers::new(SERVERS.map(IpAddr::from).to_vec(), None, &Open))
+}
+
+/// One that is not asked fails its test, instead of waiting for ever.
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn at(address: [u8; 4]) -> UdpSocket {
+    let server = UdpSocket::bind((IpAddr::from(address), 53)).unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
+    server
+}
+
+const UNABLE: [Rcode; 3] = [Rcode::SERVFAIL, Rcode::REFUSED, Rcode::NOTIMP];
+
+#[test]
+fn where_a_server_cannot_answer_the_next_one_is_asked() {
+    apart(|| {
+        let servers = SERVERS.map(at);
+        for (said, expected) in [
+            ([UNABLE[0], UNABLE[1], Rcode::NXDOMAIN], Rcode::NXDOMAIN),
+            ([UNABLE[2], Rcode::NOERROR, Rcode::NXDOMAIN], Rcode::NOERROR),
+            (UNABLE, UNABLE[2]),
+        ] {
+            let (query, mut all) = (query(), All::default());
+            let number = all.begin((&query, &query), upstream(), from()).unwrap();
+            let mut buffer = [0; 512];
+            let mut ends = servers.iter().zip(said).map(|(server, said)| {
+                let (length, peer) = server.recv_from(&mut buffer).unwrap();
+                server.send_to(&says(&buffer[..length], said), peer).unwrap();
+                heard(&mut all, number)
+            });
+            let done = ends.find_map(|heard| heard.ok().flatten()).unwrap();
+            assert_eq!((rcode(&done.message), done.has_failed), (expected, false), "{said:?}");
+        }
+    });
+}
+
+/// A server that is silent afterwards does not take away what another one has said.
+#[test]
+fn what_a_server_said_is_kept_for_the_end() {
+    apart(|| {
+        let servers = SERVERS.map(at);
+        let (query, mut all) = (query(), All::default());
+        let number = all.begin((&query, &query), upstream(), from()).unwrap();
+        let mut buffer = [0; 512];
+        let (length, peer) = servers[0].recv_from(&mut buffer).unwrap();
+        servers[0].send_to(&says(&buffer[..length], Rcode::REFUSED), peer).unwrap();
+        assert_eq!(heard(&mut all, number).unwrap_err(), number);
+        for expected in [1, 0] {
+            let (done, again) = all.expire(all.deadline().unwrap());
+            assert_eq!(again.len(), expected);
+            assert!(done.iter().all(|done| rcode(&done.message) == Rcode::REFUSED));
+            assert_eq!(done.len(), 1 - expected);
+        }
+    });
+}
+
+/// Answers one query over a connection.
+fn serve(listener: &TcpListener, said: Rcode) {
+    let limit = Timespec::try_from(LIMIT).unwrap();
+    assert_eq!(poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&limit)).unwrap(), 1);
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).unwrap();
+    let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut query).unwrap();
+    let answer = says(&query, said);
+    let length = u16::try_from(answer.len()).unwrap().to_be_bytes();
+    stream.write_all(&[length.as_slice(), &answer].concat()).unwrap();
+}
+
+#[test]
+fn over_connections_the_next_one_is_asked_too() {
+    apart(|| {
+        let servers =
+            SERVERS.map(|address| TcpListener::bind((IpAddr::from(address), 53)).unwrap());
+        let gate = (Arc::default(), Arc::new(Open) as Arc<dyn Gate>);
+        let shared = Shared::new(Arc::new(Table::default().into()), gate, PathBuf::new());
+        let network = "front".parse().unwrap();
+        let asker = Asker { network: &network, address: [10, 0, 0, 2].into() };
+        for (said, expected) in [
+            (vec![UNABLE[0], UNABLE[1], Rcode::NXDOMAIN], Rcode::NXDOMAIN),
+            (vec![UNABLE[2], Rcode::NOERROR], Rcode::NOERROR),
+            (UNABLE.to_vec(), UNABLE[2]),
+        ] {
+            let answer = thread::scope(|scope| {
+                for (server, said) in servers.iter().zip(said) {
+                    scope.spawn(move || serve(server, said));
+                }
+                shared.ask((&asker, None), (&query(), query()), &upstream())
+            });
+            assert_eq!(rcode(&answer), expected);
+        }
+    });
+}
