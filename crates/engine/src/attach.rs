@@ -73,6 +73,7 @@ impl Engine<'_> {
             true => self.driver.complete(&serving)?,
             false => self.driver.attach(&serving)?,
         };
+        self.follow_fence(&serving)?;
         let served = match serving {
             Cow::Borrowed(_) => None,
             Cow::Owned(serving) => serving.wiring.publish.map(|publish| publish.ports),

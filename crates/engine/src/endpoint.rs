@@ -174,7 +174,7 @@ impl Engine<'_> {
             let Some(rewound) = self.rewind(read)? else { return Err(not_reserved(id)) };
             read = rewound;
         }
-        let started = self.joined(&read.value, joining);
+        let started = self.joined(&read.value, joining)?;
         self.replace(&mut read, started, Txn::new())?;
         let made = self.make_link(&read.value).and_then(|attached| {
             let mut complete = read.value.clone();
@@ -219,14 +219,19 @@ impl Engine<'_> {
         }
     }
 
-    pub(crate) fn joined(&self, reserved: &Attachment, joining: &Joining) -> Box<Attachment> {
+    pub(crate) fn joined(
+        &self,
+        reserved: &Attachment,
+        joining: &Joining,
+    ) -> Result<Box<Attachment>> {
         let mut started = Box::new(reserved.clone());
         started.phase = Phase::Attaching { by: self.host.me() };
         started.sandbox = Some(joining.sandbox.clone());
         started.handoff = joining.handoff;
         started.spec = Some(reserved.spec());
         started.decide(joining.name.clone(), joining.sysctls.clone());
-        started
+        self.renew_fence(&mut started)?;
+        Ok(started)
     }
 
     /// Undoes in the kernel what was made of a reserved attachment; its record and its addresses

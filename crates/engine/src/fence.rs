@@ -1,6 +1,6 @@
 //! The fence of a network that exists.
 
-use model::{Attachment, Error, Fence, Network, NetworkName, Publisher, Result};
+use model::{Attachment, Error, Fence, Layer, Network, NetworkName, Publisher, Result, Wiring};
 
 use crate::Engine;
 use crate::book::unchanged;
@@ -41,6 +41,46 @@ impl Engine<'_> {
             }
         }
         Err(Error::try_again(format!("network {name} keeps being changed")))
+    }
+
+    /// Gives an attachment the rules that its network has now: between an endpoint's creation and its joining a
+    /// command may change them. Those of a network that a runtime's configuration describes are the attachment's.
+    pub(crate) fn renew_fence(&self, attachment: &mut Attachment) -> Result<()> {
+        if let Some(network) = self.fenced_by_command(attachment)? {
+            attachment.wiring.fence = network.wiring.fence;
+        }
+        Ok(())
+    }
+
+    /// Makes the rules of now hold where a command changed them while the attachment was made, which made the
+    /// former ones.
+    pub(crate) fn follow_fence(&self, made: &Attachment) -> Result<()> {
+        let mut before = made.wiring.fence.clone();
+        for _ in 0..RACES {
+            let Some(network) = self.fenced_by_command(made)? else { return Ok(()) };
+            if network.wiring.fence == before {
+                return Ok(());
+            }
+            self.driver.up(&network)?;
+            before = network.wiring.fence;
+        }
+        let network = &made.id.network;
+        Err(Error::try_again(format!("the egress rules of network {network} keep being changed")))
+    }
+
+    /// The declared network that an attachment is on, where it has rules.
+    fn fenced_by_command(&self, attachment: &Attachment) -> Result<Option<Network>> {
+        let bridge = |wiring: &Wiring| {
+            wiring.link.as_ref().and_then(|link| link.kind.bridge()).map(|it| it.name.clone())
+        };
+        if attachment.layer != Layer::Link || attachment.wiring.fence.is_none() {
+            return Ok(None);
+        }
+        let read = self.network_under(&Key::Network(attachment.id.network.clone()))?;
+        let network = read.map(|read| *read.value);
+        Ok(network.filter(|network| {
+            network.wiring.fence.is_some() && bridge(&network.wiring) == bridge(&attachment.wiring)
+        }))
     }
 
     /// Refuses rules of a container alone where its runtime or its network leads past them.

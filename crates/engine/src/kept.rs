@@ -188,7 +188,7 @@ impl Engine<'_> {
         entering: &Entering,
         joining: &Joining,
     ) -> Result<Box<Attachment>> {
-        let mut started = self.joined(reserved, joining);
+        let mut started = self.joined(reserved, joining)?;
         let sandbox = Some(&entering.container).filter(|name| **name != reserved.id.container);
         started.gateway_role =
             Some(GatewayRole { sandbox: sandbox.cloned(), ..GatewayRole::of(entering.priority) });

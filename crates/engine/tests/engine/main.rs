@@ -13,6 +13,7 @@ mod endpoint_crash;
 mod endpoint_others;
 mod endpoint_ports;
 mod endpoint_world;
+mod fence;
 mod heal;
 mod kept;
 mod kept_crash;

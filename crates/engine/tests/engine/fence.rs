@@ -1,0 +1,64 @@
+//! Egress rules that a command changes while containers come.
+
+use std::sync::Arc;
+
+use super::endpoint_world::*;
+use model::*;
+
+fn fenced() -> Network {
+    let mut network = front();
+    let link = network.wiring.link.as_mut().unwrap();
+    if let LinkKind::Bridge(bridge) = &mut link.kind {
+        bridge.gateway = Gateway::Default;
+    }
+    network.wiring.fence = Some("a.example:443".parse().unwrap());
+    network.wiring.firewall = Some(Firewall {
+        backend: Backend::Nftables,
+        ingress: IngressPolicy::Open,
+        egress: EgressPolicy::Open,
+        bridge: None,
+        admin_chain: None,
+        zone: None,
+        passage: Passage::default(),
+    });
+    network
+}
+
+fn allow(engine: &engine::Engine<'_>, rules: &str) {
+    let rules: Fence = rules.parse().unwrap();
+    let changed = engine.change_fence(&fenced().name, &|fence| *fence = rules.clone()).unwrap();
+    assert_eq!(changed.wiring.fence, Some(rules));
+}
+
+/// The endpoint's record has a copy of the rules from when it was created.
+#[test]
+fn who_joins_has_the_rules_of_then() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = fenced();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        let made = engine.reserve(&both(&network, "a", 2), &id("n")).unwrap();
+        allow(engine, "none");
+        rig.calls();
+        let joined = engine.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
+        assert_eq!(joined.wiring.fence, Some(Fence::default()));
+        assert_eq!(rig.calls(), ["attach link of a"]);
+    });
+}
+
+/// What was made by the former rules follows those of now before the container is complete.
+#[test]
+fn rules_that_change_while_somebody_joins_hold_afterwards() {
+    let rig = Arc::new(Rig::new());
+    let made = rig.with(|engine| {
+        let network = fenced();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        engine.reserve(&both(&network, "a", 2), &id("n")).unwrap()
+    });
+    let of_rig = Arc::clone(&rig);
+    let change = move |_: &Rig| of_rig.with(|engine| allow(engine, "none"));
+    *rig.meanwhile.lock().unwrap() = Some(Box::new(change));
+    rig.calls();
+    rig.with(|engine| engine.join(&made.id, &joining("s", Handoff::Finish))).unwrap();
+    assert_eq!(rig.calls(), ["attach link of a", "up front"]);
+}
