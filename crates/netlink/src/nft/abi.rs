@@ -121,6 +121,8 @@ pub(crate) const USERDATA_HOST_ORDER: [u8; 6] = {
 };
 /// `NFTNL_UDATA_TABLE_COMMENT`, `_RULE_COMMENT` and `_SET_ELEM_COMMENT` of libnftnl.
 pub(crate) const USERDATA_COMMENT: u8 = 0;
+/// Spoke's own: a comment that is longer than nft(8) takes one, which passes over it.
+pub(crate) const USERDATA_LONG: u8 = 0x73;
 /// `NFT_SET_TIMEOUT`.
 pub(crate) const SET_HAS_TIMEOUTS: u32 = 0x10;
 /// `NFT_SET_CONCAT`: with intervals, each field of a key is one.

@@ -149,15 +149,20 @@ fn remove_one(
     transaction.delete_element(TABLE, set, &element, about);
 }
 
-/// As many of the names as fit, the latest first. One that is too long stands for none.
+/// As many of the names as fit, the latest first. Where nft(8) takes none that long it does not show them. One of
+/// 253 bytes, which the kernel does not take either, stands for none.
 fn comment(names: &[DomainName]) -> Result<Comment> {
+    let latest = names.first().map_or(0, |name| name.as_str().len());
+    let longest =
+        if latest > Comment::LONGEST { Comment::LONGEST_UNSEEN } else { Comment::LONGEST };
     let mut text = String::new();
     for name in names {
-        if text.len() + 1 + name.as_str().len() < Comment::LONGEST {
-            text = format!("{text}{}{name}", if text.is_empty() { "" } else { " " });
+        let separator = if text.is_empty() { "" } else { " " };
+        if text.len() + separator.len() + name.as_str().len() <= longest {
+            text = format!("{text}{separator}{name}");
         }
     }
-    if text.is_empty() { "-".parse() } else { text.parse() }
+    if text.is_empty() { "-".parse() } else { Comment::unseen(&text) }
 }
 
 fn names(element: &Element) -> Vec<DomainName> {
@@ -432,6 +437,14 @@ mod tests {
         let long = name(&["a".repeat(60), "b".repeat(60), "c".repeat(60)].join("."));
         let all = [name("a.example"), long.clone(), name("b.example")];
         assert_eq!(comment(&all).unwrap().as_str(), "a.example b.example");
-        assert_eq!(comment(&[long]).unwrap().as_str(), "-");
+        let last_first = [long.clone(), name("b.example")];
+        assert_eq!(comment(&last_first).unwrap().as_str(), format!("{long} b.example"));
+        let longest = name(&format!(
+            "{}.{}",
+            ["a".repeat(63), "b".repeat(63), "c".repeat(63)].join("."),
+            "d".repeat(60)
+        ));
+        assert_eq!(longest.as_str().len(), 252);
+        assert_eq!(comment(std::slice::from_ref(&longest)).unwrap().as_str(), longest.as_str());
     }
 }

@@ -157,6 +157,30 @@ fn what_a_name_opens_ends_with_its_rule() {
     fence::forget_source(&mut socket, bridge, &["10.1.2.5".parse().unwrap()]).unwrap();
 }
 
+/// The kernel has noted the name, however long it is: by that it stays open, and is opened again.
+#[test]
+fn what_a_long_name_opens_stays_with_its_rule() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let label = |letter: &str, length| letter.repeat(length);
+    let labels = [label("a", 63), label("b", 63), label("c", 63), label("d", 52)];
+    let name: model::DomainName = format!("{}.example", labels.join(".")).parse().unwrap();
+    let network = fenced("br0", "a", "*.example:443");
+    fence::keep(&mut socket, &network, None).unwrap();
+    let one = (opening("br0", "10.1.2.5", "1.1.1.1"), vec![name.clone()]);
+    open(&mut socket, &one, Duration::from_secs(60));
+    // The keys of IPv6 are the longest.
+    let six = (opening("br0", "fd00::5", "2606::1"), vec![name.clone()]);
+    open(&mut socket, &six, Duration::from_secs(60));
+    let changed = fenced("br0", "a", "*.example:443,10.9.0.0/16:80");
+    fence::ensure(&mut socket, &changed).unwrap();
+    fence::prune(&mut socket, &changed).unwrap();
+    let opened = fence::opened(&mut socket).unwrap();
+    assert_eq!((&opened[&one.0].0, &opened[&six.0].0), (&vec![name.clone()], &vec![name]));
+    let listed = space.run(LIST);
+    assert!(listed.contains("\"br0\" . 10.1.2.5 . 1.1.1.1 . tcp . 443"), "{listed}");
+}
+
 /// What a name opened is known as long as its flow goes on.
 #[test]
 fn flows_that_go_on_stay_known() {
