@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
 use linux::filter::fence::{self, Fenced};
-use model::{AttachmentId, IfName, Layer, Network, Result};
+use model::{AttachmentId, IfName, Layer, Network, Result, Wiring};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
 
 pub(crate) use gate::{Counts, FenceGate};
 
-use super::Daemon;
 use super::recorded::by_bridge;
+use super::{Daemon, remains};
 use crate::event::{Event, What};
 use crate::host;
 use own::{Held, Stage};
@@ -198,11 +198,18 @@ impl Fences {
     /// Removes a fence whose network is gone, or has none any more. A record that could not be read just
     /// now is no proof of that.
     fn forget(&mut self, daemon: &Daemon, fenced: Fenced, socket: &mut Socket) {
-        let is_over = daemon.context_pool.with(|host_context| {
-            let network = host_context.engine().named(&fenced.network)?;
-            Ok(network.is_none_or(|network| network.wiring.fence.is_none()))
-        });
+        let network =
+            daemon.context_pool.with(|host_context| host_context.engine().named(&fenced.network));
         let bridge = fenced.bridge.clone();
+        let has_fence = |wiring: &Wiring| wiring.fence.is_some();
+        let is_over = network.and_then(|network| match network {
+            Some(network) if remains::is_bridge_of(&network, &bridge) => {
+                Ok(network.wiring.fence.is_none())
+            }
+            // Another one may have its name, with another bridge.
+            Some(_) => remains::is_unnamed(daemon, &bridge, has_fence),
+            None => Ok(true),
+        });
         let forgotten = is_over.and_then(|is_over: bool| match is_over {
             true => fence::unfence(socket, &bridge).map(|()| true),
             false => Ok(false),

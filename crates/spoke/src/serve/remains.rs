@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use engine::port::{Prefix, Record, Store};
-use model::{IfName, Result, Stage, Wiring};
+use model::{IfName, Network, Result, Stage, Wiring};
 
 use super::Daemon;
 
@@ -19,6 +19,22 @@ pub(super) fn named(
 ) -> Result<Option<BTreeSet<IfName>>> {
     let store = crate::host_context::open_store(daemon.context_pool.config())?;
     bridges(&store, is_so)
+}
+
+/// Whether no network and no attachment names the bridge with such a wiring; `false` where that is unknown.
+pub(super) fn is_unnamed(
+    daemon: &Daemon,
+    bridge: &IfName,
+    is_so: impl Fn(&Wiring) -> bool,
+) -> Result<bool> {
+    let named = named(daemon, is_so)?;
+    Ok(named.is_some_and(|named| !named.contains(bridge)))
+}
+
+/// Whether this is the bridge of a network.
+pub(super) fn is_bridge_of(network: &Network, bridge: &IfName) -> bool {
+    let own = network.wiring.link.as_ref().and_then(|link| link.kind.bridge());
+    own.is_some_and(|own| own.name == *bridge)
 }
 
 fn bridges(

@@ -173,8 +173,11 @@ impl Ways {
         let network =
             daemon.context_pool.with(|host_context| host_context.engine().named(&way.network));
         let is_over = network.and_then(|network| match network {
-            Some(network) => Ok(network.wiring.via.is_none()),
-            None => is_unnamed(daemon, bridge),
+            Some(network) if remains::is_bridge_of(&network, bridge) => {
+                Ok(network.wiring.via.is_none())
+            }
+            // Another one may have its name, with another bridge.
+            Some(_) | None => remains::is_unnamed(daemon, bridge, has_way),
         });
         let forgotten = is_over.and_then(|is_over: bool| match is_over {
             true => way::forget_bridge(socket, bridge).map(|()| true),
@@ -260,12 +263,6 @@ fn replace<V: PartialEq>(all: &mut BTreeMap<Key, V>, key: &Key, now: Option<V>) 
 
 fn has_way(wiring: &Wiring) -> bool {
     wiring.via.is_some()
-}
-
-/// Whether no network and no attachment says that the bridge has a way of its own.
-fn is_unnamed(daemon: &Daemon, bridge: &IfName) -> Result<bool> {
-    let named = remains::named(daemon, has_way)?;
-    Ok(named.is_some_and(|named| !named.contains(bridge)))
 }
 
 fn way_of(network: &Network) -> Result<Option<WayOut>> {
