@@ -191,6 +191,16 @@ impl crate::Network {
     /// As [`Wiring::refuse_via`].
     pub fn refuse_via(&self) -> Result<()> {
         self.wiring.refuse_via(&self.name)?;
+        if let Some(Via::Container(Runtime::Docker, id)) = &self.wiring.via
+            && id.len() == 64
+            && id.bytes().all(|it| it.is_ascii_hexdigit())
+        {
+            return Err(Error::unsupported(format!(
+                "network {}: via container:docker/{id}: a container of Docker is known by its name here, \
+                 and not by its id; say container:docker/NAME",
+                self.name
+            )));
+        }
         let bridge = self.wiring.link.as_ref().and_then(|link| link.kind.bridge());
         match bridge.filter(|_| self.wiring.via.is_some()) {
             Some(bridge) if bridge.gateway != Gateway::Default => Err(Error::unsupported(format!(

@@ -1,6 +1,7 @@
 //! Endpoints: a container's interface before it is in the container, and after.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use engine::{Engine, Request};
 use model::{
@@ -43,7 +44,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &libnetwork::CreateEndpoint) -> 
         ipam: addresses.ipam,
         wanted: Vec::new(),
         addresses: Vec::new(),
-        network: without_default_route(network),
+        network: with_servers(without_default_route(network), &call.options.dns),
     };
     let attachment = engine.reserve(&request, &alias.id)?;
     Ok(Answer::Endpoint { interface: given(&call.interface, &attachment) })
@@ -265,7 +266,7 @@ fn is_of_subnet(
         .any(|subnet| subnet.network == network.name && subnet.id.net.contains(&address.addr())))
 }
 
-pub(crate) fn gateway_of(network: &Network, address: &IpNet) -> Option<std::net::IpAddr> {
+pub(crate) fn gateway_of(network: &Network, address: &IpNet) -> Option<IpAddr> {
     let mut ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
     ranges.find(|range| range.subnet.contains(&address.addr())).and_then(|range| range.gateway)
 }
@@ -301,6 +302,14 @@ pub(crate) fn wiring(
             .filter(|tuning| !tuning.sysctls.is_empty()),
         ..network.wiring.clone()
     })
+}
+
+/// What the container's names are asked of: what it was given (`--dns`), or else the network's.
+fn with_servers(mut network: Network, given: &[IpAddr]) -> Network {
+    if !given.is_empty() {
+        network.dns.nameservers = given.iter().map(ToString::to_string).collect();
+    }
+    network
 }
 
 fn without_default_route(mut network: Network) -> Network {

@@ -105,6 +105,17 @@ fn every_call_can_be_repeated_by_another_process() {
     take_down(&world, &address);
 }
 
+/// Spoke answers in the place of Docker's own server, and asks these for the rest.
+#[test]
+fn servers_of_the_container_are_asked() {
+    let servers = ["9.9.9.9", "2620:fe::fe"];
+    let options = json!({"com.docker.network.endpoint.dnsservers": servers});
+    let (world, address) = made(&json!({}), false, &options);
+    let attachments = world.engine().attachments().unwrap();
+    assert_eq!(attachments[0].dns.nameservers, servers);
+    take_down(&world, &address);
+}
+
 #[test]
 fn an_interface_with_a_name_of_its_own_is_ours_to_finish() {
     let options = json!({"com.docker.network.endpoint.ifname": "web7",

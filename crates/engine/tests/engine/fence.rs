@@ -1,4 +1,4 @@
-//! Egress rules that a command changes while containers come.
+//! Egress rules that a command changes while containers come, and ways that lead nowhere.
 
 use std::sync::Arc;
 
@@ -61,4 +61,26 @@ fn rules_that_change_while_somebody_joins_hold_afterwards() {
     rig.calls();
     rig.with(|engine| engine.join(&made.id, &joining("s", Handoff::Finish))).unwrap();
     assert_eq!(rig.calls(), ["attach link of a", "up front"]);
+}
+
+/// An attachment of Docker's has the id of an endpoint: by that of its container nothing is ever found.
+#[test]
+fn a_container_of_docker_is_no_way_by_its_id() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let mut network = fenced();
+        let id = "3f2a".repeat(16);
+        for (via, expected) in [
+            (format!("container:docker/{id}"), Some(Kind::Unsupported)),
+            (format!("container:podman/{id}"), None),
+            ("container:docker/gluetun".to_owned(), None),
+        ] {
+            network.wiring.via = Some(via.parse().unwrap());
+            let made = engine.create_network(&network);
+            assert_eq!(made.err().map(|error| error.kind()), expected, "{via}");
+            if expected.is_none() {
+                engine.remove_network(&network.name, false).unwrap();
+            }
+        }
+    });
 }
