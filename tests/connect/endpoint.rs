@@ -223,6 +223,3 @@ fn a_name_that_returns_has_its_address() {
         assert_eq!(bed.spoke(&connect), first);
         bed.spoke("network disconnect front two");
     }
-    bed.spoke("endpoint leave front one");
-    assert!(bed.spoke("ipam show").contains("@endpoint/one"));
-}
