@@ -194,7 +194,7 @@ const CHAINS: [(&str, Author); 14] = [
 ];
 
 /// The names of programs' tables.
-const TABLES: [(&str, Author); 12] = [
+const TABLES: [(&str, Author); 15] = [
     ("spoke", Author::Spoke),
     ("spoke_transit", Author::Spoke),
     ("spoke_names", Author::Spoke),
@@ -202,6 +202,9 @@ const TABLES: [(&str, Author); 12] = [
     ("spoke_via", Author::Spoke),
     ("spoke_follow", Author::Spoke),
     ("spoke_shut", Author::Spoke),
+    ("spoke_ports", Author::Spoke),
+    ("spoke_routes", Author::Spoke),
+    ("spoke_overlay", Author::Spoke),
     ("firewalld", Author::Firewalld),
     ("netavark", Author::Podman),
     ("docker-bridges", Author::Docker),

@@ -1,0 +1,78 @@
+//! What the Debian package's `postrm purge` leaves of Spoke in the kernel, in a host of its own.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::process::Command;
+
+const SPOKE: &str = env!("CARGO_BIN_EXE_spoke");
+const POSTRM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/debian/postrm");
+
+/// The places that a purge empties are the namespace's own. The host forwards nothing, and drops by policy
+/// what it would forward, as Docker has it.
+const HOST: &str = r"
+mount -t tmpfs none /run
+mkdir /run/upper /run/work
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/upper,workdir=/run/work /etc
+mount -t tmpfs none /var/lib
+echo 0 >/proc/sys/net/ipv4/ip_forward
+echo 0 >/proc/sys/net/ipv6/conf/all/forwarding
+ip link set lo up
+ip link add eth0 type veth peer name far0
+iptables-nft -P FORWARD DROP
+iptables-nft -N DOCKER-USER
+iptables-nft -I FORWARD -j DOCKER-USER
+ip netns add one
+$SPOKE network create --subnet 10.9.0.0/24 --subnet fd00:9::/64 front >/dev/null
+$SPOKE network connect --publish 8080:80 front /run/netns/one >/dev/null
+test $(cat /proc/sys/net/ipv4/ip_forward) = 1
+test $(cat /proc/sys/net/ipv6/conf/all/forwarding) = 1
+nft list table inet spoke_transit >/dev/null
+nft list table inet spoke_ports >/dev/null
+iptables-nft -S | grep -q SPOKE-FORWARD
+";
+
+/// A script after the purge of a host with a network; its output, and what the purge says.
+fn purged(before: &str, after: &str) -> (String, String) {
+    let script = format!("{HOST}{before}\nsh -e $POSTRM purge >&2\n{after}");
+    let mut command = Command::new("unshare");
+    command.args(["-n", "-m", "--propagation", "private", "sh", "-euc", &script]);
+    let output = command.env("SPOKE", SPOKE).env("POSTRM", POSTRM).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    (String::from_utf8(output.stdout).unwrap(), said)
+}
+
+const FORWARDING: &str = "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding /proc/sys/net/ipv4/conf/lo/tag";
+
+#[test]
+fn a_purged_host_does_not_forward() {
+    let others = "nft add table inet spoke_routes; nft add table ip spoke_overlay
+        ip link add spokewg0 group 1936747383 type bridge";
+    let (state, said) = purged(others, FORWARDING);
+    assert_eq!(state, "0\n0\n0\n", "{said}");
+    let (left, said) = purged(
+        others,
+        "nft list tables | grep spoke || true; iptables-save | grep SPOKE || true
+         ip -o link | grep -v -e ' lo:' -e eth0 -e far0 || true",
+    );
+    assert_eq!(left, "", "{said}");
+}
+
+#[test]
+fn what_another_program_counts_on_stays_with_its_guard() {
+    let others = "ip link add docker0 type bridge";
+    let (state, said) = purged(others, FORWARDING);
+    assert!(state.starts_with("1\n1\n"), "{state}");
+    assert!(said.contains("which these may count: docker0"), "{said}");
+    let guard = "nft list chain inet spoke_transit forward | grep -c @before";
+    assert_eq!(purged(others, guard).0, "1\n");
+}
+
+/// The administrator turned it on before Spoke.
+#[test]
+fn a_host_that_forwarded_before_goes_on() {
+    let others = "echo 0 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv4/ip_forward
+        echo 0 >/proc/sys/net/ipv6/conf/all/forwarding; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding";
+    let (state, said) =
+        purged(others, &format!("{FORWARDING}; nft list tables | grep -c spoke || true"));
+    assert_eq!(state, "1\n1\n0\n0\n", "{said}");
+}
