@@ -115,14 +115,23 @@ fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     Ok(stopped)
 }
 
+/// Whether the path is one of the system's symbolic links to a file that is open here. Others below /dev may be
+/// any user's: /dev/shm is a directory of everybody's.
+fn is_open_file(path: &Path) -> bool {
+    match path.to_str() {
+        Some("/dev/stdout" | "/dev/stderr") => true,
+        Some(path) => path.strip_prefix("/dev/fd/").is_some_and(|it| it.parse::<u32>().is_ok()),
+        None => false,
+    }
+}
+
 /// Packets are nobody else's to read, also where the file was there before: another user's file stays as it
 /// is, and so does what a link in a directory of several users leads to.
 fn create(path: &Path) -> Result<BufWriter<File>> {
     let doing = |cause| Error::os(format!("writing {}", path.display()), cause);
     let mut options = OpenOptions::new();
     options.create(true).write(true).mode(PRIVATE);
-    // As /dev/stdout is one.
-    if !path.starts_with("/dev") {
+    if !is_open_file(path) {
         options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     }
     let file = options.open(path).map_err(|cause| match Errno::from_io_error(&cause) {
@@ -377,5 +386,28 @@ fn failed(cause: std::io::Error) -> Error {
             Error::new(Kind::Kernel, "writing the capture: no space is left").because(cause)
         }
         _ => Error::os("writing the capture", cause),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn no_link_is_followed_but_to_what_is_open() {
+        let directory = tempfile::TempDir::new_in("/dev/shm").unwrap();
+        let (target, link) = (directory.path().join("target"), directory.path().join("link"));
+        std::fs::write(&target, "mine").unwrap();
+        symlink(&target, &link).unwrap();
+        let error = create(&link).unwrap_err();
+        assert!(error.to_string().contains("is a symbolic link"), "{error}");
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "mine");
+        let open = File::options().write(true).open(&target).unwrap();
+        create(Path::new(&format!("/dev/fd/{}", open.as_raw_fd()))).unwrap();
+        create(&directory.path().join("new")).unwrap();
     }
 }
