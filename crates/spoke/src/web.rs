@@ -109,13 +109,13 @@ impl Request {
         if !self.host.as_deref().is_some_and(is_loopback_name) {
             return refused(
                 "421 Misdirected Request",
-                "the page is at localhost, 127.0.0.1 or [::1], and at no other name",
+                "this is at localhost, 127.0.0.1 or [::1], and at no other name",
             );
         }
         match self.site.as_deref() {
             None | Some("same-origin" | "none") => Ok(()),
             Some(_) if self.is_visit => Ok(()),
-            Some(_) => refused("403 Forbidden", "another site asks for this page"),
+            Some(_) => refused("403 Forbidden", "another site asks for this"),
         }
     }
 }

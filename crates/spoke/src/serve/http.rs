@@ -17,6 +17,8 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
+use crate::web::Request;
+
 /// A longer request is none of a scraper's, nor of a browser's.
 const LARGEST: usize = 8 << 10;
 
@@ -150,7 +152,14 @@ fn make_room(open: &mut VecDeque<Open>) {
 impl HttpListener {
     /// Answers scrapers with what `figures` says, for ever.
     pub(super) fn serve_metrics(&self, figures: &Figures<'_>) {
-        self.serve(&|connection, has_asked| answer(connection, has_asked, figures));
+        let is_loopback = matches!(self, HttpListener::Tcp(_));
+        self.serve(&|connection, has_asked| {
+            connection.bound(TIMEOUT)?;
+            let Head::Whole(head) = head(connection)? else { return Ok(()) };
+            has_asked.store(true, Ordering::Release);
+            connection.write_all(answer(&head, is_loopback, figures).as_bytes())?;
+            connection.flush()
+        });
     }
 
     /// Has each connection answered, for ever.
@@ -208,17 +217,13 @@ impl HttpListener {
 /// Returns the metrics.
 type Figures<'a> = dyn Fn() -> Result<String> + Sync + 'a;
 
-fn answer(
-    connection: &mut dyn Connection,
-    has_asked: &AtomicBool,
-    figures: &Figures<'_>,
-) -> std::io::Result<()> {
-    connection.bound(TIMEOUT)?;
-    let Head::Whole(head) = head(connection)? else { return Ok(()) };
-    has_asked.store(true, Ordering::Release);
-    let reply = reply(&head, figures);
-    connection.write_all(reply.as_bytes())?;
-    connection.flush()
+/// At a loopback address a browser can be made to ask: the metrics name networks and containers, and are no
+/// other site's to read.
+fn answer(head: &str, is_loopback: bool, figures: &Figures<'_>) -> String {
+    match Request::read(head).and_then(|request| request.check_loopback()) {
+        Err(refusal) if is_loopback => plain(refusal.status, &format!("{}\n", refusal.sentence)),
+        Ok(()) | Err(_) => reply(head, figures),
+    }
 }
 
 /// What a client sends.
@@ -301,6 +306,22 @@ mod tests {
         assert!(ask("\r\n\r\n").contains("405"));
         let sick = reply("GET /health HTTP/1.1\r\n\r\n", &|| Err(Error::try_again("busy")));
         assert!(sick.contains("503") && sick.ends_with("busy\n"));
+    }
+
+    #[test]
+    fn another_site_reads_no_metrics_at_a_loopback_address() {
+        let ask = |fields: &str, is_loopback| {
+            let request = format!("GET /metrics HTTP/1.1\r\n{fields}\r\n");
+            let text = answer(&request, is_loopback, &|| Ok("figures".to_owned()));
+            text.split(' ').nth(1).unwrap().to_owned()
+        };
+        assert_eq!(ask("Host: 127.0.0.1:9100\r\n", true), "200");
+        assert_eq!(ask("Host: localhost:9100\r\n", true), "200");
+        assert_eq!(ask("Host: evil.example:9100\r\n", true), "421");
+        assert_eq!(ask("", true), "421");
+        assert_eq!(ask("Host: localhost\r\nSec-Fetch-Site: cross-site\r\n", true), "403");
+        assert_eq!(ask("Host: spoke\r\n", false), "200");
+        assert_eq!(ask("", false), "200");
     }
 
     /// More of them than are answered at a time: each sends nothing, or a byte now and then.
