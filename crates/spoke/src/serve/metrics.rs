@@ -114,10 +114,14 @@ impl Metrics {
             "How long calls took, in seconds",
             durations.clone(),
         );
-        registry.register("findings", "What nobody knew any more", findings.clone());
-        registry.register("heals", "How often the packet filter was put back", heals.clone());
+        registry.register(
+            "findings",
+            "Objects without an owner that were found, by kind and remedy",
+            findings.clone(),
+        );
+        registry.register("heals", "Repairs of the packet filter", heals.clone());
         registry.register("clashes", "Pairs of networks with the same addresses", clashes.clone());
-        registry.register("events", "What happened", events.clone());
+        registry.register("events", "Events, by kind", events.clone());
         let neutron = Neutron::new(&mut registry);
         let hosts = hosts::Hosts::new(&mut registry);
         let (pending, settled) = (Gauge::default(), Counter::default());
@@ -282,9 +286,11 @@ impl Neutron {
         registry.register("neutron_call_seconds", "How long they took, in seconds", durations);
         registry.register("neutron_stock", "Ports that are ready, by network", new.stock.clone());
         let stocked = new.stocked.clone();
-        registry.register("neutron_stock", "Ports made ahead of need, by what was done", stocked);
+        let help = "Ports made ahead of need, by what was done";
+        registry.register("neutron_stock_changes", help, stocked);
         let orphans = new.orphans.clone();
-        registry.register("neutron_orphans", "What nobody on this host knows", orphans);
+        let help = "Neutron ports of this host without an owner";
+        registry.register("neutron_orphans", help, orphans);
         new
     }
 }
@@ -299,7 +305,7 @@ fn registry_of(book: &Book) -> Registry {
         set(&free, &labels, pool.free);
     }
     registry.register("pool_used", "Addresses of the pool that are held", used);
-    registry.register("pool_free", "Addresses of the pool that can be handed out", free);
+    registry.register("pool_free", "Addresses of the pool that can be allocated", free);
     let attachments = Family::default();
     for (runtime, count) in by_runtime(&book.attachments) {
         set(&attachments, &vec![("runtime", runtime)], count);
@@ -361,7 +367,7 @@ mod tests {
             r#"spoke_neutron_calls_total{verb="POST",collection="ports",result="409"} 1"#,
             r#"spoke_neutron_call_seconds_count{verb="POST",collection="ports"} 1"#,
             r#"spoke_neutron_stock{network="n"} 5"#,
-            r#"spoke_neutron_stock_total{what="made"} 7"#,
+            r#"spoke_neutron_stock_changes_total{what="made"} 7"#,
             "spoke_neutron_orphans 3",
             r#"spoke_kurma_plugin_up{network="mynet"} 1"#,
         ] {
@@ -369,5 +375,13 @@ mod tests {
         }
         assert!(!text.contains("gone") && text.matches("# EOF").count() == 1);
         assert!(text.ends_with("# EOF\n"));
+        let mut types: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .collect();
+        let count = types.len();
+        types.sort_unstable();
+        types.dedup();
+        assert_eq!(types.len(), count, "a name has two types:\n{text}");
     }
 }
