@@ -3,10 +3,13 @@
 //! What a boot holds (attachments, leases, ports) describes the kernel of that boot and is never part
 //! of it. So a restore changes no running container: it puts back the records that its network needs.
 
+mod meanwhile;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Error, Network, NetworkName, Result};
 
+use self::meanwhile::{Here, is_misfit};
 use crate::Engine;
 use crate::amend::key_of_amendment;
 use crate::overlap::clash;
@@ -39,6 +42,8 @@ pub struct Restored {
     pub unchanged: usize,
     /// What is there, but different, and stays as it is.
     pub kept: Vec<Key>,
+    /// What was missing and stays so, because its addresses do not fit what is kept.
+    pub left_out: Vec<Key>,
 }
 
 impl Engine<'_> {
@@ -93,7 +98,12 @@ impl Engine<'_> {
                 others(result.kept.len() - 1)
             )));
         }
+        let kept: Vec<&Key> = result.kept.iter().collect();
+        let (left_out, missing): (Vec<_>, Vec<_>) =
+            missing.into_iter().partition(|(_, record)| is_misfit(record, &kept, &here));
+        result.left_out = left_out.into_iter().map(|(key, _)| key.clone()).collect();
         self.refuse_overlaps(&missing)?;
+        self.refuse_taken_meanwhile(&missing)?;
         if !mode.dry_run {
             missing.chunks(AT_ONCE).try_for_each(|part| self.put_back(part))?;
         }
@@ -135,7 +145,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn durable(&self) -> Result<BTreeMap<Key, (Record, Revision)>> {
+    fn durable(&self) -> Result<Here> {
         let mut found = BTreeMap::new();
         let mut take = |prefix: &Prefix| -> Result<Vec<Key>> {
             let listed = self.store.list(prefix)?;

@@ -82,6 +82,27 @@ impl Engine<'_> {
         })
     }
 
+    /// What has addresses of a subnet that was allocated for another network.
+    pub(crate) fn instead_of_subnet(&self, subnet: &Subnet) -> Result<Option<String>> {
+        for read in self.networks_in(&Prefix::Networks)? {
+            let network = &read.value;
+            let is_other = network.name != subnet.network && network.stage != Stage::Template;
+            if is_other && common(network, subnet)?.is_some() {
+                return Ok(Some(format!("it overlaps network {}", network.name)));
+            }
+        }
+        let ours = range_of(subnet)?;
+        for read in self.subnets_in(&Prefix::Subnets)? {
+            let other = &read.value;
+            let is_other = other.network != subnet.network && other.id.space == subnet.id.space;
+            if is_other && range_of(other)?.overlaps(&ours) {
+                let whose = format!("{} of {} network {}", other.id, other.runtime, other.network);
+                return Ok(Some(format!("it overlaps {whose}")));
+            }
+        }
+        Ok(None)
+    }
+
     fn has_members(&self, name: &model::NetworkName) -> Result<bool> {
         Ok(!self.records(&Prefix::AttachmentsOf(name.clone()))?.is_empty())
     }
@@ -90,12 +111,8 @@ impl Engine<'_> {
 /// Subnets that were allocated for networks that are yet to be made are not free either.
 fn allocated(network: &Network, subnets: &[Read<Subnet>]) -> Result<Option<Error>> {
     let others = subnets.iter().map(|read| &read.value);
-    let ours = spans(network);
     for other in others.filter(|other| other.network != network.name) {
-        let span = other.id.part.unwrap_or(other.id.net);
-        let theirs = Range::new(other.id.net, span.network(), span.broadcast(), None)?;
-        let ours = ours.iter().filter(|(space, _)| *space == other.id.space);
-        if let Some((_, ours)) = ours.into_iter().find(|(_, our)| our.overlaps(&theirs)) {
+        if let Some(ours) = common(network, other)? {
             return Ok(Some(Error::conflict(format!(
                 "subnet {} overlaps {}, which was handed to {} for network {}",
                 ours.subnet, other.id, other.runtime, other.network
@@ -103,6 +120,18 @@ fn allocated(network: &Network, subnets: &[Read<Subnet>]) -> Result<Option<Error
         }
     }
     Ok(None)
+}
+
+/// The range of the network that overlaps the subnet.
+fn common(network: &Network, subnet: &Subnet) -> Result<Option<Range>> {
+    let theirs = range_of(subnet)?;
+    let ours = spans(network).into_iter().filter(|(space, _)| *space == subnet.id.space);
+    Ok(ours.map(|(_, our)| our).find(|our| our.overlaps(&theirs)))
+}
+
+fn range_of(subnet: &Subnet) -> Result<Range> {
+    let span = subnet.id.part.unwrap_or(subnet.id.net);
+    Range::new(subnet.id.net, span.network(), span.broadcast(), None)
 }
 
 /// The addresses of the network, and their spaces: those that it leases, and those that a third

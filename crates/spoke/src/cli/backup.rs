@@ -42,6 +42,7 @@ struct RestoredView {
     restored: Vec<String>,
     unchanged: usize,
     kept: Vec<String>,
+    left_out: Vec<String>,
 }
 
 pub(super) fn backup(wanted: &BackupArgs, host_context: &HostContext) -> Result<Answer> {
@@ -66,13 +67,28 @@ fn written(path: &Path, bytes: Vec<u8>) -> Result<Answer> {
             .map_err(|cause| Error::bug("a backup is no text").because(cause))?;
         return Ok(Answer::text(text));
     }
+    refuse_other_files(path)?;
     let draft = path.with_added_extension("new");
     replaced(path, &draft, &bytes)
         .map_err(|cause| file::failed(format!("cannot write {}", path.display()), cause))?;
     Ok(Answer::default())
 }
 
-/// The draft is a new file: in a directory of everybody's somebody may have one of that name.
+/// A symbolic link or a device would be replaced by the file, not written to.
+fn refuse_other_files(path: &Path) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if !there.is_file() => Err(Error::invalid(format!(
+            "{} is not a regular file, and a backup replaces what it is written to: name a file; - is \
+             standard output",
+            path.display()
+        ))),
+        // What cannot be looked at is reported where it is written.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// The draft is a new file: in a directory of everybody's somebody may have one of that name. What a backup
+/// is for may be a disk that fails: it is on the disk before the old one goes.
 fn replaced(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::remove_file(draft) {
         Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
@@ -80,8 +96,11 @@ fn replaced(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create_new(true).mode(0o600).open(draft)?;
-    let written = file.write_all(bytes).and_then(|()| fs::rename(draft, path));
-    written.inspect_err(|_| drop(fs::remove_file(draft)))
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    let written = written.and_then(|()| fs::rename(draft, path));
+    written.inspect_err(|_| drop(fs::remove_file(draft)))?;
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 pub(super) fn restore(
@@ -96,9 +115,12 @@ pub(super) fn restore(
         restored: result.restored.iter().map(describe).collect(),
         unchanged: result.unchanged,
         kept: result.kept.iter().map(describe).collect(),
+        left_out: result.left_out.iter().map(describe).collect(),
     };
-    let notes =
-        view.kept.iter().map(|key| format!("{key} is here and differs; it stays")).collect();
+    let kept = view.kept.iter().map(|key| format!("{key} is here and differs; it stays"));
+    let left_out = view.left_out.iter();
+    let left_out = left_out.map(|key| format!("{key} does not fit what stays; it is left out"));
+    let notes = kept.chain(left_out).collect();
     let text = render(output, &view, || table(&view, wanted.dry_run))?;
     Ok(Answer { notes, ..Answer::text(text) })
 }

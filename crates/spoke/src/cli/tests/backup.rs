@@ -81,3 +81,64 @@ fn the_file_is_for_its_owner_alone() {
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(std::fs::read_to_string(path).unwrap(), backup(&host));
 }
+
+#[test]
+fn a_backup_replaces_files_only() {
+    let host = host();
+    let (target, link) = (host.path("target"), host.path("link"));
+    std::fs::write(&target, "mine").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    for path in [link, host.path(""), "/dev/null".into(), "/dev/stdout".into()] {
+        let (code, error) = host.refused(&format!("backup {}", path.display()));
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
+    }
+    assert_eq!(std::fs::read_to_string(&target).unwrap(), "mine");
+}
+
+/// What the same container has is its own; what another one has is not given to two.
+#[test]
+fn an_address_that_others_have_meanwhile_is_named() {
+    let host = host();
+    host.spoke("endpoint create --ip 10.70.2.7 back kept");
+    let book = backup(&host);
+    let lost = |holder: &str, network: &str, address: &str| {
+        let other = Fixture::new();
+        other.write("book", &book);
+        other.spoke("network create --subnet 10.70.1.0/24 --label tier=web front");
+        other.spoke("network create --subnet 10.70.2.0/24 back");
+        other.spoke(&format!("ipam reserve {address} --for {holder} --network {network}"));
+        other.attach(network, "c9", Some(holder));
+        other.try_spoke(&["ipam", "release", address]);
+        let path = other.path("book").display().to_string();
+        let result = other.try_spoke(&["restore", &path]);
+        (result.0, result.2, other.spoke("ipam show -o json"))
+    };
+    let (code, error, _) = lost("web", "front", "10.70.1.9");
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("the reservation of 10.70.1.9 cannot be restored"), "{error}");
+    assert!(error.contains("container c9"), "{error}");
+    let (code, error, _) = lost("web", "back", "10.70.2.7");
+    assert_eq!(code, 4, "{error}");
+    assert!(error.contains("10.70.2.7"), "{error}");
+    let (code, error, book) = lost("db", "front", "10.70.1.9");
+    assert_eq!(code, 0, "{error}");
+    assert!(book.contains("10.70.1.9"), "{book}");
+}
+
+#[test]
+fn what_does_not_fit_a_network_that_stays_is_left_out() {
+    let host = host();
+    host.spoke("endpoint create --ip 10.70.2.7 back kept");
+    let other = Fixture::new();
+    other.write("book", &backup(&host));
+    let path = other.path("book").display().to_string();
+    other.spoke("network create --subnet 10.70.9.0/24 back");
+    let (code, out, err) = other.try_spoke(&["restore", "--keep-existing", &path]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("restored network front\n") && !out.contains("kept"), "{out}");
+    for what in ["endpoint kept of network back", "the reservation of 10.70.2.7"] {
+        assert!(err.contains(&format!("{what} does not fit what stays; it is left out")), "{err}");
+    }
+    assert!(!other.spoke("endpoint ls").contains("kept"));
+}
