@@ -15,6 +15,8 @@ const LARGEST: u64 = 1 << 20;
 /// A network that a configuration declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
+    /// The file.
+    pub path: PathBuf,
     /// Its name.
     pub name: String,
     /// Its bridge, where the configuration names one.
@@ -44,7 +46,7 @@ pub fn declared_or_unread(directory: &Path) -> (Vec<Declared>, Vec<PathBuf>) {
     let (mut networks, mut unread) = (Vec::new(), Vec::new());
     for path in paths {
         match read_object(&path) {
-            Some(object) => networks.extend(of(&Object::new("", &object))),
+            Some(object) => networks.extend(of(path, &Object::new("", &object))),
             None => unread.push(path),
         }
     }
@@ -85,7 +87,7 @@ pub(crate) fn read_object(path: &Path) -> Option<Map<String, Value>> {
 }
 
 /// Podman's `subnets` and `network_interface`; CNI's `ipam` in each plugin, or of the only one.
-fn of(config: &Object<'_>) -> Option<Declared> {
+fn of(path: PathBuf, config: &Object<'_>) -> Option<Declared> {
     let text = |object: &Object<'_>, key| object.text(key).ok().flatten().map(str::to_owned);
     let name = text(config, "name")?;
     let plugins = match config.get("plugins") {
@@ -104,7 +106,7 @@ fn of(config: &Object<'_>) -> Option<Declared> {
     let subnet = |range: &Object<'_>| range.parse::<IpNet>("subnet").ok().flatten();
     ranges.retain(|_| !is_tenants(config, &plugins));
     let subnets = ranges.iter().filter_map(subnet).map(|subnet| subnet.trunc()).collect();
-    Some(Declared { name, device, subnets })
+    Some(Declared { path, name, device, subnets })
 }
 
 /// Whether an address space is named: by type `spoke`, or by an option of Podman's.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use cni::list::{self, Declared};
-use model::{IpNet, Network, overlap, overlapping_pairs};
+use model::{IpNet, Network, Runtime, overlap, overlapping_pairs};
 
 use super::HostContext;
 use super::facts::{HostFacts, HostRoute};
@@ -17,6 +17,8 @@ pub(super) struct Claimed {
     pub(super) network: String,
     pub(super) owner: Owner,
     pub(super) device: Option<String>,
+    /// What a person does to remove the network.
+    pub(super) removal: String,
 }
 
 /// The owner of a network.
@@ -62,16 +64,6 @@ impl Claimed {
     pub(super) fn holder(&self) -> String {
         format!("{} network {}", self.owner, self.network)
     }
-
-    /// The command that removes the network.
-    pub(super) fn removal(&self) -> String {
-        let name = &self.network;
-        match self.owner {
-            Owner::Spoke => format!("spoke network rm {name}"),
-            Owner::Docker => format!("docker network rm {name}"),
-            Owner::Podman | Owner::Cni => format!("podman network rm {name}"),
-        }
-    }
 }
 
 /// Every subnet that a container network of this host claims.
@@ -96,12 +88,27 @@ fn ours(networks: &[Network], facts: &HostFacts) -> Vec<Claimed> {
             network: network.name.to_string(),
             owner: Owner::Spoke,
             device: device.clone(),
+            removal: removal(network),
         };
         subnets.map(|range| claim(range.subnet)).collect::<Vec<_>>()
     };
     // What a tenant has is not this host's.
     let routed = networks.iter().filter(|network| network.wiring.address_space.is_none());
     routed.flat_map(claims_of).collect()
+}
+
+/// A network in the book is removed where it was made: its runtime would make it again.
+fn removal(network: &Network) -> String {
+    let name = &network.name;
+    match network.runtime {
+        Runtime::Docker => format!("docker network rm {name}"),
+        Runtime::Podman => format!("podman network rm {name}"),
+        Runtime::Cni | Runtime::Reference => {
+            format!("remove the configuration of {name} from /etc/cni/net.d")
+        }
+        Runtime::Kurma => format!("remove {name} from Kurma's configuration"),
+        Runtime::Spoke => format!("spoke network rm {name}"),
+    }
 }
 
 /// The network's bridge.
@@ -134,6 +141,7 @@ fn dockers(facts: &HostFacts) -> Vec<Claimed> {
             network: network.to_owned(),
             owner: Owner::Docker,
             device: Some(route.device.clone()),
+            removal: format!("docker network rm {network}"),
         })
     };
     let is_local = |route: &&HostRoute| match route.dst {
@@ -150,11 +158,18 @@ fn is_docker_id(text: &str) -> bool {
 /// The networks that the configuration files of a directory declare.
 fn declared(directory: &Path, owner: Owner) -> Vec<Claimed> {
     let claims_of = |network: Declared| {
+        let removal = match owner {
+            Owner::Cni => {
+                format!("rm {} (podman network rm, if Podman made it)", network.path.display())
+            }
+            _ => format!("podman network rm {}", network.name),
+        };
         let claim = move |subnet: &IpNet| Claimed {
             subnet: *subnet,
             network: network.name.clone(),
             owner,
             device: network.device.clone(),
+            removal: removal.clone(),
         };
         network.subnets.iter().map(claim).collect::<Vec<_>>()
     };
@@ -215,6 +230,7 @@ mod tests {
             network: network.to_owned(),
             owner,
             device: Some(device.to_owned()),
+            removal: String::new(),
         };
         let claims = [
             claim("10.1.0.0/24", "podman", Owner::Spoke, "cni-podman0"),

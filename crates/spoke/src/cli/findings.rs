@@ -191,7 +191,7 @@ pub(super) fn overlaps(
     let finding = |(one, other): (&claims::Claimed, &claims::Claimed)| FindingView {
         kind: "overlap",
         subject: one.to_string(),
-        why: format!("it overlaps {other}; remove one: {}", newer(one, other).removal()),
+        why: format!("it overlaps {other}; remove one: {}", newer(one, other).removal),
         remedy: "decide",
         done: false,
     };

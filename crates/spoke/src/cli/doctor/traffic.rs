@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use model::{Attachment, Family, Network};
+use model::{Attachment, EgressPolicy, Family, Firewall, LinkKind, Network, Runtime};
 
 use super::super::claims::{self, Owner};
 use super::super::facts::{DroppingChain, Forward, HostFacts};
@@ -150,7 +150,7 @@ pub(super) fn subnets(
         .into_iter()
         .map(|(one, other)| {
             let what = format!("{one} and {other} overlap: both give out the same addresses");
-            Check::warn(what, findings::newer(one, other).removal())
+            Check::warn(what, findings::newer(one, other).removal.clone())
         })
         .collect();
     let devices: BTreeSet<&String> =
@@ -159,7 +159,7 @@ pub(super) fn subnets(
         if claim.owner == Owner::Spoke && !devices.contains(&route.device) {
             let what =
                 format!("{claim} overlaps the route to {} through {}", route.dst, route.device);
-            checks.push(Check::warn(what, claim.removal()));
+            checks.push(Check::warn(what, claim.removal.clone()));
         }
     }
     if checks.is_empty() {
@@ -168,14 +168,41 @@ pub(super) fn subnets(
     checks
 }
 
+/// What gives the network's containers a lower MTU. A runtime that describes its network with each container
+/// would undo what a command set.
+fn lower_mtu(network: &Network, mtu: u32) -> String {
+    let name = &network.name;
+    match network.runtime {
+        Runtime::Spoke | Runtime::Docker => format!("spoke network set --mtu {mtu} {name}"),
+        Runtime::Podman => format!(
+            "podman network create -d spoke -o mtu={mtu} NEW, and podman network connect NEW CONTAINER for \
+             those on {name}"
+        ),
+        Runtime::Cni | Runtime::Reference | Runtime::Kurma => {
+            format!(
+                "\"mtu\": {mtu} in the configuration of {name}; containers that start afterwards have it"
+            )
+        }
+    }
+}
+
 /// Packets that are larger than the uplink's MTU are lost where the error message is filtered.
 pub(super) fn mtu(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
     let Some(uplink) = facts.uplink() else {
         return vec![Check::ok("no default route: containers reach this host's networks only")];
     };
     let links = facts.by_name();
+    // Others are not led out through the uplink, or have the MTU that the maker of their links chose.
     let mtu_of = |network: &Network| {
+        let is_internal = |it: &Firewall| it.egress == EgressPolicy::Internal;
+        if network.wiring.firewall.as_ref().is_some_and(is_internal) {
+            return None;
+        }
         let link = network.wiring.link.as_ref()?;
+        let is_routed = matches!(link.kind, LinkKind::Bridge(_) | LinkKind::Ptp(_));
+        if !is_routed {
+            return None;
+        }
         let made = claims::device(network).and_then(|name| Some(links.get(name.as_str())?.mtu));
         Some(link.mtu.map(model::Mtu::bytes).or(made).unwrap_or(ETHERNET_MTU))
     };
@@ -185,12 +212,7 @@ pub(super) fn mtu(networks: &[Network], facts: &HostFacts) -> Vec<Check> {
             "network {} has MTU {mtu}, and {} on the way out only {}",
             network.name, uplink.name, uplink.mtu
         );
-        let fix = format!(
-            "spoke network rm {name} && spoke network create --mtu {} {name}",
-            uplink.mtu,
-            name = network.name
-        );
-        Some(Check::warn(what, fix))
+        Some(Check::warn(what, lower_mtu(network, uplink.mtu)))
     });
     let checks: Vec<Check> = too_large.collect();
     match checks.is_empty() {

@@ -98,3 +98,38 @@ fn a_sick_host() {
         serde_json::from_str(&host.try_spoke(&["doctor", "-o", "json"]).1).unwrap();
     assert_eq!(json[0]["status"], "FAIL");
 }
+
+/// What repairs an MTU must not make a network anew, and a network that is not led out has none that matters.
+#[test]
+fn a_large_mtu_is_lowered_where_the_network_is_described() {
+    let mut host = Fixture::new();
+    host.spoke("network create --subnet 10.1.0.0/24 front");
+    host.spoke("network create --subnet 10.2.0.0/24 --internal inner");
+    host.spoke("network create --subnet 10.3.0.0/24 -d macvlan --parent eth0 lan");
+    host.spoke("network create --subnet 10.4.0.0/24 -d ptp pairs");
+    let mut pods = host.engine().network(&"front".parse().unwrap()).unwrap();
+    pods.name = "pods".parse().unwrap();
+    pods.runtime = model::Runtime::Podman;
+    pods.wiring.link = host.engine().network(&"pairs".parse().unwrap()).unwrap().wiring.link;
+    pods.ipam = model::Ipam::Book { pools: Vec::new() };
+    host.engine().create_network(&pods).unwrap();
+    host.facts.links[1].mtu = 1450;
+    let report = host.spoke("doctor");
+    assert_eq!(report.matches("on the way out only 1450").count(), 3, "{report}");
+    assert!(report.contains("fix: spoke network set --mtu 1450 front\n"), "{report}");
+    assert!(report.contains("fix: spoke network set --mtu 1450 pairs\n"), "{report}");
+    assert!(report.contains("podman network create -d spoke -o mtu=1450"), "{report}");
+    assert!(!report.contains("network rm"), "{report}");
+}
+
+/// A runtime's network is removed by that runtime, and a file is not always Podman's.
+#[test]
+fn an_overlap_is_removed_where_it_was_made() {
+    let host = Fixture::new();
+    host.spoke("network create --subnet 10.1.0.0/24 front");
+    let config = r#"{"name":"pods","plugins":[{"type":"bridge","ipam":{"subnet":"10.1.0.0/25"}}]}"#;
+    host.write("etc/cni/net.d/10-pods.conflist", config);
+    let report = host.try_spoke(&["doctor"]).1;
+    let file = host.path("etc/cni/net.d/10-pods.conflist").display().to_string();
+    assert!(report.contains(&format!("fix: rm {file} (podman network rm")), "{report}");
+}
