@@ -12,7 +12,7 @@ use model::{
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
-use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
+use crate::gc::{Finding, Garbage, Mode, Reconciled, Remedy, all_of};
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Revision, Txn};
 
 impl Engine<'_> {
@@ -201,8 +201,7 @@ impl Engine<'_> {
         &self,
         networks: Vec<Read<Box<Network>>>,
         mode: Mode,
-        findings: &mut Vec<Finding>,
-        failures: &mut Vec<Error>,
+        found: &mut Reconciled,
     ) -> Result<()> {
         let (aliases, subnets) = (self.aliases()?, self.subnets()?);
         let known = aliases.iter().map(|alias| &alias.network);
@@ -228,15 +227,15 @@ impl Engine<'_> {
             if is_joined || self.refuse_if_unreadable(name).is_err() {
                 continue;
             }
-            if mode == Mode::Mend {
-                match self.raze_unless_joined(&read.value, txn) {
-                    Ok(true) => {}
-                    Ok(false) => continue,
-                    Err(error) => failures.push(error),
-                }
+            let removed = match mode {
+                Mode::Mend => self.raze_unless_joined(&read.value, txn),
+                Mode::DryRun => Ok(true),
+            };
+            if let Ok(false) = removed {
+                continue;
             }
             let what = Garbage::Network(name.clone());
-            findings.push(Finding { what, remedy: Remedy::Free });
+            found.add(Finding { what, remedy: Remedy::Free }, removed.map(|_| ()));
         }
         Ok(())
     }

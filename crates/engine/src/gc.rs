@@ -59,6 +59,33 @@ pub enum Remedy {
     Quarantine,
 }
 
+/// What a comparison with the present state found. What cannot be mended or read does not hide the rest.
+#[derive(Debug, Default)]
+pub struct Reconciled {
+    /// What has no owner, or perhaps none; in [`Mode::Mend`] its remedy was carried out.
+    pub findings: Vec<Finding>,
+    /// What [`Mode::Mend`] could not mend.
+    pub unmended: Vec<Finding>,
+    /// The reasons, and what could not be examined.
+    pub failures: Vec<Error>,
+}
+
+impl Reconciled {
+    pub(crate) fn add(&mut self, finding: Finding, mended: Result<()>) {
+        match mended {
+            Ok(()) => self.findings.push(finding),
+            Err(error) => {
+                self.unmended.push(finding);
+                self.failures.push(error);
+            }
+        }
+    }
+
+    fn note(&mut self, examined: Result<()>) {
+        self.failures.extend(examined.err());
+    }
+}
+
 /// Whether findings are acted upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -114,47 +141,71 @@ impl Engine<'_> {
         }
     }
 
-    /// Finds what has no owner any more and, in [`Mode::Mend`], frees what is proved to be dead
-    /// and quarantines what is in doubt. Never frees what may be alive.
+    /// As [`Engine::reconcile_each`], where anything that cannot be mended is an error.
     pub fn reconcile(&self, mode: Mode) -> Result<Vec<Finding>> {
-        let mut findings = Vec::new();
-        let mut failures = Vec::new();
+        let found = self.reconcile_each(mode);
+        all_of(found.failures).map(|()| found.findings)
+    }
+
+    /// Finds what has no owner any more and, in [`Mode::Mend`], frees what is proved to be dead
+    /// and quarantines what is in doubt. Never frees what may be alive. A failure does not end the work.
+    pub fn reconcile_each(&self, mode: Mode) -> Reconciled {
+        let mut found = Reconciled::default();
         if mode == Mode::Mend {
-            failures.extend(self.revive_endpoints(None).err());
+            found.note(self.revive_endpoints(None).map(|_| ()));
         }
-        let mut records = self.records(&Prefix::Attachments)?;
+        match self.records(&Prefix::Attachments) {
+            Ok(records) => self.classify_all(records, mode, &mut found),
+            Err(error) => found.failures.push(error),
+        }
+        let examined = [
+            self.undetermined(mode, &mut found),
+            self.orphaned_leases(mode, &mut found),
+            self.orphaned_claims(mode, &mut found.findings),
+            self.half_made(mode, &mut found)
+                .and_then(|networks| self.abandoned_networks(networks, mode, &mut found)),
+            self.strays(mode, &mut found),
+            self.damaged_records(&mut found.findings),
+        ];
+        examined.into_iter().for_each(|examined| found.note(examined));
+        if mode == Mode::Mend {
+            found.note(self.name_sandboxes().map(|_| ()));
+            found.note(self.amend_all());
+            found.note(self.follow_all_settings());
+        }
+        found
+    }
+
+    fn classify_all(
+        &self,
+        mut records: Vec<Read<Box<Attachment>>>,
+        mode: Mode,
+        found: &mut Reconciled,
+    ) {
         // A link proves the death of the other layers, so it goes last.
         records.sort_by_key(|read| read.value.layer == Layer::Link);
         for listed in records {
             let (id, layer) = (&listed.value.id, listed.value.layer);
             let _lock = self.host.lock_attachment(id);
-            // The previous holder of the turn may have deleted it.
-            let Some(read) = self.record_of(id, layer)? else { continue };
-            let Some((finding, since)) = self.classify(&read.value) else {
-                if mode == Mode::Mend {
-                    failures.extend(self.finish_withdrawal(id, layer).err());
-                    failures.extend(self.quarantine(&read.value, None).err());
+            let read = match self.record_of(id, layer) {
+                Ok(Some(read)) => read,
+                // The previous holder of the lock may have deleted it.
+                Ok(None) => continue,
+                Err(error) => {
+                    found.failures.push(error);
+                    continue;
                 }
-                continue;
             };
-            findings.push(finding);
-            if mode == Mode::Mend {
-                failures.extend(self.mend(read, since).err());
+            match (self.classify(&read.value), mode) {
+                (Some((finding, _)), Mode::DryRun) => found.findings.push(finding),
+                (Some((finding, since)), Mode::Mend) => found.add(finding, self.mend(read, since)),
+                (None, Mode::DryRun) => {}
+                (None, Mode::Mend) => {
+                    found.note(self.finish_withdrawal(id, layer));
+                    found.note(self.quarantine(&read.value, None));
+                }
             }
         }
-        self.undetermined(mode, &mut findings, &mut failures)?;
-        self.orphaned_leases(mode, &mut findings)?;
-        self.orphaned_claims(mode, &mut findings)?;
-        let networks = self.half_made(mode, &mut findings, &mut failures)?;
-        self.abandoned_networks(networks, mode, &mut findings, &mut failures)?;
-        self.strays(mode, &mut findings, &mut failures)?;
-        self.damaged_records(&mut findings)?;
-        if mode == Mode::Mend {
-            failures.extend(self.name_sandboxes().err());
-            failures.extend(self.amend_all().err());
-            failures.extend(self.follow_all_settings().err());
-        }
-        all_of(failures).map(|()| findings)
     }
 
     /// What is wrong with a record, if anything, and since when its addresses are in quarantine if
@@ -185,12 +236,7 @@ impl Engine<'_> {
 
     /// Records are committed before anything is made, so they are read after what exists. While the record of
     /// an attachment is damaged, anything without a record may be that one's: nothing goes.
-    fn strays(
-        &self,
-        mode: Mode,
-        findings: &mut Vec<Finding>,
-        failures: &mut Vec<Error>,
-    ) -> Result<()> {
+    fn strays(&self, mode: Mode, found: &mut Reconciled) -> Result<()> {
         let strays = self.driver.strays(&|| self.attachments())?;
         let is_known = self.store.damaged(Some(&Prefix::Attachments))?.is_empty();
         for (stray, presence) in strays {
@@ -198,10 +244,11 @@ impl Engine<'_> {
                 Presence::Gone if is_known => Remedy::Free,
                 Presence::Gone | Presence::Alive | Presence::Doubtful => Remedy::Quarantine,
             };
-            if mode == Mode::Mend && remedy == Remedy::Free {
-                failures.extend(self.driver.remove_stray(&stray).err());
-            }
-            findings.push(Finding { what: Garbage::Stray(stray), remedy });
+            let removed = match (mode, remedy) {
+                (Mode::Mend, Remedy::Free) => self.driver.remove_stray(&stray),
+                _ => Ok(()),
+            };
+            found.add(Finding { what: Garbage::Stray(stray), remedy }, removed);
         }
         Ok(())
     }
@@ -267,18 +314,22 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn orphaned_leases(&self, mode: Mode, findings: &mut Vec<Finding>) -> Result<()> {
+    fn orphaned_leases(&self, mode: Mode, found: &mut Reconciled) -> Result<()> {
         for read in self.holders_in(&Prefix::AllLeases)? {
             // An address that was requested separately is released separately.
             let Tenant::Attachment { id, layer } = &read.value.tenant else { continue };
             if self.has_layer(id, *layer)? {
                 continue;
             }
-            let freed = mode == Mode::DryRun || self.free_orphan(&read)?;
-            if freed {
-                let what = Garbage::Lease(Box::new(read.value.lease));
-                findings.push(Finding { what, remedy: Remedy::Free });
+            let freed = match mode {
+                Mode::DryRun => Ok(true),
+                Mode::Mend => self.free_orphan(&read),
+            };
+            if let Ok(false) = freed {
+                continue;
             }
+            let what = Garbage::Lease(Box::new(read.value.lease));
+            found.add(Finding { what, remedy: Remedy::Free }, freed.map(|_| ()));
         }
         Ok(())
     }

@@ -53,7 +53,7 @@ pub use backup::{RestoreMode, Restored, describe};
 pub use endpoint::Joining;
 pub use engine::Engine;
 pub use free::{Occupancy, check_subnet};
-pub use gc::{Finding, Garbage, Mode, Remedy};
+pub use gc::{Finding, Garbage, Mode, Reconciled, Remedy};
 pub use guest::GUEST;
 pub use heal::{AtOnce, Backoff, Healed};
 pub use kept::{APART, ENDPOINT, Entering};

@@ -10,7 +10,7 @@ use model::{Error, Network, NetworkName, Process, Result, Stage};
 
 use crate::Engine;
 use crate::book::{Read, unchanged};
-use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
+use crate::gc::{Finding, Garbage, Mode, Reconciled, Remedy, all_of};
 use crate::network::refuse_if_used;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 
@@ -172,22 +172,21 @@ impl Engine<'_> {
     pub(crate) fn half_made(
         &self,
         mode: Mode,
-        findings: &mut Vec<Finding>,
-        failures: &mut Vec<Error>,
+        found: &mut Reconciled,
     ) -> Result<Vec<Read<Box<Network>>>> {
         let networks = self.networks_in(&Prefix::Networks)?.into_iter();
         let (halves, whole): (Vec<_>, Vec<_>) =
             networks.partition(|read| self.is_failed(&read.value));
         for read in halves {
             let what = Garbage::Network(read.value.name.clone());
-            if mode == Mode::Mend {
-                match self.take_down(read) {
-                    Ok(true) => {}
-                    Ok(false) => continue,
-                    Err(error) => failures.push(error),
-                }
+            let removed = match mode {
+                Mode::Mend => self.take_down(read),
+                Mode::DryRun => Ok(true),
+            };
+            if let Ok(false) = removed {
+                continue;
             }
-            findings.push(Finding { what, remedy: Remedy::Free });
+            found.add(Finding { what, remedy: Remedy::Free }, removed.map(|_| ()));
         }
         Ok(whole)
     }
@@ -237,7 +236,7 @@ impl Engine<'_> {
         let key = Key::Network(network.name.clone());
         let Some(read) = self.network_under(&key)? else {
             return Err(Error::not_found(format!(
-                "network {0} is not there: somebody else must be told of it before its first container comes; `spoke network create {0}` does that",
+                "network {0} is not there: its plugin must create it before the first container is attached; `spoke network create {0}` does that",
                 network.name
             )));
         };
@@ -271,7 +270,7 @@ impl Engine<'_> {
             ))),
             Stage::Making { .. } | Stage::Unmaking { .. } | Stage::Failed => {
                 Err(Error::try_again(format!(
-                    "network {0} is only half there, for whoever worked on it failed; remove it, or make it again",
+                    "creation of network {0} failed half-way; remove it, or make it again",
                     network.name
                 )))
             }
@@ -293,7 +292,7 @@ impl Engine<'_> {
                 Ok(())
             }
             Outcome::Lost(_) => {
-                Err(Error::try_again(format!("somebody else changes network {}", with.name)))
+                Err(Error::try_again(format!("another process is changing network {}", with.name)))
             }
         }
     }

@@ -9,12 +9,19 @@ use crate::Declared;
 
 /// Finds the networks without attachments that Podman no longer has and, in [`Mode::Mend`], removes
 /// what their containers shared, and the addresses that were kept for these. `known` are Podman's
-/// networks. Returns those that are gone, or would be.
-pub fn forgotten(engine: &Engine<'_>, known: &[Declared], mode: Mode) -> Result<Vec<NetworkName>> {
+/// networks. Returns those that are gone, or would be, and why others could not be removed.
+///
+/// # Errors
+/// Where the book cannot be read.
+pub fn forgotten(
+    engine: &Engine<'_>,
+    known: &[Declared],
+    mode: Mode,
+) -> Result<(Vec<NetworkName>, Vec<Error>)> {
     let attachments = engine.attachments()?;
     let in_use: BTreeSet<&NetworkName> = attachments.iter().map(|it| &it.id.network).collect();
     let known: BTreeSet<&NetworkName> = known.iter().map(|known| &known.name).collect();
-    let mut gone = Vec::new();
+    let (mut gone, mut failures) = (Vec::new(), Vec::new());
     for network in engine.networks()? {
         let name = &network.name;
         let is_known = known.contains(name) || in_use.contains(name);
@@ -31,10 +38,10 @@ pub fn forgotten(engine: &Engine<'_>, known: &[Declared], mode: Mode) -> Result<
         match removed {
             Ok(()) => gone.push(network.name),
             Err(error) if is_in_use(&error) => {}
-            Err(error) => return Err(error),
+            Err(error) => failures.push(error.context(format!("removing network {name}"))),
         }
     }
-    Ok(gone)
+    Ok((gone, failures))
 }
 
 fn remove(engine: &Engine<'_>, name: &NetworkName) -> Result<()> {

@@ -17,7 +17,7 @@ use super::ports::{all, published, share};
 use crate::attach::RACES;
 use crate::begin::Role;
 use crate::book::{Read, passable, unchanged};
-use crate::gc::{Finding, Garbage, Mode, Remedy, all_of};
+use crate::gc::{Finding, Garbage, Mode, Reconciled, Remedy, all_of};
 use crate::port::{AttachmentLock, Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::{Connecting, Engine};
 
@@ -387,12 +387,7 @@ impl Engine<'_> {
     }
 
     /// Existing sandboxes without the chosen default gateway, on which no process works.
-    pub(crate) fn undetermined(
-        &self,
-        mode: Mode,
-        findings: &mut Vec<Finding>,
-        failures: &mut Vec<Error>,
-    ) -> Result<()> {
+    pub(crate) fn undetermined(&self, mode: Mode, found: &mut Reconciled) -> Result<()> {
         for (key, _) in self.store.list(&Prefix::Sandboxes)? {
             let Key::Sandbox(container) = key else { continue };
             let Some(read) = self.sandbox_record_of(&container)? else { continue };
@@ -406,11 +401,12 @@ impl Engine<'_> {
             if is_idle || !self.is_there(&container)? {
                 continue;
             }
-            if mode == Mode::Mend {
-                failures.extend(self.update_gateway(&container).err());
-            }
+            let updated = match mode {
+                Mode::Mend => self.update_gateway(&container),
+                Mode::DryRun => Ok(()),
+            };
             let what = Garbage::Sandbox(container);
-            findings.push(Finding { what, remedy: Remedy::Free });
+            found.add(Finding { what, remedy: Remedy::Free }, updated);
         }
         Ok(())
     }

@@ -159,7 +159,7 @@ fn nobody_uses_a_half() {
     for (stage, kind, said) in [
         (Stage::Making { by: Process { pid: 77, start: 1 } }, Kind::TryAgain, "being made"),
         (Stage::Unmaking { by: Process { pid: 77, start: 1 } }, Kind::TryAgain, "being removed"),
-        (Stage::Failed, Kind::TryAgain, "half there"),
+        (Stage::Failed, Kind::TryAgain, "half-way"),
         (Stage::Template, Kind::Invalid, "only a configuration"),
     ] {
         put(&world, &Network { stage, ..whole.clone() });

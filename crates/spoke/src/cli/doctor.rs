@@ -197,8 +197,11 @@ fn book(
 ) -> Option<(Vec<Network>, Vec<Attachment>)> {
     let read = || {
         let engine = (host_context.engine)()?;
-        let (leftovers, networks) = findings::leftovers(&engine, Mode::DryRun, host_context)?;
-        Ok((leftovers, networks, engine.attachments()?))
+        let found = findings::leftovers(&engine, Mode::DryRun, host_context);
+        match found.failures.into_iter().next() {
+            Some(error) => Err(error),
+            None => Ok((found.findings, found.networks, engine.attachments()?)),
+        }
     };
     match read() {
         Ok((leftovers, networks, attachments)) => {

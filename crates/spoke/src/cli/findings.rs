@@ -6,27 +6,57 @@ use std::net::IpAddr;
 use cni::reference::HeldFile;
 use engine::port::Stray;
 use engine::{Engine, Finding, Garbage, Mode, Remedy};
-use model::{Network, Result};
+use model::{Error, Network, Result};
 
 use super::args::{GcArgs, Output};
 use super::output::render;
 use super::reference::{self, Life};
 use super::table::Table;
 use super::view::FindingView;
-use super::{Answer, FOUND, HostContext, claims, kurma, orphans, pending};
+use super::{Answer, FOUND, HostContext, claims, exit_code, kurma, orphans, pending};
+
+/// What dead containers left, and why some of it stays or is not known.
+#[derive(Default)]
+pub(super) struct Leftovers {
+    pub(super) findings: Vec<FindingView>,
+    pub(super) networks: Vec<Network>,
+    pub(super) failures: Vec<Error>,
+}
+
+impl Leftovers {
+    fn take(&mut self, found: Result<Vec<FindingView>>) {
+        match found {
+            Ok(found) => self.findings.extend(found),
+            Err(error) => self.failures.push(error),
+        }
+    }
+
+    /// The findings, and the failures as notes with the exit code of the first one.
+    fn answer(&self, output: Output) -> Result<Answer> {
+        let failure = |error: &Error| format!("not done: {error}");
+        Ok(Answer {
+            notes: self.failures.iter().map(failure).collect(),
+            code: self.failures.first().map_or(0, |error| exit_code(error.kind())),
+            ..answer(&self.findings, output)?
+        })
+    }
+}
 
 /// `ipam check`.
 pub(super) fn check(fix: bool, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let mode = if fix { Mode::Mend } else { Mode::DryRun };
-    let (mut findings, networks) = leftovers(&engine, mode, host_context)?;
-    findings.extend(overlaps(&networks, host_context)?);
-    let code = if findings.iter().any(is_open) { FOUND } else { 0 };
-    let mut answer = answer(&findings, output)?;
-    if code != 0 && !fix && findings.iter().any(|finding| finding.remedy == "free") {
+    let mut all = leftovers(&engine, mode, host_context);
+    all.take(overlaps(&all.networks, host_context));
+    let mut answer = all.answer(output)?;
+    let is_found = all.findings.iter().any(is_open);
+    if is_found && !fix && all.findings.iter().any(|finding| finding.remedy == "free") {
         answer.notes.push("`spoke ipam check --fix` frees what is marked free".to_owned());
     }
-    Ok(Answer { code, ..answer })
+    if is_found && answer.code == 0 {
+        answer.code = FOUND;
+    }
+    Ok(answer)
 }
 
 /// `gc`.
@@ -35,34 +65,42 @@ pub(super) fn collect(gc: &GcArgs, output: Output, host_context: &HostContext) -
     let mode = if gc.dry_run { Mode::DryRun } else { Mode::Mend };
     // The store uses it to prove which containers are gone.
     let shown = kurma::unused::collect(gc, host_context);
-    let leftover = leftovers(&engine, mode, host_context);
-    // Pending cleanups are carried out, whatever else fails.
-    let pending = pending::collect(gc, host_context);
-    let (mut findings, _) = leftover?;
+    let mut all = leftovers(&engine, mode, host_context);
     let known = crate::netavark::known(&host_context.root);
-    let forgotten = match &known.unread {
-        None => ::podman::forgotten(&engine, &known.networks, mode)?,
-        Some(_) => Vec::new(),
-    };
-    for name in forgotten {
-        findings.push(FindingView {
-            kind: "network",
-            subject: name.to_string(),
-            remedy: "free",
-            why: "Podman has removed it, and nobody is on it".to_owned(),
-            done: mode == Mode::Mend,
-        });
+    if known.unread.is_none() {
+        removed_by_podman(&engine, &known.networks, mode, &mut all);
     }
-    findings.extend(pending?);
-    findings.extend(shown?);
-    findings.extend(orphans::collect(gc, &engine, host_context)?);
-    let mut answer = answer(&findings, output)?;
+    // Each is done, whatever else fails.
+    all.take(pending::collect(gc, host_context));
+    all.take(shown);
+    all.take(orphans::collect(gc, &engine, host_context));
+    let mut answer = all.answer(output)?;
     answer.notes.extend(
         known
             .unread
             .map(|why| format!("networks that Podman has removed are not looked for: {why}")),
     );
     Ok(answer)
+}
+
+fn removed_by_podman(
+    engine: &Engine,
+    known: &[::podman::Declared],
+    mode: Mode,
+    all: &mut Leftovers,
+) {
+    let (gone, failures) = match ::podman::forgotten(engine, known, mode) {
+        Ok(found) => found,
+        Err(error) => return all.failures.push(error),
+    };
+    all.failures.extend(failures);
+    all.findings.extend(gone.into_iter().map(|name| FindingView {
+        kind: "network",
+        subject: name.to_string(),
+        remedy: "free",
+        why: "Podman has removed it, and nobody is on it".to_owned(),
+        done: mode == Mode::Mend,
+    }));
 }
 
 /// Whether it stays wrong unless a person acts.
@@ -95,14 +133,26 @@ fn text(findings: &[FindingView]) -> String {
 
 /// What dead containers left: in the store, in the kernel, and in the reference plugins' files.
 /// Returned with the present networks.
-pub(super) fn leftovers(
+pub(super) fn leftovers(engine: &Engine, mode: Mode, host_context: &HostContext) -> Leftovers {
+    let found = engine.reconcile_each(mode);
+    let findings = found.findings.iter().map(|finding| of_engine(finding, mode));
+    let unmended = found.unmended.iter().map(|finding| of_engine(finding, Mode::DryRun));
+    let findings = findings.chain(unmended).collect();
+    let mut all = Leftovers { findings, failures: found.failures, ..Leftovers::default() };
+    if let Err(error) = unrecorded_files(engine, mode, host_context, &mut all) {
+        all.failures.push(error);
+    }
+    all
+}
+
+/// Addresses in the reference plugins' files that no record has.
+fn unrecorded_files(
     engine: &Engine,
     mode: Mode,
     host_context: &HostContext,
-) -> Result<(Vec<FindingView>, Vec<Network>)> {
-    let found = engine.reconcile(mode)?;
-    let mut findings: Vec<FindingView> =
-        found.iter().map(|finding| of_engine(finding, mode)).collect();
+    all: &mut Leftovers,
+) -> Result<()> {
+    all.networks = engine.networks()?;
     let holders = engine.holders()?;
     let recorded: BTreeSet<(IpAddr, &str)> = holders
         .iter()
@@ -111,13 +161,13 @@ pub(super) fn leftovers(
             Some((holder.lease.address.addr(), container))
         })
         .collect();
-    let networks = engine.networks()?;
-    for file in reference::files(host_context, &networks) {
+    for file in reference::files(host_context, &all.networks) {
         if !recorded.contains(&(file.address, file.container.as_str())) {
-            findings.extend(of_file(&file, mode, host_context)?);
+            let found = of_file(&file, mode, host_context);
+            all.take(found.map(|found| found.into_iter().collect()));
         }
     }
-    Ok((findings, networks))
+    Ok(())
 }
 
 pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {

@@ -52,6 +52,17 @@ struct Kernel {
     gone: RefCell<BTreeSet<String>>,
     strays: RefCell<Vec<(Stray, Presence)>>,
     removed: RefCell<Vec<String>>,
+    /// Containers and devices that cannot be removed.
+    stuck: RefCell<BTreeSet<String>>,
+}
+
+impl Kernel {
+    fn remove_unless_stuck(&self, name: &str) -> Result<()> {
+        match self.stuck.borrow().contains(name) {
+            true => Err(Error::new(model::Kind::Kernel, format!("cannot delete {name}: busy"))),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Kurma's networks below `root`.
@@ -256,6 +267,7 @@ impl Driver for Kernel {
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
+        self.remove_unless_stuck(attachment.id.container.as_str())?;
         self.removed.borrow_mut().push(attachment.id.container.to_string());
         Ok(())
     }
@@ -294,8 +306,11 @@ impl HostDataplane for Kernel {
         Ok(self.strays.borrow().clone())
     }
 
-    fn remove_stray(&self, _: &Stray) -> Result<()> {
-        self.strays.borrow_mut().clear();
+    fn remove_stray(&self, stray: &Stray) -> Result<()> {
+        if let Stray::Link(name) = stray {
+            self.remove_unless_stuck(name.as_str())?;
+        }
+        self.strays.borrow_mut().retain(|(other, _)| other != stray);
         Ok(())
     }
 }

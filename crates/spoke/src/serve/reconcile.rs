@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use config::Level;
 use docker::reconcile::{Notice, Settings};
-use engine::{Finding, Mode, Remedy};
+use engine::{Finding, Mode, Reconciled, Remedy};
 
 use super::backstage::Stage;
 use super::{Daemon, kurma};
@@ -25,9 +25,13 @@ pub(super) fn book(daemon: &Daemon) {
     while !daemon.sleep(PERIOD) {
         shown = kurma::sweep(daemon, &shown);
         kurma::end_unused(daemon);
-        match daemon.context_pool.with(|host_context| host_context.engine().reconcile(Mode::Mend)) {
-            Ok(found) => announce(daemon, &found, &mut reported),
-            Err(error) => daemon.journal.failed("freeing what nobody knows any more", &error),
+        let found = daemon
+            .context_pool
+            .with(|host_context| Ok(host_context.engine().reconcile_each(Mode::Mend)))
+            .unwrap_or_else(|error| Reconciled { failures: vec![error], ..Reconciled::default() });
+        announce(daemon, &found.findings, &mut reported);
+        for error in &found.failures {
+            daemon.journal.failed("freeing what has no owner any more", error);
         }
     }
 }

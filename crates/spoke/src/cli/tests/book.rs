@@ -151,3 +151,25 @@ fn check_finds_networks_that_overlap() {
     assert_eq!(code, 1);
     assert!(out.contains("docker network rm 0123456789ab"), "{out}");
 }
+
+#[test]
+fn what_cannot_be_removed_hides_nothing_else() {
+    let host = network();
+    host.kernel.gone.borrow_mut().extend(["c2", "c3"].map(str::to_owned));
+    host.kernel.stuck.borrow_mut().extend(["c2", "sp1"].map(str::to_owned));
+    let stray = |name: &str| (Stray::Link(name.parse().unwrap()), Presence::Gone);
+    host.kernel.strays.borrow_mut().extend([stray("sp1"), stray("sp2")]);
+    let (code, out, err) = host.try_spoke(&["gc"]);
+    assert_eq!(code, 1);
+    for name in ["c2", "sp1"] {
+        assert!(err.contains(&format!("cannot delete {name}: busy\n")), "{err}");
+    }
+    let of = |name: &str| out.lines().find(|line| line.contains(name)).unwrap().to_owned();
+    assert!(of("c3").contains("freed") && of("sp2").contains("freed"), "{out}");
+    assert!(!of("c2").contains("freed") && !of("sp1").contains("freed"), "{out}");
+    let (code, out, err) = host.try_spoke(&["ipam", "check", "--fix"]);
+    assert_eq!(code, 1);
+    assert!(out.contains("c2") && err.contains("cannot delete c2"), "{out}{err}");
+    host.kernel.stuck.borrow_mut().clear();
+    assert_eq!(host.spoke("gc").matches("freed").count(), 2);
+}
