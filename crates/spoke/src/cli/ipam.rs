@@ -1,6 +1,8 @@
 //! `spoke ipam`: the address book.
 
+mod release;
 mod show;
+mod space;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -28,8 +30,8 @@ pub(super) fn run(
             let notes = reserve(*address, owner.as_ref(), network.as_ref(), host_context)?;
             changed(*address, notes, output)
         }
-        IpamCommand::Release { address, force } => {
-            let notes = release(*address, *force, host_context)?;
+        IpamCommand::Release { address, network, force } => {
+            let notes = release::release(*address, network.as_ref(), *force, host_context)?;
             changed(*address, notes, output)
         }
     }
@@ -88,6 +90,7 @@ fn reserve(
         Some(name) => vec![engine.network(name)?],
         None => engine.networks()?,
     };
+    space::only(address, &space::of_networks(&networks, address), &networks)?;
     let mut pools = networks.iter().flat_map(|network| network.ipam.pools());
     let pool = pools.find(|pool| pool.range_of(address).is_some());
     match (pool, network) {
@@ -108,44 +111,4 @@ fn reserve(
     let holder = engine.holder(&space, address)?;
     let note = |held: Holder| format!("{address} stays with {} until that goes", held.tenant);
     Ok(holder.map(note).into_iter().collect())
-}
-
-/// Ends what keeps the address; taking it from its holder must be forced.
-fn release(address: IpAddr, force: bool, host_context: &HostContext) -> Result<Vec<String>> {
-    let engine = (host_context.engine)()?;
-    let mut done = false;
-    for reserved in engine.reservations()?.iter().filter(|r| r.address == address) {
-        engine.unreserve_address(&reserved.space, address)?;
-        done = true;
-    }
-    let holders = engine.holders()?;
-    let held = holders.iter().filter(|holder| holder.lease.address.addr() == address);
-    let mut notes = Vec::new();
-    for holder in held {
-        if force {
-            engine.evict(holder)?;
-            done = true;
-        } else if done {
-            notes.push(format!("{address} stays with {}", holder.tenant));
-        } else {
-            return Err(in_use(address, &holder.tenant));
-        }
-    }
-    let files = reference::files(host_context, &engine.networks()?);
-    for file in files.iter().filter(|file| file.address == address && force) {
-        done |= file.remove()?;
-    }
-    match (done, files.iter().find(|file| file.address == address)) {
-        (true, _) => Ok(notes),
-        (false, Some(file)) => {
-            Err(in_use(address, &format!("container {} ({})", file.container, file.path.display())))
-        }
-        (false, None) => {
-            Err(Error::not_found(format!("nobody holds {address}, and it is not reserved")))
-        }
-    }
-}
-
-fn in_use(address: IpAddr, holder: &dyn std::fmt::Display) -> Error {
-    Error::conflict(format!("{address} is held by {holder}; --force takes it away"))
 }

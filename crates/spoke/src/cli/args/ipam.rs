@@ -57,10 +57,14 @@ pub(in crate::cli) enum IpamCommand {
     /// End an address's reservation, or take it away from its holder
     #[command(after_help = "Examples:
   spoke ipam release 10.70.1.9
-  spoke ipam release 10.70.1.9 --force")]
+  spoke ipam release 10.70.1.9 --force
+  spoke ipam release 10.0.0.5 --network blue")]
     Release {
         /// The address
         address: IpAddr,
+        /// In the address space of this network; needed where several have the address
+        #[arg(long)]
+        network: Option<NetworkName>,
         /// Detach the container that holds it
         #[arg(long)]
         force: bool,

@@ -173,3 +173,34 @@ fn what_cannot_be_removed_hides_nothing_else() {
     host.kernel.stuck.borrow_mut().clear();
     assert_eq!(host.spoke("gc").matches("freed").count(), 2);
 }
+
+/// Tenants may have the same subnet.
+#[test]
+fn an_address_of_several_tenants_is_released_in_one() {
+    let host = Fixture::new();
+    for name in ["red", "blue"] {
+        let create = format!("network create --address-space {name} --subnet 10.0.0.0/24 {name}");
+        host.spoke(&create);
+        let attached = host.attach(name, &format!("in-{name}"), None);
+        assert_eq!(attached.leases[0].address.addr().to_string(), "10.0.0.1");
+    }
+    let refused = (
+        4,
+        "spoke: 10.0.0.1 is in several address spaces (that of tenant blue, that of tenant \
+                       red): name a network with --network (blue, red)"
+            .to_owned(),
+    );
+    assert_eq!(host.refused("ipam release 10.0.0.1 --force"), refused);
+    assert_eq!(host.spoke("ps -q"), "in-blue\nin-red\n");
+    host.spoke("ipam release 10.0.0.1 --force --network blue");
+    assert_eq!(host.spoke("ps -q"), "in-red\n");
+    assert_eq!(host.refused("ipam release 10.0.0.1 --network blue").0, 3);
+    assert_eq!(host.refused("ipam release 10.1.0.2 --network blue").0, 2);
+    assert_eq!(host.refused("ipam reserve 10.0.0.7").0, 4);
+    host.spoke("ipam reserve 10.0.0.7 --network red");
+    host.spoke("ipam reserve 10.0.0.7 --network blue");
+    assert_eq!(host.refused("ipam release 10.0.0.7").0, 4);
+    host.spoke("ipam release 10.0.0.7 --network red");
+    // One is left, and is meant.
+    host.spoke("ipam release 10.0.0.7");
+}
