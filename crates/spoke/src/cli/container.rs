@@ -73,15 +73,7 @@ pub(super) fn attachments(
     }
     let who: BTreeSet<_> =
         found.iter().map(|it| (it.runtime.to_string(), it.container_name())).collect();
-    if who.len() > 1 {
-        let who: Vec<String> =
-            who.iter().map(|(runtime, name)| format!("{runtime}:{name}")).collect();
-        return Err(Error::conflict(format!(
-            "'{}' is the name of several containers: {}; name one of them",
-            model::text::shown(called.name),
-            who.join(", ")
-        )));
-    }
+    refuse_several(called, &who)?;
     if let Some(network) = network {
         let network = engine.network(network).map_or(network.clone(), |known| known.name);
         found.retain(|it| it.id.network == network);
@@ -94,6 +86,34 @@ pub(super) fn attachments(
             network.map_or(String::new(), |name| format!(" to network {name}"))
         ))),
     }
+}
+
+/// The container that is called so and for which amendments wait; `None` where there is none.
+///
+/// # Errors
+/// `Conflict` where there are several containers.
+pub(super) fn waiting(
+    engine: &Engine<'_>,
+    called: &Called<'_>,
+) -> Result<Option<(Runtime, OwnerName)>> {
+    let mut kept = engine.amendments()?;
+    kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
+    let who: BTreeSet<_> =
+        kept.iter().map(|it| (it.runtime.to_string(), it.name.to_string())).collect();
+    refuse_several(called, &who)?;
+    Ok(kept.into_iter().next().map(|it| (it.runtime, it.name)))
+}
+
+fn refuse_several(called: &Called<'_>, who: &BTreeSet<(String, String)>) -> Result<()> {
+    if who.len() < 2 {
+        return Ok(());
+    }
+    let who: Vec<String> = who.iter().map(|(runtime, name)| format!("{runtime}:{name}")).collect();
+    Err(Error::conflict(format!(
+        "'{}' is the name of several containers: {}; name one of them",
+        model::text::shown(called.name),
+        who.join(", ")
+    )))
 }
 
 fn named(engine: &Engine<'_>, called: &Called<'_>) -> Result<Vec<Attachment>> {

@@ -5,7 +5,7 @@ use model::{Amendment, Attachment, Bandwidth, Error, Kind, Layer, Phase, Rate, R
 use serde::Serialize;
 
 use super::args::{Limit, LimitArgs, Output};
-use super::container::{Called, attachments};
+use super::container::{Called, attachments, waiting};
 use super::output::{Shown, list, names};
 use super::table::Table;
 use super::{Answer, HostContext};
@@ -95,14 +95,11 @@ fn forget(
     wanted: &LimitArgs,
     unknown: Error,
 ) -> Result<Answer> {
-    let mut forgotten = false;
-    for kept in engine.amendments()? {
-        if called.is_name(kept.runtime, kept.name.as_str()) {
-            let whose = (kept.runtime, &kept.name);
-            forgotten |= engine.forget_limits(whose, wanted.network.as_ref())?;
-        }
+    let Some((runtime, name)) = waiting(engine, called)? else { return Err(unknown) };
+    match engine.forget_limits((runtime, &name), wanted.network.as_ref())? {
+        true => Ok(Answer::default()),
+        false => Err(unknown),
     }
-    if forgotten { Ok(Answer::default()) } else { Err(unknown) }
 }
 
 fn ls(
@@ -112,25 +109,26 @@ fn ls(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let (records, kept) = (engine.attachments()?, engine.amendments()?);
+    let (mut records, mut kept) = (engine.attachments()?, engine.amendments()?);
+    if let Some(container) = container {
+        let called = Called::of(container);
+        kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
+        match attachments(&engine, &called, None, host_context) {
+            Ok(known) => records.retain(|record| known.iter().any(|it| it.id == record.id)),
+            Err(error) if error.kind() == Kind::NotFound && !kept.is_empty() => records.clear(),
+            // Says which containers there are.
+            Err(unknown) => return Err(unknown),
+        }
+    }
     let mut rows: Vec<LimitView> =
         records.iter().filter_map(|record| of(record, &records, &kept)).collect();
     for amendment in &kept {
         let is_set = |row: &LimitView| is_of(row, amendment);
         if let Some(limits) = amendment.bandwidth.as_ref().filter(|_| !rows.iter().any(is_set)) {
-            rows.push(waiting(amendment, limits));
+            rows.push(waiting_limits(amendment, limits));
         }
     }
-    if let Some(container) = container {
-        let called = Called::of(container);
-        let found = attachments(&engine, &called, None, host_context);
-        let found: Vec<String> =
-            found.unwrap_or_default().iter().map(Attachment::container_name).collect();
-        let is_kept = |row: &LimitView| {
-            kept.iter().any(|it| is_of(row, it) && called.is_name(it.runtime, it.name.as_str()))
-        };
-        rows.retain(|row| found.contains(&row.name) || is_kept(row));
-    }
+    rows.retain(|row| wanted.network.as_ref().is_none_or(|it| row.network == it.as_str()));
     rows.sort();
     let name = |row: &LimitView| row.name.clone();
     Ok(Answer::text(list(output, &wanted.listing, &rows, Shown { name: &name, table: &table })?))
@@ -160,7 +158,7 @@ fn of(record: &Attachment, records: &[Attachment], kept: &[Amendment]) -> Option
     (is_complete && is_limited).then_some(LimitView { added, ..row })
 }
 
-fn waiting(amendment: &Amendment, limits: &Bandwidth) -> LimitView {
+fn waiting_limits(amendment: &Amendment, limits: &Bandwidth) -> LimitView {
     LimitView {
         name: amendment.name.to_string(),
         runtime: amendment.runtime.to_string(),

@@ -7,7 +7,7 @@ use model::{Amendment, Attachment, Error, Kind, PortMap, Result, Runtime};
 use serde::Serialize;
 
 use super::args::{Output, PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
-use super::container::{Called, attachments, leading};
+use super::container::{Called, attachments, leading, waiting};
 use super::mapped::Mapped;
 use super::output::{Shown, list, names};
 use super::ports::{self, PublishedView};
@@ -97,13 +97,8 @@ fn forget(
 ) -> Result<Answer> {
     let called = Called::of(&wanted.container);
     let port = engine::HostPort { host: wanted.port.host.or(wanted.ip), ..wanted.port };
-    let mut gone = Vec::new();
-    for kept in engine.amendments()? {
-        if called.is_name(kept.runtime, kept.name.as_str()) {
-            let network = wanted.network.as_ref();
-            gone.extend(engine.forget_port((kept.runtime, &kept.name), network, &port)?);
-        }
-    }
+    let Some((runtime, name)) = waiting(engine, &called)? else { return Err(unknown) };
+    let gone = engine.forget_port((runtime, &name), wanted.network.as_ref(), &port)?;
     if gone.is_empty() {
         return Err(unknown);
     }
@@ -119,7 +114,7 @@ fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result
         kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
         match attachments(&engine, &called, None, host_context) {
             Ok(known) => records.retain(|record| known.iter().any(|it| it.id == record.id)),
-            Err(_) if !kept.is_empty() => records.clear(),
+            Err(error) if error.kind() == Kind::NotFound && !kept.is_empty() => records.clear(),
             // Says which containers there are.
             Err(unknown) => return Err(unknown),
         }
@@ -139,7 +134,7 @@ fn rows(records: &[Attachment], kept: &[Amendment], mapped: &Mapped) -> Vec<Port
     let mut rows: Vec<PortRow> =
         published.map(|port| PortRow { port, state: "published" }).collect();
     for amendment in kept {
-        let waiting = amendment.ports.iter().map(|map| waiting(amendment, map));
+        let waiting = amendment.ports.iter().map(|map| waiting_port(amendment, map));
         let waiting: Vec<_> = waiting.filter(|port| !rows.iter().any(|it| is(it, port))).collect();
         rows.extend(waiting.into_iter().map(|port| PortRow { port, state: "waiting" }));
     }
@@ -148,7 +143,7 @@ fn rows(records: &[Attachment], kept: &[Amendment], mapped: &Mapped) -> Vec<Port
     rows
 }
 
-fn waiting(amendment: &Amendment, map: &PortMap) -> PublishedView {
+fn waiting_port(amendment: &Amendment, map: &PortMap) -> PublishedView {
     PublishedView {
         host_port: map.host_port.get(),
         protocol: map.protocol.to_string(),

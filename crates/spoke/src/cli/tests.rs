@@ -1,5 +1,6 @@
 //! The commands over a real engine and the memory store; only the kernel is played.
 
+mod amended;
 mod backup;
 mod book;
 mod daemon;

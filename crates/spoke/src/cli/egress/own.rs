@@ -8,7 +8,7 @@ use netlink::Socket;
 use serde::Serialize;
 
 use crate::cli::args::Output;
-use crate::cli::container::{Called, attachments};
+use crate::cli::container::{Called, attachments, waiting};
 use crate::cli::output::names;
 use crate::cli::{Answer, HostContext};
 use crate::denied::Denied;
@@ -172,12 +172,11 @@ fn forget(
     network: Option<&NetworkName>,
     unknown: Error,
 ) -> Result<Answer> {
-    let called = Called::of(container);
-    let mut forgotten = false;
-    for kept in engine.amendments()? {
-        if called.is_name(kept.runtime, kept.name.as_str()) {
-            forgotten |= engine.forget_egress((kept.runtime, &kept.name), network)?;
-        }
+    let Some((runtime, name)) = waiting(engine, &Called::of(container))? else {
+        return Err(unknown);
+    };
+    match engine.forget_egress((runtime, &name), network)? {
+        true => Ok(Answer::default()),
+        false => Err(unknown),
     }
-    if forgotten { Ok(Answer::default()) } else { Err(unknown) }
 }

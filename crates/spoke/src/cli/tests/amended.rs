@@ -1,0 +1,65 @@
+use engine::port::{Key, Record, Store, Txn};
+use model::{Amendment, Bandwidth, Rate, Runtime};
+
+use super::*;
+
+/// What commands changed of a container that does not run.
+fn wait(host: &Fixture, runtime: Runtime, name: &str) {
+    let port = |port: u16| port.try_into().unwrap();
+    let rate = |rate| Some(Rate { rate, burst: 1000 });
+    let amendment = Amendment {
+        network: "front".parse().unwrap(),
+        runtime,
+        name: name.parse().unwrap(),
+        layer: Layer::Link,
+        ports: vec![PortMap {
+            host: None,
+            host_port: port(8080),
+            container_port: port(80),
+            protocol: model::Protocol::Tcp,
+        }],
+        bandwidth: Some(Bandwidth { ingress: rate(8000), egress: None, device: None }),
+        egress: Some("10.9.0.7:443".parse().unwrap()),
+    };
+    let key = Key::Amendment(amendment.network.clone(), runtime, amendment.name.clone());
+    host.store.commit(&Txn::new().put(key, Record::Amendment(Box::new(amendment)))).unwrap();
+}
+
+fn waiting() -> Fixture {
+    let host = Fixture::new();
+    host.spoke("network create --subnet 10.70.1.0/24 front");
+    wait(&host, Runtime::Docker, "web");
+    wait(&host, Runtime::Podman, "web");
+    host
+}
+
+/// Ports, limits and rules of another runtime's container went with them.
+#[test]
+fn a_name_of_two_waiting_containers_is_refused() {
+    let host = waiting();
+    for line in ["port rm NAME 8080", "limit NAME none", "egress set --inherit --container NAME"] {
+        let before = host.engine().amendments().unwrap();
+        let (code, error) = host.refused(&line.replace("NAME", "web"));
+        assert_eq!(code, 4, "{line}: {error}");
+        assert!(error.contains("docker:web, podman:web"), "{error}");
+        assert_eq!(host.engine().amendments().unwrap(), before, "{line}");
+        host.try_spoke(&line.replace("NAME", "podman:web").split(' ').collect::<Vec<_>>());
+    }
+    let remaining = host.engine().amendments().unwrap();
+    let runtimes: Vec<Runtime> = remaining.iter().map(|it| it.runtime).collect();
+    assert_eq!(runtimes, [Runtime::Docker]);
+}
+
+#[test]
+fn limits_of_nobody_are_an_error() {
+    let host = waiting();
+    host.attach("front", "c1", Some("db"));
+    assert_eq!(host.refused("limit wbe").0, 3);
+    let names = |line: &str| host.spoke(line).lines().skip(1).count();
+    assert_eq!(names("limit db"), 0);
+    assert_eq!(names("limit web"), 2);
+    assert_eq!(names("limit podman:web"), 1);
+    assert_eq!(names("limit"), 2);
+    assert_eq!(names("limit --network front"), 2);
+    assert_eq!(names("limit --network other"), 0);
+}
