@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use model::{Family, Protocol};
 use netlink::{Routed, Way};
 
-use super::{End, Hop, Site, Standing, Walked, Walker};
+use super::{End, Hop, Site, Standing, Walked, Walker, mend};
 use crate::packet::{Carried, Packet};
 use crate::port::Space;
 
@@ -177,9 +177,8 @@ impl Walker<'_> {
         let Some(map) = known.or_else(|| all().find(leads)).or_else(|| all().find(is)) else {
             let what = format!("{} publishes no port that leads to {port}/{protocol}", site.name);
             let hop = Hop::new("published", what).by(crate::rules::Author::Spoke);
-            return Err(self.fail(hop.fixed(format!(
-                "start it with -p {port}:{port} (docker, podman), or spoke network connect --publish {port}:{port}"
-            ))));
+            let fix = mend::publish(site, &mend::same(port, &protocol.to_string()));
+            return Err(self.fail(hop.fixed(fix)));
         };
         let host = match map.host.filter(|host| !host.is_unspecified()) {
             Some(host) => host,

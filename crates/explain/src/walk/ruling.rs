@@ -1,7 +1,7 @@
 //! What the packet filter does, and who has it do so.
 
 use super::fix::{Refused, fix, followed};
-use super::{Hop, Walked, Walker};
+use super::{Hop, Plug, Site, Walked, Walker, mend};
 use crate::packet::Packet;
 use crate::port::Space;
 use crate::rules::{Author, Place, Point, Ruling, author, judge};
@@ -101,7 +101,7 @@ impl Walker<'_> {
         let is_certain = self.trip.address.is_some() || !matches!(goes_to, super::End::Outside);
         let refused = Refused { packet, source, is_certain, place: &place };
         let follows = self.trip.follows.as_ref();
-        let known = followed(&refused, follows).or_else(|| self.of_ours(&place));
+        let known = followed(&refused, follows).or_else(|| self.of_ours(packet, &place));
         let (hop, what, fix) = match known {
             Some(known) => known,
             None => ("filter", format!("{place} {verb} {about}"), fix(&refused, by)),
@@ -110,8 +110,31 @@ impl Walker<'_> {
         self.fail(Hop::new(hop, what).by(by).ruled(place).fixed(fix))
     }
 
+    /// The container that is called, and its first interface.
+    fn called(&self) -> Option<(&Site, &Plug)> {
+        self.trip.to.site().and_then(|site| Some((site, site.plugs.first()?)))
+    }
+
+    /// Has who begins join the network of who is called.
+    fn join(&self) -> String {
+        match (self.trip.from.site(), self.called()) {
+            (Some(site), Some((_, plug))) => mend::connect(site, plug),
+            _ => "spoke port ls shows what is published".to_owned(),
+        }
+    }
+
+    /// Publishes the port that is called.
+    fn publish(&self, packet: &Packet) -> String {
+        match (self.called(), packet.destination_port()) {
+            (Some((site, _)), Some(port)) => {
+                mend::publish(site, &mend::same(port, packet.carried.protocol_name()))
+            }
+            _ => "publish the port: spoke port add".to_owned(),
+        }
+    }
+
     /// What a drop in Spoke's own table means.
-    fn of_ours(&self, place: &Place) -> Option<(&'static str, String, String)> {
+    fn of_ours(&self, packet: &Packet, place: &Place) -> Option<(&'static str, String, String)> {
         const OURS: [&str; 5] =
             ["spoke", "spoke_transit", "spoke_names", "spoke_fence", "spoke_via"];
         if !OURS.contains(&place.table.as_str()) {
@@ -121,13 +144,9 @@ impl Walker<'_> {
             let site = end.site()?;
             Some((site.name.clone(), site.plugs.first()?.network.clone()))
         };
-        let (from, to) = (network(&self.trip.from), network(&self.trip.to));
-        let join = match (&from, &to) {
-            (Some((name, _)), Some((_, network))) => {
-                format!("spoke network connect {network} {name}")
-            }
-            _ => "spoke port ls shows what is published".to_owned(),
-        };
+        let from = network(&self.trip.from);
+        let called = self.called();
+        let join = self.join();
         let (hop, what, fix) = match (place.family, place.table.as_str(), place.chain.as_str()) {
             (7, ..) => (
                 "spoofing",
@@ -149,13 +168,16 @@ impl Walker<'_> {
                 "published",
                 "what is not published is not reached from outside at the container's own address"
                     .to_owned(),
-                "publish the port when the container is started (-p, --publish)".to_owned(),
+                self.publish(packet),
             ),
             (_, "spoke", "reach") => (
                 "published",
                 "the port is published for the host's own segments, or for this host, only"
                     .to_owned(),
-                "publish it without a limit of its reach".to_owned(),
+                match called {
+                    Some((site, plug)) => mend::widen(site, plug),
+                    None => "publish it without a limit of its reach".to_owned(),
+                },
             ),
             (_, "spoke", "loopback") => (
                 "loopback",

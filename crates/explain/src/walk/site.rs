@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use model::{Family, IfName, IpNet, Mac, PortMap};
+use model::{Family, IfName, IpNet, Mac, PortMap, Runtime};
 
 use crate::port::Space;
 
@@ -57,6 +57,8 @@ pub enum Standing {
 pub struct Site {
     /// As it is shown.
     pub name: String,
+    /// The runtime that has it.
+    pub runtime: Runtime,
     /// Whether it is there.
     pub standing: Standing,
     /// The path of its namespace.
@@ -81,6 +83,8 @@ pub enum Bridging {
 pub struct Plug {
     /// Its network.
     pub network: String,
+    /// What runtimes call the network.
+    pub known_as: Vec<(Runtime, String)>,
     /// Its name.
     pub interface: IfName,
     /// Its addresses, with the gateways.

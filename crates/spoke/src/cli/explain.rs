@@ -88,8 +88,9 @@ pub(super) fn run(
     let engine = (host_context.engine)()?;
     let mut kernel = Netlink::new()?;
     let records = engine.attachments()?;
-    let mapped = Mapped::ask(&engine.aliases()?, host_context);
-    let book = Book::new(&records, &mapped);
+    let aliases = engine.aliases()?;
+    let mapped = Mapped::ask(&aliases, host_context);
+    let book = Book::new(&records, &aliases, &mapped);
     let from = book.sender(&wanted.from, &mut kernel)?;
     let (to, before) = match book.receiver(&wanted.to, Some(&from), &mut kernel)? {
         Some(found) => (found, Vec::new()),

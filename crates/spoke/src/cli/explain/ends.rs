@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use explain::{Bridging, End, Kernel, Netlink, Plug, Published, Site, Space, Standing, Which};
 use linux::identity::Identity;
 use model::{
-    Attachment, Backend, EgressPolicy, Error, IfName, Layer, Phase, Place, PortMap, Result, Sandbox,
+    Alias, Attachment, Backend, EgressPolicy, Error, IfName, Layer, Phase, Place, PortMap, Result,
+    Runtime, Sandbox,
 };
 
 use super::beside;
@@ -18,6 +19,8 @@ const RIVALS: usize = 32;
 /// The attachments of this host.
 pub(super) struct Book<'a> {
     records: &'a [Attachment],
+    /// What runtimes call networks.
+    aliases: &'a [Alias],
     /// What Docker maps.
     mapped: &'a Mapped,
 }
@@ -38,8 +41,8 @@ impl Found {
 }
 
 impl<'a> Book<'a> {
-    pub(super) fn new(records: &'a [Attachment], mapped: &'a Mapped) -> Self {
-        Self { records, mapped }
+    pub(super) fn new(records: &'a [Attachment], aliases: &'a [Alias], mapped: &'a Mapped) -> Self {
+        Self { records, aliases, mapped }
     }
 
     /// Who begins.
@@ -118,7 +121,8 @@ impl<'a> Book<'a> {
     fn site(&self, record: &Attachment, kernel: &mut Netlink) -> Site {
         let of_it = || self.records.iter().filter(|other| is_same(record, other));
         let links = of_it().filter(|it| matches!(it.layer, Layer::Link | Layer::Address));
-        let mut plugs: Vec<Plug> = links.filter_map(|link| plug(link, of_it())).collect();
+        let mut plugs: Vec<Plug> =
+            links.filter_map(|link| plug(link, self.aliases, of_it())).collect();
         let path =
             record.sandbox.as_ref().map_or(String::new(), |it| it.path.display().to_string());
         let standing = standing(record, kernel);
@@ -128,7 +132,7 @@ impl<'a> Book<'a> {
         let mapped: Vec<PortMap> =
             of_it().filter_map(|it| self.theirs(it)).flatten().cloned().collect();
         self.add_mapped(&mapped, &standing, &mut plugs, kernel);
-        Site { name: self.name(record), standing, path, plugs }
+        Site { name: self.name(record), runtime: record.runtime, standing, path, plugs }
     }
 
     /// The ports that Docker maps to a container of the book.
@@ -275,7 +279,11 @@ fn is_called(record: &Attachment, word: &str) -> bool {
 }
 
 /// An interface as the book has it.
-fn plug<'a>(record: &Attachment, of_it: impl Iterator<Item = &'a Attachment>) -> Option<Plug> {
+fn plug<'a>(
+    record: &Attachment,
+    aliases: &[Alias],
+    of_it: impl Iterator<Item = &'a Attachment>,
+) -> Option<Plug> {
     let Phase::Attached(attached) = &record.phase else { return None };
     let inside = attached.interfaces.iter().find(|it| it.place == Place::Sandbox);
     let interface: IfName = inside.map_or(&record.id.ifname, |it| &it.name).clone();
@@ -292,6 +300,7 @@ fn plug<'a>(record: &Attachment, of_it: impl Iterator<Item = &'a Attachment>) ->
     let held = if record.addresses.is_empty() { &attached.addresses } else { &record.addresses };
     Some(Plug {
         network: record.id.network.to_string(),
+        known_as: known_as(record, aliases),
         interface,
         addresses: held.iter().map(|it| (it.address, it.gateway)).collect(),
         mac: inside.and_then(|it| it.mac),
@@ -302,6 +311,18 @@ fn plug<'a>(record: &Attachment, of_it: impl Iterator<Item = &'a Attachment>) ->
         direct: record.wiring.let_by_route(),
         ports: ports.flat_map(|publish| publish.ports.clone()).collect(),
     })
+}
+
+/// What runtimes call the record's network. Podman's networks have one name; an engine's may have a title.
+fn known_as(record: &Attachment, aliases: &[Alias]) -> Vec<(Runtime, String)> {
+    let network = &record.id.network;
+    let aliases = aliases.iter().filter(|alias| alias.network == *network);
+    let title = |alias: &Alias| {
+        let title = alias.title.as_ref().map_or_else(|| alias.id.to_string(), ToString::to_string);
+        (alias.runtime, title)
+    };
+    let own = (record.runtime == Runtime::Podman).then(|| (Runtime::Podman, network.to_string()));
+    aliases.map(title).chain(own).collect()
 }
 
 /// Interfaces with higher indices are not looked at.

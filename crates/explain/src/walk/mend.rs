@@ -1,0 +1,99 @@
+//! The command of the runtime that lets a container be reached.
+
+use model::Runtime;
+
+use super::site::{Plug, Site};
+
+/// Connects a container to a network: its runtime has to know of it.
+pub(super) fn connect(site: &Site, plug: &Plug) -> String {
+    let (name, network) = (bare(&site.name), &plug.network);
+    let known = plug.known_as.iter().find(|(runtime, _)| *runtime == site.runtime);
+    match (site.runtime, known) {
+        (Runtime::Spoke, _) => format!("spoke network connect {network} {name}"),
+        (Runtime::Docker, Some((_, title))) => format!("docker network connect {title} {name}"),
+        (Runtime::Docker, None) => format!(
+            "docker network create -d spoke --ipam-driver spoke --ipam-opt network={network} {network}; \
+             docker network connect {network} {name}"
+        ),
+        (Runtime::Podman, Some((_, title))) => format!("podman network connect {title} {name}"),
+        (Runtime::Podman, None) => format!(
+            "podman network create -d spoke -o network={network} {network}; \
+             podman network connect {network} {name}"
+        ),
+        (Runtime::Cni | Runtime::Reference | Runtime::Kurma, _) => {
+            format!("start {name} with network {network} too")
+        }
+    }
+}
+
+/// Publishes a port of a container that runs.
+pub(super) fn publish(site: &Site, port: &str) -> String {
+    format!("spoke port add {}:{} {port}", site.runtime, bare(&site.name))
+}
+
+/// Has everybody reach the published ports of a network, where a command can say so.
+pub(super) fn widen(site: &Site, plug: &Plug) -> String {
+    let network = &plug.network;
+    match site.runtime {
+        Runtime::Spoke | Runtime::Docker => format!(
+            "spoke network set --publish any {network}, or publish it without a limit of its reach"
+        ),
+        _ => "publish it without a limit of its reach".to_owned(),
+    }
+}
+
+/// The port of the host that leads to this one of a container, under the same number.
+pub(super) fn same(port: u16, protocol: &str) -> String {
+    match protocol {
+        "tcp" => format!("{port}:{port}"),
+        _ => format!("{port}:{port}/{protocol}"),
+    }
+}
+
+/// A container's name without its runtime's own part.
+fn bare(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::walk::{Bridging, Standing};
+
+    fn site(runtime: Runtime, name: &str) -> Site {
+        let (standing, path) = (Standing::Gone("it is a test".to_owned()), String::new());
+        Site { name: name.to_owned(), runtime, standing, path, plugs: Vec::new() }
+    }
+
+    fn back(known_as: Vec<(Runtime, String)>) -> Plug {
+        Plug {
+            network: "back".to_owned(),
+            known_as,
+            interface: "eth0".parse().unwrap(),
+            addresses: Vec::new(),
+            mac: None,
+            bridging: Bridging::None,
+            kind: "bridge",
+            is_internal: false,
+            via: None,
+            direct: Vec::new(),
+            ports: Vec::new(),
+        }
+    }
+
+    /// `spoke network connect` would connect another sandbox than the runtime's container, or none.
+    #[test]
+    fn a_container_is_connected_by_its_runtime() {
+        let known = back(vec![(Runtime::Docker, "shop".to_owned())]);
+        let connected = |runtime, plug: &Plug| connect(&site(runtime, "x/web"), plug);
+        assert_eq!(connected(Runtime::Spoke, &known), "spoke network connect back web");
+        assert_eq!(connected(Runtime::Docker, &known), "docker network connect shop web");
+        assert!(
+            connected(Runtime::Docker, &back(Vec::new())).contains("--ipam-opt network=back back;")
+        );
+        assert!(
+            connected(Runtime::Podman, &known).contains("-o network=back back; podman network")
+        );
+        assert_eq!(connected(Runtime::Cni, &known), "start web with network back too");
+    }
+}
