@@ -149,7 +149,7 @@ fn made_by_docker_for_all(engine: &Engine, podman: &Podman5, cni: &World) {
     let said = engine.try_docker("run --rm --network taken busybox /bin/true");
     let why = "network taken: the cluster has a network taken already";
     assert!(said.status != 0 && said.stderr.contains(why), "{said:?}");
-    for asks in ["host ls 2>&1", "events"] {
+    for asks in ["host ls 2>&1", "events", "doctor"] {
         engine.world().sh(&format!("{SPOKE} {asks} | grep -q '{why}'"));
     }
     engine.docker("network rm taken");
