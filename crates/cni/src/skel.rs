@@ -52,7 +52,7 @@ pub struct Output {
     /// The exit code.
     pub code: i32,
     /// The process that prints this must then call [`Engine::answered`] with these, in this order.
-    pub untold: Vec<(AttachmentId, Layer)>,
+    pub unreported: Vec<(AttachmentId, Layer)>,
 }
 
 /// Runs `plugin` with `environment` and `input`. Without a command it describes itself.
@@ -74,20 +74,20 @@ pub fn run(
         context,
         version: Version::LATEST,
         notes: String::new(),
-        untold: Vec::new(),
+        unreported: Vec::new(),
     };
     match run.answer(input) {
         Ok(answer) => Output {
             stdout: answer.map(|value| format!("{value}\n")).unwrap_or_default(),
             stderr: run.notes,
             code: 0,
-            untold: run.untold,
+            unreported: run.unreported,
         },
         Err(failure) => Output {
             stdout: format!("{}\n", failure.render(run.version)),
             stderr: run.notes,
             code: 1,
-            untold: Vec::new(),
+            unreported: Vec::new(),
         },
     }
 }
@@ -135,7 +135,7 @@ struct Run<'a> {
     /// The version of errors.
     version: Version,
     notes: String,
-    untold: Vec<(AttachmentId, Layer)>,
+    unreported: Vec<(AttachmentId, Layer)>,
 }
 
 impl Run<'_> {
@@ -241,8 +241,8 @@ impl Run<'_> {
         if let Some(note) = &plan.note {
             let _ = writeln!(self.notes, "{note}");
         }
-        let (result, untold) = add(call, plan)?;
-        self.untold = untold;
+        let (result, unreported) = add(call, plan)?;
+        self.unreported = unreported;
         Ok(result)
     }
 
@@ -314,7 +314,7 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
         let more = format!("; a result of version {version} needs one, and \"ipam\" gives none");
         return Err(reported(NO_ADDRESS, &more));
     }
-    let attachment = call.context.engine.attach_untold(&request)?;
+    let attachment = call.context.engine.attach_unreported(&request)?;
     let success = match (call.previous.clone(), request.layer) {
         (_, Layer::Address) => Success::of_leases(&attachment),
         (Some(previous), Layer::Publish | Layer::Firewall | Layer::Vrf | Layer::SourceRouting) => {

@@ -30,8 +30,8 @@ impl Engine<'_> {
 
     /// The same for a caller that reports the result itself, and calls [`Engine::answered`] after
     /// that. If its process dies before, the same call has the same result again.
-    pub fn attach_untold(&self, request: &Request) -> Result<Attachment> {
-        self.attach_as(request, Role::Untold)
+    pub fn attach_unreported(&self, request: &Request) -> Result<Attachment> {
+        self.attach_as(request, Role::Unreported)
     }
 
     /// Notes that the caller of the layer has its result. From now on the layer blocks another
@@ -82,7 +82,7 @@ impl Engine<'_> {
         complete.phase = Phase::Attached(attached);
         sandbox::set_gateway_where_it_can(&mut complete);
         let txn = match complete.teller {
-            Some(_) => Txn::new().untold(),
+            Some(_) => Txn::new().unreported(),
             None => Txn::new(),
         };
         self.replace(read, complete, txn)?;

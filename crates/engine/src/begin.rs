@@ -22,7 +22,7 @@ impl Engine<'_> {
         match role {
             Role::Alone => {}
             Role::Guest(how) => how.say(&mut draft.blank),
-            Role::Untold => draft.blank.teller = Some(self.host.me()),
+            Role::Unreported => draft.blank.teller = Some(self.host.me()),
             Role::Of(origin) => {
                 draft.blank.teller = Some(self.host.me());
                 draft.blank.be_of(origin);
@@ -360,7 +360,7 @@ pub(crate) enum Role<'o> {
     /// Of nothing: it is a virtual machine's, in this way.
     Guest(&'o Connecting),
     /// Of nothing; its caller reports the result itself.
-    Untold,
+    Unreported,
     /// Of a call that makes several; its caller reports the result itself.
     Of(&'o Origin),
     /// Of a sandbox that Spoke itself connects, in this way.

@@ -53,7 +53,7 @@ mod allowed {
 /// `AF_INET`.
 const INET: u16 = 2;
 /// So many peers in one message: a list of attributes is at most 64 KiB long.
-const TOGETHER: usize = 256;
+const AT_ONCE: usize = 256;
 
 /// The private key of a device.
 #[derive(Clone, PartialEq, Eq)]
@@ -181,7 +181,7 @@ impl WireGuard {
     /// # Errors
     /// As [`Socket::send`]; a refusal.
     pub fn set_peers(&mut self, link: u32, changes: &[PeerChange]) -> Result<()> {
-        for changes in changes.chunks(TOGETHER) {
+        for changes in changes.chunks(AT_ONCE) {
             let mut batch = Batch::new();
             let about = format!("changing the peers of wireguard {link}");
             let mut request = batch.request(self.family, 0, about);

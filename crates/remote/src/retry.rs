@@ -138,7 +138,7 @@ impl Remote {
 }
 
 fn odd(name: &str) -> PendingCleanup {
-    let error = "it is no page of the ledger".to_owned();
+    let error = "it is no undo log".to_owned();
     PendingCleanup { dead_end: Some(DeadEnd::Unreadable), ..unreadable(name, error) }
 }
 

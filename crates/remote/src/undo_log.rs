@@ -246,8 +246,8 @@ impl UndoLog {
                 path.display()
             )),
             Why::Damaged(cause) => Error::invalid(format!(
-                "{} is no page of the ledger of remote drivers and was put into {}: what plugins \
-                 are owed for it is not known: {cause}",
+                "{} is no undo log of remote drivers and was put into {}: which cleanups are pending \
+                 in it is not known: {cause}",
                 path.display(),
                 self.directory.join("odd").display()
             )),

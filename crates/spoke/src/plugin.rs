@@ -89,7 +89,7 @@ fn answer(
     let mut output = cni::run(plugin, environment, input, &context);
     output.stderr.insert_str(0, &note);
     if report(&output) {
-        for (id, layer) in &output.untold {
+        for (id, layer) in &output.unreported {
             // Where it cannot be noted, the worst is that a second ADD is not refused.
             let _ = engine.answered(id, *layer);
         }

@@ -297,7 +297,7 @@ impl Store for Embedded {
             txn.changes.iter().map(|(key, change)| (key, change.as_ref())).collect();
         if !changes.is_empty() {
             let outlines = self.known_outlines(&held, &changes);
-            let steps = held.prepare(&changes, (revision, !txn.untold))?;
+            let steps = held.prepare(&changes, (revision, !txn.unreported))?;
             held.happen(&steps, revision)?;
             // It has happened, whatever becomes of what can be made of it again.
             let _ = self.follow(&held, outlines, &changes, revision);

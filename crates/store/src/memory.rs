@@ -16,7 +16,7 @@ pub struct Memory {
 struct Book {
     sequence: u64,
     records: BTreeMap<Key, Versioned>,
-    untold: BTreeSet<Key>,
+    unreported: BTreeSet<Key>,
 }
 
 impl Memory {
@@ -57,9 +57,9 @@ impl Store for Memory {
         book.sequence += 1;
         let revision = Revision(book.sequence);
         for (key, change) in &txn.changes {
-            match txn.untold && change.is_some() {
-                true => book.untold.insert(key.clone()),
-                false => book.untold.remove(key),
+            match txn.unreported && change.is_some() {
+                true => book.unreported.insert(key.clone()),
+                false => book.unreported.remove(key),
             };
             match change {
                 Some(record) => {
@@ -73,12 +73,12 @@ impl Store for Memory {
     }
 
     fn mark_answered(&self, key: &Key) -> Result<()> {
-        self.book().untold.remove(key);
+        self.book().unreported.remove(key);
         Ok(())
     }
 
     fn is_answered(&self, key: &Key) -> Result<bool> {
-        Ok(!self.book().untold.contains(key))
+        Ok(!self.book().unreported.contains(key))
     }
 }
 

@@ -101,16 +101,18 @@ fn a_draft_that_was_left_does_not_lend_its_mode() {
     let root = boot_root(directory.path());
     let mode = || fs::metadata(root.join(LEASE)).unwrap().permissions().mode() & 0o777;
     done(&store, lease_txn());
-    for (left, txn) in [(0o644, lease_txn()), (0o700, lease_txn()), (0o600, lease_txn().untold())] {
+    for (left, txn) in
+        [(0o644, lease_txn()), (0o700, lease_txn()), (0o600, lease_txn().unreported())]
+    {
         let draft = root.join("leases/@host/.0.new");
         fs::write(&draft, "a longer text than that of any record, which is not to stay".repeat(9))
             .unwrap();
         fs::set_permissions(&draft, fs::Permissions::from_mode(left)).unwrap();
-        let is_untold = txn.untold;
+        let is_unreported = txn.unreported;
         done(&store, txn);
         assert!(!draft.exists());
-        assert_eq!(mode(), if is_untold { 0o700 } else { 0o600 });
-        assert_eq!(store.is_answered(&lease_key("10.0.0.1")).unwrap(), !is_untold);
+        assert_eq!(mode(), if is_unreported { 0o700 } else { 0o600 });
+        assert_eq!(store.is_answered(&lease_key("10.0.0.1")).unwrap(), !is_unreported);
     }
 }
 

@@ -154,7 +154,7 @@ pub struct Txn {
     pub changes: Vec<(Key, Option<Record>)>,
     /// Whether the caller of what is written does not have its result yet
     /// ([`Store::mark_answered`]).
-    pub untold: bool,
+    pub unreported: bool,
 }
 
 /// Whether a transaction happened.
@@ -197,7 +197,7 @@ pub trait Store {
 
     /// Notes that the caller that asked for the record under `key` has its result. Costs next to
     /// nothing, and changes neither record nor revision. Every later transaction that writes the
-    /// record keeps the note, unless it is [`Txn::untold`].
+    /// record keeps the note, unless it is [`Txn::unreported`].
     fn mark_answered(&self, _key: &Key) -> Result<()> {
         Ok(())
     }
@@ -223,8 +223,8 @@ impl Txn {
 
     /// The caller does not have the result of what is written yet.
     #[must_use]
-    pub fn untold(self) -> Self {
-        Self { untold: true, ..self }
+    pub fn unreported(self) -> Self {
+        Self { unreported: true, ..self }
     }
 
     /// Writes `record`.

@@ -57,7 +57,7 @@ fn what_is_no_file_is_put_aside_too() {
         fs::remove_file(&path).unwrap();
         put(&path).unwrap();
         let error = rig.remote.leave(&one).unwrap_err();
-        assert!(error.to_string().contains("is no page of the ledger"), "{error}");
+        assert!(error.to_string().contains("is no undo log"), "{error}");
         assert!(fs::symlink_metadata(&path).is_err());
         rig.remote.leave(&one).unwrap();
         fs::write(&path, "").unwrap();
@@ -86,7 +86,7 @@ fn what_cannot_be_read_is_put_aside_and_told() {
     let log_file = log_file.strip_prefix("held/").unwrap().to_owned();
     fs::write(held.join(&log_file), "{\"version\":1").unwrap();
     let error = rig.remote.leave(&one).unwrap_err();
-    assert!(error.to_string().contains("is no page of the ledger"), "{error}");
+    assert!(error.to_string().contains("is no undo log"), "{error}");
     let pending = rig.remote.pending().unwrap();
     assert!(pending.len() == 1 && pending[0].who == CleanupSubject::Unreadable, "{pending:?}");
     // Once it is out of the way, others go on.

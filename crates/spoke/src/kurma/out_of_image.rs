@@ -103,7 +103,12 @@ fn answer(environment: &Environment, input: &mut dyn Read) -> Output {
 }
 
 fn refused(failure: &Failure, version: Version, stderr: String) -> Output {
-    Output { stdout: format!("{}\n", failure.render(version)), stderr, code: 1, untold: Vec::new() }
+    Output {
+        stdout: format!("{}\n", failure.render(version)),
+        stderr,
+        code: 1,
+        unreported: Vec::new(),
+    }
 }
 
 fn call(document: &Document, environment: &Environment, command: Command) -> Result<Output> {
@@ -148,7 +153,7 @@ fn passed_on(ended: &Ended, spec: &Spec, version: Version) -> Output {
     let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
     let how = match ended.status {
         Ending::Exited(code) if code == 0 || !stdout.trim().is_empty() => {
-            return Output { stdout, stderr, code, untold: Vec::new() };
+            return Output { stdout, stderr, code, unreported: Vec::new() };
         }
         Ending::Exited(code) => format!("exited {code}"),
         Ending::Signaled(signal) => format!("was ended by signal {signal}"),

@@ -25,7 +25,7 @@ use lost::Lost;
 /// The interval of checks for what nothing reports.
 const SWEEP: Duration = Duration::from_secs(30);
 /// Changes that belong together come this close to each other.
-const TOGETHER: Duration = Duration::from_millis(50);
+const APART: Duration = Duration::from_millis(50);
 /// However many changes come, this long after the first it is time to act.
 const LATEST: Duration = Duration::from_millis(300);
 /// The table of firewalld, and that in which ufw has its chains.
@@ -169,7 +169,7 @@ fn wait(
     }
     let began = Instant::now();
     while began.elapsed() < LATEST {
-        match monitor.wait(&daemon.stop, TOGETHER)? {
+        match monitor.wait(&daemon.stop, APART)? {
             Wake::Stopped => return Ok(false),
             Wake::Quiet => break,
             Wake::News(_) | Wake::Lost => {}

@@ -16,7 +16,7 @@ use crate::host;
 use crate::host_context::HostContext;
 
 /// Changes that belong together come this close to each other.
-const TOGETHER: Duration = Duration::from_millis(50);
+const APART: Duration = Duration::from_millis(50);
 
 /// However many changes come, this long after the first it is time to act.
 const LATEST: Duration = Duration::from_millis(300);
@@ -125,7 +125,7 @@ fn settle(monitor: &mut Monitor, daemon: &Daemon) -> Result<Option<BTreeSet<Chan
     let began = Instant::now();
     let mut all = BTreeSet::new();
     while began.elapsed() < LATEST {
-        match monitor.wait(&daemon.stop, TOGETHER)? {
+        match monitor.wait(&daemon.stop, APART)? {
             Wake::Stopped => return Ok(None),
             Wake::Quiet => break,
             Wake::Lost => {}

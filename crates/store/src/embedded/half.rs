@@ -167,7 +167,7 @@ impl Half {
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 /// The mode of a record whose caller does not have its result yet.
-const UNTOLD: Mode = Mode::from_raw_mode(0o700);
+const UNREPORTED: Mode = Mode::from_raw_mode(0o700);
 const DIRECTORY_MODE: Mode = Mode::from_raw_mode(0o700);
 
 impl Open {
@@ -254,7 +254,7 @@ impl Open {
 
     /// Writes a file that is not in place yet, with its directory if that is missing.
     pub(super) fn prepare(&self, path: &str, bytes: &[u8], is_answered: bool) -> Result<()> {
-        let mode = if is_answered { FILE_MODE } else { UNTOLD };
+        let mode = if is_answered { FILE_MODE } else { UNREPORTED };
         let cannot = |cause| failed("cannot write", &self.path(path), cause);
         // One that a dead process left would keep the mode that it has.
         let flags =
@@ -287,7 +287,7 @@ impl Open {
     /// Whether that was noted, or need not be.
     pub(super) fn is_answered(&self, path: &str) -> Result<bool> {
         match fs::statat(&self.directory, path, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Mode::from_raw_mode(stat.st_mode) & UNTOLD != UNTOLD),
+            Ok(stat) => Ok(Mode::from_raw_mode(stat.st_mode) & UNREPORTED != UNREPORTED),
             Err(Errno::NOENT) => Ok(true),
             Err(cause) => Err(failed("cannot look at", &self.path(path), cause)),
         }

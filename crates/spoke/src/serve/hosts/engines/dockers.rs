@@ -8,7 +8,7 @@ use model::{Error, NetworkName, Result, Runtime, SharedNetwork};
 use crate::serve::Daemon;
 
 /// How long an engine may take for one call.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The engines, as one pass over all networks finds them.
 pub(super) struct Dockers<'a> {
@@ -31,7 +31,7 @@ impl<'a> Dockers<'a> {
     pub(super) fn new(daemon: &'a Daemon) -> Self {
         let config = &daemon.context_pool.config().docker;
         let sockets = config.api.iter().filter(|socket| config.enabled && socket.exists());
-        let there: Vec<Engine> = sockets.map(|socket| Engine::new(socket, PATIENCE)).collect();
+        let there: Vec<Engine> = sockets.map(|socket| Engine::new(socket, TIMEOUT)).collect();
         let is_one_away = there.is_empty() || there.len() < config.api.len();
         Self { daemon, there, is_one_away }
     }
