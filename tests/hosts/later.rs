@@ -33,7 +33,7 @@ fn values_of_a_later_version_are_read_and_left_alone() {
         "network engines: it is not made in lxd, an unknown engine",
         "network places: on which hosts it is, is said in an unknown way",
         "network ways is not used: its packets go from host to host in a way that this Spoke does not know",
-        "address 10.71.200.7 of network engines: whose it is, is said in an unknown way",
+        "address 10.71.200.7 of network engines: unknown form of owner",
     ] {
         until(&a.world, &format!("{SPOKE} host ls 2>&1 | grep -qF '{words}'"));
         let said = a.world.try_sh(&format!("{SPOKE} doctor"));

@@ -206,9 +206,7 @@ impl View {
         }
         let unknown = self.pins.iter().filter(|(_, (pin, _))| pin.state == PinState::Other);
         all.extend(unknown.map(|((name, address), _)| {
-            format!(
-                "address {address} of network {name}: whose it is, is said in an unknown way{later}"
-            )
+            format!("address {address} of network {name}: unknown form of owner{later}")
         }));
         all.truncate(MOST_DAMAGED);
         all

@@ -89,7 +89,7 @@ fn is_chosen(ipam: &Ipam) -> bool {
 
 fn answered(attachment: &Attachment, address: IpAddr) -> Error {
     Error::conflict(format!(
-        "address {address}: somebody on the segment of network {} answers for it, whom the book does not know; choose another, or switch the probe off",
+        "another device on the segment of network {} uses address {address}; choose another, or switch the probe off",
         attachment.id.network
     ))
 }

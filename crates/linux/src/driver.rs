@@ -243,7 +243,7 @@ impl Driver for Linux {
     fn set_gateway(&self, attachment: &Attachment, families: &[Family]) -> Result<()> {
         let Some(sandbox) = sandbox::entered(attachment)? else {
             return Err(Error::unsupported(format!(
-                "{}: it has no sandbox that is ours to lead out",
+                "{}: Spoke does not manage the default route of this sandbox",
                 attachment.id
             )));
         };
@@ -325,7 +325,7 @@ impl HostDataplane for Linux {
             Stray::Link(name) => self.delete(&mut Socket::route()?, name),
             Stray::Elements(mark) => self.policy.remove_marked(mark),
             Stray::Parking(name) | Stray::Names(name) => Err(Error::bug(format!(
-                "nothing of the kernel's dataplane is in a namespace {name} of nobody's"
+                "namespace {name} has no owner, and nothing of the kernel's dataplane is in it"
             ))),
         }
     }

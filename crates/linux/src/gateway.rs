@@ -23,7 +23,7 @@ pub(crate) fn set_default_routes(
         let device = external::name_inside(attachment, &mut socket)?;
         let Some(link) = socket.link_index(&device)? else {
             return Err(Error::not_found(format!(
-                "{}: the container has no interface {device} to be led out through",
+                "{}: the container has no interface {device} for the default route",
                 attachment.id
             )));
         };

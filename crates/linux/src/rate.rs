@@ -218,7 +218,7 @@ impl Limits {
             }
         }
         let [first, second] = &self.names;
-        Err(Error::conflict(format!("{first} and {second} exist and are somebody else's")))
+        Err(Error::conflict(format!("{first} and {second} exist and are of another program")))
     }
 
     fn new_ifb(&self, socket: &mut Socket, name: &IfName, device: &Link) -> Result<()> {
@@ -240,7 +240,7 @@ impl Limits {
         for other in &there {
             if *other != 0 && socket.link(At::Index(*other))?.is_some() {
                 return Err(Error::conflict(format!(
-                    "what {} receives is redirected by somebody else already",
+                    "what {} receives is redirected by another program already",
                     self.device
                 )));
             }

@@ -81,7 +81,7 @@ fn ensure(socket: &mut Socket, wanted: &Vrf) -> Result<netlink::Vrf> {
             Decision::Make(table) => make(socket, &wanted.name, table)?,
         }
     }
-    Err(Error::try_again(format!("VRF {} keeps being removed by somebody else", wanted.name)))
+    Err(Error::try_again(format!("VRF {} keeps being removed by another program", wanted.name)))
 }
 
 /// The change of the VRF itself.

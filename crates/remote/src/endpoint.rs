@@ -364,7 +364,7 @@ fn refuse_pending(log_file: &LogFile) -> Result<()> {
     });
     pending.map_or(Ok(()), |(undo, pending)| {
         Err(Error::try_again(format!(
-            "plugin {} is still owed {undo}: {}",
+            "a cleanup is pending at plugin {}: {undo}: {}",
             undo.driver(),
             pending.error
         )))

@@ -98,7 +98,7 @@ impl Remote {
         let remaining = remaining.find_map(|entry| Some((&entry.undo, entry.pending.as_ref()?)));
         remaining.map_or(Ok(()), |(undo, pending)| {
             Err(model::Error::try_again(format!(
-                "{}: plugin {} is still owed {undo}: {}",
+                "{}: a cleanup is pending at plugin {}: {undo}: {}",
                 name(&log_file.record.subject),
                 undo.driver(),
                 pending.error

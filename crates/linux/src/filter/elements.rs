@@ -349,7 +349,7 @@ pub fn verify(socket: &mut Socket, elements: &Elements) -> Result<()> {
         match present.get(&index) {
             None => return Err(Error::not_found(listed.about("missing:"))),
             Some(there) if *there != listed.element => {
-                let what = listed.about("belongs to somebody else:");
+                let what = listed.about("belongs to another program:");
                 return Err(Error::new(Kind::Conflict, what));
             }
             Some(_) => {}

@@ -12,7 +12,7 @@ pub(super) fn add(attachment: &Attachment, plan: &mut Plan) -> Result<()> {
     let interface = place.and_then(|place| plan.attached.interfaces.get(place));
     let Some(device) = interface.map(|interface| interface.name.clone()) else {
         return Err(Error::unsupported(format!(
-            "{}: its interface is nobody's to give the link-local address {first}",
+            "{}: its interface is not made by Spoke: no link-local address {first}",
             attachment.id
         )));
     };

@@ -42,7 +42,7 @@ pub(super) fn make(port: &ResourceId, end: &IfName) -> Result<IfName> {
     outcome.into_result()?;
     let there = found(&near, &mut socket)?;
     if there.kind.as_deref() != Some("veth") || there.group != GROUP {
-        return Err(Error::conflict(format!("{near} is there already, and is somebody else's")));
+        return Err(Error::conflict(format!("{near} is there already, and is of another program")));
     }
     attach(&there, master, &mut socket)?;
     attach(&link, master, &mut socket)?;

@@ -109,7 +109,7 @@ pub(super) enum Command {
     /// Make, list and remove networks
     #[command(subcommand)]
     Network(NetworkCommand),
-    /// Be one of many hosts, whose containers reach each other
+    /// Manage this host's membership in a cluster, whose containers reach each other
     #[command(subcommand)]
     Host(HostCommand),
     /// Make endpoints on networks apart from sandboxes, join them, and take them out again
@@ -206,7 +206,7 @@ Examples:
     /// Say what is wrong with this host for containers, and the command that repairs it
     #[command(after_help = "Exits with 1 when something is a FAIL.")]
     Doctor,
-    /// Be the daemon: serve Docker, watch over this host, report what happens
+    /// Run the daemon: serve Docker, watch over this host, report what happens
     #[command(after_help = "Serves Docker Engines as their network driver and IPAM driver. CNI \
         runtimes and the commands need no daemon; with one, whatever they do is reported too, a \
         packet filter that somebody flushes is put back at once, and subnets that two runtimes \
@@ -316,7 +316,7 @@ pub(super) enum NetworkCommand {
         internal, it is connected to the network gwbridge besides, which publishes its ports.
 
 A namespace with a name below /run/netns gets /etc/netns/NAME/hosts and /etc/netns/NAME/resolv.conf, which \
-        `ip netns exec` puts in the places of the host's. What somebody else wrote there stays.
+        `ip netns exec` puts in the places of the host's. What another program wrote there stays.
 
 Examples:
   ip netns add web
@@ -331,7 +331,7 @@ Examples:
     Disconnect(DisconnectArgs),
     /// Change a network that is in use, with what its running containers have of it
     Set(SetArgs),
-    /// Call a network otherwise that no container is on
+    /// Rename an unused network
     Rename(RenameArgs),
     /// Remove networks, with their bridges
     #[command(visible_alias = "remove", after_help = "Examples:\n  spoke network rm front back")]

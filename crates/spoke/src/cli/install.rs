@@ -159,7 +159,7 @@ fn uninstall(directory: &Directory) -> Result<Answer> {
     }
     let notes = foreign_names.iter().map(|name| {
         let kept = directory.kept(name);
-        format!("{name} is somebody else's again; what it replaced stays as {}", kept.display())
+        format!("{name} is of another program again; what it replaced stays as {}", kept.display())
     });
     let text = match manifest.replaced.as_slice() {
         [] => "removed\n".to_owned(),

@@ -71,7 +71,7 @@ fn install(directory: &Path, host_context: &HostContext) -> Result<Answer> {
     match place.state(&host_context.executable)? {
         State::Foreign => {
             return Err(Error::conflict(format!(
-                "{} is somebody else's; move it away, or choose another directory with --dir",
+                "{} is of another program; move it away, or choose another directory with --dir",
                 place.path().display()
             )));
         }
@@ -118,7 +118,9 @@ fn uninstall(directory: &Path, host_context: &HostContext) -> Result<Answer> {
             answer.text.push_str(&format!("removed {}\n", place.path().display()));
         }
         State::Foreign => {
-            answer.notes.push(format!("{} is somebody else's and stays", place.path().display()));
+            answer
+                .notes
+                .push(format!("{} is of another program and stays", place.path().display()));
         }
         State::Missing => {}
     }
@@ -169,7 +171,7 @@ fn of_place(place: &Place, state: State) -> Part {
     let (good, state) = match state {
         State::Ours => (true, "installed"),
         State::Older => (true, "another build of Spoke; `spoke podman install` renews it"),
-        State::Foreign => (false, "somebody else's"),
+        State::Foreign => (false, "of another program"),
         State::Missing => (false, "not installed"),
     };
     Part { part: place.path().display().to_string(), good, state: state.to_owned() }

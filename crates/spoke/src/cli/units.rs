@@ -85,7 +85,7 @@ impl Set<'_> {
         for (unit, state) in units.iter().zip(&states) {
             if *state == State::Foreign {
                 return Err(Error::conflict(format!(
-                    "{} is somebody else's, or was changed by hand; move it away",
+                    "{} is of another program, or was changed by hand; move it away",
                     unit.path(directory).display()
                 )));
             }
@@ -200,7 +200,7 @@ impl Set<'_> {
                 let again = format!("`spoke {} install` renews it", self.command);
                 (true, format!("installed by another build; {again}"))
             }
-            State::Foreign => (false, "somebody else's, or changed by hand".to_owned()),
+            State::Foreign => (false, "of another program, or changed by hand".to_owned()),
             State::Packaged => (true, "installed by the package".to_owned()),
             State::Missing => (false, "not installed".to_owned()),
         };

@@ -241,7 +241,7 @@ impl Ways {
         let Some((bridges, took, _)) = self.healed.take_if(is_settled) else { return };
         if bridges.iter().all(|bridge| self.followed.contains_key(bridge)) {
             let message = format!(
-                "somebody took away what holds networks to their ways; it was put back in {took} µs"
+                "another program removed the rules of table spoke_via; they were put back in {took} µs"
             );
             daemon.journal.metrics.heal();
             daemon.journal.report(&Event::new(What::Healed, host::now(), message));

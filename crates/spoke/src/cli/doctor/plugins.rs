@@ -20,11 +20,11 @@ pub(super) fn checks(host_context: &HostContext, networks: &[Network]) -> Vec<Ch
     match (host_context.foreign)().and_then(|foreign| foreign.remote.pending()) {
         Ok(debts) if debts.is_empty() => {}
         Ok(debts) => {
-            let what = format!("calls that Docker plugins are still owed: {}", debts.len());
+            let what = format!("pending cleanups at Docker plugins: {}", debts.len());
             checks.push(Check::warn(what, "spoke gc"));
         }
         Err(error) => checks.push(
-            Check::fail(format!("what plugins are owed cannot be read: {error}"), "").without_fix(),
+            Check::fail(format!("pending cleanups cannot be read: {error}"), "").without_fix(),
         ),
     }
     checks

@@ -87,7 +87,7 @@ fn refuse_foreign(path: &Path, program: &Path) -> Result<()> {
         Ok(target) if is_ours(&target) => Ok(()),
         Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
         Ok(_) | Err(_) => Err(Error::conflict(format!(
-            "{} is somebody else's: move it away, or choose another --directory",
+            "{} is of another program: move it away, or choose another --directory",
             path.display()
         ))),
     }

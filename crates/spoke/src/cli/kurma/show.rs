@@ -59,7 +59,7 @@ pub(super) fn pods(listed: &Listed, output: Output) -> Result<Answer> {
     };
     let pods: Vec<Value> = records.iter().map(pod).collect();
     let table = || {
-        let mut table = Table::new(&["UUID", "STAGE", "NETWORKS", "OWED"]);
+        let mut table = Table::new(&["UUID", "STAGE", "NETWORKS", "PENDING"]);
         for (record, pod) in records.iter().zip(&pods) {
             let connected = match record.is_host {
                 true => vec![HOST.to_owned()],

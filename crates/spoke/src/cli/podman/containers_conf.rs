@@ -139,7 +139,7 @@ impl Snippet {
         if let Ok(there) = fs::read_to_string(&self.path)
             && !there.starts_with(MARK)
         {
-            return Err(Error::conflict("it is somebody else's; move it away").context(doing()));
+            return Err(Error::conflict("it is of another program; move it away").context(doing()));
         }
         let new = self.directory.join(format!(".{NAME}.new"));
         let written = fs::create_dir_all(&self.directory)
@@ -188,7 +188,7 @@ mod tests {
         assert!(Snippet::below(root.path()).remove(Path::new("/b")).unwrap());
         put("etc/containers/containers.conf.d/50-spoke.conf", "[network]\n# by hand");
         let error = Snippet::below(root.path()).write(Path::new("/b")).unwrap_err();
-        assert!(error.to_string().contains("somebody else's"), "{error}");
+        assert!(error.to_string().contains("of another program"), "{error}");
         assert!(!Snippet::below(root.path()).remove(Path::new("/b")).unwrap());
     }
 }

@@ -130,7 +130,7 @@ fn units_of_others_stay() {
     host.write("units/spoke.service", "[Service]\nExecStart=/bin/true\n");
     let (code, _, err) = units(&host, "install", &[]);
     assert_eq!(code, 4);
-    assert!(err.contains("/units/spoke.service is somebody else's"), "{err}");
+    assert!(err.contains("/units/spoke.service is of another program"), "{err}");
     assert_eq!(names(&host.path(UNITS)), ["spoke.service"]);
     std::fs::remove_file(host.path("units/spoke.service")).unwrap();
 
