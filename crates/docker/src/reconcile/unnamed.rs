@@ -14,7 +14,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// So often a container is asked for in vain before it is given up: five minutes.
 const MOST_TRIES: u32 = 10;
 /// So many are asked for at once.
-const TOGETHER: usize = 50;
+const AT_ONCE: usize = 50;
 
 /// The containers, each once.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl Unnamed {
         let named = |(container, entry): (&ContainerId, &Entry)| {
             (Named { container: container.clone(), runs: entry.runs }, entry.tries == 0)
         };
-        due.into_iter().take(TOGETHER).map(named).collect()
+        due.into_iter().take(AT_ONCE).map(named).collect()
     }
 
     /// When the next one is due.

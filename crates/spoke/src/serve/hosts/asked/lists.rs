@@ -7,7 +7,7 @@ use docker::api::{self, Api};
 use crate::serve::Daemon;
 
 /// How long an engine may take to list its networks.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The networks of every engine.
 pub(super) struct Lists {
@@ -21,7 +21,7 @@ impl Lists {
         let config = &daemon.context_pool.config().docker;
         let mut lists = Self { all: Vec::new(), are_whole: true };
         for socket in config.api.iter().filter(|_| config.enabled) {
-            match Api::new(socket, PATIENCE).networks() {
+            match Api::new(socket, TIMEOUT).networks() {
                 Ok(networks) => lists.all.extend(networks),
                 Err(_) => lists.are_whole = false,
             }
