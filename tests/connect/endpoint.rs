@@ -223,3 +223,4 @@ fn a_name_that_returns_has_its_address() {
         assert_eq!(bed.spoke(&connect), first);
         bed.spoke("network disconnect front two");
     }
+}

@@ -7,6 +7,8 @@ fn a_network_that_no_engine_ever_listed_is_reported() {
         subnets: Vec::new(),
         hosts: "all".parse().unwrap(),
         engines: BTreeSet::new(),
+        transport: TransportChoice::default(),
+        names: false,
         name: None,
     };
     let asked = Asked::new(record.clone());
