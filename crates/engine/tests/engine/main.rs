@@ -32,3 +32,4 @@ mod subnet;
 mod subnet_address;
 mod subnet_many;
 mod subnet_rig;
+mod unlisted;
