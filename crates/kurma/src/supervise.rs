@@ -73,7 +73,8 @@ enum Message {
     Seen(Event),
     /// A pod was worked on; none where another process does.
     Settled(PodId, Result<Option<()>>),
-    Swept(Result<()>),
+    /// Whether nothing is left that a later sweep could remove.
+    Swept(Result<bool>),
     Stop,
 }
 

@@ -130,11 +130,12 @@ impl NetworkingPod {
     }
 
     /// Stops and removes the plugin containers of networks that are neither configured nor `used`
-    /// any more; the plugins' own files stay.
+    /// any more; the plugins' own files stay. Whether nothing of such networks is left: what is used,
+    /// or what another process works on, is.
     ///
     /// # Errors
     /// The first one, after all others were tried.
-    pub(crate) fn forget(&self, networks: &PodNetworks, used: &[Key]) -> Result<()> {
+    pub(crate) fn forget(&self, networks: &PodNetworks, used: &[Key]) -> Result<bool> {
         let is_configured = |key: &Key| match key {
             Key::Network(name) => {
                 networks.networks().any(|network| network.name == *name)
@@ -142,26 +143,36 @@ impl NetworkingPod {
             }
             Key::Image(_) => true,
         };
-        let mut done = Ok(());
-        for key in self.keys()?.into_iter().filter(|key| !is_configured(key) && !used.contains(key))
-        {
-            done = done.and(self.forget_one(&key));
+        let (mut is_whole, mut done) = (true, Ok(()));
+        for key in self.keys()?.into_iter().filter(|key| !is_configured(key)) {
+            if used.contains(&key) {
+                is_whole = false;
+                continue;
+            }
+            match self.forget_one(&key) {
+                Ok(is_forgotten) => is_whole &= is_forgotten,
+                Err(error) => done = done.and(Err(error)),
+            }
         }
-        done
+        done.map(|()| is_whole)
     }
 
-    fn forget_one(&self, key: &Key) -> Result<()> {
+    /// Whether it is forgotten, which it is not where another process works on it.
+    fn forget_one(&self, key: &Key) -> Result<bool> {
         let directory = self.plugin(key);
         if State::read(&directory)?.generation.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         self.down(key)?;
-        let Some(_lock) = self.lock(key, Instant::now())? else { return Ok(()) };
+        let Some(_lock) = self.lock(key, Instant::now())? else { return Ok(false) };
         let state = State::read(&directory)?;
         let last = Retired { generation: state.generation, image: state.id };
-        let (retired, failed) = self.retire(&directory, [state.retired, vec![last]].concat());
+        let all = [state.retired, vec![last]].concat();
+        // Another process may have forgotten it meanwhile, and then has no generation.
+        let all = all.into_iter().filter(|past| !past.generation.is_empty()).collect();
+        let (retired, failed) = self.retire(&directory, all);
         State { retired, ..State::default() }.write(&directory)?;
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(true), Err)
     }
 
     /// The images that plugin containers are made of, also those that were replaced and have a call

@@ -74,6 +74,14 @@ impl NetworkingPod {
         }
         let lock = self.lock(&wanted.key, Instant::now() + self.limits.wait)?;
         let _lock = lock.ok_or_else(|| busy(&wanted.key))?;
+        // While this waited, the operator may have stopped it, the networks may have changed, and
+        // another caller may have started it.
+        if is_over() || State::read(&directory)?.is_stopped {
+            return Ok(Watched::Stopped);
+        }
+        if let Some(held) = self.current(&wanted, Fit::Exact)? {
+            return Ok(Watched::Runs(held.running));
+        }
         fetched.or_else(|error| self.failed(&wanted, error))?;
         match self.start(&wanted, Renewal::IfEnded)? {
             Started::After(pause) => Ok(Watched::After(pause)),
@@ -249,6 +257,8 @@ impl NetworkingPod {
             }
             state.started = now();
         }
+        // The plan keeps an unprivileged container from writing to the volume, where that is there.
+        crate::volume::Volume::new(&self.directories.netns).prepare()?;
         let plan = plan(self, wanted, &image, &generation)?;
         state.write(&directory)?;
         if let Err(error) = self.begin(wanted, &plan, &state) {
@@ -280,7 +290,6 @@ impl NetworkingPod {
         let directory = self.plugin(&wanted.key);
         let place = directory.join(&state.generation);
         disk::make_directory(&directory.join("volume"))?;
-        crate::volume::Volume::new(&self.directories.netns).prepare()?;
         let running = self.engine_of(wanted).start(&place, &plan.spec, &plan.stdin)?;
         let Main::OfImage(input) = &wanted.main else { return Ok(()) };
         if !plan.needs_setup {

@@ -97,6 +97,10 @@ impl NetworkingPod {
         retired: Vec<Retired>,
     ) -> (Vec<Retired>, Option<Error>) {
         let gone = |past: &str| -> Result<bool> {
+            // Without a name it would be the plugin's whole directory, with the plugin's own files.
+            if past.is_empty() {
+                return Ok(true);
+            }
             let path = calls(directory, past);
             let Some(_lock) = Lock::now(&path)? else { return Ok(false) };
             self.end(directory, past)?;

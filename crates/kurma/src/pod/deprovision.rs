@@ -124,43 +124,47 @@ impl Pods<'_> {
     /// As of [`Pods::sweep`]; a pod's failure is in the answer.
     pub fn clear(&self) -> Result<Vec<(PodId, Result<()>)>> {
         let settled = self.settle()?;
-        self.sweep().map(|()| settled)
+        self.sweep().map(|_| settled)
     }
 
     /// Removes the plugins of networks that are neither configured nor used, replaced containers
     /// without a call, and namespaces without a pod from the volume. What a pod needs whose record
-    /// cannot be read is not known: no plugin is removed then, and its namespace stays.
+    /// cannot be read is not known: no plugin is removed then, and its namespace stays. Whether
+    /// everything was removed: if not, a later sweep may find more to remove.
     ///
     /// # Errors
     /// Where the records cannot be listed; the first one of what cannot be removed, after everything
     /// else was.
-    pub fn sweep(&self) -> Result<()> {
+    pub fn sweep(&self) -> Result<bool> {
         let listed = self.list()?;
         let attachments = listed.records.iter().flat_map(|record| &record.attachments);
         let used: Vec<Key> =
             attachments.map(|attachment| Key::Network(attachment.network.name.clone())).collect();
         let mut done = match listed.unreadable.is_empty() {
             true => self.plugins.forget(self.networks, &used),
-            false => Ok(()),
+            false => Ok(false),
         };
-        done = done.and(self.plugins.retire_all());
+        let both = |done: Result<bool>, other: Result<bool>| {
+            done.and_then(|is_whole| other.map(|is_too| is_whole && is_too))
+        };
+        done = both(done, self.plugins.retire_all().map(|()| true));
         for name in self.volume().names()? {
             let Ok(pod) = name.parse::<PodId>() else { continue };
             if !listed.unreadable.iter().any(|(unreadable, _)| *unreadable == pod) {
-                done = done.and(self.sweep_one(&pod));
+                done = both(done, self.sweep_one(&pod));
             }
         }
         done
     }
 
-    /// Removes a namespace without a pod.
-    fn sweep_one(&self, pod: &PodId) -> Result<()> {
-        let Some(lock) = self.record_store().try_lock(pod)? else { return Ok(()) };
+    /// Removes a namespace without a pod. Not, where another process works on the pod.
+    fn sweep_one(&self, pod: &PodId) -> Result<bool> {
+        let Some(lock) = self.record_store().try_lock(pod)? else { return Ok(false) };
         if lock.read()?.is_some() {
-            return Ok(());
+            return Ok(true);
         }
         self.volume().remove(pod)?;
-        lock.forget()
+        lock.forget().map(|()| true)
     }
 
     /// Undoes the pod, and deletes its record where nothing is pending.

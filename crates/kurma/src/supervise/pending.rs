@@ -49,7 +49,7 @@ pub(super) struct Pending {
     working: BTreeMap<PodId, BTreeSet<Name>>,
     sweep: Retry,
     is_sweeping: bool,
-    /// Whether what no pod needs was removed: it becomes no more before the networks change.
+    /// Whether everything that no pod needs was removed: it becomes no more before the networks change.
     is_swept: bool,
 }
 
@@ -102,7 +102,7 @@ impl Pending {
         let (sender, is_swept) = (self.sender.clone(), self.is_swept);
         spawn(move || {
             let done = match is_swept {
-                true => plugins.retire_all(),
+                true => plugins.retire_all().map(|()| true),
                 false => Pods::new(&plugins, &networks).sweep(),
             };
             // If the receiver is gone, the next supervisor sweeps.
@@ -148,11 +148,11 @@ impl Pending {
     }
 
     /// Takes the result of a sweep.
-    pub(super) fn swept(&mut self, done: Result<()>, report: &dyn Fn(Event)) {
+    pub(super) fn swept(&mut self, done: Result<bool>, report: &dyn Fn(Event)) {
         self.is_sweeping = false;
         match done {
-            Ok(()) => {
-                self.is_swept = true;
+            Ok(is_whole) => {
+                self.is_swept = is_whole;
                 self.sweep = Retry { due: Instant::now() + SWEEP_INTERVAL, ..Retry::now() };
             }
             Err(error) => {
