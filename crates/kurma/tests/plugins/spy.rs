@@ -7,12 +7,14 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use container::Engine;
 use image::{Algorithm, App, Digest, Image, ImageId, Locator};
 use kurma::config::NetworkConfig;
 use kurma::plugin::{Images, Limits, Standing, Status};
 use kurma::{Directories, NetworkingPod, PodNetworks};
+use netlink::monitor::Stop;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::{Value, json};
@@ -20,6 +22,9 @@ use tempfile::TempDir;
 
 /// The host's programs that the image is made of.
 const BUSYBOX: &str = "/bin/busybox";
+
+/// How long a test waits for an event at most.
+const LIMIT: Duration = Duration::from_secs(40);
 
 /// What every executable of the plugin begins with: it writes down how it was called, and does what
 /// it is told.
@@ -97,6 +102,25 @@ pub(crate) fn in_a_world(work: impl FnOnce() + Send) {
         });
         done.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
+}
+
+/// Waits, and says so where that is in vain.
+#[track_caller]
+pub(crate) fn until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it is not so after {LIMIT:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Stops a supervisor, and its threads also where the test panics.
+pub(crate) struct Stopping(pub(crate) Stop);
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 impl Spy {
@@ -220,13 +244,22 @@ impl Spy {
     pub(crate) fn kill(&self, name: &str) {
         let pid = self.pid(name).unwrap();
         assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
-        while self.pid(name) == Some(pid) {}
+        until(|| self.pid(name) != Some(pid));
     }
 }
 
 impl Drop for Spy {
     fn drop(&mut self) {
-        let _ = self.pod.down_all();
+        // A call that hangs, in a test that failed, is not waited for.
+        let limits = Limits { call: Duration::ZERO, ..Limits::default() };
+        let pod = NetworkingPod {
+            directories: self.pod.directories.clone(),
+            images: Arc::clone(&self.pod.images),
+            engine: Engine::Native,
+            book: None,
+            limits,
+        };
+        let _ = pod.down_all();
         for pod in fs::read_dir(self.pod.directories.netns.clone()).into_iter().flatten().flatten()
         {
             let _ = netlink::Netns::unmake(&pod.path());
