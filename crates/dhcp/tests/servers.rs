@@ -135,6 +135,7 @@ fn a_parent_with_the_same_hardware_address_is_left_alone() {
     let _server = udhcpd(&bed, 4);
     let keeper = bed.keeper();
     keeper.allocate(bed.subject("c1")).unwrap();
+    assert!(matches!(bed.news(), News::Bound(..)));
     bed.end_container();
     bed.forget_news();
     let mut renewals = 0;
