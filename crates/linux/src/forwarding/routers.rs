@@ -36,13 +36,17 @@ fn keep_of(link: &Link) -> Result<()> {
         // Where that cannot be written, the parameter cannot either, and that error says more.
         drop(Tag { keeps_routers: true, ..tag }.write(&link.name));
     }
-    match sysctl::write(accept(link), "2") {
-        // The interface is gone.
+    unless_gone(sysctl::write(accept(link), "2")).map_err(|error| {
+        let what = format!("keeping the route that a router gave {}", link.name);
+        error.context(what)
+    })
+}
+
+/// An interface that is gone has nothing to change.
+fn unless_gone(written: Result<()>) -> Result<()> {
+    match written {
         Err(error) if error.kind() == Kind::NotFound => Ok(()),
-        written => written.map_err(|error| {
-            let what = format!("keeping the route that a router gave {}", link.name);
-            error.context(what)
-        }),
+        written => written,
     }
 }
 
@@ -53,9 +57,9 @@ pub(super) fn give_back(route: &mut Socket) -> Result<()> {
     for link in route.links(Links::default())? {
         let Some(tag) = Tag::read(&link.name).filter(|tag| tag.keeps_routers) else { continue };
         if !forwards && sysctl::read(accept(&link)).is_ok_and(|value| value == "2") {
-            sysctl::write(accept(&link), "1")?;
+            unless_gone(sysctl::write(accept(&link), "1"))?;
         }
-        Tag { keeps_routers: false, ..tag }.write(&link.name)?;
+        unless_gone(Tag { keeps_routers: false, ..tag }.write(&link.name))?;
     }
     Ok(())
 }
