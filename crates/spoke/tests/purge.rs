@@ -43,12 +43,20 @@ fn purged(before: &str, after: &str) -> (String, String) {
 
 const FORWARDING: &str = "cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv6/conf/all/forwarding /proc/sys/net/ipv4/conf/lo/tag";
 
+/// An interface that heard of its route from a router of IPv6 when Spoke turned forwarding on.
+const HEARS_ROUTERS: &str = "echo 2 >/proc/sys/net/ipv6/conf/eth0/accept_ra
+    echo 1936748397 >/proc/sys/net/ipv4/conf/eth0/tag";
+
+const ROUTERS: &str = "cat /proc/sys/net/ipv6/conf/eth0/accept_ra /proc/sys/net/ipv4/conf/eth0/tag";
+
 #[test]
 fn a_purged_host_does_not_forward() {
     let others = "nft add table inet spoke_routes; nft add table ip spoke_overlay
         ip link add spokewg0 group 1936747383 type bridge";
     let (state, said) = purged(others, FORWARDING);
     assert_eq!(state, "0\n0\n0\n", "{said}");
+    let (state, said) = purged(HEARS_ROUTERS, ROUTERS);
+    assert_eq!(state, "1\n0\n", "{said}");
     let (left, said) = purged(
         others,
         "nft list tables | grep spoke || true; iptables-save | grep SPOKE || true
@@ -63,13 +71,15 @@ fn what_another_program_counts_on_stays_with_its_guard() {
     let (state, said) = purged(others, FORWARDING);
     assert!(state.starts_with("1\n1\n"), "{state}");
     assert!(said.contains("which these may count: docker0"), "{said}");
+    let hears = format!("{others}\n{HEARS_ROUTERS}");
+    assert_eq!(purged(&hears, ROUTERS).0, "2\n0\n", "it would hear no more of its routes");
     let guard = "nft list chain inet spoke_transit forward | grep -c @before";
     assert_eq!(purged(others, guard).0, "1\n");
 }
 
-/// The administrator turned it on before Spoke.
+/// The administrator turned it off and on again after Spoke had turned it on.
 #[test]
-fn a_host_that_forwarded_before_goes_on() {
+fn what_the_administrator_turned_on_again_stays_on() {
     let others = "echo 0 >/proc/sys/net/ipv4/ip_forward; echo 1 >/proc/sys/net/ipv4/ip_forward
         echo 0 >/proc/sys/net/ipv6/conf/all/forwarding; echo 1 >/proc/sys/net/ipv6/conf/all/forwarding";
     let (state, said) =
