@@ -80,22 +80,23 @@ impl Policy {
     }
 
     /// As [`Policy::install`], for what mostly is there and only the attachment has. Whether any of it
-    /// was missing. Our own tables come first: iptables and firewalld may keep it waiting.
+    /// was missing. Our own tables come first: iptables and firewalld may keep it waiting. One that fails keeps
+    /// no other from being done, but where the fence fails nothing is let out.
     pub(crate) fn restore(&self, attachment: &Attachment) -> Result<bool> {
-        let own = self.restore_own(attachment)?;
+        let held = self.hold_again(attachment)? | self.refence(attachment)?;
+        let own = self.restore_own(attachment);
         let rules = self.install_rules_again(Variant::Host, attachment);
-        in_zone(attachment, firewalld::add_sources)?;
-        Ok(rules? || own)
+        let zone = in_zone(attachment, firewalld::add_sources);
+        Ok(held | own? | zone.and(rules)?)
     }
 
     fn restore_own(&self, attachment: &Attachment) -> Result<bool> {
-        let held = self.hold_again(attachment)? | self.refence(attachment)?;
         self.prepare(attachment)?;
         let unchecked = match wanted::sender(attachment)? {
             Some(sender) => self.with(|socket| filter::spoof::restore(socket, &sender))?,
             None => false,
         };
-        let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked || held) };
+        let Some(wanted) = Wanted::of(attachment)? else { return Ok(unchecked) };
         let is_gone = yielding(attachment)?;
         let missed = self
             .in_table(attachment, |socket| filter::restore(socket, &wanted.elements, &is_gone))?;
@@ -104,7 +105,7 @@ impl Policy {
         if missed {
             self.forget_flows(attachment)?;
         }
-        Ok(missed || uncounted || unchecked || held)
+        Ok(missed || uncounted || unchecked)
     }
 
     /// Everything but our own table and iptables.
@@ -334,15 +335,23 @@ impl Policy {
     /// Removes what attachments of a bridge shared, and with Spoke's last bridge everything without
     /// an owner.
     pub(crate) fn forget_bridge(&self, bridge: &IfName, is_last: bool) -> Result<()> {
-        let ours = self.if_there(|socket| {
+        let passed = self.if_there(|socket| {
             filter::disallow_forwarding(socket, bridge)?;
             firewalld::forget(socket, bridge)?;
-            filter::transit::forget(socket, bridge)?;
-            filter::fence::forget_bridge(socket, bridge)?;
-            crate::way::forget_bridge(socket, bridge)?;
-            filter::forget_bridge(socket, bridge)?;
-            filter::spoof::forget_bridge(socket, bridge)?;
-            if is_last { forget_unowned(socket, Some(bridge)) } else { Ok(()) }
+            filter::transit::forget(socket, bridge)
+        });
+        let left = passed.and_then(|()| {
+            or_nothing(self.with_calm(|socket| {
+                filter::fence::forget_bridge(socket, bridge)?;
+                crate::way::forget_bridge(socket, bridge)
+            }))
+        });
+        let ours = left.and_then(|()| {
+            self.if_there(|socket| {
+                filter::forget_bridge(socket, bridge)?;
+                filter::spoof::forget_bridge(socket, bridge)?;
+                if is_last { forget_unowned(socket, Some(bridge)) } else { Ok(()) }
+            })
         });
         ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))
     }
@@ -374,10 +383,7 @@ impl Policy {
 
     /// As [`Policy::with`], for reads and removals: a kernel without nftables has nothing.
     fn if_there<T: Default>(&self, work: impl FnMut(&mut Socket) -> Result<T>) -> Result<T> {
-        match self.with(work) {
-            Err(_) if !nft::is_supported() => Ok(T::default()),
-            worked => worked,
-        }
+        or_nothing(self.with(work))
     }
 
     /// As [`Policy::with`] for who has parts in our table; for others, whose elements only say that they
@@ -393,12 +399,25 @@ impl Policy {
     /// Works on the packet filter, by steps that can be repeated: containers behind a fence must not keep it from
     /// being done by what they resolve.
     fn with<T>(&self, work: impl FnMut(&mut Socket) -> Result<T>) -> Result<T> {
+        self.with_calm(|socket| filter::fence::calmly(socket, work))
+    }
+
+    /// The same for steps that ask for calm themselves: asked for twice, each attempt would be made so often again.
+    fn with_calm<T>(&self, work: impl FnOnce(&mut Socket) -> Result<T>) -> Result<T> {
         let mut socket = self.socket.borrow_mut();
         let socket = match socket.as_mut() {
             Some(socket) => socket,
             None => socket.insert(Socket::netfilter()?),
         };
-        filter::fence::calmly(socket, work)
+        work(socket)
+    }
+}
+
+/// For reads and removals: a kernel without nftables has nothing.
+fn or_nothing<T: Default>(worked: Result<T>) -> Result<T> {
+    match worked {
+        Err(_) if !nft::is_supported() => Ok(T::default()),
+        worked => worked,
     }
 }
 

@@ -289,7 +289,7 @@ fn is_learning_so(fenced: &Fenced, there: &[Expiring], now: &Moment) -> bool {
 /// # Errors
 /// Where the process may not change it.
 pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
-    let own = own_sources(socket)?.into_iter().filter(|(it, _)| it == bridge);
+    let own = calmly(socket, own_sources)?.into_iter().filter(|(it, _)| it == bridge);
     let sources: Vec<IpAddr> = own.map(|(_, source)| source).collect();
     forget_own(socket, bridge, &sources)?;
     unfence(socket, bridge)

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use model::{Attachment, Error, IfName, Ipam, NetworkName, Result, Wiring};
 use netlink::{At, Socket};
 
-use super::Policy;
 use super::wanted::sender;
+use super::{Policy, or_nothing};
 use crate::filter::fence::{self, Fenced, Own};
 use crate::filter::spoof;
 use crate::identity::{GROUP, Identity};
@@ -26,7 +26,7 @@ impl Policy {
     /// that any more. There is no link yet by which the container could begin anything.
     fn forget_former(&self, attachment: &Attachment) -> Result<()> {
         let Some(own) = Own::of(attachment)? else { return Ok(()) };
-        self.with(|socket| fence::forget_source(socket, &own.bridge, &own.sources))
+        self.with_calm(|socket| fence::forget_source(socket, &own.bridge, &own.sources))
     }
 
     /// Refuses rules of the container where others could lead past them, before they are recorded.
@@ -45,7 +45,7 @@ impl Policy {
         if let Some(sender) = sender(attachment)? {
             self.with(|socket| spoof::install(socket, &sender))?;
         }
-        self.with(|socket| fence::keep_own(socket, &own))
+        self.with_calm(|socket| fence::keep_own(socket, &own))
     }
 
     /// Has the rules hold that the container has alone now, and ends what they allow no more. Without any
@@ -53,7 +53,7 @@ impl Policy {
     pub(crate) fn change_own(&self, now: &Attachment) -> Result<()> {
         let Some(own) = Own::of(now)? else { return self.unfence_own(now) };
         self.fence_own(now)?;
-        self.with(|socket| fence::prune_own(socket, &own))
+        self.with_calm(|socket| fence::prune_own(socket, &own))
     }
 
     /// Ends what the container had alone when its interface is gone: until then it holds.
@@ -70,10 +70,10 @@ impl Policy {
         let addresses: Vec<_> =
             attachment.addresses.iter().map(|held| held.address.addr()).collect();
         self.deleted.set(true);
-        let gone = self.if_there(|socket| {
+        let gone = or_nothing(self.with_calm(|socket| {
             fence::forget_source(socket, &bridge.name, &addresses)?;
             fence::forget_own(socket, &bridge.name, &addresses)
-        });
+        }));
         unchecked.and(gone)
     }
 
@@ -95,7 +95,7 @@ impl Policy {
         let link = now.wiring.link.as_ref();
         let Some(bridge) = link.and_then(|link| link.kind.bridge()) else { return Ok(()) };
         let addresses: Vec<_> = now.addresses.iter().map(|held| held.address.addr()).collect();
-        self.if_there(|socket| fence::forget_own(socket, &bridge.name, &addresses))?;
+        or_nothing(self.with_calm(|socket| fence::forget_own(socket, &bridge.name, &addresses)))?;
         self.deleted.set(true);
         let owner = Identity::of(&now.id).mark(now.layer).parse()?;
         match sender(now)? {
@@ -119,14 +119,14 @@ impl Policy {
     ) -> Result<()> {
         let Some(fenced) = Fenced::of(network, wiring, ipam)? else { return Ok(()) };
         refuse_foreign(network, &fenced.bridge, "egress")?;
-        self.with(|socket| fence::ensure(socket, &fenced))
+        self.with_calm(|socket| fence::ensure(socket, &fenced))
     }
 
     /// Closes the fence of what is attached where somebody removed it. Its rules are the network's.
     pub(super) fn refence(&self, attachment: &Attachment) -> Result<bool> {
         let (id, wiring) = (&attachment.id, &attachment.wiring);
         let closed = match Fenced::of(&id.network, wiring, &attachment.ipam)? {
-            Some(fenced) => self.with(|socket| fence::close(socket, &fenced))?,
+            Some(fenced) => self.with_calm(|socket| fence::close(socket, &fenced))?,
             None => false,
         };
         let Some(own) = Own::of(attachment)? else { return Ok(closed) };
@@ -135,7 +135,7 @@ impl Policy {
         if own.sources.iter().all(is_there) {
             return Ok(closed);
         }
-        self.with(|socket| fence::keep_own(socket, &own)).map(|()| true)
+        self.with_calm(|socket| fence::keep_own(socket, &own)).map(|()| true)
     }
 
     /// Closes what names opened for the container.
@@ -146,7 +146,7 @@ impl Policy {
         let addresses: Vec<_> =
             attachment.addresses.iter().map(|held| held.address.addr()).collect();
         self.deleted.set(true);
-        self.if_there(|socket| fence::forget_source(socket, &bridge.name, &addresses))
+        or_nothing(self.with_calm(|socket| fence::forget_source(socket, &bridge.name, &addresses)))
     }
 }
 

@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use model::{Kind, Result};
-use netlink::nft::{self, Element, Transaction, Tuple};
+use netlink::nft::{self, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
 use super::sets::{OPENINGS, TABLE};
@@ -19,7 +19,7 @@ use crate::filter::ruleset::settled;
 /// How long one request holds. It is repeated while the change goes on, and a process that is killed leaves it.
 const CALM: Duration = Duration::from_millis(500);
 /// Who opens waits no longer than this.
-const LONGEST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(2);
 /// How often a change is made again in calm.
 const ATTEMPTS: usize = 8;
@@ -32,13 +32,21 @@ pub(crate) fn calmly<T>(
     socket: &mut Socket,
     mut work: impl FnMut(&mut Socket) -> Result<T>,
 ) -> Result<T> {
+    let mut worked = work(socket);
+    let mut has_asked = false;
     for _ in 0..ATTEMPTS {
-        match work(socket) {
-            Err(error) if error.kind() == Kind::TryAgain => ask(socket)?,
-            worked => return worked,
+        if !worked.as_ref().is_err_and(|error| error.kind() == Kind::TryAgain) {
+            break;
         }
+        ask(socket)?;
+        has_asked = true;
+        worked = work(socket);
     }
-    work(socket)
+    if has_asked {
+        // What stays expires.
+        let _ = take_back(socket);
+    }
+    worked
 }
 
 /// Asks for calm. Without the table nothing is opened.
@@ -46,6 +54,14 @@ fn ask(socket: &mut Socket) -> Result<()> {
     let mut transaction = Transaction::new();
     let about = format!("asking for no more openings for a moment ({TABLE})");
     transaction.put_expiring((TABLE, OPENINGS[0].name), &element()?, CALM, &about);
+    settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT).map(drop)
+}
+
+/// Lets names open again. Another change that needs calm asks for it again.
+fn take_back(socket: &mut Socket) -> Result<()> {
+    let mut transaction = Transaction::new();
+    let about = format!("letting names open again ({TABLE})");
+    transaction.delete_element(TABLE, OPENINGS[0].name, &element()?, about);
     settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT).map(drop)
 }
 
@@ -65,9 +81,11 @@ pub(super) fn wait(socket: &mut Socket) -> Result<bool> {
     Ok(was_there)
 }
 
-/// Whether an element of the sets of openings asks for calm.
-pub(super) fn is_request(key: &Tuple) -> bool {
-    element().is_ok_and(|element| element.key == *key)
+/// Whether an element of the sets of openings asks for calm. One that stays longer than a request does is none:
+/// another program put it there.
+pub(super) fn is_request(there: &Expiring) -> bool {
+    let is_short = there.remaining.is_some_and(|remaining| remaining <= CALM);
+    is_short && element().is_ok_and(|element| element.key == there.element.key)
 }
 
 /// No packet has this protocol between these addresses, and no bridge this name.
@@ -75,4 +93,17 @@ fn element() -> Result<Element> {
     let nothing = Ipv4Addr::UNSPECIFIED.into();
     let from = Tuple::new().interface(&"lo".parse()?).address(nothing);
     Ok(Element::of(from.address(nothing).protocol(0).service(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_longer_than_a_request_is_none() {
+        let there = |remaining| Expiring { element: element().unwrap(), remaining };
+        assert!(is_request(&there(Some(CALM))));
+        assert!(!is_request(&there(Some(CALM + Duration::from_millis(1)))));
+        assert!(!is_request(&there(None)));
+    }
 }

@@ -212,11 +212,12 @@ pub fn remove_strays(
 ) -> Result<bool> {
     let mut strays = Vec::new();
     for (set, is_open) in sets() {
-        for Expiring { element, remaining } in nft::expiring(socket, TABLE, set)? {
+        for there in nft::expiring(socket, TABLE, set)? {
+            let remaining = there.remaining;
             let open = remaining.filter(|_| is_open);
             let is_stray = |opening: Opening| remaining.is_none() || !is_known(&opening, open);
-            if !calm::is_request(&element.key) && Opening::read(&element.key).is_none_or(is_stray) {
-                strays.push((set, element));
+            if !calm::is_request(&there) && Opening::read(&there.element.key).is_none_or(is_stray) {
+                strays.push((set, there.element));
             }
         }
     }
@@ -391,12 +392,12 @@ fn try_to_remove(
         remove_one(&mut transaction, (of(&OPENINGS, nothing), &mark), about());
         let others = transaction.next_index();
         for (set, _) in sets() {
-            for Expiring { element, .. } in nft::expiring(socket, TABLE, set)? {
-                let is_unwanted = |it: Opening| unwanted(&it, &element);
-                if !calm::is_request(&element.key)
-                    && Opening::read(&element.key).is_none_or(is_unwanted)
+            for there in nft::expiring(socket, TABLE, set)? {
+                let element = &there.element;
+                let is_unwanted = |it: Opening| unwanted(&it, element);
+                if !calm::is_request(&there) && Opening::read(&element.key).is_none_or(is_unwanted)
                 {
-                    transaction.delete_element(TABLE, set, &element, about());
+                    transaction.delete_element(TABLE, set, element, about());
                 }
             }
         }
