@@ -5,6 +5,8 @@
 
 mod rules;
 
+use std::cell::Cell;
+
 use model::{Family as IpFamily, IfName, Result};
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
@@ -31,27 +33,29 @@ pub(crate) fn is_held(socket: &mut Socket, way: &WayOut) -> Result<bool> {
 
 /// Makes chains and the elements of the network what they should be. Whether they were not.
 pub(crate) fn keep(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
-    calmly(socket, |socket| make(socket, way, hops))
+    let changed = Cell::new(false);
+    calmly(socket, |socket| make(socket, (way, hops), &changed))?;
+    Ok(changed.get())
 }
 
-fn make(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
+/// `changed` is set where anything was not as it should be, and outlives an attempt that is made again.
+fn make(socket: &mut Socket, (way, hops): (&WayOut, &Hops), changed: &Cell<bool>) -> Result<()> {
     let (ruleset, wanted, near) = (ruleset(), elements(way, hops)?, near(way, hops));
-    let mut changed = false;
     for _ in 0..ATTEMPTS {
         ruleset.ensure(socket)?;
         if ruleset.verify(socket).is_err() {
             ruleset.reload(socket)?;
-            changed = true;
+            changed.set(true);
         }
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
         renew(socket, &mut transaction, way, &wanted)?;
         renew_near(socket, &mut transaction, way, &near)?;
         if transaction.is_empty() {
-            return Ok(changed);
+            return Ok(());
         }
-        changed = true;
+        changed.set(true);
         if settled(transaction.commit(socket), is_raced)? {
-            return Ok(true);
+            return Ok(());
         }
     }
     Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
