@@ -166,16 +166,25 @@ impl Images {
     /// signature that a rule asks for. Any image can call itself so.
     fn named(&self, name: &AppName, locator: &Locator, trust: &Trust) -> Result<Option<Record>> {
         let mut records = self.cache.images()?.into_iter();
-        let fits = |record: &Record| {
-            let version = name.version().is_none_or(|wanted| {
-                record.labels.get("version").is_some_and(|version| version == wanted)
-            });
-            record.name == name.name() && version && name.fits(&record.labels)
-        };
         let is_known = |record: &Record| record.is_named || trust.is_needed_for(&record.name);
-        Ok(records
-            .find(|record| fits(record) && is_known(record) && trust.accepts(locator, record)))
+        Ok(records.find(|record| {
+            fits(record, name) && is_known(record) && trust.accepts(locator, record)
+        }))
     }
+
+    /// Whether an image in the cache calls itself so, and is not known under that name.
+    pub(crate) fn has_unnamed(&self, name: &AppName) -> Result<bool> {
+        let records = self.cache.images()?;
+        Ok(records.iter().any(|record| fits(record, name) && !record.is_named))
+    }
+}
+
+/// Whether an image calls itself so.
+fn fits(record: &Record, name: &AppName) -> bool {
+    let version = name
+        .version()
+        .is_none_or(|wanted| record.labels.get("version").is_some_and(|version| version == wanted));
+    record.name == name.name() && version && name.fits(&record.labels)
 }
 
 /// A locator as it is remembered: a relative path means another file elsewhere.

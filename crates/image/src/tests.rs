@@ -287,6 +287,7 @@ fn an_image_is_not_taken_for_what_it_calls_itself() {
     let below = r#","dependencies":[{"imageName":"127.0.0.1/a"}]"#;
     let above = images.get(&place.write("b.aci", &aci("krm.test/b", below))).unwrap_err();
     assert_eq!(above.kind(), Kind::NotFound, "{above}");
+    assert!(above.to_string().contains("pull --as 127.0.0.1/a LOCATOR"), "{above}");
     // The operator's word is kept where the same image is fetched again.
     images.pull_as(&own, &"127.0.0.1/a".parse().unwrap()).unwrap();
     images.pull(&own).unwrap();

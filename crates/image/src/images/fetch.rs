@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
-use model::{Error, Result};
+use model::{Error, Kind, Result};
 
 use super::received::{Received, check_name, mismatch, open};
 use super::trust::Trust;
@@ -86,6 +86,19 @@ impl<'a> Fetch<'a> {
         self.place(locator, &asked, staging, trust)
     }
 
+    /// The error with what to do, where the cache has an image that only calls itself so: until that counted no
+    /// more, it was found by this name.
+    fn hinted(&self, error: Error, name: &AppName) -> Result<Error> {
+        if error.kind() != Kind::NotFound || !self.images.has_unnamed(name)? {
+            return Ok(error);
+        }
+        let what = format!(
+            "{error}; an image in the cache calls itself so, but was not found by that name: \
+             \"spoke kurma pull --as {name} LOCATOR\" takes it for that"
+        );
+        Ok(Error::not_found(what))
+    }
+
     /// Asks each place of the name, until one has the image.
     fn discovered(
         &mut self,
@@ -95,7 +108,8 @@ impl<'a> Fetch<'a> {
         trust: &Trust,
     ) -> Result<Record> {
         let mut why = None;
-        let (page, places) = discover::discover(&self.images.transport, name)?;
+        let discovered = discover::discover(&self.images.transport, name);
+        let (page, places) = discovered.or_else(|error| Err(self.hinted(error, name)?))?;
         for place in places {
             let asked = Asked { place: &place, page: Some(&page), name: Some(name) };
             match self.place(locator, &asked, staging, trust) {
