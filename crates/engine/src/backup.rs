@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Error, Network, NetworkName, Result};
 
-use self::meanwhile::{Here, is_misfit};
+use self::meanwhile::{Here, is_address_of, is_misfit};
 use crate::Engine;
 use crate::amend::key_of_amendment;
 use crate::overlap::clash;
@@ -101,7 +101,10 @@ impl Engine<'_> {
         let kept: Vec<&Key> = result.kept.iter().collect();
         let (left_out, missing): (Vec<_>, Vec<_>) =
             missing.into_iter().partition(|(_, record)| is_misfit(record, &kept, &here));
-        result.left_out = left_out.into_iter().map(|(key, _)| key.clone()).collect();
+        let (with_them, missing): (Vec<_>, Vec<_>) =
+            missing.into_iter().partition(|(_, record)| is_address_of(record, &left_out));
+        let left_out = left_out.into_iter().chain(with_them);
+        result.left_out = left_out.map(|(key, _)| key.clone()).collect();
         self.refuse_overlaps(&missing)?;
         self.refuse_taken_meanwhile(&missing)?;
         if !mode.dry_run {

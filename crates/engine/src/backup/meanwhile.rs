@@ -120,6 +120,19 @@ pub(super) fn is_misfit(record: &Record, kept: &[&Key], here: &Here) -> bool {
     }
 }
 
+/// Whether it reserves an address for an endpoint that is left out: without the endpoint nothing gives it back.
+pub(super) fn is_address_of(record: &Record, left_out: &[(&Key, &Record)]) -> bool {
+    let Record::Reservation(reserved) = record else { return false };
+    let owner = reserved.owner.as_ref().map_or("", |owner| owner.as_str());
+    let has = |endpoint: &Attachment| {
+        let mut leases = endpoint.leases.iter();
+        reserved.network.as_ref() == Some(&endpoint.id.network)
+            && leases.any(|it| it.space == reserved.space && it.address.addr() == reserved.address)
+    };
+    owner.starts_with(ENDPOINT)
+        && left_out.iter().any(|(_, it)| matches!(it, Record::Attachment(it) if has(it)))
+}
+
 fn has(network: &Network, space: &Space, address: IpAddr) -> bool {
     let mut pools = network.ipam.pools().iter().filter(|pool| pool.space == *space);
     pools.any(|pool| pool.range_of(address).is_some())

@@ -1,6 +1,9 @@
 //! Endpoints that users keep apart from sandboxes.
 
-use engine::{Connecting, Entering, Garbage, Mode, Request};
+use std::net::IpAddr;
+
+use engine::port::{Key, Record};
+use engine::{Connecting, Entering, Garbage, Mode, Request, RestoreMode};
 use model::*;
 
 use super::default_gateway::{BOTH, V4, publishing, world};
@@ -227,6 +230,40 @@ fn a_plugin_is_told_again_after_a_reboot() {
         engine.remove_network(&network.parse().unwrap(), false).unwrap();
     }
     world.assert_empty("removed");
+}
+
+/// Nothing but the endpoint could give them back.
+#[test]
+fn an_endpoint_that_is_left_out_of_a_restore_leaves_no_reservation() {
+    let world = networks();
+    let made = create(&world, &apart(&world, "b", "web"));
+    let mut backup = world.engine().backup().unwrap();
+    let second: IpAddr = "10.1.0.200".parse().unwrap();
+    let mut other = None;
+    for (key, record) in &mut backup {
+        match (key, record) {
+            (Key::Endpoint(id), Record::Attachment(endpoint)) if *id == made.id => {
+                let lease =
+                    Lease { address: "10.1.0.200/24".parse().unwrap(), ..made.leases[0].clone() };
+                endpoint.leases.push(lease);
+            }
+            (_, Record::Reservation(reserved))
+                if reserved.network.as_ref() == Some(&made.id.network) =>
+            {
+                other = Some(Reservation { address: second, ..reserved.clone() });
+            }
+            _ => {}
+        }
+    }
+    let other = other.unwrap();
+    let second = Key::Reservation(other.space.clone(), second);
+    backup.push((second.clone(), Record::Reservation(other)));
+    // The first address has another owner here.
+    let here = networks();
+    create(&here, &apart(&here, "b", "db"));
+    let mode = RestoreMode { keep_existing: true, dry_run: false };
+    let restored = here.engine().restore_backup(&backup, mode).unwrap();
+    assert_eq!(restored.left_out, [Key::Endpoint(made.id), second], "{restored:?}");
 }
 
 #[test]
