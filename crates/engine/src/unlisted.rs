@@ -97,8 +97,9 @@ impl Engine<'_> {
         self.find_aliases(&mut search)?;
         self.find_subnets(&mut search)?;
         let mut unlisted = Unlisted::default();
+        let mut busy = BTreeSet::new();
         for found in search.found {
-            let freed = if mode == Mode::Mend { self.free(&found) } else { Ok(()) };
+            let freed = if mode == Mode::Mend { self.free(&found, &mut busy) } else { Ok(()) };
             let finding = found.finding();
             match freed {
                 Ok(()) => unlisted.found.push(finding),
@@ -202,10 +203,14 @@ impl Engine<'_> {
         Ok(holders.iter().any(|read| requested(&read.value) && !search.has_found(&read.value)))
     }
 
-    fn free(&self, found: &Found) -> Result<()> {
+    /// The networks in `busy` have an attachment on which another thread works, and stay with it.
+    fn free(&self, found: &Found, busy: &mut BTreeSet<AliasId>) -> Result<()> {
         match found {
-            Found::Attachment(read) => self.free_unlisted(read),
+            Found::Attachment(read) => self.free_unlisted(read, busy),
             Found::Lease(subnet, holder) => self.free_requested(subnet, holder),
+            Found::Alias(id) if busy.contains(id) => {
+                Err(Error::try_again("an endpoint of it is being worked on"))
+            }
             Found::Alias(id) => self.withdraw(id),
             Found::Subnet(subnet) => self.free_subnet(subnet),
         }
@@ -213,9 +218,16 @@ impl Engine<'_> {
 
     /// Only the record that was classified: one that joined since then is in use. One on which another
     /// thread works is found again, if it stays.
-    fn free_unlisted(&self, classified: &Read<Box<Attachment>>) -> Result<()> {
+    fn free_unlisted(
+        &self,
+        classified: &Read<Box<Attachment>>,
+        busy: &mut BTreeSet<AliasId>,
+    ) -> Result<()> {
         let id = &classified.value.id;
-        let Some(_lock) = self.host.try_lock_attachment(id) else { return Ok(()) };
+        let Some(_lock) = self.host.try_lock_attachment(id) else {
+            busy.extend(classified.value.alias.clone());
+            return Err(Error::try_again(format!("{id} is being worked on")));
+        };
         let now = self.record_of(id, classified.value.layer)?;
         match now.is_some_and(|now| now.revision == classified.revision) {
             true => self.detach_layers(id),

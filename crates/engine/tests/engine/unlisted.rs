@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::common::Directory;
 use super::endpoint_world::*;
-use engine::port::{Key, Outcome, Prefix, Store, Txn, Versioned};
+use engine::port::{Host, Key, Outcome, Prefix, Store, Txn, Versioned};
 use engine::{
     AddressRequest, Engine, Finding, Garbage, Live, Mode, Purpose, Siblings, SubnetRequest,
     SubnetSpec,
@@ -78,6 +78,32 @@ fn what_cannot_be_freed_hides_nothing_that_was() {
         assert!(!freed.iter().any(|it| matches!(it, Garbage::Attachment(_))), "{freed:?}");
         let [failure] = &result.failures[..] else { panic!("{:?}", result.failures) };
         assert!(failure.to_string().contains("freeing container a"), "{failure}");
+    });
+}
+
+/// A thread waits for a third-party plugin. Its endpoint is no freed one, and its network is not waited for.
+#[test]
+fn what_is_worked_on_is_not_freed() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let a = up(engine, &front(), "a", "s");
+        *rig.now.lock().unwrap() += 31;
+        rig.gone.lock().unwrap().insert(a.clone());
+        let held = rig.lock_attachment(&a);
+        let nothing = live(&[]);
+        let result = engine.reclaim_unlisted(Runtime::Docker, &nothing, GRACE, Mode::Mend).unwrap();
+        let is_of = |found: &Finding| match &found.what {
+            Garbage::Attachment(id) => *id == a,
+            Garbage::Alias(alias) => *alias == id("id-front"),
+            _ => false,
+        };
+        assert!(!result.found.iter().any(is_of), "{:?}", result.found);
+        assert_eq!(result.failures.len(), 2, "{:?}", result.failures);
+        assert!(result.failures.iter().all(|error| error.kind() == Kind::TryAgain));
+        drop(held);
+        let freed = absent(engine, &nothing, Mode::Mend);
+        assert!(freed.contains(&Garbage::Attachment(a.clone())), "{freed:?}");
+        assert!(freed.contains(&Garbage::Alias(id("id-front"))), "{freed:?}");
     });
 }
 
