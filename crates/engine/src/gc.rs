@@ -1,5 +1,7 @@
 //! Garbage: what a runtime no longer lists, and what has no owner that could remove it.
 
+use std::collections::BTreeSet;
+
 use model::{
     AliasId, Attachment, AttachmentId, Claim, ContainerId, Error, Holder, Kind, Layer, Lease,
     Network, NetworkName, Phase, Result, SubnetId, Tenant, Timestamp,
@@ -176,6 +178,8 @@ impl Engine<'_> {
         found
     }
 
+    /// In [`Mode::Mend`] an attachment on which another thread works is left to the next time, with all of its
+    /// layers: that thread may wait for a third-party plugin.
     fn classify_all(
         &self,
         mut records: Vec<Read<Box<Attachment>>>,
@@ -184,9 +188,20 @@ impl Engine<'_> {
     ) {
         // A link proves the death of the other layers, so it goes last.
         records.sort_by_key(|read| read.value.layer == Layer::Link);
-        for listed in records {
+        let mut busy = BTreeSet::new();
+        for listed in &records {
             let (id, layer) = (&listed.value.id, listed.value.layer);
-            let _lock = self.host.lock_attachment(id);
+            if busy.contains(id) {
+                continue;
+            }
+            let lock = match mode {
+                Mode::Mend => self.host.try_lock_attachment(id),
+                Mode::DryRun => Some(self.host.lock_attachment(id)),
+            };
+            let Some(_lock) = lock else {
+                busy.insert(id);
+                continue;
+            };
             let read = match self.record_of(id, layer) {
                 Ok(Some(read)) => read,
                 // The previous holder of the lock may have deleted it.

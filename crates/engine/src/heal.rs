@@ -149,19 +149,20 @@ impl Engine<'_> {
     }
 
     /// Puts back what the record says, and removes again what it no longer says then: another process may
-    /// change or detach it meanwhile, and has removed that before. Whether anything was missing.
+    /// change or detach it meanwhile, and has removed that before. Whether anything was missing. A part that
+    /// cannot be put back keeps nothing that is to go.
     pub(crate) fn restore_as_recorded(&self, read: &Read<Box<Attachment>>) -> Result<bool> {
         let made = self.serving(&read.value)?;
-        let lost = self.driver.restore(&made)?;
+        let mut lost = self.driver.restore(&made);
         let (id, layer) = (&read.value.id, read.value.layer);
         let (mut before, mut made) = (read.clone(), made.into_owned());
         for _ in 0..RACES {
             match self.record_of(id, layer)? {
-                Some(now) if now.revision == before.revision => return Ok(lost),
+                Some(now) if now.revision == before.revision => return lost,
                 // Its next attachment makes its own, and knows nothing of other addresses.
                 Some(now) if matches!(now.value.phase, Phase::Attaching { .. }) => {
                     self.forget_addresses(&made, &now.value)?;
-                    return Ok(lost);
+                    return lost;
                 }
                 Some(now)
                     if matches!(now.value.phase, Phase::Attached(_))
@@ -173,15 +174,16 @@ impl Engine<'_> {
                 }
                 Some(_) | None => {
                     self.driver.unfilter(&made)?;
-                    let Some(next) = self.living(id, layer)? else { return Ok(lost) };
+                    let Some(next) = self.living(id, layer)? else { return lost };
                     // What was removed may be its successor's, which has the same name in the packet filter.
                     made = self.serving(&next.value)?.into_owned();
-                    self.driver.restore(&made)?;
+                    let again = self.driver.restore(&made);
+                    lost = lost.and_then(|lost| again.map(|_| lost));
                     before = next;
                 }
             }
         }
-        Err(Error::try_again(format!("{id} changes all the time")))
+        lost.and(Err(Error::try_again(format!("{id} changes all the time"))))
     }
 
     /// Takes out what stands for addresses that the attachment has lost. Where others give the addresses, it may get

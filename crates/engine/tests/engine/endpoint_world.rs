@@ -243,6 +243,7 @@ impl Driver for Rig {
         }
         let before = self.kernel();
         self.install(attachment)?;
+        self.failing("restore")?;
         Ok(self.kernel() != before)
     }
 

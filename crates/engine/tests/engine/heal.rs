@@ -122,6 +122,40 @@ fn what_another_process_withdraws_meanwhile_does_not_come_back() {
     });
 }
 
+#[test]
+fn garbage_that_is_worked_on_keeps_no_other() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let ids = ["a", "b"].map(|name| up(engine, &front(), name, name));
+        rig.gone.lock().unwrap().extend(ids.clone());
+        let held = rig.lock_attachment(&ids[0]);
+        engine.reconcile(Mode::Mend).unwrap();
+        let left = || engine.attachments().unwrap().into_iter().map(|record| record.id);
+        assert_eq!(left().collect::<BTreeSet<_>>(), BTreeSet::from([ids[0].clone()]));
+        drop(held);
+        engine.reconcile(Mode::Mend).unwrap();
+        assert_eq!(left().count(), 0);
+    });
+}
+
+#[test]
+fn what_is_put_back_in_part_goes_with_its_record() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let a = up(engine, &front(), "a", "s");
+        engine.publish(&a, &publishing(vec![map(None, 80)], Siblings::TakeOver)).unwrap();
+        *rig.meanwhile.lock().unwrap() = Some(Box::new(move |rig| {
+            for layer in Layer::ALL {
+                rig.commit(&Txn::new().delete(Key::Attachment(a.clone(), layer))).unwrap();
+            }
+            rig.kernel.lock().unwrap().ports.clear();
+        }));
+        *rig.fails.lock().unwrap() = Some("restore");
+        engine.restore(&mut AtOnce).unwrap_err();
+        assert!(rig.kernel().ports.is_empty());
+    });
+}
+
 /// The record changes between reading and writing, or another thread has its attachment's lock.
 #[test]
 fn names_are_learned_although_the_record_changes() {
