@@ -33,8 +33,7 @@ impl Remote {
         let mut forgotten = BTreeSet::new();
         for key in self.log_files()? {
             if let Some(mut log_file) = self.undo_log.find(&key)? {
-                self.replay_pools(driver, &mut log_file)?;
-                forgotten.extend(log_file.record.forgotten.iter().cloned());
+                forgotten.append(&mut self.replay_pools(driver, &mut log_file)?);
             }
         }
         for key in self.log_files()? {
@@ -52,11 +51,17 @@ impl Remote {
     }
 
     /// A pool that has another name now is given back: the driver forgot the network's own, and what
-    /// containers have of it. No other network waits for that.
-    fn replay_pools(&self, driver: &DriverName, log_file: &mut LogFile) -> Result<()> {
-        let mut forgotten = BTreeSet::new();
+    /// containers have of it. No other network waits for that. The pools that the driver forgot; of what
+    /// another one forgot, it knows nothing.
+    fn replay_pools(
+        &self,
+        driver: &DriverName,
+        log_file: &mut LogFile,
+    ) -> Result<BTreeSet<String>> {
+        let (mut others, mut forgotten) = (log_file.record.forgotten.clone(), BTreeSet::new());
         for undo in held(log_file, driver) {
             let Undo::ReleasePool(_, key, asked) = &undo else { continue };
+            others.remove(key);
             let got = match self.replayed(driver, &asked.call()?)? {
                 Some(Answer::Pool(got)) => got,
                 Some(_) | None => continue,
@@ -68,11 +73,12 @@ impl Remote {
                 self.give_other_back(log_file, other)?;
             }
         }
-        if log_file.record.forgotten != forgotten {
-            log_file.record.forgotten = forgotten;
+        others.extend(forgotten.iter().cloned());
+        if log_file.record.forgotten != others {
+            log_file.record.forgotten = others;
             log_file.save()?;
         }
-        Ok(())
+        Ok(forgotten)
     }
 
     fn replay_addresses(

@@ -322,6 +322,34 @@ fn a_pool_with_another_name_after_a_restart_stops_its_own_network_alone() {
     rig.is_clean();
 }
 
+/// Each of the drivers is asked for what it has itself.
+#[test]
+fn what_a_driver_forgot_stays_so_when_another_is_asked_again() {
+    let rig = Rig::new();
+    rig.plugin.state().profile.as_mut().unwrap().ipam.as_mut().unwrap().requires_replay = true;
+    let [mut n1, mut n2] = [("n1", "10.1.0.0/24"), ("n2", "10.2.0.0/24")]
+        .map(|(name, net)| network(name, vec![pool(net)]));
+    let Ipam::Remote(ipam) = &mut n2.ipam else { panic!() };
+    ipam.driver = "plug-2".parse().unwrap();
+    rig.make(&mut n1).unwrap();
+    rig.make(&mut n2).unwrap();
+    {
+        let mut state = rig.plugin.state();
+        state.life += 1;
+        state.pools.clear();
+        state.prefixes.insert("10.1.0.0/24".parse().unwrap(), "other-");
+    }
+    let refused = || rig.try_attach(&mut container(&n1, "c1")).unwrap_err();
+    assert_eq!(refused().kind(), Kind::Conflict);
+    let mut two = container(&n2, "c2");
+    rig.attach(&mut two).unwrap();
+    assert_eq!(refused().kind(), Kind::Conflict);
+    rig.detach(&two);
+    rig.delete(&n1);
+    rig.delete(&n2);
+    rig.is_clean();
+}
+
 #[test]
 fn another_address_than_the_one_that_is_replayed_is_given_back() {
     let rig = Rig::new();
