@@ -92,12 +92,20 @@ pub fn exposed_group_name(port: &str) -> String {
 /// port keeps the id by which that is known.
 pub fn device_id(attachment: &Attachment) -> String {
     let id = &attachment.id;
-    let container = id.container.as_str();
-    let is_id = container.len() == 2 * HALF && container.bytes().all(|it| it.is_ascii_hexdigit());
-    if is_id && port_user(attachment) == PortUser::Container {
-        return container.to_owned();
+    if let Some(container) = former_device_id(attachment)
+        && port_user(attachment) == PortUser::Container
+    {
+        return container;
     }
     hex(&Sha256::digest(format!("{}/{}/{}", id.network, id.container, id.ifname).as_bytes()))
+}
+
+/// The id that an earlier version gave the port of the attachment, whatever the runtime: the container's, of 64
+/// hexadecimal digits. None where it gave the digest.
+pub fn former_device_id(attachment: &Attachment) -> Option<String> {
+    let container = attachment.id.container.as_str();
+    let is_id = container.len() == 2 * HALF && container.bytes().all(|it| it.is_ascii_hexdigit());
+    is_id.then(|| container.to_owned())
 }
 
 /// By which id the port of an attachment is known, or will be.
@@ -235,6 +243,7 @@ mod tests {
         let mut made = Attachment::new(id, Layer::Link, Runtime::Podman, Timestamp(0), phase);
         let own = device_id(&made);
         assert!(own != container && own.len() == container.len());
+        assert_eq!(former_device_id(&made).as_deref(), Some(container));
         let binding = r#"{"port":"p","ownership":"own","vif":"tap"}"#;
         let mut link = NeutronLink {
             network: "net".parse().unwrap(),

@@ -80,7 +80,8 @@ impl Neutron {
     pub(crate) fn conceal_lent(&self, port: &ResourceId) -> Result<()> {
         match self.conceal(port) {
             Err(error) if error.status() == Some(IN_USE) => Ok(()),
-            done => done,
+            // Another call has removed it.
+            done => gone_is_done(done),
         }
     }
 

@@ -109,7 +109,8 @@ impl Neutron {
                 done => return done.map(drop),
             }
         }
-        Err(Error::try_again(format!("the port of {parent} is changed by others all the time")))
+        let what = format!("the port of {parent} is changed by others all the time");
+        Err(Error::try_again(what).with_status(STALE))
     }
 
     /// The instance's own port: it has the interface's hardware address.
@@ -268,7 +269,7 @@ impl Neutron {
     }
 
     /// A name that stands for nothing any more is no network's.
-    fn is_network(&self, network: &ResourceRef, port: &PortResource) -> bool {
+    pub(crate) fn is_network(&self, network: &ResourceRef, port: &PortResource) -> bool {
         self.id_of(network, "networks", "networks").is_ok_and(|id| id == port.network_id)
     }
 

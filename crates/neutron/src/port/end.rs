@@ -67,10 +67,6 @@ impl Neutron {
         if link.spec.floating_ip.is_some() {
             self.drop_floating_ips(&binding.port)?;
         }
-        // Only engines expose ports, and a call that ends that may have failed.
-        if binding.ownership == Ownership::Borrowed && attachment.alias.is_some() {
-            self.conceal_lent(&binding.port)?;
-        }
         match binding.ownership {
             Ownership::Own => self.end_own(&binding.port, cancelled),
             // It goes with its address.
@@ -82,7 +78,7 @@ impl Neutron {
             Ownership::Borrowed
                 if link.spec.port.is_none() && self.allocated.has(&binding.port) =>
             {
-                Ok(())
+                self.conceal_given_back(attachment, &binding.port)
             }
             Ownership::Borrowed => self.give_up(attachment, &binding.port),
         }
@@ -254,15 +250,38 @@ impl Neutron {
         is_of_stock && attachment.ipam.fixed_addresses().is_empty()
     }
 
+    /// The `device_id` of a port that an earlier version claimed for the attachment, and was killed before
+    /// it recorded that: it gave the container's id to every port of a container of 64 digits. A port of
+    /// another network is another attachment's.
+    fn former_device(&self, attachment: &Attachment, port: &PortResource) -> Option<String> {
+        let link = link_of(attachment).ok().filter(|link| link.binding.is_none())?;
+        let former = contract::former_device_id(attachment)?;
+        let is_its = port.device_id == former && self.is_network(&link.network, port);
+        is_its.then_some(former)
+    }
+
+    /// Only engines expose ports, and a call that ends that may have failed.
+    fn conceal_given_back(&self, attachment: &Attachment, port: &ResourceId) -> Result<()> {
+        match attachment.alias {
+            Some(_) => self.conceal_lent(port),
+            None => Ok(()),
+        }
+    }
+
     /// Frees a port that existed before; one that has another owner by now stays.
     fn give_up(&self, attachment: &Attachment, id: &ResourceId) -> Result<()> {
         let Some(port) = self.api().port(id)? else { return Ok(()) };
-        let device = contract::device_id(attachment);
-        let ours = tags_of(attachment);
+        let former = self.former_device(attachment, &port);
+        let ours = match &former {
+            Some(former) => [tags_of(attachment), contract::id_tags(former)].concat(),
+            None => tags_of(attachment),
+        };
+        let device = former.unwrap_or_else(|| contract::device_id(attachment));
         let is_tagged = contract::id_tags(&device).iter().all(|tag| port.is_tagged(tag));
         if port.device_id != device && !is_tagged {
             return Ok(());
         }
+        self.conceal_given_back(attachment, id)?;
         let is_here = port.host().is_none_or(|host| host == self.settings.host.as_str());
         let is_device = port.device_id == device;
         // A program that bound it to this host under its own name still has it.

@@ -1,6 +1,6 @@
 //! Removes resources without an owner.
 
-use model::{ResourceId, Result};
+use model::{Error, Kind, ResourceId, Result};
 
 use super::classify::{Verdict, exposed_port};
 use super::{Facts, Fate, Orphan, Thing, Version};
@@ -90,7 +90,7 @@ impl Neutron {
             return Ok(Removed::Kept);
         }
         let port = match self.parted(port, &facts) {
-            Err(error) if error.status().is_some_and(is_of_this_one) => return Ok(Removed::Kept),
+            Err(error) if is_of_the_port(&error) => return Ok(Removed::Kept),
             parted => parted?,
         };
         let Some(port) = port else { return Ok(Removed::Kept) };
@@ -171,15 +171,30 @@ fn unless_changed(done: Result<()>) -> Result<Removed> {
     }
 }
 
+/// Whether a port cannot be parted for a reason that keeps no other orphan. Without a status it is what this
+/// process found: several ports with the hardware address of the instance, for example.
+fn is_of_the_port(error: &Error) -> bool {
+    match error.status() {
+        Some(status) => is_of_this_one(status),
+        None => error.kind() == Kind::Conflict,
+    }
+}
+
 fn is_of_this_one(status: u16) -> bool {
     (400..500).contains(&status) && !GENERAL.contains(&status)
 }
 
 #[cfg(test)]
 mod tests {
-    use model::{Error, Kind};
-
     use super::*;
+
+    #[test]
+    fn a_port_that_cannot_be_parted_keeps_no_other() {
+        assert!(is_of_the_port(&Error::conflict("several ports have the hardware address")));
+        assert!(is_of_the_port(&Error::try_again("changed all the time").with_status(412)));
+        assert!(!is_of_the_port(&Error::try_again("nobody answers")));
+        assert!(!is_of_the_port(&Error::conflict("nobody answers").with_status(503)));
+    }
 
     #[test]
     fn what_neutron_does_not_let_go_keeps_no_other() {

@@ -47,6 +47,42 @@ fn exposed_ports_are_closed_when_the_endpoint_ends() {
     assert_eq!((&freed["device_id"], &freed["tags"]), (&json!(""), &json!([])));
 }
 
+/// What another container has exposed of the port that it has by now is that container's.
+#[test]
+fn exposed_ports_of_another_owner_stay() {
+    let bed = Bed::tapped(&|_| {});
+    let front = Front::new(&bed, "front", "10.163.0.0/24");
+    let (id, live) = exposed(&bed, &front);
+    bed.project.put(&format!("/ports/{id}"), &json!({"port": {"device_id": "another"}}));
+    bed.project.put(&format!("/ports/{id}/tags"), &json!({"tags": []}));
+    bed.cloud.end(&live).unwrap();
+    assert_eq!((groups(&bed, &id).len(), exposures(&bed, &id)), (2, 1));
+    assert_eq!(bed.project.get(&format!("/ports/{id}"))["port"]["device_id"], "another");
+}
+
+/// An earlier version gave the port the id of any container of 64 digits, and was killed before it recorded that.
+#[test]
+fn a_port_that_an_earlier_version_claimed_is_given_back() {
+    let bed = Bed::tapped(&|_| {});
+    let front = Front::new(&bed, "front", "10.164.0.0/24");
+    let container = container();
+    let claimed = json!({
+        "network_id": front.network, "device_owner": "compute:kuryr", "device_id": container,
+    });
+    let theirs = bed.project.create("port", claimed);
+    let id: ResourceId = theirs["id"].as_str().unwrap().parse().unwrap();
+    let of = |front: &Front| {
+        let mut asked = front.attachment(&container, "eth0");
+        change(&mut asked, |link| link.spec.port = Some(id.clone()));
+        asked
+    };
+    let now = || bed.project.get(&format!("/ports/{id}"))["port"].clone();
+    bed.cloud.end(&of(&Front::new(&bed, "other", "10.165.0.0/24"))).unwrap();
+    assert_eq!(now()["device_id"], container.as_str(), "it is in another network");
+    bed.cloud.end(&of(&front)).unwrap();
+    assert_eq!((&now()["device_id"], &now()["device_owner"]), (&json!(""), &json!("")));
+}
+
 /// The record was lost with the boot.
 #[test]
 fn exposed_ports_are_closed_where_no_record_speaks_of_the_port() {
