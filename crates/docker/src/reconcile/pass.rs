@@ -110,16 +110,18 @@ impl<'a> Pass<'a> {
 
     fn attempt(&mut self, peers: &mut [Peer]) -> Result<Outcome> {
         let states: Vec<State> = peers.iter_mut().map(|peer| peer.reach(self.report)).collect();
-        if states.contains(&State::Silent) {
-            return Ok(Outcome::Broken);
-        }
         if states.contains(&State::Back) {
             self.watch.disturb(Instant::now());
         }
+        let is_silent = states.contains(&State::Silent);
+        if is_silent && !peers.iter().any(Peer::asks_names) {
+            return Ok(Outcome::Broken);
+        }
         let held = self.book.held()?;
-        let back = peers.iter_mut().zip(&states).filter(|(_, state)| **state == State::Back);
-        let networks = held.networks.iter().map(|network| &network.id).collect();
-        back.for_each(|(peer, _)| peer.ask_names(&networks));
+        // Names wait for no other engine.
+        if !self.ask_names(peers, &held) || is_silent {
+            return Ok(Outcome::Broken);
+        }
         let Some(snapshot) = self.snapshot(peers, &held) else { return Ok(Outcome::Broken) };
         self.neighbours.replace(&snapshot, self.settings, self.book);
         self.learn(&held, &snapshot);
@@ -132,6 +134,19 @@ impl<'a> Pass<'a> {
             None if missing.is_empty() => Ok(Outcome::Clean),
             None => Ok(Outcome::Suspicious),
         }
+    }
+
+    /// Whether every engine that is back has said which containers run.
+    fn ask_names(&self, peers: &mut [Peer], held: &Held) -> bool {
+        let networks = held.networks.iter().map(|network| &network.id).collect();
+        let mut have_answered = true;
+        for peer in peers {
+            if let Err(why) = peer.ask_names(&networks) {
+                peer.lose(why, self.report);
+                have_answered = false;
+            }
+        }
+        have_answered
     }
 
     fn snapshot(&self, peers: &mut [Peer], held: &Held) -> Option<Snapshot> {

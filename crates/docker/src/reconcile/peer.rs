@@ -27,6 +27,8 @@ pub(super) struct Peer {
     is_reported: bool,
     removed: Vec<AliasId>,
     unnamed: Unnamed,
+    /// Whether it is still to be asked which containers run, since it is back.
+    asks_names: bool,
 }
 
 /// How an engine was found.
@@ -46,13 +48,36 @@ impl Peer {
         let (pause, retry) = (FIRST_PAUSE, Instant::now());
         let (removed, unnamed) = (Vec::new(), Unnamed::default());
         let (events, id) = (None, None);
-        Self { api, events, id, longest, pause, retry, is_reported: false, removed, unnamed }
+        Self {
+            api,
+            events,
+            id,
+            longest,
+            pause,
+            retry,
+            is_reported: false,
+            removed,
+            unnamed,
+            asks_names: false,
+        }
     }
 
-    /// Learns later what these containers are called: who came back has missed the events of some.
-    pub(super) fn ask_names(&mut self, networks: &BTreeSet<&AliasId>) {
-        // An engine that does not answer is found out at the next look.
-        self.unnamed.add(self.api.running_on(networks).unwrap_or_default(), Instant::now());
+    /// Whether [`Peer::ask_names`] has something to ask.
+    pub(super) fn asks_names(&self) -> bool {
+        self.asks_names && self.events.is_some()
+    }
+
+    /// Learns later what the containers are called that run on these networks: an engine that came back has
+    /// missed the events of some. It is asked until it has answered once.
+    ///
+    /// # Errors
+    /// Where the engine does not answer.
+    pub(super) fn ask_names(&mut self, networks: &BTreeSet<&AliasId>) -> Result<()> {
+        if self.asks_names() {
+            self.unnamed.add(self.api.running_on(networks)?, Instant::now());
+            self.asks_names = false;
+        }
+        Ok(())
     }
 
     /// Reads its events. `false`: the engine is gone.
@@ -145,6 +170,7 @@ impl Peer {
                 self.id = id;
                 self.pause = FIRST_PAUSE;
                 self.is_reported = false;
+                self.asks_names = true;
                 report(Notice::Reached {
                     engine: self.api.socket().to_owned(),
                     version,

@@ -31,6 +31,8 @@ pub(crate) enum Answer {
     Hang,
     /// With events.
     Events,
+    /// With the first of these once, and with the second from then on.
+    Then(Box<[Answer; 2]>),
 }
 
 #[derive(Default)]
@@ -40,6 +42,21 @@ struct State {
     open: Vec<UnixStream>,
     events: Vec<UnixStream>,
     is_over: bool,
+}
+
+impl State {
+    fn times(&self, path: &str) -> usize {
+        self.asked.iter().filter(|asked| *asked == path).count()
+    }
+
+    /// The answer to the next request for a path.
+    fn next(&mut self, path: &str) -> Option<Answer> {
+        let answer = self.answers.get(path).cloned()?;
+        let Answer::Then(both) = answer else { return Some(answer) };
+        let [first, then] = *both;
+        self.answers.insert(path.to_owned(), then);
+        Some(first)
+    }
 }
 
 #[derive(Default)]
@@ -106,13 +123,21 @@ impl Fake {
         self.state.lock().asked.clone()
     }
 
+    /// How often a path has been asked for.
+    pub(crate) fn times(&self, path: &str) -> usize {
+        self.state.lock().times(path)
+    }
+
     /// Waits until a path has been asked for so many times more.
     pub(crate) fn wait(&self, path: &str, times: usize) {
-        let count = |state: &State| state.asked.iter().filter(|asked| *asked == path).count();
-        let state = self.state.lock();
-        let wanted = count(&state) + times;
+        self.wait_in_all(path, self.times(path) + times);
+    }
+
+    /// Waits until a path has been asked for so many times since the engine began.
+    pub(crate) fn wait_in_all(&self, path: &str, times: usize) {
         let limit = Duration::from_secs(30);
-        let missing = |state: &mut State| count(state) < wanted;
+        let missing = |state: &mut State| state.times(path) < times;
+        let state = self.state.lock();
         let (_state, waited) = self.state.asked.wait_timeout_while(state, limit, missing).unwrap();
         assert!(!waited.timed_out(), "nobody asks for {path}");
     }
@@ -158,7 +183,7 @@ fn answer(mut stream: UnixStream, state: &Shared) -> Option<()> {
     let mut locked = state.lock();
     locked.asked.push(path.clone());
     state.asked.notify_all();
-    let answer = locked.answers.get(&path).cloned();
+    let answer = locked.next(&path);
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     let whole = match answer {
         None => "HTTP/1.1 404 Not Found\r\nContent-Length: 16\r\n\r\n{\"message\":\"no\"}".into(),
@@ -178,7 +203,8 @@ fn answer(mut stream: UnixStream, state: &Shared) -> Option<()> {
             locked.events.push(stream);
             return Some(());
         }
-        Some(Answer::Hang) => return Some(()),
+        // None of those that come in turn is two answers itself.
+        Some(Answer::Hang | Answer::Then(_)) => return Some(()),
         Some(Answer::Drip) => {
             drop(locked);
             while stream.write_all(b"H").is_ok() {

@@ -27,7 +27,7 @@ fn watch(world: &Arc<World>, fake: &Fake) -> Reconciling {
     let sockets = std::slice::from_ref(&fake.socket);
     let reconciling = Reconciling::begin(world, sockets, Duration::from_secs(3600));
     reconciling.until(|notice| matches!(notice, Notice::Reached { .. }));
-    fake.wait("/networks/n1", 1);
+    fake.wait_in_all("/networks/n1", 1);
     reconciling
 }
 
@@ -53,8 +53,9 @@ fn started(container: &str, attributes: &Value) -> String {
 
 /// Waits until the reconciler has written down what it learned before.
 fn names(world: &World, fake: &Fake) -> Vec<String> {
+    let before = fake.times("/networks");
     fake.happen();
-    fake.wait("/networks", 1);
+    fake.wait_in_all("/networks", before + 1);
     let record = world.engine().attachments().unwrap().remove(0);
     record.names.iter().map(ToString::to_string).collect()
 }
@@ -64,12 +65,10 @@ fn a_container_that_is_inspected_late_has_its_names() {
     let (world, fake) = scene();
     run(&fake, &["c1"]);
     let _reconciling = watch(&world, &fake);
-    fake.answer(&inspect_of("c1"), Answer::Hang);
+    fake.answer(&inspect_of("c1"), Answer::Then(Box::new([Answer::Hang, inspected()])));
     let actor = json!({"ID": "n1", "Attributes": {"container": "c1"}});
     fake.report(&json!({"Type": "network", "Action": "connect", "Actor": actor}).to_string());
-    fake.wait(&inspect_of("c1"), 1);
-    fake.answer(&inspect_of("c1"), inspected());
-    fake.wait(&inspect_of("c1"), 1);
+    fake.wait_in_all(&inspect_of("c1"), 2);
     assert_eq!(names(&world, &fake), ["www"]);
 }
 
@@ -80,7 +79,7 @@ fn a_container_with_many_labels_has_its_names() {
     let _reconciling = watch(&world, &fake);
     fake.answer(&inspect_of("c1"), inspected());
     fake.report(&started("c1", &json!({"label": "x".repeat(100_000)})));
-    fake.wait(&inspect_of("c1"), 1);
+    fake.wait_in_all(&inspect_of("c1"), 1);
     assert_eq!(names(&world, &fake), ["www"]);
 }
 
@@ -93,10 +92,17 @@ fn a_container_that_fails_keeps_no_other_without_names() {
     fake.answer(&inspect_of("c0"), Answer::Raw(Vec::new()));
     fake.answer(&inspect_of("c1"), inspected());
     fake.report(&format!("{}\n{}", started("c0", &json!({})), started("c1", &json!({}))));
-    fake.wait(&inspect_of("c1"), 1);
+    fake.wait_in_all(&inspect_of("c1"), 1);
     assert_eq!(names(&world, &fake), ["www"]);
-    fake.wait(&inspect_of("c0"), 1);
+    fake.wait_in_all(&inspect_of("c0"), 2);
     assert_eq!(reconciling.reported(), Vec::<String>::new());
+}
+
+/// An engine's list of one container that runs on the network.
+fn running() -> Answer {
+    let networks = json!({"front": {"NetworkID": "n1", "EndpointID": ENDPOINT}});
+    let listed = json!([{"Id": "c1", "NetworkSettings": {"Networks": networks}}]);
+    Answer::Chunks(listed.to_string())
 }
 
 #[test]
@@ -104,15 +110,39 @@ fn an_engine_that_does_not_answer_is_asked_once_and_again_when_it_is_back() {
     let (world, fake) = scene();
     run(&fake, &[]);
     let reconciling = watch(&world, &fake);
-    fake.answer("/containers/json", Answer::Raw(Vec::new()));
+    fake.answer(&inspect_of("c1"), inspected());
+    let broken = Answer::Raw(Vec::new());
+    fake.answer("/containers/json", Answer::Then(Box::new([broken, running()])));
     let all = ["c1", "c2", "c3"].map(|container| started(container, &json!({})));
     fake.report(&all.join("\n"));
     reconciling.until(|notice| matches!(notice, Notice::Lost { .. }));
-    assert!(!fake.asked().iter().any(|path| path.ends_with("/json") && path.contains("c1")));
-    fake.answer(&inspect_of("c1"), inspected());
-    let networks = json!({"front": {"NetworkID": "n1", "EndpointID": ENDPOINT}});
-    let listed = json!([{"Id": "c1", "NetworkSettings": {"Networks": networks}}]);
-    fake.answer("/containers/json", Answer::Chunks(listed.to_string()));
-    fake.wait(&inspect_of("c1"), 1);
+    fake.wait_in_all(&inspect_of("c1"), 1);
     assert_eq!(names(&world, &fake), ["www"]);
+    let asked = fake.asked();
+    let position = |path: &str| asked.iter().rposition(|asked| asked == path);
+    let inspect = inspect_of("c1");
+    assert!(asked.iter().position(|asked| *asked == inspect) > position("/events"), "{asked:?}");
+}
+
+/// The engine has been back since then, and what ran before is not reported again.
+#[test]
+fn an_engine_that_is_back_is_asked_while_another_is_silent() {
+    let (world, fake) = scene();
+    fake.answer("/containers/json", running());
+    fake.answer(&inspect_of("c1"), inspected());
+    let sockets = [fake.socket.with_file_name("nobody.sock"), fake.socket.clone()];
+    let _reconciling = Reconciling::begin(&world, &sockets, Duration::from_secs(3600));
+    fake.wait_in_all(&inspect_of("c1"), 1);
+}
+
+/// It is lost then, and asked again when it is back.
+#[test]
+fn an_engine_that_lists_no_containers_when_it_is_back_is_asked_again() {
+    let (world, fake) = scene();
+    let broken = Answer::Raw(Vec::new());
+    fake.answer("/containers/json", Answer::Then(Box::new([broken, running()])));
+    fake.answer(&inspect_of("c1"), inspected());
+    let sockets = std::slice::from_ref(&fake.socket);
+    let _reconciling = Reconciling::begin(&world, sockets, Duration::from_secs(3600));
+    fake.wait_in_all(&inspect_of("c1"), 1);
 }
