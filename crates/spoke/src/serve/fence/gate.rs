@@ -22,6 +22,8 @@ use crate::host;
 const FRESH: Duration = Duration::from_secs(1);
 /// How often others may change the ruleset first.
 const ATTEMPTS: usize = 64;
+/// No attempt begins later than this: the others that resolve names wait meanwhile.
+const LONGEST: Duration = Duration::from_secs(1);
 /// Names of one container that are reported in a second, and how many containers are told apart.
 const REPORTED: u32 = 100;
 const SOURCES: usize = 4096;
@@ -99,7 +101,7 @@ impl FenceGate {
     /// Opens again what is open, as far as its containers are there and their rules allow it.
     pub(super) fn open_again(&self, socket: &mut Socket) -> Result<()> {
         let memory = locked(&self.memory);
-        for _ in 0..ATTEMPTS {
+        for _ in attempts() {
             let generation = nft::generation(socket)?;
             let mut open = memory.open();
             locked(&self.records).retain(&mut open)?;
@@ -211,7 +213,7 @@ impl FenceGate {
         judged: &Judged,
         (all, shut): (&[(Opening, Vec<DomainName>)], &[Opening]),
     ) -> Result<()> {
-        for _ in 0..ATTEMPTS {
+        for _ in attempts() {
             let generation = nft::generation(socket)?;
             locked(&self.records).refuse_stale(judged)?;
             if fence::open(socket, generation, (all, limit(judged)), shut)? {
@@ -260,6 +262,12 @@ impl FenceGate {
         entry.2 = key;
         true
     }
+}
+
+/// At least one.
+fn attempts() -> impl Iterator<Item = usize> {
+    let began = Instant::now();
+    (0..ATTEMPTS).take_while(move |done| *done == 0 || began.elapsed() < LONGEST)
 }
 
 /// For how long something is opened: longer than the answer lives, so that not each answer to who asks again and
