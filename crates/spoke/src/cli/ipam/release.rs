@@ -30,11 +30,25 @@ pub(super) fn release(
     let networks = engine.networks()?;
     let mut keeping = Keeping::of(address, &engine, &networks, host_context)?;
     let space = match network {
-        Some(name) => Some(named(address, &engine.network(name)?)?),
+        Some(name) => Some(match held_in(name.as_str(), &keeping.holders) {
+            Some(space) => space.clone(),
+            None => named(address, &engine.network(name)?)?,
+        }),
         None => space::only(address, &keeping.spaces(), &networks)?,
     };
     keeping.retain(space.as_ref());
     keeping.end(&engine, force)
+}
+
+/// The address space of what is held in the network of this name: under a plugin that Spoke is not, no record of
+/// the network need say it.
+fn held_in<'a>(network: &str, holders: &'a [Holder]) -> Option<&'a Space> {
+    let is_of = |holder: &&Holder| {
+        let attached = holder.attachment().map(|id| &id.network);
+        let pool = holder.lease.pool.as_ref().map(|pool| &pool.network);
+        attached.into_iter().chain(pool).any(|name| name.as_str() == network)
+    };
+    holders.iter().find(is_of).map(|holder| &holder.lease.space)
 }
 
 fn named(address: IpAddr, network: &Network) -> Result<Space> {
@@ -54,12 +68,15 @@ impl Keeping {
         reservations.retain(|reserved| reserved.address == address);
         holders.retain(|holder| holder.lease.address.addr() == address);
         let space_of = |file: &HeldFile| {
+            if let Some(space) = held_in(&file.network, &holders) {
+                return space.clone();
+            }
             let network = networks.iter().find(|network| network.name.as_str() == file.network);
             network.and_then(|network| space::of_network(network, address)).unwrap_or(Space::Host)
         };
         let files = reference::files(host_context, networks).into_iter();
         let files = files.filter(|file| file.address == address);
-        let files = files.map(|file| (space_of(&file), file)).collect();
+        let files: Vec<_> = files.map(|file| (space_of(&file), file)).collect();
         Ok(Self { address, reservations, holders, files })
     }
 
