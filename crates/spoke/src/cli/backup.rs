@@ -100,7 +100,16 @@ fn replaced(path: &Path, draft: &Path, bytes: &[u8]) -> io::Result<()> {
     let written = written.and_then(|()| fs::rename(draft, path));
     written.inspect_err(|_| drop(fs::remove_file(draft)))?;
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
-    fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+    match fs::File::open(directory.unwrap_or(Path::new("."))).and_then(|it| it.sync_all()) {
+        Err(cause) if !is_refused(cause.kind()) => Err(cause),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Whether a directory cannot be synced at all: the file is there all the same. Not every file system can, and
+/// who may write into a directory need not be able to read it.
+fn is_refused(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InvalidInput | ErrorKind::Unsupported | ErrorKind::PermissionDenied)
 }
 
 pub(super) fn restore(
