@@ -54,6 +54,9 @@ impl Inside for Container {
     fn leave(&self, _: Leaving) {}
 }
 
+/// What does not come fails its test, instead of waiting for ever.
+const LIMIT: Duration = Duration::from_secs(10);
+
 fn query() -> Vec<u8> {
     let mut question = MessageBuilder::new_vec().question();
     let name: Name<Vec<u8>> = "example.com".parse().unwrap();
@@ -77,7 +80,8 @@ fn from() -> From {
 /// Waits until something has come for it.
 fn heard(all: &mut All, number: u64) -> Result<Option<Done>, u64> {
     let socket = all.socket(number).unwrap();
-    poll(&mut [PollFd::new(socket, PollFlags::IN)], None).unwrap();
+    let limit = Timespec::try_from(LIMIT).unwrap();
+    assert_eq!(poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&limit)).unwrap(), 1);
     all.hear(number)
 }
 
@@ -85,6 +89,7 @@ fn heard(all: &mut All, number: u64) -> Result<Option<Done>, u64> {
 #[test]
 fn who_sends_much_that_is_no_answer_is_heard_no_more() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
     let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
     let (query, mut all) = (query(), All::default());
     let number = all.begin((&query, &query), upstream, from()).unwrap();
@@ -126,9 +131,6 @@ const SERVERS: [[u8; 4]; 3] = [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 3]];
 fn upstream() -> Upstream {
     Upstream::Servers(Servers::new(SERVERS.map(IpAddr::from).to_vec(), None, &Open))
 }
-
-/// One that is not asked fails its test, instead of waiting for ever.
-const LIMIT: Duration = Duration::from_secs(10);
 
 fn at(address: [u8; 4]) -> UdpSocket {
     let server = UdpSocket::bind((IpAddr::from(address), 53)).unwrap();
