@@ -25,8 +25,11 @@ const LONGEST_SHARED: Duration = Duration::from_secs(5);
 /// A part that stays this long is no longer contested, unless the pauses are longer.
 const HELD: Duration = Duration::from_secs(60);
 
-/// The pause before what another thread was working on is checked again.
+/// The pause before what another thread was working on is checked again; twice as long where it still is then.
 const BUSY: Duration = Duration::from_secs(1);
+
+/// No such pause is longer: all attachments are checked then, and a thread may wait long for a third-party plugin.
+const LONGEST_BUSY: Duration = Duration::from_secs(16);
 
 /// So many are named in a sentence.
 const NAMED: usize = 3;
@@ -103,6 +106,8 @@ pub(super) struct Rivals {
     contested: BTreeSet<Thing>,
     /// Whether the last pass left out what other threads were working on.
     has_busy: bool,
+    /// The pause before that is checked again, and when it ends.
+    busy: Option<(Duration, Instant)>,
 }
 
 /// A report.
@@ -117,7 +122,9 @@ pub(super) enum News {
 impl Rivals {
     /// One pass at `now`, which checks and restores.
     pub(super) fn pass(&mut self, now: Instant) -> Pass<'_> {
-        self.has_busy = false;
+        if !std::mem::take(&mut self.has_busy) {
+            self.busy = None;
+        }
         Pass { rivals: self, now }
     }
 
@@ -128,7 +135,7 @@ impl Rivals {
 
     /// When something will be due that is not, at `now`.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
-        let busy = self.has_busy.then(|| now + BUSY);
+        let busy = self.busy.filter(|_| self.has_busy).map(|(_, due)| due);
         let due = self.known.values().map(|history| history.due()).filter(|due| *due > now);
         due.chain(busy).min()
     }
@@ -213,6 +220,13 @@ impl Backoff for Pass<'_> {
 
     fn is_busy(&mut self, _: Healed<'_>) {
         self.rivals.has_busy = true;
+        let pause = match self.rivals.busy {
+            // An earlier pass than the one that it is due for.
+            Some((_, due)) if self.now < due => return,
+            Some((pause, _)) => (2 * pause).min(LONGEST_BUSY),
+            None => BUSY,
+        };
+        self.rivals.busy = Some((pause, self.now + pause));
     }
 }
 
@@ -237,6 +251,27 @@ mod tests {
         assert_eq!(rivals.next(now), Some(now + BUSY));
         rivals.pass(now).looked(Healed::Own(&id("a"), Layer::Link), false);
         assert_eq!(rivals.next(now), None);
+    }
+
+    #[test]
+    fn what_another_thread_works_on_for_long_is_checked_less_and_less_often() {
+        let (mut rivals, mut now) = (Rivals::default(), Instant::now());
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            let mut pass = rivals.pass(now);
+            pass.is_busy(Healed::Own(&id("a"), Layer::Link));
+            pass.is_busy(Healed::Own(&id("b"), Layer::Link));
+            // What is lost meanwhile makes another pass.
+            rivals.pass(now).is_busy(Healed::Own(&id("a"), Layer::Link));
+            let due = rivals.next(now).unwrap();
+            pauses.push((due - now).as_secs());
+            now = due;
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
+        rivals.pass(now).looked(Healed::Own(&id("a"), Layer::Link), false);
+        assert_eq!(rivals.next(now), None);
+        rivals.pass(now).is_busy(Healed::Own(&id("a"), Layer::Link));
+        assert_eq!(rivals.next(now), Some(now + BUSY));
     }
 
     /// A look at `now`, where a rival has removed the table before each.
