@@ -181,7 +181,7 @@ fn is_held_again(world: &World) {
         until(world, HELD);
         until_more(world, "vpn", BOTH);
     }
-    until(world, &format!("{SPOKE} events | grep -q 'holds networks to their ways'"));
+    until(world, &format!("{SPOKE} events | grep -q 'removed the rules of table spoke_via'"));
 }
 
 /// A record that cannot be read is no proof that the network is gone. Another one's rule is back when the daemon
