@@ -145,7 +145,9 @@ impl Fences {
     ) -> Result<()> {
         let unfinished = std::mem::take(&mut self.unfinished_own);
         let mut changed = unfinished.clone();
-        for Changed { key, now } in watch.wait(Duration::ZERO)? {
+        let news = watch.wait(Duration::ZERO)?;
+        let has_news = !news.is_empty() || !self.unfinished.is_empty();
+        for Changed { key, now } in news {
             let now = now.map(|now| now.record);
             match &key {
                 Key::Attachment(id, Layer::Link) => {
@@ -170,7 +172,11 @@ impl Fences {
             }
         }
         for fenced in before.into_values().filter(|it| !now.contains_key(&it.bridge)) {
-            self.forget(daemon, fenced, socket);
+            match has_news {
+                true => self.forget(daemon, fenced, socket),
+                // Its bridge still has containers: that asks for every record, and nothing has changed.
+                false => drop(self.networks.insert(fenced.bridge.clone(), fenced)),
+            }
         }
         Ok(())
     }
