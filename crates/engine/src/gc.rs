@@ -73,7 +73,8 @@ pub struct Reconciled {
 }
 
 impl Reconciled {
-    pub(crate) fn add(&mut self, finding: Finding, mended: Result<()>) {
+    /// Notes a finding, and what became of its remedy.
+    pub fn add(&mut self, finding: Finding, mended: Result<()>) {
         match mended {
             Ok(()) => self.findings.push(finding),
             Err(error) => {

@@ -65,10 +65,10 @@ impl<'b> Healing<'b> {
     }
 
     /// The result; a failure is kept for the end of the pass.
-    fn noted<T>(&mut self, id: &AttachmentId, result: Result<Option<T>>) -> Option<T> {
+    fn noted<T: Default>(&mut self, id: &AttachmentId, result: Result<T>) -> T {
         result.unwrap_or_else(|error| {
             self.failures.push(error.context(format!("healing {id}")));
-            None
+            T::default()
         })
     }
 }
@@ -131,19 +131,18 @@ impl Engine<'_> {
         let Some(living) = healing.noted(id, living) else { return true };
         if has_leaving(&living.value) {
             let finished = self.finish_withdrawal(id, layer);
-            healing.noted::<()>(id, finished.map(|()| None));
+            healing.noted(id, finished);
             return true;
         }
         if is_due {
-            let lost = self.restore_as_recorded(&living).map(Some);
-            let lost = healing.noted(id, lost).unwrap_or(false);
+            let lost = healing.noted(id, self.restore_as_recorded(&living));
             healing.backoff.looked(own, lost);
             healing.missed |= lost;
         }
         if healing.shares {
             let made = self.serving(&living.value);
-            let lost = made.and_then(|it| self.driver.restore_shared(&it)).map(Some);
-            healing.shared_missed |= healing.noted(id, lost).unwrap_or(false);
+            let lost = made.and_then(|it| self.driver.restore_shared(&it));
+            healing.shared_missed |= healing.noted(id, lost);
         }
         true
     }

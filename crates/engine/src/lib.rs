@@ -65,4 +65,4 @@ pub use shared::InUse;
 pub use subnet::{
     AUXILIARY, AddressRequest, GATEWAY, Purpose, SubnetRequest, SubnetSpec, name_of as subnet_name,
 };
-pub use unlisted::{Live, Unlisted};
+pub use unlisted::Live;

@@ -12,7 +12,7 @@ use model::{
 
 use crate::Engine;
 use crate::book::{Read, passable};
-use crate::gc::{Finding, Garbage, Mode, Remedy};
+use crate::gc::{Finding, Garbage, Mode, Reconciled, Remedy};
 use crate::port::{Prefix, Presence};
 
 /// What a runtime lists as existing. Anything else counts as gone.
@@ -55,15 +55,6 @@ impl Live {
     }
 }
 
-/// The result of [`Engine::reclaim_unlisted`].
-#[derive(Debug, Default)]
-pub struct Unlisted {
-    /// What was found; with [`Mode::Mend`], what was freed.
-    pub found: Vec<Finding>,
-    /// Why the rest was not freed.
-    pub failures: Vec<Error>,
-}
-
 /// What is being done to it, for a sentence.
 fn doing(finding: &Finding) -> String {
     match &finding.what {
@@ -90,21 +81,19 @@ impl Engine<'_> {
         live: &Live,
         grace: Duration,
         mode: Mode,
-    ) -> Result<Unlisted> {
+    ) -> Result<Reconciled> {
         let mut search = self.search(runtime, live, grace)?;
         self.find_attachments(&mut search)?;
         self.find_leases(&mut search)?;
         self.find_aliases(&mut search)?;
         self.find_subnets(&mut search)?;
-        let mut unlisted = Unlisted::default();
+        let mut unlisted = Reconciled::default();
         let mut busy = BTreeSet::new();
         for found in search.found {
             let freed = if mode == Mode::Mend { self.free(&found, &mut busy) } else { Ok(()) };
             let finding = found.finding();
-            match freed {
-                Ok(()) => unlisted.found.push(finding),
-                Err(error) => unlisted.failures.push(error.context(doing(&finding))),
-            }
+            let freed = freed.map_err(|error| error.context(doing(&finding)));
+            unlisted.add(finding, freed);
         }
         Ok(unlisted)
     }

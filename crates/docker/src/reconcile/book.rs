@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use engine::{Engine, Garbage, Live, Mode, Unlisted};
+use engine::{Engine, Garbage, Live, Mode, Reconciled};
 use model::{
     AliasId, AttachmentId, EngineId, Layer, LinkKind, NetworkName, OwnerName, Result, Runtime,
     Subnet, SubnetId, Tenant,
@@ -79,7 +79,7 @@ pub(super) trait Book {
     fn held(&self) -> Result<Held>;
 
     /// [`Engine::reclaim_unlisted`].
-    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Unlisted>;
+    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Reconciled>;
 
     /// Sets the name of a network for people.
     fn entitle(&self, network: &AliasId, title: &NetworkName, by: Option<&EngineId>) -> Result<()>;
@@ -107,7 +107,7 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
         self.backstage.with_engine(held)
     }
 
-    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Unlisted> {
+    fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Reconciled> {
         self.backstage.with_engine(|engine| match mode {
             Mode::DryRun => engine.reclaim_unlisted(Runtime::Docker, live, grace, mode),
             Mode::Mend => self.mend(engine, live, grace),
@@ -144,10 +144,10 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
 impl<B: Backstage> EngineBook<'_, B> {
     /// Networks of a cloud stay in the store until the cloud has deleted them: while it does not
     /// answer, the store is the only place that has them.
-    fn mend(&self, engine: &Engine<'_>, live: &Live, grace: Duration) -> Result<Unlisted> {
+    fn mend(&self, engine: &Engine<'_>, live: &Live, grace: Duration) -> Result<Reconciled> {
         let mut known = live.clone();
         let (mut clouds, mut failures) = (Vec::new(), Vec::new());
-        for found in engine.reclaim_unlisted(Runtime::Docker, live, grace, Mode::DryRun)?.found {
+        for found in engine.reclaim_unlisted(Runtime::Docker, live, grace, Mode::DryRun)?.findings {
             let Garbage::Alias(id) = &found.what else { continue };
             match is_of_cloud(engine, id) {
                 Ok(false) => continue,
@@ -158,10 +158,11 @@ impl<B: Backstage> EngineBook<'_, B> {
         }
         let mut mended = engine.reclaim_unlisted(Runtime::Docker, &known, grace, Mode::Mend)?;
         for (id, found) in clouds {
-            match self.backstage.abandon(&id).and_then(|()| engine.withdraw(&id)) {
-                Ok(()) => mended.found.push(found),
-                Err(error) => failures.push(error.context(format!("deleting network {id}"))),
-            }
+            let deleted = self.backstage.abandon(&id).and_then(|()| engine.withdraw(&id));
+            mended.add(
+                found,
+                deleted.map_err(|error| error.context(format!("deleting network {id}"))),
+            );
         }
         mended.failures.append(&mut failures);
         Ok(mended)

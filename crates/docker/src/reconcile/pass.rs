@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use engine::{Live, Mode, Unlisted};
+use engine::{Live, Mode, Reconciled};
 use model::{EngineId, Kind, Result};
 
 use super::book::{Book, Held};
@@ -127,7 +127,7 @@ impl<'a> Pass<'a> {
         self.learn(&held, &snapshot);
         let live = live(&held, &snapshot);
         self.doubt(&held, &snapshot);
-        let missing = self.book.reclaim(&live, self.settings.grace, Mode::DryRun)?.found;
+        let missing = self.book.reclaim(&live, self.settings.grace, Mode::DryRun)?.findings;
         let now = Moment { at: Instant::now(), clock: SystemTime::now() };
         match self.watch.add(now, live) {
             Some(verdict) => self.judge(verdict, peers),
@@ -211,7 +211,7 @@ impl<'a> Pass<'a> {
         let Verdict { mut live, span } = verdict;
         // As old as it must be now to have had its grace when the span began.
         let age = span + self.settings.grace;
-        if self.reclaim(&live, age, Mode::DryRun)?.found.is_empty() {
+        if self.reclaim(&live, age, Mode::DryRun)?.findings.is_empty() {
             return Ok(Outcome::Clean);
         }
         let held = self.book.held()?;
@@ -225,14 +225,14 @@ impl<'a> Pass<'a> {
             }
         }
         let mended = self.reclaim(&live, age, Mode::Mend)?;
-        for finding in mended.found {
+        for finding in mended.findings {
             (self.report)(Notice::Reclaimed { finding, missing: span });
         }
         mended.failures.into_iter().for_each(|error| (self.report)(Notice::Failed(error)));
         Ok(Outcome::Suspicious)
     }
 
-    fn reclaim(&self, live: &Live, age: Duration, mode: Mode) -> Result<Unlisted> {
+    fn reclaim(&self, live: &Live, age: Duration, mode: Mode) -> Result<Reconciled> {
         self.book.reclaim(live, age, mode)
     }
 }

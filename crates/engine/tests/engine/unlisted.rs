@@ -27,7 +27,7 @@ fn live(networks: &[(&str, Option<&[&str]>)]) -> Live {
 fn absent(engine: &Engine<'_>, live: &Live, mode: Mode) -> Vec<Garbage> {
     let found = engine.reclaim_unlisted(Runtime::Docker, live, GRACE, mode).unwrap();
     assert!(found.failures.is_empty(), "{:?}", found.failures);
-    found.found.into_iter().map(|Finding { what, .. }| what).collect()
+    found.findings.into_iter().map(|Finding { what, .. }| what).collect()
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn what_cannot_be_freed_hides_nothing_that_was() {
         *rig.fails.lock().unwrap() = Some("detach");
         let known = live(&[("id-front", Some(&[]))]);
         let result = engine.reclaim_unlisted(Runtime::Docker, &known, GRACE, Mode::Mend).unwrap();
-        let freed: Vec<Garbage> = result.found.into_iter().map(|found| found.what).collect();
+        let freed: Vec<Garbage> = result.findings.into_iter().map(|found| found.what).collect();
         assert!(freed.contains(&Garbage::Subnet(other)), "{freed:?}");
         assert!(!freed.iter().any(|it| matches!(it, Garbage::Attachment(_))), "{freed:?}");
         let [failure] = &result.failures[..] else { panic!("{:?}", result.failures) };
@@ -97,7 +97,7 @@ fn what_is_worked_on_is_not_freed() {
             Garbage::Alias(alias) => *alias == id("id-front"),
             _ => false,
         };
-        assert!(!result.found.iter().any(is_of), "{:?}", result.found);
+        assert!(!result.findings.iter().any(is_of), "{:?}", result.findings);
         assert_eq!(result.failures.len(), 2, "{:?}", result.failures);
         assert!(result.failures.iter().all(|error| error.kind() == Kind::TryAgain));
         drop(held);
