@@ -49,7 +49,7 @@ pub use link::{
     OperState, Peer, Sharing, Tap, Veth,
 };
 pub use monitor::{Event, Monitor, Stop, Wake};
-pub use namespace_lock::{NamespaceLock, with_lock};
+pub use namespace_lock::{NamespaceLock, lock_within, with_lock};
 pub use neighbour::Neighbour;
 pub use netns::Netns;
 pub use outcome::{Failure, Outcome, reason};

@@ -1,6 +1,6 @@
 //! Taking turns in a namespace.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -25,23 +25,34 @@ impl<'a> NamespaceLock<'a> {
     /// # Errors
     /// [`model::Kind::TryAgain`] if it does not come.
     pub fn take(netns: &'a Netns, limit: Duration) -> Result<Self> {
-        let deadline = Instant::now() + limit;
-        loop {
-            match flock(netns.as_fd(), FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(Self(netns)),
-                Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => sleep(PAUSE),
-                Err(Errno::WOULDBLOCK | Errno::INTR) => {
-                    return Err(Error::try_again(format!(
-                        "somebody else has been working in network namespace {} for {} s",
-                        netns.inode(),
-                        limit.as_secs()
-                    )));
-                }
-                Err(errno) => {
-                    let what = format!("locking network namespace {}", netns.inode());
-                    return Err(refused(what, errno));
-                }
+        match lock_within(netns.as_fd(), limit) {
+            Ok(true) => Ok(Self(netns)),
+            Ok(false) => Err(Error::try_again(format!(
+                "somebody else has been working in network namespace {} for {} s",
+                netns.inode(),
+                limit.as_secs()
+            ))),
+            Err(errno) => {
+                let what = format!("locking network namespace {}", netns.inode());
+                Err(refused(what, errno))
             }
+        }
+    }
+}
+
+/// Takes the lock of a network namespace with this descriptor, and waits for it for at most `limit`: any process in
+/// the namespace can take it and keep it, also one without privileges. `false` where it does not come.
+///
+/// # Errors
+/// Where the descriptor cannot be locked.
+pub fn lock_within(namespace: BorrowedFd<'_>, limit: Duration) -> rustix::io::Result<bool> {
+    let deadline = Instant::now() + limit;
+    loop {
+        match flock(namespace, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK | Errno::INTR) if Instant::now() < deadline => sleep(PAUSE),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => return Ok(false),
+            Err(errno) => return Err(errno),
         }
     }
 }

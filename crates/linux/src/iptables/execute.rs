@@ -1,12 +1,12 @@
 //! Executing the programs, in bounded time.
 
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::{Error, Family, Result};
 
@@ -16,8 +16,6 @@ use super::Variant;
 const LOCK_WAIT: &str = "10";
 /// How long we wait for a program.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How often the lock is tried: flock(2) cannot be waited for with a limit.
-const PAUSE: Duration = Duration::from_millis(2);
 /// No set of rules is larger, in bytes.
 const LARGEST: u64 = 256 << 20;
 /// How much of what a program complains about is shown, in bytes.
@@ -76,19 +74,14 @@ impl Program {
 pub(super) struct RulesLock(File);
 
 impl RulesLock {
-    /// Waits for it, for at most `limit`: any process in the namespace can take the lock and keep it, also
-    /// one without privileges.
+    /// Waits for it, for at most `limit` ([`netlink::lock_within`]).
     pub(super) fn take(limit: Duration) -> Result<Self> {
         let failed = |cause| Error::os("waiting for others who change iptables rules", cause);
         let namespace = File::open("/proc/thread-self/ns/net").map_err(failed)?;
-        let deadline = Instant::now() + limit;
-        loop {
-            match namespace.try_lock() {
-                Ok(()) => return Ok(Self(namespace)),
-                Err(TryLockError::WouldBlock) if Instant::now() < deadline => sleep(PAUSE),
-                Err(TryLockError::WouldBlock) => return Err(kept(&namespace)),
-                Err(TryLockError::Error(cause)) => return Err(failed(cause)),
-            }
+        match netlink::lock_within(namespace.as_fd(), limit) {
+            Ok(true) => Ok(Self(namespace)),
+            Ok(false) => Err(kept(&namespace)),
+            Err(errno) => Err(failed(errno.into())),
         }
     }
 
