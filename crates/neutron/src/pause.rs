@@ -1,5 +1,6 @@
 //! Leaving a Neutron alone that has enough to do, or that has refused.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,48 @@ impl Pause {
         }
         self.length = (self.length * 2).clamp(first, longest);
         self.until = Some(now + spread(self.length));
+    }
+}
+
+/// The pauses of single things.
+#[derive(Debug)]
+pub(crate) struct Pauses<K>(BTreeMap<K, Pause>);
+
+impl<K> Default for Pauses<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> Pauses<K> {
+    /// Whether one rests.
+    pub(crate) fn is_on(&self, key: &K, now: Instant) -> bool {
+        self.0.get(key).is_some_and(|pause| pause.remaining(now).is_some())
+    }
+
+    /// Whether one has failed since it was done last, resting or not.
+    pub(crate) fn has_failed(&self, key: &K) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// As [`Pause::begin`].
+    pub(crate) fn begin(&mut self, key: K, now: Instant, bounds: [Duration; 2]) {
+        self.0.entry(key).or_default().begin(now, bounds);
+    }
+
+    /// It is done.
+    pub(crate) fn end(&mut self, key: &K) {
+        self.0.remove(key);
+    }
+
+    /// Forgets those that are no more.
+    pub(crate) fn retain(&mut self, is_there: impl Fn(&K) -> bool) {
+        self.0.retain(|key, _| is_there(key));
+    }
+
+    /// How much is left of the first that ends.
+    pub(crate) fn shortest(&self, now: Instant) -> Option<Duration> {
+        self.0.values().filter_map(|pause| pause.remaining(now)).min()
     }
 }
 

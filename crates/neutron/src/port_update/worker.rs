@@ -1,6 +1,5 @@
 //! Carries out port updates. One process of a host does it for all others.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +10,7 @@ use model::{Error, Kind, ResourceId, Result};
 
 use super::{Book, Lost, Reported};
 use crate::Neutron;
-use crate::pause::Pause;
+use crate::pause::{Pause, Pauses};
 use crate::stock::Notifier;
 
 /// How many ports are named at the same time: containers that wait for theirs come first.
@@ -35,7 +34,7 @@ pub struct Worker<'a> {
     /// Of all: Neutron is busy or away.
     pause: Pause,
     /// Of one port.
-    pauses: BTreeMap<ResourceId, Pause>,
+    pauses: Pauses<ResourceId>,
     _only: File,
 }
 
@@ -64,7 +63,7 @@ impl Neutron {
         if let Some(before) = SystemTime::now().checked_sub(STALE) {
             book.sweep(before)?;
         }
-        let (pause, pauses) = (Pause::default(), BTreeMap::new());
+        let (pause, pauses) = (Pause::default(), Pauses::default());
         Ok(Some(Worker { neutron: self, pause, pauses, _only: only }))
     }
 
@@ -92,11 +91,9 @@ impl Worker<'_> {
                 round.failures.push(error);
             }
         }
-        for pause in self.pauses.values().chain([&self.pause]) {
-            round.next = pause
-                .remaining(Instant::now())
-                .map_or(round.next, |remaining| remaining.min(round.next));
-        }
+        let now = Instant::now();
+        let pauses = [self.pause.remaining(now), self.pauses.shortest(now)];
+        round.next = pauses.into_iter().flatten().fold(round.next, Duration::min);
         round
     }
 
@@ -106,10 +103,8 @@ impl Worker<'_> {
         is_over: &(dyn Fn() -> bool + Sync),
         round: &mut Round,
     ) {
-        self.pauses.retain(|id, _| pending_ports.contains(id));
-        let is_due = |id: &ResourceId| {
-            self.pauses.get(id).is_none_or(|pause| pause.remaining(Instant::now()).is_none())
-        };
+        self.pauses.retain(|id| pending_ports.contains(id));
+        let is_due = |id: &ResourceId| !self.pauses.is_on(id, Instant::now());
         let due: Vec<ResourceId> = pending_ports.into_iter().filter(is_due).collect();
         for (id, reported) in self.report(due, is_over) {
             match reported {
@@ -120,11 +115,11 @@ impl Worker<'_> {
                 Ok(Reported::Lost(lost)) => round.lost.push(lost),
                 Ok(Reported::Nothing) => {}
                 Err(error) => {
-                    let pause = match error.kind() {
-                        Kind::TryAgain => &mut self.pause,
-                        _ => self.pauses.entry(id).or_default(),
-                    };
-                    pause.begin(Instant::now(), PAUSES);
+                    let now = Instant::now();
+                    match error.kind() {
+                        Kind::TryAgain => self.pause.begin(now, PAUSES),
+                        _ => self.pauses.begin(id, now, PAUSES),
+                    }
                     round.failures.push(error);
                 }
             }

@@ -10,7 +10,7 @@ use super::make::{Done, Made, Task, is_away};
 use super::{KeyDigest, StockFiles, Stored, Wanted};
 use crate::Neutron;
 use crate::config::StockSettings;
-use crate::pause::Pause;
+use crate::pause::{Pause, Pauses};
 use crate::reconcile::Facts;
 
 /// After this long without need no more ports are made for a network, and those ready are deleted,
@@ -37,9 +37,9 @@ pub struct Filler<'a> {
     /// Of all: Neutron is busy or away.
     pause: Pause,
     /// Of one kind of port.
-    pauses: BTreeMap<KeyDigest, Pause>,
+    pauses: Pauses<KeyDigest>,
     /// Of one port that came back.
-    port_pauses: BTreeMap<ResourceId, Pause>,
+    port_pauses: Pauses<ResourceId>,
     /// The time of the last check for users of the networks.
     checked: Option<Instant>,
     /// The project whose quota applies, once a port has shown it.
@@ -77,8 +77,8 @@ impl Neutron {
             neutron: self,
             settings,
             pause: Pause::default(),
-            pauses: BTreeMap::new(),
-            port_pauses: BTreeMap::new(),
+            pauses: Pauses::default(),
+            port_pauses: Pauses::default(),
             checked: None,
             project: None,
             _only: only,
@@ -103,12 +103,10 @@ impl Filler<'_> {
         if let Err(error) = self.work(is_over, facts, &mut round) {
             round.failures.push(error);
         }
-        let single = self.pauses.values().chain(self.port_pauses.values());
-        for pause in single.chain([&self.pause]) {
-            round.next = pause
-                .remaining(Instant::now())
-                .map_or(round.next, |remaining| remaining.min(round.next));
-        }
+        let now = Instant::now();
+        let pauses =
+            [self.pause.remaining(now), self.pauses.shortest(now), self.port_pauses.shortest(now)];
+        round.next = pauses.into_iter().flatten().fold(round.next, Duration::min);
         round
     }
 
@@ -131,21 +129,17 @@ impl Filler<'_> {
         for of in &wanted {
             let level =
                 self.stock_files().ready_ports(&of.digest)?.len() + renewed(&of.digest, &tasks);
-            let is_paused = self
-                .pauses
-                .get(&of.digest)
-                .is_some_and(|it| it.remaining(Instant::now()).is_some());
-            if !is_paused {
+            if !self.pauses.is_on(&of.digest, Instant::now()) {
                 missing.extend((0..self.missing(level)).map(|at| (level + at, of)));
             }
         }
         // Empty kinds come first.
         missing.sort_by_key(|(level, _)| *level);
         self.afford(&mut missing, round);
-        self.pauses.retain(|digest, _| wanted.iter().any(|of| of.digest == *digest));
+        self.pauses.retain(|digest| wanted.iter().any(|of| of.digest == *digest));
         tasks.extend(self.makings(missing));
         // A port that Neutron does not change holds up no other.
-        let failed = |task: &Task| task.port().is_some_and(|id| self.port_pauses.contains_key(id));
+        let failed = |task: &Task| task.port().is_some_and(|id| self.port_pauses.has_failed(id));
         tasks.sort_by_key(failed);
         self.perform(tasks, is_over, round);
         Ok(())
@@ -183,12 +177,9 @@ impl Filler<'_> {
         let maximum = self.settings.maximum.max(self.settings.minimum);
         let mut tasks = Vec::new();
         let returned = self.stock_files().returned()?;
-        self.port_pauses.retain(|id, _| returned.iter().any(|of| of.port.id == *id));
+        self.port_pauses.retain(|id| returned.iter().any(|of| of.port.id == *id));
         let now = Instant::now();
-        let pauses = &self.port_pauses;
-        let is_paused =
-            |id: &ResourceId| pauses.get(id).is_some_and(|pause| pause.remaining(now).is_some());
-        for stored in returned.into_iter().filter(|of| !is_paused(&of.port.id)) {
+        for stored in returned.into_iter().filter(|of| !self.port_pauses.is_on(&of.port.id, now)) {
             let level = match levels.get_mut(&stored.key) {
                 Some(level) => level,
                 None => {
@@ -290,7 +281,7 @@ impl Filler<'_> {
                 Made::New(project, count) => {
                     round.made += count;
                     self.project = Some(project).filter(|project| !project.is_empty());
-                    self.pauses.remove(&digest);
+                    self.pauses.end(&digest);
                     is_fine = true;
                 }
                 Made::Renewed => round.renewed += 1,
@@ -299,10 +290,7 @@ impl Filler<'_> {
                 Made::Failed(error) => match port {
                     Some(port) if !is_away(&error) => {
                         round.is_unsure |= error.kind() == Kind::TryAgain;
-                        self.port_pauses
-                            .entry(port)
-                            .or_default()
-                            .begin(Instant::now(), Pause::BUSY);
+                        self.port_pauses.begin(port, Instant::now(), Pause::BUSY);
                         round.failures.push(error);
                     }
                     Some(_) | None => self.failed(&digest, error, round),
@@ -327,7 +315,7 @@ impl Filler<'_> {
             }
             (_, kind) => {
                 let pause = if kind == Kind::TryAgain { Pause::BUSY } else { Pause::REFUSED };
-                self.pauses.entry(digest.clone()).or_default().begin(Instant::now(), pause);
+                self.pauses.begin(digest.clone(), Instant::now(), pause);
                 round.failures.push(error);
             }
         }
