@@ -94,21 +94,7 @@ impl<'w> Plugin<'w> {
     fn parent(&self) -> Result<()> {
         let (name, peer): (IfName, IfName) = ("kitm0".parse()?, "kitm1".parse()?);
         let peer = Peer { name: &peer, index: None, mac: None, netns: None };
-        let end = Veth {
-            name: &name,
-            index: None,
-            mac: None,
-            mtu: None,
-            master: None,
-            group: None,
-            up: true,
-            peer,
-        };
-        Netns::open(&self.host)?.enter(|| {
-            let mut batch = Batch::new();
-            batch.new_veth(&end);
-            Socket::route()?.send(&mut batch)?.into_result()
-        })?
+        Netns::open(&self.host)?.enter(|| make_pair(&name, peer))?
     }
 
     fn versions(&self) -> Result<Vec<String>> {
@@ -170,19 +156,7 @@ impl<'w> Plugin<'w> {
         Netns::open(&self.host)?.enter(|| {
             use std::os::fd::AsFd;
             let peer = Peer { name: &name, index: None, mac: None, netns: Some(inside.as_fd()) };
-            let end = Veth {
-                name: &host,
-                index: None,
-                mac: None,
-                mtu: None,
-                master: None,
-                group: None,
-                up: true,
-                peer,
-            };
-            let mut batch = Batch::new();
-            batch.new_veth(&end);
-            Socket::route()?.send(&mut batch)?.into_result()
+            make_pair(&host, peer)
         })??;
         let address = config::address(self.spec);
         inside.enter(|| -> Result<()> {
@@ -263,13 +237,7 @@ impl Subject for Plugin<'_> {
     fn call(&self, method: &str, body: &str, vars: &Vars) -> Exchange {
         let started = Instant::now();
         let done = self.spawn(method, body, vars);
-        let ms = started.elapsed().as_secs_f64() * 1e3;
-        let asked = Exchange {
-            method: method.to_owned(),
-            request: body.to_owned(),
-            ms,
-            ..Exchange::default()
-        };
+        let asked = Exchange::asked(method, body, started);
         match done {
             Ok(output) => judged(asked, &output),
             Err(error) => Exchange { fault: Some(format!("not executed: {error}")), ..asked },
@@ -317,6 +285,15 @@ impl Subject for Plugin<'_> {
 }
 
 /// As a runtime reads what a plugin printed.
+/// A veth pair whose first end is in the calling thread's namespace.
+fn make_pair(name: &IfName, peer: Peer<'_>) -> Result<()> {
+    let end =
+        Veth { name, index: None, mac: None, mtu: None, master: None, group: None, up: true, peer };
+    let mut batch = Batch::new();
+    batch.new_veth(&end);
+    Socket::route()?.send(&mut batch)?.into_result()
+}
+
 fn judged(asked: Exchange, output: &Output) -> Exchange {
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     let texts = String::from_utf8_lossy(&output.stderr);

@@ -139,13 +139,7 @@ impl Plugin<'_> {
             connection.post(method, headers, body.as_bytes())?;
             connection.receive(true)
         });
-        let ms = started.elapsed().as_secs_f64() * 1e3;
-        let asked = Exchange {
-            method: method.to_owned(),
-            request: body.to_owned(),
-            ms,
-            ..Exchange::default()
-        };
+        let asked = Exchange::asked(method, body, started);
         match heard {
             Ok(message) => judged(asked, &message),
             Err(error) => Exchange { fault: Some(format!("no answer: {error}")), ..asked },

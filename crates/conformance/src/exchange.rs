@@ -1,5 +1,7 @@
 //! One request and its answer, as it is checked and shown.
 
+use std::time::Instant;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -27,6 +29,16 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// A request that has taken the time since `started`, without its answer.
+    pub(super) fn asked(method: &str, body: &str, started: Instant) -> Self {
+        Self {
+            method: method.to_owned(),
+            request: body.to_owned(),
+            ms: started.elapsed().as_secs_f64() * 1e3,
+            ..Self::default()
+        }
+    }
+
     /// The answer's value at `path`, `Key/Key`, as text; empty where it is missing or `null`.
     pub(super) fn text(&self, path: &str) -> String {
         match find(&self.value, path) {
