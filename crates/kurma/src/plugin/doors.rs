@@ -167,10 +167,8 @@ impl NetworkingPod {
         let Some(_lock) = self.lock(key, Instant::now())? else { return Ok(false) };
         let state = State::read(&directory)?;
         let last = Retired { generation: state.generation, image: state.id };
-        let all = [state.retired, vec![last]].concat();
-        // Another process may have forgotten it meanwhile, and then has no generation.
-        let all = all.into_iter().filter(|past| !past.generation.is_empty()).collect();
-        let (retired, failed) = self.retire(&directory, all);
+        // Another process may have forgotten it meanwhile: it has no generation then, and nothing to end.
+        let (retired, failed) = self.retire(&directory, [state.retired, vec![last]].concat());
         State { retired, ..State::default() }.write(&directory)?;
         failed.map_or(Ok(true), Err)
     }
