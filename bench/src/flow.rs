@@ -29,20 +29,17 @@ pub(crate) fn speed(time: Summary) -> Summary {
 
 /// A link to the outside, which knows the way back.
 pub(crate) fn uplink(host: &Host, outside: &Path) -> Result<()> {
-    let name = outside.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    for words in [
-        "ip link add up0 type veth peer name out0 netns NAME",
-        "ip address add 198.51.100.1/24 dev up0",
-        "ip link set up0 up",
-        "ip -n NAME address add 198.51.100.2/24 dev out0",
-        "ip -n NAME link set out0 up",
-        "ip -n NAME route add default via 198.51.100.1",
-    ] {
-        let words: Vec<&str> =
-            words.split(' ').map(|word| if word == "NAME" { name } else { word }).collect();
-        host.run(&words, "")?;
-    }
-    Ok(())
+    host.run_all(
+        outside,
+        &[
+            "ip link add up0 type veth peer name out0 netns NAME",
+            "ip address add 198.51.100.1/24 dev up0",
+            "ip link set up0 up",
+            "ip -n NAME address add 198.51.100.2/24 dev out0",
+            "ip -n NAME link set out0 up",
+            "ip -n NAME route add default via 198.51.100.1",
+        ],
+    )
 }
 
 /// Reads whatever is sent to `at`, and answers at its end. It ends with this process.

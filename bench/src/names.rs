@@ -10,7 +10,7 @@ use model::Result;
 use crate::args::Args;
 use crate::peers::Peers;
 use crate::samples::Place;
-use crate::stats::{Book, Summary};
+use crate::stats::{Book, Summary, percentile};
 use crate::targets::{Side, Verdict, at_most};
 use client::Client;
 use server::{AARDVARK, DNSMASQ, OURS, Server};
@@ -48,7 +48,7 @@ fn measure(server: &Server, at: (usize, &mut usize), args: &Args, book: &mut Boo
     let count = args.either(200, 500);
     let container = Client::in_netns(&server.container, server.gateway)?;
     let took = container.one_by_one(count, |_| "web".to_owned())?;
-    note(book, (LOCAL, who, round), took);
+    note(book, (LOCAL, who, round), &took);
     let before = server.processor()?;
     let answered =
         container.at_once(WINDOW, Duration::from_millis(args.either(100, 200)), "web")?;
@@ -61,21 +61,19 @@ fn measure(server: &Server, at: (usize, &mut usize), args: &Args, book: &mut Boo
         format!("n{asked}.example.org")
     };
     let took = container.one_by_one(count, &mut fresh)?;
-    note(book, (OUTSIDE, who, round), took);
+    note(book, (OUTSIDE, who, round), &took);
     if who == OURS {
         let took = Client::in_netns(&server.host, server::OUTSIDE)?.one_by_one(count, fresh)?;
-        note(book, (OUTSIDE, DIRECT, round), took);
+        note(book, (OUTSIDE, DIRECT, round), &took);
     }
     Ok(())
 }
 
 /// Notes a turn's percentiles.
-fn note(book: &mut Book, (case, who, round): (&str, &str, usize), mut took: Vec<f64>) {
-    took.sort_by(f64::total_cmp);
+fn note(book: &mut Book, (case, who, round): (&str, &str, usize), took: &[f64]) {
     for (verb, percent) in [(P50, 50), (P99, 99)] {
-        let at = took.len().saturating_sub(1) * percent / 100;
-        if let Some(value) = took.get(at) {
-            book.samples(Place { case, verb, who, unit: "µs" }).values.insert(round, *value);
+        if let Some(value) = percentile(took.to_vec(), percent) {
+            book.samples(Place { case, verb, who, unit: "µs" }).values.insert(round, value);
         }
     }
 }

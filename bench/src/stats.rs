@@ -139,6 +139,12 @@ impl Series {
     }
 }
 
+/// The value that so many of a hundred do not exceed; `None` of nothing.
+pub(crate) fn percentile(mut values: Vec<f64>, percent: usize) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().checked_sub(1)? * percent / 100).copied()
+}
+
 /// The quotient of the medians, and the spread of the rounds' own quotients.
 pub(crate) fn quotient(
     ours: &BTreeMap<usize, f64>,

@@ -126,6 +126,15 @@ impl Host {
         self.within(|| Ok(crate::execute::succeed(&mut command, input)?.stdout))
     }
 
+    /// Runs these lines here, in which NAME is the name of a network namespace.
+    pub(crate) fn run_all(&self, netns: &Path, lines: &[&str]) -> Result<()> {
+        let name = netns.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let named = |word| if word == "NAME" { name } else { word };
+        lines.iter().try_for_each(|line| {
+            self.run(&line.split(' ').map(named).collect::<Vec<_>>(), "").map(drop)
+        })
+    }
+
     /// Where host-local keeps its networks.
     pub(crate) fn networks(&self) -> PathBuf {
         self.dir.join("networks")

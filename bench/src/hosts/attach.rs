@@ -15,6 +15,7 @@ use crate::args::Args;
 use crate::docker::line::say;
 use crate::samples::Place;
 use crate::stats::Summary;
+use crate::stats::percentile;
 
 /// The work.
 pub(super) const ATTACH: &str = "attach on A to first answer of B";
@@ -112,11 +113,6 @@ fn allocation(bed: &Bed, args: &Args) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn percentile(mut values: Vec<f64>, percent: usize) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().checked_sub(1)? * percent / 100).copied()
 }
 
 pub(super) fn parsed(text: &str) -> Result<Ipv4Addr> {

@@ -18,6 +18,7 @@ use serde_json::json;
 use super::client::{Client, serve_outside};
 use crate::chain::{Attachment, Net, Runtime};
 use crate::execute::{program, succeed};
+use crate::flow::uplink;
 use crate::peers::Peers;
 use crate::world::{DIR, Host, make, namespace, write};
 
@@ -139,16 +140,7 @@ impl Bed {
         let [container, outside] =
             ["asker", "outside"].map(|what| namespace(&format!("names-{who}-{what}")));
         let (container, outside) = (container?, outside?);
-        let name = format!("names-{who}-outside");
-        for words in [
-            format!("ip link add up0 type veth peer name out0 netns {name}"),
-            "ip address add 198.51.100.1/24 dev up0".to_owned(),
-            "ip link set up0 up".to_owned(),
-            format!("ip -n {name} address add {OUTSIDE}/24 dev out0"),
-            format!("ip -n {name} link set out0 up"),
-        ] {
-            host.run(&words.split(' ').collect::<Vec<_>>(), "")?;
-        }
+        uplink(&host, &outside)?;
         let socket = Netns::open(&outside)?.enter(|| UdpSocket::bind((OUTSIDE, 53)))?;
         let socket = socket.map_err(|error| Error::os("a server outside", error))?;
         thread::spawn(move || serve_outside(&socket));
@@ -159,21 +151,18 @@ impl Bed {
 
     /// A bridge with a container, for who makes none.
     fn bridge(&self) -> Result<()> {
-        let name = self.container.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        for words in [
-            "ip link add br0 type bridge",
-            "ip address add 10.98.1.1/24 dev br0",
-            "ip link set br0 up",
-            "ip link add one0 type veth peer name eth0 netns NAME",
-            "ip link set one0 master br0 up",
-            "ip -n NAME address add 10.98.1.2/24 dev eth0",
-            "ip -n NAME link set eth0 up",
-        ] {
-            let words: Vec<&str> =
-                words.split(' ').map(|word| if word == "NAME" { name } else { word }).collect();
-            self.host.run(&words, "")?;
-        }
-        Ok(())
+        self.host.run_all(
+            &self.container,
+            &[
+                "ip link add br0 type bridge",
+                "ip address add 10.98.1.1/24 dev br0",
+                "ip link set br0 up",
+                "ip link add one0 type veth peer name eth0 netns NAME",
+                "ip link set one0 master br0 up",
+                "ip -n NAME address add 10.98.1.2/24 dev eth0",
+                "ip -n NAME link set eth0 up",
+            ],
+        )
     }
 
     /// Starts a server that stays in the foreground.
