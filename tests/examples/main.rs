@@ -60,6 +60,12 @@ fn compose() {
     let db = world.sh("docker ps -q --filter name=db").trim().to_owned();
     let front = world.try_sh(&format!("docker exec {db} ping -c 1 -W 1 10.70.1.1"));
     assert_ne!(front.status, 0, "{}", front.stdout);
+    let gone = world.try_sh(&format!("docker exec {web} nslookup evil.example"));
+    assert_ne!(gone.status, 0, "{}", gone.stdout);
+    sh(
+        world,
+        "timeout 20 sh -c 'until spoke denied | grep evil.example | grep refused; do :; done'",
+    );
     let networks = sh(world, "spoke network ls --format '{{.Name}} {{.Runtime}}'");
     assert_eq!(networks.matches(" docker").count(), 2, "{networks}");
     compose("down -t 0");
@@ -147,6 +153,15 @@ fn nspawn() {
     let pinged =
         sh(&world, "sh /tmp/example/nspawn front web /tmp/root /bin/ping -c 1 -W 3 10.70.1.1");
     assert!(pinged.contains("1 packets received"), "{pinged}");
+    assert_eq!(sh(&world, "spoke ps -q; ip netns list"), "");
+    // As the stop of a unit does it: a signal to each process.
+    sh(
+        &world,
+        "ln -s busybox /tmp/root/bin/sleep
+         setsid sh /tmp/example/nspawn front web /tmp/root /bin/sleep 600 & group=$!
+         timeout 60 sh -c 'until pgrep -x -g $0 systemd-nspawn; do :; done' $group
+         kill -TERM -- -$group; ! wait $group",
+    );
     assert_eq!(sh(&world, "spoke ps -q; ip netns list"), "");
     sh(&world, "spoke network rm front; rm -r /tmp/root /tmp/example");
 }
