@@ -233,3 +233,43 @@ fn filters_are_named() {
     let tries = "timeout TIME ip netns exec far bash -c '</dev/tcp/192.0.2.1/9081'";
     bed.reaches("outside e 80", tries);
 }
+
+/// The hop that an answer ends with.
+fn last(found: &serde_json::Value) -> &str {
+    let hop = found["hops"].as_array().and_then(|hops| hops.last());
+    hop.and_then(|hop| hop["hop"].as_str()).unwrap_or_default()
+}
+
+/// A mark that another chain sets leads a packet elsewhere: a strict network's, and those of other programs.
+#[test]
+fn marks_decide_routes() {
+    let bed = Bed::new();
+    bed.sh("spoke=/opt/cni/bin/spoke; ip netns add t; \
+        $spoke network create --egress 198.51.100.1:80 --egress-strict --subnet 10.70.9.0/24 tight; \
+        $spoke network connect --ip 10.70.9.2 --publish 8085:80 tight t; \
+        ip netns exec t busybox httpd -p 80 -h /run/www");
+    let to =
+        |address: &str| format!("timeout TIME ip netns exec t bash -c '</dev/tcp/{address}/80'");
+    bed.reaches("t 198.51.100.1 80", &to("198.51.100.1"));
+    let tries = "timeout TIME ip netns exec far bash -c '</dev/tcp/192.0.2.1/8085'";
+    bed.reaches("outside t 80", tries);
+    assert!(!bed.works(&to("203.0.113.77"), "1"));
+    let (code, found) = bed.explain("t 203.0.113.77 80");
+    assert_eq!((code, last(&found)), (1, "egress"), "{found:#}");
+
+    // Policy routing of another program.
+    bed.sh("nft add table ip t; \
+        nft add chain ip t p '{ type filter hook prerouting priority -150; }'; \
+        nft add rule ip t p iifname sp-front tcp dport 80 meta mark set 7; \
+        ip rule add fwmark 7 priority 90 blackhole");
+    assert!(!bed.works(OUT, "1"));
+    let (code, found) = bed.explain("a outside 80");
+    assert_eq!((code, last(&found)), (1, "host-route"), "{found:#}");
+    bed.sh("nft add rule ip t p iifname sp-front tcp dport 80 meta mark set 8");
+    bed.reaches("a outside 80", OUT);
+    bed.sh("nft add rule ip t p iifname sp-front numgen random mod 2 0 meta mark set 8");
+    bed.reaches("a outside 80", OUT);
+    bed.sh("nft add rule ip t p iifname sp-front numgen random mod 2 0 meta mark set 7");
+    let (code, found) = bed.explain("a outside 80");
+    assert_eq!((code, &found["verdict"]), (5, &"cannot-tell".into()), "{found:#}");
+}

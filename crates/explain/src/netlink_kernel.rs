@@ -32,7 +32,7 @@ struct Opened {
     diagnosis: Option<Socket>,
     rules: Option<Rc<Rules>>,
     addresses: Option<Vec<Address>>,
-    ways: BTreeMap<(IpAddr, Option<IpAddr>, Option<u32>), Way>,
+    ways: BTreeMap<(IpAddr, Option<IpAddr>, Option<u32>, u32), Way>,
 }
 
 impl Opened {
@@ -162,13 +162,17 @@ impl Kernel for Netlink {
 
     fn way(&mut self, space: Space, packet: &Routed) -> Result<Way> {
         let opened = self.space(space)?;
-        let key = (packet.to, packet.from, packet.input);
+        let key = (packet.to, packet.from, packet.input, packet.mark);
         if let Some(way) = opened.ways.get(&key) {
             return Ok(*way);
         }
         let way = opened.route.way(packet)?;
         opened.ways.insert(key, way);
         Ok(way)
+    }
+
+    fn routes_by_mark(&mut self, space: Space, family: Family) -> Result<bool> {
+        self.space(space)?.route.routes_by_mark(family)
     }
 
     fn parameter(&mut self, space: Space, key: &str) -> Result<Option<String>> {

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::{IfName, Mac, Protocol, Result};
+use model::{Family, IfName, Mac, Protocol, Result};
 use netlink::diag::Taking;
 use netlink::nft::{AnySet, Datum};
 use netlink::{Address, BridgeSettings, Forwarded, Link, Neighbour, Routed, Way};
@@ -37,6 +37,8 @@ pub trait Kernel {
     fn addresses(&mut self, space: Space) -> Result<Vec<Address>>;
     fn neighbours(&mut self, space: Space, link: u32) -> Result<Vec<Neighbour>>;
     fn way(&mut self, space: Space, packet: &Routed) -> Result<Way>;
+    /// Whether a routing rule goes by the mark of a packet.
+    fn routes_by_mark(&mut self, space: Space, family: Family) -> Result<bool>;
     /// A kernel parameter below `/proc/sys`; `None` if there is none.
     fn parameter(&mut self, space: Space, key: &str) -> Result<Option<String>>;
     /// The sockets that take packets; `None` where the kernel cannot say.

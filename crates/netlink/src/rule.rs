@@ -95,6 +95,18 @@ impl Socket {
         self.rules_of(family(of), read)
     }
 
+    /// Whether a rule of a family goes by the mark of a packet.
+    ///
+    /// # Errors
+    /// As [`Socket::dump`].
+    pub fn routes_by_mark(&mut self, of: Family) -> Result<bool> {
+        let all = self.rules_of(family(of), |message| {
+            let mask = message.attributes(HEADER).find_kind(MASK)?.u32();
+            mask.filter(|mask| message.kind == NEW && *mask != 0)
+        })?;
+        Ok(!all.is_empty())
+    }
+
     /// The rules of a family (`AF_*`) that are read as something.
     fn rules_of<T>(
         &mut self,

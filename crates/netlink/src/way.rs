@@ -24,6 +24,7 @@ mod rta {
     pub(super) const PREFSRC: u16 = 7;
     pub(super) const METRICS: u16 = 8;
     pub(super) const METRIC_MTU: u16 = 2;
+    pub(super) const MARK: u16 = 16;
 }
 
 /// A packet to be routed.
@@ -35,6 +36,8 @@ pub struct Routed {
     pub from: Option<IpAddr>,
     /// The link by which it came in; this host's own if `None`.
     pub input: Option<u32>,
+    /// Its mark, which routing rules may go by; 0 is none.
+    pub mark: u32,
 }
 
 /// Where the packet goes.
@@ -82,6 +85,9 @@ impl Socket {
         if let Some(input) = packet.input {
             request.u32(rta::IIF, input);
         }
+        if packet.mark != 0 {
+            request.u32(rta::MARK, packet.mark);
+        }
         let mut found = None;
         let outcome = self.exchange(&mut batch, |message| found = found.or(read(message)))?;
         match outcome.failures().first() {
@@ -124,7 +130,7 @@ mod tests {
     #[test]
     fn the_own_address_is_local() {
         let mut socket = Socket::route().unwrap();
-        let packet = Routed { to: "127.0.0.1".parse().unwrap(), from: None, input: None };
+        let packet = Routed { to: "127.0.0.1".parse().unwrap(), from: None, input: None, mark: 0 };
         assert_eq!(socket.way(&packet).unwrap(), Way::Local);
     }
 

@@ -129,10 +129,14 @@ impl<'a> Run<'a> {
         for rule in list {
             self.count += 1;
             let (before, may_be_over) = (self.packet.is_untracked, !all.ends.is_empty());
+            let mark = self.packet.mark;
             let (matches, then) = self.rule(name, rule);
             let is_sure = matches != Tri::Unknown && !may_be_over;
             if !is_sure && self.packet.is_untracked != before {
                 self.packet.is_untracked = Tri::Unknown;
+            }
+            if !is_sure && self.packet.mark != mark {
+                self.packet.mark = None;
             }
             if matches == Tri::No {
                 continue;
@@ -224,8 +228,9 @@ impl<'a> Run<'a> {
             }
             Step::Target(name, revision, info) => match xt::target(name, *revision, info) {
                 xt::Target::GoesOn => None,
-                xt::Target::Marks => {
-                    self.packet.mark = None;
+                xt::Target::Mark(change) => {
+                    let now = self.packet.mark.zip(change);
+                    self.packet.mark = now.map(|(mark, (value, mask))| (mark & !mask) ^ value);
                     None
                 }
                 xt::Target::Untracked => {
@@ -314,10 +319,17 @@ impl<'a> Run<'a> {
                 (xt::matches((name, *revision, info), self.packet, &mut ask), None)
             }
             Step::Other(name) => {
+                // It may write any register.
+                *registers = [None; RegisterPlace::COUNT];
                 if name == "meta" || name == "ct" {
                     self.packet.mark = None;
                 }
                 (Tri::Unknown, None)
+            }
+            Step::SetMark(from) => {
+                let word = registers.get(from.0).copied().flatten();
+                self.packet.mark = word.map(u32::from_ne_bytes);
+                (Tri::Yes, None)
             }
             Step::NotTracked => {
                 self.packet.is_untracked = Tri::Yes;

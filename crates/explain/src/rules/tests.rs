@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use model::{Error, Mac, Protocol, Result};
+use model::{Error, Family, Mac, Protocol, Result};
 use netlink::diag::Taking;
 use netlink::nft::{
     AnyChain, AnyHook, AnyRule, AnySet, Datum, Decision, Header, RegisterPlace, Step,
@@ -39,6 +39,9 @@ impl Kernel for Fake {
     fn way(&mut self, _: Space, packet: &Routed) -> Result<Way> {
         let is_own = packet.to == "192.0.2.1".parse::<IpAddr>().unwrap();
         Ok(if is_own { Way::Local } else { Way::Many })
+    }
+    fn routes_by_mark(&mut self, _: Space, _: Family) -> Result<bool> {
+        no()
     }
     fn parameter(&mut self, _: Space, _: &str) -> Result<Option<String>> {
         no()
@@ -241,4 +244,26 @@ fn a_doubtful_rule_leaves_open_whether_a_connection_is_tracked() {
     let jump = vec![unknown(), decide(Decision::Jump("j".to_owned()))];
     let within = ruling(false, vec![jump, untracked(), last()], vec![notrack(Vec::new())]);
     assert!(matches!(within, Ruling::Unknown(_)));
+}
+
+#[test]
+fn marks_are_set_where_that_is_sure() {
+    let mark = |guard: Vec<Step>| {
+        let set = vec![Step::Constant(AT, 7_u32.to_ne_bytes().to_vec()), Step::SetMark(AT)];
+        let chains = vec![chain("f", Some(false))];
+        let rules = rules("f", vec![[guard, set].concat()]);
+        let mut kernel =
+            Fake { rules: Rc::new(Rules::new(chains, rules, Vec::new())), ..Fake::default() };
+        let (from, to) = ("10.0.0.2".parse().unwrap(), "10.0.0.3".parse().unwrap());
+        let mut packet = Packet::new(from, to, Carried::Tcp(80));
+        assert!(passes(&judge(&mut kernel, Space::HOST, Point::FORWARD, &mut packet).unwrap()));
+        packet.mark
+    };
+    assert_eq!(mark(Vec::new()), Some(7));
+    assert_eq!(mark(port(80)), Some(7));
+    assert_eq!(mark(port(81)), Some(0));
+    assert_eq!(mark(vec![unknown()]), None);
+    // What is not understood may have written what is compared.
+    let compared = [port(80), vec![unknown()], vec![Step::Compare(AT, 0, vec![0; 4])]].concat();
+    assert_eq!(mark(compared), None);
 }

@@ -8,7 +8,8 @@ use crate::tri::Tri;
 /// What a target does.
 pub(super) enum Target {
     GoesOn,
-    Marks,
+    /// Bits that are cleared and then turned, as (turned, cleared); unknown ones if `None`.
+    Mark(Option<(u32, u32)>),
     Untracked,
     Rejects,
     Source(Option<IpAddr>),
@@ -22,7 +23,9 @@ pub(super) fn target(name: &str, revision: u32, info: &[u8]) -> Target {
         "LOG" | "NFLOG" | "TRACE" | "CHECKSUM" | "TCPMSS" | "CLASSIFY" | "TOS" | "DSCP" => {
             Target::GoesOn
         }
-        "MARK" | "CONNMARK" => Target::Marks,
+        // `struct xt_mark_tginfo2`.
+        "MARK" if revision == 2 => Target::Mark(word(info, 0).zip(word(info, 4))),
+        "MARK" | "CONNMARK" => Target::Mark(None),
         "NOTRACK" => Target::Untracked,
         // `XT_CT_NOTRACK`.
         "CT" if word(info, 0).is_some_and(|flags| flags & 1 != 0) => Target::Untracked,

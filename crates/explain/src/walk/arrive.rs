@@ -41,11 +41,12 @@ impl Walker<'_> {
         packet: &Packet,
     ) -> Walked<()> {
         let (from, name) = (packet.source, &link.name);
-        let asked = Routed { to: packet.destination, from: Some(from), input: Some(link.index) };
+        let asked =
+            Routed { to: packet.destination, from: Some(from), input: Some(link.index), mark: 0 };
         match self.ask(|kernel| kernel.way(space, &asked))? {
             Way::Local => Ok(()),
             Way::Nowhere(_) if self.is_filtered_back(space, link, packet)? => {
-                let back = Routed { to: from, from: None, input: None };
+                let back = Routed { to: from, from: None, input: None, mark: 0 };
                 let way = self.ask(|kernel| kernel.way(space, &back))?;
                 if matches!(way, Way::Nowhere(_)) {
                     return Err(self.no_way_back(site, packet));

@@ -26,17 +26,13 @@ impl Walker<'_> {
             );
         }
         let to = packet.destination;
-        let alone = Routed { to, from: None, input: None };
+        let mark = self.mark(packet)?;
+        let alone = Routed { to, from: None, input: None, mark };
         if self.ask(|kernel| kernel.way(Space::HOST, &alone))? == Way::Local {
             return self.taken_by_host(packet);
         }
         self.forwards(input, packet)?;
-        let is_marked = packet.is_reply && packet.connection_mark == WAY_MARK;
-        let asked = match is_marked {
-            // Answers to what came in by the host's own ways are routed as the host routes.
-            true => alone,
-            false => Routed { to, from: Some(packet.source), input: Some(input.index) },
-        };
+        let asked = Routed { to, from: Some(packet.source), input: Some(input.index), mark };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
             Way::Out { link, gateway, .. } => {
                 let out = self.link_of_host(link)?;
@@ -56,6 +52,19 @@ impl Walker<'_> {
             }
             other => Err(self.not_routed(input, packet, other)),
         }
+    }
+
+    /// The mark that routing rules go by.
+    fn mark(&mut self, packet: &Packet) -> Walked<u32> {
+        if let Some(mark) = packet.mark {
+            return Ok(mark);
+        }
+        let family = packet.family();
+        if !self.ask(|kernel| kernel.routes_by_mark(Space::HOST, family))? {
+            return Ok(0);
+        }
+        let what = "a mark decides how this host routes it, and a rule that sets the mark is not understood";
+        Err(self.unknown("host-route", what))
     }
 
     /// Reverses what the first packet's addresses were translated to.
@@ -118,7 +127,7 @@ impl Walker<'_> {
             let value = self.ask(|kernel| kernel.parameter(space, &key))?;
             mode = mode.max(value.and_then(|value| value.parse().ok()).unwrap_or(0));
         }
-        let back = Routed { to: packet.source, from: None, input: None };
+        let back = Routed { to: packet.source, from: None, input: None, mark: 0 };
         let way = self.ask(|kernel| kernel.way(space, &back))?;
         Ok(match (mode, way) {
             (0, _) => false,
@@ -260,7 +269,7 @@ impl Walker<'_> {
 
     fn way_of_host(&mut self, packet: &Packet, from: Option<IpAddr>) -> Walked<(Way, IpAddr)> {
         let to = packet.destination;
-        let asked = Routed { to, from, input: None };
+        let asked = Routed { to, from, input: None, mark: 0 };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
             way @ Way::Out { source, .. } => Ok((way, source.unwrap_or(packet.source))),
             Way::Local => Ok((Way::Local, to)),
@@ -287,7 +296,7 @@ impl Walker<'_> {
         let link = self.link_of_host(index)?;
         if !packet.is_reply {
             let far = self.caller(family);
-            let asked = Routed { to: far, from: None, input: None };
+            let asked = Routed { to: far, from: None, input: None, mark: 0 };
             let is_routed =
                 matches!(self.ask(|kernel| kernel.way(Space::HOST, &asked))?, Way::Out { .. });
             let is_given = matches!(self.trip.from, End::Address(_));
@@ -346,7 +355,7 @@ impl Walker<'_> {
         gateway: Option<IpAddr>,
     ) -> Walked<IpAddr> {
         let to = gateway.unwrap_or(packet.destination);
-        let asked = Routed { to, from: None, input: None };
+        let asked = Routed { to, from: None, input: None, mark: 0 };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
             Way::Out { source: Some(source), .. } => Ok(source),
             _ => Err(self.unknown("masquerade", format!("{} has no address", out.name))),

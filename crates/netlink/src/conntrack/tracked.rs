@@ -32,7 +32,7 @@ const BEGINNINGS_AND_ENDS: u32 = 1 | 1 << 2;
 const AT_ONCE: usize = 4096;
 
 /// The addresses of one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tuple {
     /// The sender.
     pub source: IpAddr,

@@ -166,6 +166,8 @@ pub enum Step {
     Masquerade,
     /// Translates the destination to this host, and to the port in the register.
     Redirect(Option<Place>),
+    /// Sets the packet's mark.
+    SetMark(Place),
     /// Keeps the packet out of connection tracking.
     NotTracked,
     /// A match of iptables, its revision and structure.
@@ -204,7 +206,8 @@ impl Step {
             "meta" => match place(1) {
                 Some(into) => Self::Meta(number(2)?, into),
                 // `meta set`: of the mark it matters later, of the rest it does not.
-                None => return (number(2)? != MARK).then_some(Self::Neutral),
+                None if number(2)? == MARK => Self::SetMark(place(3)?),
+                None => Self::Neutral,
             },
             "ct" => {
                 let direction = data.find_kind(3).and_then(|attribute| attribute.u8());
