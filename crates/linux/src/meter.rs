@@ -32,6 +32,14 @@ pub fn links<'a>(records: impl IntoIterator<Item = &'a Attachment>) -> Vec<&'a A
     links
 }
 
+/// Those of these records whose published ports the packet filter counts, each attachment once. Where a CNI
+/// plugin of others made the link, the ports have a record of their own.
+pub fn published<'a>(records: impl IntoIterator<Item = &'a Attachment>) -> Vec<&'a Attachment> {
+    let mut known = BTreeSet::new();
+    let with_ports = records.into_iter().filter(|record| record.wiring.publish.is_some());
+    with_ports.filter(|record| known.insert(&record.id)).collect()
+}
+
 /// Where the counters of some attachments are. It holds no namespace, and is made anew when attachments or
 /// their links came or went.
 #[derive(Clone, Debug, Default)]

@@ -1,9 +1,13 @@
 //! A tracked connection, by the names of its ends.
 
+mod ends;
+
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use netlink::conntrack::tracked::{Carried, Tracked, Tuple};
+
+pub use ends::Ends;
 
 use crate::address::{Addresses, Party};
 
@@ -191,5 +195,17 @@ mod tests {
         assert_eq!(flow.masqueraded.unwrap().to_string(), "192.0.2.1:4000");
         assert_eq!((flow.published, flow.state), (None, "answered"));
         assert_eq!(flow.protocol, "udp");
+    }
+
+    #[test]
+    fn a_connection_ends_with_the_ends_that_it_began_with() {
+        use netlink::conntrack::tracked::Change;
+        let original = tuple("10.1.0.2:4000", "198.51.100.9:443");
+        let entry = entry(original, tuple("198.51.100.9:443", "10.1.0.2:4000"), 0xe);
+        let (then, now) = (crate::address::tests::known(), Addresses::default());
+        let mut ends = Ends::default();
+        assert!(ends.flow(Change::Opened, &entry, &then).is_of_container());
+        assert!(ends.flow(Change::Closed, &entry, &now).source.party.is_called("web"));
+        assert_eq!(ends.flow(Change::Closed, &entry, &now).source.party, Party::Outside);
     }
 }

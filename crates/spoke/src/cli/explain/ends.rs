@@ -106,7 +106,8 @@ impl<'a> Book<'a> {
             false => self.records.iter().filter(|it| is_on(it)).map(space).collect(),
         };
         let distance = |it: &&Attachment| (!is_on(it), !spaces.contains(&space(it)));
-        let all = self.records.iter().filter(|it| it.layer == Layer::Link).filter(has);
+        let all = self.records.iter().filter(|it| matches!(it.layer, Layer::Link | Layer::Address));
+        let all = all.filter(has);
         if let Some(record) = all.min_by_key(distance) {
             let site = self.site(record, kernel);
             return Ok(Found::at(End::Container(site), Some(address)));

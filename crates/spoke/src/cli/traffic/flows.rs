@@ -10,7 +10,7 @@ use netlink::Socket;
 use netlink::conntrack::tracked::{self, Carried, Change, Follower, News, Tracked};
 use serde::Serialize;
 use traffic::Party;
-use traffic::flow::{End, Flow, Place};
+use traffic::flow::{End, Ends, Flow, Place};
 
 use super::super::args::{FlowsArgs, Output};
 use super::super::output::{line, render};
@@ -133,6 +133,10 @@ fn follow(
     let mut directory = Directory::new(&known, host_context)?;
     let is_known = |word: &str| !directory.addresses().of_container(word).is_empty();
     let names = known::resolved(&wanted.names, &known, host_context, is_known)?;
+    let mut ends = Ends::default();
+    for entry in tracked::list(&mut Socket::netfilter()?, MOST, |_| true)?.entries {
+        ends.remember(&entry, directory.addresses());
+    }
     loop {
         let news = follower.wait(GLANCE)?;
         if known.refresh()? {
@@ -149,7 +153,7 @@ fn follow(
             directory.miss(&known, host_context)?;
         }
         let addresses = directory.addresses();
-        let flows = changes.iter().map(|(change, it)| (*change, Flow::of(it, addresses)));
+        let flows = changes.iter().map(|(change, it)| (*change, ends.flow(*change, it, addresses)));
         let meant = flows.filter(|(_, flow)| is_wanted(flow, &names, wanted));
         let lines = meant.map(|(change, flow)| text(change, &flow, output));
         if !write(out, &lines.collect::<Result<String>>()?)? {

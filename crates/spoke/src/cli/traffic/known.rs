@@ -57,6 +57,11 @@ impl Known {
     pub(super) fn links(&self) -> Vec<&Attachment> {
         linux::meter::links(self.records())
     }
+
+    /// Those that publish ports.
+    pub(super) fn published(&self) -> Vec<&Attachment> {
+        linux::meter::published(self.records())
+    }
 }
 
 /// What people call an attachment's container.

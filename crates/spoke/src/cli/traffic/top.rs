@@ -67,7 +67,7 @@ pub(in crate::cli) fn run(
     }
     let known = Known::now(host_context)?;
     let names = known::resolved(&wanted.names, &known, host_context, |_| false)?;
-    let links = selected(&known, &names);
+    let links = selected(&known, &names, wanted.by);
     let (looks, note) = look(&links, &Meter::new(&links)?, wanted.by)?;
     let mut rows = rows(&looks, |_| None, wanted.by);
     sort(&mut rows, wanted.sort.unwrap_or(Sort::Bytes));
@@ -126,8 +126,8 @@ fn uncounted(links: &[&Attachment], counted: &[Option<Counters>]) -> Option<Stri
 }
 
 /// Those that are meant by any of the names.
-fn selected<'a>(known: &'a Known, names: &[String]) -> Vec<&'a Attachment> {
-    let mut links = known.links();
+fn selected<'a>(known: &'a Known, names: &[String], by: By) -> Vec<&'a Attachment> {
+    let mut links = if by == By::Port { known.published() } else { known.links() };
     links.retain(|link| names.is_empty() || names.iter().any(|it| known::is_meant(it, link)));
     links
 }
@@ -137,13 +137,13 @@ fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Re
     let mut known = Known::watched(host_context)?;
     let names = known::resolved(&wanted.names, &known, host_context, |_| false)?;
     let started = Instant::now();
-    let mut meter = Meter::new(&selected(&known, &names))?;
+    let mut meter = Meter::new(&selected(&known, &names, wanted.by))?;
     let mut before: Option<Snapshot<Counted>> = None;
     loop {
         if known.refresh()? {
-            meter = Meter::new(&selected(&known, &names))?;
+            meter = Meter::new(&selected(&known, &names, wanted.by))?;
         }
-        let links = selected(&known, &names);
+        let links = selected(&known, &names, wanted.by);
         let (looks, _) = look(&links, &meter, wanted.by)?;
         let counters = looks.iter().map(|look| (look.key(), look.counters)).collect();
         let now = Snapshot { at: started.elapsed(), counters };

@@ -45,7 +45,7 @@ impl Traffic {
         let counted = Meter::new(&links)?.read()?;
         let each = links.iter().zip(counted);
         let each = each.filter_map(|(link, counters)| Some((key(link), counters?)));
-        Ok(Self { by_port: ports(&links), ..Self::of(each, MOST) })
+        Ok(Self { by_port: ports(&meter::published(attachments)), ..Self::of(each, MOST) })
     }
 
     fn of(each: impl Iterator<Item = (Key, Counters)>, most: usize) -> Self {
@@ -64,10 +64,10 @@ impl Traffic {
 }
 
 /// Those of published ports, at most so many. A kernel without nftables has none.
-fn ports(links: &[&Attachment]) -> BTreeMap<(Key, String), Counted> {
+fn ports(records: &[&Attachment]) -> BTreeMap<(Key, String), Counted> {
     let all = Socket::netfilter().and_then(|mut socket| counted::read(&mut socket));
     let digits: HashMap<String, &Attachment> =
-        links.iter().map(|link| (Identity::of(&link.id).digits(), *link)).collect();
+        records.iter().map(|record| (Identity::of(&record.id).digits(), *record)).collect();
     let own = all.unwrap_or_default().into_iter().filter_map(|counted| {
         let port = format!("{}/{}", counted.port, counted.protocol);
         Some(((key(digits.get(&counted.digits)?), port), counted))
