@@ -43,13 +43,25 @@ pub(crate) enum Test {
     Lacks(u32),
 }
 
-/// A call that is allowed with some arguments only. The lower half of the argument is compared: the
+impl Test {
+    /// The same of an argument for an OCI runtime, of which one must hold.
+    fn of_oci(self, argument: u8) -> Vec<Value> {
+        let test = move |value: u32, two: u32, op: &str| json!({"index": argument, "value": value, "valueTwo": two, "op": op});
+        match self {
+            Self::Is(values) => values.iter().map(|one| test(*one, 0, "SCMP_CMP_EQ")).collect(),
+            Self::IsNot(value) => vec![test(value, 0, "SCMP_CMP_NE")],
+            Self::Lacks(bits) => vec![test(bits, 0, "SCMP_CMP_MASKED_EQ")],
+        }
+    }
+}
+
+/// A call that is allowed with some arguments only. The lower half of an argument is compared: the
 /// kernel uses no more of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Condition {
     pub(crate) call: Call,
-    pub(crate) argument: u8,
-    pub(crate) test: Test,
+    /// Numbers of arguments with their tests, each of which must hold.
+    pub(crate) tests: &'static [(u8, Test)],
 }
 
 /// The flags that make namespaces (namespaces(7)).
@@ -64,6 +76,9 @@ const NETWORK: u32 = libc::CLONE_NEWNET as u32;
 /// `CLONE_NEWTIME`, which only unshare(2) and clone3(2) know.
 const TIME: u32 = 0x80;
 const VSOCK: u32 = libc::AF_VSOCK as u32;
+/// Who may send to these sockets is taken for the kernel by udev, which loads modules and starts units. The
+/// number is no other family's protocol that a plugin uses.
+const UEVENT: u32 = libc::NETLINK_KOBJECT_UEVENT as u32;
 
 /// The allowed arguments of `personality(2)`: Linux and its 32-bit kind, without randomisation of
 /// addresses or with it, and the query.
@@ -73,30 +88,25 @@ const PERSONALITIES: &[u32] = &[0, 0x8, 0x2_0000, 0x2_0008, 0xffff_ffff];
 pub(crate) const CONDITIONS: [Condition; 5] = [
     Condition {
         call: Call::new("SYS_clone", libc::SYS_clone),
-        argument: 0,
-        test: Test::Lacks(NAMESPACES),
+        tests: &[(0, Test::Lacks(NAMESPACES))],
     },
     // A network namespace of its own does no harm, and some plugins need it.
     Condition {
         call: Call::new("SYS_unshare", libc::SYS_unshare),
-        argument: 0,
-        test: Test::Lacks((NAMESPACES & !NETWORK) | TIME),
+        tests: &[(0, Test::Lacks((NAMESPACES & !NETWORK) | TIME))],
     },
     // Only a network namespace may be entered: with no kind named, any could be.
     Condition {
         call: Call::new("SYS_setns", libc::SYS_setns),
-        argument: 1,
-        test: Test::Is(&[NETWORK]),
+        tests: &[(1, Test::Is(&[NETWORK]))],
     },
     Condition {
         call: Call::new("SYS_socket", libc::SYS_socket),
-        argument: 0,
-        test: Test::IsNot(VSOCK),
+        tests: &[(0, Test::IsNot(VSOCK)), (2, Test::IsNot(UEVENT))],
     },
     Condition {
         call: Call::new("SYS_personality", libc::SYS_personality),
-        argument: 0,
-        test: Test::Is(PERSONALITIES),
+        tests: &[(0, Test::Is(PERSONALITIES))],
     },
 ];
 
@@ -117,16 +127,18 @@ pub(crate) fn filter(mask: u64) -> Filter {
 pub(crate) fn of_oci(mask: u64) -> Value {
     let names: Vec<_> = allowed(mask).map(Call::name).collect();
     let mut calls = vec![json!({"names": names, "action": "SCMP_ACT_ALLOW"})];
-    for Condition { call, argument, test } in CONDITIONS {
-        let mut allow = |value: u32, two: u32, op: &str| {
-            calls.push(json!({"names": [call.name()], "action": "SCMP_ACT_ALLOW", "args": [
-                {"index": argument, "value": value, "valueTwo": two, "op": op}]}));
-        };
-        match test {
-            Test::Is(values) => values.iter().for_each(|one| allow(*one, 0, "SCMP_CMP_EQ")),
-            Test::IsNot(value) => allow(value, 0, "SCMP_CMP_NE"),
-            Test::Lacks(bits) => allow(bits, 0, "SCMP_CMP_MASKED_EQ"),
-        }
+    for Condition { call, tests } in CONDITIONS {
+        // All arguments of one rule must fit, and any rule will do.
+        let rules = tests.iter().fold(vec![Vec::new()], |rules, (argument, test)| {
+            let with = |rule: &Vec<Value>, one: &Value| [&rule[..], &[one.clone()]].concat();
+            let one_of = test.of_oci(*argument);
+            rules.iter().flat_map(|rule| one_of.iter().map(|one| with(rule, one))).collect()
+        });
+        calls.extend(
+            rules.iter().map(
+                |args| json!({"names": [call.name()], "action": "SCMP_ACT_ALLOW", "args": args}),
+            ),
+        );
     }
     // The C library falls back to clone(2), whose flags can be tested.
     calls.push(json!({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS}));
@@ -196,6 +208,28 @@ mod tests {
         assert_eq!(made(libc::SYS_unshare, 0x80), Some(libc::EPERM));
         assert_eq!(run(libc::SYS_socket, [40, 1, 0, 0, 0, 0]), Some(libc::EPERM));
         assert_eq!(run(libc::SYS_socket, [16, 3, 0, 0, 0, 0]), None);
+        assert_eq!(run(libc::SYS_socket, [16, 3, 15, 0, 0, 0]), Some(libc::EPERM));
+        assert_eq!(run(libc::SYS_socket, [16, 3, (1 << 32) + 15, 0, 0, 0]), Some(libc::EPERM));
+        assert_eq!(run(libc::SYS_socket, [16, 3, 16, 0, 0, 0]), None);
+        let personality = |kind: u64| run(libc::SYS_personality, [kind, 0, 0, 0, 0, 0]);
+        for kind in PERSONALITIES {
+            assert_eq!(personality(u64::from(*kind)), None, "{kind}");
+        }
+        assert_eq!(personality(0x40_0000), Some(libc::EPERM));
+    }
+
+    /// All tests of a call are in each of its rules.
+    #[test]
+    fn an_oci_runtime_tests_all_arguments() {
+        let document = of_oci(PLUGIN);
+        let of = |name: &str| -> Vec<&Value> {
+            let calls = document["syscalls"].as_array().unwrap().iter();
+            calls.filter(|call| call["names"] == json!([name])).map(|call| &call["args"]).collect()
+        };
+        let not = |index: u8, value: u32| json!({"index": index, "value": value, "valueTwo": 0, "op": "SCMP_CMP_NE"});
+        assert_eq!(of("socket"), [&json!([not(0, VSOCK), not(2, UEVENT)])]);
+        assert_eq!(of("personality").len(), PERSONALITIES.len());
+        assert!(of("personality").iter().all(|args| args.as_array().unwrap().len() == 1));
     }
 
     #[test]

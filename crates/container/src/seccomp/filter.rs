@@ -127,30 +127,33 @@ impl Filter {
 
 /// The end of `condition`'s call, if this is it.
 fn conditional(program: &mut Vec<Instruction>, condition: &Condition) {
-    let mut body = vec![Instruction::load(ARGUMENTS + 8 * u32::from(condition.argument))];
-    match condition.test {
-        Test::Is(values) => {
-            for value in values {
-                body.push(Instruction::jump(EQUAL, *value, 0, 1));
-                body.push(Instruction::end(ALLOW));
-            }
-            body.push(Instruction::refuse(libc::EPERM));
-        }
-        Test::IsNot(value) => {
-            body.push(Instruction::jump(EQUAL, value, 1, 0));
-            body.push(Instruction::end(ALLOW));
-            body.push(Instruction::refuse(libc::EPERM));
-        }
-        Test::Lacks(bits) => {
-            body.push(Instruction::jump(AND, bits, 0, 0));
-            body.push(Instruction::jump(EQUAL, 0, 0, 1));
-            body.push(Instruction::end(ALLOW));
-            body.push(Instruction::refuse(libc::EPERM));
-        }
+    let mut body = Vec::new();
+    for (argument, test) in condition.tests {
+        body.push(Instruction::load(ARGUMENTS + 8 * u32::from(*argument)));
+        refuse_unless(&mut body, *test);
     }
+    body.push(Instruction::end(ALLOW));
     let length = u8::try_from(body.len()).unwrap_or(u8::MAX);
     program.push(Instruction::jump(EQUAL, condition.call.number, 0, length));
     program.extend(body);
+}
+
+/// Goes on where the argument that was loaded fulfils `test`.
+fn refuse_unless(body: &mut Vec<Instruction>, test: Test) {
+    match test {
+        Test::Is(values) => {
+            // Over the other values and the refusal.
+            let beyond = (1..=values.len()).rev().map(|left| u8::try_from(left).unwrap_or(u8::MAX));
+            let jumps = values.iter().zip(beyond);
+            body.extend(jumps.map(|(value, beyond)| Instruction::jump(EQUAL, *value, beyond, 0)));
+        }
+        Test::IsNot(value) => body.push(Instruction::jump(EQUAL, value, 0, 1)),
+        Test::Lacks(bits) => {
+            body.push(Instruction::jump(AND, bits, 0, 0));
+            body.push(Instruction::jump(EQUAL, 0, 1, 0));
+        }
+    }
+    body.push(Instruction::refuse(libc::EPERM));
 }
 
 /// Numbers that follow each other, as first and last.
