@@ -121,15 +121,16 @@ fn process(process: &Process, spec: &Spec) -> Result<Value> {
 }
 
 fn mounts(spec: &Spec, root: &Path) -> Result<Vec<Value>> {
-    let system = match spec.capabilities.mask() {
-        Some(_) => "rro",
-        None => "rw",
+    // What the host mounts there later could be written.
+    let (propagation, system) = match spec.capabilities.mask() {
+        Some(_) => ("rprivate", "rro"),
+        None => ("rslave", "rw"),
     };
     let mut mounts = vec![
         json!({"destination": "/proc", "type": "proc", "source": "proc",
             "options": ["nosuid", "noexec", "nodev"]}),
         json!({"destination": "/sys", "type": "none", "source": "/sys",
-            "options": ["rbind", "rslave", system]}),
+            "options": ["rbind", propagation, system]}),
     ];
     match spec.devices {
         Devices::Minimal => mounts.extend(devices()),

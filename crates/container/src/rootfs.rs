@@ -127,7 +127,9 @@ impl Plan {
         if !self.system {
             mask::settings(root)?;
         }
-        let how = Bind { read_only: !self.system, propagation: Propagation::Slave };
+        // What the host mounts there later could be written.
+        let propagation = if self.system { Propagation::Slave } else { Propagation::Private };
+        let how = Bind { read_only: !self.system, propagation };
         bind(root, Path::new("/sys"), Path::new("/sys"), &how)?;
         if !self.system {
             mask::hide(root)?;

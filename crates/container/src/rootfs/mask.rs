@@ -1,5 +1,6 @@
 //! The parts of the kernel that an unprivileged container cannot see or change: those that runc
-//! masks, and those of `/sys` that the host has mounted. The settings of networks stay as they are.
+//! masks, those that count or show the kernel's memory and messages, and those of `/sys` that the host has
+//! mounted. The settings of networks stay as they are.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -15,12 +16,16 @@ use crate::spec::Propagation;
 use crate::sys;
 
 /// Not seen.
-pub(crate) const MASKED: [&str; 15] = [
+pub(crate) const MASKED: [&str; 19] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/interrupts",
     "/proc/kcore",
     "/proc/keys",
+    "/proc/kmsg",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
     "/proc/latency_stats",
     "/proc/sched_debug",
     "/proc/scsi",
@@ -34,8 +39,15 @@ pub(crate) const MASKED: [&str; 15] = [
 ];
 
 /// Seen only.
-pub(crate) const READ_ONLY: [&str; 5] =
-    ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
+pub(crate) const READ_ONLY: [&str; 7] = [
+    "/proc/bus",
+    "/proc/dynamic_debug",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/mtrr",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+];
 
 /// Below the settings of the kernel, what a network plugin changes.
 const NETWORKS: &str = "/proc/sys/net";
