@@ -38,6 +38,7 @@ fn x3_del_after_an_add_that_never_had_its_image() {
     let mut pod = Cni::container(&kurma.world, "one");
     let added = pod.add(&list);
     assert!(!added.iter().any(tests::Answer::ok), "{added:?}");
+    assert_eq!(kurma.world.sh(&format!("find {} -mindepth 1", Kurma::NETNS)), "");
     for _ in 0..2 {
         let answers = pod.del(&list);
         assert!(answers.iter().all(tests::Answer::ok), "{answers:?}");
@@ -51,6 +52,14 @@ fn x3_del_after_an_add_that_never_had_its_image() {
     kurma.kurma("down");
     let answers = pod.del(&list);
     assert!(!answers.iter().any(tests::Answer::ok), "{answers:?}");
+    // Nor where the list names an image meanwhile that never ran, or the record is damaged.
+    let changed = self::list("file:///images/nosuch.aci", false);
+    kurma.world.sh("for it in /run/spoke/kurma/plugins/*/state.json; do echo '{' >$it; done");
+    for list in [&changed, &list] {
+        let answers = pod.del(list);
+        assert!(!answers.iter().any(tests::Answer::ok), "{answers:?}");
+        assert_ne!(kurma.world.sh(&format!("find {} -mindepth 1", Kurma::NETNS)), "");
+    }
     kurma.world.sh(&format!("mv /images/away.aci {image}"));
     let answers = pod.del(&list);
     assert!(answers.iter().all(tests::Answer::ok), "{answers:?}");

@@ -7,7 +7,7 @@ mod unused;
 
 use std::path::{Path, PathBuf};
 
-use container::Ended;
+use container::{Ended, Ending};
 use model::{Error, Result};
 use netlink::Netns;
 
@@ -91,6 +91,39 @@ pub fn run(
 ) -> Result<Ended> {
     let volume = Volume::new(&pod.directories.netns);
     volume.prepare()?;
+    // Whether an earlier call has begun.
+    let was_shown = volume.shows(&shown.name);
+    // A caller that is killed while the image is fetched has shown nothing.
+    let reached = if was_shown { Ok(()) } else { pod.reach(wanted) };
+    let ended = match reached.and_then(|()| called(pod, wanted, call, (volume, shown, tenancy))) {
+        Ok(ended) => ended?,
+        Err(error) => {
+            if !was_shown {
+                volume.hide(&shown.name)?;
+            }
+            if tenancy != Tenancy::Ends || was_shown || !pod.has_never_run(&wanted.key)? {
+                return Err(error);
+            }
+            // An ADD that failed for want of the image is followed by a DEL, which must not fail for ever.
+            let status = Ending::Exited(0);
+            Ended { status, stdout: Vec::new(), stderr: Vec::new(), truncated: false }
+        }
+    };
+    if tenancy == Tenancy::Ends && ended.status == Ending::Exited(0) {
+        volume.hide(&shown.name)?;
+    }
+    let stdout = shown.outwards(&ended.stdout);
+    let stderr = shown.outwards(&ended.stderr);
+    Ok(Ended { stdout, stderr, ..ended })
+}
+
+/// Shows the namespace, and calls the plugin. The outer error means that nothing began.
+fn called(
+    pod: &NetworkingPod,
+    wanted: &Wanted,
+    call: &Direct<'_>,
+    (volume, shown, tenancy): (Volume<'_>, &Shown, Tenancy),
+) -> Result<Result<Ended>> {
     let is_there = show(volume, shown, tenancy)?;
     let inside = shown.inside();
     let netns = if is_there { inside.as_str() } else { shown.path.as_str() };
@@ -98,21 +131,7 @@ pub fn run(
     environment.retain(|(key, _)| *key != NETNS);
     environment.push((NETNS, netns));
     let input = if is_there { shown.inwards(call.input) } else { call.input.to_vec() };
-    let call = Direct { environment: &environment, input: &input, ..*call };
-    let ended = match pod.direct(wanted, &call) {
-        // An ADD that failed for want of the image is followed by a DEL, which must not fail for ever.
-        Err(_) if tenancy == Tenancy::Ends && pod.has_never_run(&wanted.key)? => {
-            let status = container::Ending::Exited(0);
-            Ended { status, stdout: Vec::new(), stderr: Vec::new(), truncated: false }
-        }
-        ended => ended?,
-    };
-    if tenancy == Tenancy::Ends && ended.status == container::Ending::Exited(0) {
-        volume.hide(&shown.name)?;
-    }
-    let stdout = shown.outwards(&ended.stdout);
-    let stderr = shown.outwards(&ended.stderr);
-    Ok(Ended { stdout, stderr, ..ended })
+    pod.direct(wanted, &Direct { environment: &environment, input: &input, ..*call })
 }
 
 /// Makes the namespace visible to plugins; whether it is.

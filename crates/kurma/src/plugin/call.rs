@@ -83,13 +83,21 @@ impl NetworkingPod {
         }
     }
 
+    /// Has the container running in which [`NetworkingPod::direct`] calls programs.
+    ///
+    /// # Errors
+    /// [`Kind::TryAgain`] where it does not come up; why the image cannot be had or run.
+    pub(crate) fn reach(&self, wanted: &Wanted) -> Result<()> {
+        self.running(wanted, Fit::Exact, Instant::now() + self.limits.wait).map(drop)
+    }
+
     /// Runs a program of an image in the image's container, and gives how it ended. The image's own
-    /// main executable does not run there.
+    /// main executable does not run there. The outer error means that nothing began.
     ///
     /// # Errors
     /// [`Kind::NotFound`] where the image has no such plugin; [`Kind::TryAgain`] where the container
     /// does not come up; why the image cannot be had or run.
-    pub fn direct(&self, wanted: &Wanted, call: &Direct<'_>) -> Result<Ended> {
+    pub fn direct(&self, wanted: &Wanted, call: &Direct<'_>) -> Result<Result<Ended>> {
         let path = format!("{}:{}", PROGRAMS.join(":"), ENVIRONMENT[0].1);
         let mut env: Vec<(OsString, OsString)> = vec![
             ("PATH".into(), path.into()),
@@ -102,7 +110,7 @@ impl NetworkingPod {
             let process = Process { env: env.clone(), ..Process::new([program]) };
             match self.exec(wanted, Fit::Exact, &process, (call.input, call.limit, None))? {
                 Err(error) if error.kind() == Kind::NotFound => {}
-                ended => return ended,
+                ended => return Ok(ended),
             }
         }
         let (image, places) = (&wanted.image, PROGRAMS.join(", "));

@@ -365,7 +365,7 @@ fn a_container_that_nothing_names_and_calls_is_ended() {
         let plugin = "echoes".parse().unwrap();
         let limit = Duration::from_secs(20);
         let call = Direct { plugin: &plugin, environment: &[], input: b"", limit };
-        let called = || spy.pod.direct(&wanted, &call).unwrap();
+        let called = || spy.pod.direct(&wanted, &call).unwrap().unwrap();
         let plugins = spy.pod.directories.plugins();
         let long_ago = || {
             for plugin in std::fs::read_dir(&plugins).unwrap() {
