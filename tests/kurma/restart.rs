@@ -91,3 +91,27 @@ fn a_container_of_cni_is_named_and_its_image_kept() {
     kurma.kurma(&format!("down {name}"));
     assert_eq!(kurma.json("status"), json!([]));
 }
+
+/// An image that a file of CNI pins by its digest is named as well, and so is its container.
+#[test]
+fn a_pinned_image_of_cni_is_kept() {
+    let path = "/images/cni.aci";
+    let kurma = Kurma::with(&json!([]), "");
+    PluginImage::cni().write(&kurma.world, path);
+    let digest = kurma.world.sh(&format!("gzip -dcf <{path} | sha512sum"));
+    let digest = digest.split(' ').next().unwrap();
+    let list = json!({"cniVersion": "1.0.0", "name": "out-of-image", "plugins": [{
+        "type": "spoke-image", "image": format!("file://{path}"), "privileged": true,
+        "digest": format!("sha512:{digest}"),
+        "plugin": {"type": "bridge", "bridge": "image0", "ipam": {"type": "host-local",
+            "ranges": [[{"subnet": "10.63.0.0/24"}]]}}}]});
+    let container = Cni::container(&kurma.world, "pinned");
+    kurma.kurma(&format!("pull file://{path}@sha512:{digest}"));
+    let directory = "/etc/cni/net.d";
+    kurma.world.sh(&format!("mkdir -p {directory}"));
+    std::fs::write(kurma.world.path(&format!("{directory}/1.conflist")), list.to_string()).unwrap();
+    assert_eq!(kurma.kurma("gc"), "", "a file of CNI names it");
+    kurma.world.sh(&format!("mv {path} /images/away.aci"));
+    drop(container);
+    assert_eq!(kurma.json("images").as_array().unwrap().len(), 1);
+}

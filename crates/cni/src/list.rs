@@ -53,9 +53,9 @@ pub fn declared_or_unread(directory: &Path) -> (Vec<Declared>, Vec<PathBuf>) {
     (networks, unread)
 }
 
-/// The texts that `field` of plugins of this type has in the configuration files of a directory and of
-/// those in it, wherever in a file such a plugin is configured: other plugins have plugins of their own.
-pub fn fields(directory: &Path, plugin: &str, field: &str) -> Vec<String> {
+/// The plugins of this type in the configuration files of a directory and of those in it, wherever in a
+/// file such a plugin is configured: other plugins have plugins of their own.
+pub fn plugins(directory: &Path, plugin: &str) -> Vec<Map<String, Value>> {
     let inside = |directory: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect()
@@ -64,19 +64,20 @@ pub fn fields(directory: &Path, plugin: &str, field: &str) -> Vec<String> {
     for path in inside(directory) {
         let files = if path.is_dir() { inside(&path) } else { vec![path] };
         let values = files.iter().filter_map(|file| read_object(file)).map(Value::Object);
-        values.for_each(|value| collect(&value, plugin, field, &mut found));
+        values.for_each(|value| collect(&value, plugin, &mut found));
     }
     found
 }
 
-fn collect(value: &Value, plugin: &str, field: &str, found: &mut Vec<String>) {
-    let text = |key: &str| value.get(key).and_then(Value::as_str);
-    if text("type") == Some(plugin) {
-        found.extend(text(field).map(str::to_owned));
-    }
+fn collect(value: &Value, plugin: &str, found: &mut Vec<Map<String, Value>>) {
     match value {
-        Value::Object(map) => map.values().for_each(|it| collect(it, plugin, field, found)),
-        Value::Array(list) => list.iter().for_each(|it| collect(it, plugin, field, found)),
+        Value::Object(map) => {
+            if map.get("type").and_then(Value::as_str) == Some(plugin) {
+                found.push(map.clone());
+            }
+            map.values().for_each(|it| collect(it, plugin, found));
+        }
+        Value::Array(list) => list.iter().for_each(|it| collect(it, plugin, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

@@ -1,11 +1,11 @@
 //! Containers that are needed no more: each that was replaced is ended after its last call, and each
 //! that nothing names some days after it.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use image::Locator;
 use model::{Error, Result};
 
 use super::ensure::{calls, remove_tree};
@@ -57,7 +57,7 @@ impl NetworkingPod {
     ///
     /// # Errors
     /// The first one, after all others were tried.
-    pub fn end_unused(&self, named: &BTreeSet<String>) -> (Vec<Key>, Result<()>) {
+    pub fn end_unused(&self, named: &[Locator]) -> (Vec<Key>, Result<()>) {
         let keys = match self.keys() {
             Ok(keys) => keys,
             Err(error) => return (Vec::new(), Err(error)),
@@ -73,10 +73,11 @@ impl NetworkingPod {
         (ended, done)
     }
 
-    fn end_if_unused(&self, key: &Key, named: &BTreeSet<String>) -> Result<bool> {
+    fn end_if_unused(&self, key: &Key, named: &[Locator]) -> Result<bool> {
         let directory = self.plugin(key);
         let state = State::read(&directory)?;
-        if !state.should_run() || named.contains(&state.image) {
+        let is_named = || named.iter().any(|image| image.to_string() == state.image);
+        if !state.should_run() || is_named() {
             return Ok(false);
         }
         let started = UNIX_EPOCH + Duration::from_millis(state.started);

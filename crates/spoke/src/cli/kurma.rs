@@ -82,9 +82,8 @@ fn with(
         KurmaCommand::Resolv { uuid } => resolv(&pods, uuid, host_context),
         KurmaCommand::Gc => {
             let by_cni = named_by_cni(&host_context.root);
-            let mut named: Vec<Locator> =
-                networks.networks().map(|network| network.image.clone()).collect();
-            named.extend(by_cni.iter().filter_map(|text| text.parse().ok()));
+            let of_networks = networks.networks().map(|network| network.image.clone());
+            let named: Vec<Locator> = of_networks.chain(by_cni.iter().cloned()).collect();
             let images = host_context.kurma.images()?;
             gc(&pods, plugins, (&named, &by_cni, &images), output)
         }
@@ -195,7 +194,7 @@ fn images(output: Output, host_context: &HostContext) -> Result<Answer> {
 fn gc(
     pods: &Pods<'_>,
     plugins: &NetworkingPod,
-    (named, by_cni, images): (&[Locator], &BTreeSet<String>, &Images),
+    (named, by_cni, images): (&[Locator], &[Locator], &Images),
     output: Output,
 ) -> Result<Answer> {
     let mut answer = Answer::default();

@@ -1,7 +1,6 @@
 //! The CNI plugin `spoke-image`: another CNI plugin, run out of its image. What a runtime says goes
 //! to that plugin and what that says to the runtime; in between stands only the image's container.
 
-use std::collections::BTreeSet;
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
@@ -29,9 +28,11 @@ pub(crate) const TYPE: &str = "spoke-image";
 /// The directory of CNI runtimes' networks, below the root.
 const NETWORKS: &str = "etc/cni/net.d";
 
-/// The images that plugins of this type in the CNI configurations of the host at `root` name.
-pub(crate) fn named_by_cni(root: &Path) -> BTreeSet<String> {
-    cni::list::fields(&root.join(NETWORKS), TYPE, "image").into_iter().collect()
+/// The images that plugins of this type in the CNI configurations of the host at `root` name. One that
+/// no call could read is none.
+pub(crate) fn named_by_cni(root: &Path) -> Vec<Locator> {
+    let plugins = cni::list::plugins(&root.join(NETWORKS), TYPE);
+    plugins.iter().filter_map(|fields| image(fields).ok()).collect()
 }
 
 /// How long the image's plugin may take. Runtimes give up after two minutes.
@@ -172,15 +173,7 @@ fn passed_on(ended: &Ended, spec: &Spec, version: Version) -> Output {
 impl Spec {
     fn of(document: &Document) -> Result<Self> {
         let fields: Map<String, Value> = document.fields().clone();
-        let text = |key: &str| match fields.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(other) => Err(Error::invalid(format!("{key:?} is {other}, which is no string"))),
-        };
-        let written = text("image")?.ok_or_else(|| {
-            Error::invalid("\"image\" is missing: say where the plugin's image is")
-        })?;
-        let image = locator(written, text("digest")?)?;
+        let image = image(&fields)?;
         let Some(Value::Object(plugin)) = fields.get("plugin") else {
             let what = "\"plugin\" is missing: give the configuration of the image's plugin";
             return Err(Error::invalid(what));
@@ -198,9 +191,24 @@ impl Spec {
         Ok(Self {
             wanted: Wanted::image(image, keys, sandboxing),
             plugin: name,
-            network: text("name")?.unwrap_or_default().to_owned(),
+            network: text(&fields, "name")?.unwrap_or_default().to_owned(),
             input: Value::Object(config).to_string().into_bytes(),
         })
+    }
+}
+
+/// The image that a configuration names.
+fn image(fields: &Map<String, Value>) -> Result<Locator> {
+    let written = text(fields, "image")?
+        .ok_or_else(|| Error::invalid("\"image\" is missing: say where the plugin's image is"))?;
+    locator(written, text(fields, "digest")?)
+}
+
+fn text<'f>(fields: &'f Map<String, Value>, key: &str) -> Result<Option<&'f str>> {
+    match fields.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str())),
+        Some(other) => Err(Error::invalid(format!("{key:?} is {other}, which is no string"))),
     }
 }
 
