@@ -215,9 +215,16 @@ impl Cache {
         Ok(gone)
     }
 
+    /// Every record that can be read, also of an image that is not whole: a container may run on its layers.
+    fn records(&self) -> Result<Vec<Record>> {
+        let directory = self.root.join("images");
+        let paths = names(&directory)?.into_iter().map(|name| directory.join(name));
+        paths.filter_map(|path| Record::read(&path).transpose()).collect()
+    }
+
     /// Removes layers without images, and names of images that are gone.
     fn sweep_unused(&self) -> Result<()> {
-        let images = self.images()?;
+        let images = self.records()?;
         let used: BTreeSet<&str> =
             images.iter().flat_map(|image| &image.layers).map(String::as_str).collect();
         let layers = self.root.join("layers");

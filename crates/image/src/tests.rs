@@ -325,6 +325,20 @@ fn what_nobody_keeps_goes() {
     assert_eq!(names.count(), 0);
 }
 
+/// It may run, though it has to be fetched again before it is started the next time.
+#[test]
+fn layers_of_an_image_that_is_not_whole_stay_with_it() {
+    let place = Place::new();
+    let images = place.images(Policy::default());
+    let top = diamond(&place, &images, "");
+    fs::remove_dir_all(place.directory.path().join("cache/trees")).unwrap();
+    let images = place.images(Policy::default());
+    images.gc(&[top.id.clone()].into(), Duration::ZERO).unwrap();
+    assert!(top.layers.iter().all(|layer| layer.join("common").exists()));
+    images.gc(&BTreeSet::new(), Duration::ZERO).unwrap();
+    assert!(!top.layers.iter().any(|layer| layer.exists()));
+}
+
 #[test]
 fn what_a_dead_process_left_goes() {
     let place = Place::new();
