@@ -56,15 +56,14 @@ pub(crate) fn write(directory: &Directory, spec: &Spec) -> Result<()> {
     if let Some(mask) = spec.capabilities.mask() {
         confine(&mut document["linux"], mask);
     }
-    if let Some(limits) = &spec.limits {
-        let (path, limited, lacking) = cgroup::of_oci(directory, spec.name.as_str(), limits)?;
-        directory.log(&lacking)?;
-        if let Some(path) = path {
-            document["linux"]["cgroupsPath"] = json!(path);
-        }
-        for (key, value) in limited.as_object().into_iter().flatten() {
-            document["linux"]["resources"][key] = value.clone();
-        }
+    let limits = spec.limits.as_ref();
+    let (path, limited, lacking) = cgroup::of_oci(directory, spec.name.as_str(), limits)?;
+    directory.log(&lacking)?;
+    if let Some(path) = path {
+        document["linux"]["cgroupsPath"] = json!(path);
+    }
+    for (key, value) in limited.as_object().into_iter().flatten() {
+        document["linux"]["resources"][key] = value.clone();
     }
     let path = directory.path("config.json");
     let written = fs::write(&path, document.to_string());

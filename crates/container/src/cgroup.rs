@@ -1,5 +1,6 @@
-//! A cgroup for each container that is not privileged: how many processes and how much memory it may
-//! have (cgroups(7), versions 1 and 2, and both at once).
+//! A cgroup for each container (cgroups(7), versions 1 and 2, and both at once): how many processes and
+//! how much memory it may have, where it is not privileged; and out of that of the service that starts it,
+//! with which the service manager would end it.
 
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -22,6 +23,9 @@ use crate::spec::Resources;
 const ABOVE: &str = "spoke";
 /// The file of a container's directory that names its cgroups.
 const NAMES: &str = "cgroups";
+
+/// That of all processes which run OCI runtimes: a runtime wants that of its container empty.
+const KEEPERS: &str = "spoke/keepers";
 
 /// How long the kernel may take to see that the last process has left a cgroup.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -53,6 +57,11 @@ impl Hierarchy {
         let magic = if self.controllers.is_some() { first } else { second };
         statfs(&self.at).is_ok_and(|there| there.f_type == magic)
     }
+
+    /// Whether a service manager finds the processes of its services by it.
+    fn is_of_services(&self) -> bool {
+        self.controllers.as_ref().is_none_or(|all| all.iter().any(|one| one == "name=systemd"))
+    }
 }
 
 /// The cgroups of one container, open for processes to enter.
@@ -65,23 +74,37 @@ impl Cgroups {
         Self(Vec::new())
     }
 
-    /// New ones with `limits` for the container in `directory`, which remembers them; and in words
-    /// what cannot be limited here.
+    /// New ones, with `limits` if there are any, for the container in `directory`, which remembers them;
+    /// and in words what cannot be limited or made here.
     pub(crate) fn make(
         directory: &Directory,
         name: &str,
-        limits: &Resources,
+        limits: Option<&Resources>,
     ) -> Result<(Self, Vec<String>)> {
-        let Chosen { paths, mut lacking, .. } = choose(directory, name, limits)?;
-        let all = distinct(&paths);
-        for (path, controller) in &paths {
+        let chosen = choose(directory, name, limits)?;
+        let mut lacking = chosen.lacking.clone();
+        for (path, controller) in &chosen.paths {
             if let Err(error) = limit(path, controller) {
                 lacking.push(format!("no limit of {}: {error}", controller.name));
             }
         }
+        for path in &chosen.apart {
+            lacking.extend(made(path));
+        }
         let mut files = Vec::new();
-        for path in &all {
+        for path in chosen.all() {
             files.extend(opened(path)?);
+        }
+        Ok((Self(files), lacking))
+    }
+
+    /// Those of the processes that run OCI runtimes, and in words what cannot be made here.
+    pub(crate) fn of_keepers() -> Result<(Self, Vec<String>)> {
+        let (mut files, mut lacking) = (Vec::new(), Vec::new());
+        for hierarchy in seen().iter().filter(|one| one.is_of_services()) {
+            let path = hierarchy.at.join(KEEPERS);
+            lacking.extend(made(&path));
+            files.extend(opened(&path)?);
         }
         Ok((Self(files), lacking))
     }
@@ -122,51 +145,83 @@ impl Cgroups {
 struct Chosen {
     /// Below each hierarchy's top.
     name: String,
+    /// Those that limit it.
     paths: Vec<(PathBuf, Controller)>,
+    /// Those that keep it apart from the service that starts it.
+    apart: Vec<PathBuf>,
     /// The resources that cannot be limited here, in words.
     lacking: Vec<String>,
 }
 
+impl Chosen {
+    /// Each once: in version 2, all are one.
+    fn all(&self) -> Vec<&Path> {
+        let mut all: Vec<&Path> = Vec::new();
+        for path in self.paths.iter().map(|(path, _)| path).chain(&self.apart) {
+            if !all.contains(&path.as_path()) {
+                all.push(path);
+            }
+        }
+        all
+    }
+}
+
 /// Chooses new ones for the container in `directory`, which remembers them.
-fn choose(directory: &Directory, name: &str, limits: &Resources) -> Result<Chosen> {
+fn choose(directory: &Directory, name: &str, limits: Option<&Resources>) -> Result<Chosen> {
     remove(directory)?;
     let name = format!("{ABOVE}/{name}-{:016x}", random()?);
-    let info = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mut hierarchies = hierarchies(&info);
-    hierarchies.retain(Hierarchy::is_seen);
+    let hierarchies = seen();
     let (mut paths, mut lacking) = (Vec::new(), Vec::new());
-    for controller in controllers(limits) {
+    for controller in limits.into_iter().flat_map(controllers) {
         match find(&hierarchies, controller.name) {
             Some(hierarchy) => paths.push((hierarchy.at.join(&name), controller)),
             None => lacking.push(format!("no limit of {}: no such cgroup", controller.name)),
         }
     }
+    let apart = hierarchies.iter().filter(|one| one.is_of_services());
+    let apart = apart.map(|hierarchy| hierarchy.at.join(&name)).collect();
+    let chosen = Chosen { name, paths, apart, lacking };
     // If this process dies now, the next one finds the list.
-    directory.write_list(NAMES, distinct(&paths).iter().map(PathBuf::as_path))?;
-    Ok(Chosen { name, paths, lacking })
+    directory.write_list(NAMES, chosen.all().into_iter())?;
+    Ok(chosen)
 }
 
-/// The limits for an OCI runtime's container in `directory`, which stores the cgroup that it will
-/// make: `cgroupsPath` and `resources` (OCI runtime-spec, config-linux.md); and in words what
-/// cannot be limited here.
+/// The hierarchies that are mounted and seen.
+fn seen() -> Vec<Hierarchy> {
+    let info = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut hierarchies = hierarchies(&info);
+    hierarchies.retain(Hierarchy::is_seen);
+    hierarchies
+}
+
+/// Makes the cgroup `path` if it is missing; why not, in words.
+fn made(path: &Path) -> Option<String> {
+    let made = fs::create_dir_all(path);
+    made.err().map(|error| format!("no cgroup {}: {error}", path.display()))
+}
+
+/// What an OCI runtime's container in `directory` is to have: `cgroupsPath`, of a cgroup that the runtime
+/// will make and the directory remembers, and the limits as `resources` (OCI runtime-spec,
+/// config-linux.md); and in words what cannot be limited or made here.
 pub(crate) fn of_oci(
     directory: &Directory,
     name: &str,
-    limits: &Resources,
+    limits: Option<&Resources>,
 ) -> Result<(Option<String>, Value, Vec<String>)> {
-    let Chosen { name, paths, mut lacking } = choose(directory, name, limits)?;
+    let Chosen { name, paths, apart, mut lacking } = choose(directory, name, limits)?;
     let mut resources = json!({});
+    // A runtime makes them, or refuses to start: that it may is tried before.
+    let above = |path: &Path| fs::create_dir_all(path.parent().unwrap_or(path));
     for (path, controller) in &paths {
-        // A runtime makes them, or refuses to start: that it may is tried before.
-        let above = path.parent().unwrap_or(path);
-        if let Err(error) = fs::create_dir_all(above) {
+        if let Err(error) = above(path) {
             lacking.push(format!("no limit of {}: {error}", controller.name));
             continue;
         }
         let key = if controller.name == "pids" { "pids" } else { "memory" };
         resources[key] = json!({"limit": controller.value});
     }
-    let is_any = resources.as_object().is_some_and(|limited| !limited.is_empty());
+    let is_limited = resources.as_object().is_some_and(|limited| !limited.is_empty());
+    let is_any = is_limited || apart.iter().any(|path| above(path).is_ok());
     Ok((is_any.then(|| format!("/{name}")), resources, lacking))
 }
 
@@ -271,12 +326,6 @@ fn opened(path: &Path) -> Result<Option<OwnedFd>> {
     }
 }
 
-fn distinct(paths: &[(PathBuf, Controller)]) -> Vec<PathBuf> {
-    let mut distinct: Vec<_> = paths.iter().map(|(path, _)| path.clone()).collect();
-    distinct.dedup();
-    distinct
-}
-
 fn find<'h>(hierarchies: &'h [Hierarchy], controller: &str) -> Option<&'h Hierarchy> {
     let of_first = hierarchies.iter().find(|one| {
         one.controllers.as_ref().is_some_and(|all| all.iter().any(|one| one == controller))
@@ -325,5 +374,8 @@ mod tests {
         assert_eq!(at("cpuacct").as_deref(), Some("/sys/fs/cgroup/cpu"));
         assert_eq!(at("nothing"), None);
         assert_eq!(found[2].controllers, None);
+        assert_eq!(found.iter().filter(|one| one.is_of_services()).count(), 1);
+        let named = "37 32 0:33 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
+        assert!(hierarchies(named)[0].is_of_services());
     }
 }

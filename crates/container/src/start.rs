@@ -207,18 +207,16 @@ impl Start<'_> {
         Err(Failure::Error(Error::try_again(what)))
     }
 
-    /// Its cgroups. An OCI runtime makes those that limit it itself, as its bundle says.
+    /// Its cgroups. An OCI runtime makes those of the container itself, as its bundle says.
     fn cgroups(&self) -> Result<Cgroups> {
         let given = self.spec.cgroup.as_deref().map(Cgroups::given).transpose()?;
-        let made = match &self.spec.limits {
-            Some(limits) if self.runtime.is_none() => {
-                let name = self.spec.name.as_str();
-                let (made, lacking) = Cgroups::make(self.directory, name, limits)?;
-                self.directory.log(&lacking)?;
-                made
-            }
-            _ => Cgroups::none(),
+        let limits = self.spec.limits.as_ref();
+        let (made, lacking) = match (&self.runtime, &given) {
+            (Some(_), _) => Cgroups::of_keepers()?,
+            (None, Some(_)) if limits.is_none() => (Cgroups::none(), Vec::new()),
+            (None, _) => Cgroups::make(self.directory, self.spec.name.as_str(), limits)?,
         };
+        self.directory.log(&lacking)?;
         Ok(made.with(given))
     }
 

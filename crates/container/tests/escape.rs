@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use common::{BOUNDS, Lab, call, eventually, said, sh};
+use common::{BOUNDS, Lab, call, eventually, in_own_mounts, said, sh, shell};
 use container::{Capabilities, Devices, Ending, Resources, Root, Running, Spec};
 
 /// As network plugins run that are not privileged.
@@ -48,6 +48,8 @@ fn settings_of_the_host_are_not_written() {
         "/proc/sys/vm/panic_on_oom",
         "/proc/sys/fs/binfmt_misc/register",
         "/proc/sysrq-trigger",
+        "/proc/mtrr",
+        "/proc/dynamic_debug/control",
         "/sys/kernel/uevent_helper",
     ] {
         // With what is there already: where it fails, nothing happens to the machine.
@@ -62,7 +64,9 @@ fn settings_of_the_host_are_not_written() {
         }
     }
     assert_eq!(fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap(), before);
-    for masked in ["/proc/kcore", "/proc/keys", "/proc/timer_list"] {
+    for masked in
+        ["/proc/kcore", "/proc/keys", "/proc/kpagecount", "/proc/kmsg", "/proc/timer_list"]
+    {
         assert_eq!(
             said(&running, &format!("! test -e {masked} || head -c 16 {masked}")).trim(),
             "",
@@ -73,6 +77,33 @@ fn settings_of_the_host_are_not_written() {
         said(&running, "ls /sys/firmware /sys/kernel/debug 2>/dev/null | grep -v :; true").trim(),
         ""
     );
+}
+
+/// What the host mounts below /sys while the container runs.
+#[test]
+fn later_mounts_of_the_host_are_not_written() {
+    in_own_mounts(|| {
+        shell("mount --make-rshared /");
+        let lab = Lab::new();
+        let running = start(&lab, &confined(&lab));
+        shell("mount -t tmpfs later /sys/fs && touch /sys/fs/seen");
+        held(&running, "test -e /sys/fs/seen");
+        held(&running, "touch /sys/fs/mine");
+        running.stop(Duration::ZERO).unwrap();
+    });
+}
+
+/// Whoever may send events of the kernel has udev load modules and start units.
+#[test]
+fn events_of_the_kernel_are_not_forged() {
+    let lab = Lab::new();
+    let running = start(&lab, &confined(&lab));
+    // It listens until it is ended, where it may.
+    let ended = call(&running, "timeout 3 uevent");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("Operation not permitted"), "{ended:?}");
+    // Other sockets of netlink are what network plugins are made for.
+    assert!(common::said(&running, "ip link").contains("lo"));
 }
 
 #[test]
@@ -194,6 +225,33 @@ fn its_cgroups_bound_it() {
     };
     assert_eq!(ours(&own), ours(&main));
     assert_eq!(ours(&own).len(), made.lines().count(), "{own}\n{made}");
+}
+
+/// A service manager ends what is in the cgroup of a service, as that of the daemon that starts containers.
+#[test]
+fn a_privileged_one_is_in_a_cgroup_of_its_own() {
+    let lab = Lab::new();
+    let all = Spec {
+        capabilities: Capabilities::All,
+        devices: Devices::Host,
+        no_new_privileges: false,
+        ..lab.spec()
+    };
+    let running = start(&lab, &all);
+    let main = fs::read_to_string(format!("/proc/{}/cgroup", running.process().pid)).unwrap();
+    let own = said(&running, "cat /proc/self/cgroup");
+    // As systemd knows its services by: version 2, or its own of version 1.
+    let is_of_services = |line: &&str| line.starts_with("0::") || line.contains(":name=systemd:");
+    for text in [&main, &own] {
+        let lines: Vec<&str> = text.lines().filter(is_of_services).collect();
+        assert!(
+            !lines.is_empty() && lines.iter().all(|line| line.contains(":/spoke/test-")),
+            "{text}"
+        );
+    }
+    let made = fs::read_to_string(lab.directory().join("cgroups")).unwrap();
+    running.stop(Duration::ZERO).unwrap();
+    assert!(made.lines().all(|path| !Path::new(path).exists()), "{made}");
 }
 
 /// Why the kernel ended it is known.
