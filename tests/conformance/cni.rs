@@ -100,6 +100,7 @@ case "$LIE:$CNI_COMMAND" in
 version:ADD) real | sed 's/"cniVersion": *"[^"]*"/"cniVersion":"0.9.9"/' ;;
 address:ADD) real | sed 's|/24"|"|' ;;
 rubbish:ADD) real >/dev/null; echo done ;;
+endless:ADD) real >/dev/null; exec yes ;;
 keeps:DEL) exit 0 ;;
 again:DEL) if mkdir "/run/gone-$CNI_CONTAINERID"; then real; else refuse 3; fi ;;
 netns:DEL) [ -e "$CNI_NETNS" ] || refuse 5; real ;;
@@ -114,10 +115,11 @@ esac
 "##;
 
 /// Each lie with the case that finds it.
-const LIES: [(&str, &str); 11] = [
+const LIES: [(&str, &str); 12] = [
     ("version", "life"),
     ("address", "life"),
     ("rubbish", "life"),
+    ("endless", "life"),
     ("keeps", "life"),
     ("again", "del-repeated"),
     ("netns", "del-without-netns"),

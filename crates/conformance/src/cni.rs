@@ -2,16 +2,16 @@
 //! goes with that: this host is not touched.
 
 mod config;
+mod execute;
 mod list;
 mod result;
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use model::{Error, IfName, Ipv4Net, Result};
@@ -30,6 +30,9 @@ pub(super) const CASES: [&str; 1] = [include_str!("cases/cni.kit")];
 
 /// A plugin that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// So many names of a work directory may be taken.
+const OTHERS: u32 = 1000;
 
 /// Where main plugins find those of others that they delegate to, besides beside them.
 const ELSEWHERE: &str = "/opt/cni/bin:/usr/lib/cni";
@@ -80,9 +83,8 @@ pub fn test_cni(spec: &CniTestSpec) -> Result<Report> {
 
 impl<'w> Plugin<'w> {
     fn new(spec: &'w CniTestSpec) -> Result<Self> {
-        let id = format!("{}-{:x}", std::process::id(), spec.plugin.as_os_str().len());
+        let data = work_directory(&std::env::temp_dir())?;
         let host = sandbox::make(&format!("host{:08x}", std::process::id()))?;
-        let data = std::env::temp_dir().join(format!("spoke-kit-{id}"));
         let mut plugin = Self { spec, host, data, vars: Vars::new(), before: Vec::new() };
         plugin.parent()?;
         plugin.before = config::before(spec, &plugin.data)?;
@@ -126,19 +128,10 @@ impl<'w> Plugin<'w> {
                 None => program.env_remove(name),
             };
         }
-        program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        execute::prepare(&mut program);
         let host = Netns::open(&self.host).map_err(std::io::Error::other)?;
-        let mut child = host.enter(|| program.spawn()).map_err(std::io::Error::other)??;
-        // A plugin that does not read its input may still answer.
-        let _ = child.stdin.take().map(|mut to| to.write_all(body.as_bytes()));
-        let pid = rustix::process::Pid::from_child(&child);
-        let (done, ended) = mpsc::channel();
-        thread::spawn(move || done.send(child.wait_with_output()));
-        ended.recv_timeout(TIMEOUT).unwrap_or_else(|_| {
-            // It may have ended already.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-            Err(std::io::ErrorKind::TimedOut.into())
-        })
+        let child = host.enter(|| program.spawn()).map_err(std::io::Error::other)??;
+        execute::finish(child, body, TIMEOUT)
     }
 
     /// A link that a plugin made before, for those that only change one.
@@ -209,6 +202,22 @@ impl Drop for Plugin<'_> {
     }
 }
 
+/// A new directory in `place`, where others may have made what they like.
+fn work_directory(place: &Path) -> Result<PathBuf> {
+    for number in 0..OTHERS {
+        let path = place.join(format!("spoke-kit-{}-{number}", std::process::id()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => {
+                let failed = |error| Error::os(format!("making {}", path.display()), error);
+                return made.map(|()| path.clone()).map_err(failed);
+            }
+        }
+    }
+    let what = format!("{} is full of directories of the kit: remove them", place.display());
+    Err(Error::new(model::Kind::Conflict, what))
+}
+
 /// The name of the host's end of the kit's own links.
 fn base_name(id: &str) -> String {
     format!("kit{}", id.get(..10).unwrap_or_default())
@@ -224,7 +233,8 @@ fn files(directory: &Path) -> Vec<String> {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        if path.is_dir() {
+        // Not where a link of a plugin leads.
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             found.extend(files(&path));
         } else if name != "lock" && !name.starts_with("last_reserved_ip") {
             found.push(path.display().to_string());
@@ -284,7 +294,6 @@ impl Subject for Plugin<'_> {
     }
 }
 
-/// As a runtime reads what a plugin printed.
 /// A veth pair whose first end is in the calling thread's namespace.
 fn make_pair(name: &IfName, peer: Peer<'_>) -> Result<()> {
     let end =
@@ -294,6 +303,7 @@ fn make_pair(name: &IfName, peer: Peer<'_>) -> Result<()> {
     Socket::route()?.send(&mut batch)?.into_result()
 }
 
+/// As a runtime reads what a plugin printed.
 fn judged(asked: Exchange, output: &Output) -> Exchange {
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     let texts = String::from_utf8_lossy(&output.stderr);
@@ -304,7 +314,11 @@ fn judged(asked: Exchange, output: &Output) -> Exchange {
     exchange.status = code.or(output.status.code());
     let command = exchange.method.split(' ').next();
     let prints = matches!(command, Some("ADD" | "VERSION"));
-    exchange.fault = if let Some(signal) = output.status.signal() {
+    exchange.fault = if output.stdout.len() as u64 > execute::LONGEST {
+        // Neither success nor refusal.
+        exchange.status = None;
+        Some(format!("it prints more than {} bytes", execute::LONGEST))
+    } else if let Some(signal) = output.status.signal() {
         Some(format!("it ended by signal {signal}"))
     } else if !output.status.success() {
         let text = [exchange.text("msg"), exchange.text("details")].join(" ");
@@ -338,4 +352,25 @@ fn vanish(netns: &str, name: &str) -> Result<()> {
         batch.delete_link(At::Name(&name));
         Socket::route()?.send(&mut batch)?.into_result()
     })?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    #[test]
+    fn a_work_directory_is_new_and_its_owners_alone() {
+        let place = tempfile::tempdir().unwrap();
+        let other = tempfile::tempdir().unwrap();
+        let taken = format!("spoke-kit-{}-0", std::process::id());
+        symlink(other.path(), place.path().join(taken)).unwrap();
+        let made = work_directory(place.path()).unwrap();
+        let there = fs::symlink_metadata(&made).unwrap();
+        assert!(there.is_dir() && there.mode() & 0o7777 == 0o700, "{there:?}");
+        // A link of a plugin leads nowhere.
+        fs::write(other.path().join("file"), "").unwrap();
+        symlink(other.path(), made.join("link")).unwrap();
+        assert_eq!(files(&made), [made.join("link").display().to_string()]);
+    }
 }
