@@ -130,7 +130,8 @@ pub(crate) fn of_oci(mask: u64) -> Value {
     for Condition { call, tests } in CONDITIONS {
         // All arguments of one rule must fit, and any rule will do.
         let rules = tests.iter().fold(vec![Vec::new()], |rules, (argument, test)| {
-            let with = |rule: &Vec<Value>, one: &Value| [&rule[..], &[one.clone()]].concat();
+            let with =
+                |rule: &Vec<Value>, one: &Value| [&rule[..], std::slice::from_ref(one)].concat();
             let one_of = test.of_oci(*argument);
             rules.iter().flat_map(|rule| one_of.iter().map(|one| with(rule, one))).collect()
         });

@@ -39,7 +39,7 @@ pub(super) fn finish(mut child: Child, body: &str, limit: Duration) -> io::Resul
         let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         sender.send(stdout.map(|stdout| (stdout, stderr)))
     });
-    let Ok(said) = receiver.recv_timeout(limit) else {
+    let Ok(heard) = receiver.recv_timeout(limit) else {
         // It may have ended already.
         let _ = kill_process_group(pid, Signal::KILL);
         child.wait()?;
@@ -47,7 +47,7 @@ pub(super) fn finish(mut child: Child, body: &str, limit: Duration) -> io::Resul
         return Err(io::Error::new(ErrorKind::TimedOut, what));
     };
     let status = child.wait()?;
-    let (stdout, stderr) = said?;
+    let (stdout, stderr) = heard?;
     Ok(Output { status, stdout, stderr })
 }
 

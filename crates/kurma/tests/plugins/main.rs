@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
+use image::Locator;
 use kurma::exec_cni::{Shown, Tenancy};
 use kurma::plugin::{Direct, Key, Standing, UNUSED, Wanted};
 use kurma::pod::Stage;
@@ -379,7 +380,7 @@ fn a_container_that_nothing_names_and_calls_is_ended() {
             }
         };
         let ended = |named: &[&str]| {
-            let named = named.iter().map(|name| (*name).to_owned()).collect();
+            let named: Vec<Locator> = named.iter().map(|name| name.parse().unwrap()).collect();
             let (ended, done) = spy.pod.end_unused(&named);
             done.unwrap();
             ended
