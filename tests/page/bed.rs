@@ -33,6 +33,7 @@ impl Bed {
         world.sh("mkdir -p /etc/spoke /run/spoke");
         fs::write(world.path("/etc/spoke/config.toml"), CONFIG).unwrap();
         fs::write(world.path("/run/spoke/events"), events()).unwrap();
+        fs::write(world.path("/run/spoke/denied"), refusals()).unwrap();
         let serve = Serve::start(&world, &[]);
         Self { world, serve }
     }
@@ -75,6 +76,18 @@ impl Bed {
         command.arg(format!("--net=/proc/{}/ns/net", self.world.pid())).args(["--", program]);
         command
     }
+}
+
+/// Of two networks, one of them for a name that is markup.
+fn refusals() -> String {
+    let line = |network: &str, name: &str| {
+        let line = serde_json::json!({
+            "time": 1_790_812_800, "network": network, "container": "web", "runtime": "docker",
+            "source": "10.70.1.2", "act": "name-refused", "name": name, "why": "not in egress",
+        });
+        format!("{line}\n")
+    };
+    [line("front", "evil.example"), line("front", "<b>"), line("back", HOSTILE)].concat()
 }
 
 /// Thirty days, and on the last one what a hostile program caused.

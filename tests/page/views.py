@@ -9,6 +9,8 @@ VIEWS = {
     "containers": "containers", "filtered": "containers?q=tier%3Ddb", "container": "container?name=web&runtime=spoke",
     "hostile": "container?name=hostile&runtime=spoke", "ports": "ports", "events": "events",
     "second": "events?page=2", "day": "events?day=2026-10-20", "checks": "checks",
+    "explain": "explain", "explained": "explain?from=spoke%2Fweb&to=db&port=5432",
+    "unknown": "explain?from=web&to=nobody&port=x", "denied": "denied", "of network": "denied?network=front",
 }
 
 LINKS = """[...document.querySelectorAll('a[href], input')].filter(one => one.getClientRects().length)"""
@@ -54,7 +56,7 @@ LOOK = """({
     .filter(mark => !document.querySelector(mark)),
   heads: [...document.querySelectorAll('th')].filter(head => !head.scope).length,
   tables: [...document.querySelectorAll('table')].filter(table => !table.caption).length,
-  foreign: document.querySelectorAll('main script, main img, main iframe, main form, [onerror], [style]').length,
+  foreign: document.querySelectorAll('main script, main img, main iframe, main form:not(.question), [onerror], [style]').length,
   hidden: /[\\u202a-\\u202e\\u2066-\\u2069\\u200b-\\u200f\\u001b\\u009b]/.test(document.documentElement.textContent),
   current: document.querySelectorAll('nav [aria-current]').length,
 })"""

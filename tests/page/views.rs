@@ -17,7 +17,7 @@ const CONTRAST: f64 = 4.5;
 const ANNOUNCED: f64 = 25.0;
 
 /// What each view says.
-const SAYS: [(&str, &[&str]); 12] = [
+const SAYS: [(&str, &[&str]); 17] = [
     (
         "overview",
         &["This host", "front", "worker ×490", "10.80.0.0/22", "internal", "494 containers"],
@@ -33,6 +33,11 @@ const SAYS: [(&str, &[&str]); 12] = [
     ("second", &["2 of 19"]),
     ("day", &["60 events on 2026-10-20", "failed", "old-19-7"]),
     ("checks", &["no leaked addresses"]),
+    ("explain", &["From", "Port", "Choose who begins"]),
+    ("explained", &["does not reach", "FAIL"]),
+    ("unknown", &["port \"x\" is not written as 80 or 80/udp"]),
+    ("denied", &["3 refusals", "evil.example", "name refused", "<b>"]),
+    ("of network", &["2 refusals on front"]),
 ];
 
 #[test]

@@ -5,6 +5,7 @@ use crate::frame::{clock, tag, to_network};
 use crate::html::{Html, short};
 use crate::ports;
 use crate::shown::{Attachment, Container};
+use crate::target::explain_link;
 
 /// No more ports are listed: a range may have thousands.
 const PORTS: usize = 100;
@@ -16,6 +17,9 @@ pub(crate) fn write(html: &mut Html, container: &Container) {
         tag(html, &container.runtime);
         html.text(" ");
         html.leaf("a", &[("href", "containers")], "All containers");
+        html.text(" ");
+        let from = format!("{}/{}", container.runtime, container.name);
+        html.leaf("a", &[("href", &explain_link(&from))], "Whom it reaches");
     });
     if container.attachments.is_empty() {
         html.leaf("p", &[("class", "empty")], "It is attached to no network now.");

@@ -26,7 +26,7 @@ pub struct Frame {
 type IsThis = fn(&Content) -> bool;
 
 /// The views in the navigation: a URL, a name, whether it is this one.
-const VIEWS: [(&str, &str, IsThis); 7] = [
+const VIEWS: [(&str, &str, IsThis); 9] = [
     ("./", "Overview", |content| matches!(content, Content::Overview(_))),
     ("addresses", "Addresses", |content| matches!(content, Content::Pools(_))),
     ("containers", "Containers", |content| {
@@ -34,6 +34,8 @@ const VIEWS: [(&str, &str, IsThis); 7] = [
     }),
     ("ports", "Ports", |content| matches!(content, Content::Ports(_))),
     ("events", "Events", |content| matches!(content, Content::Events(_))),
+    ("denied", "Refused", |content| matches!(content, Content::Refusals(_))),
+    ("explain", "Explain", |content| matches!(content, Content::Explained(_))),
     ("checks", "Checks", |content| matches!(content, Content::Checks(_))),
     ("hosts", "Hosts", |content| matches!(content, Content::Hosts(_))),
 ];
@@ -61,8 +63,9 @@ fn around(
             html.leaf("a", &[("class", "skip"), ("href", "#content")], "Skip to the content");
             html.el("header", &[("class", "top")], |html| top(html, frame, content));
             let mut main = vec![("id", "content"), ("tabindex", "-1")];
-            // Checks are slow, and hold for a while.
-            main.extend(matches!(content, Some(Content::Checks(_))).then_some(("data-still", "")));
+            // Checks are slow, and hold for a while; a form is being filled in.
+            let is_still = matches!(content, Some(Content::Checks(_) | Content::Explained(_)));
+            main.extend(is_still.then_some(("data-still", "")));
             html.el("main", &main, |html| {
                 html.el("div", &[("class", "heading")], |html| {
                     html.leaf("h1", &[], &crate::html::short(title, 80));

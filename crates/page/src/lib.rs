@@ -18,7 +18,9 @@ mod checks;
 mod container;
 mod containers;
 mod days;
+mod denied;
 mod events;
+mod explain;
 mod frame;
 mod grid;
 mod hosts;
@@ -32,7 +34,7 @@ mod target;
 
 pub use frame::{Frame, document, failure};
 pub use html::{Html, clean};
-pub use target::{Filter, Numbered, View, container_link, view};
+pub use target::{Asked, Filter, Numbered, View, container_link, view};
 
 /// The style sheet.
 pub const STYLE: &str = include_str!("../assets/style.css");
@@ -41,10 +43,10 @@ pub const SCRIPT: &str = include_str!("../assets/page.js");
 /// The icon of the page.
 pub const ICON: &str = include_str!("../assets/icon.svg");
 
-/// What a browser may do with the page: nothing from elsewhere, nothing inline, no frame, no form
+/// What a browser may do with the page: nothing from elsewhere, nothing inline, no frame, no form but its own
 /// (Content Security Policy Level 3).
 pub const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
-    connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+    connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
 /// What a view is filled with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +67,10 @@ pub enum Content {
     Hosts(shown::Hosts),
     /// What `spoke doctor` found.
     Checks(Vec<shown::Check>),
+    /// Why one does not reach another.
+    Explained(shown::Explained),
+    /// What egress rules refused.
+    Refusals(shown::Refusals),
 }
 
 /// A name as people order it: `svc2` before `svc10`, and whatever its case.
@@ -85,6 +91,8 @@ impl Content {
             Content::Events(_) => "Events".to_owned(),
             Content::Hosts(_) => "Hosts".to_owned(),
             Content::Checks(_) => "Checks".to_owned(),
+            Content::Explained(_) => "Explain".to_owned(),
+            Content::Refusals(_) => "Refused".to_owned(),
         }
     }
 
@@ -98,6 +106,8 @@ impl Content {
             Content::Events(events) => events::write(html, events),
             Content::Hosts(hosts) => hosts::write(html, hosts),
             Content::Checks(checks) => checks::write(html, checks),
+            Content::Explained(explained) => explain::write(html, explained),
+            Content::Refusals(refusals) => denied::write(html, refusals),
         }
     }
 }

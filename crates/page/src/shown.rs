@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::target::Filter;
+use crate::target::{Asked, Filter};
 
 /// The overview.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -345,4 +345,71 @@ pub struct Check {
     pub what: String,
     /// What repairs it.
     pub fix: Option<String>,
+}
+
+/// Why one does not reach another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explained {
+    /// What was asked.
+    pub asked: Asked,
+    /// Who may be chosen.
+    pub choices: Vec<String>,
+    /// What was found; `None` where nothing was asked.
+    pub answer: Option<Result<Explanation, String>>,
+}
+
+/// What was found on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Explanation {
+    /// The verdict as a sentence.
+    pub summary: String,
+    /// The way, hop by hop.
+    pub hops: Vec<Hop>,
+}
+
+/// A hop.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hop {
+    /// `ok`, `note`, `FAIL` or `?`.
+    pub status: String,
+    /// Which hop.
+    pub name: String,
+    /// What happens there.
+    pub what: String,
+    /// Who set what fails.
+    pub by: Option<String>,
+    /// What repairs it.
+    pub fix: Option<String>,
+}
+
+/// What egress rules refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusals {
+    /// The network that alone is shown.
+    pub network: Option<String>,
+    /// Those of this part, newest first.
+    pub refusals: Vec<Refusal>,
+    /// Which part.
+    pub part: Part,
+    /// Those of all parts.
+    pub found: usize,
+}
+
+/// A name or a packet that was refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// `2026-11-18T12:00:00Z`.
+    pub time: String,
+    /// The network.
+    pub network: String,
+    /// The container's name, or its address.
+    pub who: String,
+    /// Its runtime, where it is a container that is known.
+    pub runtime: Option<String>,
+    /// Where it was going.
+    pub to: String,
+    /// What happened.
+    pub what: String,
+    /// Why.
+    pub why: String,
 }

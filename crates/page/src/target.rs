@@ -30,6 +30,10 @@ pub enum View {
     Hosts,
     /// What `spoke doctor` finds.
     Checks,
+    /// Why one does not reach another.
+    Explain(Asked),
+    /// What egress rules refused; of this network where one is named.
+    Denied(Numbered<Option<String>>),
     /// The style sheet.
     Style,
     /// The script.
@@ -60,6 +64,17 @@ pub struct Filter {
     pub network: String,
 }
 
+/// Who is to reach whom, in the words of `spoke explain`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Who begins; empty where nobody is chosen yet.
+    pub from: String,
+    /// Who is called; the same.
+    pub to: String,
+    /// The port, as `80` or `80/udp`; empty for an echo request.
+    pub port: String,
+}
+
 /// The view that the target of a request means (RFC 9112, 3.2.1); `None` where there is none.
 pub fn view(target: &str) -> Option<View> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -79,6 +94,12 @@ pub fn view(target: &str) -> Option<View> {
         "events" => View::Events(query.numbered(query.named("day").filter(|day| is_day(day)))),
         "hosts" => View::Hosts,
         "checks" => View::Checks,
+        "explain" => View::Explain(Asked {
+            from: query.value("from"),
+            to: query.value("to"),
+            port: query.value("port"),
+        }),
+        "denied" => View::Denied(query.numbered(query.named("network"))),
         "style.css" => View::Style,
         "page.js" => View::Script,
         "icon.svg" => View::Icon,
@@ -160,6 +181,11 @@ pub(crate) fn link(path: &'static str, values: &[(&'static str, &str)]) -> Strin
         }
     }
     url
+}
+
+/// The URL of the question whom a container reaches.
+pub(crate) fn explain_link(from: &str) -> String {
+    link("explain", &[("from", from)])
 }
 
 /// The URL of a container.

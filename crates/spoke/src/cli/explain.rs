@@ -4,7 +4,7 @@ mod beside;
 mod ends;
 mod names;
 mod probe;
-mod show;
+pub(super) mod show;
 
 use clap::Args;
 use explain::{Carried, Follows, Netlink, Report, Trip, Verdict, walk};
@@ -85,6 +85,32 @@ pub(super) fn run(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
+    let (view, notes) = explained(wanted, host_context)?;
+    let code = match view.report.verdict {
+        Verdict::Reaches => 0,
+        Verdict::Fails => FOUND,
+        Verdict::Unknown => UNJUDGED,
+    };
+    let text = render(output, &view, || show::text(&view))?;
+    Ok(Answer { code, notes, ..Answer::text(text) })
+}
+
+/// As the page asks: the same words, and nothing is sent.
+pub(super) fn asked(
+    (from, to): (&str, &str),
+    port: Option<&str>,
+    host_context: &HostContext,
+) -> Result<(show::View, Vec<String>)> {
+    let port = port.map(str::parse).transpose()?;
+    let wanted = ExplainArgs { from: from.to_owned(), to: to.to_owned(), port, probe: false };
+    explained(&wanted, host_context)
+}
+
+/// What is found, and why something may be missing.
+fn explained(
+    wanted: &ExplainArgs,
+    host_context: &HostContext,
+) -> Result<(show::View, Vec<String>)> {
     let engine = (host_context.engine)()?;
     let mut kernel = Netlink::new()?;
     let records = engine.attachments()?;
@@ -112,14 +138,7 @@ pub(super) fn run(
         true => Some(probe::probe(&book, wanted, &report, &mut kernel)?),
         false => None,
     };
-    let view = show::View::new(report, probed);
-    let code = match view.report.verdict {
-        Verdict::Reaches => 0,
-        Verdict::Fails => FOUND,
-        Verdict::Unknown => UNJUDGED,
-    };
-    let text = render(output, &view, || show::text(&view))?;
-    Ok(Answer { code, notes: mapped.notes, ..Answer::text(text) })
+    Ok((show::View::new(report, probed), mapped.notes))
 }
 
 /// What is asked, with all that the book knows about it.

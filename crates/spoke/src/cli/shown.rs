@@ -3,6 +3,7 @@
 mod addresses;
 mod containers;
 mod events;
+mod explained;
 mod network;
 
 use std::sync::Arc;
@@ -81,6 +82,10 @@ pub(crate) fn content<'a>(
         }
         View::Hosts => known(Content::Hosts(members(&host_context)?)),
         View::Checks => known(Content::Checks(doctor::shown(&host_context))),
+        View::Explain(asked) => explained::explained(asked, &host_context).map(Some),
+        View::Denied(Numbered { of, number }) => {
+            known(explained::refusals(of.as_deref(), *number, &host_context)?)
+        }
         View::Style | View::Script | View::Icon | View::Live => Ok(None),
     }
 }

@@ -56,6 +56,8 @@ struct Shared {
     facts: Mutex<Option<(Instant, HostFacts)>>,
     /// Whether a thread makes checks.
     is_checking: AtomicBool,
+    /// Whether a thread explains.
+    is_explaining: AtomicBool,
 }
 
 impl Shared {
@@ -163,6 +165,7 @@ impl Daemon {
         let mut frame = self.frame();
         let content = match view {
             View::Checks => self.checks(shared, &mut frame),
+            View::Explain(_) => self.explained(view, shared),
             _ => self.content(view, shared),
         };
         match content {
@@ -199,6 +202,16 @@ impl Daemon {
             *known() = Some((Instant::now(), frame.time.clone(), filled.clone()));
         }
         shared.is_checking.store(false, Ordering::Release);
+        filled
+    }
+
+    /// One at a time: whoever may open the page may ask.
+    fn explained(&self, view: &View, shared: &Shared) -> Result<Option<Filled>> {
+        if shared.is_explaining.swap(true, Ordering::AcqRel) {
+            return Err(Error::try_again("another way is being explained; ask again"));
+        }
+        let filled = self.content(view, shared);
+        shared.is_explaining.store(false, Ordering::Release);
         filled
     }
 

@@ -7,11 +7,11 @@ use super::super::table::clean;
 
 /// A report, with what a packet that was sent found.
 #[derive(Debug, Serialize)]
-pub(super) struct View {
+pub(in crate::cli) struct View {
     #[serde(flatten)]
-    pub(super) report: Report,
+    pub(in crate::cli) report: Report,
     /// The verdict as a sentence.
-    summary: String,
+    pub(in crate::cli) summary: String,
     /// What came back, where a packet was sent.
     probe: Option<String>,
 }
@@ -36,17 +36,21 @@ fn summary(report: &Report) -> String {
     }
 }
 
+/// As people read it.
+pub(in crate::cli) fn word(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "ok",
+        Status::Note => "note",
+        Status::Fail => "FAIL",
+        Status::Unknown => "?",
+    }
+}
+
 pub(super) fn text(view: &View) -> String {
     let mut text = String::new();
     for hop in &view.report.hops {
-        let status = match hop.status {
-            Status::Ok => "ok  ",
-            Status::Note => "note",
-            Status::Fail => "FAIL",
-            Status::Unknown => "?   ",
-        };
-        let back = if hop.back { "back: " } else { "" };
-        text += &format!("{status}  {:<11} {back}{}\n", hop.hop, clean(&hop.what));
+        let (status, back) = (word(hop.status), if hop.back { "back: " } else { "" });
+        text += &format!("{status:<4}  {:<11} {back}{}\n", hop.hop, clean(&hop.what));
         if let Some(by) = hop.by {
             text += &format!("      set by: {by}\n");
         }

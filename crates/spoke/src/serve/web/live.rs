@@ -70,14 +70,16 @@ impl Daemon {
         web::write(connection, format!("{head}retry: 1000\n\n").as_bytes())?;
         let events = self.context_pool.config().events.path.clone();
         let (started, mut written) = (Instant::now(), Instant::now());
-        let mut mark = mark_of(&events);
+        let files = [crate::denied::path(&events), events];
+        let look = || files.each_ref().map(|file| mark_of(file));
+        let mut mark = look();
         while !self.sleep(Duration::ZERO) && started.elapsed() < LONGEST {
             // What cannot be watched any more is watched anew by the next connection.
             let Ok(changes) = watch.wait(GLANCE) else { return Ok(()) };
             if connection.is_over() {
                 return Ok(());
             }
-            let now = mark_of(&events);
+            let now = look();
             if !changes.is_empty() || now != mark {
                 mark = now;
                 web::write(connection, b"event: change\ndata: 1\n\n")?;
@@ -99,7 +101,7 @@ impl Daemon {
     }
 }
 
-/// Differs when the event file has more events.
-fn mark_of(events: &Path) -> Option<(u64, u64)> {
-    fs::metadata(events).ok().map(|file| (file.ino(), file.len()))
+/// Differs when a file of events or refusals has more of them.
+fn mark_of(file: &Path) -> Option<(u64, u64)> {
+    fs::metadata(file).ok().map(|file| (file.ino(), file.len()))
 }
