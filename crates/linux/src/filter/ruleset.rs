@@ -159,6 +159,37 @@ impl Ruleset {
         Err(self.unsteady())
     }
 
+    /// Makes the table anew with the elements that `fill` adds, whatever was in it, in one transaction. Nothing is
+    /// read, and all is sent at once: who else changes the packet filter of this namespace cannot make it take longer
+    /// by what is there, nor make it start again.
+    pub(super) fn replace(
+        &self,
+        socket: &mut Socket,
+        fill: impl FnOnce(&mut Transaction),
+    ) -> Result<()> {
+        let comment: Comment = COMMENT.parse()?;
+        let mut transaction = Transaction::new();
+        // It is there when it is removed.
+        transaction.add_table(self.table, Some(&comment));
+        transaction.delete_table(self.table);
+        transaction.add_table(self.table, Some(&comment));
+        for set in &self.sets {
+            transaction.add_set(self.table, set);
+        }
+        self.add_chains(&mut transaction);
+        fill(&mut transaction);
+        transaction.apply(socket)
+    }
+
+    fn add_chains(&self, transaction: &mut Transaction) {
+        for (name, base) in &self.chains {
+            transaction.add_chain(self.table, name, base.as_ref(), false);
+        }
+        for (chain, rule) in &self.rules {
+            transaction.add_rule(self.table, chain, Place::Tail, rule);
+        }
+    }
+
     /// As [`reload`].
     pub(super) fn reload(&self, socket: &mut Socket) -> Result<()> {
         for _ in 0..ATTEMPTS {
@@ -206,12 +237,7 @@ impl Ruleset {
         let mut transaction = self.emptied(socket)?;
         let stamp = transaction.next_index();
         transaction.add_chain(self.table, self.stamp, None, true);
-        for (name, base) in &self.chains {
-            transaction.add_chain(self.table, name, base.as_ref(), false);
-        }
-        for (chain, rule) in &self.rules {
-            transaction.add_rule(self.table, chain, Place::Tail, rule);
-        }
+        self.add_chains(&mut transaction);
         // The stamp is there by now, or a chain that was to go is gone.
         settled(transaction.commit(socket), |failure| {
             failure.errno == Errno::NOENT || (failure.errno, failure.index) == (Errno::EXIST, stamp)

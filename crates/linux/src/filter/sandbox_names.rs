@@ -37,16 +37,16 @@ pub struct SandboxNames {
     pub mark: Option<u32>,
 }
 
-/// Leads what Docker's server is asked to these sockets. `socket` is of the sandbox's namespace.
+/// Leads what Docker's server is asked to these sockets. `socket` is of the sandbox's namespace. Whoever is root in the
+/// container changes the packet filter there as he likes, so nothing of it is read.
 ///
 /// # Errors
 /// Where the kernel lacks something, or the process may not change it.
 pub fn lead(socket: &mut Socket, names: &SandboxNames) -> Result<()> {
-    ruleset(names.mark).reload(socket)?;
-    let mut transaction = Transaction::new();
-    for name in [ANSWERED, SERVERS] {
-        transaction.clear_set(TABLE, name.name);
-    }
+    ruleset(names.mark).replace(socket, |transaction| add_elements(transaction, names))
+}
+
+fn add_elements(transaction: &mut Transaction, names: &SandboxNames) {
     for (protocol, port) in PROTOCOLS.into_iter().zip([names.udp, names.tcp]) {
         let of = |port| Tuple::new().protocol(protocol).service(port);
         let to = Tuple::new().address(IpAddr::V4(SANDBOX_SERVER)).service(port);
@@ -59,7 +59,6 @@ pub fn lead(socket: &mut Socket, names: &SandboxNames) -> Result<()> {
             transaction.add_element(TABLE, set.name, &element, about);
         }
     }
-    transaction.apply(socket)
 }
 
 /// Removes that: Docker's server is asked again. What is missing is done.

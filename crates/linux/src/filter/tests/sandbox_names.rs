@@ -34,3 +34,25 @@ fn it_has_the_sockets_of_now_and_goes() {
     }
     assert_eq!(space.run("nft list tables"), "");
 }
+
+/// A container that has filled the table itself makes it take no second attempt, and none of it stays.
+#[test]
+fn whatever_a_container_has_put_there_is_gone() {
+    let space = Space::new();
+    let mut socket = space.socket();
+    let names = SandboxNames { udp: 4001, tcp: 4002, mark: None };
+    lead(&mut socket, &names).unwrap();
+    let expected = space.run(LIST);
+    space.run("nft add chain inet spoke_names own");
+    space.run("nft add rule inet spoke_names own drop");
+    space.run("nft add rule inet spoke_names others jump own");
+    space.run("nft 'add set inet spoke_names more { type ipv4_addr; elements = { 1.2.3.4 }; }'");
+    space.run("nft 'add chain inet spoke_names before { type nat hook output priority -300; }'");
+    space.run("nft 'add element inet spoke_names answered { udp . 53 }'");
+    lead(&mut socket, &names).unwrap();
+    assert_eq!(space.run(LIST), expected);
+    space.run("nft flush ruleset");
+    space.run("nft 'add table inet spoke_names; add chain inet spoke_names sandbox_names_1'");
+    lead(&mut socket, &names).unwrap();
+    assert_eq!(space.run(LIST), expected);
+}
