@@ -76,7 +76,14 @@ mod tests {
 
     fn of(object: Object, gone: bool, family: Family, table: &str, chain: &str) -> Option<Concern> {
         let (table, chain) = (table.to_owned(), chain.to_owned());
-        Concern::of(&Event::Ruleset(News { object, gone, family, table, chain }))
+        Concern::of(&Event::Ruleset(News {
+            object,
+            gone,
+            family,
+            table,
+            chain,
+            set: String::new(),
+        }))
     }
 
     #[test]

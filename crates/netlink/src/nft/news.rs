@@ -32,6 +32,8 @@ pub struct News {
     pub table: String,
     /// The chain of a rule, or a chain itself; empty otherwise.
     pub chain: String,
+    /// The set of elements; empty otherwise.
+    pub set: String,
 }
 
 /// Reads a notification; `None` if it is about anything else.
@@ -46,8 +48,10 @@ pub(crate) fn read(message: &Message<'_>) -> Option<News> {
         Object::Table | Object::Set | Object::Elements => None,
     };
     let chain = chain.and_then(|chain| chain.text()).unwrap_or_default().to_owned();
+    let set = attributes.find_kind(abi::ELEMENTS_SET).filter(|_| object == Object::Elements);
+    let set = set.and_then(|set| set.text()).unwrap_or_default().to_owned();
     let family = Family::from_number(*message.payload.first()?)?;
-    Some(News { object, gone, family, table, chain })
+    Some(News { object, gone, family, table, chain, set })
 }
 
 fn object(message: u16) -> Option<(Object, bool)> {
@@ -91,6 +95,19 @@ mod tests {
         let news = read(&Messages::new(&bytes).next().unwrap()).unwrap();
         assert_eq!((news.object, news.gone, news.family), (Object::Rule, true, Family::Ipv4));
         assert_eq!((news.table.as_str(), news.chain.as_str()), ("filter", "FORWARD"));
+    }
+
+    #[test]
+    fn reads_of_which_set_elements_are() {
+        let mut batch = Batch::new();
+        let mut request = batch.request(abi::kind(abi::DELSETELEM), 0, "test");
+        request.bytes(&abi::header(1, 0));
+        request.text(abi::ELEMENTS_TABLE, "filter").text(abi::ELEMENTS_SET, "known");
+        let bytes = batch.seal(0).to_vec();
+        let news = read(&Messages::new(&bytes).next().unwrap()).unwrap();
+        assert_eq!((news.object, news.gone), (Object::Elements, true));
+        assert_eq!((news.table.as_str(), news.chain.as_str()), ("filter", ""));
+        assert_eq!(news.set, "known");
     }
 
     proptest! {

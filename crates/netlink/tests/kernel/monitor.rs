@@ -59,8 +59,8 @@ fn what_others_do_to_the_ruleset_is_heard_and_what_we_do_is_not() {
 
         run("nft", &["add rule inet ours c drop"]);
         let of = |object, gone, chain: &str| {
-            let (table, chain) = ("ours".to_owned(), chain.to_owned());
-            Event::Ruleset(News { object, gone, family: Family::Inet, table, chain })
+            let (table, chain, set) = ("ours".to_owned(), chain.to_owned(), String::new());
+            Event::Ruleset(News { object, gone, family: Family::Inet, table, chain, set })
         };
         assert_eq!(news(&mut monitor), [of(Object::Rule, false, "c")].into());
         run("nft", &["flush", "ruleset"]);

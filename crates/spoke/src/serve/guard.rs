@@ -296,7 +296,8 @@ mod tests {
             (true, Object::Rule, theirs, "DOCKER", Loss::None),
         ] {
             let (table, chain) = (table.to_owned(), chain.to_owned());
-            let change = Change::Ruleset(News { object, gone, family, table, chain });
+            let change =
+                Change::Ruleset(News { object, gone, family, table, chain, set: String::new() });
             assert_eq!(loss(&BTreeSet::from([change.clone()])), expected, "{change:?}");
         }
     }
