@@ -108,8 +108,9 @@ pub fn fence(bytes: &[u8]) {
         match judge(table, &asker, (&query, answer), Transport::Udp, &is_host) {
             Verdict::AsItIs => panic!("it has a fence"),
             Verdict::Refuse(message) => assert!(message.len() >= 12 && message[..2] == [7, 7]),
-            Verdict::Answer(judged) => {
-                assert!(judged.message.len() <= 1232 && judged.message[..2] == [7, 7]);
+            Verdict::Answer(judgement) => {
+                assert!(judgement.message.len() <= 1232 && judgement.message[..2] == [7, 7]);
+                let [judged] = judgement.by.as_slice() else { panic!("it is on one network") };
                 for (address, service) in &judged.opened {
                     assert!(model::is_public(*address) && !is_host(*address), "{address}");
                     assert!(judged.addresses.contains(address) && service.first == 443);

@@ -72,6 +72,7 @@ fn docker_s_containers_are_fenced() {
     let key = engine.docker("inspect --format {{.NetworkSettings.SandboxKey}} agent");
     let key = key.trim().replace("/var/run/", "/run/");
     is_fenced(world, &key, "127.0.0.11", "10.83.1.1");
+    docker_s_container_is_on_two(&engine, &key);
     docker_s_container_has_rules_of_its_own(&engine);
     let network = world.sh("/opt/cni/bin/spoke denied -o json");
     assert!(
@@ -85,6 +86,38 @@ fn docker_s_containers_are_fenced() {
     engine.docker("rm -f agent");
     engine.docker("network rm agents");
     until(world, "! nft list table inet spoke_fence >/dev/null 2>&1");
+}
+
+/// What either network allows is answered, and is open by the network that allows it.
+#[track_caller]
+fn docker_s_container_is_on_two(engine: &Engine, netns: &str) {
+    let world = engine.world();
+    engine.docker(
+        "network create -d spoke --ipam-driver spoke -o egress=exact.example:443 \
+         --subnet 10.83.6.0/24 tools",
+    );
+    // The default route is by this one, and the other one is first in the alphabet.
+    engine.docker("network connect --gw-priority 1 tools agent");
+    let table = [
+        ("second", "ask 127.0.0.11 exact.example", "203.0.113.16"),
+        ("first", "ask 127.0.0.11 good.allowed.example", "203.0.113.10"),
+        ("none", "ask 127.0.0.11 c2vjcmv0.evil.example", "NXDOMAIN"),
+    ];
+    let after = [
+        ("by-second", "tcp 203.0.113.16 443", "open"),
+        ("not-by-second", "tcp 203.0.113.10 443", "shut"),
+    ];
+    for part in [&table[..], &after[..]] {
+        let lines: String = part.iter().map(|(name, it, _)| format!("{name} {it}\n")).collect();
+        let results = attempts(world, netns, &lines);
+        for (name, attempt, expected) in part {
+            assert_eq!(results[*name], *expected, "{attempt}\n{}", world.logs());
+        }
+    }
+    let asked = world.sh("cat /world/asked");
+    assert!(!asked.contains("c2vjcmv0"), "{asked}");
+    engine.docker("network disconnect tools agent");
+    engine.docker("network rm tools");
 }
 
 /// What a container with rules of its own sends as a neighbour is dropped at its port, which is there.

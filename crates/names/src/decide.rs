@@ -144,8 +144,10 @@ fn answered(
     if reversed(&question.name).is_some_and(|it| table.is_only_hosts(&networks, it)) {
         return failed(query, Rcode::NXDOMAIN);
     }
-    let Some(servers) = table.servers_of(asker) else { return refused(query, Rcode::REFUSED) };
-    match fence::asked(table, asker, question) {
+    let by_fence = fence::asked(table, asker, question);
+    let who = by_fence.map_or(*asker, |(_, it)| it);
+    let Some(servers) = table.servers_of(&who) else { return refused(query, Rcode::REFUSED) };
+    match by_fence.map(|(asked, _)| asked) {
         None => Decision::Forward(servers),
         Some(Asked::Forward) => match anew::query(question) {
             Some(asked) => Decision::Ask(asked, servers),

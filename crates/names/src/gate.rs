@@ -8,7 +8,7 @@ use domain::base::iana::Rcode;
 use model::{NetworkName, Result};
 
 use crate::decide::Transport;
-use crate::fence::{Judged, Verdict, judge};
+use crate::fence::{Judged, Judgement, Verdict, judge};
 use crate::holder::Holder;
 use crate::table::{Asker, Table};
 use crate::write;
@@ -55,41 +55,78 @@ pub enum Why {
     NotOpened,
 }
 
-/// What a container gets of a server's answer: on a network with a fence that is opened first. `holder` is
-/// the attachment that asked: what is answered late is not for the next one that has the address.
-pub(crate) fn let_in(
+/// What a container gets of a server's answer.
+pub(crate) enum Ready {
+    /// This, at once.
+    Now(Vec<u8>),
+    /// An answer, once its addresses are open.
+    Unopened(Box<Unopened>),
+}
+
+/// An answer that was judged, and opens something first.
+pub(crate) struct Unopened {
+    /// The address by which the container asked.
+    pub(crate) container: IpAddr,
+    query: Vec<u8>,
+    judgement: Judgement,
+}
+
+/// What a container gets of a server's answer. `holder` is the attachment that asked: what is answered late is
+/// not for the next one that has the address. Its other attachments are those of now, and each is looked at once more
+/// when it is opened.
+pub(crate) fn judged(
     gate: &dyn Gate,
     table: &RwLock<Table>,
     (asker, holder): (&Asker<'_>, Option<&Holder>),
     (query, answer): (&[u8], Vec<u8>),
     by: Transport,
-) -> Vec<u8> {
-    let failed = || {
-        let query = Message::from_octets(query).ok();
-        query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
-    };
+) -> Ready {
     let verdict = {
         let table = table.read().unwrap_or_else(PoisonError::into_inner);
         if table.fence_of_asker(asker).is_some() && table.holder_of(asker) != holder {
-            return failed();
+            return Ready::Now(failed(query));
         }
         judge(&table, asker, (query, &answer), by, &|address| gate.is_host(address))
     };
-    let judged = match verdict {
-        Verdict::AsItIs => return answer,
-        Verdict::Refuse(message) => return message,
-        Verdict::Answer(judged) => judged,
+    let judgement = match verdict {
+        Verdict::AsItIs => return Ready::Now(write::fitting(answer, query, by)),
+        Verdict::Refuse(message) => return Ready::Now(message),
+        Verdict::Answer(judgement) => *judgement,
     };
-    let refusal = |why| Refusal {
-        network: judged.network.clone(),
-        source: asker.address,
-        name: judged.name.to_string(),
-        why,
-    };
-    judged.dropped.iter().for_each(|address| gate.refused(&refusal(Why::Private(*address))));
-    if gate.open(&judged).is_ok() {
-        return judged.message;
+    Ready::Unopened(Box::new(Unopened::new(asker.address, query, judgement)))
+}
+
+impl Unopened {
+    pub(crate) fn new(container: IpAddr, query: &[u8], judgement: Judgement) -> Self {
+        Self { container, query: query.to_vec(), judgement }
     }
-    gate.refused(&refusal(Why::NotOpened));
-    failed()
+
+    /// Opens it, and says what the container is answered.
+    pub(crate) fn open(self, gate: &dyn Gate) -> Vec<u8> {
+        let refusal = |judged: &Judged, why| Refusal {
+            network: judged.network.clone(),
+            source: judged.asker,
+            name: judged.name.to_string(),
+            why,
+        };
+        let Judgement { message, by, dropped } = &self.judgement;
+        for (address, first) in dropped.iter().flat_map(|it| Some((it, by.first()?))) {
+            gate.refused(&refusal(first, Why::Private(*address)));
+        }
+        if let Some(shut) = by.iter().find(|judged| gate.open(judged).is_err()) {
+            gate.refused(&refusal(shut, Why::NotOpened));
+            return self.failed();
+        }
+        message.clone()
+    }
+
+    /// What it is answered where nothing is opened.
+    pub(crate) fn failed(&self) -> Vec<u8> {
+        failed(&self.query)
+    }
+}
+
+fn failed(query: &[u8]) -> Vec<u8> {
+    let query = Message::from_octets(query).ok();
+    query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
 }

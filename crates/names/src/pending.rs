@@ -127,7 +127,7 @@ impl Pending {
             };
             let given = buffer.get(..length).unwrap_or_default();
             if let Some(answer) = restored(given, &self.asked, &self.query) {
-                return Ok(Some(fitting(answer, &self.query)));
+                return Ok(Some(answer));
             }
         }
         Err(ErrorKind::InvalidData.into())
@@ -137,15 +137,6 @@ impl Pending {
     fn failed(&self) -> Vec<u8> {
         let query = Message::from_octets(self.query.as_slice()).ok();
         query.and_then(|query| write::failure(&query, Rcode::SERVFAIL)).unwrap_or_default()
-    }
-}
-
-/// The answer, or that it is longer than the query says that the asker takes.
-fn fitting(answer: Vec<u8>, query: &[u8]) -> Vec<u8> {
-    let Ok(query) = Message::from_octets(query) else { return answer };
-    match answer.len() > write::taken(&query) {
-        true => write::truncated(&query).unwrap_or_default(),
-        false => answer,
     }
 }
 

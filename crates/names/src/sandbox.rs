@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use model::Result;
+
 use crate::decide::{Decision, Transport, decide};
 use crate::table::{Asker, Table};
 
@@ -32,6 +34,16 @@ pub struct Sandbox {
     pub is_shut: bool,
 }
 
+/// The way into sandboxes. Threads share it: whoever is root in a container has it take as long as he likes.
+pub trait Door: Send + Sync {
+    /// Opens sockets in a sandbox and leads to them what its own server is asked. `None` where the sandbox is
+    /// not there yet.
+    ///
+    /// # Errors
+    /// Where that cannot be.
+    fn enter(&self, sandbox: &Sandbox) -> Result<Option<Opened>>;
+}
+
 /// What is open in a sandbox, as long as this value exists.
 pub trait Inside: Send + Sync {
     /// A socket that is connected to the runtime's server.
@@ -49,7 +61,7 @@ pub trait Inside: Send + Sync {
     /// Whether the sandbox is still at its path.
     fn is_there(&self) -> bool;
 
-    /// Its sockets are closed afterwards.
+    /// Its sockets are closed afterwards. It takes no time where others follow ([`Leaving::Renewed`]).
     fn leave(&self, leaving: Leaving);
 }
 
@@ -83,8 +95,8 @@ struct Missing {
     next: Instant,
 }
 
-/// What is to be closed, and why.
-type Closed = (Arc<dyn Inside>, Leaving);
+/// What is to be closed, where, and why.
+pub(crate) type Closed = (PathBuf, Arc<dyn Inside>, Leaving);
 
 /// Those in which queries are answered, and those that are waited for.
 #[derive(Default)]
@@ -95,6 +107,8 @@ pub(crate) struct Sandboxes {
     renewed: BTreeMap<PathBuf, Arc<dyn Inside>>,
     missing: BTreeMap<Sandbox, Missing>,
     swept: Option<Instant>,
+    /// The server ends.
+    is_over: bool,
 }
 
 impl Sandboxes {
@@ -104,9 +118,9 @@ impl Sandboxes {
         if self.swept.is_none_or(|at| now.saturating_duration_since(at) >= SWEEP) {
             self.swept = Some(now);
             for (sandbox, inside) in self.held.extract_if(.., |_, inside| !inside.is_there()) {
-                self.missing.insert(sandbox, Missing::new(now));
                 // Nobody is in there any more, or it is where it was in a moment.
-                closed.push((inside, Leaving::Renewed));
+                closed.push((sandbox.path.clone(), inside, Leaving::Renewed));
+                self.missing.insert(sandbox, Missing::new(now));
             }
         }
         let due = self.missing.iter_mut().filter(|(_, missing)| missing.next <= now);
@@ -126,13 +140,14 @@ impl Sandboxes {
         let wanted = table.sandboxes();
         let paths: BTreeSet<&PathBuf> = wanted.iter().map(|it| &it.path).collect();
         let gone = self.renewed.extract_if(.., |path, _| !paths.contains(path));
-        let mut closed: Vec<Closed> = gone.map(|(_, inside)| (inside, Leaving::Gone)).collect();
+        let gone = gone.map(|(path, inside)| (path, inside, Leaving::Gone));
+        let mut closed: Vec<Closed> = gone.collect();
         for (sandbox, inside) in self.held.extract_if(.., |it, _| !wanted.contains(it)) {
             if paths.contains(&sandbox.path) {
-                closed.push((Arc::clone(&inside), Leaving::Renewed));
+                closed.push((sandbox.path.clone(), Arc::clone(&inside), Leaving::Renewed));
                 self.renewed.insert(sandbox.path, inside);
             } else {
-                closed.push((inside, Leaving::Gone));
+                closed.push((sandbox.path, inside, Leaving::Gone));
             }
         }
         let missing = wanted.into_iter().filter(|it| !self.held.contains_key(it));
@@ -160,10 +175,31 @@ impl Sandboxes {
         self.held.insert(sandbox, inside);
     }
 
-    /// All of them, which are to be closed.
-    pub(crate) fn take(&mut self) -> impl Iterator<Item = Arc<dyn Inside>> {
-        let held = std::mem::take(&mut self.held).into_values();
-        held.chain(std::mem::take(&mut self.renewed).into_values())
+    /// Whether one that was entered is wanted as it was then.
+    pub(crate) fn is_wanted(&self, sandbox: &Sandbox) -> bool {
+        self.missing.contains_key(sandbox)
+    }
+
+    /// One was entered that is not wanted any more, or not as it was then. Says what it is to be closed for.
+    pub(crate) fn unwanted(&mut self, sandbox: Sandbox, inside: &Arc<dyn Inside>) -> Leaving {
+        if self.is_over {
+            return Leaving::Ended;
+        }
+        if !self.missing.keys().any(|it| it.path == sandbox.path) {
+            return Leaving::Gone;
+        }
+        self.renewed.insert(sandbox.path, Arc::clone(inside));
+        Leaving::Renewed
+    }
+
+    /// All of them, which are to be closed: the server ends.
+    pub(crate) fn take(&mut self) -> Vec<Closed> {
+        self.is_over = true;
+        self.missing.clear();
+        let held = std::mem::take(&mut self.held).into_iter();
+        let held = held.map(|(sandbox, inside)| (sandbox.path, inside));
+        let all = held.chain(std::mem::take(&mut self.renewed));
+        all.map(|(path, inside)| (path, inside, Leaving::Ended)).collect()
     }
 }
 

@@ -4,9 +4,11 @@
 //! the asker is: the packet filter leads to it what comes in by the bridge of that network, and nothing
 //! else (`linux/src/filter/names.rs`).
 
+mod answer;
 mod enter;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
@@ -24,11 +26,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::decide::{Decision, Transport};
 use crate::gate::{Gate, Why};
 use crate::listening::{At, Listening, Socket, name_of};
-use crate::pending::{All, Done, From};
-use crate::sandbox::{Opened, Sandbox, Sandboxes};
+use crate::opener::{Answer, Running};
+use crate::pending::{All, From};
+use crate::results::Results;
+use crate::sandbox::{Door, Sandboxes};
 use crate::table::{Place, Table};
 use crate::tcp::Shared;
-use crate::upstream::{Host, Upstream};
+use crate::upstream::Host;
+use work::Works;
 
 /// How often it is looked after what nobody reports: the packet filter, and the end of the daemon.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -41,15 +46,19 @@ const ASKED: u64 = 1 << 63;
 /// The descriptor that says that the book has changed, and the one that says that it is over.
 const BOOK: u64 = 0;
 const STOP: u64 = 1;
-const FIRST: u64 = 2;
+/// The one that says that answers are open.
+const OPENED: u64 = 2;
+/// The one that says that work in sandboxes is done.
+const WORKED: u64 = 3;
+const FIRST: u64 = 4;
 
 /// The records, and the host.
 pub trait Book {
-    /// Puts what has changed into the table.
+    /// Puts what has changed into the table, which is locked for nothing else: connections are answered by it.
     ///
     /// # Errors
     /// Where the records cannot be watched.
-    fn refresh(&mut self, table: &mut Table) -> Result<()>;
+    fn refresh(&mut self, table: &RwLock<Table>) -> Result<()>;
 
     /// Becomes readable when something has changed.
     fn wakes(&self) -> BorrowedFd<'_>;
@@ -61,12 +70,8 @@ pub trait Book {
     /// Where the packet filter cannot be changed.
     fn keep(&mut self, places: &[Place], port: u16) -> Result<()>;
 
-    /// Opens sockets in a sandbox and leads to them what its own server is asked. `None` where the sandbox
-    /// is not there yet.
-    ///
-    /// # Errors
-    /// Where that cannot be.
-    fn enter(&mut self, sandbox: &Sandbox) -> Result<Option<Opened>>;
+    /// By what sandboxes are entered.
+    fn door(&self) -> Arc<dyn Door>;
 
     /// The socket of this name that another process left behind for this one.
     fn take(&mut self, name: &str) -> Option<OwnedFd>;
@@ -129,13 +134,19 @@ pub struct Server<'a> {
     refreshed: Option<Instant>,
     asked: All,
     sandboxes: Sandboxes,
+    works: Works,
+    /// Since when it is waited for what the life before has left behind in sandboxes.
+    taking: Option<Instant>,
+    answers: Arc<Results<Answer>>,
+    /// It ends with the server.
+    _opener: Running,
 }
 
 impl<'a> Server<'a> {
     /// On `port` of each gateway. `host` is where this host's servers are named.
     ///
     /// # Errors
-    /// Where the process may not open more files.
+    /// Where the process may not open more files, or have more threads.
     pub fn new(
         book: &'a mut dyn Book,
         port: u16,
@@ -145,7 +156,10 @@ impl<'a> Server<'a> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC);
         let epoll = epoll.map_err(|cause| Error::os("making an epoll descriptor", cause.into()))?;
         let table = Arc::new(RwLock::new(Table::default()));
-        let shared = Shared::new(table, (Arc::clone(&counters), gate), host.to_owned());
+        let works = Works::new(book.door())?;
+        let running = Running::start(Arc::clone(&gate))?;
+        let shared = (Arc::clone(&counters), gate, running.opener());
+        let shared = Shared::new(table, shared, host.to_owned());
         let (host, asked, listening) = (Host::new(host), All::default(), HashMap::new());
         let (next, generation, places, kept) = (FIRST, None, Vec::new(), None);
         Ok(Self {
@@ -163,6 +177,10 @@ impl<'a> Server<'a> {
             refreshed: None,
             asked,
             sandboxes: Sandboxes::default(),
+            works,
+            taking: None,
+            answers: Arc::new(Results::new()?),
+            _opener: running,
         })
     }
 
@@ -187,9 +205,12 @@ impl<'a> Server<'a> {
         let book = self.book.wakes().try_clone_to_owned();
         let book = book.map_err(|cause| Error::os("watching the records", cause))?;
         self.watch(book.as_fd(), BOOK)?;
+        self.watch(self.answers.as_fd(), OPENED)?;
+        self.watch(self.works.as_fd(), WORKED)?;
+        self.taking = Some(Instant::now());
         self.refresh(true)?;
-        self.book.discard_rest();
         loop {
+            self.discard_rest();
             let ready = self.wait()?;
             if ready.contains(&STOP) {
                 return Ok(());
@@ -233,8 +254,8 @@ impl<'a> Server<'a> {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < GLANCE;
         if is_changed || !self.refreshed.is_some_and(is_recent) {
             self.refreshed = Some(now);
-            let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
-            self.book.refresh(&mut table)?;
+            self.book.refresh(&table)?;
+            let table = table.read().unwrap_or_else(PoisonError::into_inner);
             if self.generation != Some(table.generation()) {
                 self.generation = Some(table.generation());
                 self.places = table.places();
@@ -315,6 +336,11 @@ impl<'a> Server<'a> {
         if number & ASKED != 0 {
             return self.hear(number & !ASKED);
         }
+        match number {
+            OPENED => return self.send_opened(),
+            WORKED => return self.finish_works(),
+            _ => {}
+        }
         match self.listening.get(&number) {
             Some(Listening { socket: Socket::Udp(_), .. }) => self.receive(number),
             Some(here @ Listening { socket: Socket::Tcp(listener), .. }) => {
@@ -384,60 +410,6 @@ impl<'a> Server<'a> {
                 Decision::Drop => {}
             }
         }
-    }
-
-    /// Asks others the second message for the first one.
-    fn forward(&mut self, messages: (&[u8], &[u8]), upstream: Upstream, from: From) {
-        let started = self.asked.begin(messages, upstream, from);
-        self.started(started);
-    }
-
-    fn started(&mut self, started: std::result::Result<u64, Box<Done>>) {
-        match started {
-            Err(done) => self.answer(&done),
-            Ok(number) => self.follow(number),
-        }
-    }
-
-    /// Hears what the server says that is asked now.
-    fn follow(&mut self, number: u64) {
-        if let Some(socket) = self.asked.socket(number) {
-            // Without it the query is overdue some time.
-            let _ = self.watch(socket.as_fd(), ASKED | number);
-        }
-    }
-
-    fn hear(&mut self, number: u64) {
-        match self.asked.hear(number) {
-            Ok(Some(done)) => self.answer(&done),
-            Ok(None) => {}
-            Err(again) => self.follow(again),
-        }
-    }
-
-    fn expire(&mut self) {
-        let (done, again) = self.asked.expire(Instant::now());
-        done.iter().for_each(|done| self.answer(done));
-        again.into_iter().for_each(|number| self.follow(number));
-    }
-
-    fn answer(&self, done: &Done) {
-        if done.has_failed {
-            self.counters.fail();
-        }
-        let From { asker, listener, holder, .. } = &done.from;
-        let Some(here) = self.listening.get(listener) else { return };
-        let Socket::Udp(socket) = &here.socket else { return };
-        let origin = {
-            let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
-            here.origin(&table, asker.ip())
-        };
-        // A container that has gone meanwhile needs no answer.
-        let Some(origin) = origin else { return };
-        let exchange = (done.query.as_slice(), done.message.clone());
-        let whose = (&origin.asker(), holder.as_ref());
-        let message = self.shared.let_in(whose, exchange, Transport::Udp);
-        let _ = socket.send_to(&message, *asker);
     }
 }
 

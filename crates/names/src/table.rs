@@ -1,5 +1,6 @@
 //! What containers are called, and who may ask for it.
 
+mod askers;
 mod elsewhere;
 mod entry;
 mod ways;
@@ -8,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use crate::holder::Holder;
 use model::{
     Attachment, AttachmentId, EgressPolicy, Fence, IfName, IpNet, Ipam, Layer, Moment,
     NamedElsewhere, Network, NetworkName, Runtime, Wiring,
@@ -160,46 +160,14 @@ impl Table {
         self.served(network)?.fence.as_ref()
     }
 
-    /// What an asker may reach by the network at which it asks: by its own rules, or else the network's.
-    pub fn fence_of_asker(&self, asker: &Asker<'_>) -> Option<&Fence> {
-        let own = self.holder(&[asker.network], asker.address).and_then(|it| it.fence.as_ref());
-        own.or_else(|| self.fence_of(asker.network))
-    }
-
     /// The mark of what is asked of others for a network, where it has a way out of its own.
     pub(crate) fn way_of(&self, network: &NetworkName) -> Option<u32> {
         self.served(network)?.way
     }
 
-    /// The same for an asker: of the network at which it asks, or else of another one that it is on, which need
-    /// not have names. What it asks for leaves by that, too.
-    pub(crate) fn way_of_asker(&self, asker: &Asker<'_>) -> Option<u32> {
-        let others = || self.networks_of(asker).into_iter().find_map(|it| self.way_of(it));
-        let sandbox = || self.holder(&[asker.network], asker.address)?.sandbox.as_ref();
-        let unnamed = || sandbox().and_then(|(path, inode)| self.ways.of(path, *inode));
-        self.way_of(asker.network).or_else(others).or_else(unnamed)
-    }
-
-    /// Whether the fence of an asker only records now: a network's does, one container's never.
-    pub(crate) fn is_learning(&self, asker: &Asker<'_>) -> bool {
-        let fence = self.fence_of_asker(asker);
-        fence.zip(self.now.as_ref()).is_some_and(|(fence, now)| fence.is_learning(now))
-    }
-
-    /// The attachment of an asker.
-    pub fn holder_of(&self, asker: &Asker<'_>) -> Option<&Holder> {
-        self.holder(&[asker.network], asker.address).and_then(|entry| entry.holder.as_ref())
-    }
-
     /// The bridge of a network.
     pub fn bridge_of(&self, network: &NetworkName) -> Option<&IfName> {
         self.served(network)?.places.first().map(|place| &place.bridge)
-    }
-
-    /// All addresses that an asker has on its network.
-    pub(crate) fn addresses_of(&self, asker: &Asker<'_>) -> Vec<IpAddr> {
-        let holder = self.holder(&[asker.network], asker.address);
-        holder.map(|entry| entry.addresses.clone()).unwrap_or_default()
     }
 
     /// The container that has an address on the network behind a bridge.
@@ -242,26 +210,6 @@ impl Table {
         self.fence_of(network).is_some() || self.way_of(network).is_some()
     }
 
-    /// The same of an asker, which may have rules of its own, or be on another network with a way.
-    pub(crate) fn is_shut_for(&self, asker: &Asker<'_>) -> bool {
-        self.fence_of_asker(asker).is_some()
-            || self.is_shut(asker.network)
-            || self.way_of_asker(asker).is_some()
-    }
-
-    /// Who asks in a sandbox: on a network with a fence or with a way, where it is on one.
-    pub(crate) fn asker_in(&self, sandbox: &Sandbox) -> Option<Asker<'_>> {
-        let ids = self.by_sandbox.get(&sandbox.path)?;
-        let entries = ids.iter().filter_map(|id| self.entries.get(id));
-        let has_address = |entry: &&Entry| !entry.addresses.is_empty();
-        let freedom = |entry: &&Entry| {
-            let is_free = entry.fence.is_none() && self.fence_of(&entry.network).is_none();
-            (is_free, self.way_of(&entry.network).is_none())
-        };
-        let entry = entries.filter(has_address).min_by_key(freedom)?;
-        Some(Asker { network: &entry.network, address: *entry.addresses.first()? })
-    }
-
     /// Where queries come in, each address once.
     pub fn places(&self) -> Vec<Place> {
         let mut places: BTreeMap<IpAddr, Place> = BTreeMap::new();
@@ -290,45 +238,9 @@ impl Table {
         all
     }
 
-    /// An asker at whom a container of this name is found, on one of its networks.
-    pub fn asker_named(&self, name: &str) -> Option<Asker<'_>> {
-        let wanted = name.to_ascii_lowercase();
-        let mut found = self.entries().into_iter();
-        let (network, entry) = found.find(|(_, entry)| {
-            entry.host.is_none() && (entry.name == wanted || entry.container == name)
-        })?;
-        Some(Asker { network, address: *entry.addresses.first()? })
-    }
-
     /// Whether a container of the network has the asker's address.
     pub fn is_known(&self, asker: &Asker<'_>) -> bool {
         self.holder(&[asker.network], asker.address).is_some()
-    }
-
-    /// The networks that an asker is on.
-    pub fn networks_of<'a>(&'a self, asker: &Asker<'a>) -> Vec<&'a NetworkName> {
-        let mut networks = vec![asker.network];
-        networks.extend(self.sandbox_of(asker).into_iter().map(|entry| &entry.network));
-        networks.sort();
-        networks.dedup();
-        networks
-    }
-
-    /// Whom to ask what is not known here: what was said for the asker, or its network. `None` where
-    /// none of its networks leads out; empty where this host's servers are meant.
-    pub fn servers_of(&self, asker: &Asker<'_>) -> Option<Vec<IpAddr>> {
-        let members = self.sandbox_of(asker);
-        let network = self.served(asker.network);
-        let leads_out = network.is_some_and(|served| !served.internal)
-            || members.iter().any(|entry| !entry.internal);
-        if !leads_out {
-            return None;
-        }
-        let own = members.iter().find(|entry| !entry.servers.is_empty());
-        let given = own.map(|entry| &entry.servers).or(network.map(|served| &served.servers));
-        // Nobody is sent back to where the query came from.
-        let is_ours = |server: &IpAddr| self.all_places().any(|place| place.address() == *server);
-        Some(given.into_iter().flatten().filter(|server| !is_ours(server)).copied().collect())
     }
 
     /// The addresses of a name, without its domain, on some networks.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::anew;
 use crate::decide::{Decision, Transport};
-use crate::gate::{self, Gate, Refusal, Why};
+use crate::gate::{self, Gate, Ready, Refusal, Why};
 use crate::holder::Holder;
 use crate::listening::Origin;
+use crate::opener::Opener;
 use crate::pending::{is_unable, restored};
 use crate::server::Counters;
 use crate::table::{Asker, Table};
@@ -38,6 +39,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     pub(crate) host: PathBuf,
     pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) opener: Opener,
     open: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
@@ -50,10 +52,10 @@ struct Counted {
 impl Shared {
     pub(crate) fn new(
         table: Arc<RwLock<Table>>,
-        (counters, gate): (Arc<Counters>, Arc<dyn Gate>),
+        (counters, gate, opener): (Arc<Counters>, Arc<dyn Gate>, Opener),
         host: PathBuf,
     ) -> Self {
-        Self { table, counters, host, gate, open: Arc::default() }
+        Self { table, counters, host, gate, opener, open: Arc::default() }
     }
 
     /// Reports a name that was refused.
@@ -63,13 +65,13 @@ impl Shared {
     }
 
     /// What a container gets of a server's answer.
-    pub(crate) fn let_in(
+    pub(crate) fn judged(
         &self,
         whose: (&Asker<'_>, Option<&Holder>),
         exchange: (&[u8], Vec<u8>),
         by: Transport,
-    ) -> Vec<u8> {
-        gate::let_in(&*self.gate, &self.table, whose, exchange, by)
+    ) -> Ready {
+        gate::judged(&*self.gate, &self.table, whose, exchange, by)
     }
 
     /// Serves a connection, or closes it where there are too many.
@@ -149,7 +151,10 @@ impl Shared {
             Upstream::Servers(servers) => first_able(servers, messages),
             Upstream::Inside(inside) => ask(messages, || inside.tcp(TIMEOUT)).ok(),
         };
-        let given = |answer| self.let_in(whose, (query, answer), Transport::Tcp);
+        let given = |answer| match self.judged(whose, (query, answer), Transport::Tcp) {
+            Ready::Now(message) => message,
+            Ready::Unopened(unopened) => self.opener.open(unopened),
+        };
         answered.map(given).unwrap_or_else(|| {
             self.counters.fail();
             let message = Message::from_octets(query).ok();

@@ -24,8 +24,17 @@ pub(crate) fn room(query: &Message<&[u8]>) -> usize {
 }
 
 /// How long an answer the asker takes in a datagram, in bytes.
-pub(crate) fn taken(query: &Message<&[u8]>) -> usize {
+fn taken(query: &Message<&[u8]>) -> usize {
     query.opt().map_or(0, |opt| usize::from(opt.udp_payload_size())).max(PLAIN)
+}
+
+/// An answer of another server, or that it is longer than the query says that the asker takes.
+pub(crate) fn fitting(answer: Vec<u8>, query: &[u8], by: Transport) -> Vec<u8> {
+    let Ok(query) = Message::from_octets(query) else { return answer };
+    match by == Transport::Udp && answer.len() > taken(&query) {
+        true => truncated(&query).unwrap_or_default(),
+        false => answer,
+    }
 }
 
 /// The addresses of a name; of a name that has none of the wanted kind, nothing. Where not all fit, those
@@ -70,6 +79,8 @@ pub(crate) struct Chain<'a> {
     pub(crate) addresses: &'a [(IpAddr, Ttl)],
     /// Nothing is to be kept longer.
     pub(crate) most: Ttl,
+    /// There are more than these.
+    pub(crate) is_cut: bool,
 }
 
 /// An answer of these, or of the records of another kind that a message has at the end of the aliases. Says
@@ -100,7 +111,8 @@ pub(crate) fn chain(
             }
             Ok(())
         };
-        let answer = built(query, rcode, count < chain.addresses.len(), fill)?;
+        let is_cut = chain.is_cut || count < chain.addresses.len();
+        let answer = built(query, rcode, is_cut, fill)?;
         match answer.len() <= room {
             true => return Some((answer, count)),
             false if count == 0 => return Some((truncated(query)?, 0)),

@@ -10,6 +10,7 @@ mod opened;
 mod own;
 mod rules;
 mod sets;
+mod strays;
 mod strict;
 
 use model::{DomainName, Fence, IfName, IpNet, Ipam, Moment, NetworkName, Result, Wiring};
@@ -19,15 +20,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 pub(crate) use calm::calmly;
-pub use opened::{
-    Opening, end_flows, forget_source, is_open, keep_known, open, opened, prune, remove_strays,
-};
+pub use opened::{Opening, end_flows, forget_source, is_open, keep_known, open, opened, prune};
 pub use own::{
     Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own, own_sources, prune_own,
 };
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
+pub use strays::{InSet, in_sets, is_of_openings, remove_stray};
 
 use super::ruleset::settled;
 use crate::identity::digest_of;

@@ -14,8 +14,7 @@ use crate::fixture;
 
 const SELF: [u8; 4] = [10, 71, 1, 9];
 
-fn table(rules: &str) -> Table {
-    let network: NetworkName = "front".parse().unwrap();
+fn attachment(network: &NetworkName, nets: &[model::IpNet]) -> Attachment {
     let id = AttachmentId {
         network: network.clone(),
         container: "web".parse().unwrap(),
@@ -24,11 +23,20 @@ fn table(rules: &str) -> Table {
     let phase = Phase::Attached(Attached::default());
     let mut record = Attachment::new(id, Layer::Link, Runtime::Cni, Timestamp(0), phase);
     record.wiring.link = Some(fixture::bridge());
-    record.wiring.fence = Some(rules.parse().unwrap());
+    record.ipam = fixture::pools(network, nets);
+    let held = |address: &model::IpNet| {
+        let address = *address;
+        InterfaceAddress { address, gateway: None, interface: None }
+    };
+    record.addresses = nets.iter().map(held).collect();
+    record
+}
+
+fn table(rules: &str) -> Table {
+    let network: NetworkName = "front".parse().unwrap();
     let nets = ["10.71.1.9/24", "fd71::9/64"].map(|net| net.parse::<model::IpNet>().unwrap());
-    record.ipam = fixture::pools(&network, &nets);
-    let held = |address| InterfaceAddress { address, gateway: None, interface: None };
-    record.addresses = nets.map(held).to_vec();
+    let mut record = attachment(&network, &nets);
+    record.wiring.fence = Some(rules.parse().unwrap());
     let mut table = Table::default();
     table.put_attachment(&record.id, record.layer, Some(&record));
     table
@@ -82,12 +90,14 @@ fn opens(rules: &str, asked: &str, records: &[(&str, u32, Data<'_>)]) -> (String
     let query = query(asked, Rtype::A);
     match judged(&table(rules), &query, &answer(&query, records)) {
         Verdict::Answer(it) => {
-            assert_eq!(it.sources, [IpAddr::from(SELF), "fd71::9".parse().unwrap()]);
-            let opened: Vec<_> = it.opened.iter().map(|(to, on)| format!("{to}:{on}")).collect();
+            let [judged] = it.by.as_slice() else { panic!("{it:?}") };
+            assert_eq!(judged.sources, [IpAddr::from(SELF), "fd71::9".parse().unwrap()]);
+            let opened: Vec<_> =
+                judged.opened.iter().map(|(to, on)| format!("{to}:{on}")).collect();
             let message = Message::from_octets(it.message.as_slice()).unwrap();
             let records = message.answer().unwrap().limit_to::<AllRecordData<_, _>>();
             let records: Vec<_> = records.map(|one| one.unwrap().data().to_string()).collect();
-            (opened.join(" "), records.join(" "), it.limit.as_secs())
+            (opened.join(" "), records.join(" "), judged.limit.as_secs())
         }
         other => panic!("{other:?}"),
     }
@@ -138,6 +148,86 @@ fn times_are_bounded_and_many_addresses_are_cut() {
     assert_eq!(opened.split(' ').count(), 8, "each has 64 ports");
 }
 
+/// What is judged of an answer to a query without EDNS, in a datagram.
+fn records_in(verdict: &Verdict) -> (u16, bool) {
+    let Verdict::Answer(it) = verdict else { panic!("{verdict:?}") };
+    let message = Message::from_octets(it.message.as_slice()).unwrap();
+    assert!(it.message.len() <= 512);
+    assert_eq!(usize::from(message.header_counts().ancount()), it.by[0].addresses.len());
+    (message.header_counts().ancount(), message.header().tc())
+}
+
+/// An answer that a datagram of old holds is given, and of a longer one what that holds.
+#[test]
+fn what_fits_is_given_and_the_rest_comes_by_tcp() {
+    let table = table("a.example:443");
+    let asked = query("a.example", Rtype::A);
+    let many: Vec<String> = (0..40).map(|it| format!("203.0.113.{it}")).collect();
+    let records = |count| -> Vec<(&str, u32, Data<'_>)> {
+        many.iter().take(count).map(|it| ("a.example", 9, Data::At(it.as_str()))).collect()
+    };
+    let long = answer(&asked, &records(40));
+    assert!(long.len() > 512 && long.len() < 1232);
+    let (count, is_cut) = records_in(&judged(&table, &asked, &long));
+    assert!(count > 16 && is_cut, "{count}");
+    let cut = |count| {
+        let mut answer = answer(&asked, &records(count));
+        answer[2] |= 2;
+        answer
+    };
+    assert_eq!(records_in(&judged(&table, &asked, &cut(3))), (3, true), "its server said so");
+    let Verdict::Refuse(message) = judged(&table, &asked, &cut(0)) else { panic!() };
+    let message = Message::from_octets(message).unwrap();
+    assert!(message.header().tc() && message.header_counts().ancount() == 0);
+}
+
+/// A container on two networks is answered what one of them allows, whichever it asks at, and that one opens it.
+#[test]
+fn the_rules_of_all_networks_of_a_container_hold() {
+    use Data::At;
+    let mut table = Table::default();
+    let networks: [NetworkName; 3] = ["back", "front", "plain"].map(|it| it.parse().unwrap());
+    let rules = [Some("b.example:443,10.0.0.0/8:22"), Some("f.example:80,*.example:53/udp"), None];
+    for ((network, rules), third) in networks.iter().zip(rules).zip(1..) {
+        let net: model::IpNet = format!("10.71.{third}.9/24").parse().unwrap();
+        let mut record = attachment(network, &[net]);
+        record.wiring.fence = rules.map(|rules| rules.parse().unwrap());
+        record.wiring.names = true;
+        record.sandbox = Some(model::Sandbox { path: "/run/netns/web".into(), inode: 7 });
+        table.put_attachment(&record.id, record.layer, Some(&record));
+    }
+    let asker = |at: usize| Asker {
+        network: &networks[at],
+        address: format!("10.71.{}.9", at + 1).parse().unwrap(),
+    };
+    let is_host = |_: IpAddr| false;
+    for (at, name, expected) in [
+        (0, "b.example", "back 203.0.113.1:443 front 203.0.113.1:53/udp"),
+        (1, "b.example", "front 203.0.113.1:53/udp back 203.0.113.1:443"),
+        (0, "f.example", "front 203.0.113.1:80 front 203.0.113.1:53/udp"),
+        (0, "x.example", "front 203.0.113.1:53/udp"),
+    ] {
+        let query = query(name, Rtype::A);
+        let decided = decide(&table, &asker(at), &query, Transport::Udp);
+        assert!(matches!(decided, Decision::Ask(..)), "{at} {name} {decided:?}");
+        let answer = answer(&query, &[(name, 9, At("203.0.113.1")), (name, 9, At("10.0.0.1"))]);
+        let verdict = judge(&table, &asker(at), (&query, &answer), Transport::Udp, &is_host);
+        let Verdict::Answer(it) = verdict else { panic!("{verdict:?}") };
+        let opened = it.by.iter().flat_map(|by| by.opened.iter().map(move |it| (by, it)));
+        let opened = opened.map(|(by, (to, on))| format!("{} {to}:{on}", by.network));
+        assert_eq!(opened.collect::<Vec<_>>().join(" "), expected);
+        for by in &it.by {
+            assert_eq!(by.holder.id.network, by.network);
+            // The address that a rule of the other one allows is not this one's.
+            assert_eq!(by.addresses.len(), if by.network == networks[0] { 2 } else { 1 });
+        }
+    }
+    let query = query("other.test", Rtype::A);
+    let of = |at| decide(&table, &asker(at), &query, Transport::Udp);
+    assert!(matches!(of(0), Decision::Deny(..)) && matches!(of(1), Decision::Deny(..)));
+    assert!(matches!(of(2), Decision::Forward(_)), "it has no fence");
+}
+
 #[test]
 fn what_is_no_answer_opens_nothing() {
     let table = table("a.example:443");
@@ -157,7 +247,7 @@ fn what_is_no_answer_opens_nothing() {
     let Verdict::Answer(it) = judged(&table, &asked, &answer(&asked, &records)) else { panic!() };
     let message = Message::from_octets(it.message).unwrap();
     assert_eq!(message.header_counts().ancount(), 1);
-    assert!(it.opened.is_empty());
+    assert!(it.by[0].opened.is_empty());
 }
 
 #[test]

@@ -11,8 +11,10 @@ use netlink::Netns;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
+use crate::decide::Transport;
 use crate::fence::Judged;
 use crate::gate::{Gate, Refusal};
+use crate::opener::Running;
 use crate::sandbox::{Inside, Leaving};
 use crate::table::{Asker, Table};
 use crate::tcp::Shared;
@@ -110,6 +112,30 @@ fn who_sends_much_that_is_no_answer_is_heard_no_more() {
     assert_eq!((rcode(&done.message), done.has_failed), (Rcode::NXDOMAIN, false));
 }
 
+/// What a container takes is not what is asked for it behind a fence: the answer is made fit when it is judged.
+#[test]
+fn an_answer_to_what_was_made_anew_comes_whole() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
+    let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
+    let (query, mut all) = (query(), All::default());
+    let question = crate::decide::question(&Message::from_octets(query.as_slice()).unwrap());
+    let asked = anew::query(&question.unwrap()).unwrap();
+    let number = all.begin((&query, &asked), upstream, from()).unwrap();
+    let mut buffer = [0; 512];
+    let (length, peer) = server.recv_from(&mut buffer).unwrap();
+    let asked = Message::from_octets(&buffer[..length]).unwrap();
+    let addresses: Vec<IpAddr> = (0..40).map(|it| [203, 0, 113, it].into()).collect();
+    let answer = write::addresses(&asked, &addresses, 1232).unwrap();
+    assert!(answer.len() > 512);
+    server.send_to(&answer, peer).unwrap();
+    let done = heard(&mut all, number).unwrap().unwrap();
+    let message = Message::from_octets(done.message.as_slice()).unwrap();
+    assert_eq!((message.header_counts().ancount(), message.header().tc()), (40, false));
+    let fitted = write::fitting(done.message.clone(), &query, Transport::Udp);
+    assert!(fitted.len() <= 512 && Message::from_octets(fitted).unwrap().header().tc());
+}
+
 /// Runs in a network namespace of its own, where nobody else has the port of servers.
 fn apart(work: impl FnOnce()) {
     let mut keeper = Command::new("unshare")
@@ -202,7 +228,8 @@ fn over_connections_the_next_one_is_asked_too() {
     apart(|| {
         let servers =
             SERVERS.map(|address| TcpListener::bind((IpAddr::from(address), 53)).unwrap());
-        let gate = (Arc::default(), Arc::new(Open) as Arc<dyn Gate>);
+        let opener = Running::start(Arc::new(Open)).unwrap();
+        let gate = (Arc::default(), Arc::new(Open) as Arc<dyn Gate>, opener.opener());
         let shared = Shared::new(Arc::new(Table::default().into()), gate, PathBuf::new());
         let network = "front".parse().unwrap();
         let asker = Asker { network: &network, address: [10, 0, 0, 2].into() };

@@ -1,53 +1,79 @@
 use std::net;
 use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
 
 use model::{
     Attached, Attachment, AttachmentId, InterfaceAddress, Kind, Layer, NetworkName, Phase, Runtime,
     Timestamp,
 };
 
+use rustix::event::{PollFd, PollFlags, poll};
+
 use super::*;
 use crate::fence::Judged;
 use crate::fixture;
 use crate::gate::Refusal;
-use crate::sandbox::{Inside, Leaving};
+use crate::sandbox::{Door, Inside, Leaving, Opened, Sandbox};
 use crate::table::Asker;
+use crate::upstream::Upstream;
 
 /// What is called, in its order.
 type Log = Arc<Mutex<Vec<String>>>;
 /// What the records say next.
-type Step = fn(&mut Table);
+pub(super) type Step = fn(&mut Table);
 
 fn says(log: &Log, what: impl Into<String>) {
     log.lock().unwrap().push(what.into());
 }
 
 /// Records that say one thing after the other, and cannot be read after the last one.
-struct Steps {
+pub(super) struct Steps {
     steps: Vec<Step>,
     wakes: OwnedFd,
     left: Option<OwnedFd>,
-    /// So many sandboxes cannot be entered.
-    closed: usize,
+    door: Arc<Doors>,
+    log: Log,
+}
+
+/// The way into sandboxes, of which so many cannot be entered, or only when it may be.
+#[derive(Default)]
+struct Doors {
+    closed: Mutex<usize>,
+    may: Mutex<Option<Receiver<()>>>,
     log: Log,
 }
 
 impl Steps {
-    fn new(mut steps: Vec<Step>) -> Self {
+    pub(super) fn new(mut steps: Vec<Step>) -> Self {
         steps.reverse();
         let flags = rustix::event::EventfdFlags::empty();
         // It wakes at once, and always.
         let wakes = rustix::event::eventfd(1, flags).unwrap();
-        Self { steps, wakes, left: None, closed: 0, log: Log::default() }
+        let log = Log::default();
+        let door = Arc::new(Doors { log: Arc::clone(&log), ..Doors::default() });
+        Self { steps, wakes, left: None, door, log }
     }
 
-    /// What was called until the records could not be read.
+    /// What was called until the records could not be read. What is done in sandboxes is waited for.
     fn run(mut self) -> Vec<String> {
         let log = Arc::clone(&self.log);
-        let stop = rustix::event::eventfd(0, rustix::event::EventfdFlags::empty()).unwrap();
-        assert!(server(&mut self).run(stop.as_fd()).is_err());
+        let mut server = server(&mut self);
+        while server.refresh(true).is_ok() {
+            worked(&mut server);
+        }
+        server.leave_sandboxes();
         let log = log.lock().unwrap();
         log.clone()
+    }
+}
+
+/// Waits for what is done in sandboxes.
+fn worked(server: &mut Server<'_>) {
+    let limit = Timespec::try_from(Duration::from_secs(10)).unwrap();
+    while !server.works.is_idle() {
+        let mut works = [PollFd::new(&server.works, PollFlags::IN)];
+        assert_eq!(poll(&mut works, Some(&limit)).unwrap(), 1);
+        server.finish_works();
     }
 }
 
@@ -71,10 +97,28 @@ impl Inside for Entered {
     }
 }
 
+impl Door for Doors {
+    fn enter(&self, sandbox: &Sandbox) -> Result<Option<Opened>> {
+        let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
+        says(&self.log, format!("enter {}", sandbox.inode));
+        if let Some(may) = &*self.may.lock().unwrap() {
+            // The test may be over.
+            let _ = may.recv_timeout(Duration::from_secs(10));
+        }
+        let mut closed = self.closed.lock().unwrap();
+        if let Some(left) = closed.checked_sub(1) {
+            *closed = left;
+            return Err(Error::new(Kind::Denied, "closed"));
+        }
+        let inside = Arc::new(Entered(Arc::clone(&self.log), sandbox.inode));
+        Ok(Some(Opened { udp: udp.unwrap(), tcp: tcp.unwrap(), inside }))
+    }
+}
+
 impl Book for Steps {
-    fn refresh(&mut self, table: &mut Table) -> Result<()> {
+    fn refresh(&mut self, table: &RwLock<Table>) -> Result<()> {
         let step = self.steps.pop().ok_or_else(|| Error::new(Kind::Kernel, "lost"))?;
-        step(table);
+        step(&mut table.write().unwrap());
         Ok(())
     }
 
@@ -86,15 +130,8 @@ impl Book for Steps {
         Ok(())
     }
 
-    fn enter(&mut self, sandbox: &Sandbox) -> Result<Option<Opened>> {
-        let (udp, tcp) = (UdpSocket::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
-        says(&self.log, format!("enter {}", sandbox.inode));
-        if let Some(left) = self.closed.checked_sub(1) {
-            self.closed = left;
-            return Err(Error::new(Kind::Denied, "closed"));
-        }
-        let inside = Arc::new(Entered(Arc::clone(&self.log), sandbox.inode));
-        Ok(Some(Opened { udp: udp.unwrap(), tcp: tcp.unwrap(), inside }))
+    fn door(&self) -> Arc<dyn Door> {
+        Arc::clone(&self.door) as Arc<dyn Door>
     }
 
     fn take(&mut self, _: &str) -> Option<OwnedFd> {
@@ -138,7 +175,7 @@ fn attachment(inode: u64) -> Attachment {
     attached("front", "10.71.1.9/24", inode)
 }
 
-fn attached(network: &str, address: &str, inode: u64) -> Attachment {
+pub(super) fn attached(network: &str, address: &str, inode: u64) -> Attachment {
     let network: NetworkName = network.parse().unwrap();
     let (container, ifname) = ("web".parse().unwrap(), "eth0".parse().unwrap());
     let id = AttachmentId { network: network.clone(), container, ifname };
@@ -223,14 +260,44 @@ fn few_connections_are_accepted_at_once() {
 #[test]
 fn what_fails_is_tried_again_later() {
     let mut steps = Steps::new(Vec::new());
-    steps.closed = 1;
+    *steps.door.closed.lock().unwrap() = 1;
     let log = Arc::clone(&steps.log);
     let mut server = server(&mut steps);
     put(&mut server.table().write().unwrap(), 7);
     let now = Instant::now();
     for (after, expected) in [(0, 1), (500, 1), (2_000, 2), (2_500, 2)] {
         server.enter_sandboxes(now + Duration::from_millis(after));
+        worked(&mut server);
         assert_eq!(of_sandboxes(&log.lock().unwrap()).len(), expected, "after {after} ms");
+    }
+}
+
+/// Whoever is root in a container may keep its packet filter busy: that holds nobody else up, and is tried once.
+#[test]
+fn a_sandbox_that_cannot_be_entered_holds_nobody_up() {
+    for (is_over, expected) in [(false, "Gone 7"), (true, "Ended 7")] {
+        let (go, may) = channel();
+        let mut steps = Steps::new(vec![|it| put(it, 7), |_| {}, |_| {}, remove]);
+        *steps.door.may.lock().unwrap() = Some(may);
+        let log = Arc::clone(&steps.log);
+        let mut server = server(&mut steps);
+        let now = Instant::now();
+        for _ in 0..3 {
+            server.refresh(true).unwrap();
+        }
+        assert!(server.works.late(now).is_empty());
+        let later = now + 2 * work::LONGEST;
+        assert_eq!(server.works.late(later).len(), 1);
+        assert!(server.works.late(later).is_empty(), "it is reported once");
+        if is_over {
+            assert!(server.sandboxes.take().is_empty(), "it is not entered yet");
+        } else {
+            server.refresh(true).unwrap();
+        }
+        go.send(()).unwrap();
+        worked(&mut server);
+        let log = log.lock().unwrap();
+        assert_eq!(of_sandboxes(&log), ["enter 7", expected], "once, and it is left again");
     }
 }
 

@@ -121,14 +121,16 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     }
 }
 
-/// Whether a change by another program may have taken something from the table.
+/// Whether a change by another program may have taken something from the table. What names opened comes and goes:
+/// that is looked after soon ([`adds`]).
 fn damages(change: &Change) -> bool {
-    let Change::Ruleset(News { object, gone, table, .. }) = change else { return false };
+    let Change::Ruleset(News { object, gone, table, set, .. }) = change else { return false };
     let is_rules = matches!(object, Object::Table | Object::Chain | Object::Rule);
-    table == TABLE && (*gone || is_rules)
+    let is_opening = *object == Object::Elements && fence::is_of_openings(set);
+    table == TABLE && (is_rules || *gone && !is_opening)
 }
 
-/// Whether another program may have put something into a set.
+/// Whether another program may have put something into a set, or changed what names opened.
 fn adds(change: &Change) -> bool {
     let Change::Ruleset(News { object, table, .. }) = change else { return false };
     table == TABLE && *object == Object::Elements
@@ -343,5 +345,29 @@ fn fenced(network: &Network) -> Result<Option<Fenced>> {
     match network.stage {
         model::Stage::Template => Ok(None),
         _ => Fenced::of(&network.name, &network.wiring, &network.ipam),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netlink::nft::Family;
+
+    use super::*;
+
+    /// Openings end by the hundred, by other processes of Spoke, too: that asks for no look at once.
+    #[test]
+    fn what_names_opened_may_go() {
+        let of = |object, gone, set: &str| {
+            let (table, chain, set) = (TABLE.to_owned(), String::new(), set.to_owned());
+            Change::Ruleset(News { object, gone, family: Family::Inet, table, chain, set })
+        };
+        for set in ["openings4", "openings6", "recent4", "recent6"] {
+            let gone = of(Object::Elements, true, set);
+            assert!(!damages(&gone) && adds(&gone), "{set}");
+        }
+        assert!(damages(&of(Object::Elements, true, "fenced")));
+        assert!(!damages(&of(Object::Elements, false, "fenced")));
+        assert!(damages(&of(Object::Set, true, "")));
+        assert!(damages(&of(Object::Rule, false, "")));
     }
 }

@@ -5,10 +5,10 @@ mod inside;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use ::names::{Book, Gate, Opened, Place, Sandbox, Server, Table};
+use ::names::{Book, Door, Gate, Place, Server, Table};
 use engine::port::{Key, Prefix, Record};
 use linux::filter::fence::NAMES_PORT;
 use linux::filter::{NameServer, keep_names, unload_names};
@@ -90,39 +90,49 @@ fn both(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Result<OwnedFd> {
     Ok(both)
 }
 
-impl Book for Records<'_> {
-    fn refresh(&mut self, table: &mut Table) -> Result<()> {
-        table.set_time(crate::host::moment().ok());
-        table.set_host(self.daemon.context_pool.config().names.host);
-        let elsewhere = self.daemon.elsewhere.hear();
-        if !self.elsewhere.as_ref().is_some_and(|known| Arc::ptr_eq(known, &elsewhere)) {
-            table.put_elsewhere(&elsewhere);
-            self.elsewhere = Some(elsewhere);
-        }
-        for Changed { key, now } in self.watch.wait(Duration::ZERO)? {
-            let now = now.map(|now| now.record);
-            match (&key, &now) {
-                (Key::Network(name), Some(Record::Network(network))) => {
-                    table.put_network(name, true, Some(network));
-                }
-                (Key::Configured(name), Some(Record::Network(network))) => {
-                    table.put_network(name, false, Some(network));
-                }
-                (Key::Network(name), _) => table.put_network(name, true, None),
-                (Key::Configured(name), _) => table.put_network(name, false, None),
-                (Key::Attachment(id, layer), Some(Record::Attachment(now))) => {
-                    let bridge = table.bridge_of(&id.network).cloned();
-                    let gone = table.put_attachment(id, *layer, Some(now));
-                    self.daemon.fence.forget(bridge.as_ref(), &gone);
-                }
-                (Key::Attachment(id, layer), _) => {
-                    let bridge = table.bridge_of(&id.network).cloned();
-                    let gone = table.put_attachment(id, *layer, None);
-                    self.daemon.fence.forget(bridge.as_ref(), &gone);
-                }
-                (_, _) => {}
+impl Records<'_> {
+    fn learn(&self, table: &mut Table, Changed { key, now }: Changed) {
+        let now = now.map(|now| now.record);
+        match (&key, &now) {
+            (Key::Network(name), Some(Record::Network(network))) => {
+                table.put_network(name, true, Some(network));
             }
+            (Key::Configured(name), Some(Record::Network(network))) => {
+                table.put_network(name, false, Some(network));
+            }
+            (Key::Network(name), _) => table.put_network(name, true, None),
+            (Key::Configured(name), _) => table.put_network(name, false, None),
+            (Key::Attachment(id, layer), now) => {
+                let now = match now {
+                    Some(Record::Attachment(now)) => Some(&**now),
+                    _ => None,
+                };
+                let bridge = table.bridge_of(&id.network).cloned();
+                let gone = table.put_attachment(id, *layer, now);
+                // Before the next container that has the address is known, which may open something then.
+                self.daemon.fence.note_gone(bridge, gone);
+            }
+            (_, _) => {}
         }
+    }
+}
+
+impl Book for Records<'_> {
+    fn refresh(&mut self, table: &RwLock<Table>) -> Result<()> {
+        let now = crate::host::moment().ok();
+        let elsewhere = self.daemon.elsewhere.hear();
+        let changes = self.watch.wait(Duration::ZERO)?;
+        {
+            let mut table = table.write().unwrap_or_else(PoisonError::into_inner);
+            table.set_time(now);
+            table.set_host(self.daemon.context_pool.config().names.host);
+            if !self.elsewhere.as_ref().is_some_and(|known| Arc::ptr_eq(known, &elsewhere)) {
+                table.put_elsewhere(&elsewhere);
+                self.elsewhere = Some(elsewhere);
+            }
+            changes.into_iter().for_each(|change| self.learn(&mut table, change));
+        }
+        self.daemon.fence.forget_gone();
         Ok(())
     }
 
@@ -152,8 +162,8 @@ impl Book for Records<'_> {
         Ok(())
     }
 
-    fn enter(&mut self, sandbox: &Sandbox) -> Result<Option<Opened>> {
-        inside::enter(&self.daemon.fd_store, sandbox)
+    fn door(&self) -> Arc<dyn Door> {
+        Arc::new(inside::Way(Arc::clone(&self.daemon.fd_store)))
     }
 
     fn take(&mut self, name: &str) -> Option<OwnedFd> {

@@ -47,7 +47,7 @@ impl Opening {
         from.address(self.destination).protocol(self.protocol.number()).service(self.port)
     }
 
-    fn read(key: &Tuple) -> Option<Self> {
+    pub(super) fn read(key: &Tuple) -> Option<Self> {
         let (name, rest) = key.bytes().split_at_checked(NAME)?;
         let name = name.split(|byte| *byte == 0).next()?;
         let width = if rest.len() == 16 { 4 } else { 16 };
@@ -196,39 +196,9 @@ pub(super) fn opened_calmly(
 }
 
 /// The sets of recent openings and of those that are open, and whether they are.
-fn sets() -> impl Iterator<Item = (&'static str, bool)> {
+pub(super) fn sets() -> impl Iterator<Item = (&'static str, bool)> {
     let pairs = [RECENT, OPENINGS].into_iter().zip([false, true]);
     pairs.flat_map(|(pair, is_open)| pair.map(|set| (set.name, is_open)))
-}
-
-/// Removes what is in the sets and is not `known` to have been opened, or stays longer than it may: others
-/// put it there. Whether there was any.
-///
-/// # Errors
-/// Where the kernel cannot be asked, or the process may not change it.
-pub fn remove_strays(
-    socket: &mut Socket,
-    is_known: &dyn Fn(&Opening, Option<Duration>) -> bool,
-) -> Result<bool> {
-    let mut strays = Vec::new();
-    for (set, is_open) in sets() {
-        for there in nft::expiring(socket, TABLE, set)? {
-            let remaining = there.remaining;
-            let open = remaining.filter(|_| is_open);
-            let is_stray = |opening: Opening| remaining.is_none() || !is_known(&opening, open);
-            if !calm::is_request(&there) && Opening::read(&there.element.key).is_none_or(is_stray) {
-                strays.push((set, there.element));
-            }
-        }
-    }
-    let is_any = !strays.is_empty();
-    for (set, element) in strays {
-        let mut transaction = Transaction::new();
-        let about = format!("removing what others opened ({TABLE})");
-        transaction.delete_element(TABLE, set, &element, about);
-        settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT)?;
-    }
-    Ok(is_any)
 }
 
 /// Closes what names opened that the network's rules allow no more, and ends flows that nothing allows.

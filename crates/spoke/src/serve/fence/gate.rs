@@ -1,12 +1,14 @@
 //! Opens what names lead to, and reports what fences refuse.
 
+mod again;
+
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use ::names::{Gate, Holder, Judged, Place, Refusal, Table, Why};
+use ::names::{Gate, Judged, Place, Refusal, Table, Why};
 use config::Config;
 use linux::filter::fence::{self, Fenced, Opening, Own};
 use model::{DomainName, Error, IfName, Result};
@@ -22,17 +24,22 @@ use crate::host;
 const FRESH: Duration = Duration::from_secs(1);
 /// How often others may change the ruleset first.
 const ATTEMPTS: usize = 64;
-/// No attempt begins later than this: the others that resolve names wait meanwhile.
+/// No attempt begins later than this: the others whose answers open something wait meanwhile.
 const LONGEST: Duration = Duration::from_secs(1);
 /// Names of one container that are reported in a second, and how many containers are told apart.
 const REPORTED: u32 = 100;
 const SOURCES: usize = 4096;
 
+/// Containers that are gone: the bridge, where it is known, and the addresses.
+type Gone = (Option<IfName>, Vec<IpAddr>);
+
 /// What threads share that deal with fences.
 pub(crate) struct FenceGate {
     socket: Mutex<Option<Socket>>,
-    /// Locked before the socket, and the records after it.
+    /// Locked before the socket, and the records after it: by [`FenceGate::memory`].
     memory: Mutex<Memory>,
+    /// What memory has not forgotten yet, because it was locked. It is locked for moments only.
+    gone: Mutex<Vec<Gone>>,
     records: Mutex<Records>,
     host: Mutex<Option<(Instant, BTreeSet<IpAddr>)>>,
     table: Mutex<Option<Arc<RwLock<Table>>>>,
@@ -61,6 +68,7 @@ impl FenceGate {
         Self {
             socket: Mutex::default(),
             memory: Mutex::default(),
+            gone: Mutex::default(),
             records: Mutex::new(Records::new(runtime, state)),
             host: Mutex::default(),
             table: Mutex::default(),
@@ -85,7 +93,7 @@ impl FenceGate {
 
     /// What an earlier life of the daemon opened.
     pub(super) fn remember(&self, socket: &mut Socket) {
-        let mut memory = locked(&self.memory);
+        let mut memory = self.memory();
         // What cannot be read is not opened again, should it be lost.
         let Ok(opened) = fence::opened(socket) else { return };
         let holders = locked(&self.records).holders().unwrap_or_default();
@@ -98,32 +106,9 @@ impl FenceGate {
         }
     }
 
-    /// Opens again what is open, as far as its containers are there and their rules allow it.
-    pub(super) fn open_again(&self, socket: &mut Socket) -> Result<()> {
-        let memory = locked(&self.memory);
-        for _ in attempts() {
-            let generation = nft::generation(socket)?;
-            let mut open = memory.open();
-            locked(&self.records).retain(&mut open)?;
-            if open_all(socket, generation, &memory, open)? {
-                return Ok(());
-            }
-        }
-        Err(Error::try_again("opening again what names led to: others keep changing the rules"))
-    }
-
-    /// Removes what others have opened. Whether there was any.
-    pub(super) fn remove_strays(&self, socket: &mut Socket) -> Result<bool> {
-        let memory = locked(&self.memory);
-        fence::remove_strays(socket, &|opening, remaining| {
-            let is_longer = |it: Duration| it > memory.remaining(opening) + Duration::from_secs(1);
-            memory.knows(opening) && !remaining.is_some_and(is_longer)
-        })
-    }
-
     /// Whether a name opened this since the daemon knows.
     pub(super) fn knows(&self, opening: &Opening) -> bool {
-        locked(&self.memory).knows(opening)
+        self.memory().knows(opening)
     }
 
     /// Forgets what a network's rules allow no more, but not of containers with rules of their own.
@@ -132,7 +117,7 @@ impl FenceGate {
         fenced: &Fenced,
         own: impl Iterator<Item = &'a Own> + Clone,
     ) {
-        locked(&self.memory).forget(|opening, names| {
+        self.memory().forget(|opening, names| {
             opening.bridge != fenced.bridge
                 || own.clone().any(|own| own.has_opened(opening))
                 || fenced.allows_by_name(opening, names)
@@ -141,43 +126,53 @@ impl FenceGate {
 
     /// Forgets what a container's own rules allow no more.
     pub(super) fn forget_own_names(&self, own: &Own) {
-        locked(&self.memory).forget(|opening, names| {
+        self.memory().forget(|opening, names| {
             !own.has_opened(opening) || own.allows_by_name(opening, names)
         });
     }
 
-    /// Removes the own rules of containers that have none by now, as the records say. Records come before the
-    /// ruleset: what is there at a generation has a record that is read after it.
-    pub(super) fn forget_other_own(&self, socket: &mut Socket) -> Result<()> {
-        // Nothing is opened meanwhile.
-        let _memory = locked(&self.memory);
-        for _ in 0..ATTEMPTS {
-            let generation = nft::generation(socket)?;
-            let all = locked(&self.records).own()?;
-            if fence::forget_other_own(socket, generation, &all)? {
-                return Ok(());
-            }
+    /// These containers are gone: others may get their addresses. Without a bridge it is not known behind which
+    /// one they were. Whatever looks into memory from now on knows it, and it waits for nothing.
+    pub(crate) fn note_gone(&self, bridge: Option<IfName>, sources: Vec<IpAddr>) {
+        if !sources.is_empty() {
+            locked(&self.gone).push((bridge, sources));
         }
-        Err(Error::try_again("removing egress rules of containers: others keep changing the rules"))
     }
 
-    /// Forgets containers that are gone: others may get their addresses. Without a bridge it is not known
-    /// behind which one they were.
-    pub(crate) fn forget(&self, bridge: Option<&IfName>, sources: &[IpAddr]) {
-        if sources.is_empty() {
+    /// Forgets them now, unless memory is locked: who locked it, or does next, does that.
+    pub(crate) fn forget_gone(&self) {
+        if locked(&self.gone).is_empty() {
             return;
         }
+        match self.memory.try_lock() {
+            Ok(mut memory) => self.forget_noted(&mut memory),
+            Err(TryLockError::Poisoned(poisoned)) => self.forget_noted(&mut poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
+    fn forget_noted(&self, memory: &mut Memory) {
+        // Who notes more meanwhile does not wait.
+        let gone = std::mem::take(&mut *locked(&self.gone));
+        for (bridge, sources) in gone {
+            memory.forget(|opening, _| {
+                let is_there = bridge.as_ref().is_none_or(|bridge| opening.bridge == *bridge);
+                !is_there || !sources.contains(&opening.source)
+            });
+            memory.forget_led(&sources);
+        }
+    }
+
+    /// Memory, as of now.
+    fn memory(&self) -> MutexGuard<'_, Memory> {
         let mut memory = locked(&self.memory);
-        memory.forget(|opening, _| {
-            let is_there = bridge.is_none_or(|bridge| opening.bridge == *bridge);
-            !is_there || !sources.contains(&opening.source)
-        });
-        memory.forget_led(sources);
+        self.forget_noted(&mut memory);
+        memory
     }
 
     /// The name that led a container to an address.
     pub(super) fn name_of(&self, source: IpAddr, address: IpAddr) -> Option<String> {
-        locked(&self.memory).name_of(source, address).map(ToString::to_string)
+        self.memory().name_of(source, address).map(ToString::to_string)
     }
 
     /// Looks up who has an address behind a bridge.
@@ -297,28 +292,6 @@ fn ways(memory: &mut Memory, judged: &Judged) -> Vec<(Opening, Vec<DomainName>)>
     all
 }
 
-/// Opens these for the time that they have; `false` where the ruleset is another one by now.
-fn open_all(
-    socket: &mut Socket,
-    mut generation: u32,
-    memory: &Memory,
-    all: Vec<(Opening, Vec<DomainName>, Holder)>,
-) -> Result<bool> {
-    let mut by_time: HashMap<u64, Vec<(Opening, Vec<DomainName>)>> = HashMap::new();
-    for (opening, names, _) in all {
-        let seconds = memory.remaining(&opening).as_secs().max(1);
-        by_time.entry(seconds).or_default().push((opening, names));
-    }
-    for (seconds, all) in by_time {
-        if !fence::open(socket, generation, (&all, Duration::from_secs(seconds)), &[])? {
-            return Ok(false);
-        }
-        // That was this change; another one in between has a later number.
-        generation = generation.wrapping_add(1);
-    }
-    Ok(true)
-}
-
 impl Gate for FenceGate {
     fn is_host(&self, address: IpAddr) -> bool {
         let mut host = locked(&self.host);
@@ -335,7 +308,7 @@ impl Gate for FenceGate {
     fn open(&self, judged: &Judged) -> Result<()> {
         // It stays locked until all of it is remembered: what a change of rules or the end of a container
         // forgets is forgotten after that, or has been, and then the records say so.
-        let mut memory = locked(&self.memory);
+        let mut memory = self.memory();
         let all = ways(&mut memory, judged);
         if all.is_empty() {
             return Ok(());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::names::{Inside, Leaving, Opened, Sandbox};
+use ::names::{Door, Inside, Leaving, Opened, Sandbox};
 use linux::filter::{SANDBOX_SERVER, SandboxNames, lead_sandbox, unlead_sandbox};
 use model::{Error, Kind, Result};
 use netlink::{Netns, Socket};
@@ -30,9 +30,16 @@ struct Entered {
     mark: Option<u32>,
 }
 
-/// Opens sockets in a sandbox, and leads to them what Docker's server there is asked. `None` where the
-/// sandbox is not there yet.
-pub(super) fn enter(fd_store: &Arc<FdStore>, sandbox: &Sandbox) -> Result<Option<Opened>> {
+/// Opens sockets in sandboxes, and leads to them what Docker's servers there are asked.
+pub(super) struct Way(pub(super) Arc<FdStore>);
+
+impl Door for Way {
+    fn enter(&self, sandbox: &Sandbox) -> Result<Option<Opened>> {
+        enter(&self.0, sandbox)
+    }
+}
+
+fn enter(fd_store: &Arc<FdStore>, sandbox: &Sandbox) -> Result<Option<Opened>> {
     let netns = match Netns::open(&sandbox.path) {
         Ok(netns) => netns,
         // Engines make a file first, and mount the namespace there afterwards.

@@ -1,0 +1,96 @@
+//! What others are asked, and what becomes of their answers.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+use super::{ASKED, Server};
+use crate::decide::Transport;
+use crate::gate::Ready;
+use crate::listening::Socket;
+use crate::pending::{Done, From};
+use crate::upstream::Upstream;
+
+impl Server<'_> {
+    /// Asks others the second message for the first one.
+    pub(super) fn forward(&mut self, messages: (&[u8], &[u8]), upstream: Upstream, from: From) {
+        let started = self.asked.begin(messages, upstream, from);
+        self.started(started);
+    }
+
+    fn started(&mut self, started: std::result::Result<u64, Box<Done>>) {
+        match started {
+            Err(done) => self.answer(*done),
+            Ok(number) => self.follow(number),
+        }
+    }
+
+    /// Hears what the server says that is asked now.
+    fn follow(&mut self, number: u64) {
+        if let Some(socket) = self.asked.socket(number) {
+            // Without it the query is overdue some time.
+            let _ = self.watch(socket.as_fd(), ASKED | number);
+        }
+    }
+
+    pub(super) fn hear(&mut self, number: u64) {
+        match self.asked.hear(number) {
+            Ok(Some(done)) => self.answer(done),
+            Ok(None) => {}
+            Err(again) => self.follow(again),
+        }
+    }
+
+    pub(super) fn expire(&mut self) {
+        let (done, again) = self.asked.expire(Instant::now());
+        done.into_iter().for_each(|done| self.answer(done));
+        again.into_iter().for_each(|number| self.follow(number));
+    }
+
+    /// Answers, or has it opened first what the answer opens.
+    pub(super) fn answer(&self, done: Done) {
+        let Done { from, query, message, has_failed } = done;
+        if has_failed {
+            self.counters.fail();
+        }
+        let Some(here) = self.listening.get(&from.listener) else { return };
+        let origin = {
+            let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
+            here.origin(&table, from.asker.ip())
+        };
+        // A container that has gone meanwhile needs no answer.
+        let Some(origin) = origin else { return };
+        let whose = (&origin.asker(), from.holder.as_ref());
+        let to = (from.listener, from.asker);
+        let message = match self.shared.judged(whose, (&query, message), Transport::Udp) {
+            Ready::Now(message) => Some(message),
+            Ready::Unopened(it) => self.shared.opener.start(it, (from, &self.answers)),
+        };
+        self.send(to, message.as_deref());
+    }
+
+    /// Sends what is open by now.
+    pub(super) fn send_opened(&self) {
+        for (From { asker, listener, holder, .. }, message) in self.answers.take() {
+            let Some(here) = self.listening.get(&listener) else { continue };
+            let is_same = {
+                let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
+                here.origin(&table, asker.ip()).is_some_and(|origin| origin.holder == holder)
+            };
+            if is_same {
+                self.send((listener, asker), Some(&message));
+            }
+        }
+    }
+
+    fn send(&self, (listener, asker): (u64, SocketAddr), message: Option<&[u8]>) {
+        let here = self.listening.get(&listener).map(|here| &here.socket);
+        if let (Some(Socket::Udp(socket)), Some(message)) = (here, message) {
+            let _ = socket.send_to(message, asker);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

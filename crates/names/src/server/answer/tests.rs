@@ -1,0 +1,117 @@
+use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use domain::base::iana::{Rcode, Rtype};
+use domain::base::{Message, MessageBuilder, Name};
+use domain::rdata::A;
+use model::{Attachment, Error, Kind, Result};
+
+use super::*;
+use crate::fence::Judged;
+use crate::gate::{Gate, Refusal};
+use crate::listening::At;
+use crate::server::OPENED;
+use crate::server::tests::{Steps, attached};
+use crate::table::{Asker, Place};
+
+/// What does not come fails its test, instead of waiting for ever.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Opens something when it may.
+struct Held(Mutex<Receiver<()>>);
+
+impl Gate for Held {
+    fn is_host(&self, _: IpAddr) -> bool {
+        false
+    }
+
+    fn open(&self, _: &Judged) -> Result<()> {
+        let may = self.0.lock().unwrap().recv_timeout(LIMIT);
+        may.map_err(|_| Error::new(Kind::TryAgain, "others keep changing the rules"))
+    }
+
+    fn refused(&self, _: &Refusal) {}
+}
+
+fn query(name: &str) -> Vec<u8> {
+    let mut question = MessageBuilder::new_vec().question();
+    question.push((name.parse::<Name<Vec<u8>>>().unwrap(), Rtype::A)).unwrap();
+    question.finish()
+}
+
+fn answer(query: &[u8], name: &str) -> Vec<u8> {
+    let query = Message::from_octets(query).unwrap();
+    let mut answer = MessageBuilder::new_vec().start_answer(&query, Rcode::NOERROR).unwrap();
+    let name: Name<Vec<u8>> = name.parse().unwrap();
+    answer.push((&name, 60, A::new([203, 0, 113, 1].into()))).unwrap();
+    answer.finish()
+}
+
+fn client(address: [u8; 4]) -> UdpSocket {
+    let client = UdpSocket::bind((IpAddr::from(address), 0)).unwrap();
+    client.set_read_timeout(Some(LIMIT)).unwrap();
+    client
+}
+
+fn addresses(client: &UdpSocket) -> u16 {
+    let mut buffer = [0; 512];
+    let length = client.recv(&mut buffer).unwrap();
+    Message::from_octets(&buffer[..length]).unwrap().header_counts().ancount()
+}
+
+/// The socket of a network, at which a container asks.
+fn listen(server: &mut Server<'_>, record: &Attachment) -> (u64, SocketAddr) {
+    server.table().write().unwrap().put_attachment(&record.id, record.layer, Some(record));
+    let (network, bridge) = (record.id.network.clone(), "br0".parse().unwrap());
+    let place = Place { network, bridge, gateway: "127.0.0.1/8".parse().unwrap() };
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.set_nonblocking(true).unwrap();
+    let (number, address) = (server.next, udp.local_addr().unwrap());
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    server.add(&At::Gateway(place), udp, tcp).unwrap();
+    (number, address)
+}
+
+/// A change of rules keeps openings waiting, and nothing else. What is not open is not answered.
+#[test]
+fn what_waits_for_an_opening_keeps_nobody_else_waiting() {
+    let (go, may) = channel();
+    let mut book = Steps::new(Vec::new());
+    let shared = (Arc::default(), Arc::new(Held(Mutex::new(may))) as Arc<dyn Gate>);
+    let mut server = Server::new(&mut book, 299, Path::new("/dev/null"), shared).unwrap();
+    server.watch(server.answers.as_fd(), OPENED).unwrap();
+    let mut fenced = attached("agents", "127.0.0.2/8", 0);
+    fenced.wiring.fence = Some("a.example:443".parse().unwrap());
+    fenced.sandbox = None;
+    let mut plain = attached("front", "127.0.0.3/8", 0);
+    (plain.sandbox, plain.runtime) = (None, model::Runtime::Cni);
+    let (of_fenced, _) = listen(&mut server, &fenced);
+    let (of_plain, plain_server) = listen(&mut server, &plain);
+    let [waiting, other] = [[127, 0, 0, 2], [127, 0, 0, 3]].map(client);
+
+    let query_of_fenced = query("a.example");
+    let asker = Asker { network: &fenced.id.network, address: [127, 0, 0, 2].into() };
+    let from = From {
+        asker: waiting.local_addr().unwrap(),
+        listener: of_fenced,
+        container: asker.address,
+        holder: server.table().read().unwrap().holder_of(&asker).cloned(),
+    };
+    let message = answer(&query_of_fenced, "a.example");
+    server.answer(Done { from, query: query_of_fenced, message, has_failed: false });
+
+    other.send_to(&query("web"), plain_server).unwrap();
+    server.serve(of_plain);
+    assert_eq!(addresses(&other), 1, "a name of its own network");
+    waiting.set_nonblocking(true).unwrap();
+    assert!(waiting.recv(&mut [0; 512]).is_err(), "nothing is open yet");
+    waiting.set_nonblocking(false).unwrap();
+
+    go.send(()).unwrap();
+    while !server.wait().unwrap().contains(&OPENED) {}
+    server.serve(OPENED);
+    assert_eq!(addresses(&waiting), 1);
+}
