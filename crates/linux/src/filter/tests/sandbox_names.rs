@@ -47,7 +47,7 @@ fn whatever_a_container_has_put_there_is_gone() {
     space.run("nft add rule inet spoke_names own drop");
     space.run("nft add rule inet spoke_names others jump own");
     space.run("nft 'add set inet spoke_names more { type ipv4_addr; elements = { 1.2.3.4 }; }'");
-    space.run("nft 'add chain inet spoke_names before { type nat hook output priority -300; }'");
+    space.run("nft 'add chain inet spoke_names before { type nat hook output priority -150; }'");
     space.run("nft 'add element inet spoke_names answered { udp . 53 }'");
     lead(&mut socket, &names).unwrap();
     assert_eq!(space.run(LIST), expected);
