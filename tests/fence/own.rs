@@ -284,6 +284,34 @@ fn by_cni(bed: &Bed) {
     assert!(second.del(&entries).iter().all(Answer::ok));
 }
 
+/// Nobody can say what a damaged record allows: what holds its container stays, also when the daemon comes again.
+#[test]
+fn a_damaged_record_opens_nobody() {
+    let mut bed = two_of_each();
+    bed.spoke("egress set --container free 203.0.113.20:5432");
+    let shut = [("tcp 203.0.113.99 443", "shut"), ("tcp 203.0.113.20 5432", "open")];
+    bed.all("tight", &shut);
+    bed.world.sh("mkdir /keep; cp -a $(ls -d /run/spoke/*/attachments/open/*tight*) /keep/record
+        : >$(ls -d /run/spoke/*/attachments/open/*tight*)");
+    bed.spoke("network disconnect open free");
+    // By then the daemon has seen what went before.
+    let passes = |bed: &Bed, count: u32| {
+        bed.spoke("egress learn agents --for 1s");
+        let heard = format!("{SPOKE} events | grep -c 'agents refuses again'");
+        until(&bed.world, &format!("[ \\$({heard}) -ge {count} ]"));
+    };
+    passes(&bed, 1);
+    bed.all("tight", &shut);
+    bed.serve.take().expect("it runs").kill();
+    bed.serve = Some(Serve::start(&bed.world, &[]));
+    passes(&bed, 2);
+    bed.all("tight", &shut);
+    // When it can be read again it ends as any other, and the rules with it.
+    bed.world.sh("cat /keep/record >$(ls -d /run/spoke/*/attachments/open/*tight*)");
+    bed.spoke("network disconnect open tight");
+    until(&bed.world, "! nft list set inet spoke_fence own4 | grep -q 10.81.5.10");
+}
+
 /// What stays allowed goes on; what is set of a container is there when it comes back, and whatever becomes of
 /// the daemon and the packet filter.
 #[test]

@@ -1,13 +1,13 @@
 //! Where there is no fence, and CNI's own way to one.
 
 use serde_json::{Value, json};
-use tests::{Answer, Cni};
+use tests::{Answer, Cni, Serve};
 
 use crate::bed::{Bed, SPOKE, until};
 
 #[test]
 fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
-    let bed = Bed::new(&["agent"]);
+    let mut bed = Bed::new(&["agent"]);
     for (options, expected) in [
         ("-d ptp --egress none", "egress"),
         ("-d macvlan --parent up0 --egress none", "egress"),
@@ -75,14 +75,15 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
     assert!(pod.del(&list).iter().all(Answer::ok));
     let opened = bed.world.sh("nft list set inet spoke_fence openings4");
     assert!(!opened.contains("203.0.113.10"), "{opened}");
-    own_rules_outlive_the_network_s(&bed, &list);
+    own_rules_outlive_the_network_s(&mut bed, &list);
     bed.spoke("network rm pods foreign theirs agents");
     until(&bed.world, "! nft list table inet spoke_fence >/dev/null 2>&1");
 }
 
-/// The administrator removes "egress" from the configuration while a pod has rules of its own.
+/// The administrator removes "egress" from the configuration while one pod has the network's rules, and another one
+/// rules of its own.
 #[track_caller]
-fn own_rules_outlive_the_network_s(bed: &Bed, list: &Value) {
+fn own_rules_outlive_the_network_s(bed: &mut Bed, list: &Value) {
     let mut with = list.clone();
     with["plugins"][0]["args"] = json!({"cni": {"egress": "203.0.113.22:5432"}});
     let mut own = Cni::container(&bed.world, "own");
@@ -92,6 +93,11 @@ fn own_rules_outlive_the_network_s(bed: &Bed, list: &Value) {
     let address = address.as_str().and_then(|it| it.split('/').next()).expect("an address");
     let table = [("tcp 203.0.113.22 5432", "open"), ("tcp 203.0.113.97 443", "shut")];
     bed.all("own", &table);
+
+    let mut former = Cni::container(&bed.world, "former");
+    let answers = former.add(list);
+    assert!(answers.iter().all(Answer::ok), "{answers:?}");
+    bed.all("former", &[("tcp 203.0.113.97 443", "shut")]);
 
     let mut open = list.clone();
     open["plugins"][0].as_object_mut().expect("an object").remove("egress");
@@ -105,6 +111,25 @@ fn own_rules_outlive_the_network_s(bed: &Bed, list: &Value) {
         assert!(there.contains(part), "{there}");
     }
     bed.all("own", &table);
-    bed.all("late", &[("tcp 203.0.113.97 443", "open")]);
-    assert!(own.del(&with).iter().all(Answer::ok) && late.del(&open).iter().all(Answer::ok));
+    let free = [("tcp 203.0.113.97 443", "open")];
+    bed.all("late", &free);
+    // What is put back are not the rules with which the former one was attached.
+    let held = former.result.as_ref().expect("a result")["ips"][0]["address"].clone();
+    let held = held.as_str().and_then(|it| it.split('/').next()).expect("an address");
+    for _ in 0..2 {
+        bed.world.sh("nft delete table inet spoke");
+        until(&bed.world, &format!("nft list table inet spoke 2>/dev/null | grep -q '{held} '"));
+    }
+    bed.all("late", &free);
+    bed.all("former", &free);
+    // An earlier life of the daemon, or a process that was killed, has left a fence.
+    bed.serve.take().expect("it runs").kill();
+    bed.world.sh("nft 'add element inet spoke_fence fenced { \"br-pods\" }'");
+    bed.all("late", &[("tcp 203.0.113.97 443", "shut")]);
+    bed.serve = Some(Serve::start(&bed.world, &[]));
+    until(&bed.world, "! nft list set inet spoke_fence fenced | grep -q br-pods");
+    bed.all("late", &free);
+    bed.all("own", &table);
+    let ended = [own.del(&with), late.del(&open), former.del(list)];
+    assert!(ended.iter().flatten().all(Answer::ok), "{ended:?}");
 }

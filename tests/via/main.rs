@@ -4,4 +4,5 @@
 mod bed;
 mod gateway;
 mod life;
+mod removed;
 mod runtimes;

@@ -1,9 +1,13 @@
 //! The fence of a network that exists.
 
-use model::{Attachment, Error, Fence, Layer, Network, NetworkName, Publisher, Result, Wiring};
+use std::borrow::Cow;
+
+use model::{
+    Attachment, Error, Fence, Layer, Network, NetworkName, Publisher, Result, Stage, Wiring,
+};
 
 use crate::Engine;
-use crate::book::unchanged;
+use crate::book::{passable, unchanged};
 use crate::port::{Key, Outcome, Record, Txn};
 
 /// How often another process may change the network first.
@@ -43,21 +47,41 @@ impl Engine<'_> {
         Err(Error::try_again(format!("network {name} keeps being changed")))
     }
 
-    /// Gives an attachment the rules that its network has now: between an endpoint's creation and its joining a
-    /// command may change them. Those of a network that a runtime's configuration describes are the attachment's.
+    /// Gives an attachment the rules and the way that its network has now: an attachment's record has those of
+    /// the moment in which it was made, and a command or its runtime's configuration may change them.
     pub(crate) fn renew_fence(&self, attachment: &mut Attachment) -> Result<()> {
-        if let Some(network) = self.fenced_by_command(attachment)? {
+        let Some(network) = self.network_of_bridge(attachment)? else { return Ok(()) };
+        // A network gets no rules in this way: what was attached before does not know its names.
+        if attachment.wiring.fence.is_some() {
             attachment.wiring.fence = network.wiring.fence;
         }
+        attachment.wiring.via = network.wiring.via;
         Ok(())
     }
 
-    /// Makes the rules of now hold where a command changed them while the attachment was made, which made the
-    /// former ones.
+    /// Puts back what an attachment has in the kernel, with the rules and the way that its network has now:
+    /// the former ones would shut, or lead, the whole bridge. Whether anything was missing.
+    pub(crate) fn restore_now(&self, made: &Attachment) -> Result<bool> {
+        let mut now = Cow::Borrowed(made);
+        if made.wiring.fence.is_some() || made.wiring.via.is_some() {
+            self.renew_fence(now.to_mut())?;
+        }
+        self.driver.restore(&now)
+    }
+
+    /// Makes the rules of now hold where they were changed while the attachment was made, which made
+    /// the former ones.
     pub(crate) fn follow_fence(&self, made: &Attachment) -> Result<()> {
         let mut before = made.wiring.fence.clone();
         for _ in 0..RACES {
-            let Some(network) = self.fenced_by_command(made)? else { return Ok(()) };
+            let network = match &before {
+                Some(_) => self.network_of_bridge(made)?,
+                None => None,
+            };
+            // Where the network has none any more the daemon removes them.
+            let Some(network) = network.filter(|it| it.wiring.fence.is_some()) else {
+                return Ok(());
+            };
             if network.wiring.fence == before {
                 return Ok(());
             }
@@ -68,19 +92,19 @@ impl Engine<'_> {
         Err(Error::try_again(format!("the egress rules of network {network} keep being changed")))
     }
 
-    /// The declared network that an attachment is on, where it has rules.
-    fn fenced_by_command(&self, attachment: &Attachment) -> Result<Option<Network>> {
+    /// The network that an attachment is on, as its record says now. `None` where no network of that name has the
+    /// attachment's bridge, or its record is damaged: then what the attachment's own record says holds.
+    fn network_of_bridge(&self, attachment: &Attachment) -> Result<Option<Network>> {
         let bridge = |wiring: &Wiring| {
             wiring.link.as_ref().and_then(|link| link.kind.bridge()).map(|it| it.name.clone())
         };
-        if attachment.layer != Layer::Link || attachment.wiring.fence.is_none() {
+        let own = bridge(&attachment.wiring);
+        if attachment.layer != Layer::Link || own.is_none() {
             return Ok(None);
         }
-        let read = self.network_under(&Key::Network(attachment.id.network.clone()))?;
-        let network = read.map(|read| *read.value);
-        Ok(network.filter(|network| {
-            network.wiring.fence.is_some() && bridge(&network.wiring) == bridge(&attachment.wiring)
-        }))
+        let network = passable(self.named(&attachment.id.network))?.flatten();
+        Ok(network
+            .filter(|network| network.stage != Stage::Template && bridge(&network.wiring) == own))
     }
 
     /// Refuses rules of a container alone where its runtime or its network leads past them.

@@ -152,7 +152,7 @@ impl Engine<'_> {
     /// cannot be put back keeps nothing that is to go.
     pub(crate) fn restore_as_recorded(&self, read: &Read<Box<Attachment>>) -> Result<bool> {
         let made = self.serving(&read.value)?;
-        let mut lost = self.driver.restore(&made);
+        let mut lost = self.restore_now(&made);
         let (id, layer) = (&read.value.id, read.value.layer);
         let (mut before, mut made) = (read.clone(), made.into_owned());
         for _ in 0..RACES {
@@ -176,7 +176,7 @@ impl Engine<'_> {
                     let Some(next) = self.living(id, layer)? else { return lost };
                     // What was removed may be its successor's, which has the same name in the packet filter.
                     made = self.serving(&next.value)?.into_owned();
-                    let again = self.driver.restore(&made);
+                    let again = self.restore_now(&made);
                     lost = lost.and_then(|lost| again.map(|_| lost));
                     before = next;
                 }

@@ -183,7 +183,7 @@ impl Engine<'_> {
 
     fn perform(&self, plan: Plan, wanted: &Publishing) -> Result<Tried> {
         if plan.is_done(&wanted.publish) {
-            self.driver.restore(&plan.served(&wanted.publish))?;
+            self.restore_now(&plan.served(&wanted.publish))?;
             return Ok(Tried::Published(plan.maps));
         }
         let Some(mut read) = self.announce(&plan, &wanted.publish)? else { return Ok(Tried::Lost) };
@@ -312,7 +312,7 @@ impl Engine<'_> {
         };
         let added = without(&plan.maps, plan.before());
         self.withdraw_from(&with_ports(&read.value, plan.before().to_vec()), added)?;
-        self.driver.restore(&old.value)?;
+        self.restore_now(&old.value)?;
         self.conclude(&mut read, (*old.value).clone())
     }
 }

@@ -114,7 +114,7 @@ impl Engine<'_> {
             return Ok(());
         }
         let serving = self.serving_without(heir, Some(gone))?;
-        self.driver.restore(&serving)?;
+        self.restore_now(&serving)?;
         // Another process may have detached it meanwhile, before its ports were put in.
         let now = self.record_of(&heir.id, heir.layer)?;
         match now.map(|now| now.value.phase) {
@@ -128,7 +128,7 @@ impl Engine<'_> {
         let now = self.serving(made)?;
         let now_served = now.wiring.publish.as_ref().map(|publish| &publish.ports[..]);
         if now_served != Some(served) {
-            self.driver.restore(&now)?;
+            self.restore_now(&now)?;
         }
         Ok(())
     }

@@ -51,6 +51,8 @@ pub(crate) struct Rig {
     pub(crate) listens: Mutex<BTreeSet<u16>>,
     pub(crate) gone: Mutex<BTreeSet<AttachmentId>>,
     pub(crate) fails: Mutex<Option<&'static str>>,
+    /// What restored attachments had.
+    pub(crate) restored: Mutex<Vec<Wiring>>,
     /// How many side effects happen before the process dies.
     fuse: AtomicI64,
     /// What happens once while something is being attached or restored.
@@ -84,6 +86,7 @@ impl Rig {
             listens: Mutex::default(),
             gone: Mutex::default(),
             fails: Mutex::default(),
+            restored: Mutex::default(),
             fuse: AtomicI64::new(i64::MAX),
             meanwhile: Mutex::default(),
             before_turn: Mutex::default(),
@@ -237,6 +240,7 @@ impl Driver for Rig {
 
     fn restore(&self, attachment: &Attachment) -> Result<bool> {
         self.effect("restore", &label(attachment))?;
+        self.restored.lock().unwrap().push(attachment.wiring.clone());
         let meanwhile = self.meanwhile.lock().unwrap().take();
         if let Some(meanwhile) = meanwhile {
             meanwhile(self);

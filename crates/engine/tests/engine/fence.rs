@@ -63,6 +63,29 @@ fn rules_that_change_while_somebody_joins_hold_afterwards() {
     assert_eq!(rig.calls(), ["attach link of a", "up front"]);
 }
 
+/// A configuration loses its rules and its way, and the next container comes: what is attached is put back as the
+/// network is now, and not as it was.
+#[test]
+fn what_is_put_back_has_the_rules_and_the_way_of_now() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let mut network = fenced();
+        network.wiring.via = Some("wg0".parse().unwrap());
+        let old = network.clone();
+        engine.attach(&both(&network, "a", 2)).unwrap();
+        (network.wiring.fence, network.wiring.via) = (None, None);
+        engine.attach(&both(&network, "b", 3)).unwrap();
+        let recorded = engine.attachment(&both(&network, "a", 2).id()).unwrap().unwrap();
+        assert_eq!(recorded.wiring.fence, old.wiring.fence, "as it was attached");
+        rig.restored.lock().unwrap().clear();
+        engine.restore(&mut engine::AtOnce).unwrap();
+        for restored in rig.restored.lock().unwrap().iter() {
+            assert_eq!((&restored.fence, &restored.via), (&None, &None));
+        }
+        assert_eq!(rig.restored.lock().unwrap().len(), 2);
+    });
+}
+
 /// An attachment of Docker's has the id of an endpoint: by that of its container nothing is ever found.
 #[test]
 fn a_container_of_docker_is_no_way_by_its_id() {

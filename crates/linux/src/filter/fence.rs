@@ -22,7 +22,8 @@ use std::time::Duration;
 pub(crate) use calm::calmly;
 pub use opened::{Opening, end_flows, forget_source, is_open, keep_known, open, opened, prune};
 pub use own::{
-    Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own, own_sources, prune_own,
+    Others, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own, own_sources,
+    prune_own,
 };
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(crate) use sets::TABLE;
@@ -282,6 +283,15 @@ fn is_learning_so(fenced: &Fenced, there: &[Expiring], now: &Moment) -> bool {
     // Whole seconds are recorded, and a moment passes between the two.
     let most = fenced.fence.remaining(now) + Duration::from_secs(2);
     own.all(|it| it.remaining.is_some_and(|remaining| remaining <= most))
+}
+
+/// The bridges that have fences, whatever their networks are now.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn fenced_bridges(socket: &mut Socket) -> Result<Vec<IfName>> {
+    let there = nft::elements(socket, TABLE, FENCED.name)?;
+    Ok(there.iter().filter_map(|element| opened::bridge(&element.key)).collect())
 }
 
 /// Removes everything of a bridge that is gone, and the table with the last fence. What is gone is no error.

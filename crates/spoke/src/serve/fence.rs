@@ -86,7 +86,10 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     let mut fences = Fences::default();
     // What an earlier life of the daemon opened is not somebody else's.
     daemon.fence.remember(&mut socket);
+    // Before the records: a network that comes meanwhile is recorded before it is fenced.
+    let there = fence::fenced_bridges(&mut socket);
     fences.learn_records(daemon, &mut watch, &mut socket)?;
+    fences.clear_remains(daemon, there, &mut socket);
     fences.heal(daemon, &mut socket);
     let (mut swept, mut noted) = (Instant::now(), Instant::now());
     let mut sweep = SWEEP;
@@ -101,9 +104,14 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
                 news.iter().any(damages)
             }
         };
-        let is_damaged = is_changed || fences.is_failing || swept.elapsed() > sweep;
+        let is_due = swept.elapsed() > sweep;
+        let is_damaged = is_changed || fences.is_failing || is_due;
+        let there = is_due.then(|| fence::fenced_bridges(&mut socket));
         // Rules are recorded before the kernel follows: what is put back are those of now.
         fences.learn_records(daemon, &mut watch, &mut socket)?;
+        if let Some(there) = there {
+            fences.clear_remains(daemon, there, &mut socket);
+        }
         if is_damaged {
             (swept, sweep) = (Instant::now(), SWEEP);
             fences.heal(daemon, &mut socket);
@@ -209,7 +217,6 @@ impl Fences {
         let network =
             daemon.context_pool.with(|host_context| host_context.engine().named(&fenced.network));
         let bridge = fenced.bridge.clone();
-        let has_fence = |wiring: &Wiring| wiring.fence.is_some();
         let is_over = network.and_then(|network| match network {
             Some(network) if remains::is_bridge_of(&network, &bridge) => {
                 Ok(network.wiring.fence.is_none())
@@ -229,6 +236,24 @@ impl Fences {
                 self.fail(daemon, &bridge, &error);
                 self.networks.insert(bridge, fenced);
             }
+        }
+    }
+
+    /// Removes the fences of bridges of which no record says that they have one: a process was killed in between,
+    /// or made what its network's configuration does not say any more. `there`: the bridges that were fenced before
+    /// the records were read.
+    fn clear_remains(&self, daemon: &Daemon, there: Result<Vec<IfName>>, socket: &mut Socket) {
+        let cleared = there.and_then(|mut there| {
+            there.retain(|bridge| !self.networks.contains_key(bridge));
+            if there.is_empty() {
+                return Ok(());
+            }
+            let Some(named) = remains::named(daemon, has_fence)? else { return Ok(()) };
+            there.retain(|bridge| !named.contains(bridge));
+            there.iter().try_for_each(|bridge| fence::unfence(socket, bridge))
+        });
+        if let Err(error) = cleared {
+            daemon.journal.failed("clearing the fences of networks that have none", &error);
         }
     }
 
@@ -281,10 +306,7 @@ impl Fences {
 
     fn put_back(&self, daemon: &Daemon, all: &[Fenced], socket: &mut Socket) -> Result<bool> {
         let now = host::moment()?;
-        let (there, moving) =
-            (self.own_in(&[Stage::There]), self.own_in(&[Stage::Coming, Stage::Going]));
-        let is_kept =
-            fence::is_kept(socket, all, &now)? && fence::is_own_kept(socket, &there, &moving)?;
+        let is_kept = fence::is_kept(socket, all, &now)? && self.is_own_kept(daemon, socket)?;
         let own = self.own_in(&[Stage::Coming, Stage::There]);
         // All are shut before one is opened again, and what fails for one keeps no other from it.
         let mut failures = Vec::new();
@@ -339,6 +361,10 @@ impl Fences {
 
 fn failed(daemon: &Daemon, error: &model::Error) {
     daemon.journal.failed("keeping the fence of a network", error);
+}
+
+fn has_fence(wiring: &Wiring) -> bool {
+    wiring.fence.is_some()
 }
 
 fn fenced(network: &Network) -> Result<Option<Fenced>> {

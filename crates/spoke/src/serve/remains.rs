@@ -42,19 +42,36 @@ fn bridges(
     is_so: impl Fn(&Wiring) -> bool,
 ) -> Result<Option<BTreeSet<IfName>>> {
     let mut all = BTreeSet::new();
+    let mut networks = BTreeSet::new();
     for place in PLACES {
         if !store.damaged(Some(&place))?.is_empty() {
             return Ok(None);
         }
         for (_, held) in store.list(&place)? {
-            let wiring = match &held.record {
+            let (name, wiring, is_network) = match &held.record {
                 // A template holds no bridge.
-                Record::Network(network) if network.stage != Stage::Template => &network.wiring,
-                Record::Attachment(attachment) => &attachment.wiring,
+                Record::Network(network) if network.stage != Stage::Template => {
+                    (&network.name, &network.wiring, true)
+                }
+                Record::Attachment(attachment) => {
+                    (&attachment.id.network, &attachment.wiring, false)
+                }
                 _ => continue,
             };
             let bridge = wiring.link.as_ref().and_then(|link| link.kind.bridge());
-            all.extend(bridge.filter(|_| is_so(wiring)).map(|bridge| bridge.name.clone()));
+            let Some(bridge) = bridge.map(|bridge| bridge.name.clone()) else { continue };
+            // What a network's record says holds for its attachments, whatever theirs say: these come after it,
+            // and a network that a command declared before what a configuration says of it.
+            let of = (name.clone(), bridge.clone());
+            if networks.contains(&of) {
+                continue;
+            }
+            if is_network {
+                networks.insert(of);
+            }
+            if is_so(wiring) {
+                all.insert(bridge);
+            }
         }
     }
     Ok(Some(all))

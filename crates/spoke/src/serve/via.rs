@@ -87,7 +87,11 @@ fn follow_until_lost(daemon: &Daemon) -> Result<()> {
         };
         let mut ways = lock(&daemon.ways);
         let is_due = swept.elapsed() > SWEEP;
+        let led = is_due.then(way::led);
         let has_learned = ways.learn(daemon, &mut watch, &mut socket)?;
+        if let Some(led) = led {
+            ways.clear_remains(daemon, led, &mut socket);
+        }
         if is_changed || is_due || has_learned {
             swept = Instant::now();
             ways.keep_all(daemon, &mut socket, is_changed && !has_learned);

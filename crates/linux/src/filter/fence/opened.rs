@@ -39,7 +39,7 @@ pub struct Opening {
 }
 
 /// Length of the name of an interface in a key, in bytes (`IFNAMSIZ`).
-const NAME: usize = 16;
+pub(super) const NAME: usize = 16;
 
 impl Opening {
     fn key(&self) -> Tuple {
@@ -79,10 +79,24 @@ impl Opening {
     }
 }
 
+/// The bridge with which a key begins.
+pub(super) fn bridge(key: &Tuple) -> Option<IfName> {
+    name_of(key.bytes().get(..NAME)?)
+}
+
+fn name_of(bytes: &[u8]) -> Option<IfName> {
+    str::from_utf8(bytes.split(|byte| *byte == 0).next()?).ok()?.parse().ok()
+}
+
 /// The interface and the address of a key that has only these.
 pub(super) fn bridge_and_address(key: &Tuple) -> Option<(IfName, IpAddr)> {
-    let (name, rest) = key.bytes().split_at_checked(NAME)?;
-    let name = str::from_utf8(name.split(|byte| *byte == 0).next()?).ok()?.parse().ok()?;
+    of_bytes(key.bytes())
+}
+
+/// The same of the beginning of a longer key.
+pub(super) fn of_bytes(bytes: &[u8]) -> Option<(IfName, IpAddr)> {
+    let (name, rest) = bytes.split_at_checked(NAME)?;
+    let name = name_of(name)?;
     let v4 = <[u8; 4]>::try_from(rest).map(IpAddr::from);
     Some((name, v4.or_else(|_| <[u8; 16]>::try_from(rest).map(IpAddr::from)).ok()?))
 }

@@ -136,27 +136,42 @@ fn make(socket: &mut Socket, own: &Own) -> Result<()> {
     Err(model::Error::try_again(own.about("others keep changing")))
 }
 
+/// Whether containers that are not known may have rules of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// They may not.
+    Refused,
+    /// They may: a record cannot be read.
+    Tolerated,
+}
+
 /// Whether the containers with rules of their own are these, and have these rules. Of `moving` ones, which
 /// come or go just now, it does not matter what is there.
 ///
 /// # Errors
 /// Where the kernel cannot be asked.
-pub fn is_own_kept(socket: &mut Socket, all: &[Own], moving: &[Own]) -> Result<bool> {
+pub fn is_own_kept(
+    socket: &mut Socket,
+    all: &[Own],
+    (moving, others): (&[Own], Others),
+) -> Result<bool> {
     if !all.is_empty() && rules::ruleset().verify(socket).is_err() {
         return Ok(false);
     }
     let marks = all.iter().map(Own::marks).collect::<Result<Vec<_>>>()?.concat();
-    let mut there = Vec::new();
-    let is_moving = |key: &Tuple| {
-        let held = opened::bridge_and_address(key);
-        held.is_some_and(|(bridge, source)| {
-            moving.iter().any(|own| own.bridge == bridge && own.sources.contains(&source))
-        })
+    let has = |all: &[Own], (bridge, source): &(IfName, IpAddr)| {
+        all.iter().any(|own| own.bridge == *bridge && own.sources.contains(source))
     };
+    let is_compared = |key: Option<(IfName, IpAddr)>| match (key, others) {
+        (Some(held), Others::Refused) => !has(moving, &held),
+        (Some(held), Others::Tolerated) => has(all, &held),
+        (None, _) => true,
+    };
+    let mut there = Vec::new();
     for set in OWN {
-        let elements = nft::elements(socket, TABLE, set.name)?;
-        let settled = elements.into_iter().filter(|it| !is_moving(&it.key));
-        there.extend(settled.map(|it| (set.name, it)));
+        let mut elements = nft::elements(socket, TABLE, set.name)?;
+        elements.retain(|it| is_compared(opened::bridge_and_address(&it.key)));
+        there.extend(elements.into_iter().map(|it| (set.name, it)));
     }
     let same = |(set, mark): &(&str, Element)| {
         there
@@ -169,10 +184,7 @@ pub fn is_own_kept(socket: &mut Socket, all: &[Own], moving: &[Own]) -> Result<b
     let wanted: Vec<_> = all.iter().flat_map(Own::ranges).collect();
     for set in range_sets() {
         let mut there = nft::between(socket, TABLE, set)?;
-        for own in moving {
-            let gone = of_sources(socket, set, &own.bridge, &own.sources)?;
-            there.retain(|range| !gone.contains(range));
-        }
+        there.retain(|range| is_compared(source_of(range)));
         let mut of: Vec<_> =
             wanted.iter().filter(|(name, _)| *name == set).map(|(_, it)| it.clone()).collect();
         there.sort();
@@ -296,15 +308,17 @@ fn of_sources(
     bridge: &IfName,
     sources: &[IpAddr],
 ) -> Result<Vec<Between>> {
-    let keys: Vec<Tuple> =
-        sources.iter().map(|source| Tuple::new().interface(bridge).address(*source)).collect();
     let mut there = nft::between(socket, TABLE, set)?;
-    // Sets of IPv6 have longer keys: an address of IPv4 begins none of them.
-    let is_of = |range: &Between, key: &Tuple| {
-        let width = key.bytes().len() - 16;
-        let whole = 16 + 2 * width + 8;
-        range.first.bytes().len() == whole && range.first.bytes().starts_with(key.bytes())
-    };
-    there.retain(|range| keys.iter().any(|key| is_of(range, key)));
+    there.retain(|range| {
+        source_of(range).is_some_and(|(name, source)| name == *bridge && sources.contains(&source))
+    });
     Ok(there)
+}
+
+/// The container that a range is of: its first key is that of the interface, the container's address, another
+/// address, the protocol and the port.
+fn source_of(range: &Between) -> Option<(IfName, IpAddr)> {
+    let bytes = range.first.bytes();
+    let width = bytes.len().checked_sub(opened::NAME + 8)? / 2;
+    opened::of_bytes(bytes.get(..opened::NAME + width)?)
 }

@@ -131,6 +131,11 @@ impl FenceGate {
         });
     }
 
+    /// Whether a record of a container is damaged, which may have rules of its own.
+    pub(super) fn has_damaged(&self) -> Result<bool> {
+        locked(&self.records).has_damaged()
+    }
+
     /// These containers are gone: others may get their addresses. Without a bridge it is not known behind which
     /// one they were. Whatever looks into memory from now on knows it, and it waits for nothing.
     pub(crate) fn note_gone(&self, bridge: Option<IfName>, sources: Vec<IpAddr>) {

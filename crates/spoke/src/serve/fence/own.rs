@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use engine::port::Record;
-use linux::filter::fence::{self, Own};
-use model::{AttachmentId, Phase};
+use linux::filter::fence::{self, Others, Own};
+use model::{AttachmentId, Phase, Result};
 use netlink::Socket;
 
 use super::records::own_of;
@@ -58,6 +58,16 @@ impl Fences {
             Err(error) => failed(daemon, &error),
         }
         before.as_ref() != self.own.get(id).map(|held| &held.own)
+    }
+
+    /// Whether containers have the rules of their own that they should have, and no others have any. Where a record
+    /// is damaged its container may have some: those of nobody else are left as they are.
+    pub(super) fn is_own_kept(&self, daemon: &Daemon, socket: &mut Socket) -> Result<bool> {
+        let there = self.own_in(&[Stage::There]);
+        let moving = self.own_in(&[Stage::Coming, Stage::Going]);
+        Ok(fence::is_own_kept(socket, &there, (&moving, Others::Refused))?
+            || daemon.fence.has_damaged()?
+                && fence::is_own_kept(socket, &there, (&moving, Others::Tolerated))?)
     }
 
     /// Makes the changed rules hold, and removes those of containers that have none any more.

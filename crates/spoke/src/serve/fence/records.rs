@@ -96,18 +96,29 @@ impl Records {
     }
 
     /// The containers that have rules of their own, or had until their end is complete. What cannot have any
-    /// has been refused before it was attached.
+    /// has been refused before it was attached. `None` where a record is damaged: its container may have some.
     ///
     /// # Errors
     /// Where the records cannot be read.
-    pub(super) fn own(&mut self) -> Result<Vec<Own>> {
+    pub(super) fn own(&mut self) -> Result<Option<Vec<Own>>> {
+        if self.has_damaged()? {
+            return Ok(None);
+        }
         let mut all = Vec::new();
         for (_, held) in self.store()?.list(&Prefix::Attachments)? {
             if let Record::Attachment(attachment) = held.record {
                 all.extend(own_of(&attachment)?);
             }
         }
-        Ok(all)
+        Ok(Some(all))
+    }
+
+    /// Whether a record of an attachment is damaged: which rules its container has is unknown then.
+    ///
+    /// # Errors
+    /// Where the records cannot be read.
+    pub(super) fn has_damaged(&mut self) -> Result<bool> {
+        Ok(!self.store()?.damaged(Some(&Prefix::Attachments))?.is_empty())
     }
 
     /// The attachment, as long as it is attached.

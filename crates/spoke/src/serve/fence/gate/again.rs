@@ -58,13 +58,14 @@ impl FenceGate {
     }
 
     /// Removes the own rules of containers that have none by now, as the records say. Records come before the
-    /// ruleset: what is there at a generation has a record that is read after it.
+    /// ruleset: what is there at a generation has a record that is read after it. While one is damaged nothing is
+    /// removed: it would open that container.
     pub(in crate::serve::fence) fn forget_other_own(&self, socket: &mut Socket) -> Result<()> {
         // Nothing is opened meanwhile.
         let _memory = self.memory();
         for _ in 0..ATTEMPTS {
             let generation = nft::generation(socket)?;
-            let all = locked(&self.records).own()?;
+            let Some(all) = locked(&self.records).own()? else { return Ok(()) };
             if fence::forget_other_own(socket, generation, &all)? {
                 return Ok(());
             }
