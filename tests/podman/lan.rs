@@ -45,6 +45,21 @@ fn with_addresses_of_the_book(podman: &Podman5) {
     podman.is_empty();
 }
 
+/// Podman then asks for the address and the hardware address that the container has.
+fn reloads(podman: &Podman5, server: &Server<'_>, address: &str) {
+    let client = || {
+        let leases = server.leases();
+        let fields: Vec<String> = leases.split_whitespace().skip(1).map(str::to_owned).collect();
+        fields
+    };
+    let before = client();
+    podman.podman("network reload web");
+    assert_eq!(self::address(podman, "web"), address, "after a reload");
+    assert_eq!(client(), before, "the same client to the server");
+    ping(podman, "web", ROUTER);
+    router_reaches(&podman.world, address);
+}
+
 /// A container's life on network `lan`, whose addresses the segment's server gives.
 fn lives(podman: &Podman5, server: &Server<'_>) -> String {
     podman.run("web", "--network lan", "");
@@ -59,6 +74,7 @@ fn lives(podman: &Podman5, server: &Server<'_>) -> String {
     router_reaches(&podman.world, &first);
     let book = podman.spoke(&format!("ipam show {first}"));
     assert!(book.contains("held") && book.contains("web"), "in the book: {book}");
+    reloads(podman, server, &first);
     first
 }
 
@@ -70,6 +86,8 @@ fn with_addresses_of_the_server(podman: &Podman5) {
     assert!(refused.contains("no DHCP daemon listens"), "{refused}");
     let serve = Serve::start(&podman.world, &[]);
     let first = lives(podman, &server);
+    let refused = podman.run_refused("--network lan:ip=192.0.2.120");
+    assert!(refused.contains("the DHCP server of network lan chooses"), "{refused}");
     ping(podman, "web", HOST);
     podman.world.sh(&format!("busybox ping -c 1 -W 3 {first}"));
     podman.run("other", "--network lan", "");

@@ -17,6 +17,11 @@ fn serves_and_leaves_nothing(podman: &Podman5) {
         "--network front:ip=10.89.7.77,mac=c2:11:22:33:44:55,interface_name=lan0 \
          -p 18080-18081:80-81 -p 127.0.0.1:15353:53/udp",
     );
+    let recorded = podman.spoke("network inspect front");
+    assert!(
+        recorded.contains("\"sticky\": true"),
+        "of the network, not of one container: {recorded}"
+    );
     podman.run("other", "--network front", "");
 
     for url in ["127.0.0.1:18080", "10.89.7.1:18080", "10.89.7.77"] {

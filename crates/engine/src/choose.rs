@@ -233,9 +233,7 @@ impl Engine<'_> {
         mut txn: Txn,
     ) -> Result<Txn> {
         let network = &request.network.name;
-        let Some(owner) = request.owner.as_ref().filter(|_| request.network.sticky) else {
-            return Ok(txn);
-        };
+        let Some(owner) = request.sticky_owner() else { return Ok(txn) };
         let known = self.sticky_of(network, owner)?;
         let mut kept = known.as_ref().map(|read| read.value.clone()).unwrap_or_default();
         for Lease { space, address, .. } in lost {

@@ -206,11 +206,9 @@ impl Engine<'_> {
                 txn = txn.put(key, Record::Network(Box::new(request.network.clone())));
             }
         }
-        match &request.owner {
-            Some(owner) if request.network.sticky => {
-                self.keep(&request.network.name, owner, &attachment.leases, txn)
-            }
-            Some(_) | None => Ok(txn),
+        match request.sticky_owner() {
+            Some(owner) => self.keep(&request.network.name, owner, &attachment.leases, txn),
+            None => Ok(txn),
         }
     }
 }

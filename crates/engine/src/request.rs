@@ -47,6 +47,13 @@ impl Request {
         }
     }
 
+    /// Whose name gets the addresses again. One that Podman's user asked for is not kept: the next container
+    /// that asks for it may have it.
+    pub(crate) fn sticky_owner(&self) -> Option<&OwnerName> {
+        let is_asked_for = self.network.runtime == Runtime::Podman && !self.wanted.is_empty();
+        self.owner.as_ref().filter(|_| self.network.sticky && !is_asked_for)
+    }
+
     /// A virtual machine completes its own interface.
     fn handoff(&self) -> Handoff {
         match self.wiring.tap() {

@@ -110,9 +110,9 @@ fn request(
 ) -> Result<Request> {
     let mut wiring = wiring(exec, &network, context)?;
     let wanted = exec.wanted();
-    let mut ipam = with_wanted(&network, &wanted)?;
-    // A requested address is not kept: the next container that asks for it may have it.
-    let mut network = Network { sticky: network.sticky && wanted.is_empty(), ..network };
+    let has_mac = wiring.link.as_ref().is_some_and(|link| link.mac.is_some());
+    let (mut ipam, wanted) = with_wanted(&network, wanted, has_mac)?;
+    let mut network = network;
     if let (Ipam::Dhcp(_), true, Some(owner)) = (&ipam, network.sticky, exec.owner()) {
         let site = context.engine.occupancy()?.site;
         client::be_known(&owner, &network.name, site, &mut wiring, &mut ipam);
@@ -146,23 +146,41 @@ fn is_internal(network: &Network) -> bool {
     firewall.is_some_and(|firewall| firewall.egress == EgressPolicy::Internal)
 }
 
-/// The address source of a container that wants these addresses. `--ip` may name one of the subnet
-/// that `--ip-range` does not choose from.
-fn with_wanted(network: &Network, wanted: &[IpAddr]) -> Result<Ipam> {
-    let mut ipam = network.ipam.clone();
+/// The address source of a container that wants these addresses, and those that Spoke has to allocate.
+fn with_wanted(
+    network: &Network,
+    wanted: Vec<IpAddr>,
+    has_mac: bool,
+) -> Result<(Ipam, Vec<IpAddr>)> {
+    let ipam = network.ipam.clone();
     if network.wiring.chooses_addresses() {
-        return Ok(ipam);
+        return Ok((ipam, wanted));
     }
-    let Ipam::Book { pools } = &mut ipam else {
-        return match (&network.ipam, wanted.first()) {
-            (Ipam::Dhcp(_) | Ipam::None, Some(address)) => Err(Error::unsupported(format!(
-                "address {address} cannot be asked for: the addresses of network {} are not from \
-                 the address book",
-                network.name
-            ))),
-            (_, _) => Ok(ipam),
-        };
-    };
+    match (ipam, wanted.first()) {
+        (Ipam::Book { pools }, _) => {
+            let pools = with_places(network, pools, &wanted)?;
+            Ok((Ipam::Book { pools }, wanted))
+        }
+        // `podman network reload` asks for everything that the container had. By its hardware address the
+        // server knows it again, and decides on the address.
+        (ipam @ Ipam::Dhcp(_), Some(_)) if has_mac => Ok((ipam, Vec::new())),
+        (Ipam::Dhcp(_), Some(address)) => Err(Error::unsupported(format!(
+            "address {address} cannot be asked for: the DHCP server of network {} chooses; leave out \
+             --ip, and give --mac-address where the server has an address for that one",
+            network.name
+        ))),
+        (Ipam::None, Some(address)) => Err(Error::unsupported(format!(
+            "address {address} cannot be asked for: the addresses of network {} are not from the \
+             address book",
+            network.name
+        ))),
+        (ipam, _) => Ok((ipam, wanted)),
+    }
+}
+
+/// The pools of a container that wants these addresses. `--ip` may name one of the subnet that
+/// `--ip-range` does not choose from.
+fn with_places(network: &Network, mut pools: Vec<Pool>, wanted: &[IpAddr]) -> Result<Vec<Pool>> {
     let mut served = Vec::new();
     for address in wanted {
         let place = pools.iter().position(|pool| range_of(pool, *address).is_some());
@@ -186,7 +204,7 @@ fn with_wanted(network: &Network, wanted: &[IpAddr]) -> Result<Ipam> {
             }
         }
     }
-    Ok(ipam)
+    Ok(pools)
 }
 
 fn range_of(pool: &Pool, address: IpAddr) -> Option<usize> {

@@ -51,7 +51,7 @@ impl Engine<'_> {
     /// The same for an attachment that was given these addresses.
     pub(crate) fn bound_names(&self, request: &Request, leases: &[Lease]) {
         let is_time = leases.iter().any(|lease| is_time_to_count(lease.address.addr()));
-        if request.network.sticky && request.owner.is_some() && is_time {
+        if request.sticky_owner().is_some() && is_time {
             // What this cannot drop stays until such an address is given again.
             let _ = self.forget_names(request, |all| all.saturating_sub(NAMES));
         }
