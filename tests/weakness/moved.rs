@@ -43,3 +43,27 @@ fn to_whoever_has_it_now() {
         Vec::new()
     });
 }
+
+/// Its hardware address follows from the address of the other family, which is another one each time.
+#[test]
+fn with_another_address_of_the_other_family() {
+    ours(|world| {
+        world.sh("for which in all default; do sysctl -qw net.ipv6.conf.$which.accept_dad=0; done");
+        let ipam = json!({"type": "host-local", "ranges":
+            [[{"subnet": "10.9.0.0/24"}], [{"subnet": "fd00:9::/64"}]]});
+        let list = list(&json!([bridge(&json!({"ipam": ipam, "capabilities": {"ips": true}}))]));
+        let mut peer = Cni::container(world, "peer");
+        peer.runtime = json!({"ips": ["10.9.0.9/24", "fd00:9::9/64"]});
+        ok(&peer.add(&list));
+        for number in 5..8 {
+            let mut cni = Cni::container(world, &format!("c{number}"));
+            cni.runtime = json!({"ips": [format!("10.9.0.{number}/24"), "fd00:9::5/64"]});
+            ok(&cni.add(&list));
+            for space in ["", "ip netns exec peer "] {
+                world.sh(&format!("{space}ping -q -c 1 -W 1 fd00:9::5"));
+            }
+            ok(&cni.del(&list));
+        }
+        Vec::new()
+    });
+}

@@ -1,9 +1,11 @@
 //! Announcements of an address that has another hardware address than neighbours may remember.
 //!
-//! The hardware address derives from the address, and moves with it from one container to the next.
-//! One that a user chose does not: it is announced to the neighbours, and when its container is
-//! removed, the next container's address is. The bridge sends the announcement, because the
-//! container's end may not be in place yet: Docker moves it later.
+//! The hardware address derives from the container's first address, and moves with it from one
+//! container to the next. Its second address, of the other family, may meet another first one the
+//! next time; and a hardware address that a user chose, or that was there before the addresses,
+//! derives from none. Such addresses are announced to the neighbours. When their container is
+//! removed, the next container's hardware address is, where that one derives. The bridge sends the
+//! announcement, because the container's end may not be in place yet: Docker moves it later.
 
 use std::net::IpAddr;
 use std::thread;
@@ -14,6 +16,7 @@ use netlink::wire::Batch;
 use netlink::{Errno, Socket};
 
 use crate::identity::mac_of;
+use crate::plan;
 
 /// The addresses on a bridge and their hardware addresses from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,18 +28,20 @@ pub(crate) struct Moved {
 
 impl Moved {
     /// The announcement when the container comes.
-    pub(crate) fn by_coming(attachment: &Attachment, addresses: Vec<IpAddr>) -> Option<Self> {
-        let (bridge, mac) = chosen(attachment)?;
+    pub(crate) fn by_coming(attachment: &Attachment, mut addresses: Vec<IpAddr>) -> Option<Self> {
+        let (bridge, mac) = present(attachment)?;
+        addresses.retain(|address| mac != mac_of(&attachment.id.network, *address));
         Some(Self { bridge, mac, addresses }).filter(|moved| !moved.addresses.is_empty())
     }
 
-    /// The announcement when it is gone.
+    /// The announcement when it is gone. The next holder of any address but the first announces it
+    /// itself, and so does one whose address source is asked over the link.
     pub(crate) fn by_going(attachment: &Attachment) -> Option<Self> {
-        let (bridge, _) = chosen(attachment)?;
-        let addresses: Vec<IpAddr> =
-            attachment.addresses.iter().map(|held| held.address.addr()).collect();
-        let mac = mac_of(&attachment.id.network, *addresses.first()?);
-        Some(Self { bridge, mac, addresses })
+        let (bridge, before) = present(attachment)?;
+        let first = attachment.addresses.first()?.address.addr();
+        let mac = mac_of(&attachment.id.network, first);
+        let is_awaited = before != mac && !attachment.ipam.asks_over_link();
+        is_awaited.then(|| Self { bridge, mac, addresses: vec![first] })
     }
 
     /// Sends it. The caller does not wait for it where `alone`. A neighbour that misses it finds
@@ -68,9 +73,12 @@ impl Moved {
     }
 }
 
-/// The bridge, and the hardware address that a user chose.
-fn chosen(attachment: &Attachment) -> Option<(IfName, Mac)> {
+/// The bridge, and the hardware address of the container on it.
+fn present(attachment: &Attachment) -> Option<(IfName, Mac)> {
     let link = attachment.wiring.link.as_ref()?;
     let tuned = attachment.wiring.tuning.as_ref().and_then(|tuning| tuning.mac);
-    Some((link.kind.bridge()?.name.clone(), tuned.or(link.mac)?))
+    Some((link.kind.bridge()?.name.clone(), tuned.or_else(|| plan::hardware_address(attachment))?))
 }
+
+#[cfg(test)]
+mod tests;

@@ -185,45 +185,64 @@ fn pair(
 
 /// The steps that make an interface in the container usable.
 fn complete(
-    link: &Link,
+    attachment: &Attachment,
     device: &IfName,
     addresses: &[InterfaceAddress],
     routes: &[Route],
 ) -> Vec<Step> {
     let mut steps = ipv6(device, addresses);
-    steps.extend(configure(device, addresses, link));
+    steps.extend(configure(attachment, device, addresses));
     steps.extend(route::steps(device, routes, addresses));
     steps
 }
 
 /// Gives a container's interface its addresses and sets it up. From then on it announces changes of
-/// its hardware address to its neighbours. At this first time only a requested one is new to them:
-/// an announcement floods every port of the bridge.
-fn configure(ifname: &IfName, addresses: &[InterfaceAddress], link: &Link) -> Vec<Step> {
+/// its hardware address to its neighbours. At this first time only one that does not derive from the
+/// address is new to them: an announcement floods every port of the bridge.
+fn configure(
+    attachment: &Attachment,
+    ifname: &IfName,
+    addresses: &[InterfaceAddress],
+) -> Vec<Step> {
     let address = |held: &InterfaceAddress| Step::Address(ifname.clone(), held.address);
     let mut steps: Vec<Step> = addresses.iter().map(address).collect();
-    let up = Step::Up(ifname.clone());
-    let announce = announcements(ifname, addresses);
-    match link.mac {
-        Some(_) => steps.extend(announce.into_iter().chain([up])),
-        None => steps.extend([up].into_iter().chain(announce)),
+    let is_new = |held: &&InterfaceAddress| is_new(attachment, held);
+    let new: Vec<Family> = addresses.iter().filter(is_new).map(family).collect();
+    let announcements = announcements(ifname, addresses).into_iter();
+    let (now, later): (Vec<_>, Vec<_>) = announcements.partition(|(of, _)| new.contains(of));
+    steps.extend(now.into_iter().map(|(_, step)| step));
+    steps.push(Step::Up(ifname.clone()));
+    steps.extend(later.into_iter().map(|(_, step)| step));
+    steps
+}
+
+/// Whether neighbours may remember another hardware address for this one.
+fn is_new(attachment: &Attachment, held: &InterfaceAddress) -> bool {
+    let given = || attachment.wiring.link.as_ref().and_then(|link| link.mac);
+    let mac = hardware_address(attachment).or_else(given);
+    mac.is_some_and(|mac| mac != mac_of(&attachment.id.network, held.address.addr()))
+}
+
+/// What makes an interface with these addresses announce changes, by family.
+fn announcements(ifname: &IfName, addresses: &[InterfaceAddress]) -> Vec<(Family, Step)> {
+    let mut steps = Vec::new();
+    if addresses.iter().any(is_v4) {
+        let path = format!("net/ipv4/conf/{ifname}/arp_notify");
+        steps.push((Family::V4, improve(path, "1")));
+    }
+    if addresses.iter().any(|address| !is_v4(address)) {
+        let path = format!("net/ipv6/conf/{ifname}/ndisc_notify");
+        steps.push((Family::V6, improve(path, "1")));
     }
     steps
 }
 
-fn announcements(ifname: &IfName, addresses: &[InterfaceAddress]) -> Vec<Step> {
-    let mut steps = Vec::new();
-    if addresses.iter().any(is_v4) {
-        steps.push(improve(format!("net/ipv4/conf/{ifname}/arp_notify"), "1"));
-    }
-    if addresses.iter().any(|address| !is_v4(address)) {
-        steps.push(improve(format!("net/ipv6/conf/{ifname}/ndisc_notify"), "1"));
-    }
-    steps
+fn family(held: &InterfaceAddress) -> Family {
+    Family::of(&held.address)
 }
 
 fn is_v4(address: &InterfaceAddress) -> bool {
-    Family::of(&address.address) == Family::V4
+    family(address) == Family::V4
 }
 
 /// Lets a container's interface have the IPv6 addresses that it gets.

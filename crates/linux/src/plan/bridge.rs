@@ -24,7 +24,7 @@ pub(super) fn plan(
     let bridge_mac = facts.bridge.as_ref().and_then(|there| there.mac);
     let peer_placement = PeerPlacement::of(attachment)?;
     let sandbox = match peer_placement.place {
-        Place::Sandbox => complete(link, bridge, &veth.peer, &addresses, &routes)?,
+        Place::Sandbox => complete(attachment, bridge, &veth.peer, &addresses, &routes)?,
         Place::Host => Vec::new(),
     };
     let place = if bridge.port.tap.is_some() { Place::Sandbox } else { peer_placement.place };
@@ -80,7 +80,7 @@ pub(super) fn up(
 
 /// The container's steps: none where its interface is to stay down.
 fn complete(
-    link: &Link,
+    attachment: &Attachment,
     bridge: &Bridge,
     device: &IfName,
     addresses: &[InterfaceAddress],
@@ -94,7 +94,7 @@ fn complete(
             ))),
         };
     }
-    let steps = super::complete(link, device, addresses, routes);
+    let steps = super::complete(attachment, device, addresses, routes);
     match bridge.port.duplicate_detection {
         true => Ok(port::detected(steps, device, addresses)),
         false => Ok(steps),

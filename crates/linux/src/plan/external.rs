@@ -143,7 +143,7 @@ pub(crate) fn lowest_free(prefix: &IfName, taken: &BTreeSet<IfName>) -> Result<I
 fn complete(attachment: &Attachment, link: &Link, device: &IfName) -> Vec<Step> {
     let addresses = &attachment.addresses;
     let mut steps = super::ipv6(device, addresses);
-    steps.extend(super::announcements(device, addresses));
+    steps.extend(super::announcements(device, addresses).into_iter().map(|(_, step)| step));
     steps.extend(link.mac.map(|mac| Step::Mac(device.clone(), mac)));
     steps.extend(link.mtu.map(|mtu| Step::Mtu(device.clone(), mtu)));
     steps.extend(addresses.iter().map(|held| Step::Address(device.clone(), held.address)));

@@ -41,7 +41,7 @@ pub(super) fn plan(
         Place::Sandbox => {
             sandbox.extend(checksums);
             sandbox.extend(super::complete(
-                link,
+                attachment,
                 &peer_placement.name,
                 &addresses,
                 &attachment.routes,

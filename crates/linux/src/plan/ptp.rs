@@ -35,7 +35,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
         interface(&veth.peer, Some(veth.peer_mac), peer_placement.place),
     ];
     let sandbox = match peer_placement.place {
-        Place::Sandbox => inside(attachment, link, &veth.peer, &addresses),
+        Place::Sandbox => inside(attachment, &veth.peer, &addresses),
         Place::Host => Vec::new(),
     };
     let has_v6 = addresses.iter().any(|held| Family::of(&held.address) == Family::V6);
@@ -59,14 +59,9 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
     Ok(Plan { host, sandbox, after, attached })
 }
 
-fn inside(
-    attachment: &Attachment,
-    link: &Link,
-    device: &IfName,
-    addresses: &[InterfaceAddress],
-) -> Vec<Step> {
+fn inside(attachment: &Attachment, device: &IfName, addresses: &[InterfaceAddress]) -> Vec<Step> {
     let mut steps = super::ipv6(device, addresses);
-    steps.extend(super::configure(device, addresses, link));
+    steps.extend(super::configure(attachment, device, addresses));
     for held in addresses {
         steps.extend(through_gateway(device, held));
     }

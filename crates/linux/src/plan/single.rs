@@ -64,7 +64,7 @@ pub(super) fn plan(attachment: &Attachment, link: &Link, facts: &Facts) -> Resul
     }
     if peer_placement.place == Place::Sandbox && !birth.is_hidden {
         plan.sandbox.extend(super::complete(
-            link,
+            attachment,
             &peer_placement.name,
             &addresses,
             &attachment.routes,

@@ -188,9 +188,9 @@ fn the_first_container_of_a_gateway_bridge() {
     sandbox: sysctl net/ipv6/conf/eth0/keep_addr_on_down = 1
     sandbox: address 10.1.0.2/24 on eth0
     sandbox: address fd00:1::2/64 on eth0
+    sandbox: sysctl net/ipv6/conf/eth0/ndisc_notify = 1
     sandbox: up eth0
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
-    sandbox: sysctl net/ipv6/conf/eth0/ndisc_notify = 1
     sandbox: route 0.0.0.0/0 via 10.1.0.1 on eth0 src -
     sandbox: route ::/0 via fd00:1::1 on eth0 src -
     ");
@@ -373,4 +373,21 @@ fn a_network_comes_up_with_a_gateway_on_each_subnet() {
         plan(&switch, &there(&[])),
         @"host: sysctl net/ipv6/conf/cni0/accept_ra = 0"
     );
+}
+
+/// A runtime that is told the hardware address before the link is made writes it down; that does not make
+/// it a chosen one.
+#[test]
+fn what_derives_from_the_address_is_not_announced() {
+    let mut plain = attachment(bridge(Gateway::None), vec![address("10.1.0.2/24", None)]);
+    let planned = |attachment: &Attachment| lines(&attach(attachment, &there(&[])).unwrap());
+    let silent = planned(&plain);
+    let derived = hardware_address(&plain);
+    let of = |attachment: &mut Attachment, mac| {
+        attachment.wiring.link.as_mut().unwrap().mac = mac;
+        planned(attachment)
+    };
+    assert_eq!(of(&mut plain, derived), silent);
+    let announced = of(&mut plain, Some("c2:11:22:33:44:55".parse().unwrap()));
+    assert!(announced.ends_with("arp_notify = 1\nsandbox: up eth0"), "{announced}");
 }

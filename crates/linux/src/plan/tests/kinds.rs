@@ -40,6 +40,11 @@ const USABLE: &str = "sandbox: address 10.1.0.2/24 on eth0
 sandbox: up eth0
 sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1";
 
+/// The same of a hardware address that does not derive from the address.
+const ANNOUNCED: &str = "sandbox: address 10.1.0.2/24 on eth0
+sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
+sandbox: up eth0";
+
 #[test]
 fn each_kind_comes_into_being_in_one_step() {
     let sandbox = || parent(Place::Sandbox, None);
@@ -187,12 +192,12 @@ fn a_link_is_made_before_its_addresses() {
     first.addresses = vec![address("10.1.0.2/24", None)];
     assert_eq!(hardware_address(&first), Some(mac), "it asked as that one");
     let there = |place| Facts { connected: Some(Connected { place, mac: Some(mac) }), ..lan0() };
-    assert_eq!(lines(&attach(&first, &there(Place::Sandbox)).unwrap()), USABLE);
+    assert_eq!(lines(&attach(&first, &there(Place::Sandbox)).unwrap()), ANNOUNCED);
 
     // Made before there was a container.
     let guest = Identity::of(&first.id).guest_link().unwrap();
     let moved = lines(&attach(&first, &there(Place::Host)).unwrap());
-    assert_eq!(moved, format!("host: move {guest} to eth0\n{USABLE}"));
+    assert_eq!(moved, format!("host: move {guest} to eth0\n{ANNOUNCED}"));
     first.sandbox = None;
     let outside = outside.replace("NAME", guest.as_str());
     assert_eq!(

@@ -84,9 +84,9 @@ fn duplicates_are_looked_for_where_that_is_asked_for() {
     sandbox: sysctl net/ipv6/conf/eth0/keep_addr_on_down = 1
     sandbox: address 10.1.0.2/24 on eth0
     sandbox: address fd00:1::2/64 on eth0, detecting duplicates
+    sandbox: sysctl net/ipv6/conf/eth0/ndisc_notify = 1
     sandbox: up eth0
     sandbox: sysctl net/ipv4/conf/eth0/arp_notify = 1
-    sandbox: sysctl net/ipv6/conf/eth0/ndisc_notify = 1
     sandbox: settle eth0
     ");
     made.port.left_down = true;
