@@ -49,9 +49,16 @@ pub(super) async fn respond(
 }
 
 /// Carries out the releases that an earlier process was about to do, before the addresses can get
-/// another holder.
+/// another holder. No engine is answered before, so nothing waits for third parties: what one of those
+/// has to release stays allocated until the reconciler finds that it is unused.
 pub(super) fn settle(shared: &Shared) {
-    let carry_out = |method, body: &[u8]| match libnetwork::decode(method, body) {
+    let carry_out = |method: Method, body: &[u8]| match libnetwork::decode(method, body) {
+        Ok(Request::Do(call)) if shared.plugin.asks_others(&call) => {
+            let subject = call.subject().unwrap_or_default();
+            let name = method.name();
+            shared.observe.trouble(&format!("{name} of {subject} is left to the reconciler"));
+            false
+        }
         Ok(Request::Do(call)) => {
             let (began, subject) = (Instant::now(), call.subject().map(str::to_owned));
             let reply = Reply::of(shared.plugin.call(*call), &shared.plugin.manner());

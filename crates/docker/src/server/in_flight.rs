@@ -12,7 +12,8 @@
 //!   until the reconciler finds that it is unused. Where the same was requested by name the
 //!   repetition is refused, as it is taken.
 //! - ReleaseAddress: by the time it is repeated the address may have another holder. It is carried
-//!   out before the first call is answered; the repetition gets that result.
+//!   out before the first call is answered; the repetition gets that result. Where third parties have to
+//!   be asked it is not: the reconciler frees what is unused.
 //! - ReleasePool: a second release would take the subnet from others that share it. It is not
 //!   repeated; the reconciler frees what is unused.
 

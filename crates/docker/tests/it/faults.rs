@@ -117,6 +117,26 @@ fn an_address_is_given_back_before_it_can_be_anothers() {
     assert_eq!(busy.receive().status, 200);
 }
 
+/// A plugin hangs whose address was being released: every other network is served at once.
+#[test]
+fn a_lost_release_of_a_third_party_holds_up_no_one() {
+    const RELEASE: &str = "IpamDriver.ReleaseAddress";
+    let stand = Stand::held(Limits::default());
+    let mut busy = stand.connect();
+    busy.send(request(RELEASE, r#"{"PoolID":"local/10.1.0.0/16","Address":"10.1.0.2"}"#)).unwrap();
+    stand.recorder.wait(|seen| seen.begun == 1);
+    let next = stand.killed_beside(Some("local/"));
+    is_well(&next);
+    next.recorder.change(|seen| {
+        assert_eq!(seen.begun, 1, "the release was not begun");
+        let left = seen.troubles.iter().any(|what| what.contains("left to the reconciler"));
+        assert!(left, "{:?}", seen.troubles);
+    });
+    assert_eq!(next.connect().post(RELEASE, "").status, 400);
+    stand.recorder.release();
+    assert_eq!(busy.receive().status, 200);
+}
+
 #[test]
 fn two_that_were_lost_are_not_confused() {
     let stand = Stand::held(Limits::default());

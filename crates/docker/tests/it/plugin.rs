@@ -141,7 +141,7 @@ impl Stand {
 
     /// As the daemon does it; other connections are kept here, to see what becomes of them.
     pub(crate) fn one_request() -> Self {
-        Self::in_place(TempDir::new().unwrap(), Limits::default(), false, Vec::new())
+        Self::in_place(TempDir::new().unwrap(), Limits::default(), Recorder::new(false), Vec::new())
     }
 
     /// A server whose calls do not end until they are released.
@@ -158,6 +158,11 @@ impl Stand {
 
     /// What a new process finds if this one is killed now.
     pub(crate) fn killed(&self) -> Self {
+        self.killed_beside(None)
+    }
+
+    /// The same where a third party does not answer.
+    pub(crate) fn killed_beside(&self, third_party: Option<&'static str>) -> Self {
         let dir = TempDir::new().unwrap();
         std::fs::create_dir(dir.path().join("calls")).unwrap();
         for slot in std::fs::read_dir(self.dir.path().join("calls")).unwrap() {
@@ -165,17 +170,24 @@ impl Stand {
             std::fs::copy(slot.path(), dir.path().join("calls").join(slot.file_name())).unwrap();
         }
         let limits = Limits { one_request: false, ..Limits::default() };
-        Self::in_place(dir, limits, false, Vec::new())
+        let recorder = Recorder::new(false);
+        recorder.silence(third_party);
+        Self::in_place(dir, limits, recorder, Vec::new())
     }
 
     pub(crate) fn with(limits: Limits, held: bool, listeners: Vec<Listener>) -> Self {
         let limits = Limits { one_request: false, ..limits };
-        Self::in_place(TempDir::new().unwrap(), limits, held, listeners)
+        Self::in_place(TempDir::new().unwrap(), limits, Recorder::new(held), listeners)
     }
 
-    fn in_place(dir: TempDir, limits: Limits, held: bool, mut listeners: Vec<Listener>) -> Self {
+    fn in_place(
+        dir: TempDir,
+        limits: Limits,
+        recorder: Recorder,
+        mut listeners: Vec<Listener>,
+    ) -> Self {
         listeners.push(Listener::Unix(UnixListener::bind(dir.path().join("s")).unwrap()));
-        let recorder = Arc::new(Recorder::new(held));
+        let recorder = Arc::new(recorder);
         let calls = dir.path().join("calls");
         let server = Server {
             plugin: recorder.clone(),
