@@ -29,7 +29,7 @@ impl Daemon {
         let mut reported = Reported::default();
         for change in watch.wait(Duration::ZERO)? {
             reported.event_log.report(&change, host::now());
-            reported.ports.learn(&change, None);
+            reported.ports.learn(&change, None, host::now());
         }
         Ok((watch, reported))
     }
@@ -52,7 +52,7 @@ impl Daemon {
         while !self.sleep(Duration::ZERO) {
             reported.ports.keep(&self.journal);
             for change in watch.wait(GLANCE)? {
-                reported.ports.learn(&change, Some(Instant::now()));
+                reported.ports.learn(&change, Some(Instant::now()), host::now());
                 for event in reported.event_log.report(&change, host::now()) {
                     self.journal.report(&event);
                 }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use config::Level;
 use engine::port::{Key, Record};
 use linux::Taken;
-use model::{Attachment, AttachmentId, Family, Layer, Phase, PortMap, Protocol, Runtime};
+use model::{
+    Attachment, AttachmentId, Family, Layer, Phase, PortMap, Protocol, Runtime, Timestamp,
+};
 use netlink::hold::{Held, Hold, hold};
 use rustix::process::{Resource, getrlimit};
 use store::Changed;
@@ -39,8 +41,16 @@ struct Wanted {
     map: PortMap,
     /// Whether a command added it while the container ran: its runtime does not know of it.
     added: bool,
-    /// When this was published; `None` where it was published before the daemon began.
+    /// When this was published; `None` where that was before this host started.
     since: Option<Instant>,
+}
+
+/// Whose a port is, and so who keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owner {
+    id: AttachmentId,
+    runtime: Runtime,
+    added: bool,
 }
 
 impl Wanted {
@@ -48,6 +58,10 @@ impl Wanted {
     fn is_early(&self) -> bool {
         let is_new = self.since.is_some_and(|since| since.elapsed() < RESERVED);
         is_new && !self.added && matches!(self.runtime, Runtime::Cni | Runtime::Reference)
+    }
+
+    fn owner(&self) -> Owner {
+        Owner { id: self.id.clone(), runtime: self.runtime, added: self.added }
     }
 }
 
@@ -62,13 +76,25 @@ enum State {
     Early,
     /// Another program has it, and this was reported.
     Taken { reported: Option<String> },
+    /// It could not be tried, and this was reported.
+    Failed { why: String },
+}
+
+impl State {
+    /// Whether another attempt may lead to something else.
+    fn is_open(&self) -> bool {
+        match self {
+            State::Taken { .. } | State::Early | State::Failed { .. } => true,
+            State::Done { .. } | State::Reserved => false,
+        }
+    }
 }
 
 /// The ports that are kept.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     published: BTreeMap<(AttachmentId, Layer), Vec<(Target, Wanted)>>,
-    states: BTreeMap<Target, State>,
+    states: BTreeMap<Target, (Owner, State)>,
     tried: Option<Instant>,
     /// Whether the records have changed since.
     changed: bool,
@@ -77,11 +103,14 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Learns of a record that was written or deleted at `since`, or before the daemon was there.
-    pub(super) fn learn(&mut self, change: &Changed, since: Option<Instant>) {
+    /// Learns of a record that was written or deleted at `since`, or before the daemon was there: then the
+    /// record says when. It is `now`.
+    pub(super) fn learn(&mut self, change: &Changed, since: Option<Instant>, now: Timestamp) {
         let Key::Attachment(id, layer) = &change.key else { return };
         let published = match change.now.as_ref().map(|now| &now.record) {
-            Some(Record::Attachment(record)) => published(record, since),
+            Some(Record::Attachment(record)) => {
+                published(record, since.or_else(|| instant_of(record.since, now)))
+            }
             _ => Vec::new(),
         };
         let key = (id.clone(), *layer);
@@ -95,14 +124,14 @@ impl Ports {
     /// Binds the wanted ports, and closes the others.
     pub(super) fn keep(&mut self, journal: &Journal) {
         let again = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
-        let is_open = |state: &State| matches!(state, State::Taken { .. } | State::Early);
-        let is_due = self.changed || again && self.states.values().any(is_open);
+        let is_due =
+            self.changed || again && self.states.values().any(|(_, state)| state.is_open());
         if !is_due {
             return;
         }
         self.changed = false;
         let wanted = self.wanted();
-        self.states.retain(|target, _| wanted.contains_key(target));
+        self.drop_stale(&wanted);
         let room = most();
         let mut beyond = 0;
         for (target, wanted) in &wanted {
@@ -112,13 +141,22 @@ impl Ports {
                     continue;
                 }
                 None => None,
-                Some(State::Taken { .. } | State::Early) if again => self.states.remove(target),
+                Some((_, state)) if again && state.is_open() => self.states.remove(target),
                 Some(_) => continue,
             };
-            self.states.insert(*target, attempt(*target, wanted, before, journal));
+            let before = before.map(|(_, state)| state);
+            let state = attempt(*target, wanted, before, journal);
+            self.states.insert(*target, (wanted.owner(), state));
         }
         self.tried = if again { Some(Instant::now()) } else { self.tried };
         self.report_beyond(beyond, journal);
+    }
+
+    /// Closes what nobody publishes, and what another one publishes now: its runtime may keep it itself.
+    fn drop_stale(&mut self, wanted: &BTreeMap<Target, Wanted>) {
+        self.states.retain(|target, (owner, _)| {
+            wanted.get(target).is_some_and(|wanted| wanted.owner() == *owner)
+        });
     }
 
     fn report_beyond(&mut self, beyond: usize, journal: &Journal) {
@@ -145,6 +183,12 @@ impl Ports {
         let own = all.into_iter().filter(|(target, _)| !is_included(target));
         own.map(|(target, wanted)| (target, wanted.clone())).collect()
     }
+}
+
+/// When that was by the clock of this process. A time that is still to come was set back since: it counts
+/// from now on.
+fn instant_of(since: Timestamp, now: Timestamp) -> Option<Instant> {
+    Instant::now().checked_sub(Duration::from_secs(now.0.saturating_sub(since.0)))
 }
 
 /// Half of the files that this process may open.
@@ -192,9 +236,10 @@ fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Jou
         return State::Early;
     }
     let (protocol, address) = target;
-    let reported = match before {
-        Some(State::Taken { reported }) => reported,
-        Some(State::Done { .. } | State::Reserved | State::Early) | None => None,
+    let (reported, failed) = match before {
+        Some(State::Taken { reported }) => (reported, None),
+        Some(State::Failed { why }) => (None, Some(why)),
+        Some(State::Done { .. } | State::Reserved | State::Early) | None => (None, None),
     };
     let report = |what, message: String| {
         let ports = vec![wanted.map.to_string()];
@@ -224,8 +269,11 @@ fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Jou
             State::Taken { reported: Some(by) }
         }
         Err(error) => {
-            journal.failed("keeping a published port from others", &error);
-            State::Done { _socket: None }
+            let why = error.to_string();
+            if failed.as_ref() != Some(&why) {
+                journal.failed("keeping a published port from others", &error);
+            }
+            State::Failed { why }
         }
     }
 }
@@ -234,3 +282,6 @@ fn of(wanted: &Wanted) -> String {
     let name = &wanted.name;
     format!(", and {name} publishes it: who answers depends on where one asks; stop one of them")
 }
+
+#[cfg(test)]
+mod tests;
