@@ -117,6 +117,26 @@ fn crowd_28_5() {
     crowd(Release::V28_5);
 }
 
+/// More networks than the engine's own pools have subnets for, all at once.
+#[test]
+fn crowd_of_networks() {
+    const NETWORKS: usize = 75;
+    let Some(bed) = Bed::new(Release::V28_5) else { return };
+    let names: Vec<String> = (0..NETWORKS).map(|number| format!("n{number}")).collect();
+    std::thread::scope(|scope| {
+        for name in &names {
+            let bed = &bed;
+            scope.spawn(move || bed.network(name));
+        }
+    });
+    let format = "{{(index .IPAM.Config 0).Subnet}}";
+    let found = bed.docker(&format!("network inspect {} --format '{format}'", names.join(" ")));
+    let subnets: BTreeSet<&str> = found.lines().collect();
+    assert_eq!(subnets.len(), NETWORKS, "{subnets:?}");
+    bed.docker(&format!("network rm {}", names.join(" ")));
+    bed.is_clean();
+}
+
 #[test]
 fn overlap() {
     let Some(bed) = Bed::new(Release::V20_10) else { return };

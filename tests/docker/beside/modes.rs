@@ -32,9 +32,13 @@ fn passages(side: &mut Side<'_>) {
     side.inside("routes of the container", "web", "ip route; ip -6 route | grep default");
 }
 
-fn of_mode(side: &mut Side<'_>, mode: &str, more: &str) {
+fn create(side: &mut Side<'_>, mode: &str, more: &str) {
     let modes = format!("-o {KEY}.gateway_mode_ipv4={mode} -o {KEY}.gateway_mode_ipv6={mode}");
     side.network("front", &format!("{DUAL} {modes} {more}"));
+}
+
+fn of_mode(side: &mut Side<'_>, mode: &str, more: &str) {
+    create(side, mode, more);
     passages(side);
 }
 
@@ -177,6 +181,57 @@ fn gateway_modes() {
                 ("@two asks 2001:db8:1::2 port 80", NONE, "fd84::3"),
             ],
         ),
+    ]);
+}
+
+/// On a host that forwards whatever nothing drops, as Docker leaves it where forwarding was on before.
+fn accepting(side: &mut Side<'_>, mode: &str, more: &str) {
+    create(side, mode, more);
+    let world = side.bed.world();
+    let tools = ["iptables", "ip6tables"];
+    let policies = tools.map(|tool| world.sh(&format!("{tool} -S FORWARD | grep -e ^-P")));
+    tools.map(|tool| world.sh(&format!("{tool} -P FORWARD ACCEPT")));
+    passages(side);
+    for (tool, policy) in tools.iter().zip(policies) {
+        world.sh(&format!("{tool} -S FORWARD | grep -qxe '-P FORWARD ACCEPT'; {tool} {policy}"));
+    }
+}
+
+fn nat_accepting(side: &mut Side<'_>) {
+    accepting(side, "nat", "");
+}
+
+fn unprotected_accepting(side: &mut Side<'_>) {
+    accepting(side, "nat-unprotected", "");
+}
+
+fn routed_accepting(side: &mut Side<'_>) {
+    accepting(side, "routed", "");
+}
+
+fn isolated_accepting(side: &mut Side<'_>) {
+    accepting(side, "isolated", "--internal");
+}
+
+#[test]
+fn gateway_modes_where_the_host_forwards_all() {
+    compare(&[
+        // A router stays one (docs/docker.md, direct access); Docker 28 drops these by rules of its own.
+        but(
+            "nat",
+            nat_accepting,
+            &[
+                ("far asks 10.84.0.2 port 80", NONE, "198.51.100.2"),
+                ("lan asks 10.84.0.2 port 80", NONE, "192.0.2.2"),
+                ("lan asks 10.84.0.2 port 81", NONE, "192.0.2.2"),
+                ("lan asks 10.84.0.3 port 80", NONE, "192.0.2.2"),
+                ("lan asks fd84::2 port 80", NONE, "2001:db8:1::2"),
+                ("lan asks fd84::3 port 80", NONE, "2001:db8:1::2"),
+            ],
+        ),
+        same("nat-unprotected", unprotected_accepting),
+        same("routed", routed_accepting),
+        same("isolated", isolated_accepting),
     ]);
 }
 
