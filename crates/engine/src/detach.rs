@@ -185,7 +185,7 @@ impl Engine<'_> {
     }
 
     /// Waits until a process that works on the record, and would continue making what we remove,
-    /// has ended or has written that it is done. Then the record is as it is now, if it exists.
+    /// has ended or has written that it is done. Then the record is as it is now, if it has changed.
     fn outlive(
         &self,
         read: &Read<Box<Attachment>>,
@@ -193,12 +193,14 @@ impl Engine<'_> {
     ) -> Result<Option<Read<Box<Attachment>>>> {
         let (id, layer) = (&read.value.id, read.value.layer);
         for _ in 0..TIMEOUT.as_millis() / POLL_INTERVAL.as_millis() {
-            if self.host.wait_for_end(&process, POLL_INTERVAL) {
-                return Ok(None);
-            }
+            let has_ended = self.host.wait_for_end(&process, POLL_INTERVAL);
+            // Also of one that has ended: it may have written that it is done just before.
             let now = self.record_of(id, layer)?;
             if now.as_ref().map(|now| now.revision) != Some(read.revision) {
                 return Ok(now);
+            }
+            if has_ended {
+                return Ok(None);
             }
         }
         Err(Error::try_again(format!("process {} still works on {id}", process.pid)))
@@ -239,14 +241,31 @@ impl Engine<'_> {
     /// Deletes the record with everything that the store holds for it. The kernel is clean by then.
     /// A caller that gets success does not come again, so whatever the store kept would stay taken.
     fn forget(&self, read: Read<Box<Attachment>>) -> Result<()> {
-        match self.try_forget(&read) {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == Kind::TryAgain => Err(error),
-            Err(error) => Err(Error::try_again(format!(
-                "{} is detached, and what it held is still taken: {error}",
-                read.value.id
-            ))),
+        let id = read.value.id.clone();
+        self.forget_ours(read).map_err(|error| match error.kind() {
+            Kind::TryAgain => error,
+            _ => Error::try_again(format!(
+                "{id} is detached, and what it held is still taken: {error}"
+            )),
+        })
+    }
+
+    /// A record that has changed is still this process's as long as it names this process.
+    fn forget_ours(&self, mut read: Read<Box<Attachment>>) -> Result<()> {
+        for _ in 0..RACES {
+            if self.try_forget(&read)? {
+                return Ok(());
+            }
+            match self.record_of(&read.value.id, read.value.layer)? {
+                Some(now) if self.is_ours_to_undo(&now.value) => read = now,
+                Some(_) | None => return Ok(()),
+            }
         }
+        Err(Error::try_again(format!("{} changes all the time", read.value.id)))
+    }
+
+    fn is_ours_to_undo(&self, attachment: &Attachment) -> bool {
+        matches!(attachment.phase, Phase::Detaching { by, .. } if by == self.host.me())
     }
 
     /// The same; `false` where the record is not the one that was read any more.

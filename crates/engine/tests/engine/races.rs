@@ -1,7 +1,7 @@
 //! What happens when several processes work on one attachment, and when one of them dies.
 
 use super::common::{World, book, ip, network, pool, request};
-use engine::port::{Key, Outcome, Prefix, Record, Store, Txn, Versioned};
+use engine::port::{Host, Key, Outcome, Prefix, Record, Store, Txn, Versioned};
 use engine::{Engine, Garbage, Mode, Request};
 use model::*;
 use store::Memory;
@@ -97,6 +97,54 @@ fn nobody_undoes_beside_a_living_detacher() {
     world.machine.dead.borrow_mut().insert(other.pid);
     engine.detach(&wanted).unwrap();
     assert!(world.dataplane.made.borrow().is_empty() && engine.holders().unwrap().is_empty());
+}
+
+/// A host whose attacher writes that it is done, and ends before anybody asks again.
+struct LettingGo<'a> {
+    world: &'a World,
+    asked: Request,
+}
+
+impl Host for LettingGo<'_> {
+    fn me(&self) -> Process {
+        self.world.machine.me()
+    }
+
+    fn now(&self) -> Timestamp {
+        self.world.machine.now()
+    }
+
+    fn is_running(&self, process: &Process) -> bool {
+        self.world.machine.is_running(process)
+    }
+
+    fn occupied(&self) -> Result<Vec<engine::port::Occupied>> {
+        Ok(Vec::new())
+    }
+
+    fn wait_for_end(&self, process: &Process, _: std::time::Duration) -> bool {
+        let key = Key::Attachment(self.asked.id(), self.asked.layer);
+        let read = self.world.store.get(&key).unwrap().unwrap();
+        let Record::Attachment(mut record) = read.record else { panic!("{read:?}") };
+        let Phase::Detaching { by, attacher } = record.phase else { panic!("{record:?}") };
+        assert_eq!(attacher, Some(*process));
+        record.phase = Phase::Detaching { by, attacher: None };
+        let txn = Txn::new().put(key, Record::Attachment(record));
+        assert!(matches!(self.world.store.commit(&txn).unwrap(), Outcome::Done(_)));
+        true
+    }
+}
+
+#[test]
+fn a_detach_that_overtakes_an_attach_leaves_nothing() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    let asked = published(&network, 8080);
+    left(&world, &asked, Phase::Attaching { by: Process { pid: 8, start: 1 } });
+    let host = LettingGo { world: &world, asked: asked.clone() };
+    let engine = Engine::new(&world.store, &world.dataplane, &world.directory, &host);
+    engine.detach(&asked).unwrap();
+    assert!(engine.attachments().unwrap().is_empty() && engine.ports().unwrap().is_empty());
+    assert!(engine.holders().unwrap().is_empty());
 }
 
 #[test]
