@@ -165,6 +165,11 @@ impl Engine<'_> {
         }
     }
 
+    /// Whether a record under the prefix cannot be read: a list of them is not whole then.
+    pub(crate) fn has_damaged(&self, prefix: &Prefix) -> Result<bool> {
+        Ok(!self.store.damaged(Some(prefix))?.is_empty())
+    }
+
     pub(crate) fn network_under(&self, key: &Key) -> Result<Option<Read<Box<Network>>>> {
         self.read(key, network)
     }

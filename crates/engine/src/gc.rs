@@ -250,25 +250,6 @@ impl Engine<'_> {
         }
     }
 
-    /// Records are committed before anything is made, so they are read after what exists. While the record of
-    /// an attachment is damaged, anything without a record may be that one's: nothing goes.
-    fn strays(&self, mode: Mode, found: &mut Reconciled) -> Result<()> {
-        let strays = self.driver.strays(&|| self.attachments())?;
-        let is_known = self.store.damaged(Some(&Prefix::Attachments))?.is_empty();
-        for (stray, presence) in strays {
-            let remedy = match presence {
-                Presence::Gone if is_known => Remedy::Free,
-                Presence::Gone | Presence::Alive | Presence::Doubtful => Remedy::Quarantine,
-            };
-            let removed = match (mode, remedy) {
-                (Mode::Mend, Remedy::Free) => self.driver.remove_stray(&stray),
-                _ => Ok(()),
-            };
-            found.add(Finding { what: Garbage::Stray(stray), remedy }, removed);
-        }
-        Ok(())
-    }
-
     /// Host ports whose holder has no record at all.
     pub(crate) fn orphaned_claims(&self, mode: Mode, findings: &mut Vec<Finding>) -> Result<()> {
         for (key, _) in self.store.list(&Prefix::Ports)? {

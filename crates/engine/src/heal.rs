@@ -50,22 +50,22 @@ impl Backoff for AtOnce {
 }
 
 /// One pass over all attachments.
-struct Healing<'b> {
+pub(crate) struct Healing<'b> {
     backoff: &'b mut dyn Backoff,
     /// Whether what attachments share is checked.
     shares: bool,
     missed: bool,
     shared_missed: bool,
-    failures: Vec<Error>,
+    pub(crate) failures: Vec<Error>,
 }
 
 impl<'b> Healing<'b> {
-    fn new(backoff: &'b mut dyn Backoff, shares: bool) -> Self {
+    pub(crate) fn new(backoff: &'b mut dyn Backoff, shares: bool) -> Self {
         Self { backoff, shares, missed: false, shared_missed: false, failures: Vec::new() }
     }
 
     /// The result; a failure is kept for the end of the pass.
-    fn noted<T: Default>(&mut self, id: &AttachmentId, result: Result<T>) -> T {
+    pub(crate) fn noted<T: Default>(&mut self, id: &AttachmentId, result: Result<T>) -> T {
         result.unwrap_or_else(|error| {
             self.failures.push(error.context(format!("healing {id}")));
             T::default()
@@ -120,7 +120,12 @@ impl Engine<'_> {
     }
 
     /// The same of one attachment; `false` where another thread works on it.
-    fn restore_if_idle(&self, healing: &mut Healing<'_>, id: &AttachmentId, layer: Layer) -> bool {
+    pub(crate) fn restore_if_idle(
+        &self,
+        healing: &mut Healing<'_>,
+        id: &AttachmentId,
+        layer: Layer,
+    ) -> bool {
         let own = Healed::Own(id, layer);
         let is_due = healing.backoff.is_due(own);
         if !is_due && !healing.shares {

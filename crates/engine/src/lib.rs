@@ -44,6 +44,7 @@ mod serving;
 mod settings;
 mod several;
 mod shared;
+mod strays;
 mod subnet;
 mod unlisted;
 mod view;

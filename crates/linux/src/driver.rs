@@ -16,7 +16,7 @@ use crate::identity::{GROUP, PROTOCOL};
 use crate::link::{self, Before};
 use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
-use crate::strays::Made;
+use crate::strays::{self, Made};
 use crate::{
     device, external, gateway, mtu, parts, plan, presence, probe, rate, sandbox, shared, tuning,
     verify, vlan_gateway,
@@ -318,6 +318,10 @@ impl HostDataplane for Linux {
     ) -> Result<Vec<(Stray, Presence)>> {
         let made = Made::gather(self.policy.marks()?)?;
         Ok(made.strays(&records()?))
+    }
+
+    fn is_of(&self, stray: &Stray, record: &Attachment) -> bool {
+        strays::is_of(stray, record)
     }
 
     fn remove_stray(&self, stray: &Stray) -> Result<()> {

@@ -124,6 +124,11 @@ impl Names {
         Ok(there.into_iter().map(|name| (Stray::Names(name), Presence::Gone)).collect())
     }
 
+    /// Whether the record is one by which the namespace has files.
+    pub fn is_for(&self, name: &str, record: &Attachment) -> bool {
+        record.gateway_role.is_some() && self.named(record) == Some(name)
+    }
+
     /// Removes those of one namespace.
     pub fn forget(&self, name: &str) -> Result<()> {
         let _lock = self.lock_directory()?;

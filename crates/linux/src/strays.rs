@@ -59,6 +59,20 @@ impl Made {
     }
 }
 
+/// Whether it has a name or a mark of the attachment's.
+pub(crate) fn is_of(stray: &Stray, record: &Attachment) -> bool {
+    let identity = Identity::of(&record.id);
+    match stray {
+        Stray::Link(name) => [identity.host_link(), identity.guest_link()]
+            .into_iter()
+            .any(|its| its.is_ok_and(|its| its == *name)),
+        Stray::Elements(mark) => {
+            mark.split_once('/').is_some_and(|(digits, _)| digits == identity.digits())
+        }
+        Stray::Parking(_) | Stray::Names(_) => false,
+    }
+}
+
 /// Whether it is an end of a pair of Spoke's, or a link of Spoke's that waits for its runtime.
 fn is_of_container(link: &Link) -> bool {
     let is_end = matches!(link.kind.as_deref(), Some("veth" | "tun")) && link.group == GROUP;

@@ -290,6 +290,14 @@ impl HostDataplane for Dataplane {
         Ok(strays)
     }
 
+    fn is_of(&self, stray: &Stray, record: &Attachment) -> bool {
+        match stray {
+            Stray::Parking(name) => Chain::is_parked_for(name, record),
+            Stray::Names(name) => self.names.is_for(name, record),
+            Stray::Link(_) | Stray::Elements(_) => self.linux.is_of(stray, record),
+        }
+    }
+
     fn remove_stray(&self, stray: &Stray) -> Result<()> {
         match stray {
             Stray::Parking(name) => self.chain.remove_stray(name),

@@ -40,6 +40,11 @@ impl Chain {
         Ok(unknown.map(|name| (stray(name), Presence::Gone)).collect())
     }
 
+    /// Whether an interface of the record's is parked there.
+    pub fn is_parked_for(name: &str, record: &Attachment) -> bool {
+        parking::name(&record.id) == name
+    }
+
     /// Ends the namespace with what is parked there. Its plugins' DEL is called, where they are
     /// known.
     ///

@@ -97,6 +97,12 @@ pub trait HostDataplane {
         records: &dyn Fn() -> Result<Vec<Attachment>>,
     ) -> Result<Vec<(Stray, Presence)>>;
 
+    /// Whether the attachment of this record would have made it. A driver without strays has none.
+    fn is_of(&self, stray: &Stray, record: &Attachment) -> bool {
+        let _ = (stray, record);
+        false
+    }
+
     /// Removes it.
     fn remove_stray(&self, stray: &Stray) -> Result<()>;
 }

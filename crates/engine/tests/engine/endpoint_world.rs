@@ -320,6 +320,10 @@ impl HostDataplane for Rig {
         Ok(self.strays.lock().unwrap().clone())
     }
 
+    fn is_of(&self, stray: &Stray, record: &Attachment) -> bool {
+        *stray == Stray::Elements(record.id.to_string())
+    }
+
     fn remove_stray(&self, stray: &Stray) -> Result<()> {
         self.strays.lock().unwrap().retain(|(other, _)| other != stray);
         Ok(())
@@ -354,10 +358,15 @@ impl Store for Rig {
     }
 
     fn damaged(&self, prefix: Option<&Prefix>) -> Result<Vec<Damaged>> {
-        match prefix {
-            Some(Prefix::Attachments) | None => Ok(self.damaged.lock().unwrap().clone()),
-            Some(_) => Ok(Vec::new()),
-        }
+        let below = match prefix {
+            None => "",
+            Some(Prefix::Attachments) => "attachments/",
+            Some(Prefix::Aliases) => "aliases/",
+            Some(_) => return Ok(Vec::new()),
+        };
+        let mut damaged = self.damaged.lock().unwrap().clone();
+        damaged.retain(|it| it.path.starts_with(below));
+        Ok(damaged)
     }
 }
 

@@ -220,6 +220,21 @@ fn what_stands_for_a_lost_address_goes() {
 }
 
 /// A running machine's tap, and a pair that Docker has yet to move, are in no container.
+/// An attach that began after the records were read for strays makes elements of the stray's mark.
+#[test]
+fn what_has_a_record_by_now_is_no_stray() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let attached = up(engine, &front(), "a", "s");
+        let its = Stray::Elements(attached.to_string());
+        let others = Stray::Elements("other".to_owned());
+        *rig.strays.lock().unwrap() = vec![(its.clone(), Presence::Gone), (others, Presence::Gone)];
+        let found = engine.reconcile(Mode::Mend).unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(*rig.strays.lock().unwrap(), [(its, Presence::Gone)]);
+    });
+}
+
 #[test]
 fn nothing_goes_that_a_damaged_record_may_be_of() {
     let rig = Rig::new();
