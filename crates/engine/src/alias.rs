@@ -196,13 +196,17 @@ impl Engine<'_> {
 
     /// Networks that outlasted their last id because another runtime used them. Nothing else
     /// removes them after that runtime has left. A network that a configuration described, and that
-    /// was declared only to be shared, becomes the configuration's again.
+    /// was declared only to be shared, becomes the configuration's again. While the record of an id or of a subnet is
+    /// damaged, any network may be that one's: nothing goes.
     pub(crate) fn abandoned_networks(
         &self,
         networks: Vec<Read<Box<Network>>>,
         mode: Mode,
         found: &mut Reconciled,
     ) -> Result<()> {
+        if self.has_damaged(&Prefix::Aliases)? || self.has_damaged(&Prefix::Subnets)? {
+            return Ok(());
+        }
         let (aliases, subnets) = (self.aliases()?, self.subnets()?);
         let known = aliases.iter().map(|alias| &alias.network);
         let known: BTreeSet<_> = known.chain(subnets.iter().map(|it| &it.network)).collect();
@@ -240,8 +244,10 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// An id that cannot be read may be another one of the network.
     fn is_last(&self, alias: &Alias, network: &Network) -> Result<bool> {
-        let others = self.aliases_of(&network.name)?.into_iter().any(|other| other.id != alias.id);
+        let others = self.has_damaged(&Prefix::Aliases)?
+            || self.aliases_of(&network.name)?.into_iter().any(|other| other.id != alias.id);
         let members = self.records(&Prefix::AttachmentsOf(network.name.clone()))?;
         self.refuse_if_unreadable(&network.name)?;
         Ok(network.runtime == alias.runtime && !others && members.is_empty())

@@ -84,9 +84,15 @@ impl Engine<'_> {
     ) -> Result<Reconciled> {
         let mut search = self.search(runtime, live, grace)?;
         self.find_attachments(&mut search)?;
-        self.find_leases(&mut search)?;
+        // The network of an id that cannot be read may be one that the runtime lists.
+        let is_whole = !self.has_damaged(&Prefix::Aliases)?;
+        if is_whole {
+            self.find_leases(&mut search)?;
+        }
         self.find_aliases(&mut search)?;
-        self.find_subnets(&mut search)?;
+        if is_whole {
+            self.find_subnets(&mut search)?;
+        }
         let mut unlisted = Reconciled::default();
         let mut busy = BTreeSet::new();
         for found in search.found {

@@ -3,6 +3,7 @@
 use super::common::request;
 use super::endpoint_world::*;
 use super::subnet_rig::{for_network, wanting};
+use engine::port::{Damaged, Key, Outcome, Store, Txn};
 use engine::{Engine, Garbage, Mode, SubnetSpec};
 use model::*;
 
@@ -109,6 +110,31 @@ fn a_network_that_outlasts_its_last_id_goes_with_its_last_member() {
         engine.release_subnet(&subnet).unwrap();
         assert_eq!(engine.reconcile(Mode::Mend).unwrap().len(), 1);
         assert_eq!(rig.kernel(), Kernel::default());
+    });
+}
+
+/// The only id of a network, or one of two, is in a file that cannot be read.
+#[test]
+fn a_network_whose_id_may_be_damaged_stays() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let network = front();
+        engine.enroll(&alias("n", &network), &network).unwrap();
+        engine.enroll(&alias("m", &network), &network).unwrap();
+        let gone = Txn::new().delete(Key::Alias(id("n")));
+        assert!(matches!(rig.commit(&gone).unwrap(), Outcome::Done(_)));
+        let why = "cut".to_owned();
+        let damaged = Damaged { path: "aliases/n".to_owned(), why };
+        rig.damaged.lock().unwrap().push(damaged);
+        engine.withdraw(&id("m")).unwrap();
+        assert!(engine.declared(&network.name).unwrap().is_some(), "the other id may be its");
+        let found = engine.reconcile(Mode::Mend).unwrap();
+        let is_network = |it: &engine::Finding| matches!(it.what, Garbage::Network(_));
+        assert!(!found.iter().any(is_network), "{found:?}");
+        assert!(engine.declared(&network.name).unwrap().is_some());
+        rig.damaged.lock().unwrap().clear();
+        engine.reconcile(Mode::Mend).unwrap();
+        assert!(engine.declared(&network.name).unwrap().is_none());
     });
 }
 
