@@ -193,6 +193,24 @@ fn a_damaged_lock_file_can_be_repaired_as_its_error_says() {
     assert!(second.0 > first.0);
 }
 
+/// Copying tools and tidy operators leave out what looks like a stale lock.
+#[test]
+fn records_without_a_lock_file_are_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = done(
+        &embedded(directory.path(), BOOT),
+        lease_txn().put(sticky_key("o"), sticky(&["10.0.0.1"])),
+    );
+    for root in [boot_root(directory.path()), directory.path().join("state")] {
+        fs::remove_file(root.join("lock")).unwrap();
+    }
+    let store = embedded(directory.path(), BOOT);
+    assert!(get(&store, &lease_key("10.0.0.1")).is_some());
+    assert!(get(&store, &sticky_key("o")).is_some());
+    assert_eq!(store.list(&Prefix::AllLeases).unwrap().len(), 1);
+    assert!(done(&store, lease_txn()) > first);
+}
+
 #[test]
 fn another_boot_id_that_is_a_path_is_refused() {
     let roots = store::Roots { runtime: "/nowhere".into(), state: "/nowhere".into() };
@@ -262,6 +280,9 @@ fn in_a_namespace_read_only() {
     let directory = tempfile::tempdir().unwrap();
     mount(&["-t", "tmpfs", "tmpfs"], directory.path());
     done(&embedded(directory.path(), BOOT), lease_txn().put(sticky_key("o"), sticky(&[])));
+    let copied = directory.path().join("copied");
+    done(&embedded(&copied, BOOT), lease_txn());
+    fs::remove_file(boot_root(&copied).join("lock")).unwrap();
     mount(&["-o", "remount,ro"], directory.path());
     let store = embedded(directory.path(), BOOT);
     assert!(get(&store, &lease_key("10.0.0.1")).is_some());
@@ -276,6 +297,9 @@ fn in_a_namespace_read_only() {
         let error = store.commit(&txn).unwrap_err();
         assert!(error.to_string().contains("the store is read-only"), "{error}");
     }
+    let copied = embedded(&directory.path().join("copied"), BOOT);
+    let error = copied.get(&lease_key("10.0.0.1")).unwrap_err();
+    assert!(error.to_string().contains("the store is read-only"), "{error}");
     let elsewhere = embedded(&directory.path().join("new"), BOOT);
     let error = elsewhere.commit(&lease_txn()).unwrap_err();
     assert!(error.to_string().contains("the store is read-only"), "{error}");

@@ -62,11 +62,11 @@ impl Half {
         &self.root
     }
 
-    /// The root, if there is one.
+    /// The root, if there is one. A root without a lock file gets one: its records are there all the same.
     pub(super) fn existing(&self) -> Result<Option<Arc<Open>>> {
         let mut slot = self.slot();
         if slot.is_none() {
-            *slot = self.try_open(OFlags::empty())?.map(Arc::new);
+            *slot = self.try_open()?.map(Arc::new);
         }
         Ok(slot.clone())
     }
@@ -77,8 +77,7 @@ impl Half {
             return Ok((open, false));
         }
         let new = self.make_root()?;
-        let open = self.try_open(OFlags::CREATE)?;
-        let Some(open) = open.map(Arc::new) else {
+        let Some(open) = self.try_open()?.map(Arc::new) else {
             return Err(Error::try_again(format!(
                 "store {} vanished while it was being made; repeat the command",
                 self.root.display()
@@ -114,26 +113,19 @@ impl Half {
         *self.slot() = None;
     }
 
-    fn try_open(&self, create: OFlags) -> Result<Option<Open>> {
+    fn try_open(&self) -> Result<Option<Open>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = match fs::open(&self.root, flags, Mode::empty()) {
             Ok(directory) => directory,
             Err(Errno::NOENT) => return Ok(None),
             Err(cause) => return Err(failed("cannot open store", &self.root, cause)),
         };
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | create;
-        let lock = match fs::openat(&directory, "lock", flags, FILE_MODE) {
-            Err(Errno::ROFS | Errno::ACCESS) => {
-                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                fs::openat(&directory, "lock", flags, FILE_MODE)
-            }
-            lock => lock,
-        };
-        match lock {
+        match open_lock(&directory) {
             Ok(lock) => {
                 let (root, durable) = (self.root.clone(), self.durable);
                 Ok(Some(Open { root, durable, directory, lock }))
             }
+            // The root was removed meanwhile.
             Err(Errno::NOENT) => Ok(None),
             Err(cause) => Err(failed("cannot open", &self.root.join("lock"), cause)),
         }
@@ -162,6 +154,22 @@ impl Half {
 
     fn slot(&self) -> MutexGuard<'_, Option<Arc<Open>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Opens the lock file of a root, and makes it where it is missing. A store that is read-only can be read; one without
+/// a lock file cannot, as nothing says whether a transaction is under way.
+fn open_lock(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = |how: OFlags| fs::openat(directory, "lock", how | flags, FILE_MODE);
+    match open(OFlags::RDWR | OFlags::CREATE) {
+        Err(cause @ (Errno::ROFS | Errno::ACCESS)) => {
+            open(OFlags::RDONLY).map_err(|why| match why {
+                Errno::NOENT => cause,
+                why => why,
+            })
+        }
+        opened => opened,
     }
 }
 
