@@ -11,7 +11,7 @@ use std::time::Duration;
 use model::{Dhcp, Mac};
 
 use crate::packet::{Kind, Message, Terms, code, terms};
-use crate::{Subject, Time};
+use crate::{Lease, Subject, Time};
 
 /// How patient a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,9 +143,14 @@ impl Client {
         client
     }
 
-    /// One that had an address before it was restarted, which it asks to keep (RFC 2131 §3.2).
-    pub fn resume(mut self, terms: Terms, since: Time) -> Self {
-        self.held = Some(Held { terms, since });
+    /// One that had an address before it was restarted, which it asks to keep (RFC 2131 §3.2). Where that was
+    /// lost, it seeks another one: what a server refused may not be used.
+    pub fn resume(mut self, lease: &Lease) -> Self {
+        if lease.lost {
+            self.lost = true;
+            return self;
+        }
+        self.held = Some(Held { terms: lease.terms.clone(), since: lease.since });
         self.state = State::Rebooting;
         self
     }

@@ -41,6 +41,8 @@ pub enum News {
     /// There is one again after that, and its address and routes are on the interface. The last is
     /// the address that was given first.
     Regained(AttachmentId, Terms, Ipv4Net),
+    /// A lease on disk that is not continued, because of this.
+    Unread(String),
     /// Something went wrong that will be tried again.
     Trouble(AttachmentId, String),
 }

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{Client, Heading, Pace, Step};
 pub use keeper::{Keeper, News, Places};
-pub use lease_store::{Lease, LeaseStore};
+pub use lease_store::{Lease, LeaseStore, Leases};
 pub use packet::Terms;
 pub use time::Time;
 

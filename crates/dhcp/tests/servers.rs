@@ -90,7 +90,7 @@ fn a_link_that_was_moved_is_found() {
         match bed.news() {
             News::Renewed(..) => break,
             News::Lost(.., why) => panic!("{why}"),
-            News::Bound(..) | News::Trouble(..) | News::Regained(..) => {}
+            News::Bound(..) | News::Trouble(..) | News::Regained(..) | News::Unread(..) => {}
         }
     }
     assert_eq!(keeper.allocate(bed.subject("c1")).unwrap().address, terms.address);
@@ -256,7 +256,8 @@ fn a_short_lease_is_renewed_and_ends_with_its_server() {
     loop {
         match bed.news() {
             News::Lost(_, lost, _) => break assert_eq!(lost.address, terms.address),
-            News::Bound(..) | News::Renewed(..) | News::Regained(..) | News::Trouble(..) => {}
+            News::Bound(..) | News::Renewed(..) | News::Regained(..) => {}
+            News::Trouble(..) | News::Unread(..) => {}
         }
     }
     assert!(!bed.addresses().contains("10.7.0."), "{}", bed.addresses());

@@ -183,6 +183,7 @@ fn log(news: News) {
         News::Regained(id, terms, _) => {
             format!("{id}: lease of {} acquired in its place\n", terms.address)
         }
+        News::Unread(what) => format!("{what}\n"),
         News::Trouble(id, what) => format!("{id}: {what}\n"),
     });
 }

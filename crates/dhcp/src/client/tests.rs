@@ -193,10 +193,7 @@ fn an_address_that_somebody_has_is_declined_thrice_at_most() {
 fn asks_to_keep_what_it_had_before_a_restart() {
     let held = bound(1000, Time(0));
     let terms = held.terms().unwrap().clone();
-    let begin = || {
-        Client::new(subject(), MAC, Pace::default(), Time(100_000), 9)
-            .resume(terms.clone(), Time(0))
-    };
+    let begin = || resumed(&terms, false);
     let mut client = begin();
     let steps = client.wake(Time(100_000));
     let (request, heading) = sent(&steps);
@@ -212,6 +209,31 @@ fn asks_to_keep_what_it_had_before_a_restart() {
     assert_eq!(alone.deadline(), Time(500_000), "it stands for as long as it was given");
     let mut late = begin();
     assert!(matches!(late.wake(Time(1_000_000))[..], [Step::Lose(..)]));
+}
+
+/// As after a restart at 100 s with a lease that began at 0.
+fn resumed(terms: &Terms, lost: bool) -> Client {
+    let lease = Lease {
+        subject: subject(),
+        mac: MAC,
+        terms: terms.clone(),
+        since: Time(0),
+        first: terms.address,
+        lost,
+    };
+    Client::new(subject(), MAC, Pace::default(), Time(100_000), 9).resume(&lease)
+}
+
+#[test]
+fn what_was_refused_before_a_restart_is_not_used_after_it() {
+    let terms = bound(1000, Time(0)).terms().unwrap().clone();
+    let mut client = resumed(&terms, true);
+    assert_eq!(client.terms(), None);
+    for _ in 0..20 {
+        let steps = client.wake(client.deadline());
+        assert_eq!(sent(&steps).0.kind(), Some(Kind::Discover), "it seeks until it finds");
+    }
+    assert!(client.deadline() > Time(500_000), "longer than a new client would");
 }
 
 #[test]

@@ -48,13 +48,18 @@ impl Run {
     ) -> Result<Self> {
         let now = Time::now();
         let mut tasks = BTreeMap::new();
-        for (name, lease) in lease_store.leases()? {
+        let leases = lease_store.leases()?;
+        leases
+            .unread
+            .iter()
+            .for_each(|error| (surroundings.report)(News::Unread(error.to_string())));
+        for (name, lease) in leases.read {
             let random = random();
             // All at once would be a storm on the link.
             let pause = Duration::from_millis(random % 1000);
             let client =
                 Client::new(lease.subject.clone(), lease.mac, pace, now.after(pause), random)
-                    .resume(lease.terms.clone(), lease.since);
+                    .resume(&lease);
             let task = Task::known(lease.subject.clone(), client, lease.mac, name);
             tasks.insert(lease.subject.id.clone(), task.resumed(&lease));
         }

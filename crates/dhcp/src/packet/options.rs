@@ -81,14 +81,18 @@ pub struct Terms {
     /// After how many seconds every server is.
     pub rebinding: u32,
     /// The gateways, the best one first.
+    #[serde(default)]
     pub routers: Vec<Ipv4Addr>,
     /// The routes, each with its next hop; unspecified on the link itself.
+    #[serde(default)]
     pub routes: Vec<(Ipv4Net, Ipv4Addr)>,
     /// The name servers.
+    #[serde(default)]
     pub dns: Vec<Ipv4Addr>,
     /// The domain.
     pub domain: Option<String>,
     /// The domains to search.
+    #[serde(default)]
     pub search: Vec<String>,
     /// The link's MTU, in bytes.
     pub mtu: Option<u16>,

@@ -95,6 +95,7 @@ fn report(journal: &Journal, news: News) {
             let message = regained(&id, &terms, first);
             event(What::LeaseRegained, &id, message);
         }
+        News::Unread(what) => journal.report(&Event::new(What::Failed, host::now(), what)),
         News::Trouble(id, what) => event(What::Failed, &id, format!("DHCP for {id}: {what}")),
         News::Bound(id, terms) | News::Renewed(id, terms) => {
             let until = match terms.lease {
