@@ -207,6 +207,7 @@ impl NeutronConfig {
             },
             wait: self.wait_seconds.map(Duration::from_secs).or(given.wait),
             timeout: given.timeout,
+            lock: given.lock,
         })
     }
 

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use model::{Error, Fact, IfName, IpNet, Result};
 use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Existing, Netns, NewAddress, NewBridge, NewDevice, Peer, Socket};
+use netlink::{
+    At, Change, Errno, Existing, HostLock, Netns, NewAddress, NewBridge, NewDevice, Peer, Socket,
+};
 
 use crate::identity::{GROUP, PROTOCOL};
 use crate::plan::{Single, Step, Veth};
@@ -17,6 +19,8 @@ pub(crate) struct Hands<'a> {
     socket: &'a mut Socket,
     /// Where the container's ends come into being.
     peers: Option<&'a Netns>,
+    /// By which others are excluded from this namespace: the namespace's own, where these are not the host's.
+    lock: HostLock,
     batch: Batch,
     /// The errors that count as success, by message.
     done: Vec<(usize, Errno)>,
@@ -30,11 +34,18 @@ impl<'a> Hands<'a> {
         Self {
             socket,
             peers,
+            lock: HostLock::default(),
             batch: Batch::new(),
             done: Vec::new(),
             indices: BTreeMap::new(),
             end: None,
         }
+    }
+
+    /// Excludes others by this lock.
+    pub(crate) fn locked_by(mut self, lock: &HostLock) -> Self {
+        self.lock = lock.clone();
+        self
     }
 
     /// Adds the index of a known link, so that it is not requested.
@@ -114,7 +125,7 @@ impl<'a> Hands<'a> {
             }
             Step::Forward(family) => {
                 self.flush()?;
-                crate::forwarding::turn_on(*family, self.socket)
+                crate::forwarding::turn_on(*family, self.socket, &self.lock)
             }
             Step::Sysctl { path, value, optional } => self.sysctl(path, value, *optional),
         }

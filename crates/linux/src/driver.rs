@@ -8,18 +8,17 @@ use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
     Network, Place, PortMap, Result, Runtime,
 };
-use netlink::{Announcement, At, Errno, Link, Links, Reaper, Socket, process};
+use netlink::{Announcement, At, Errno, HostLock, Links, Reaper, Socket, process};
 
-use crate::apply::Hands;
-use crate::facts::{self, Known};
-use crate::identity::{GROUP, PROTOCOL};
+use crate::facts;
+use crate::identity::GROUP;
 use crate::link::{self, Before};
 use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
 use crate::strays::{self, Made};
 use crate::{
-    device, external, gateway, mtu, parts, plan, presence, probe, rate, sandbox, shared, tuning,
-    verify, vlan_gateway,
+    device, external, gateway, mtu, network as shares, parts, plan, presence, probe, rate, sandbox,
+    shared, tuning, verify, vlan_gateway,
 };
 
 /// The lifetime of the process that uses the driver.
@@ -37,6 +36,7 @@ pub enum Life {
 /// The kernel of this host, in the network namespace of the calling thread. A thread has its own.
 pub struct Linux {
     life: Life,
+    lock: HostLock,
     policy: Policy,
     reaper: Reaper,
     /// Announced after everything else: making a child takes longer than answering.
@@ -44,20 +44,25 @@ pub struct Linux {
 }
 
 impl Linux {
-    /// For a process of this life.
+    /// For a process of this life, alone in its namespace or among others that lock that.
     pub fn new(life: Life) -> Self {
-        let announced = RefCell::default();
-        Self { life, policy: Policy::default(), reaper: Reaper::new(), announced }
+        Self::locked_by(HostLock::default(), life)
+    }
+
+    /// The same where processes exclude each other by this lock.
+    pub fn locked_by(lock: HostLock, life: Life) -> Self {
+        let (policy, announced) = (Policy::new(lock.clone()), RefCell::default());
+        Self { life, lock, policy, reaper: Reaper::new(), announced }
     }
 
     /// Makes the packet filter's own rules what they should be, where others changed them; its
-    /// elements are each attachment's ([`Driver::restore`]).
+    /// elements are each attachment's ([`Driver::restore`]). One that cannot be mended keeps no other from it.
     ///
     /// # Errors
     /// Where the process may not change them; [`model::Kind::TryAgain`] where others keep doing so.
     pub fn mend(&self) -> Result<bool> {
-        let mend = |mended: bool, table| Ok(self.mend_table(table)? || mended);
-        OwnTable::ALL.into_iter().try_fold(false, mend)
+        let mended = OwnTable::ALL.map(|table| self.mend_table(table));
+        mended.into_iter().try_fold(false, |any, mended| Ok(mended? || any))
     }
 
     /// The same of one table.
@@ -107,7 +112,9 @@ impl Driver for Linux {
         self.policy.fence(attachment)?;
         self.policy.hold_to_way(&attachment.id.network, &attachment.wiring)?;
         match attachment.wiring.link {
-            Some(_) => link::connect(attachment, sandbox::entered(attachment)?.as_ref()),
+            Some(_) => {
+                link::connect(attachment, sandbox::entered(attachment)?.as_ref(), &self.lock)
+            }
             None => Ok(()),
         }
     }
@@ -178,7 +185,7 @@ impl Driver for Linux {
         if attachment.wiring.bandwidth.is_none() || attachment.runtime == Runtime::Reference {
             return filter;
         }
-        let limited = rate::restore(attachment, sandbox::entered(attachment)?.as_ref());
+        let limited = self.restore_limits(attachment);
         Ok(filter? | limited?)
     }
 
@@ -200,7 +207,7 @@ impl Driver for Linux {
     }
 
     fn limit(&self, attachment: &Attachment) -> Result<()> {
-        rate::restore(attachment, sandbox::entered(attachment)?.as_ref()).map(drop)
+        self.restore_limits(attachment).map(drop)
     }
 
     fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
@@ -258,7 +265,9 @@ impl Driver for Linux {
         network.refuse_via()?;
         self.policy.fence_network(&network.name, &network.wiring, &network.ipam)?;
         self.policy.hold_to_way(&network.name, &network.wiring)?;
-        shared::with_lock(&link.kind, || raise(network, &link.kind))?;
+        shared::with_lock(&self.lock, &link.kind, || {
+            shares::raise(network, &link.kind, &self.lock)
+        })?;
         let firewall = network.wiring.firewall.as_ref();
         let is_internal = firewall.is_some_and(|it| it.egress == EgressPolicy::Internal);
         match &link.kind {
@@ -274,7 +283,7 @@ impl Driver for Linux {
         let bridge = match kind {
             Some(LinkKind::Bridge(bridge)) => bridge,
             Some(kind) => {
-                shared::remove(&network.name, kind, &|links| self.reap(links))?;
+                shared::remove(&network.name, kind, &self.lock, &|links| self.reap(links))?;
                 return match has_links(&mut Socket::route()?)? {
                     true => Ok(()),
                     false => self.policy.forget_unowned(),
@@ -303,7 +312,7 @@ impl Driver for Linux {
                 let forgotten = self.forget_bridge(&bridge.name, &mut socket);
                 let gateway = self.forget_gateway(bridge);
                 let removed = vlan_gateway::remove_own(bridge, &link, &mut socket);
-                let dropped = drop_gateways(network, bridge, &link, &mut socket);
+                let dropped = shares::drop_gateways(network, bridge, &link, &mut socket);
                 forgotten.and(gateway).and(removed).and(dropped)
             }
             None => self.forget_bridge(&bridge.name, &mut socket),
@@ -373,7 +382,7 @@ impl Linux {
         let sandbox = sandbox::entered(attachment)?;
         let mut attached = match (&attachment.wiring.link, &sandbox, attachment.handoff) {
             (Some(_), Some(_), _) | (Some(_), None, Handoff::Caller) => {
-                link::make(attachment, sandbox.as_ref(), before)?
+                link::make(attachment, sandbox.as_ref(), before, &self.lock)?
             }
             (Some(_), None, Handoff::Finish) => {
                 return Err(Error::invalid(format!("{} has no network namespace", attachment.id)));
@@ -419,6 +428,10 @@ impl Linux {
         self.policy.forget_bridge(name, is_last)
     }
 
+    fn restore_limits(&self, attachment: &Attachment) -> Result<bool> {
+        rate::restore(attachment, sandbox::entered(attachment)?.as_ref(), &self.lock)
+    }
+
     fn reap(&self, links: &[IfName]) -> Result<()> {
         match self.life {
             Life::Short if process::orphans_are_reaped() => {
@@ -458,36 +471,6 @@ impl Drop for Linux {
 /// elements.
 fn has_links(socket: &mut Socket) -> Result<bool> {
     Ok(socket.links(Links::default())?.iter().any(|link| link.group == GROUP))
-}
-
-/// Makes what the network's attachments share.
-fn raise(network: &Network, kind: &LinkKind) -> Result<()> {
-    let mut socket = Socket::route()?;
-    let Known { facts, below } = facts::of_network(&network.name, kind, None, &mut socket)?;
-    let steps = plan::up(network, &facts)?;
-    let mut hands = Hands::new(&mut socket, None);
-    if let Some(below) = below {
-        hands.knows(&below.name, below.index);
-    }
-    hands.apply(&steps)
-}
-
-/// Takes the addresses back that [`Driver::up`] gave to a third party's bridge.
-fn drop_gateways(
-    network: &Network,
-    bridge: &Bridge,
-    link: &Link,
-    socket: &mut Socket,
-) -> Result<()> {
-    let ours = plan::gateways(&network.ipam);
-    let mut batch = netlink::wire::Batch::new();
-    for held in socket.addresses(Some(link.index))? {
-        if held.protocol == PROTOCOL && ours.contains(&held.address) {
-            batch.delete_address(link.index, held.address);
-        }
-    }
-    let dropped = socket.send(&mut batch)?.except(Errno::ADDRNOTAVAIL).into_result();
-    dropped.map_err(|error| error.context(format!("bridge {}", bridge.name)))
 }
 
 /// The result of a layer without a link of its own is its request.

@@ -15,7 +15,7 @@ use model::{
 };
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
-use netlink::{Announcement, At, Change, Link, Links, NamespaceLock, Netns, Socket};
+use netlink::{Announcement, At, Change, HostLock, Link, Links, NamespaceLock, Netns, Socket};
 
 use crate::apply::Hands;
 use crate::identity::{Identity, is_guest_link, is_ours_by};
@@ -44,6 +44,7 @@ pub(crate) fn make(
     attachment: &Attachment,
     external: &ExternalInterface,
     sandbox: Option<&Netns>,
+    lock: &HostLock,
 ) -> Result<Attached> {
     let origin_alias = Netns::current()?;
     let elsewhere = sandbox.filter(|sandbox| !sandbox.is_same(&origin_alias));
@@ -53,14 +54,14 @@ pub(crate) fn make(
     let mut found = inside.as_ref().map(|_| within(attachment, sandbox)).transpose()?;
     // Each message waits for the kernel's lock again, which a move holds for long: of many at once
     // none would be done before all had moved.
-    let _lock = NamespaceLock::take(&origin_alias, LOCK_WAIT);
+    let _lock = lock.take(LOCK_WAIT);
     let mut refused = BTreeSet::new();
     loop {
         let mut facts = found.take().map_or_else(|| within(attachment, sandbox), Ok)?;
         here(attachment, external, &mut facts)?;
         facts.taken.extend(refused.iter().cloned());
         let plan = plan::attach(attachment, &Facts { external: Some(facts), ..Facts::default() })?;
-        let made = link::apply(&plan, None, sandbox, &mut Socket::route()?);
+        let made = link::apply(&plan, None, (sandbox, lock), &mut Socket::route()?);
         let name = plan.attached.interfaces.first().map(|interface| interface.name.clone());
         match (made, name) {
             (Err(error), Some(name))

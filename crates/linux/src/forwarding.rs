@@ -12,7 +12,7 @@
 mod routers;
 
 use model::{Family, IfName, Result};
-use netlink::{Link, Links, Socket, nft, sysctl, with_lock};
+use netlink::{HostLock, Link, Links, Socket, nft, sysctl};
 
 use crate::filter::transit::{self, Entry};
 use crate::identity::is_ours_by;
@@ -20,9 +20,9 @@ use crate::identity::is_ours_by;
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// Makes the host forward packets of this family.
-pub(crate) fn turn_on(family: Family, route: &mut Socket) -> Result<()> {
+pub(crate) fn turn_on(family: Family, route: &mut Socket, lock: &HostLock) -> Result<()> {
     if sysctl::read(of_all(family))? != "1" {
-        return with_lock(|| turn_on_first(family, route));
+        return lock.with(|| turn_on_first(family, route));
     }
     let memory = Memory::read();
     if memory == Memory::default() {
@@ -30,7 +30,7 @@ pub(crate) fn turn_on(family: Family, route: &mut Socket) -> Result<()> {
     }
     let mut filter = Socket::netfilter()?;
     if !is_marked(family) && transit::has(&mut filter, &Entry::Family(family))? {
-        with_lock(|| settle(&mut filter))?;
+        lock.with(|| settle(&mut filter))?;
     }
     match !is_ours(family, memory) || transit::is_there(&mut filter)? {
         true => Ok(()),
@@ -90,8 +90,13 @@ fn mark(family: Family) -> Result<()> {
     Memory::read().with(family, false).write()
 }
 
-/// Finishes a dead process's change, and drops the mark where an administrator took over.
-fn settle(filter: &mut Socket) -> Result<()> {
+/// Whether Spoke turned it on, or began to, and has not turned it off since.
+pub(crate) fn is_turned_on() -> bool {
+    Memory::read() != Memory::default()
+}
+
+/// Finishes a dead process's change, and drops the mark where an administrator took over. The caller has the lock.
+pub(crate) fn settle(filter: &mut Socket) -> Result<()> {
     let memory = Memory::read();
     let mut remains = false;
     for family in FAMILIES {
@@ -117,15 +122,8 @@ fn forget(filter: &mut Socket) -> Result<()> {
 }
 
 /// Turns it off again where Spoke turned it on and no interface needs it: there is none of Spoke's
-/// but the one that is `leaving`, and none that others made since.
+/// but the one that is `leaving`, and none that others made since. The caller has the lock.
 pub(crate) fn turn_off(leaving: Option<&IfName>, filter: &mut Socket) -> Result<()> {
-    if Memory::read() == Memory::default() {
-        return Ok(());
-    }
-    with_lock(|| turn_off_unneeded(leaving, filter))
-}
-
-fn turn_off_unneeded(leaving: Option<&IfName>, filter: &mut Socket) -> Result<()> {
     settle(filter)?;
     let memory = Memory::read();
     let mut route = Socket::route()?;
@@ -163,12 +161,8 @@ fn is_needed(leaving: Option<&IfName>, route: &mut Socket, filter: &mut Socket) 
     Ok(false)
 }
 
-/// Makes the guard again where it was removed. Returns whether it was missing.
+/// Makes the guard again where it was removed, once that is settled. Returns whether it was missing.
 pub(crate) fn mend(filter: &mut Socket) -> Result<bool> {
-    if Memory::read() == Memory::default() {
-        return Ok(false);
-    }
-    with_lock(|| settle(filter))?;
     match (is_ours_at_all(), transit::is_there(filter)?) {
         (false, _) => Ok(false),
         (true, true) => transit::mend(filter),

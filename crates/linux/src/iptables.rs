@@ -17,6 +17,7 @@ use std::time::Duration;
 use model::{
     Attachment, AttachmentId, Backend, Error, Fact, Family, IfName, InterfaceAddress, Result,
 };
+use netlink::HostLock;
 
 use self::change::Change;
 use self::execute::{Program, RulesLock};
@@ -51,16 +52,22 @@ pub enum Part {
 }
 
 /// The iptables of the calling thread's network namespace.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Iptables {
     variant: Variant,
     wait: Duration,
+    lock: HostLock,
 }
 
 impl Iptables {
     /// Executes nothing yet.
     pub fn new(variant: Variant) -> Self {
-        Self { variant, wait: WAIT }
+        Self { variant, wait: WAIT, lock: HostLock::default() }
+    }
+
+    /// Excludes others who change the rules by this lock.
+    pub fn locked_by(self, lock: &HostLock) -> Self {
+        Self { lock: lock.clone(), ..self }
     }
 
     /// Waits no longer than this for others who change the rules.
@@ -182,7 +189,7 @@ impl Iptables {
     /// whether there was anything to change.
     fn edit(&self, family: Family, plan: impl Fn(Saved) -> Result<Change>) -> Result<bool> {
         let program = self.program(family);
-        let lock = RulesLock::take(self.wait)?;
+        let lock = RulesLock::take(&self.lock, self.wait)?;
         let mut refused: Option<(String, Error)> = None;
         let mut changed = false;
         for _ in 0..ATTEMPTS {

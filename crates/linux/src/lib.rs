@@ -20,6 +20,7 @@ pub mod meter;
 mod moved;
 mod mtu;
 pub mod names;
+mod network;
 mod origin_alias;
 mod parts;
 pub mod plan;

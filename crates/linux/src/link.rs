@@ -4,7 +4,7 @@ use model::{
     Attached, Attachment, Form, Gateway, Handoff, IfName, Kind, LinkKind, Result, Runtime, host_net,
 };
 use netlink::wire::Batch;
-use netlink::{At, Errno, Link, Links, Netns, Socket};
+use netlink::{At, Errno, HostLock, Link, Links, Netns, Socket};
 
 use crate::apply::Hands;
 use crate::device;
@@ -28,14 +28,16 @@ pub(crate) fn make(
     attachment: &Attachment,
     sandbox: Option<&Netns>,
     before: Before,
+    lock: &HostLock,
 ) -> Result<Attached> {
     if let Some(external) = external::of(attachment) {
-        return external::make(attachment, external, sandbox);
+        return external::make(attachment, external, sandbox, lock);
     }
-    match carry_out(attachment, sandbox, before, plan::attach) {
+    let carry_out = || carry_out(attachment, (sandbox, lock), before, plan::attach);
+    match carry_out() {
         Err(error) if error.kind() == Kind::Conflict && before == Before::Nothing => {
             match clear(attachment, sandbox)? {
-                true => carry_out(attachment, sandbox, before, plan::attach),
+                true => carry_out(),
                 false => Err(error),
             }
         }
@@ -44,28 +46,34 @@ pub(crate) fn make(
 }
 
 /// Makes the link alone, unless it exists.
-pub(crate) fn connect(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
-    carry_out(attachment, sandbox, Before::Connected, plan::connect).map(drop)
+pub(crate) fn connect(
+    attachment: &Attachment,
+    sandbox: Option<&Netns>,
+    lock: &HostLock,
+) -> Result<()> {
+    carry_out(attachment, (sandbox, lock), Before::Connected, plan::connect).map(drop)
 }
 
 type Planning = fn(&Attachment, &plan::Facts) -> Result<Plan>;
 
 fn carry_out(
     attachment: &Attachment,
-    sandbox: Option<&Netns>,
+    (sandbox, lock): (Option<&Netns>, &HostLock),
     before: Before,
     planning: Planning,
 ) -> Result<Attached> {
     let Some(link) = &attachment.wiring.link else {
         return Err(model::Error::bug(format!("{} has no link to make", attachment.id)));
     };
-    shared::with_lock(&link.kind, || alone(attachment, link, sandbox, before, planning))
+    shared::with_lock(lock, &link.kind, || {
+        alone(attachment, link, (sandbox, lock), before, planning)
+    })
 }
 
 fn alone(
     attachment: &Attachment,
     link: &model::Link,
-    sandbox: Option<&Netns>,
+    (sandbox, lock): (Option<&Netns>, &HostLock),
     before: Before,
     planning: Planning,
 ) -> Result<Attached> {
@@ -75,7 +83,7 @@ fn alone(
         facts.connected = facts::connected(attachment, sandbox, &mut socket)?;
     }
     let plan = planning(attachment, &facts)?;
-    apply(&plan, below.as_ref(), sandbox, &mut socket)?;
+    apply(&plan, below.as_ref(), (sandbox, lock), &mut socket)?;
     if let (Some(bridge), true) = (link.kind.bridge(), sandbox.is_some()) {
         ready::wait_for_port(&plan::host_end(attachment)?, &plan, &mut socket)?;
         if bridge.gateway != Gateway::None {
@@ -92,10 +100,10 @@ fn alone(
 pub(crate) fn apply(
     plan: &Plan,
     below: Option<&Link>,
-    sandbox: Option<&Netns>,
+    (sandbox, lock): (Option<&Netns>, &HostLock),
     socket: &mut Socket,
 ) -> Result<()> {
-    let mut hands = Hands::new(socket, sandbox);
+    let mut hands = Hands::new(socket, sandbox).locked_by(lock);
     if let Some(below) = below {
         hands.knows(&below.name, below.index);
     }

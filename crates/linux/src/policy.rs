@@ -22,7 +22,7 @@ use model::{
     LinkKind, Publish, Reach, Result, Runtime, ZoneName,
 };
 use netlink::wire::Batch;
-use netlink::{At, Change, Socket, nft};
+use netlink::{At, Change, HostLock, Socket, nft};
 
 use self::flows::Stale;
 use self::forward::in_iptables;
@@ -31,11 +31,13 @@ use self::wanted::{Wanted, names_interface, owner, uses_table};
 use crate::filter::{self, Elements, Owner};
 use crate::identity::{self, Identity};
 use crate::iptables::{Iptables, Part, Variant};
-use crate::{firewalld, follow, forwarding, listener, reference, subnets};
+use crate::{firewalld, follow, listener, reference, subnets};
 
 /// The packet filters of this host.
 #[derive(Default)]
 pub(crate) struct Policy {
+    /// It is taken outside of what is repeated in calm: a lock that was not had is not waited for again.
+    lock: HostLock,
     /// Opened once.
     socket: RefCell<Option<Socket>>,
     /// Whether something was deleted through it: closing it then blocks for an RCU grace period.
@@ -47,6 +49,14 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
+    pub(crate) fn new(lock: HostLock) -> Self {
+        Self { lock, ..Self::default() }
+    }
+
+    fn iptables(&self, variant: Variant) -> Iptables {
+        Iptables::new(variant).locked_by(&self.lock)
+    }
+
     /// Refuses ports on which a process of this host listens, and those of protocols that the
     /// kernel does not have. The reference's portmap accepts these, so they are accepted for CNI.
     pub(crate) fn probe(&self, attachment: &Attachment) -> Result<()> {
@@ -61,7 +71,7 @@ impl Policy {
     /// Makes the parts that the wiring has.
     pub(crate) fn install(&self, attachment: &Attachment) -> Result<()> {
         self.prepare(attachment)?;
-        Iptables::new(Variant::Host).install(attachment)?;
+        self.iptables(Variant::Host).install(attachment)?;
         if let Some(wanted) = Wanted::of(attachment)? {
             let is_gone = yielding(attachment)?;
             self.in_table(attachment, |socket| {
@@ -69,7 +79,7 @@ impl Policy {
             })?;
             self.count(attachment, &wanted.elements);
             self.open_loopback(attachment, wanted.behind.as_ref())?;
-            let legacy = |old: &_| Iptables::new(Variant::Legacy).install(old);
+            let legacy = |old: &_| self.iptables(Variant::Legacy).install(old);
             self.let_forward(attachment, &wanted.behind, legacy)?;
         }
         in_zone(attachment, firewalld::add_sources)?;
@@ -167,18 +177,6 @@ impl Policy {
         }
     }
 
-    /// Makes the table's chains what they should be. Whether they were not.
-    pub(crate) fn mend(&self, table: OwnTable) -> Result<bool> {
-        match table {
-            OwnTable::Frames => self.if_there(filter::spoof::mend),
-            OwnTable::Transit => self.if_there(forwarding::mend),
-            OwnTable::Packets => {
-                let counted = self.if_there(filter::counted::mend);
-                Ok(self.if_there(filter::mend)? | counted?)
-            }
-        }
-    }
-
     /// Lets the subnets that the host is connected to now reach the ports for the LAN.
     pub(crate) fn refresh_lan(&self) -> Result<()> {
         let subnets = subnets::connected(&mut Socket::route()?)?;
@@ -206,7 +204,7 @@ impl Policy {
         let attachment = &wanted::gateway_route(attachment, &[Family::V4, Family::V6]);
         let rules = match attachment.runtime {
             Runtime::Reference => self.remove_reference(attachment),
-            _ => Iptables::new(Variant::Host).remove(attachment),
+            _ => self.iptables(Variant::Host).remove(attachment),
         };
         let elements = self.remove_elements(attachment);
         let flows = match Stale::after(attachment) {
@@ -277,7 +275,7 @@ impl Policy {
             (Variant::Legacy, reference::legacy_in_use()),
         ];
         let used = used.into_iter().filter(|(_, used)| *used);
-        let worked = used.map(|(variant, _)| work(Iptables::new(variant)));
+        let worked = used.map(|(variant, _)| work(self.iptables(variant)));
         worked.fold(nft.map(drop), Result::and)
     }
 
@@ -285,7 +283,7 @@ impl Policy {
         let Some(owner) = owner(attachment)? else { return Ok(()) };
         let has_legacy = uses_table(attachment) && attachment.wiring.firewall.is_some();
         let legacy = match has_legacy && reference::legacy_in_use() {
-            true => Iptables::new(Variant::Legacy).remove(&in_iptables(attachment)),
+            true => self.iptables(Variant::Legacy).remove(&in_iptables(attachment)),
             false => Ok(()),
         };
         // Without a record the addresses may be unknown, and the host's routes may have changed
@@ -320,7 +318,7 @@ impl Policy {
 
     /// Names the first part that is missing.
     pub(crate) fn check(&self, attachment: &Attachment) -> Result<()> {
-        Iptables::new(Variant::Host).check(attachment)?;
+        self.iptables(Variant::Host).check(attachment)?;
         let wanted = if uses_table(attachment) { Wanted::of(attachment)? } else { None };
         if let Some(wanted) = wanted {
             self.with(|socket| filter::verify(socket, &wanted.elements))?;
@@ -349,16 +347,14 @@ impl Policy {
         let ours = left.and_then(|()| {
             self.if_there(|socket| {
                 filter::forget_bridge(socket, bridge)?;
-                filter::spoof::forget_bridge(socket, bridge)?;
-                if is_last { forget_unowned(socket, Some(bridge)) } else { Ok(()) }
+                filter::spoof::forget_bridge(socket, bridge)
             })
         });
+        let ours = ours.and_then(|()| match is_last {
+            true => self.forget_unowned_but(Some(bridge)),
+            false => Ok(()),
+        });
         ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))
-    }
-
-    /// As [`Policy::forget_bridge`] does with the last bridge, where there was none.
-    pub(crate) fn forget_unowned(&self) -> Result<()> {
-        self.if_there(|socket| forget_unowned(socket, None))
     }
 
     /// The marks of all owners of elements.
@@ -449,14 +445,6 @@ fn in_zone(
 /// Whether its sender is checked as long as there is the interface.
 fn is_checked_to_the_end(attachment: &Attachment) -> bool {
     attachment.wiring.own_fence.is_some() || attachment.tap().is_some()
-}
-
-/// Removes what has no owner, where there is no bridge of Spoke's but the one that is `leaving`.
-fn forget_unowned(socket: &mut Socket, leaving: Option<&IfName>) -> Result<()> {
-    filter::spoof::unload_unowned(socket)?;
-    let uncounted = filter::counted::unload_unused(socket);
-    filter::unload_unowned(socket)?;
-    forwarding::turn_off(leaving, socket).and(uncounted)
 }
 
 /// Who gives way to the attachment.

@@ -10,7 +10,7 @@ use model::{
 };
 use netlink::traffic::{Bucket, Discipline, NewIfb};
 use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Link, Netns, Socket};
+use netlink::{At, Change, Errno, HostLock, Link, Netns, Socket};
 use sha2::{Digest, Sha256, Sha512};
 
 use crate::identity::{GROUP, Identity, bridge_mac};
@@ -65,13 +65,17 @@ pub(crate) fn lift(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<(
 
 /// Puts the limits back that others changed, or that a killed command left half made. Whether they
 /// were not as they should be.
-pub(crate) fn restore(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<bool> {
+pub(crate) fn restore(
+    attachment: &Attachment,
+    sandbox: Option<&Netns>,
+    lock: &HostLock,
+) -> Result<bool> {
     let Some(bandwidth) = &attachment.wiring.bandwidth else { return Ok(false) };
     let limits = Limits::whole(attachment, bandwidth)?;
     match (limits.place, sandbox) {
         (Place::Sandbox, None) => Ok(false),
         // Two that work on one device see each other's half.
-        (_, _) => netlink::with_lock(|| limits.within(sandbox, |socket| limits.mend(socket))),
+        (_, _) => lock.with(|| limits.within(sandbox, |socket| limits.mend(socket))),
     }
 }
 

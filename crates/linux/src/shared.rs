@@ -3,17 +3,21 @@
 
 use model::{IfName, LinkKind, Macvlan, NetworkName, Parent, Place, Result, VlanId};
 use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Links, Socket};
+use netlink::{At, Change, Errno, HostLock, Links, Socket};
 
 use crate::identity::{GROUP, Users, shim_link};
 
 /// Works on a link, or on what its network shares, while no other process of Spoke works on one
 /// that shares a VLAN's device: its users are read and written in two steps.
-pub(crate) fn with_lock<T>(kind: &LinkKind, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn with_lock<T>(
+    lock: &HostLock,
+    kind: &LinkKind,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
     if shared_vlan(kind).is_none() {
         return work();
     }
-    netlink::with_lock(work)
+    lock.with(work)
 }
 
 /// The parent, and the VLAN of it that has a device of its own in the host.
@@ -26,9 +30,10 @@ fn shared_vlan(kind: &LinkKind) -> Option<(&Parent, VlanId)> {
 pub(crate) fn remove(
     network: &NetworkName,
     kind: &LinkKind,
+    lock: &HostLock,
     delete: &dyn Fn(&[IfName]) -> Result<()>,
 ) -> Result<()> {
-    with_lock(kind, || remove_alone(network, kind, delete))
+    with_lock(lock, kind, || remove_alone(network, kind, delete))
 }
 
 fn remove_alone(

@@ -12,6 +12,7 @@ pub mod diag;
 mod ethtool;
 pub mod fdb;
 pub mod hold;
+mod host_lock;
 pub mod link;
 pub mod monitor;
 mod named;
@@ -44,12 +45,13 @@ pub use announce::Announcement;
 pub use bridge::{BridgeSettings, Forwarded};
 pub use counters::{Count, Counters};
 pub use decode::decode_anything;
+pub use host_lock::{HostLock, HostLocked};
 pub use link::{
     At, Change, DeviceKind, Function, Link, Links, NewBridge, NewDevice, NewTap, NewVxlan,
     OperState, Peer, Sharing, Tap, Veth,
 };
 pub use monitor::{Event, Monitor, Stop, Wake};
-pub use namespace_lock::{NamespaceLock, lock_within, with_lock};
+pub use namespace_lock::{NamespaceLock, lock_within};
 pub use neighbour::Neighbour;
 pub use netns::Netns;
 pub use outcome::{Failure, Outcome, reason};

@@ -8,8 +8,8 @@ use model::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use crate::Netns;
 use crate::outcome::refused;
-use crate::{Netns, TIMEOUT};
 
 /// How often it is asked whose turn it is: flock(2) cannot be waited for with a limit.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -55,16 +55,6 @@ pub fn lock_within(namespace: BorrowedFd<'_>, limit: Duration) -> rustix::io::Re
             Err(errno) => return Err(errno),
         }
     }
-}
-
-/// Works while no other process has the turn in the calling thread's namespace.
-///
-/// # Errors
-/// As [`NamespaceLock::take`], and those of the work.
-pub fn with_lock<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let here = Netns::current()?;
-    let _lock = NamespaceLock::take(&here, TIMEOUT)?;
-    work()
 }
 
 impl Drop for NamespaceLock<'_> {

@@ -84,6 +84,11 @@ impl Netns {
         self.inode
     }
 
+    /// What a file is called that stands for this namespace.
+    pub(crate) fn file_name(&self) -> String {
+        format!("{}-{}", self.device, self.inode)
+    }
+
     /// Whether both are the same namespace.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)

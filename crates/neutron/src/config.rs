@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use model::{IfName, Nesting, Result};
+use netlink::HostLock;
 
 use crate::contract::{self, HostId};
 pub use kuryr::{KuryrConf, Plugin};
@@ -190,6 +191,8 @@ pub struct Plugging {
     pub wait: Option<Duration>,
     /// How long Open vSwitch may take to configure a port: ten seconds at most.
     pub timeout: Duration,
+    /// By which processes that work on one bridge exclude each other.
+    pub lock: HostLock,
 }
 
 /// The treatment of Docker's requests (kuryr.conf's names in parentheses).
@@ -246,7 +249,8 @@ impl Plugging {
     pub fn usual() -> Result<Self> {
         let (bridge, ovsdb) = (Self::BRIDGE.parse()?, Self::OVSDB.to_owned());
         let timeout = Self::TIMEOUT;
-        Ok(Self { bridge, ovsdb, bindir: None, nesting: None, wait: None, timeout })
+        let lock = HostLock::default();
+        Ok(Self { bridge, ovsdb, bindir: None, nesting: None, wait: None, timeout, lock })
     }
 }
 

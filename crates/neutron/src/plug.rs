@@ -72,7 +72,7 @@ pub fn plug(switch_port: &SwitchPort<'_>, plugging: &Plugging) -> Result<()> {
             let there = hybrid::make(switch_port.port, &end)?;
             join(switch_port, &there, bridge, plugging)
         }
-        Vif::Bridge { bridge } => bridge::join(bridge, &end),
+        Vif::Bridge { bridge } => bridge::join(bridge, &end, &plugging.lock),
         Vif::Script { name, details } => script::bind(switch_port, &end, (name, details), plugging),
         Vif::Tap
         | Vif::Macvlan { .. }
@@ -127,7 +127,7 @@ pub fn unplug(switch_port: &SwitchPort<'_>, plugging: &Plugging) -> Result<()> {
             let stray = leave(switch_port, &hybrid::switch_end(switch_port.port)?, plugging);
             stray.and(hybrid::remove(switch_port.port))
         }
-        Vif::Bridge { bridge } => bridge::leave(bridge, &end),
+        Vif::Bridge { bridge } => bridge::leave(bridge, &end, &plugging.lock),
         Vif::Script { name, details } => {
             script::unbind(switch_port, &end, (name, details), plugging)
         }

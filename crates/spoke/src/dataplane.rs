@@ -27,6 +27,7 @@ use model::{
     Attached, Attachment, AttachmentId, ContainerId, Family, IfName, LinkKind, Mac, Namespace,
     Network, PortMap, Result, Sandbox,
 };
+use netlink::HostLock;
 
 use crate::follow::Follow;
 use cloud::Cloud;
@@ -52,7 +53,7 @@ impl Dataplane {
     /// With what others may have opened in this process.
     pub(crate) fn new(config: &Arc<Config>, opened: Opened) -> Self {
         Self {
-            linux: Linux::new(opened.life),
+            linux: Linux::locked_by(HostLock::below(&config.store.runtime), opened.life),
             chain: Chain::new(&config.store.runtime, waiting, report),
             cloud: Cloud::new(Arc::clone(config), opened.clone()),
             remote: Plugins::new(Arc::clone(config), opened),

@@ -71,18 +71,19 @@ impl HostContext {
         // Without it each port stays shut by itself; the rest is put back all the same.
         let followed = self.driver.follow().ensure_any();
         let linux = self.driver.linux();
-        let mended: Result<bool> = OwnTable::ALL.into_iter().try_fold(false, |mended, table| {
+        // One that cannot be mended keeps no other from it.
+        let mended = OwnTable::ALL.map(|table| {
             if !rivals.is_table_due(table) {
-                return Ok(mended);
+                return Ok(false);
             }
             let was_changed = linux.mend_table(table)?;
             rivals.looked_at_table(table, was_changed);
-            Ok(was_changed || mended)
+            Ok(was_changed)
         });
         let restored = self.engine().restore(rivals)?;
         followed?;
         self.counted()?;
-        Ok(mended? || restored)
+        mended.into_iter().try_fold(restored, |any, mended: Result<bool>| Ok(mended? || any))
     }
 
     /// Reports ports that are not counted, once everything else is done: they work all the same.

@@ -1,14 +1,13 @@
 //! Executing the programs, in bounded time.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use model::{Error, Family, Result};
+use netlink::{HostLock, HostLocked};
 
 use super::Variant;
 
@@ -71,32 +70,19 @@ impl Program {
 /// The right to change the rules of this network namespace. The program that changes them holds it
 /// too, as its standard output, to which it writes nothing: if this process is killed, no other
 /// process reads the rules before the program has ended.
-pub(super) struct RulesLock(File);
+pub(super) struct RulesLock(HostLocked);
 
 impl RulesLock {
-    /// Waits for it, for at most `limit` ([`netlink::lock_within`]).
-    pub(super) fn take(limit: Duration) -> Result<Self> {
-        let failed = |cause| Error::os("waiting for others who change iptables rules", cause);
-        let namespace = File::open("/proc/thread-self/ns/net").map_err(failed)?;
-        match netlink::lock_within(namespace.as_fd(), limit) {
-            Ok(true) => Ok(Self(namespace)),
-            Ok(false) => Err(kept(&namespace)),
-            Err(errno) => Err(failed(errno.into())),
-        }
+    /// Waits for it, for at most `limit` ([`HostLock::take`]).
+    pub(super) fn take(lock: &HostLock, limit: Duration) -> Result<Self> {
+        let locked = lock.take(limit);
+        locked.map(Self).map_err(|error| error.context("changing iptables rules"))
     }
 
     fn share(&self) -> Result<Stdio> {
-        let shared = self.0.try_clone();
+        let shared = self.0.as_fd().try_clone_to_owned();
         shared.map(Stdio::from).map_err(|cause| Error::os("sharing the lock on iptables", cause))
     }
-}
-
-fn kept(namespace: &File) -> Error {
-    let inode = namespace.metadata().map(|it| it.ino()).unwrap_or_default();
-    Error::try_again(format!(
-        "another process keeps the lock on this network namespace, under which iptables rules are changed; \
-         /proc/locks names it in the line of inode {inode}"
-    ))
 }
 
 fn finish(name: &str, mut child: Child, input: String) -> Result<String> {

@@ -7,7 +7,7 @@ use model::{Attachment, Backend, Firewall, IfName, Kind, Link, Passage, Result, 
 use super::Policy;
 use super::wanted::{behind, owner, switching};
 use crate::filter::Open;
-use crate::iptables::{Iptables, Variant};
+use crate::iptables::Variant;
 use crate::{filter, firewalld};
 
 impl Policy {
@@ -22,7 +22,7 @@ impl Policy {
         }
     }
 
-    /// As [`Iptables::install`], in healing: a process that keeps the lock does not keep healing from what
+    /// As [`crate::iptables::Iptables::install`], in healing: a process that keeps the lock does not keep it from what
     /// needs no lock.
     pub(super) fn install_rules_again(
         &self,
@@ -31,7 +31,7 @@ impl Policy {
     ) -> Result<bool> {
         let is_kept = self.kept_until.get().is_some_and(|until| Instant::now() < until);
         let wait = if is_kept { Duration::ZERO } else { WAIT };
-        let installed = Iptables::new(variant).waiting(wait).install(attachment);
+        let installed = self.iptables(variant).waiting(wait).install(attachment);
         if let Err(error) = &installed
             && error.kind() == Kind::TryAgain
             && !is_kept

@@ -5,7 +5,7 @@ use model::{Attachment, Family, InterfaceAddress, Result};
 use super::Policy;
 use super::flows::Stale;
 use super::wanted::{self, Wanted};
-use crate::iptables::{Iptables, Part, Variant, parts_of};
+use crate::iptables::{Part, Variant, parts_of};
 
 impl Policy {
     /// Serves the published ports at the attachment in these families and in no others.
@@ -27,7 +27,7 @@ impl Policy {
         let is_meant = |held: &&InterfaceAddress| families.contains(&Family::of(&held.address));
         let held: Vec<_> = attachment.addresses.iter().filter(is_meant).cloned().collect();
         if !held.is_empty() && parts_of(attachment).contains(&Part::Publish) {
-            let iptables = Iptables::new(Variant::Host);
+            let iptables = self.iptables(Variant::Host);
             iptables.remove_parts(&attachment.id, &[Part::Publish], &held)?;
         }
         let none = wanted::gateway_route(attachment, &[]);

@@ -10,7 +10,7 @@
 use std::net::IpAddr;
 
 use model::{Attachment, Family, IfName, LinkKind, PortMap, Result};
-use netlink::{nft, sysctl, with_lock};
+use netlink::{HostLock, nft, sysctl};
 
 use super::Policy;
 use super::wanted::uses_table;
@@ -33,7 +33,7 @@ impl Policy {
             // Whoever publishes: without its guard the host's loopback would be open to containers.
             self.if_there(filter::ensure)?;
         }
-        open(interface, &|| {
+        open(interface, &self.lock, &|| {
             is_shared(attachment) && (uses_table(attachment) || nft::is_supported())
         })
     }
@@ -47,7 +47,7 @@ impl Policy {
             return Ok(());
         }
         if is_known(interface) {
-            with_lock(|| close(interface, &is_used))?;
+            self.lock.with(|| close(interface, &is_used))?;
         }
         self.if_there(|socket| loopback::forget(socket, interface))
     }
@@ -82,11 +82,11 @@ fn is_at_loopback(port: &PortMap) -> bool {
 }
 
 /// The number is read first: who writes [`Localnet::Leaving`] looks afterwards whether somebody came.
-fn open(interface: &IfName, is_counted: &dyn Fn() -> bool) -> Result<()> {
+fn open(interface: &IfName, lock: &HostLock, is_counted: &dyn Fn() -> bool) -> Result<()> {
     let is_leaving = Tag::read(interface).is_some_and(|tag| tag.localnet == Localnet::Leaving);
     match !is_leaving && is_open(interface) {
         true => Ok(()),
-        false => with_lock(|| open_first(interface, is_counted())),
+        false => lock.with(|| open_first(interface, is_counted())),
     }
 }
 

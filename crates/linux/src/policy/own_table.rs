@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::filter;
+use model::{IfName, Result};
+
+use super::Policy;
+use crate::{filter, forwarding};
 
 /// Our tables of nftables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,5 +30,41 @@ impl fmt::Display for OwnTable {
             OwnTable::Transit => filter::transit::TABLE.fmt(f),
             OwnTable::Packets => filter::TABLE.fmt(f),
         }
+    }
+}
+
+impl Policy {
+    /// Makes the table's chains what they should be. Whether they were not.
+    pub(crate) fn mend(&self, table: OwnTable) -> Result<bool> {
+        match table {
+            OwnTable::Frames => self.if_there(filter::spoof::mend),
+            OwnTable::Transit if !forwarding::is_turned_on() => Ok(false),
+            OwnTable::Transit => {
+                self.lock.with(|| self.if_there(forwarding::settle))?;
+                self.if_there(forwarding::mend)
+            }
+            OwnTable::Packets => {
+                let counted = self.if_there(filter::counted::mend);
+                Ok(self.if_there(filter::mend)? | counted?)
+            }
+        }
+    }
+
+    /// As [`Policy::forget_bridge`] does with the last bridge, where there was none.
+    pub(crate) fn forget_unowned(&self) -> Result<()> {
+        self.forget_unowned_but(None)
+    }
+
+    /// Removes what has no owner, where there is no bridge of Spoke's but the one that is `leaving`.
+    pub(super) fn forget_unowned_but(&self, leaving: Option<&IfName>) -> Result<()> {
+        let uncounted = self.if_there(|socket| {
+            filter::spoof::unload_unowned(socket)?;
+            let uncounted = filter::counted::unload_unused(socket);
+            filter::unload_unowned(socket).map(|()| uncounted.err())
+        })?;
+        if forwarding::is_turned_on() {
+            self.lock.with(|| self.if_there(|socket| forwarding::turn_off(leaving, socket)))?;
+        }
+        uncounted.map_or(Ok(()), Err)
     }
 }

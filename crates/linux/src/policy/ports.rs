@@ -9,7 +9,7 @@ use netlink::conntrack::{self, Flow};
 
 use super::Policy;
 use super::wanted::{self, Wanted};
-use crate::iptables::{Iptables, Part, Variant};
+use crate::iptables::{Part, Variant};
 use crate::listener;
 
 impl Policy {
@@ -74,7 +74,7 @@ impl Policy {
     }
 
     fn withdraw_rules(&self, after: &Attachment) -> Result<()> {
-        let iptables = Iptables::new(Variant::Host);
+        let iptables = self.iptables(Variant::Host);
         let remains = after.wiring.publish.as_ref().is_some_and(|it| !it.ports.is_empty());
         match remains {
             true => iptables.install(after).map(drop),

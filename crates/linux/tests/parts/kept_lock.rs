@@ -1,4 +1,4 @@
-//! A process without privileges keeps the lock under which iptables rules are changed.
+//! A process without privileges keeps the lock that any process in a network namespace can take.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use engine::port::Driver;
 use linux::iptables::{Iptables, Variant};
 use linux::{Life, Linux};
-use model::{Backend, Firewall, Kind};
+use model::{Backend, Firewall, Kind, Masquerade};
+use netlink::HostLock;
 
-use crate::bed::{Container, attachment, bridge, firewall, isolated, run};
+use crate::bed::{Container, attachment, bridge, firewall, isolated, network, published, run};
 
 #[test]
 fn a_kept_lock_is_not_waited_for_without_end() {
@@ -43,4 +44,31 @@ fn a_kept_lock_is_not_waited_for_without_end() {
         assert!(!linux.restore(&attachment).unwrap());
         linux.detach(&attachment).unwrap();
     });
+}
+
+#[test]
+fn what_anyone_can_keep_keeps_nobody() {
+    for backend in [Backend::Nftables, Backend::Iptables] {
+        isolated(move || {
+            run("sysctl -qw net.ipv4.ip_forward=0");
+            let namespace = File::open("/proc/thread-self/ns/net").unwrap();
+            namespace.lock().unwrap();
+            let runtime = tempfile::tempdir().unwrap();
+            let linux = Linux::locked_by(HostLock::below(runtime.path()), Life::Long);
+            let container = Container::new();
+            let mut made = attachment("c1", bridge(), "10.77.0.2/24", &container.sandbox);
+            made.wiring.firewall = Some(Firewall { backend, ..firewall() });
+            made.wiring.masquerade = Some(Masquerade::new(backend));
+            made.wiring.publish = Some(model::Publish { backend, ..published(8001) });
+            linux.attach(&made).unwrap();
+            assert_eq!(run("cat /proc/sys/net/ipv4/ip_forward").trim(), "1");
+            run("nft flush ruleset");
+            assert!(linux.mend().unwrap(), "the guard of what forwards");
+            assert!(linux.restore(&made).unwrap());
+            linux.detach(&made).unwrap();
+            linux.remove(&network(bridge())).unwrap();
+            assert_eq!(run("cat /proc/sys/net/ipv4/ip_forward").trim(), "0");
+            drop(namespace);
+        });
+    }
 }

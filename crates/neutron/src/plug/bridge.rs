@@ -2,14 +2,14 @@
 
 use model::{Error, IfName, Kind, Mtu, Result};
 use netlink::wire::Batch;
-use netlink::{At, Change, Errno, Link, Links, NewBridge, Socket, with_lock};
+use netlink::{At, Change, Errno, HostLock, Link, Links, NewBridge, Socket};
 
 use super::GROUP;
 
 /// Makes `end` a port of the bridge, which is made where it is missing: the agent may come later.
 /// The first join and the last leave exclude each other.
-pub(super) fn join(bridge: &IfName, end: &IfName) -> Result<()> {
-    with_lock(|| {
+pub(super) fn join(bridge: &IfName, end: &IfName, lock: &HostLock) -> Result<()> {
+    lock.with(|| {
         let mut socket = Socket::route()?;
         let link = found(end, &mut socket)?;
         let master = ensure(bridge, Mtu::new(link.mtu), &mut socket)?;
@@ -18,8 +18,8 @@ pub(super) fn join(bridge: &IfName, end: &IfName) -> Result<()> {
 }
 
 /// Takes `end` out of the bridge. One that was made here goes with its last port, whose ever that is.
-pub(super) fn leave(bridge: &IfName, end: &IfName) -> Result<()> {
-    with_lock(|| {
+pub(super) fn leave(bridge: &IfName, end: &IfName, lock: &HostLock) -> Result<()> {
+    lock.with(|| {
         let mut socket = Socket::route()?;
         let Some(there) = socket.link(At::Name(bridge))? else { return Ok(()) };
         if let Some(link) = socket.link(At::Name(end))?

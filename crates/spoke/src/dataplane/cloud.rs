@@ -7,6 +7,7 @@ use config::{CloudSettings, Config};
 use engine::port::{Driver, Offer};
 use linux::Linux;
 use model::{Attached, Attachment, Error, Layer, LinkKind, Mac, Network, Result};
+use netlink::HostLock;
 use neutron::Neutron;
 
 use super::link_driver::LinkDriver;
@@ -26,8 +27,9 @@ pub(super) fn open(config: &Config) -> Result<Neutron> {
         )
     })?;
     // The daemon reports the notes, once.
-    let CloudSettings { settings, .. } =
+    let CloudSettings { mut settings, .. } =
         given.settings(&config.kuryr, &|name| std::env::var(name).ok())?;
+    settings.plugging.lock = HostLock::below(&config.store.runtime);
     Neutron::connect(settings, config.store.runtime.join("neutron"))
 }
 

@@ -1,0 +1,39 @@
+//! What the attachments of a network share, made and taken back.
+
+use model::{Bridge, LinkKind, Network, Result};
+use netlink::{Errno, HostLock, Link, Socket};
+
+use crate::apply::Hands;
+use crate::facts::{self, Known};
+use crate::identity::PROTOCOL;
+use crate::plan;
+
+/// Makes what the network's attachments share.
+pub(crate) fn raise(network: &Network, kind: &LinkKind, lock: &HostLock) -> Result<()> {
+    let mut socket = Socket::route()?;
+    let Known { facts, below } = facts::of_network(&network.name, kind, None, &mut socket)?;
+    let steps = plan::up(network, &facts)?;
+    let mut hands = Hands::new(&mut socket, None).locked_by(lock);
+    if let Some(below) = below {
+        hands.knows(&below.name, below.index);
+    }
+    hands.apply(&steps)
+}
+
+/// Takes the addresses back that [`raise`] gave to a third party's bridge.
+pub(crate) fn drop_gateways(
+    network: &Network,
+    bridge: &Bridge,
+    link: &Link,
+    socket: &mut Socket,
+) -> Result<()> {
+    let ours = plan::gateways(&network.ipam);
+    let mut batch = netlink::wire::Batch::new();
+    for held in socket.addresses(Some(link.index))? {
+        if held.protocol == PROTOCOL && ours.contains(&held.address) {
+            batch.delete_address(link.index, held.address);
+        }
+    }
+    let dropped = socket.send(&mut batch)?.except(Errno::ADDRNOTAVAIL).into_result();
+    dropped.map_err(|error| error.context(format!("bridge {}", bridge.name)))
+}
