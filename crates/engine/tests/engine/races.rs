@@ -125,8 +125,8 @@ impl Host for LettingGo<'_> {
     fn wait_for_end(&self, process: &Process, _: std::time::Duration) -> bool {
         let key = Key::Attachment(self.asked.id(), self.asked.layer);
         let read = self.world.store.get(&key).unwrap().unwrap();
-        let Record::Attachment(mut record) = read.record else { panic!("{read:?}") };
-        let Phase::Detaching { by, attacher } = record.phase else { panic!("{record:?}") };
+        let Record::Attachment(mut record) = read.record else { return false };
+        let Phase::Detaching { by, attacher } = record.phase else { return false };
         assert_eq!(attacher, Some(*process));
         record.phase = Phase::Detaching { by, attacher: None };
         let txn = Txn::new().put(key, Record::Attachment(record));
