@@ -7,6 +7,7 @@ mod auxiliary;
 mod files;
 mod place;
 mod room;
+mod surplus;
 
 pub(crate) use address::reserved_for;
 pub use allocation::name_of;

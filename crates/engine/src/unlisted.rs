@@ -23,6 +23,8 @@ pub struct Live {
     pub networks: BTreeMap<AliasId, Option<BTreeSet<ContainerId>>>,
     /// The subnets that it uses.
     pub subnets: BTreeSet<SubnetId>,
+    /// How many networks it has of each subnet, where that is known.
+    pub shares: BTreeMap<SubnetId, usize>,
     /// The addresses that it uses.
     pub addresses: BTreeSet<(Space, IpAddr)>,
 }
@@ -42,6 +44,10 @@ impl Live {
             }
         }
         self.subnets.extend(other.subnets.iter().cloned());
+        self.shares.retain(|subnet, _| other.shares.contains_key(subnet));
+        for (subnet, share) in &mut self.shares {
+            *share = (*share).max(other.shares.get(subnet).copied().unwrap_or_default());
+        }
         self.addresses.extend(other.addresses.iter().cloned());
         self
     }

@@ -107,7 +107,7 @@ pub struct Subnet {
     pub network: NetworkName,
     /// The runtime that asked for it.
     pub runtime: Runtime,
-    /// When.
+    /// When it did so last.
     pub since: Timestamp,
     /// How often it was requested and not released.
     pub references: u32,

@@ -81,6 +81,9 @@ pub(super) trait Book {
     /// [`Engine::reclaim_unlisted`].
     fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Reconciled>;
 
+    /// [`Engine::lower_references`].
+    fn lower_references(&self, live: &Live, grace: Duration) -> Result<()>;
+
     /// Sets the name of a network for people.
     fn entitle(&self, network: &AliasId, title: &NetworkName, by: Option<&EngineId>) -> Result<()>;
 
@@ -112,6 +115,10 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
             Mode::DryRun => engine.reclaim_unlisted(Runtime::Docker, live, grace, mode),
             Mode::Mend => self.mend(engine, live, grace),
         })
+    }
+
+    fn lower_references(&self, live: &Live, grace: Duration) -> Result<()> {
+        self.backstage.with_engine(|engine| engine.lower_references(Runtime::Docker, live, grace))
     }
 
     fn entitle(&self, network: &AliasId, title: &NetworkName, by: Option<&EngineId>) -> Result<()> {

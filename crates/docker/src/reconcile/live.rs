@@ -18,8 +18,13 @@ pub(super) fn live(held: &Held, snapshot: &Snapshot) -> Live {
         live.addresses.extend(addresses(endpoint, &spaces));
     }
     for subnet in &held.subnets {
-        if snapshot.users(&subnet.id).next().is_some() || !may_be_judged(subnet, held, snapshot) {
+        let users = snapshot.users(&subnet.id).count();
+        let is_judged = may_be_judged(subnet, held, snapshot);
+        if users > 0 || !is_judged {
             live.subnets.insert(subnet.id.clone());
+        }
+        if users > 0 && is_judged {
+            live.shares.insert(subnet.id.clone(), users);
         }
     }
     let alive = alive(held, &live);

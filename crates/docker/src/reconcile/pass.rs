@@ -211,6 +211,7 @@ impl<'a> Pass<'a> {
         let Verdict { mut live, span } = verdict;
         // As old as it must be now to have had its grace when the span began.
         let age = span + self.settings.grace;
+        self.reported(self.book.lower_references(&live, age));
         if self.reclaim(&live, age, Mode::DryRun)?.findings.is_empty() {
             return Ok(Outcome::Clean);
         }

@@ -78,7 +78,8 @@ impl Engine<'_> {
             }
             Some(subnet) if Some(&subnet.network) == name.as_ref() => {
                 self.refuse_repetition(request, subnet)?;
-                Subnet { references: subnet.references.saturating_add(1), ..subnet.clone() }
+                let references = subnet.references.saturating_add(1);
+                Subnet { references, since: self.host.now(), ..subnet.clone() }
             }
             Some(subnet) => return Err(taken(subnet)),
         };
@@ -101,12 +102,14 @@ impl Engine<'_> {
 
     /// A runtime that does not like a subnet of our choice keeps it and asks for another one
     /// (libnetwork does so, without an end, where this host has a route to it). Of a network that is
-    /// shared there is no other one.
+    /// shared there is no other one. A request that is older was not repeated: its network is gone, and its release
+    /// was lost.
     fn refuse_repetition(&self, request: &SubnetRequest, subnet: &Subnet) -> Result<()> {
         let SubnetSpec::Any { .. } = request.spec else { return Ok(()) };
         let aliases = self.aliases_in(&Prefix::Aliases)?;
         let made = aliases.iter().filter(|read| read.value.network == subnet.network).count();
-        if usize::try_from(subnet.references).unwrap_or(usize::MAX) <= made {
+        let has_surplus = usize::try_from(subnet.references).unwrap_or(usize::MAX) > made;
+        if !has_surplus || !self.is_young(subnet) {
             return Ok(());
         }
         Err(Error::conflict(format!(

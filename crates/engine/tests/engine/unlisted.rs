@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::common::Directory;
 use super::endpoint_world::*;
+use super::subnet_rig::{for_network, wanting};
 use engine::port::{Host, Key, Outcome, Prefix, Store, Txn, Versioned};
 use engine::{
     AddressRequest, Engine, Finding, Garbage, Live, Mode, Purpose, Siblings, SubnetRequest,
@@ -60,6 +61,41 @@ fn forgotten_endpoints_and_networks_are_freed_once_they_are_old() {
         let found = absent(engine, &nothing, Mode::DryRun);
         assert_eq!(of_network(&found), [b]);
         assert!(found.contains(&Garbage::Alias(id("id-front"))));
+    });
+}
+
+/// Docker's release of a network's subnet was lost, and the next network shares the subnet all the same.
+#[test]
+fn a_lost_release_keeps_nobody_from_a_shared_subnet() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let front = Network { runtime: Runtime::Spoke, ..front() };
+        engine.create_network(&front).unwrap();
+        let any = SubnetSpec::Any { family: Family::V4, prefix_len: None };
+        let share = || engine.request_subnet(&for_network("front", wanting(any.clone())));
+        let references = |id: &SubnetId| engine.subnet(id).unwrap().unwrap().references;
+        let shared = share().unwrap().id;
+        assert_eq!(share().unwrap_err().kind(), Kind::Conflict, "it is repeated");
+        engine.enroll(&alias("one", &front), &front).unwrap();
+        share().unwrap();
+        engine.enroll(&alias("two", &front), &front).unwrap();
+        engine.withdraw(&id("two")).unwrap();
+        assert_eq!((share().unwrap_err().kind(), references(&shared)), (Kind::Conflict, 2));
+
+        *rig.now.lock().unwrap() += 60;
+        share().unwrap();
+        engine.enroll(&alias("three", &front), &front).unwrap();
+        assert_eq!(share().unwrap_err().kind(), Kind::Conflict);
+        let mut live = live(&[("one", None), ("three", None)]);
+        live.shares.insert(shared.clone(), 2);
+        engine.lower_references(Runtime::Docker, &live, GRACE).unwrap();
+        assert_eq!(references(&shared), 3, "it is young");
+        *rig.now.lock().unwrap() += 31;
+        engine.lower_references(Runtime::Docker, &Live::default(), GRACE).unwrap();
+        assert_eq!(references(&shared), 3, "nobody says how many there are");
+        engine.lower_references(Runtime::Docker, &live, GRACE).unwrap();
+        assert_eq!(references(&shared), 2);
+        share().unwrap();
     });
 }
 
