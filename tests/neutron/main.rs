@@ -8,6 +8,7 @@ mod busy;
 mod calls;
 mod container;
 mod crowd;
+mod damaged;
 mod endpoint;
 mod figures;
 mod fixture;

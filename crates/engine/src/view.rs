@@ -29,6 +29,31 @@ impl Engine<'_> {
         Ok(records)
     }
 
+    /// As [`Engine::attachments`], and none is left out.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] where a record is damaged: what has no record may be that
+    /// attachment's. Who removes what no record speaks of asks here.
+    pub fn intact_attachments(&self) -> Result<Vec<Attachment>> {
+        let all = self.attachments()?;
+        self.refuse_damaged(&[Prefix::Attachments, Prefix::Endpoints])?;
+        Ok(all)
+    }
+
+    /// Fails with [`model::Kind::Conflict`] where a record of one of these kinds is damaged. Call it after they
+    /// are read.
+    pub fn refuse_damaged(&self, prefixes: &[Prefix]) -> Result<()> {
+        for prefix in prefixes {
+            if let Some(damaged) = self.store.damaged(Some(prefix))?.first() {
+                let why = &damaged.why;
+                return Err(Error::conflict(format!(
+                    "nothing goes while a record is unknown: {why}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Every record of every attachment of a container, from any front end.
     pub fn attachments_of(&self, container: &ContainerId) -> Result<Vec<Attachment>> {
         let records = self.records(&Prefix::AttachmentsOfContainer(container.clone()))?;

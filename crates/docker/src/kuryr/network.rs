@@ -46,7 +46,7 @@ pub(super) fn create<B: Backstage>(
     match enroll(stage, &id, &made, (publisher, prefix)) {
         Err(error) if !is_known => {
             // If this fails, the cloud's reconciler finds what is left.
-            let _ = stage.cloud.delete_network(&id, &|| stage.engine.attachments());
+            let _ = stage.cloud.delete_network(&id, &|| stage.engine.intact_attachments());
             Err(error)
         }
         enrolled => {
@@ -158,7 +158,8 @@ pub fn remove(engine: &Engine<'_>, cloud: &dyn Cloud, id: &AliasId) -> Result<()
     for member in members {
         engine.remove(&member.id)?;
     }
-    cloud.delete_network(id, &|| engine.attachments())?;
+    // Where a record is damaged the cloud refuses, and notes what it still has.
+    cloud.delete_network(id, &|| engine.intact_attachments())?;
     engine.withdraw(id)
 }
 

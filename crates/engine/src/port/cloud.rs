@@ -112,7 +112,7 @@ pub struct ExposedPort {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus(pub String);
 
-/// The store's attachments, read on demand. An attachment in them has its port.
+/// The store's attachments, read on demand: all of them, or an error. An attachment in them has its port.
 pub type Records<'a> = dyn Fn() -> Result<Vec<Attachment>> + 'a;
 
 /// The back end of a plugin whose networks are a cloud's. Calls come on several threads at once.

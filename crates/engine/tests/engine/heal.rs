@@ -250,7 +250,11 @@ fn nothing_goes_that_a_damaged_record_may_be_of() {
     rig.with(|engine| {
         assert_eq!(found(engine), [Remedy::Quarantine]);
         assert_eq!(rig.strays.lock().unwrap().len(), 1, "it was removed");
+        assert_eq!(engine.attachments().unwrap(), [], "lists go on");
+        let refused = engine.intact_attachments().unwrap_err();
+        assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
         rig.damaged.lock().unwrap().clear();
+        assert_eq!(engine.intact_attachments().unwrap(), []);
         assert_eq!(found(engine), [Remedy::Free]);
         assert!(rig.strays.lock().unwrap().is_empty());
     });

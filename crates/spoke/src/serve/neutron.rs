@@ -13,6 +13,7 @@ use config::{DockerConfig, Level};
 use docker::api::Api;
 use docker::kuryr;
 use engine::Engine;
+use engine::port::Prefix;
 use model::{Error, LinkKind, Network, NeutronLink, ResourceRef, Result};
 use netlink::{Links, Socket};
 use neutron::Neutron;
@@ -58,14 +59,16 @@ struct Keeper<'a> {
 }
 
 /// What the store and the kernel know of Neutron's resources, and `listed` of Docker's networks.
-/// `is_asked`: whether this process allocates addresses.
+/// `is_asked`: whether this process allocates addresses. Fails where a record is damaged: what no record
+/// speaks of may be that one's.
 pub(crate) fn facts(engine: &Engine, is_asked: bool, listed: Option<Listed>) -> Result<Facts> {
     let links = Socket::route()?.links(Links::default())?;
-    let mut facts = Facts::of(&engine.attachments()?, &engine.aliases()?);
+    let mut facts = Facts::of(&engine.intact_attachments()?, &engine.aliases()?);
     facts.links = links.into_iter().map(|link| link.name.to_string()).collect();
     facts.is_asked = is_asked;
     facts.listed = listed;
     engine.networks()?.iter().filter_map(neutron_link).for_each(|link| facts.declare(link));
+    engine.refuse_damaged(&[Prefix::Aliases, Prefix::Networks])?;
     Ok(facts)
 }
 
