@@ -9,6 +9,8 @@ mod killed_endpoint;
 mod link_local;
 mod names;
 mod ovs;
+mod ovs_cni;
+mod ovs_lost;
 mod ready;
 mod refused;
 mod tenant;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -17,10 +17,13 @@ use crate::{Output, World};
 
 const SOCKET: &str = "/run/openvswitch/db.sock";
 
+/// Where the switch is controlled, in the folder of its database.
+const CONTROL: &str = "ovs-vswitchd.ctl";
+
 /// A switch in userspace that learns, as its host's `br-int`. It ends with the world.
 #[derive(Debug)]
 pub struct Switch {
-    _switch: Daemon,
+    switch: Daemon,
     _database: Daemon,
     run: PathBuf,
     pid: u32,
@@ -49,18 +52,25 @@ impl Switch {
         server.arg(format!("--unixctl={}", run.join("ovsdb-server.ctl").display()));
         let server = Daemon::start(world, "ovsdb-server", &mut server, Ready::Listens(SOCKET));
         let pid = world.pid();
-        let connection = format!("unix:{}", socket.display());
-        let mut switch = inside(pid, "ovs-vswitchd", &run);
-        switch.arg(&connection);
-        switch.arg(format!("--unixctl={}", run.join("ovs-vswitchd.ctl").display()));
         vsctl(pid, &run, &["--no-wait", "init"]);
-        let ready = Ready::Listens("/run/openvswitch/ovs-vswitchd.ctl");
-        let switch = Daemon::start(world, "ovs-vswitchd", &mut switch, ready);
-        let this = Self { _switch: switch, _database: server, run, pid };
+        let this = Self { switch: vswitchd(world, &run), _database: server, run, pid };
         this.vsctl(
             "--may-exist add-br br-int -- set bridge br-int datapath_type=netdev fail-mode=standalone",
         );
         this
+    }
+
+    /// Ends the switch and starts it again, with the database that it had, as a reboot of the host does.
+    ///
+    /// # Panics
+    /// When it does not come up, with what it said.
+    #[track_caller]
+    #[must_use]
+    pub fn restart(self, world: &World) -> Self {
+        let Self { switch, _database, run, pid } = self;
+        drop(switch);
+        fs::remove_file(run.join(CONTROL)).expect("its socket");
+        Self { switch: vswitchd(world, &run), _database, run, pid }
     }
 
     /// What `ovs-vsctl ARGUMENTS` prints.
@@ -82,6 +92,15 @@ impl Switch {
         let said = self.vsctl(&format!("--if-exists get interface {port} external_ids:{key}"));
         said.trim().trim_matches('"').to_owned()
     }
+}
+
+#[track_caller]
+fn vswitchd(world: &World, run: &Path) -> Daemon {
+    let mut switch = inside(world.pid(), "ovs-vswitchd", run);
+    switch.arg(format!("unix:{}", run.join("db.sock").display()));
+    switch.arg(format!("--unixctl={}", run.join(CONTROL).display()));
+    let ready = Ready::Listens("/run/openvswitch/ovs-vswitchd.ctl");
+    Daemon::start(world, "ovs-vswitchd", &mut switch, ready)
 }
 
 /// A world that is a host of a [`FullLab`]'s: its `br-int` is OVN's. It leaves when dropped.
@@ -148,7 +167,7 @@ impl Drop for Chassis {
 
 /// A number of the underlay's network that no other test has.
 #[track_caller]
-fn free_number(lab: &std::path::Path) -> (u16, fs::File) {
+fn free_number(lab: &Path) -> (u16, fs::File) {
     let mut numbers = (2..=200).filter_map(|n| {
         let file = fs::File::create(lab.join("run").join(format!("chassis.{n}"))).ok()?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -177,7 +196,7 @@ fn pass(mut from: &UnixStream, mut to: &UnixStream) {
 
 /// A program of this host's, with the world's network, and among its processes so that it ends
 /// with them.
-fn inside(pid: u32, program: &str, run: &std::path::Path) -> Command {
+fn inside(pid: u32, program: &str, run: &Path) -> Command {
     let mut command = Command::new("nsenter");
     command
         .args(["--target", &pid.to_string(), "--net", "--pid", "--", program])
@@ -187,7 +206,7 @@ fn inside(pid: u32, program: &str, run: &std::path::Path) -> Command {
 }
 
 #[track_caller]
-fn vsctl(pid: u32, run: &std::path::Path, arguments: &[&str]) -> String {
+fn vsctl(pid: u32, run: &Path, arguments: &[&str]) -> String {
     let mut command = inside(pid, "ovs-vsctl", run);
     let Output { status, stdout, stderr } = output(command.arg("--timeout=20").args(arguments), "");
     assert_eq!(status, 0, "ovs-vsctl {arguments:?}: {stdout}{stderr}");

@@ -14,7 +14,8 @@ impl Engine<'_> {
     /// Records are committed before anything is made, so they are read after what exists. While the record of
     /// an attachment is damaged, anything without a record may be that one's: nothing goes.
     pub(crate) fn strays(&self, mode: Mode, found: &mut Reconciled) -> Result<()> {
-        let strays = self.driver.strays(&|| self.attachments())?;
+        let mut strays = self.driver.strays(&|| self.attachments())?;
+        strays.extend(self.driver.switch_strays(&self.networks()?, &|| self.attachments())?);
         let is_known = !self.has_damaged(&Prefix::Attachments)?;
         let mut removed = Vec::new();
         for (stray, presence) in strays {

@@ -340,6 +340,9 @@ impl HostDataplane for Linux {
             Stray::Parking(name) | Stray::Names(name) => Err(Error::bug(format!(
                 "namespace {name} has no owner, and nothing of the kernel's dataplane is in it"
             ))),
+            Stray::SwitchPort { name, .. } => Err(Error::bug(format!(
+                "port {name} of a switch is none of the kernel's dataplane"
+            ))),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod frame;
 mod installed;
+mod listed;
 mod operation;
 mod remote;
 mod segment;
@@ -16,8 +17,9 @@ use model::{Error, IfName, Kind, Mac, ResourceId, Result};
 use serde_json::{Value, json};
 
 use operation::{Table, comment, insert, is_named, mutate, select, wait};
-use session::{Refusal, Session};
+use session::{Refusal, Session, TIMEOUT};
 
+pub use listed::Listed;
 pub use remote::Remote;
 pub use segment::SegmentPort;
 
@@ -103,7 +105,16 @@ impl Ovsdb {
     /// [`Kind::TryAgain`] where no server answers there; [`Kind::Denied`]; [`Kind::Invalid`] or
     /// [`Kind::Unsupported`] where it is no such address.
     pub fn connect(remote: &str) -> Result<Self> {
-        Ok(Self { session: Session::open(&remote.parse()?)?, taking: TAKING })
+        Ok(Self { session: Session::open(&remote.parse()?, TIMEOUT)?, taking: TAKING })
+    }
+
+    /// The same for a caller that others wait for: neither the database nor the switch may take longer for an
+    /// answer.
+    ///
+    /// # Errors
+    /// As [`Ovsdb::connect`].
+    pub fn connect_within(remote: &str, patience: Duration) -> Result<Self> {
+        Ok(Self { session: Session::open(&remote.parse()?, patience)?, taking: patience / 2 })
     }
 
     /// Sets how long the switch may take to configure a port: ten seconds at most.

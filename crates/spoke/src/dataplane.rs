@@ -37,7 +37,7 @@ pub(crate) use opened::Opened;
 pub(crate) use remote::open as plugins_of;
 pub(crate) use remote::{Foreign, Plugins};
 use switch::Switch;
-pub(crate) use switch::bridge as bridge_of;
+pub(crate) use switch::{bridge as bridge_of, is_placed};
 
 /// All of them.
 pub(crate) struct Dataplane {
@@ -45,6 +45,7 @@ pub(crate) struct Dataplane {
     chain: Chain,
     cloud: Cloud,
     remote: Plugins,
+    switch: Switch,
     names: Names,
     follow: Follow,
 }
@@ -56,6 +57,7 @@ impl Dataplane {
             linux: Linux::locked_by(HostLock::below(&config.store.runtime), opened.life),
             chain: Chain::new(&config.store.runtime, waiting, report),
             cloud: Cloud::new(Arc::clone(config), opened.clone()),
+            switch: Switch::new(opened.switches()),
             remote: Plugins::new(Arc::clone(config), opened),
             names: Names::new("/", &config.store.runtime),
             follow: Follow::of(config),
@@ -103,7 +105,7 @@ impl Dataplane {
             Some(LinkKind::Neutron(_)) => &self.cloud,
             Some(LinkKind::Chain(_)) => &self.chain,
             Some(LinkKind::Remote(_)) => &self.remote,
-            Some(LinkKind::Ovs(_)) => &Switch,
+            Some(LinkKind::Ovs(_)) => &self.switch,
             Some(_) | None => &Kernel,
         }
     }
@@ -295,14 +297,26 @@ impl HostDataplane for Dataplane {
         match stray {
             Stray::Parking(name) => Chain::is_parked_for(name, record),
             Stray::Names(name) => self.names.is_for(name, record),
+            Stray::SwitchPort { owner, .. } => switch::is_of(owner, record),
             Stray::Link(_) | Stray::Elements(_) => self.linux.is_of(stray, record),
         }
+    }
+
+    fn switch_strays(
+        &self,
+        networks: &[Network],
+        records: &dyn Fn() -> Result<Vec<Attachment>>,
+    ) -> Result<Vec<(Stray, Presence)>> {
+        switch::strays(networks, records)
     }
 
     fn remove_stray(&self, stray: &Stray) -> Result<()> {
         match stray {
             Stray::Parking(name) => self.chain.remove_stray(name),
             Stray::Names(name) => self.names.forget(name),
+            Stray::SwitchPort { database, name, owner } => {
+                switch::remove_stray(database, name, owner)
+            }
             Stray::Link(_) | Stray::Elements(_) => self.linux.remove_stray(stray),
         }
     }

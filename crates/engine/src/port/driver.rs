@@ -50,6 +50,15 @@ pub enum Stray {
     Parking(String),
     /// Files with which a network namespace of this name resolves names.
     Names(String),
+    /// A port of a switch whose device is gone.
+    SwitchPort {
+        /// Where the switch keeps it.
+        database: String,
+        /// The port.
+        name: IfName,
+        /// Whose it was.
+        owner: String,
+    },
 }
 
 /// The parts of the host that belong to no single attachment: namespaces, their resolver
@@ -101,6 +110,16 @@ pub trait HostDataplane {
     fn is_of(&self, stray: &Stray, record: &Attachment) -> bool {
         let _ = (stray, record);
         false
+    }
+
+    /// The same of the switches that networks name. What does not answer has none.
+    fn switch_strays(
+        &self,
+        networks: &[Network],
+        records: &dyn Fn() -> Result<Vec<Attachment>>,
+    ) -> Result<Vec<(Stray, Presence)>> {
+        let _ = (networks, records);
+        Ok(Vec::new())
     }
 
     /// Removes it.
@@ -164,8 +183,8 @@ pub trait Driver: HostDataplane {
     /// Whether the container still has what the record describes.
     fn presence(&self, attachment: &Attachment) -> Presence;
 
-    /// Restores what other programs may remove from an attachment: its packet filter. Parts that
-    /// are present stay as they are. Returns whether anything was missing.
+    /// Restores what other programs may remove from an attachment: its packet filter, its port of a
+    /// switch. Parts that are present stay as they are. Returns whether anything was missing.
     fn restore(&self, attachment: &Attachment) -> Result<bool>;
 
     /// Removes what [`Driver::restore`] puts back; what is already gone is done.

@@ -10,7 +10,7 @@ use super::operation::{Table, comment, insert, is_named, mutate, select, wait};
 use super::{ATTEMPTS, MADE_BY, Ovsdb, deletion, taking, value, whose_port};
 
 /// The key of a port's owner in `external_ids`.
-const OWNER: &str = "spoke-owner";
+pub(super) const OWNER: &str = "spoke-owner";
 
 /// A port of a segment.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,13 @@ impl Ovsdb {
                 Err(refusal) => return Err(refusal.into_error(&format!("adding {}", new.end))),
             }
             match self.is_same(new)? {
-                Some(true) => return self.wait_until_taken(new),
+                Some(true) => {
+                    self.wait_until_taken(new)?;
+                    // A row of before the boot may have been removed until the switch found its device.
+                    if self.has(new)? {
+                        return Ok(());
+                    }
+                }
                 Some(false) => drop(self.remove(new.end, new.owner)?),
                 None => {}
             }
@@ -158,9 +164,13 @@ fn insertion(new: &SegmentPort<'_>) -> Vec<Value> {
         interface.insert("type".into(), json!(kind));
         interface.insert("options".into(), json!(["map", options]));
     }
+    // `ovs-ctl --delete-transient-ports` removes what ended with the boot; a tunnel needs no device.
+    let transient: &[(&str, &str)] =
+        if new.tunnel.is_none() { &[("transient", "true")] } else { &[] };
     let port = json!({
         "name": new.end.as_str(), "interfaces": ["named-uuid", "interface"],
         "tag": tag(new), "protected": new.tunnel.is_some(),
+        "other_config": ["map", transient],
     });
     let here = json!([{ "name": new.bridge.as_str() }]);
     let ports = json!([["ports", "insert", ["set", [["named-uuid", "port"]]]]]);

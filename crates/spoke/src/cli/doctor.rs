@@ -6,6 +6,7 @@ mod kernel;
 mod kurma;
 mod plugins;
 mod ports;
+mod switch;
 mod traffic;
 
 use std::path::Path;
@@ -101,6 +102,7 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
         ),
     }
     checks.extend(plugins::checks(host_context, &networks));
+    checks.extend(switch::checks(&networks, &attachments));
     checks.extend(cluster::checks(host_context));
     checks.extend(names(host_context));
     checks.extend(kurma::checks(host_context));
@@ -228,6 +230,7 @@ fn leaks(findings: &[FindingView]) -> Vec<Check> {
         ("lease", "addresses without an attachment"),
         ("file", "addresses of the reference plugins whose containers are gone"),
         ("link", "devices that no record knows"),
+        ("switch-port", "ports of Open vSwitch that no record knows"),
         ("rules", "packet filter rules that no record knows"),
     ];
     let counted = gone.iter().map(|(kind, what)| (count(kind, "free"), what));

@@ -199,6 +199,9 @@ pub(super) fn of_engine(finding: &Finding, mode: Mode) -> FindingView {
         Garbage::Stray(Stray::Names(name)) => {
             ("names", format!("/etc/netns/{name}"), "no record knows the namespace")
         }
+        Garbage::Stray(Stray::SwitchPort { name, .. }) => {
+            ("switch-port", name.to_string(), "no record knows it, and its device is gone")
+        }
         Garbage::Alias(id) => ("network", id.to_string(), "its runtime does not know it any more"),
         Garbage::Subnet(id) => ("subnet", id.to_string(), "its runtime does not use it any more"),
         Garbage::Network(name) => {

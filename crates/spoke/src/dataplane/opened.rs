@@ -8,15 +8,16 @@ use model::Result;
 use neutron::Neutron;
 
 use super::remote::Foreign;
-use super::{cloud, remote};
+use super::{cloud, remote, switch};
 
-/// Neutron, and the third-party Docker plugins.
+/// Neutron, the third-party Docker plugins, and what switches listed.
 #[derive(Clone)]
 pub(crate) struct Opened {
     /// The lifetime of the process.
     pub(crate) life: Life,
     neutron: Arc<OnceLock<Arc<Neutron>>>,
     foreign: Arc<OnceLock<Arc<Foreign>>>,
+    switches: Arc<switch::Known>,
     guard: Arc<Mutex<()>>,
 }
 
@@ -29,7 +30,13 @@ impl std::fmt::Debug for Opened {
 impl Opened {
     /// Nothing yet, in a process of this life.
     pub(crate) fn new(life: Life) -> Self {
-        Self { life, neutron: Arc::default(), foreign: Arc::default(), guard: Arc::default() }
+        Self {
+            life,
+            neutron: Arc::default(),
+            foreign: Arc::default(),
+            switches: Arc::default(),
+            guard: Arc::default(),
+        }
     }
 
     /// The shared client of Neutron.
@@ -40,6 +47,11 @@ impl Opened {
     /// The shared client of plugins: all threads know what one found out about a dead plugin.
     pub(crate) fn foreign(&self, config: &Config) -> Result<Arc<Foreign>> {
         self.once(&self.foreign, || remote::open(config, self.life))
+    }
+
+    /// What the databases of switches listed lately.
+    pub(super) fn switches(&self) -> Arc<switch::Known> {
+        Arc::clone(&self.switches)
     }
 
     fn once<T>(

@@ -1,17 +1,28 @@
 //! Attachments on segments of Open vSwitch: the kernel's pair, and its place on the switch.
 
+mod known;
+mod stray;
+
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
 
 use engine::port::Driver;
 use linux::Linux;
 use linux::identity::Identity;
 use model::{
-    Attached, Attachment, AttachmentId, Error, Layer, Link, LinkKind, Network, NetworkName, Ovs,
-    Plug, Result, Tunnel,
+    Attached, Attachment, AttachmentId, Error, IfName, Layer, Link, LinkKind, Network, NetworkName,
+    Ovs, Plug, Result, Tunnel,
 };
-use neutron::ovsdb::{Ovsdb, SegmentPort};
+use netlink::{At, Socket};
+use neutron::ovsdb::{Listed, Ovsdb, SegmentPort};
 
 use super::link_driver::LinkDriver;
+pub(super) use known::Known;
+pub(super) use stray::{is_of, remove_stray, strays};
+
+/// How long a database may take for an answer where the host's packet filter or what has no owner waits for it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether the record is that of a link on a switch.
 pub(super) fn is_port(attachment: &Attachment) -> bool {
@@ -39,7 +50,35 @@ fn on_host(attachment: &Attachment) -> Result<Attachment> {
 }
 
 /// Open vSwitch, by the database that each network names.
-pub(super) struct Switch;
+pub(super) struct Switch {
+    known: Arc<Known>,
+}
+
+impl Switch {
+    pub(super) fn new(known: Arc<Known>) -> Self {
+        Self { known }
+    }
+
+    /// Puts the attachment's port back, and the tunnels; whether any was missing. CHECK and `doctor` report what
+    /// the switch refuses, and a database that does not answer.
+    fn put_back(&self, attachment: &Attachment) -> Result<bool> {
+        let ovs = segment(attachment)?;
+        let Some(listed) = self.known.listed(&ovs.database) else { return Ok(false) };
+        let mut is_whole = true;
+        each_port(attachment, |port| {
+            let is_it = |it: &Listed| it.end == *port.end && it.owner == port.owner;
+            is_whole &= listed.iter().any(is_it);
+            Ok(())
+        })?;
+        // Of a container that has ended only the record is left.
+        if is_whole || !has_device(&Identity::of(&attachment.id).host_link()?)? {
+            return Ok(false);
+        }
+        let placed = Ovsdb::connect_within(&ovs.database, PATIENCE)
+            .and_then(|mut database| place(&mut database, attachment));
+        Ok(placed.unwrap_or(false))
+    }
+}
 
 impl LinkDriver for Switch {
     fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>> {
@@ -69,21 +108,22 @@ impl LinkDriver for Switch {
     fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()> {
         linux.check(&on_host(attachment)?, attached)?;
         let ovs = segment(attachment)?;
-        let mut database = Ovsdb::connect(&ovs.database)?;
-        let end = Identity::of(&attachment.id).host_link()?;
-        let owner = owner(&attachment.id);
-        let mut holds = database.has(&port(ovs, &end, &owner))?;
-        each_tunnel(&attachment.id.network, ovs, |tunnel| {
-            holds = holds && database.has(tunnel)?;
-            Ok(())
-        })?;
-        match holds {
+        match has_ports(&mut Ovsdb::connect(&ovs.database)?, attachment)? {
             true => Ok(()),
             false => Err(Error::not_found(format!(
-                "{end} or a tunnel of network {} is not on bridge {} any more",
-                attachment.id.network, ovs.bridge
+                "{} or a tunnel of network {} is not on bridge {} any more",
+                Identity::of(&attachment.id).host_link()?,
+                attachment.id.network,
+                ovs.bridge
             ))),
         }
+    }
+
+    /// The packet filter first: that waits for no switch. A port that is put back of an attachment that ends
+    /// meanwhile is a stray ([`strays`]).
+    fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
+        let was_missing = linux.restore(&on_host(attachment)?)?;
+        Ok(self.put_back(attachment)? || was_missing)
     }
 
     /// Whether the switch answers, and has the bridge.
@@ -92,10 +132,15 @@ impl LinkDriver for Switch {
         bridge(ovs).map(|_| ())
     }
 
-    /// The tunnels end with their network.
+    /// The tunnels end with their network, and what an earlier boot left of its containers' ports: no other
+    /// network need name this database.
     fn remove(&self, _linux: &Linux, network: &Network) -> Result<()> {
-        let with_tunnel = of(network.wiring.link.as_ref()).filter(|ovs| ovs.tunnel.is_some());
-        let Some(ovs) = with_tunnel else { return Ok(()) };
+        let Some(ovs) = of(network.wiring.link.as_ref()) else { return Ok(()) };
+        // They do no harm, and the switch may be gone.
+        let _ = stray::remove_of(&network.name, &ovs.database);
+        if ovs.tunnel.is_none() {
+            return Ok(());
+        }
         let mut database = Ovsdb::connect(&ovs.database)?;
         each_tunnel(&network.name, ovs, |port| database.remove(port.end, port.owner).map(drop))
     }
@@ -126,7 +171,51 @@ fn segment(attachment: &Attachment) -> Result<&Ovs> {
         .ok_or_else(|| Error::bug(format!("{} is on no switch", attachment.id)))
 }
 
-fn port<'a>(ovs: &'a Ovs, end: &'a model::IfName, owner: &'a str) -> SegmentPort<'a> {
+/// Whether the bridge has the attachment's port, and the tunnels, as they were made.
+fn has_ports(database: &mut Ovsdb, attachment: &Attachment) -> Result<bool> {
+    let mut holds = true;
+    each_port(attachment, |port| {
+        holds = holds && database.has(port)?;
+        Ok(())
+    })?;
+    Ok(holds)
+}
+
+/// The same, asked anew.
+pub(crate) fn is_placed(attachment: &Attachment) -> Result<bool> {
+    has_ports(&mut Ovsdb::connect(&segment(attachment)?.database)?, attachment)
+}
+
+/// Makes what is missing of the attachment's port and the tunnels; whether anything was.
+fn place(database: &mut Ovsdb, attachment: &Attachment) -> Result<bool> {
+    let mut was_missing = false;
+    each_port(attachment, |port| {
+        if !database.has(port)? {
+            database.add(port)?;
+            was_missing = true;
+        }
+        Ok(())
+    })?;
+    Ok(was_missing)
+}
+
+/// The tunnels of an attachment's network, and then its own port.
+fn each_port(
+    attachment: &Attachment,
+    mut work: impl FnMut(&SegmentPort<'_>) -> Result<()>,
+) -> Result<()> {
+    let ovs = segment(attachment)?;
+    each_tunnel(&attachment.id.network, ovs, &mut work)?;
+    let end = Identity::of(&attachment.id).host_link()?;
+    let owner = owner(&attachment.id);
+    work(&port(ovs, &end, &owner))
+}
+
+fn has_device(end: &IfName) -> Result<bool> {
+    Ok(Socket::route()?.link(At::Name(end))?.is_some())
+}
+
+fn port<'a>(ovs: &'a Ovs, end: &'a IfName, owner: &'a str) -> SegmentPort<'a> {
     SegmentPort { bridge: &ovs.bridge, end, vlan: ovs.vlan, owner, tunnel: None }
 }
 

@@ -208,7 +208,7 @@ impl Pass<'_> {
     /// Podman and CNI read their files when they detach a container, too.
     fn refuse_used(&self, name: &NetworkName) -> Result<()> {
         let context_pool = &self.daemon.context_pool;
-        let all = context_pool.with(|host_context| host_context.engine().attachments())?;
+        let all = context_pool.with(|host_context| host_context.engine().intact_attachments())?;
         match all.iter().any(|attachment| attachment.id.network == *name) {
             true => Err(Error::conflict("it stays while containers are on it")),
             false => Ok(()),
