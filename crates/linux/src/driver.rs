@@ -340,9 +340,7 @@ impl HostDataplane for Linux {
             Stray::Parking(name) | Stray::Names(name) => Err(Error::bug(format!(
                 "namespace {name} has no owner, and nothing of the kernel's dataplane is in it"
             ))),
-            Stray::SwitchPort { name, .. } => Err(Error::bug(format!(
-                "port {name} of a switch is none of the kernel's dataplane"
-            ))),
+            Stray::SwitchPort { name, .. } => Err(Error::bug(format!("{name} is a switch's port"))),
         }
     }
 }

@@ -113,8 +113,8 @@ impl Ovsdb {
     ///
     /// # Errors
     /// As [`Ovsdb::connect`].
-    pub fn connect_within(remote: &str, patience: Duration) -> Result<Self> {
-        Ok(Self { session: Session::open(&remote.parse()?, patience)?, taking: patience / 2 })
+    pub fn connect_within(remote: &str, timeout: Duration) -> Result<Self> {
+        Ok(Self { session: Session::open(&remote.parse()?, timeout)?, taking: timeout / 2 })
     }
 
     /// Sets how long the switch may take to configure a port: ten seconds at most.

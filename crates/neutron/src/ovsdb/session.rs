@@ -27,7 +27,7 @@ pub(super) struct Session {
     stream: Stream,
     frames: Frames,
     calls: u64,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// A call that waits for its answer.
@@ -54,15 +54,15 @@ impl Refusal {
 }
 
 impl Session {
-    /// Each answer may take as long as `patience`.
-    pub(super) fn open(remote: &Remote, patience: Duration) -> Result<Self> {
+    /// Each answer may take as long as `timeout`.
+    pub(super) fn open(remote: &Remote, timeout: Duration) -> Result<Self> {
         let stream = match remote {
-            Remote::Unix(path) => unix(path, patience).map(Stream::Unix),
-            Remote::Tcp { host, port } => tcp(host, *port, patience).map(Stream::Tcp),
+            Remote::Unix(path) => unix(path, timeout).map(Stream::Unix),
+            Remote::Tcp { host, port } => tcp(host, *port, timeout).map(Stream::Tcp),
         };
         let remote = remote.to_string();
         let stream = stream.map_err(|error| unreachable(&remote, error))?;
-        Ok(Self { remote, stream, frames: Frames::default(), calls: 0, patience })
+        Ok(Self { remote, stream, frames: Frames::default(), calls: 0, timeout })
     }
 
     /// Carries out operations, all or none; what each of them gave.
@@ -82,7 +82,7 @@ impl Session {
 
     /// The answer to a call; calls are answered in their order.
     pub(super) fn receive(&mut self, call: Call) -> Result<Result<Vec<Value>, Refusal>> {
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         for _ in 0..OTHERS {
             let message = self.message(deadline)?;
             match message.get("method").and_then(Value::as_str) {
@@ -124,7 +124,7 @@ impl Session {
 
     fn write(&mut self, message: &Value) -> Result<()> {
         let bytes = message.to_string().into_bytes();
-        let timed = self.stream.set_timeout(self.patience);
+        let timed = self.stream.set_timeout(self.timeout);
         let written = timed.and_then(|()| self.stream.write_all(&bytes));
         written.map_err(|error| unreachable(&self.remote, error))
     }
@@ -173,19 +173,19 @@ fn unreachable(remote: &str, error: io::Error) -> Error {
 
 /// Sets its timeout before it connects: a server that accepts no connection must not block the
 /// caller.
-fn unix(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+fn unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
     rustix::net::connect(&socket, &address)?;
     Ok(socket.into())
 }
 
-fn tcp(host: &str, port: u16, patience: Duration) -> io::Result<TcpStream> {
+fn tcp(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut failed = io::ErrorKind::NotFound.into();
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, patience) {
+        match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => {
                 stream.set_nodelay(true)?;
                 return Ok(stream);

@@ -15,14 +15,14 @@ use model::{
     Ovs, Plug, Result, Tunnel,
 };
 use netlink::{At, Socket};
-use neutron::ovsdb::{Listed, Ovsdb, SegmentPort};
+use neutron::ovsdb::{Datapath, Listed, Ovsdb, SegmentPort};
 
 use super::link_driver::LinkDriver;
 pub(super) use known::Known;
 pub(super) use stray::{is_of, remove_stray, strays};
 
 /// How long a database may take for an answer where the host's packet filter or what has no owner waits for it.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether the record is that of a link on a switch.
 pub(super) fn is_port(attachment: &Attachment) -> bool {
@@ -45,6 +45,20 @@ fn on_host(attachment: &Attachment) -> Result<Attachment> {
     let plug = Plug { end, offload: ovs.offload };
     if let Some(link) = &mut made.wiring.link {
         link.kind = LinkKind::Plug(plug);
+    }
+    Ok(made)
+}
+
+/// The same, as what forwards the bridge's packets takes frames: front ends that only read options do not know
+/// it, and its operator may change it.
+fn as_switched(database: &mut Ovsdb, attachment: &Attachment) -> Result<Attachment> {
+    let mut made = on_host(attachment)?;
+    let Some(Link { kind: LinkKind::Plug(plug), .. }) = &mut made.wiring.link else {
+        return Ok(made);
+    };
+    if plug.offload {
+        let bridge = database.bridge(&segment(attachment)?.bridge)?;
+        plug.offload = bridge.is_some_and(|bridge| bridge.datapath == Datapath::Kernel);
     }
     Ok(made)
 }
@@ -74,7 +88,7 @@ impl Switch {
         if is_whole || !has_device(&Identity::of(&attachment.id).host_link()?)? {
             return Ok(false);
         }
-        let placed = Ovsdb::connect_within(&ovs.database, PATIENCE)
+        let placed = Ovsdb::connect_within(&ovs.database, TIMEOUT)
             .and_then(|mut database| place(&mut database, attachment));
         Ok(placed.unwrap_or(false))
     }
@@ -90,7 +104,7 @@ impl LinkDriver for Switch {
         let ovs = segment(attachment)?;
         let mut database = Ovsdb::connect(&ovs.database)?;
         each_tunnel(&attachment.id.network, ovs, |port| database.add(port))?;
-        let attached = linux.attach(&on_host(attachment)?)?;
+        let attached = linux.attach(&as_switched(&mut database, attachment)?)?;
         let end = Identity::of(&attachment.id).host_link()?;
         let owner = owner(&attachment.id);
         database.add(&port(ovs, &end, &owner))?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use neutron::ovsdb::{Listed, Ovsdb};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// How long an answer serves.
 const FRESH: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ impl Known {
             return answer.listed.clone();
         }
         // Other threads may ask meanwhile: nothing is locked while a database is asked.
-        let asked = Ovsdb::connect_within(database, PATIENCE).and_then(|mut it| it.listed());
+        let asked = Ovsdb::connect_within(database, TIMEOUT).and_then(|mut it| it.listed());
         let listed = asked.ok().map(Arc::new);
         let lasts = if listed.is_some() { FRESH } else { AGAIN };
         let answer = Answer { until: Instant::now() + lasts, listed: listed.clone() };

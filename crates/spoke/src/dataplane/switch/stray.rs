@@ -7,7 +7,7 @@ use engine::port::{Presence, Stray};
 use model::{Attachment, IfName, Network, NetworkName, Result};
 use neutron::ovsdb::{Listed, Ovsdb};
 
-use super::{PATIENCE, has_device, is_port, of, owner};
+use super::{TIMEOUT, has_device, is_port, of, owner};
 
 /// Ports without a device and without a record, in every database that a network names. `records` is called
 /// after the databases. A database that does not answer has none.
@@ -18,7 +18,7 @@ pub(in crate::dataplane) fn strays(
     let segments = networks.iter().filter_map(|network| of(network.wiring.link.as_ref()));
     let databases: BTreeSet<&str> = segments.map(|ovs| ovs.database.as_str()).collect();
     let dead = |database: &str| -> Vec<Stray> {
-        let dead = Ovsdb::connect_within(database, PATIENCE).and_then(|mut it| dead(&mut it));
+        let dead = Ovsdb::connect_within(database, TIMEOUT).and_then(|mut it| dead(&mut it));
         let stray = |Listed { end: name, owner, .. }| Stray::SwitchPort {
             database: database.to_owned(),
             name,
@@ -51,13 +51,13 @@ pub(in crate::dataplane) fn is_of(owner_of_port: &str, record: &Attachment) -> b
 pub(in crate::dataplane) fn remove_stray(database: &str, name: &IfName, owner: &str) -> Result<()> {
     match has_device(name)? {
         true => Ok(()),
-        false => Ovsdb::connect_within(database, PATIENCE)?.remove_dead(name, owner).map(drop),
+        false => Ovsdb::connect_within(database, TIMEOUT)?.remove_dead(name, owner).map(drop),
     }
 }
 
 /// Removes those of a network.
 pub(super) fn remove_of(network: &NetworkName, database: &str) -> Result<()> {
-    let mut database = Ovsdb::connect_within(database, PATIENCE)?;
+    let mut database = Ovsdb::connect_within(database, TIMEOUT)?;
     let prefix = format!("{network}/");
     let of_network = |it: &Listed| it.owner.starts_with(&prefix);
     for Listed { end, owner, .. } in dead(&mut database)?.into_iter().filter(of_network) {
