@@ -6,8 +6,8 @@ use tests::{Answer, Cni};
 
 use crate::bed::Bed;
 
-fn list(plugin: &Value) -> Value {
-    json!({"name": "pod", "cniVersion": "1.1.0", "plugins": [plugin]})
+fn list(name: &str, plugin: &Value) -> Value {
+    json!({"name": name, "cniVersion": "1.1.0", "plugins": [plugin]})
 }
 
 #[track_caller]
@@ -69,10 +69,15 @@ fn pods_of_one_segment_meet() {
     let bed = Bed::new(&[]);
     let switch = Switch::start(&bed.world);
     bed.spoke("network create -d ovs --opt bridge=br-int --opt vlan=10 --subnet 10.0.0.0/24 ten");
-    life(&bed, &switch, &list(&json!({"type": "spoke", "network": "ten"})));
+    life(&bed, &switch, &list("pod", &json!({"type": "spoke", "network": "ten"})));
     // With a second network, which leads out.
-    let both = list(&json!({"type": "spoke", "networks": ["ten", "front"]}));
+    let both = list("pod", &json!({"type": "spoke", "networks": ["ten", "front"]}));
     life(&bed, &switch, &both);
+    // The network that the configuration itself describes.
+    let own = json!({"type": "spoke", "driver": "ovs", "ovs": {"bridge": "br-int", "vlan": 30},
+        "ipam": {"ranges": [[{"subnet": "10.3.0.0/24"}]]}});
+    life(&bed, &switch, &list("own", &own));
+    bed.spoke("network rm own");
     let mut pod = Cni::container(&bed.world, "pod");
     ok(&pod.add(&both));
     let way = bed.world.sh("ip -n pod route show default");

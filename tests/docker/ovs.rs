@@ -33,9 +33,18 @@ fn on_a_segment(release: Release) {
     bed.docker("network disconnect twenty two");
     bed.docker("restart -t 0 one");
     bed.engine.ping("one", &bed.address("two", "ten"));
-    bed.remove("one two three");
+    // A network that Docker itself describes.
+    let own = "-o driver=ovs -o ovs.bridge=br-int -o ovs.vlan=30 -o ports=docker";
+    bed.network(&format!("--subnet 10.85.30.0/24 {own} thirty"));
+    bed.run("--name four --network thirty");
+    bed.run("--name five --network thirty");
+    bed.truth("four", "thirty");
+    bed.engine.ping("four", &bed.address("five", "thirty"));
+    bed.engine.ping("four", "192.0.2.2");
+    bed.no_ping("four", &bed.address("three", "twenty"));
+    bed.remove("one two three four five");
     assert_eq!(switch.ports(), Vec::<String>::new());
-    bed.docker("network rm ten twenty docker_gwbridge");
+    bed.docker("network rm ten twenty thirty docker_gwbridge");
     bed.spoke("network rm ten twenty");
     bed.world().sh(NO_NEIGHBOURS);
 }

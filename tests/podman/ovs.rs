@@ -21,9 +21,19 @@ fn on_a_segment(podman: &Podman5) {
             podman.world.try_sh(&format!("/run/stage/podman exec one /bin/ping -c 1 -W 1 {to}"));
         assert_ne!(lost.status, 0, "{to}: {lost:?}");
     }
-    podman.podman("rm -f -t 0 one two three");
+    // A network that Podman itself describes.
+    podman.podman(
+        "network create -d spoke -o driver=ovs -o ovs.bridge=br-int -o ovs.vlan=30 -o no_default_route=true \
+         --subnet 10.85.30.0/24 thirty",
+    );
+    podman.run("four", "--network thirty:ip=10.85.30.9", "");
+    podman.run("five", "--network thirty", "");
+    podman.podman("exec five /bin/ping -c 1 -W 5 10.85.30.9");
+    let routes = podman.podman("exec five /bin/ip route");
+    assert!(!routes.contains("default"), "there is no router: {routes}");
+    podman.podman("rm -f -t 0 one two three four five");
     assert_eq!(switch.ports(), Vec::<String>::new());
-    podman.podman("network rm ten twenty");
+    podman.podman("network rm ten twenty thirty");
     podman.spoke("network rm ten twenty");
 }
 

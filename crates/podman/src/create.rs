@@ -37,7 +37,7 @@ pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value
             document["subnets"] = subnets(config, &spec, context)?;
             let network = describe::network(&NetworkConfig::read(&document)?, &spec, context)?;
             refuse_shared_bridge(&network, context)?;
-            if matches!(spec.kind, Some(KindSpec::Neutron(_))) {
+            if matches!(spec.kind, Some(KindSpec::Neutron(_) | KindSpec::Ovs(_))) {
                 context.engine.status(&network)?;
             }
             network
@@ -174,8 +174,8 @@ fn subnets(config: &NetworkConfig, spec: &NetworkSpec, context: &Context<'_>) ->
     for family in missing(config, on_parent) {
         if on_parent {
             return Err(Error::invalid(
-                "a network on a parent device has the subnet of that segment: name it with \
-                 --subnet, or let its DHCP server choose addresses with -o mode=dhcp",
+                "a network on a parent device or a switch has the subnet of that segment: name it \
+                 with --subnet, or let a parent's DHCP server choose addresses with -o mode=dhcp",
             ));
         }
         subnets.push(chosen(family, &occupancy, &subnets)?);

@@ -43,6 +43,7 @@ fn wiring(config: &NetworkConfig, spec: &NetworkSpec, backend: Backend) -> Resul
         Some(KindSpec::Macvlan(macvlan)) => LinkKind::Macvlan(macvlan.clone()),
         Some(KindSpec::Ipvlan(ipvlan)) => LinkKind::Ipvlan(ipvlan.clone()),
         Some(KindSpec::Neutron(link)) => LinkKind::Neutron(link.clone()),
+        Some(KindSpec::Ovs(ovs)) => LinkKind::Ovs(ovs.clone()),
         Some(KindSpec::Bridge | KindSpec::Plugins(_)) | None => {
             let named = || model::bridge_name(&config.name);
             spec.bridge(spec.bridge.clone().map_or_else(named, Ok)?, gateway)

@@ -1,6 +1,7 @@
 //! The options of `podman network create -o`, and its other flags that mean the same.
 
 mod neutron;
+mod ovs;
 mod tenant;
 #[cfg(test)]
 mod tests;
@@ -10,8 +11,8 @@ use std::collections::BTreeMap;
 use model::text::choice;
 use model::{EgressPolicy, Error, IfName, IpvlanMode, Labels, MacvlanMode, NetworkName, Result};
 use spec::{
-    DefaultRoute, Driver, FrontEnd, KindSpec, NEUTRON_KEYS, NetworkSpec, Source, Texts, find,
-    options,
+    DefaultRoute, Driver, FrontEnd, KindSpec, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, Source, Texts,
+    find, options,
 };
 
 use crate::DRIVER;
@@ -70,16 +71,21 @@ impl Spec {
             refuse_others(&texts, &network, labels)?;
             return Ok(Spec::Join(network));
         }
-        let network = match neutron::is_meant(&texts)? {
-            true => neutron::network(config, &texts, given)?,
-            false => new_network(config, &texts, given)?,
+        let network = match () {
+            () if ovs::is_meant(&texts) => ovs::network(config, &texts, given)?,
+            () if neutron::is_meant(&texts)? => neutron::network(config, &texts, given)?,
+            () => new_network(config, &texts, given)?,
         };
         Ok(Spec::New(Box::new(network)))
     }
 }
 
 fn refuse_others(texts: &Texts<'_>, network: &NetworkName, labels: &Labels) -> Result<()> {
-    let keys = options(FRONT).flat_map(|option| option.podman).chain(NEUTRON_KEYS).copied();
+    let keys = options(FRONT)
+        .flat_map(|option| option.podman)
+        .chain(NEUTRON_KEYS)
+        .chain(OVS_KEYS)
+        .copied();
     let mut others = keys.filter(|key| *key != NETWORK);
     let other = match others.find(|key| texts.there(&[&[*key]]).is_some()) {
         None if labels.is_empty() => return Ok(()),

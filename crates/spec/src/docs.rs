@@ -1,26 +1,42 @@
 //! The manual's tables, from the table of options. `cargo xtask options` writes them; a test
 //! compares.
 
-use crate::{FrontEnd, NetworkOption, Value, neutron, options};
+use crate::{FrontEnd, NetworkOption, Value, neutron, options, ovs};
 
 /// The beginning of a generated table.
 pub const BEGIN: &str = "<!-- options: written by `cargo xtask options` -->\n";
 /// Its end.
 pub const END: &str = "<!-- end of the options -->";
 
-/// The pages with such a table, and what it is of: a front end, or Neutron's options where it is none.
-pub const PAGES: [(&str, Option<FrontEnd>); 4] = [
-    ("docker.md", Some(FrontEnd::Docker)),
-    ("podman.md", Some(FrontEnd::Podman)),
-    ("cni.md", Some(FrontEnd::Cni)),
-    ("neutron.md", None),
+/// What a table lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listing {
+    /// The options of a front end.
+    Of(FrontEnd),
+    /// Those of Neutron's networks.
+    Neutron,
+    /// Those of Open vSwitch's segments.
+    Ovs,
+}
+
+/// The pages with such a table, and what it is of.
+pub const PAGES: [(&str, Listing); 5] = [
+    ("docker.md", Listing::Of(FrontEnd::Docker)),
+    ("podman.md", Listing::Of(FrontEnd::Podman)),
+    ("cni.md", Listing::Of(FrontEnd::Cni)),
+    ("neutron.md", Listing::Neutron),
+    ("ovs.md", Listing::Ovs),
 ];
 
 /// The page with its table between the marks; none where the page has no marks.
-pub fn document(page: &str, of: Option<FrontEnd>) -> Option<String> {
+pub fn document(page: &str, of: Listing) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    let table = of.map_or_else(of_neutron, table);
+    let table = match of {
+        Listing::Of(front) => table(front),
+        Listing::Neutron => of_neutron(),
+        Listing::Ovs => of_ovs(),
+    };
     Some(format!("{before}{BEGIN}{table}{END}{after}"))
 }
 
@@ -38,6 +54,16 @@ fn of_neutron() -> String {
         format!("| {} | {cni} | {} |\n", keys.join(", "), option.meaning)
     };
     std::iter::once(heading.to_owned()).chain(neutron::OPTIONS.iter().map(row)).collect()
+}
+
+fn of_ovs() -> String {
+    let heading = "| Docker, Podman: `-o` (CLI: `--opt`, without `ovs.`) | CNI, in `ovs` | meaning | default |\n\
+                   |---|---|---|---|\n";
+    let row = |option: &ovs::OvsOption| {
+        let ovs::OvsOption { name, meaning, default } = option;
+        format!("| `{}{name}` | `{name}` | {meaning} | {default} |\n", ovs::OVS_PREFIX)
+    };
+    std::iter::once(heading.to_owned()).chain(ovs::OPTIONS.iter().map(row)).collect()
 }
 
 fn heading(front: FrontEnd) -> &'static str {
@@ -97,9 +123,10 @@ mod tests {
 
     #[test]
     fn only_what_is_between_the_marks_changes() {
-        let page = document(&format!("a\n{BEGIN}old\n{END}\nb\n"), Some(FrontEnd::Podman)).unwrap();
+        let page =
+            document(&format!("a\n{BEGIN}old\n{END}\nb\n"), Listing::Of(FrontEnd::Podman)).unwrap();
         assert!(page.starts_with("a\n") && page.ends_with("\nb\n") && !page.contains("old"));
         assert!(page.contains("| `hairpin` | of the bridge's ports: `true`, `false` | `true` |"));
-        assert_eq!(document("nothing", None), None);
+        assert_eq!(document("nothing", Listing::Neutron), None);
     }
 }

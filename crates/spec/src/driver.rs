@@ -59,6 +59,7 @@ impl Driver {
         Driver::Dummy,
         Driver::Tap,
         Driver::Neutron,
+        Driver::Ovs,
     ];
 
     /// As it is written.

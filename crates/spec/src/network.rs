@@ -6,10 +6,13 @@ use std::path::PathBuf;
 use model::{
     Absence, AddressSpace, Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Fence,
     Firewall, Gateway, Handoff, IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link,
-    LinkKind, Macvlan, MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Parent,
-    Passage, Place, Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp, Via,
-    VlanId, Vlans, Wiring,
+    LinkKind, Macvlan, MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Ovs,
+    Parent, Passage, Place, Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp,
+    Via, VlanId, Vlans, Wiring,
 };
+
+/// What VXLAN takes of the usual 1500 bytes (RFC 7348, IPv4 outside; IPv6 takes 20 more).
+const THROUGH_VXLAN: u32 = 1430;
 
 /// Where a DHCP daemon listens that keeps leases alive, Spoke's or the reference's.
 const DHCP_SOCKET: &str = "/run/cni/dhcp.sock";
@@ -102,6 +105,8 @@ pub enum KindSpec {
     Plugins(PathBuf),
     /// A network of Neutron.
     Neutron(Box<NeutronLink>),
+    /// A segment of Open vSwitch.
+    Ovs(Box<Ovs>),
 }
 
 /// Where addresses come from.
@@ -179,8 +184,13 @@ impl NetworkSpec {
             passage: self.passage.clone().unwrap_or_default(),
         };
         let masquerades = is_pair && self.masquerades();
+        // It says only that no other network is made its containers' way out.
+        let is_internal = self.egress == EgressPolicy::Internal;
+        let closed = (is_internal && matches!(kind, LinkKind::Ovs(_)))
+            .then(|| Firewall { ingress: IngressPolicy::Open, ..firewall.clone() });
+        let mtu = self.mtu.or_else(|| through_tunnels(&kind));
         Wiring {
-            link: Some(Link { kind, name: None, mac: None, mtu: self.mtu }),
+            link: Some(Link { kind, name: None, mac: None, mtu }),
             masquerade: masquerades.then_some(Masquerade {
                 backend,
                 sources: self.sources,
@@ -191,7 +201,7 @@ impl NetworkSpec {
             fence: self.fence(),
             via: self.via.clone(),
             address_space: self.address_space.clone(),
-            firewall: is_pair.then_some(firewall),
+            firewall: is_pair.then_some(firewall).or(closed),
             ..Wiring::default()
         }
     }
@@ -276,6 +286,13 @@ impl NetworkSpec {
     }
 }
 
+fn through_tunnels(kind: &LinkKind) -> Option<Mtu> {
+    match kind {
+        LinkKind::Ovs(ovs) if ovs.tunnel.is_some() => Mtu::new(THROUGH_VXLAN),
+        _ => None,
+    }
+}
+
 impl DefaultRoute {
     /// Whether some device has the gateway's address.
     pub fn has_gateway(self) -> bool {
@@ -301,6 +318,7 @@ impl KindSpec {
             KindSpec::Ipvlan(_) => crate::Driver::Ipvlan,
             KindSpec::Plugins(_) => crate::Driver::Chain,
             KindSpec::Neutron(_) => crate::Driver::Neutron,
+            KindSpec::Ovs(_) => crate::Driver::Ovs,
         }
     }
 

@@ -17,11 +17,9 @@ use Driver::{Bridge, Chain, Device, Dummy, Ipvlan, Macvlan, Neutron, Ovs, Ptp, T
 const PAIRS: &[Driver] = &[Bridge, Ptp];
 const PARENTS: &[Driver] = &[Macvlan, Ipvlan, Vlan];
 /// The drivers whose MTU and addresses are options here, and not a cloud's or a plugin's.
-const OWN: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap];
-/// Those, and the segments of a switch.
 const SIZED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Dummy, Tap, Ovs];
 const ROUTED: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Neutron];
-const OWN_ROUTES: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device];
+const OWN_ROUTES: &[Driver] = &[Bridge, Ptp, Macvlan, Ipvlan, Vlan, Device, Ovs];
 const PUBLISHING: &[Driver] = &[Bridge, Ptp, Neutron, Chain];
 
 #[cfg(test)]

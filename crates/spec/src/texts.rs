@@ -8,7 +8,8 @@ use std::str::FromStr;
 use model::text::{shown, truth};
 use model::{Error, NEUTRON_PREFIX, Result};
 
-use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, foreign, of_routed, options};
+use crate::ovs::OVS_PREFIX;
+use crate::{Driver, FrontEnd, NEUTRON_KEYS, NetworkSpec, OVS_KEYS, foreign, of_routed, options};
 
 /// A map of options, and how it is given on the command line.
 #[derive(Clone, Copy, Debug)]
@@ -29,12 +30,18 @@ impl Texts<'_> {
         let Some(key) = self.map.keys().find(|key| !is_known(key)) else { return Ok(()) };
         let known = known.iter().flat_map(|keys| keys.iter().copied());
         let of_neutron = |key: &str| key.starts_with(NEUTRON_PREFIX);
+        let of_ovs = |key: &str| key.starts_with(OVS_PREFIX);
         let (neutron, own): (Vec<&str>, Vec<&str>) = known.partition(|key| of_neutron(key));
+        let (ovs, own): (Vec<&str>, Vec<&str>) = own.into_iter().partition(|key| of_ovs(key));
         let there = match (neutron.is_empty(), of_neutron(key)) {
+            _ if of_ovs(key) && !ovs.is_empty() => ovs.join(", "),
             (true, _) => own.join(", "),
             (false, true) => neutron.join(", "),
             (false, false) => {
-                format!("{}, and those of Neutron ({NEUTRON_PREFIX}…)", own.join(", "))
+                let own = own.join(", ");
+                format!(
+                    "{own}, and those of Neutron ({NEUTRON_PREFIX}…) and Open vSwitch ({OVS_PREFIX}…)"
+                )
             }
         };
         Err(Error::unsupported(format!(
@@ -47,11 +54,11 @@ impl Texts<'_> {
     /// The options of a front end that are not its own to read.
     ///
     /// # Errors
-    /// [`model::Kind::Unsupported`] on a key that is neither the table's nor Neutron's,
+    /// [`model::Kind::Unsupported`] on a key that is none of the table's, Neutron's or Open vSwitch's,
     /// [`model::Kind::Invalid`] on a value that cannot be, or that contradicts another.
     pub fn network(&self, front: FrontEnd) -> Result<NetworkSpec> {
         let keys = options(front).map(|option| option.names(front));
-        self.refuse_unknown(&keys.chain([NEUTRON_KEYS]).collect::<Vec<_>>())?;
+        self.refuse_unknown(&keys.chain([NEUTRON_KEYS, OVS_KEYS]).collect::<Vec<_>>())?;
         let mut spec = NetworkSpec::default();
         for option in options(front) {
             let mut before = None;

@@ -9,6 +9,7 @@ mod field;
 mod join;
 mod many;
 mod neutron;
+mod ovs;
 mod several;
 mod tenant;
 

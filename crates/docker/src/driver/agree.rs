@@ -1,8 +1,8 @@
 //! Compares an existing network with what CreateNetwork describes.
 
 use model::{
-    Bridge, EgressPolicy, Error, Family, Fence, Gateway, IfName, LinkKind, Mtu, Network, Passage,
-    Publisher, Result,
+    Bridge, EgressPolicy, Error, Family, Fence, Gateway, IfName, LinkKind, Mtu, Network, Ovs,
+    Passage, Publisher, Result,
 };
 use spec::{DefaultRoute, KindSpec, NetworkSpec};
 
@@ -20,7 +20,11 @@ pub(super) fn agree(
 ) -> Result<()> {
     let kind = kind_of(known)?;
     if let Some(there) = other_kind(kind, spec, circumstances)? {
-        return differs(known, "-o driver, parent, vlan, mode, cni or neutron.…", there.to_owned());
+        return differs(
+            known,
+            "-o driver, parent, vlan, mode, cni, neutron.… or ovs.…",
+            there.to_owned(),
+        );
     }
     refuse_other_reach(known, kind, spec)?;
     refuse_other_space(known, spec)?;
@@ -60,6 +64,10 @@ fn other_kind(
             (circumstances.plugins)(file)? == *there
         }
         (Some(KindSpec::Neutron(wanted)), LinkKind::Neutron(there)) => wanted == there,
+        // The switch alone decides on checksums.
+        (Some(KindSpec::Ovs(wanted)), LinkKind::Ovs(there)) => {
+            Ovs { offload: there.offload, ..(**wanted).clone() } == **there
+        }
         (Some(_), _) => false,
     };
     Ok((!is_it).then(|| named(kind)))

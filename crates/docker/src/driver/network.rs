@@ -52,7 +52,7 @@ pub(super) fn create(
             refuse_shared_bridge(engine, &spec, &name)?;
             let network = template::network(&name, &spec, &blocks, circumstances)?;
             refuse_torn_subnet(engine, &network, &blocks)?;
-            if let Some(KindSpec::Neutron(_)) = &spec.kind {
+            if let Some(KindSpec::Neutron(_) | KindSpec::Ovs(_)) = &spec.kind {
                 engine.status(&network)?;
             }
             network

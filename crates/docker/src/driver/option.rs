@@ -126,7 +126,7 @@ fn publisher(texts: &Texts<'_>, modes: Modes, kind: &KindOptions) -> Result<Opti
         choice(&[("spoke", Publisher::Spoke), ("docker", Publisher::Runtime)]),
     )?;
     // Hosts on the segment reach containers there directly, and this host may not.
-    if kind.kind.as_ref().is_some_and(KindSpec::is_lan) {
+    if kind.kind.as_ref().is_some_and(|kind| kind.is_lan() || matches!(kind, KindSpec::Ovs(_))) {
         return match given {
             Some(Publisher::Spoke) => Err(texts.contradiction(PORTS[0], kind.key)),
             given => Ok(Some(given.unwrap_or(Publisher::Nobody))),

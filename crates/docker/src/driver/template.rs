@@ -77,6 +77,7 @@ fn wiring(
         Some(KindSpec::Ipvlan(ipvlan)) => LinkKind::Ipvlan(ipvlan.clone()),
         Some(KindSpec::Plugins(file)) => LinkKind::Chain((circumstances.plugins)(file)?),
         Some(KindSpec::Neutron(link)) => LinkKind::Neutron(link.clone()),
+        Some(KindSpec::Ovs(ovs)) => LinkKind::Ovs(ovs.clone()),
     };
     let ingress = Some(spec.ingress.unwrap_or(INGRESS));
     Ok(NetworkSpec { ingress, ..spec.clone() }.wiring(kind, circumstances.backend))

@@ -11,7 +11,7 @@ use crate::wire::NetworkConfig;
 /// Whether the options are about such a network.
 pub(super) fn is_meant(texts: &Texts<'_>) -> Result<bool> {
     let words = [("neutron", ())];
-    let expected = "neutron; other networks are described by -o parent and -o mode";
+    let expected = "neutron or ovs; other networks are described by -o parent and -o mode";
     let given = texts.one(&["driver"], expected, choice(&words))?;
     Ok(given.is_some() || texts.there(&[NEUTRON_KEYS]).is_some())
 }

@@ -161,6 +161,30 @@ fn a_network_of_neutron_is_described_with_its_words() {
 }
 
 #[test]
+fn a_segment_of_open_vswitch_is_described_with_its_words() {
+    let new = options(json!({
+        "driver": "ovs", "ovs.bridge": "br0", "ovs.vlan": "10", "address_space": "acme",
+    }))
+    .unwrap();
+    let Some(KindSpec::Ovs(ovs)) = &new.kind else { panic!("{new:?}") };
+    assert_eq!((ovs.bridge.as_str(), ovs.vlan.unwrap().number()), ("br0", 10));
+    assert_eq!((new.source, new.sticky), (Source::Book, Some(true)));
+    assert!(matches!(options(json!({"ovs.bridge": "br0"})).unwrap().kind, Some(KindSpec::Ovs(_))));
+    for (given, words) in [
+        (json!({"driver": "ovs"}), "-o ovs.bridge"),
+        (json!({"driver": "neutron", "ovs.bridge": "br0"}), "-o driver=neutron contradicts"),
+        (json!({"driver": "ovs", "neutron.network": "front"}), "-o neutron.network"),
+        (json!({"driver": "ovs", "ovs.bridge": "br0", "parent": "eth0"}), "-o parent"),
+        (json!({"driver": "ovs", "ovs.bridge": "br0", "mode": "dhcp"}), "-o mode"),
+        (json!({"network": "ten", "ovs.bridge": "br0"}), "leave out -o ovs.bridge"),
+        (json!({"ovs.typo": "1"}), "ovs.bridge, ovs.vlan"),
+    ] {
+        let error = options(given.clone()).unwrap_err().to_string();
+        assert!(error.contains(words), "{given}: {error}");
+    }
+}
+
+#[test]
 fn what_neutron_decides_is_not_an_option() {
     let front = |more: Value| {
         let mut all = json!({"options": {"neutron.network": "front"}});

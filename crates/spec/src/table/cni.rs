@@ -1,6 +1,6 @@
 //! Fields of the reference plugins that type `spoke` has, with the meaning that they have there.
 
-use super::{Bridge, Device, Dummy, Macvlan, Neutron, OWN, PAIRS, PARENTS, Ptp, ROUTED};
+use super::{Bridge, Device, Dummy, Macvlan, Neutron, Ovs, PAIRS, PARENTS, Ptp, ROUTED, SIZED};
 use super::{Tap, Vlan};
 use crate::{Driver, NetworkOption};
 
@@ -23,7 +23,7 @@ const fn listed(
 pub(super) const OPTIONS: &[NetworkOption] = &[
     listed(field(&["bridge"], &[Bridge, Tap]), "`sp-` and the name", "the bridge's device"),
     listed(
-        field(&["ipam"], OWN),
+        field(&["ipam"], SIZED),
         "none",
         "ranges, routes and `resolvConf` as in `host-local`, kept by the book alone; with a \
          `type`, that plugin",
@@ -37,7 +37,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     ),
     listed(field(&["bandwidth"], PAIRS), "unlimited", "an object with the fields of `bandwidth`"),
     listed(
-        field(&["mac"], &[Bridge, Ptp, Macvlan, Vlan, Device, Dummy, Tap, Neutron]),
+        field(&["mac"], &[Bridge, Ptp, Macvlan, Vlan, Device, Dummy, Tap, Neutron, Ovs]),
         "none",
         "as in `tuning`",
     ),
@@ -59,6 +59,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
         "",
         "the port of driver `neutron` ([neutron.md](neutron.md))",
     ),
+    listed(field(&["ovs"], &[Ovs]), "", "the segment of driver `ovs` ([ovs.md](ovs.md))"),
     field(&["dns"], Driver::CNI),
     field(&["bcqueuelen"], &[Macvlan]),
     field(&["linkInContainer"], PARENTS),

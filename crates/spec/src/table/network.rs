@@ -1,6 +1,6 @@
 //! Options of any network.
 
-use super::{OWN, OWN_ROUTES};
+use super::{OWN_ROUTES, SIZED};
 use crate::FrontEnd::{Cni, Docker};
 use crate::{Driver, NetworkOption, Value};
 
@@ -81,7 +81,7 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     NetworkOption { docker: &["com.docker.network.container_iface_prefix"], ..NONE },
     NetworkOption {
         podman: &["no_default_route"],
-        of: OWN,
+        of: SIZED,
         is_of_routed: true,
         value: Value::Not(|spec| &mut spec.default_route),
         default: "`false`",
@@ -139,21 +139,23 @@ pub(super) const OPTIONS: &[NetworkOption] = &[
     NetworkOption {
         docker: &["driver"],
         default: "what the other keys imply, else `bridge`",
-        meaning: "`bridge`, `macvlan`, `ipvlan`, `neutron` ([neutron.md](neutron.md) has its \
-                  options)",
+        meaning: "`bridge`, `macvlan`, `ipvlan`, `neutron`, `ovs` ([neutron.md](neutron.md) and \
+                  [ovs.md](ovs.md) have their options)",
         ..NONE
     },
     NetworkOption {
         podman: &["driver"],
         meaning: "`neutron`: a network of OpenStack Neutron, with the options of \
-                  [neutron.md](neutron.md)",
+                  [neutron.md](neutron.md); `ovs`: a segment of Open vSwitch, with those of \
+                  [ovs.md](ovs.md)",
         ..NONE
     },
     NetworkOption {
         cni: &["driver"],
         default: "`bridge`",
         meaning: "`bridge`, `ptp`, `macvlan`, `ipvlan`, `vlan`, `host-device`, `dummy`, `tap`, with the \
-                  fields of that plugin; or `neutron` ([neutron.md](neutron.md))",
+                  fields of that plugin; `neutron` ([neutron.md](neutron.md)), or `ovs` \
+                  ([ovs.md](ovs.md))",
         ..NONE
     },
 ];

@@ -6,7 +6,7 @@ use model::{
 };
 use spec::{Driver, NetworkSpec};
 
-use super::neutron;
+use super::{neutron, ovs};
 use crate::plugin::{Call, bridge, device, ipvlan, macvlan, parent, tap};
 use crate::wire::Object;
 
@@ -62,8 +62,9 @@ pub(super) fn kind(
         Driver::Dummy => LinkKind::Dummy,
         Driver::Tap => LinkKind::Tap(tap::tap(root)?),
         Driver::Neutron => LinkKind::Neutron(Box::new(neutron::link(root)?)),
-        // `named` gives none of the last three.
-        Driver::Bridge | Driver::Ovs | Driver::Chain | Driver::Plugin => {
+        Driver::Ovs => LinkKind::Ovs(Box::new(ovs::segment(root)?)),
+        // `named` gives none of the last two.
+        Driver::Bridge | Driver::Chain | Driver::Plugin => {
             let name = model::bridge_name(call.config.name())?;
             LinkKind::Bridge(bridge::bridge(root, name.as_str())?)
         }
@@ -139,6 +140,9 @@ pub(super) fn refuse_source(root: &Object<'_>, kind: &LinkKind, ipam: &Ipam) -> 
     match (kind, ipam) {
         (LinkKind::Ptp(_) | LinkKind::Dummy | LinkKind::Tap(_), Ipam::Dhcp(_)) => {
             Err(node.wrong("but no DHCP server is on the other end of such a link"))
+        }
+        (LinkKind::Ovs(_), Ipam::Dhcp(_)) => {
+            Err(node.wrong("but ports of a switch are made with their addresses; name ranges"))
         }
         (
             LinkKind::Ipvlan(Ipvlan { mode: IpvlanMode::L3 | IpvlanMode::L3s, .. }),

@@ -5,7 +5,8 @@ use std::path::{Component, Path, PathBuf};
 
 use model::text::choice;
 use model::{Error, IfName, Ipvlan, IpvlanMode, Macvlan, MacvlanMode, Result, VlanId};
-use spec::{Driver, KindSpec, NEUTRON_KEYS, NetworkSpec, NeutronOptions, Texts, options};
+use spec::ovs::OvsTexts;
+use spec::{Driver, KindSpec, NEUTRON_KEYS, NetworkSpec, NeutronOptions, OVS_KEYS, Texts, options};
 
 use super::FRONT;
 
@@ -74,11 +75,16 @@ pub(super) fn read(texts: &Texts<'_>, spec: &NetworkSpec) -> Result<KindOptions>
             let given = NeutronOptions::read(texts.flag, texts.map)?;
             KindSpec::Neutron(Box::new(given.link(texts.flag)?))
         }
+        (Driver::Ovs, None) if mode.is_none() => {
+            KindSpec::Ovs(Box::new(OvsTexts::of_map("-o ovs.", texts.map).segment()?))
+        }
+        (Driver::Ovs, None) => return Err(texts.contradiction(key, MODE[0])),
         (_, None) if mode.is_some() && !dhcp => return Err(texts.contradiction(key, MODE[0])),
         (_, None) => KindSpec::Bridge,
     };
     let neutron = texts.there(&[NEUTRON_KEYS]).filter(|_| driver != Driver::Neutron);
-    match neutron.or_else(|| texts.foreign(FRONT, driver)) {
+    let ovs = texts.there(&[OVS_KEYS]).filter(|_| driver != Driver::Ovs);
+    match neutron.or(ovs).or_else(|| texts.foreign(FRONT, driver)) {
         Some(other) => Err(texts.contradiction(key, other)),
         None => Ok(KindOptions { kind: Some(kind), dhcp, key }),
     }
@@ -98,12 +104,17 @@ fn driver(texts: &Texts<'_>, mode: Option<Mode>) -> Result<Option<(Driver, &'sta
         ("macvlan", Driver::Macvlan),
         ("ipvlan", Driver::Ipvlan),
         ("neutron", Driver::Neutron),
+        ("ovs", Driver::Ovs),
     ];
-    if let Some(given) = texts.one(DRIVER, "bridge, macvlan, ipvlan or neutron", choice(&words))? {
+    let expected = "bridge, macvlan, ipvlan, neutron or ovs";
+    if let Some(given) = texts.one(DRIVER, expected, choice(&words))? {
         return Ok(Some((given, DRIVER[0])));
     }
     if let Some(key) = texts.there(&[NEUTRON_KEYS]) {
         return Ok(Some((Driver::Neutron, key)));
+    }
+    if let Some(key) = texts.there(&[OVS_KEYS]) {
+        return Ok(Some((Driver::Ovs, key)));
     }
     Ok(match mode {
         _ if texts.there(&[IPVLAN_MODE]).is_some() => Some((Driver::Ipvlan, IPVLAN_MODE[0])),

@@ -176,7 +176,10 @@ fn names_what_is_wrong() {
         (vec![("brdige", "br0")], vec!["brdige", "bridge", "mtu", "inhibit_ipv4"]),
         (vec![("parent", "a/b")], vec!["parent=a/b"]),
         (vec![("vlan", "4095")], vec!["vlan=4095", "1 to 4094"]),
-        (vec![("driver", "overlay")], vec!["driver=overlay", "bridge, macvlan, ipvlan or neutron"]),
+        (
+            vec![("driver", "overlay")],
+            vec!["driver=overlay", "bridge, macvlan, ipvlan, neutron or ovs"],
+        ),
         (vec![("mode", "static")], vec!["mode=static", "dhcp"]),
         (vec![("cni", "a/b")], vec!["cni=a/b", "absolute path"]),
         (vec![("mtu", "9")], vec!["mtu=9", "68 to 65535"]),

@@ -153,6 +153,28 @@ fn what_is_on_a_segment_needs_nobody_to_publish_its_ports() {
 }
 
 #[test]
+fn a_segment_of_open_vswitch_has_one_set_of_words() {
+    let whole = [("driver", "ovs"), ("ovs.bridge", "br0"), ("ovs.vlan", "10")];
+    let Some(KindSpec::Ovs(ovs)) = read_kind(&whole).unwrap().kind else { panic!() };
+    assert_eq!((ovs.bridge.as_str(), ovs.vlan.unwrap().number()), ("br0", 10));
+    let implied = read_kind(&[("ovs.bridge", "br0")]).unwrap();
+    assert!(matches!(implied.kind, Some(KindSpec::Ovs(_))) && implied.is_elsewhere());
+    let publisher = read_all(&[("ovs.bridge", "br0")]).unwrap().publisher;
+    assert_eq!(publisher, Some(model::Publisher::Nobody), "its packets do not pass this host");
+    for (given, words) in [
+        (&[("driver", "ovs")][..], "-o ovs.bridge"),
+        (&[("driver", "macvlan"), ("ovs.bridge", "br0")], "ovs.bridge"),
+        (&[("driver", "ovs"), ("ovs.bridge", "br0"), ("mode", "dhcp")], "mode"),
+        (&[("ovs.bridge", "br0"), ("parent", "eth0")], "parent"),
+        (&[("ovs.bridge", "br0"), ("ports", "spoke")], "ports"),
+        (&[("ovs.bridge", "br0"), ("neutron.network", "front")], "neutron.network"),
+    ] {
+        let error = read_all(given).unwrap_err().to_string();
+        assert!(error.contains(words), "{given:?}: {error}");
+    }
+}
+
+#[test]
 fn a_network_of_neutron_has_one_set_of_words() {
     let of = |texts: &[(&str, &str)]| match read_kind(texts).unwrap().kind {
         Some(KindSpec::Neutron(link)) => link,
