@@ -69,7 +69,7 @@ pub(crate) fn is_of(stray: &Stray, record: &Attachment) -> bool {
         Stray::Elements(mark) => {
             mark.split_once('/').is_some_and(|(digits, _)| digits == identity.digits())
         }
-        Stray::Parking(_) | Stray::Names(_) => false,
+        Stray::Parking(_) | Stray::Names(_) | Stray::SwitchPort { .. } => false,
     }
 }
 
