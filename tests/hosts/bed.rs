@@ -109,6 +109,12 @@ impl Segment {
         self.etcd = Some(Etcd::start(&self.world, SERVER));
     }
 
+    /// The same with further arguments.
+    #[track_caller]
+    pub(crate) fn start_etcd_with(&mut self, arguments: &[&str]) {
+        self.etcd = Some(Etcd::start_as(&self.world, ("http", SERVER), arguments));
+    }
+
     /// The same, for clients with a certificate of `/world/ca.pem` only.
     #[track_caller]
     pub(crate) fn start_etcd_with_tls(&mut self) {

@@ -35,6 +35,75 @@ fn etcd_is_gone_and_comes_back() {
     until_reached(&b.world, "three", &more);
 }
 
+/// etcd is gone, and a host gives addresses until its block is full: then it says so, and goes on when etcd is back.
+#[test]
+fn a_block_is_full_while_etcd_is_gone() {
+    let mut segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all --subnet 10.99.0.0/26 --block 29 front");
+    let two = b.attach("front", "two");
+    let one = a.attach("front", "one");
+    until_reached(&b.world, "two", &one);
+    segment.stop_etcd();
+    for n in 2..=6 {
+        let address = a.attach("front", &format!("n{n}"));
+        a.sh(&format!("ip netns exec n{n} ping -q -c 1 -W 3 {two}; : {address}"));
+    }
+    a.world.netns("late");
+    let said = a.refused("network connect front late");
+    assert!(said.contains("no IP addresses available") && said.contains("of network front"), "{said}");
+    a.spoke("network disconnect front n6");
+    a.spoke("network connect front late");
+    segment.start_etcd();
+    a.world.netns("more");
+    until(&a.world, "/opt/cni/bin/spoke network connect front more");
+    segment.until_blocks("front", "a", 2);
+    // The gateway and seven containers.
+    until_equal(&segment, &b.world, "front", "b", 8);
+}
+
+/// etcd has no room and takes no writes: a host that attaches is heard of all the time, for longer than a lost one keeps
+/// its addresses, and the others learn what it has when etcd takes it.
+#[test]
+fn etcd_is_full() {
+    let mut segment = Segment::bare();
+    // The smallest that a new database fits in, and a record.
+    segment.start_etcd_with(&["--quota-backend-bytes", "1048576"]);
+    let [a, b] = segment.cluster_with("[hosts]\ntakeover_seconds = 1\n", ["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    until_reached(&b.world, "two", &one);
+    let fill = "head -c 200000 /dev/zero | tr '\\0' x | \
+                ETCDCTL_API=3 etcdctl --endpoints http://192.0.2.100:2379 put";
+    segment
+        .sh(&format!("for n in $(seq 20); do {fill} /other/$n >/dev/null || exit 0; done; exit 1"));
+    let more = a.attach("front", "more");
+    let says = "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'telling the others what this host has'";
+    until(&a.world, says);
+    a.sh(&format!("ip netns exec one ping -q -c 60 -i 0.25 -W 2 {two}"));
+    b.sh(&format!("ip netns exec two ping -q -c 1 -W 3 {one}"));
+    for host in [&a, &b] {
+        let said = host.spoke("host ls");
+        assert_eq!(said.matches(" up ").count(), 2, "{said}");
+    }
+    // What is gone is heard of all the same.
+    b.spoke("network disconnect front two");
+    until_equal(&segment, &a.world, "front", "a", 1);
+    segment.etcdctl("del --prefix /other/");
+    let said = segment.etcdctl("endpoint status -w json");
+    let revision = said.split("\"revision\":").nth(1).expect("a revision");
+    let revision: String = revision.chars().take_while(char::is_ascii_digit).collect();
+    segment.etcdctl(&format!("compact {revision}"));
+    segment.etcdctl("defrag");
+    segment.etcdctl("alarm disarm");
+    // The gateway and two containers.
+    until_equal(&segment, &b.world, "front", "b", 3);
+    b.sh("ip netns add three; /opt/cni/bin/spoke network connect front three");
+    until_reached(&b.world, "three", &more);
+    until(&a.world, &format!("! {says}"));
+}
+
 /// etcd comes back without its data: nobody was removed, traffic flows, and with the data all is as it was.
 /// A host that is removed while they are lost begins anew.
 #[test]

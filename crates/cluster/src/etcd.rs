@@ -106,7 +106,9 @@ impl Cluster for Etcd {
         if txn.writes.len() > Txn::MOST {
             return Err(Error::bug("a transaction of too many writes"));
         }
-        let compare: Vec<Value> = txn.expect.iter().map(|(key, is)| compared(key, *is)).collect();
+        let mut compare: Vec<Value> =
+            txn.expect.iter().map(|(key, is)| compared(key, *is)).collect();
+        compare.extend(txn.no_pin_since.map(no_pin_since));
         let success: Result<Vec<Value>> = txn.writes.iter().map(written).collect();
         let done: Txned =
             self.http.ask("/v3/kv/txn", &json!({"compare": compare, "success": success?}))?;
@@ -172,6 +174,17 @@ fn compared(key: &Key, expect: Expect) -> Value {
             json!({"key": key, "target": "MOD", "result": "EQUAL", "mod_revision": at.to_string()})
         }
     }
+}
+
+/// A range without a key counts as one of revision 0.
+fn no_pin_since(Revision(since): Revision) -> Value {
+    let (prefix, next) = (format!("{ROOT}pin/"), since.saturating_add(1).to_string());
+    let range = json!({"key": encoded(&prefix), "range_end": encoded(&end_of(&prefix))});
+    let mut compare = json!({"target": "MOD", "result": "LESS", "mod_revision": next});
+    if let (Value::Object(compare), Value::Object(range)) = (&mut compare, range) {
+        compare.extend(range);
+    }
+    compare
 }
 
 fn written(write: &Write) -> Result<Value> {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use model::{
-    AddressPin, ClusterHost, Error, HostName, Ipv4Net, NetworkName, PublicKey, Result,
+    AddressPin, ClusterHost, Error, HostName, Ipv4Net, Kind, NetworkName, PublicKey, Result,
     SharedEndpoint, SharedNetwork, Timestamp, Vni,
 };
 use serde::{Deserialize, Serialize};
@@ -222,6 +222,8 @@ pub enum Write {
 pub struct Txn {
     /// Checked first.
     pub expect: Vec<(Key, Expect)>,
+    /// Checked too: since this transaction no [`Key::Pin`] was written.
+    pub no_pin_since: Option<Revision>,
     /// Made then; at most [`Txn::MOST`].
     pub writes: Vec<Write>,
 }
@@ -285,13 +287,19 @@ pub enum WatchEnd {
 /// Hears of the changes of one revision.
 pub type Listener<'a> = dyn FnMut(Revision, Vec<Change>) -> ControlFlow<()> + 'a;
 
+/// Whether the cluster has answered that it takes no write: it has no room, or this host may not write. Reads and the
+/// renewal of leases go on then.
+pub fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Exhausted | Kind::Denied)
+}
+
 /// Where records are kept that hosts share.
 pub trait Cluster {
     /// All records, of one moment.
     fn read(&self) -> Result<View>;
 
     /// Checks and writes in one step. Fails with `TryAgain` where the cluster cannot be reached: then
-    /// nobody knows whether it happened.
+    /// nobody knows whether it happened; as [`is_refusal`] says where it takes no writes.
     fn commit(&self, txn: &Txn) -> Result<Outcome>;
 
     /// A lease of so many seconds.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use model::{HostName, IpNet, Mac, NamedElsewhere, NetworkName, SharedEndpoint, SharedNetwork};
 
 use crate::View;
+use crate::port::Revision;
 
 /// A host has no more addresses of one network than this; the others are not used.
 const MOST: usize = 16 << 10;
@@ -33,13 +34,12 @@ impl View {
     ) -> Reached {
         let mut reached = Reached::default();
         let Some(network) = self.networks.get(name) else { return reached };
-        let mine = self.endpoints.iter().filter(|((host, of, _), _)| host == me && of == name);
-        let mut taken: BTreeSet<Mac> = mine.map(|(_, it)| it.mac).collect();
+        let own = self.hosts.get(me).map(|me| me.address);
+        let mut claims = Vec::new();
         for (host, member) in &self.hosts {
             if host == me || gone.contains(host) || !self.is_on(network, host) {
                 continue;
             }
-            let own = self.hosts.get(me).map(|me| me.address);
             if Some(member.address) == own || !is_host(member.address) {
                 let what = format!("host {host} has the address {}", member.address);
                 reached.refused.push(format!("{what}, which no other host can have"));
@@ -50,8 +50,11 @@ impl View {
                     || (network.is_gateway(address) && self.pinned(name, address).is_none())
             };
             let of = (name, host, member.address);
-            self.reach_host(network, of, is_used, (&mut taken, &mut reached));
+            self.claims_of(network, of, is_used, (&mut claims, &mut reached.refused));
         }
+        let mine = self.endpoints.iter().filter(|((host, of, _), _)| host == me && of == name);
+        let mine = mine.map(|(_, (it, _))| it.mac).collect();
+        reached.take((name, network), &claims, &holders(mine, me, &claims));
         reached
     }
 
@@ -99,44 +102,92 @@ impl View {
         pins.filter(is_own).collect()
     }
 
-    fn reach_host(
-        &self,
+    /// What a host says that it has, and may have.
+    fn claims_of<'v>(
+        &'v self,
         network: &SharedNetwork,
-        (name, host, at): (&NetworkName, &HostName, Ipv4Addr),
+        (name, host, at): (&NetworkName, &'v HostName, Ipv4Addr),
         is_used: impl Fn(IpAddr) -> bool,
-        (taken, reached): (&mut BTreeSet<Mac>, &mut Reached),
+        (claims, refused): (&mut Vec<Claim<'v>>, &mut Vec<String>),
     ) {
         let first = (host.clone(), name.clone(), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let end = IpAddr::V6(Ipv6Addr::from(u128::MAX));
         let last = (host.clone(), name.clone(), end);
         let all = self.endpoints.range(first..=last).take(MOST);
-        // A container has the same one for its addresses of both families.
-        let mut own: BTreeSet<(Mac, bool)> = BTreeSet::new();
-        let mut named: BTreeMap<Mac, NamedElsewhere> = BTreeMap::new();
-        for ((_, _, address), it) in all.filter(|((_, _, address), _)| is_used(*address)) {
-            let mac = &it.mac;
+        for ((_, _, address), (it, since)) in all.filter(|((_, _, address), _)| is_used(*address)) {
+            let (address, since) = (*address, *since);
+            let is_bridge = network.is_gateway(address) && self.pinned(name, address).is_none();
             let why = match () {
-                () if !self.may_have(name, host, *address) => self.foreign(name, host, *address),
-                () if network.is_edge(*address) => "it is no host's address".to_owned(),
-                () if !is_unicast(*mac) => format!("{mac} is no address of an interface"),
-                () if taken.contains(mac) || !own.insert((*mac, address.is_ipv6())) => {
-                    format!("another one has the address {mac}")
-                }
+                () if !self.may_have(name, host, address) => self.foreign(name, host, address),
+                () if network.is_edge(address) => "it is no host's address".to_owned(),
+                () if !is_unicast(it.mac) => format!("{} is no address of an interface", it.mac),
                 () => {
-                    reached.endpoints.insert(*address, (*mac, at));
-                    let is_bridge =
-                        network.is_gateway(*address) && self.pinned(name, *address).is_none();
-                    if network.names && !it.names.is_empty() && !is_bridge {
-                        let new = || named_elsewhere((name, host), it);
-                        named.entry(*mac).or_insert_with(new).addresses.push(*address);
-                    }
+                    claims.push(Claim { host, at, address, it, since, is_bridge });
                     continue;
                 }
             };
-            reached.refused.push(format!("{address} of network {name} on host {host}: {why}"));
+            refused.push(is_refused((name, host), address, &why));
         }
-        taken.extend(own.into_iter().map(|(mac, _)| mac));
-        reached.names.extend(named.into_values());
+    }
+}
+
+/// An address that a host says it has.
+struct Claim<'v> {
+    host: &'v HostName,
+    /// The host's address.
+    at: Ipv4Addr,
+    address: IpAddr,
+    it: &'v SharedEndpoint,
+    since: Revision,
+    is_bridge: bool,
+}
+
+/// Whose each hardware address is: this host's where it has it, else that of the oldest record. A member that writes
+/// another one's hardware address later takes nothing from it.
+fn holders<'v>(
+    mine: BTreeSet<Mac>,
+    me: &'v HostName,
+    claims: &[Claim<'v>],
+) -> BTreeMap<Mac, &'v HostName> {
+    let mut oldest: BTreeMap<Mac, (Revision, &HostName)> = BTreeMap::new();
+    for claim in claims {
+        let this = (claim.since, claim.host);
+        let known = oldest.entry(claim.it.mac).or_insert(this);
+        *known = this.min(*known);
+    }
+    oldest.extend(mine.into_iter().map(|mac| (mac, (Revision::default(), me))));
+    oldest.into_iter().map(|(mac, (_, host))| (mac, host)).collect()
+}
+
+fn is_refused((name, host): (&NetworkName, &HostName), address: IpAddr, why: &str) -> String {
+    format!("{address} of network {name} on host {host}: {why}")
+}
+
+impl Reached {
+    /// Takes over what is said by the holder of its hardware address.
+    fn take(
+        &mut self,
+        (name, network): (&NetworkName, &SharedNetwork),
+        claims: &[Claim<'_>],
+        holders: &BTreeMap<Mac, &HostName>,
+    ) {
+        // A container has the same one for its addresses of both families.
+        let mut own: BTreeSet<(Mac, bool)> = BTreeSet::new();
+        let mut named: BTreeMap<(&HostName, Mac), NamedElsewhere> = BTreeMap::new();
+        for Claim { host, at, address, it, is_bridge, .. } in claims {
+            let is_holder = holders.get(&it.mac) == Some(host);
+            if !is_holder || !own.insert((it.mac, address.is_ipv6())) {
+                let why = format!("another one has the address {}", it.mac);
+                self.refused.push(is_refused((name, host), *address, &why));
+                continue;
+            }
+            self.endpoints.insert(*address, (it.mac, *at));
+            if network.names && !it.names.is_empty() && !is_bridge {
+                let new = || named_elsewhere((name, host), it);
+                named.entry((host, it.mac)).or_insert_with(new).addresses.push(*address);
+            }
+        }
+        self.names.extend(named.into_values());
     }
 }
 
@@ -187,7 +238,7 @@ pub(crate) fn is_host(address: Ipv4Addr) -> bool {
 mod tests {
     use super::*;
     use crate::layout;
-    use crate::port::{Change, Revision};
+    use crate::port::Change;
 
     fn view(records: &[(&str, &str)]) -> View {
         let mut view = View::default();
@@ -274,6 +325,39 @@ mod tests {
         records[0].1 = BASE[2].1;
         records.remove(2);
         assert_eq!(reached(&records).names, []);
+    }
+
+    /// A member that comes before another one by its name takes none of its hardware addresses.
+    #[test]
+    fn the_older_record_has_a_hardware_address() {
+        let front = "front".parse().unwrap();
+        let mut view = view(
+            &[
+                &BASE[..],
+                &[
+                    ("host/aa", r#"{"address":"192.0.2.3","since":1}"#),
+                    ("block/front/10.8.2.0/24", "\"aa\""),
+                ],
+            ]
+            .concat(),
+        );
+        let mut say = |path: &str, mac: &str, at: u64| {
+            let path = format!("{}endpoint/{path}", layout::ROOT);
+            let key = layout::key(&path).unwrap();
+            let record = layout::record(&key, format!(r#"{{"mac":"{mac}"}}"#).as_bytes()).unwrap();
+            let read = Ok((key, Some((record, Revision(at)))));
+            view.apply(Change { path, is_gone: false, read });
+            let none = BTreeSet::new();
+            view.reached(&front, &"a".parse().unwrap(), (&none, &none))
+        };
+        let mac = "02:00:00:00:00:02";
+        let reached = say("aa/front/10.8.2.2", mac, 7);
+        let only = (IpAddr::from([10, 8, 1, 2]), (mac.parse().unwrap(), [192, 0, 2, 2].into()));
+        assert_eq!(reached.endpoints, BTreeMap::from([only]));
+        assert!(reached.refused[0].contains("on host aa: another one has"), "{reached:?}");
+        // What this host has nobody else has, however old the record is.
+        let reached = say("aa/front/10.8.2.2", "02:00:00:00:00:01", 0);
+        assert_eq!(reached.endpoints, BTreeMap::from([only]));
     }
 
     #[test]

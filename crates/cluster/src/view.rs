@@ -56,8 +56,8 @@ pub struct View {
     pub blocks: BTreeMap<(NetworkName, Ipv4Net), (HostName, Revision)>,
     /// The addresses that hosts have apart from their blocks, and when each was written.
     pub pins: BTreeMap<(NetworkName, IpAddr), (AddressPin, Revision)>,
-    /// The addresses of each host on each network.
-    pub endpoints: BTreeMap<(HostName, NetworkName, IpAddr), SharedEndpoint>,
+    /// The addresses of each host on each network, and since when each has its hardware address, as far as was heard.
+    pub endpoints: BTreeMap<(HostName, NetworkName, IpAddr), (SharedEndpoint, Revision)>,
     /// The tokens, and when each was written.
     pub tokens: BTreeMap<TokenId, (TokenRecord, Revision)>,
     /// When a network was declared or removed, or a host joined, last.
@@ -137,7 +137,11 @@ impl View {
                 self.blocks.insert((network, net), (host, revision.unwrap_or_default()));
             }
             (Key::Endpoint(host, network, address), Some(Record::Endpoint(endpoint))) => {
-                self.endpoints.insert((host, network, address), endpoint);
+                let key = (host, network, address);
+                // Other names make no newer claim to the same hardware address.
+                let same = self.endpoints.get(&key).filter(|(known, _)| known.mac == endpoint.mac);
+                let since = same.map_or(revision.unwrap_or_default(), |(_, since)| *since);
+                self.endpoints.insert(key, (endpoint, since));
             }
             (Key::Token(id), Some(Record::Token(token))) => {
                 self.tokens.insert(id, (token, revision.unwrap_or_default()));

@@ -171,7 +171,7 @@ impl Crowd {
             view.endpoints.extend(known.map(|(network, address)| {
                 let known = host.has.get(&(network.clone(), address));
                 let known = known.cloned().unwrap_or_else(|| endpoint([8; 6]));
-                ((host.name.clone(), network, address), known)
+                ((host.name.clone(), network, address), (known, Revision::default()))
             }));
             let begin = Instant::now();
             book::publish(&self.etcd, &view, &host.name, &has)?;

@@ -87,7 +87,7 @@ pub fn prune(cluster: &impl Cluster, view: &View, now: Timestamp, life: u32) -> 
     let revoked = view.revoked.iter().filter(|(_, until)| is_past(**until, now, life));
     writes.extend(revoked.map(|(serial, _)| Write::Delete(Key::Revoked(serial.clone()))));
     for writes in writes.chunks(Txn::MOST) {
-        cluster.commit(&Txn { expect: Vec::new(), writes: writes.to_vec() })?;
+        cluster.commit(&Txn { expect: Vec::new(), writes: writes.to_vec(), ..Txn::default() })?;
     }
     Ok(())
 }
@@ -103,7 +103,7 @@ pub fn revoke_strays(cluster: &impl Cluster, view: &View) -> Result<()> {
         for writes in revoked(view, host).chunks(Txn::MOST) {
             // It may be joining again.
             let expect = vec![(Key::Host(host.clone()), Expect::Absent)];
-            cluster.commit(&Txn { expect, writes: writes.to_vec() })?;
+            cluster.commit(&Txn { expect, writes: writes.to_vec(), ..Txn::default() })?;
         }
     }
     Ok(())
@@ -143,7 +143,7 @@ pub(super) fn revoked(view: &View, name: &HostName) -> Vec<Write> {
 
 fn write(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result<()> {
     let expect = vec![(Key::Host(host.clone()), Expect::Present)];
-    match cluster.commit(&Txn { expect, writes })? {
+    match cluster.commit(&Txn { expect, writes, ..Txn::default() })? {
         Outcome::Done(_) => Ok(()),
         Outcome::Lost => Err(Error::not_found(format!("host {host} was removed from the cluster"))),
     }

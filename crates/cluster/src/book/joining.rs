@@ -158,7 +158,7 @@ pub fn create_token(
     let record = TokenRecord { digest: token.secret.digest(), expires, used: None };
     let key = Key::Token(token.id.clone());
     let put = Write::Put(key.clone(), Record::Token(record), Some(lease));
-    let txn = Txn { expect: vec![(key, Expect::Absent)], writes: vec![put] };
+    let txn = Txn { expect: vec![(key, Expect::Absent)], writes: vec![put], ..Txn::default() };
     match cluster.commit(&txn)? {
         Outcome::Done(_) => Ok(()),
         Outcome::Lost => Err(Error::bug("two tokens of one name")),

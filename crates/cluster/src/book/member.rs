@@ -98,10 +98,11 @@ pub(super) fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> 
     }
 }
 
-/// Changes what is said of a host.
+/// Changes what is said of a host. The revision of that record says what was taken over since the host was heard of, so
+/// it stays as it is from the first takeover on until the host is back.
 ///
 /// # Errors
-/// `NotFound` where there is none; as `change`.
+/// `NotFound` where there is none; `Conflict` where its addresses were taken over; as `change`.
 pub fn change_host(
     cluster: &impl Cluster,
     name: &HostName,
@@ -117,10 +118,19 @@ pub fn change_host(
         if host == *known {
             return Ok(());
         }
+        if view.is_taken_over(name) {
+            return Err(Error::conflict(format!(
+                "host {name} is lost, and addresses of it were taken over; remove it with `spoke host remove {name}`, \
+                 or wait until it is back"
+            )));
+        }
         let key = Key::Host(name.clone());
         let rest = view.rests.get(name).cloned().unwrap_or_default();
         let record = Record::Host(HostRecord { host, rest });
-        let txn = Txn::default().expect(key.clone(), Expect::At(*at)).put(key, record);
+        let mut txn = Txn::default().expect(key.clone(), Expect::At(*at)).put(key, record);
+        if !view.alive.contains(name) {
+            txn.no_pin_since = Some(view.revision);
+        }
         if let Outcome::Done(_) = cluster.commit(&txn)? {
             return Ok(());
         }
@@ -193,7 +203,8 @@ fn take_out(
     writes.extend(super::certificate::revoked(view, name));
     let mut expect = vec![(Key::Host(name.clone()), Expect::At(at))];
     for writes in writes.chunks(Txn::MOST) {
-        let txn = Txn { expect: std::mem::take(&mut expect), writes: writes.to_vec() };
+        let txn =
+            Txn { expect: std::mem::take(&mut expect), writes: writes.to_vec(), ..Txn::default() };
         if cluster.commit(&txn)? == Outcome::Lost {
             return Ok(false);
         }

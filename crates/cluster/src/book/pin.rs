@@ -2,7 +2,8 @@
 //!
 //! An address in nobody's block is given by the record alone. One in the block of another host is asked of
 //! that host, which leases from its block without asking anybody: it keeps the address for the other one, or
-//! says what has it. A host that is gone is not asked.
+//! says what has it. A host that is gone is not asked. The host of the block asks as others do for what it has given
+//! away.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -113,10 +114,15 @@ impl Wanted<'_> {
         };
         let block = network.block_with(self.address).ok_or_else(|| self.unusable(network))?;
         let key = Key::Block(self.network.clone(), block);
+        let is_taken_over = over.is_some();
         match view.blocks.get(&(self.network.clone(), block)) {
             None => Ok(Ok((txn.expect(key, Expect::Absent), PinState::Granted, over))),
+            // This host had given it to one that is gone.
+            Some((holder, at)) if holder == self.host && is_taken_over => {
+                Ok(Ok((txn.expect(key, Expect::At(*at)), PinState::Granted, over)))
+            }
             Some((holder, _)) if holder == self.host => Err(Error::try_again(format!(
-                "address {} is in a block that this host has only just taken",
+                "address {} is in a block that this host has only just taken, or was given back a moment ago",
                 self.address
             ))),
             // A block that changes hands meanwhile is another question: its new host leases from it.

@@ -8,14 +8,14 @@ use model::{Error, HostName, NetworkName, Result, SharedEndpoint};
 use super::RACES;
 use crate::layout::VERSION;
 use crate::port::{
-    AliveRecord, Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write,
+    AliveRecord, Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write, is_refusal,
 };
 use crate::view::View;
 
 /// Says that the daemon of a member is there, as long as the lease is renewed; in which transaction. `etcd`
 /// says whether the host has that program. The host's
-/// own record is written too: it marks since when nothing is taken over behind its back. Where anything was
-/// written since `view` was read, that is read anew: it has all that was taken over before.
+/// own record is written too: it marks since when nothing is taken over behind its back. What others wrote since `view`
+/// was read comes by the watch: all that was taken over before is known when `view` has come to that transaction.
 ///
 /// # Errors
 /// `NotFound` where the host is no member any more.
@@ -39,13 +39,12 @@ pub fn be_alive(
             ),
         ];
         let expect = vec![(key, Expect::At(*at))];
-        let done = cluster.commit(&Txn { expect, writes })?;
-        match done == Outcome::Done(Revision(view.revision.0.saturating_add(1))) {
-            true => drop(view.alive.insert(host.clone())),
-            false => *view = cluster.read()?,
-        }
-        if let Outcome::Done(revision) = done {
-            return Ok(revision);
+        match cluster.commit(&Txn { expect, writes, ..Txn::default() })? {
+            Outcome::Done(revision) => {
+                view.alive.insert(host.clone());
+                return Ok(revision);
+            }
+            Outcome::Lost => *view = cluster.read()?,
         }
     }
     Err(Error::try_again(format!("others write the record of host {host} all the time")))
@@ -55,7 +54,7 @@ pub fn be_alive(
 /// records were written.
 ///
 /// # Errors
-/// `NotFound` where the host is no member any more.
+/// `NotFound` where the host is no member any more; where the cluster takes no writes, what is gone is deleted.
 pub fn publish(
     cluster: &impl Cluster,
     view: &View,
@@ -67,7 +66,7 @@ pub fn publish(
     };
     let known = view.endpoints.iter().filter(|((of, _, _), _)| of == host);
     let known: BTreeMap<(NetworkName, IpAddr), &SharedEndpoint> =
-        known.map(|((_, network, address), it)| ((network.clone(), *address), it)).collect();
+        known.map(|((_, network, address), (it, _))| ((network.clone(), *address), it)).collect();
     let gone = known.keys().filter(|name| !wanted.contains_key(*name));
     let mut writes: Vec<Write> =
         gone.map(|(network, address)| Write::Delete(key(network, *address))).collect();
@@ -75,16 +74,25 @@ pub fn publish(
     writes.extend(changed.map(|((network, address), it)| {
         Write::Put(key(network, *address), Record::Endpoint(it.clone()), None)
     }));
-    for writes in writes.chunks(Txn::MOST) {
-        commit(cluster, host, writes.to_vec())?;
+    match commit_all(cluster, host, &writes) {
+        // Where there is no room, what is deleted makes some, and is taken.
+        Err(refused) if is_refusal(&refused) => {
+            writes.retain(|write| matches!(write, Write::Delete(_)));
+            commit_all(cluster, host, &writes)?;
+            Err(refused)
+        }
+        done => done.map(|()| writes.len()),
     }
-    Ok(writes.len())
+}
+
+fn commit_all(cluster: &impl Cluster, host: &HostName, writes: &[Write]) -> Result<()> {
+    writes.chunks(Txn::MOST).try_for_each(|writes| commit(cluster, host, writes.to_vec()).map(drop))
 }
 
 /// A host that was removed must not write any more.
 fn commit(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result<Revision> {
     let expect = vec![(Key::Host(host.clone()), Expect::Present)];
-    match cluster.commit(&Txn { expect, writes })? {
+    match cluster.commit(&Txn { expect, writes, ..Txn::default() })? {
         Outcome::Done(revision) => Ok(revision),
         Outcome::Lost => Err(removed(host)),
     }

@@ -42,7 +42,10 @@ impl Records {
                 Expect::At(Revision(wanted)) => at == Some(*wanted),
             }
         };
-        if !txn.expect.iter().all(is) {
+        let pin = |(path, (_, at)): (&String, &(String, u64))| {
+            path.contains("/pin/") && txn.no_pin_since.is_some_and(|since| *at > since.0)
+        };
+        if !txn.expect.iter().all(is) || records.iter().any(pin) {
             return Outcome::Lost;
         }
         *revision += 1;
@@ -158,16 +161,64 @@ fn an_address_of_a_gone_host_is_taken_over_and_marked() {
     assert!(view.alive.remove(&host("b")) && !view.is_taken_over(&host("b")));
 }
 
+/// The host of a block gets an address of it back that it gave to a host which is lost since.
+#[test]
+fn the_host_of_the_block_takes_over_too() {
+    let records = cluster();
+    let (network, me) = (front(), host("b"));
+    let wanted = Wanted { network: &network, address: [10, 8, 1, 9].into(), host: &me, by: "db" };
+    let text = r#"{"host":"c","by":"db","state":"granted"}"#;
+    let key = Key::Pin(front(), [10, 8, 1, 9].into());
+    records.write(&put(key.clone(), record(&key, text.as_bytes()).unwrap()));
+    let none = BTreeSet::new();
+    assert!(pin(&records, &wanted, &none).unwrap_err().to_string().contains("which is lost"));
+    let gone = BTreeSet::from([host("c")]);
+    assert_eq!(pin(&records, &wanted, &gone).unwrap(), Pinning::Granted);
+    let view = records.read().unwrap();
+    assert_eq!(view.pinned(&front(), [10, 8, 1, 9].into()), Some(&me));
+    assert!(view.is_taken_over(&host("c")) && !view.is_taken_over(&me));
+    // Where nobody has it the host leases it as any other of its block.
+    records.write(&Txn::default().delete(key));
+    assert!(pin(&records, &wanted, &gone).unwrap_err().to_string().contains("a moment ago"));
+}
+
 #[test]
 fn a_host_that_is_heard_of_again_knows_what_was_taken_meanwhile() {
     let records = cluster();
     let mut view = records.read().unwrap();
     ask(&records, &["b"]).unwrap();
-    be_alive(&records, &mut view, &host("b"), (LeaseId(1), None)).unwrap();
+    let heard = be_alive(&records, &mut view, &host("b"), (LeaseId(1), None)).unwrap();
+    // The watch tells what was written until then.
+    assert!(view.revision < heard && heard == records.read().unwrap().revision);
+    let mut view = records.read().unwrap();
     assert_eq!(view.pinned(&front(), [10, 8, 1, 9].into()), Some(&host("a")));
     let gone = Txn::default().delete(Key::Host(host("b")));
     *records.before.borrow_mut() = vec![gone];
     assert!(be_alive(&records, &mut view, &host("b"), (LeaseId(1), None)).is_err());
+}
+
+/// What is said of a lost host does not undo what was taken over from it.
+#[test]
+fn what_is_said_of_a_host_that_was_taken_over_stays() {
+    let draining = |it: &mut ClusterHost| {
+        it.draining = true;
+        Ok(())
+    };
+    let records = cluster();
+    ask(&records, &["b"]).unwrap();
+    let refused = change_host(&records, &host("b"), draining).unwrap_err();
+    assert!(refused.to_string().contains("addresses of it were taken over"), "{refused}");
+    assert!(records.read().unwrap().is_taken_over(&host("b")));
+    // It is taken over between the reading and the writing.
+    let records = cluster();
+    let pin = Key::Pin(front(), [10, 8, 1, 9].into());
+    let text = r#"{"host":"a","by":"db","state":"granted","over":"b"}"#;
+    *records.before.borrow_mut() = vec![put(pin.clone(), record(&pin, text.as_bytes()).unwrap())];
+    assert!(change_host(&records, &host("b"), draining).is_err());
+    assert!(records.read().unwrap().is_taken_over(&host("b")));
+    // Of one that is only lost it can be said.
+    change_host(&records, &host("c"), draining).unwrap();
+    assert!(records.read().unwrap().hosts[&host("c")].draining);
 }
 
 #[test]

@@ -192,7 +192,9 @@ fn accepted(url: &Url, path: &str, mut answer: Response<Body>) -> Result<Respons
     let kind = match status {
         401 | 403 => Kind::Denied,
         404 => Kind::Unsupported,
-        // Also a server without a leader, or without room.
+        // Without room it answers, and takes no writes.
+        429 => Kind::Exhausted,
+        // Also a server without a leader.
         _ => Kind::TryAgain,
     };
     let words = model::text::shown(&words);

@@ -130,6 +130,8 @@ struct State {
     fresh: BTreeMap<(NetworkName, IpAddr), Instant>,
     /// What others wrote that is not used.
     refused: Vec<String>,
+    /// What etcd does not take of what this host has to say.
+    unwritten: Option<String>,
     /// What does not work with the cluster's own etcd.
     untended: Option<String>,
     /// Whether this host has the authority's key, and whether it listens to hosts that want certificates.

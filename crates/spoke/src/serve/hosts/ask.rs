@@ -340,7 +340,7 @@ fn notes(state: &State) -> Vec<String> {
     });
     let failures = failures.chain(engines::failures(state)).chain(asked::failures(state));
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
-    let untended = state.untended.clone();
+    let untended = state.untended.iter().chain(&state.unwritten).cloned();
     let broken = isolated(&state.isolated).into_iter().chain(state.broken.iter().cloned());
     let unknown = state.view.iter().flat_map(View::unknown);
     let damaged = damaged.chain(unknown);

@@ -55,6 +55,8 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         unsettled: BTreeMap::new(),
         renewed: None,
         lease: None,
+        unwritten: None,
+        unwritten_before: None,
         pauses: Pauses::default(),
         is_older: false,
         isolated: BTreeSet::new(),
@@ -115,15 +117,18 @@ pub(super) struct Keeper<'a> {
     pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
     /// Before the lease was renewed last, by this host's own clock.
     pub(super) renewed: Option<Instant>,
-    /// That of this session.
+    /// That of this session, or of the one before.
     pub(super) lease: Option<LeaseId>,
+    /// What etcd did not take in this round, and what was reported last.
+    pub(super) unwritten: Option<Error>,
+    pub(super) unwritten_before: Option<String>,
     pub(super) pauses: Pauses,
     /// Whether etcd had an older state than was heard of before.
     pub(super) is_older: bool,
     /// The hosts that may have given addresses of this one to others.
     pub(super) isolated: BTreeSet<HostName>,
     pub(super) membership: Membership,
-    tended: Tended,
+    pub(super) tended: Tended,
     /// Since when every host has the newest keys, while this one has older ones too.
     pub(super) rotated: Option<Instant>,
     /// Whether it is known that no address of this host is another's: not before a daemon has heard of the cluster.
@@ -143,34 +148,45 @@ impl Keeper<'_> {
         self.pauses.read();
         self.refuse_older(&view, member)?;
         refuse_removed(&view, member)?;
-        let renewed = Instant::now();
-        let lease = etcd.grant(LEASE)?;
-        self.alive =
-            book::be_alive(&*etcd, &mut view, &member.name, (lease, self.tended.has_etcd))?;
-        refuse_unheard(&view, member)?;
-        (self.renewed, self.lease) = (Some(renewed), Some(lease));
-        // The view may have been read anew, and the watch goes on from it.
+        self.be_heard_of(&etcd, &mut view, member)?;
         self.heard = view.revision.max(self.alive);
+        // The view may have been read anew, and the watch goes on from it.
         self.watch(&etcd, view.revision)?;
+        if !self.catch_up(&etcd, &mut view, member)? {
+            return Ok(());
+        }
         self.hosts.set(|state| state.lost = None);
         loop {
+            self.unwritten = None;
             self.converge(&etcd, &mut view, member)?;
             self.rejoin();
             self.report_members(&view, member);
             let draining = view.hosts.get(&member.name).map(|host| host.draining);
             self.hosts.set(|state| (state.view, state.draining) = (Some(view.clone()), draining));
-            if self.tended.tend((self.daemon, self.hosts), (&etcd, &view), member)? {
+            let tended = self.tended.tend((self.daemon, self.hosts), (&etcd, &view), member);
+            if self.unless_refused(tended)? == Some(true) {
                 return Ok(());
             }
+            self.report_unwritten();
             let limit = self.silent.next(Instant::now(), self.grace()).min(self.renewal());
             if !self.hear(&mut view, limit)? {
                 return Ok(());
             }
-            refuse_removed(&view, member)?;
-            refuse_unheard(&view, member)?;
-            book::refuse_other_layout(&view)?;
+            refuse_unusable(&view, member)?;
             self.keep_alive(&etcd, member)?;
         }
+    }
+
+    /// Takes over what others wrote before this host was heard of; `false` where this session is over.
+    fn catch_up(&mut self, etcd: &Etcd, view: &mut View, member: &Member) -> Result<bool> {
+        while view.revision < self.alive {
+            if !self.hear(view, self.renewal())? {
+                return Ok(false);
+            }
+            refuse_unusable(view, member)?;
+            self.keep_alive(etcd, member)?;
+        }
+        Ok(true)
     }
 
     /// Waits for something to do, for at most `limit`, and takes all of it over; `false` where this
@@ -254,22 +270,25 @@ impl Keeper<'_> {
                 self.isolated.clear();
             }
         }
-        near::report(etcd, view, member)?;
+        let reported = near::report(etcd, view, member);
+        self.unless_refused(reported)?;
         let outcome = self.link(view, member)?;
-        self.settle_tunnels(etcd, view, member, &outcome)?;
-        self.remove_others(etcd, view, member, &wanted)?;
+        let settled = self.settle_tunnels(etcd, view, member, &outcome);
+        self.unless_refused(settled)?;
+        let removed = self.remove_others(etcd, view, member, &wanted);
+        self.unless_refused(removed)?;
         self.keep_alive(etcd, member)?;
         // Before the store was read the others keep what they know.
         let Some(attached) = attached else { return Ok(()) };
         let held_back = engines::untried(view, member, &self.hosts.place);
         let published = overlay::published(view, member, &attached, &made, &held_back);
-        book::publish(etcd, view, &member.name, &published)?;
-        view.endpoints.retain(|(host, _, _), _| *host != member.name);
-        view.endpoints.extend(
-            published
-                .into_iter()
-                .map(|((network, address), it)| ((member.name.clone(), network, address), it)),
-        );
+        let done = book::publish(etcd, view, &member.name, &published);
+        if self.unless_refused(done)?.is_some() {
+            view.endpoints.retain(|(host, _, _), _| *host != member.name);
+            let of = |(network, address)| (member.name.clone(), network, address);
+            let now = view.revision;
+            view.endpoints.extend(published.into_iter().map(|(name, it)| (of(name), (it, now))));
+        }
         let settled = self.settle_pins(etcd, view, member, &attached);
         self.report_unsettled(None, settled);
         Ok(())
@@ -363,6 +382,12 @@ impl Keeper<'_> {
             }
         }
     }
+}
+
+fn refuse_unusable(view: &View, member: &Member) -> Result<()> {
+    refuse_removed(view, member)?;
+    refuse_unheard(view, member)?;
+    book::refuse_other_layout(view)
 }
 
 fn refuse_removed(view: &View, member: &Member) -> Result<()> {

@@ -4,13 +4,67 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Etcd, View};
+use cluster::{Cluster, Etcd, View, book, is_refusal};
 use model::{Error, Result};
 
-use super::keep::{Keeper, PAUSE, PERIOD};
+use super::keep::{Keeper, LEASE, PAUSE, PERIOD};
 use super::member::Member;
 
 impl Keeper<'_> {
+    /// Has the others hear of this host: by a new lease, or by that of the session before while etcd takes no writes.
+    pub(super) fn be_heard_of(
+        &mut self,
+        etcd: &Etcd,
+        view: &mut View,
+        member: &Member,
+    ) -> Result<()> {
+        let (renewed, has_etcd) = (Instant::now(), self.tended.has_etcd);
+        let granted = etcd.grant(LEASE).and_then(|lease| {
+            Ok((lease, book::be_alive(etcd, view, &member.name, (lease, has_etcd))?))
+        });
+        match granted {
+            Ok((lease, alive)) => (self.lease, self.alive) = (Some(lease), alive),
+            Err(error) if is_refusal(&error) && view.alive.contains(&member.name) => {
+                let before = self.lease.map(|lease| etcd.renew(lease)).transpose()?;
+                if before != Some(true) {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        self.renewed = Some(renewed);
+        Ok(())
+    }
+
+    /// Keeps it for a note where etcd takes no write: the lease is renewed meanwhile, and the next comparison tries it
+    /// again.
+    ///
+    /// # Errors
+    /// Every other one.
+    pub(super) fn unless_refused<T>(&mut self, done: Result<T>) -> Result<Option<T>> {
+        match done {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if is_refusal(&error) => {
+                self.unwritten.get_or_insert(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reports once what etcd did not take.
+    pub(super) fn report_unwritten(&mut self) {
+        let unwritten = self.unwritten.take();
+        let unwritten =
+            unwritten.map(|error| error.context("telling the others what this host has"));
+        let text = unwritten.as_ref().map(ToString::to_string);
+        if let Some(error) = unwritten.filter(|_| text != self.unwritten_before) {
+            self.daemon.journal.failed("the cluster of hosts", &error);
+        }
+        self.unwritten_before.clone_from(&text);
+        self.hosts.set(|state| state.unwritten = text);
+    }
+
     /// Renews the lease where that is due: also between the parts of what takes long.
     pub(super) fn keep_alive(&mut self, etcd: &Etcd, member: &Member) -> Result<()> {
         let Some(lease) = self.lease.filter(|_| self.renewal().is_zero()) else { return Ok(()) };

@@ -76,7 +76,8 @@ impl Keeper<'_> {
             networks: view.networks.len(),
             failures: state.failures.len()
                 + state.broken.len()
-                + usize::from(state.untended.is_some()),
+                + usize::from(state.untended.is_some())
+                + usize::from(state.unwritten.is_some()),
             refused: state.refused.len() + view.damaged.len(),
             is_heard: state.lost.is_none(),
         }

@@ -76,7 +76,7 @@ impl Keeper<'_> {
         self.daemon.journal.metrics.no_hosts();
         self.hosts.set(|state| {
             (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
-            (state.renewed, state.mute) = (None, BTreeSet::new());
+            (state.renewed, state.mute, state.unwritten) = (None, BTreeSet::new(), None);
             state.failures.clear();
         });
     }
