@@ -103,6 +103,7 @@ fn network(number: u16) -> Result<Network> {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: Stage::Made,
+        unsupported: false,
     })
 }
 

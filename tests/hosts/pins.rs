@@ -59,7 +59,7 @@ fn an_address_follows_its_container() {
     until_reached(&c.world, "three", &own);
     let said = refused(&a, "other", &own);
     assert!(
-        said.contains(&format!("address {own} of network front is in use on host b")),
+        said.contains(&format!("address {own} of network front is held by one on host b")),
         "{said}"
     );
     let said = a.refused(&format!("ipam release {own}"));
@@ -139,4 +139,37 @@ fn a_lost_host_s_addresses_are_taken_over() {
     let said = refused(&b, "again", &own);
     assert!(said.contains("is in use on host a"), "{said}");
     a.sh(&format!("ip netns exec own ping -q -c 1 -W 3 {three}"));
+}
+
+/// A host gets back an address of its block that it gave to a host which is lost since. When that one is back it
+/// detaches its container, and the address is one of the block again.
+#[test]
+fn the_host_of_a_block_takes_over_what_it_gave() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster_with("[hosts]\ntakeover_seconds = 1\n", ["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let own = a.attach("front", "one");
+    a.spoke("network disconnect front one");
+    connect(&b, "db", &own);
+    let two = a.attach("front", "two");
+    until_reached(&a.world, "two", &own);
+    b.sh("ip link set eth0 down");
+    a.world.netns("back");
+    let connected = format!("/opt/cni/bin/spoke network connect --ip {own} front back");
+    until(&a.world, &connected);
+    a.sh(&format!("ip netns exec back ping -q -c 1 -W 3 {two}"));
+    b.sh("ip link set eth0 up");
+    until(&b.world, "! ip -n db link show eth0 2>/dev/null");
+    let three = b.attach("front", "three");
+    until_reached(&a.world, "back", &three);
+    // The gateway of a, and its two containers.
+    until_equal(&segment, &b.world, "front", "b", 3);
+    a.spoke("network disconnect front back");
+    segment.until_gone("/pin/");
+    a.sh("ip netns del back");
+    a.world.netns("back");
+    until(&a.world, &connected);
+    until_reached(&b.world, "three", &own);
+    let said = a.spoke("ipam show front");
+    assert!(!said.contains("@pinned") && !said.contains("@host"), "{said}");
 }

@@ -446,6 +446,7 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
         labels: plan.labels.clone(),
         settings: model::Settings::default(),
         stage: plan.stage,
+        unsupported: plan.unsupported,
     }
 }
 

@@ -153,6 +153,7 @@ impl Bench {
             labels: model::Labels::default(),
             settings: model::Settings::default(),
             stage: model::Stage::Made,
+            unsupported: false,
         };
         let alias = Alias {
             id: format!("id-{name}").parse().unwrap(),

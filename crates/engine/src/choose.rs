@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use model::{
     Attachment, Cursor, Error, Fact, Holder, Ipam, Kind, Lease, LinkKind, NetworkName, Order,
-    OwnerName, Pool, Reservation, Result, Space, Tenant, host_net,
+    OwnerName, Pool, Reservation, Result, Tenant, host_net,
 };
 
 use crate::book::{Read, unchanged};
@@ -15,6 +15,7 @@ use crate::kept::kept_address;
 use crate::port::{Expect, Key, Record, Txn};
 pub(crate) use crate::search::Avoid;
 use crate::search::{Found, Search};
+use crate::shared::is_agreed;
 use crate::{Engine, Request};
 
 /// The chosen leases, and the new cursor of each searched pool.
@@ -101,26 +102,17 @@ impl Engine<'_> {
                 request.network.name
             )));
         }
-        let reserved = self.refuse_reserved(&pool.space, address, request)?;
+        let read = self.reservation_of(&pool.space, address)?;
+        if read.as_ref().is_some_and(|read| is_agreed(&read.value))
+            && let Some((lease, pin)) = self.from_hosts(pool, address, request)?
+        {
+            choice.leases.push(lease);
+            choice.pins.push(pin);
+            return Ok(());
+        }
+        let reserved = refuse_reserved(read, address, request)?;
         choice.take(pool.lease(address)?, reserved, request);
         Ok(())
-    }
-
-    /// Refuses an address that is reserved for another one; otherwise says how its reservation must stay.
-    fn refuse_reserved(&self, space: &Space, address: IpAddr, request: &Request) -> Result<Expect> {
-        let Some(read) = self.reservation_of(space, address)? else { return Ok(Expect::Absent) };
-        if let Some(error) = kept_address(&read.value) {
-            return Err(error);
-        }
-        match (&read.value.owner, &request.owner) {
-            (Some(reserved), Some(owner)) if reserved == owner => Ok(unchanged(Some(&read))),
-            (Some(reserved), _) => Err(Error::conflict(format!(
-                "address {address} is reserved for {reserved}; `spoke ipam release {address}` ends that"
-            ))),
-            (None, _) => Err(Error::conflict(format!(
-                "address {address} is reserved; `spoke ipam release {address}` ends that"
-            ))),
-        }
     }
 
     fn any(
@@ -332,4 +324,25 @@ fn full(pool: &Pool) -> Error {
         ),
     )
     .about(Fact::Full { index: pool.id.index, ranges: pool.shown() })
+}
+
+/// Refuses an address that is reserved for another one; otherwise says how its reservation must stay.
+fn refuse_reserved(
+    read: Option<Read<Reservation>>,
+    address: IpAddr,
+    request: &Request,
+) -> Result<Expect> {
+    let Some(read) = read else { return Ok(Expect::Absent) };
+    if let Some(error) = kept_address(&read.value) {
+        return Err(error);
+    }
+    match (&read.value.owner, &request.owner) {
+        (Some(reserved), Some(owner)) if reserved == owner => Ok(unchanged(Some(&read))),
+        (Some(reserved), _) => Err(Error::conflict(format!(
+            "address {address} is reserved for {reserved}; `spoke ipam release {address}` ends that"
+        ))),
+        (None, _) => Err(Error::conflict(format!(
+            "address {address} is reserved; `spoke ipam release {address}` ends that"
+        ))),
+    }
 }

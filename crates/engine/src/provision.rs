@@ -154,7 +154,6 @@ impl Engine<'_> {
             | Stage::Failed
             | Stage::Made
             | Stage::Draining
-            | Stage::Unsupported
             | Stage::Template => DeprovisionOrder::IpamFirst,
         };
         self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
@@ -195,7 +194,7 @@ impl Engine<'_> {
         match &network.stage {
             Stage::Failed => true,
             Stage::Making { by } | Stage::Unmaking { by } => !self.host.is_running(by),
-            Stage::Made | Stage::Draining | Stage::Unsupported | Stage::Template => false,
+            Stage::Made | Stage::Draining | Stage::Template => false,
         }
     }
 
@@ -213,11 +212,7 @@ impl Engine<'_> {
         let (what, by) = match &network.stage {
             Stage::Making { by } => ("made", *by),
             Stage::Unmaking { by } => ("removed", *by),
-            Stage::Made
-            | Stage::Draining
-            | Stage::Unsupported
-            | Stage::Failed
-            | Stage::Template => return None,
+            Stage::Made | Stage::Draining | Stage::Failed | Stage::Template => return None,
         };
         self.host.is_running(&by).then_some((what, by))
     }
@@ -254,14 +249,14 @@ impl Engine<'_> {
         self.refuse_if_worked_on(network)?;
         match &network.stage {
             Stage::Made => Ok(()),
+            Stage::Draining if network.unsupported => Err(Error::unsupported(format!(
+                "network {} takes no more containers here: its packets go from host to host in a way that this Spoke \
+                 does not know; install the version of the other hosts",
+                network.name
+            ))),
             Stage::Draining => Err(Error::conflict(format!(
                 "network {} takes no more containers here: this host is being drained; start them on another \
                  one, or end that with `spoke host drain --undo`",
-                network.name
-            ))),
-            Stage::Unsupported => Err(Error::unsupported(format!(
-                "network {} takes no more containers here: its packets go from host to host in a way that this Spoke \
-                 does not know; install the version of the other hosts",
                 network.name
             ))),
             Stage::Template => Err(Error::invalid(format!(

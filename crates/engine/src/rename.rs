@@ -104,7 +104,7 @@ impl Engine<'_> {
 
     fn called(&self, network: &Network, new: &NetworkName) -> Result<Network> {
         let mut renamed = network.instance(new.clone(), network.runtime, network.since);
-        renamed.stage = network.stage;
+        (renamed.stage, renamed.unsupported) = (network.stage, network.unsupported);
         let link = renamed.wiring.link.as_mut();
         let Some(LinkKind::Bridge(bridge)) = link.map(|link| &mut link.kind) else {
             return Ok(renamed);

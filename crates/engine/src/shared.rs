@@ -2,7 +2,8 @@
 //!
 //! A host leases from its own blocks. An address outside them is given to it by the others; the reservation
 //! [`PINNED`] is the proof on this host, and a lease of such an address is made only while that is there. An
-//! address in a block of this host that another host has is reserved for that host.
+//! address in a block of this host that another host has is reserved for that host; this host asks the others for it
+//! as for one outside its blocks, and has it as such a one.
 
 use std::net::IpAddr;
 
@@ -38,15 +39,28 @@ impl Engine<'_> {
         address: IpAddr,
         request: &Request,
     ) -> Result<Option<(Lease, Read<Reservation>)>> {
+        let mut pools = request.network.ipam.pools().iter();
+        let own = pools.find(|own| own.id == pool.id).unwrap_or(pool);
+        match own.range_of(address) {
+            None => self.from_hosts(pool, address, request),
+            Some(_) => Ok(None),
+        }
+    }
+
+    /// The same, in a range or not.
+    pub(crate) fn from_hosts(
+        &self,
+        pool: &Pool,
+        address: IpAddr,
+        request: &Request,
+    ) -> Result<Option<(Lease, Read<Reservation>)>> {
         let network = &request.network.name;
         let by = request.owner.as_ref().map_or(request.container.as_str(), OwnerName::as_str);
         // A front end may have widened the request's pool for an exact address.
         let mut pools = request.network.ipam.pools().iter();
         let pool = pools.find(|own| own.id == pool.id).unwrap_or(pool);
         let range = pool.ranges.iter().find(|range| range.subnet.contains(&address));
-        let Some(range) = range.filter(|_| pool.range_of(address).is_none()) else {
-            return Ok(None);
-        };
+        let Some(range) = range else { return Ok(None) };
         let Some(read) = self.pinned(&pool.space, network, address, by)? else { return Ok(None) };
         let net = model::IpNet::new(address, range.subnet.prefix_len());
         let net = net.unwrap_or_else(|_| host_net(address));
@@ -55,7 +69,7 @@ impl Engine<'_> {
     }
 
     /// Whether a request for this address of a subnet waits for other hosts: it is in none of this host's
-    /// blocks.
+    /// blocks, or they have agreed on whose it is.
     ///
     /// # Errors
     /// Where the store cannot be read.
@@ -66,7 +80,9 @@ impl Engine<'_> {
         }
         let network = self.declared(&subnet.network)?;
         let mut pools = network.iter().flat_map(|network| network.ipam.pools());
-        Ok(!pools.any(|pool| pool.range_of(address).is_some()))
+        let is_own = pools.any(|pool| pool.range_of(address).is_some());
+        let read = if is_own { self.reservation_of(&Space::Host, address)? } else { None };
+        Ok(!is_own || read.is_some_and(|read| is_agreed(&read.value)))
     }
 
     /// Has an address given to this host; the reservation that proves it. None where the network is this
@@ -79,7 +95,7 @@ impl Engine<'_> {
         by: &str,
     ) -> Result<Option<Read<Reservation>>> {
         if let Some(read) = self.reservation_of(space, address)?
-            && !is_pin(&read.value)
+            && !is_agreed(&read.value)
         {
             return Err(crate::subnet::reserved_for(&read.value));
         }
@@ -91,11 +107,24 @@ impl Engine<'_> {
         read.ok_or_else(gone).map(Some)
     }
 
-    /// Notes that the others gave an address to this host. Repeating it is no error.
+    /// Notes that the others gave an address to this host, also one of its block that it kept for one of them. Repeating
+    /// it is no error.
     ///
     /// # Errors
-    /// `Conflict` where it is reserved for another one.
+    /// `Conflict` where it is reserved for another one; `TryAgain` where another process changes it.
     pub fn note_pin(&self, network: &NetworkName, address: IpAddr) -> Result<()> {
+        let kept = self.reservation_of(&Space::Host, address)?;
+        if let Some(mut read) = kept.filter(|read| is_elsewhere(&read.value)) {
+            let key = Key::Reservation(Space::Host, address);
+            let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            read.value.owner = Some(PINNED.parse()?);
+            return match self.store.commit(&txn.put(key, Record::Reservation(read.value)))? {
+                Outcome::Done(_) => Ok(()),
+                Outcome::Lost(_) => {
+                    Err(Error::try_again(format!("address {address} changes right now")))
+                }
+            };
+        }
         match self.reserve_as(network, address, PINNED)? {
             None => Ok(()),
             Some(InUse::Held(_)) => Ok(()),
@@ -163,7 +192,9 @@ impl Engine<'_> {
         let read = self.network_under(&key)?;
         let mut read = read.ok_or_else(|| Error::not_found(format!("no network {name}")))?;
         let stage = if is_draining { Stage::Draining } else { Stage::Made };
-        let is_same_stage = std::mem::replace(&mut read.value.stage, stage) == stage;
+        let was_unsupported = std::mem::take(&mut read.value.unsupported);
+        let is_same_stage =
+            std::mem::replace(&mut read.value.stage, stage) == stage && !was_unsupported;
         let are_same_names =
             std::mem::replace(&mut read.value.wiring.names, has_names) == has_names;
         let Ipam::Book { pools } = &mut read.value.ipam else {
@@ -214,10 +245,10 @@ impl Engine<'_> {
     pub fn suspend_network(&self, name: &NetworkName) -> Result<()> {
         let key = Key::Network(name.clone());
         let Some(mut read) = self.network_under(&key)? else { return Ok(()) };
-        if !read.value.stage.is_whole() || read.value.stage == Stage::Unsupported {
+        if !read.value.stage.is_whole() || read.value.unsupported {
             return Ok(());
         }
-        read.value.stage = Stage::Unsupported;
+        (read.value.stage, read.value.unsupported) = (Stage::Draining, true);
         let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
         match self.store.commit(&txn.put(key, Record::Network(read.value)))? {
             Outcome::Done(_) => Ok(()),
@@ -290,6 +321,16 @@ impl Engine<'_> {
 
 fn is_pin(reservation: &Reservation) -> bool {
     reservation.owner.as_ref().is_some_and(|owner| owner.as_str() == PINNED)
+}
+
+fn is_elsewhere(reservation: &Reservation) -> bool {
+    let owner = reservation.owner.as_ref();
+    owner.is_some_and(|owner| owner.as_str().starts_with(ELSEWHERE))
+}
+
+/// Whether the hosts have agreed on whose the address is.
+pub(crate) fn is_agreed(reservation: &Reservation) -> bool {
+    is_pin(reservation) || is_elsewhere(reservation)
 }
 
 /// Whether a record only says what hosts have agreed on: they would have to agree on it again.

@@ -134,6 +134,7 @@ fn network(kind: LinkKind) -> Network {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: model::Stage::Made,
+        unsupported: false,
     }
 }
 

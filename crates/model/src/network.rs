@@ -37,6 +37,10 @@ pub struct Network {
     /// How far it is made.
     #[serde(default, skip_serializing_if = "Stage::is_made")]
     pub stage: Stage,
+    /// Why it takes no more containers where it is [`Stage::Draining`]: this version does not know how its packets go to
+    /// other hosts. It is no stage of its own, because Spoke 0.1.0 could not read that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsupported: bool,
 }
 
 impl Network {
@@ -59,7 +63,8 @@ impl Network {
     /// `config-from`): all of it under another name. Its bridge, and what a remote driver calls it,
     /// are the caller's to name.
     pub fn instance(&self, name: NetworkName, runtime: Runtime, since: Timestamp) -> Self {
-        let mut made = Self { runtime, since, stage: Stage::Made, ..self.clone() };
+        let (stage, unsupported) = (Stage::Made, false);
+        let mut made = Self { runtime, since, stage, unsupported, ..self.clone() };
         if let Ipam::Book { pools } | Ipam::HostLocal { pools, .. } = &mut made.ipam {
             for pool in pools {
                 pool.id.network = name.clone();
@@ -94,11 +99,10 @@ pub enum Stage {
     /// process may remove the rest.
     #[serde(alias = "left")]
     Failed,
-    /// As made, but no more containers are attached to it on this host, which is being drained.
+    /// As made, but no more containers are attached to it on this host, which is being drained, or has another reason
+    /// ([`Network::unsupported`]).
+    #[serde(alias = "unsupported")]
     Draining,
-    /// As made, but no more containers are attached to it on this host: this version does not know how its packets go to
-    /// other hosts.
-    Unsupported,
     /// Never made: only a configuration that other networks are made from (libnetwork's config-only
     /// networks).
     Template,
@@ -112,7 +116,7 @@ impl Stage {
 
     /// Whether all of it is there, whoever may be attached to it.
     pub fn is_whole(&self) -> bool {
-        matches!(self, Stage::Made | Stage::Draining | Stage::Unsupported)
+        matches!(self, Stage::Made | Stage::Draining)
     }
 }
 

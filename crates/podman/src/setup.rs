@@ -82,6 +82,7 @@ fn remnant(name: NetworkName, context: &Context<'_>) -> Network {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: model::Stage::Made,
+        unsupported: false,
     }
 }
 

@@ -166,6 +166,7 @@ impl NetworkSpec {
             labels: self.labels.clone(),
             settings: model::Settings::default(),
             stage: Stage::Made,
+            unsupported: false,
         }
     }
 

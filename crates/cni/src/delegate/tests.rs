@@ -55,6 +55,7 @@ fn network(ipam: model::Ipam) -> Network {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: model::Stage::Made,
+        unsupported: false,
     }
 }
 

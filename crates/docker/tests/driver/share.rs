@@ -65,6 +65,7 @@ fn front(world: &World, egress: EgressPolicy) {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: model::Stage::Made,
+        unsupported: false,
     };
     world.engine().create_network(&network).unwrap();
 }

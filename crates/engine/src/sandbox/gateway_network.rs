@@ -81,6 +81,7 @@ impl Engine<'_> {
             labels: model::Labels::default(),
             settings: model::Settings::default(),
             stage: Stage::Made,
+            unsupported: false,
         })
     }
 

@@ -71,8 +71,10 @@ impl Engine<'_> {
             )));
         }
         let lease = place.lease(address)?;
+        let reserved = self.reservation_of(&lease.space, address)?;
+        let is_agreed = reserved.as_ref().is_some_and(|read| crate::shared::is_agreed(&read.value));
         let by = match &request.purpose {
-            Purpose::Container(owner) if place.is_beyond(address) => {
+            Purpose::Container(owner) if place.is_beyond(address) || is_agreed => {
                 let container = || format!("a container of {}", place.subnet.runtime);
                 Some(owner.as_ref().map_or_else(container, ToString::to_string))
             }
@@ -83,7 +85,6 @@ impl Engine<'_> {
         {
             return Ok(Proposal { lease, reserved: Some(pin), searched: None });
         }
-        let reserved = self.reservation_of(&lease.space, address)?;
         let is_for_owner = match (reserved.as_ref(), &request.purpose) {
             (None, _) => true,
             (Some(read), Purpose::Container(Some(owner))) => {

@@ -243,6 +243,7 @@ pub(crate) fn network(name: &str, ipam: Ipam) -> Network {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: model::Stage::Made,
+        unsupported: false,
     }
 }
 

@@ -234,14 +234,32 @@ fn an_address_that_is_not_freed_keeps_its_file() {
     assert!(world.directory.claimed.borrow().contains(&address));
 }
 
+/// An address of this host's block that it keeps for a host, and that the others give back to it, is its own without a
+/// moment in which any container gets it.
+#[test]
+fn an_address_kept_for_a_host_becomes_a_pin() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    let (engine, address) = (world.engine(), "10.0.0.2".parse().unwrap());
+    let kept = engine.give_to_host(&network.name, address, &"b".parse().unwrap()).unwrap();
+    assert_eq!(kept, None);
+    engine.note_pin(&network.name, address).unwrap();
+    engine.note_pin(&network.name, address).unwrap();
+    assert_eq!(engine.given_to_hosts().unwrap(), []);
+    assert_eq!(engine.pins().unwrap(), [(network.name.clone(), address)]);
+    assert_eq!(ip(&engine.attach(&request(&network, "a")).unwrap()), "10.0.0.3");
+    assert!(engine.end_pin(address).unwrap());
+}
+
 /// ADD would refuse what is only half there, or takes no more containers here.
 #[test]
 fn status_refuses_what_an_attach_would_refuse() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let engine = world.engine();
     engine.status(&network).unwrap();
-    for stage in [Stage::Draining, Stage::Unsupported, Stage::Failed, Stage::Template] {
-        let network = Network { stage, ..network.clone() };
+    let (draining, rest) = ((Stage::Draining, true), [Stage::Failed, Stage::Template]);
+    let all = [Stage::Draining].into_iter().chain(rest).map(|stage| (stage, false));
+    for (stage, unsupported) in all.chain([draining]) {
+        let network = Network { stage, unsupported, ..network.clone() };
         let refused = engine.attach(&request(&network, "a")).unwrap_err();
         assert_eq!(engine.status(&network).unwrap_err().to_string(), refused.to_string());
     }

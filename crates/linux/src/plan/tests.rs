@@ -336,6 +336,7 @@ fn network_of(ipam: Ipam, gateway: Gateway) -> Network {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: model::Stage::Made,
+        unsupported: false,
     }
 }
 

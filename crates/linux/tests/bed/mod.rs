@@ -165,6 +165,7 @@ pub(crate) fn network(kind: LinkKind) -> Network {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: model::Stage::Made,
+        unsupported: false,
     }
 }
 

@@ -359,5 +359,6 @@ fn network_of(fence: &model::Fence) -> model::Network {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: model::Stage::Made,
+        unsupported: false,
     }
 }

@@ -49,6 +49,7 @@ impl Neutron {
             labels: model::Labels::default(),
             settings: model::Settings::default(),
             stage: model::Stage::Made,
+            unsupported: false,
         })
     }
 }

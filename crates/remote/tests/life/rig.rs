@@ -191,6 +191,7 @@ pub(crate) fn bare(name: &str, said: &NetworkParameters, ipam: Ipam) -> Network 
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: Stage::Made,
+        unsupported: false,
     }
 }
 

@@ -159,7 +159,7 @@ impl NetworkView {
             probe: lan.probe,
             neutron: neutron::NeutronView::of(network),
             ovs,
-            state: remote::stage(network.stage),
+            state: remote::stage(network),
             remote: remote::RemoteView::of(network),
             mtu: wiring.link.as_ref().and_then(|link| link.mtu).map(model::Mtu::bytes),
             direct: [Family::V4, Family::V6].into_iter().any(|family| wiring.is_direct(family)),

@@ -86,6 +86,7 @@ pub(crate) fn network(name: &str) -> Record {
         labels: model::Labels::default(),
         settings: model::Settings::default(),
         stage: model::Stage::Made,
+        unsupported: false,
     }))
 }
 

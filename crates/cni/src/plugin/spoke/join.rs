@@ -33,6 +33,7 @@ pub(super) fn further(network: Network) -> Plan {
         sticky: network.sticky,
         labels: network.labels,
         stage: network.stage,
+        unsupported: network.unsupported,
         ..Plan::default()
     }
 }

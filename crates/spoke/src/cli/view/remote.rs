@@ -69,11 +69,11 @@ pub(in crate::cli) fn led(record: &Attachment) -> Option<&[Family]> {
 }
 
 /// How far a network is made.
-pub(super) fn stage(stage: Stage) -> &'static str {
-    match stage {
+pub(super) fn stage(network: &Network) -> &'static str {
+    match network.stage {
         Stage::Made => "made",
+        Stage::Draining if network.unsupported => "unsupported",
         Stage::Draining => "draining",
-        Stage::Unsupported => "unsupported",
         Stage::Making { .. } => "making",
         Stage::Unmaking { .. } => "unmaking",
         Stage::Failed => "left",

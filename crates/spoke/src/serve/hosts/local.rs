@@ -161,6 +161,7 @@ impl Local {
             labels: model::Labels::default(),
             settings: model::Settings::default(),
             stage: Stage::Made,
+            unsupported: false,
         })
     }
 
