@@ -25,6 +25,7 @@ use super::server::{self, Server};
 use crate::cli::time::rfc3339;
 use crate::serve::Daemon;
 use crate::{host, standing};
+use grow::Chosen;
 use renew::Rest;
 
 /// How often everything is looked at, whatever is heard.
@@ -49,13 +50,14 @@ pub(super) struct Tended {
     pub(super) has_etcd: Option<bool>,
     failure: String,
     rest: Rest,
+    chosen: Chosen,
 }
 
 impl Tended {
     /// Before a session: with which certificate it is held.
     pub(super) fn begin(&mut self, hosts: &Hosts, member: &Member) -> Result<()> {
-        let (failure, rest) = (std::mem::take(&mut self.failure), std::mem::take(&mut self.rest));
-        *self = Self { failure, rest, ..Self::default() };
+        let Self { failure, rest, chosen, .. } = std::mem::take(self);
+        *self = Self { failure, rest, chosen, ..Self::default() };
         if !member.own_etcd {
             return Ok(());
         }
@@ -95,15 +97,15 @@ impl Tended {
         }
         let work = Work { hosts, files: Files::below(&hosts.place), etcd, view, member };
         let life = daemon.context_pool.config().hosts.certificate_seconds;
-        let failure = match work.all(life).and_then(|()| work.renew(&mut self.rest)) {
-            Ok(()) => String::new(),
-            Err(error) => {
-                if self.failure != error.to_string() {
-                    daemon.journal.failed("the cluster's own etcd", &error);
-                }
-                error.to_string()
-            }
+        let done = work.all(life, &mut self.chosen).and_then(|()| work.renew(&mut self.rest));
+        let failed = match done {
+            Ok(()) => self.chosen.note().map(Error::try_again),
+            Err(error) => Some(error),
         };
+        let failure = failed.as_ref().map(ToString::to_string).unwrap_or_default();
+        if let Some(error) = failed.filter(|_| self.failure != failure) {
+            daemon.journal.failed("the cluster's own etcd", &error);
+        }
         self.failure.clone_from(&failure);
         hosts.set(|state| state.untended = Some(failure).filter(|failure| !failure.is_empty()));
         let own = work.files.own(&work.files.host_path())?;
@@ -123,7 +125,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn all(&self, life: u32) -> Result<()> {
+    fn all(&self, life: u32, chosen: &mut Chosen) -> Result<()> {
         if self.view.servers.contains_key(&self.member.name) && !self.hosts.server.is_set_up() {
             self.become_server(life)?;
         }
@@ -134,7 +136,7 @@ impl Work<'_> {
             if self.hosts.server.is_set_up() && self.is_taken_out()? {
                 return self.end_server();
             }
-            self.grow()?;
+            self.grow(chosen)?;
             return book::prune(self.etcd, self.view, host::now(), life);
         }
         Ok(())
