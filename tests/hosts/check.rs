@@ -2,13 +2,36 @@
 
 use serde_json::Value;
 
-use crate::bed::{Host, Segment, until};
+use crate::bed::{Host, Segment, until, until_reached};
 
 /// What it prints, and says; whether something is wrong.
 fn check(host: &Host) -> (Value, String, bool) {
     let said = host.world.try_sh("/opt/cni/bin/spoke host check -o json");
     let rows = serde_json::from_str(&said.stdout).expect("JSON");
     (rows, said.stderr, said.status == 1)
+}
+
+/// The MTU changes when the network is there: small packets still arrive, and `host ls` says that whole ones do not.
+#[test]
+fn a_way_that_becomes_too_narrow_is_told() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    until_reached(&b.world, "two", &one);
+    let says = |words: &str| format!("/opt/cni/bin/spoke host ls 2>&1 | grep -q '{words}'");
+    // The host's own device: what is there stays.
+    let fit = says("do not fit into the 1400 bytes of the device with 192.0.2.1");
+    a.sh("ip link set eth0 mtu 1400");
+    until(&a.world, &fit);
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
+    a.sh("ip link set eth0 mtu 1500");
+    until(&a.world, &format!("! {fit}"));
+    // One between the hosts.
+    segment.sh("ip link set host2 mtu 1400");
+    until(&a.world, &says("packets of 1450 bytes of network front do not come to host b"));
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
 }
 
 #[test]

@@ -45,13 +45,17 @@ fn a_block_is_full_while_etcd_is_gone() {
     let one = a.attach("front", "one");
     until_reached(&b.world, "two", &one);
     segment.stop_etcd();
+    a.sh(&format!("ip netns exec one ping -q -c 1 -W 3 {two}"));
     for n in 2..=6 {
-        let address = a.attach("front", &format!("n{n}"));
-        a.sh(&format!("ip netns exec n{n} ping -q -c 1 -W 3 {two}; : {address}"));
+        a.attach("front", &format!("n{n}"));
+        a.sh(&format!("ip netns exec n{n} ping -q -c 1 -W 3 {one}"));
     }
     a.world.netns("late");
     let said = a.refused("network connect front late");
-    assert!(said.contains("no IP addresses available") && said.contains("of network front"), "{said}");
+    assert!(
+        said.contains("no IP addresses available") && said.contains("of network front"),
+        "{said}"
+    );
     a.spoke("network disconnect front n6");
     a.spoke("network connect front late");
     segment.start_etcd();
@@ -134,6 +138,43 @@ fn etcd_loses_its_data() {
     until(&b.world, "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'in no cluster'");
     assert_eq!(b.sh("ip link show type vxlan"), "");
     crate::bed::init(&b.world, "b");
+}
+
+/// etcd comes back with a state from before a host joined: that host stays a member, also when its daemon starts again
+/// while others write to the older state.
+#[test]
+fn etcd_has_a_state_from_before_a_host_joined() {
+    let mut segment = Segment::new();
+    let [mut a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    segment.stop_etcd();
+    segment.sh("cp -a /world/etcd /world/older");
+    segment.start_etcd();
+    let mut c = segment.host("c", 3);
+    until(&a.world, "/opt/cni/bin/spoke host token create >/world/token");
+    let token = a.sh("cat /world/token");
+    c.spoke(&format!(
+        "host join --name c {}",
+        token.split_whitespace().find(|it| it.starts_with("spoke1-")).unwrap()
+    ));
+    let (one, three) = (a.attach("front", "one"), c.attach("front", "three"));
+    until_reached(&a.world, "one", &three);
+    until_reached(&c.world, "three", &one);
+    segment.exchange_etcd("data", "older");
+    let older = "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'an older state'";
+    until(&c.world, older);
+    c.kill();
+    // As much as a day's work.
+    segment.sh("for n in $(seq 300); do ETCDCTL_API=3 etcdctl --endpoints http://192.0.2.100:2379 put /other $n; done >/world/puts");
+    c.start();
+    until(&c.world, older);
+    c.sh(&format!("ip netns exec three ping -q -c 1 -W 3 {one}"));
+    segment.exchange_etcd("older", "data");
+    until(&c.world, &format!("! {{ {older}; }}"));
+    a.kill();
+    a.start();
+    let more = b.attach("front", "more");
+    until_reached(&c.world, "three", &more);
 }
 
 /// The daemon is killed: traffic flows, a container is attached meanwhile, and another host's as well;

@@ -223,8 +223,50 @@ fn three_hosts_have_three_servers() {
     until(&b.world, &made("least", "b"));
 }
 
-/// etcd comes back with an older state of its data: both hosts say so, and traffic flows. Daemons that start
-/// again take it as it is.
+/// Two of three servers stand still for a moment: traffic flows, and an exact address waits for them.
+#[test]
+fn two_of_three_servers_stand_still() {
+    let segment = Segment::bare();
+    let mut number = 0;
+    let [a, b, c] = ["a", "b", "c"].map(|name| {
+        number += 1;
+        segment.host(name, number)
+    });
+    a.spoke("host init --name a");
+    for host in [&b, &c] {
+        crate::bed::join(&a.world, &host.world, host.name);
+    }
+    until(&c.world, &format!("[ $({LS} | grep -c ' server$') = 3 ]"));
+    for host in [&a, &b, &c] {
+        until(&host.world, THREE);
+    }
+    until(&a.world, &made("front", "all"));
+    let (_, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    a.world.netns("exact");
+    let all = |signal: &str| {
+        for host in [&b, &c] {
+            host.sh(&format!("kill -{signal} $(pidof etcd)"));
+        }
+    };
+    all("STOP");
+    a.sh(&format!(
+        "(code=0; {SPOKE} network connect --ip 10.64.200.9 front exact 2>/world/said || code=$?; echo $code >/world/answered) \
+         </dev/null >/dev/null 2>&1 &"
+    ));
+    // Traffic flows all the time, which is five seconds.
+    a.sh(&format!("ip netns exec one ping -q -c 26 -i 0.2 -W 2 {two}"));
+    all("CONT");
+    until(&a.world, "[ -s /world/answered ]");
+    let answer = a.sh("cat /world/answered /world/said");
+    assert!(answer.starts_with("0\n") || answer.starts_with("75\n"), "{answer}");
+    let connect = format!("{SPOKE} network connect --ip 10.64.200.9 front exact");
+    until(&a.world, &format!("ip -n exact link show eth0 2>/dev/null || {connect}"));
+    until_reached(&b.world, "two", "10.64.200.9");
+}
+
+/// etcd comes back with an older state of its data: both hosts say so, also when their daemons start again, and traffic
+/// flows. When an operator says so they take it as it is.
 #[test]
 fn an_older_state_of_its_own_etcd() {
     let segment = Segment::bare();
@@ -255,6 +297,12 @@ fn an_older_state_of_its_own_etcd() {
     b.kill();
     a.start();
     b.start();
+    for host in [&a, &b] {
+        until(&host.world, &older);
+        host.spoke("host accept-older");
+        let said = host.refused("host accept-older");
+        assert!(said.contains("no older state than this host has heard of"), "{said}");
+    }
     until(&a.world, &format!("! {LS} 2>&1 | grep -q 'not heard of'"));
     let more = b.attach("front", "more");
     until_reached(&a.world, "one", &more);

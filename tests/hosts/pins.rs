@@ -137,7 +137,7 @@ fn a_lost_host_s_addresses_are_taken_over() {
         until_equal(&segment, &host.world, "front", name, count);
     }
     let said = refused(&b, "again", &own);
-    assert!(said.contains("is in use on host a"), "{said}");
+    assert!(said.contains("is held by own on host a"), "{said}");
     a.sh(&format!("ip netns exec own ping -q -c 1 -W 3 {three}"));
 }
 

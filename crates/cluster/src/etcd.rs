@@ -9,6 +9,7 @@ mod url;
 mod watch;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::{Error, Kind, Result};
@@ -30,6 +31,11 @@ use wire::{Granted, KeyValue, Ranged, Renewed, Streamed, Txned, encoded};
 const PAGE: usize = 2000;
 /// A cluster of more records than this is refused: it is not one of ours.
 const MOST_RECORDS: usize = 1 << 20;
+/// The same in bytes of keys and values.
+const MOST_BYTES: usize = 256 << 20;
+/// So many kinds of records are told apart, by so many bytes of their names: a layout has fewer, and shorter ones.
+const MOST_KINDS: usize = 64;
+const LONGEST_KIND: usize = 32;
 
 /// How long a renewal may take: a host notices by it that it is cut off, and then connects anew rather than
 /// wait for a connection whose packets are repeated ever more rarely.
@@ -81,19 +87,18 @@ impl Etcd {
 impl Cluster for Etcd {
     fn read(&self) -> Result<View> {
         let mut view = View::default();
-        let (mut from, mut at, mut count, mut limit) = (ROOT.to_owned(), None, 0, PAGE);
+        let (mut from, mut at, mut limit) = (ROOT.to_owned(), None, PAGE);
+        let mut amount = Amount::default();
         loop {
             let page = self.page(&from, at, &mut limit)?;
             let revision = *at.get_or_insert(page.header.revision);
             view.revision = Revision(revision);
             let last = page.kvs.last().map(|last| last.key.clone());
-            count += page.kvs.len();
-            page.kvs.into_iter().for_each(|found| view.apply(change(found, false)));
-            if count > MOST_RECORDS {
-                return Err(Error::invalid(format!(
-                    "etcd holds more than {MOST_RECORDS} records below {ROOT}: they are not Spoke's"
-                )));
+            for found in page.kvs {
+                amount.add(&found);
+                view.apply(change(found, false));
             }
+            amount.check()?;
             match last {
                 // The key behind it.
                 Some(last) if page.more => from = format!("{}\0", String::from_utf8_lossy(&last)),
@@ -138,6 +143,44 @@ impl Cluster for Etcd {
         listener: &mut Listener<'_>,
     ) -> Result<WatchEnd> {
         watch::watch(&self.http, after, quiet, listener)
+    }
+}
+
+/// How much was read, and what it is: what stands behind [`ROOT`] in each key.
+#[derive(Default)]
+struct Amount {
+    records: usize,
+    bytes: usize,
+    of_kind: BTreeMap<String, usize>,
+}
+
+impl Amount {
+    fn add(&mut self, found: &KeyValue) {
+        let bytes = found.key.len() + found.value.len();
+        (self.records, self.bytes) = (self.records + 1, self.bytes + bytes);
+        let rest = found.key.get(ROOT.len()..).unwrap_or_default();
+        let kind = rest.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let kind = String::from_utf8_lossy(&kind[..kind.len().min(LONGEST_KIND)]);
+        if let Some(known) = self.of_kind.get_mut(&*kind) {
+            *known += bytes;
+        } else if self.of_kind.len() < MOST_KINDS {
+            self.of_kind.insert(kind.into_owned(), bytes);
+        }
+    }
+
+    /// Nothing of it can be left out: without its own record a host would be one that was removed.
+    fn check(&self) -> Result<()> {
+        if self.records <= MOST_RECORDS && self.bytes <= MOST_BYTES {
+            return Ok(());
+        }
+        let most = self.of_kind.iter().max_by_key(|(_, bytes)| **bytes);
+        let most = most.map_or("", |(kind, _)| kind.as_str());
+        Err(Error::invalid(format!(
+            "etcd holds more than {MOST_RECORDS} records, or {} MiB, below {ROOT}, most of it below {ROOT}{}: they are not \
+             Spoke's; delete them",
+            MOST_BYTES >> 20,
+            model::text::shown(most)
+        )))
     }
 }
 
@@ -217,7 +260,8 @@ fn change(found: KeyValue, is_deleted: bool) -> Change {
             Ok((key, Some((record, Revision(found.mod_revision)))))
         }
     });
-    Change { path, is_gone: is_deleted, read: read.map_err(|error| error.to_string()) }
+    let bytes = found.key.len() + found.value.len();
+    Change { path, is_gone: is_deleted, bytes, read: read.map_err(|error| error.to_string()) }
 }
 
 #[cfg(test)]
@@ -237,5 +281,29 @@ mod tests {
         };
         assert_eq!([of(2000), of(1999), of(40), of(1)].map(Result::unwrap), [2000, 250, 31, 1]);
         assert_eq!(of(0).unwrap_err().kind(), Kind::Exhausted);
+    }
+
+    #[test]
+    fn what_is_too_much_is_named() {
+        let found = |key: &str, bytes: usize| KeyValue {
+            key: format!("{ROOT}{key}").into_bytes(),
+            value: vec![b'x'; bytes],
+            mod_revision: 1,
+        };
+        let mut amount = Amount::default();
+        amount.add(&found("host/a", 100));
+        for _ in 0..16 {
+            amount.add(&found("endpoint/b/front/10.8.0.2", 16 << 20));
+        }
+        let why = amount.check().unwrap_err().to_string();
+        assert!(
+            why.contains("256 MiB") && why.contains("most of it below /spoke/v1/endpoint"),
+            "{why}"
+        );
+        let mut amount = Amount::default();
+        for kind in 0..100 {
+            amount.add(&found(&format!("{kind}{}/a", "x".repeat(100)), 1));
+        }
+        assert!(amount.check().is_ok() && amount.of_kind.len() == MOST_KINDS);
     }
 }

@@ -41,6 +41,8 @@ pub const OLDEST: u32 = VERSION - 1;
 pub const ROOT: &str = "/spoke/v1/";
 /// Longer values are left out, in bytes: a placement may name some hundred hosts.
 pub const LONGEST_VALUE: usize = 64 << 10;
+/// A host whose record has more that this version does not know is left out, in bytes.
+pub const LONGEST_REST: usize = 4 << 10;
 /// Longer keys are left out, in bytes.
 pub const LONGEST_KEY: usize = 512;
 
@@ -169,6 +171,11 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
         Key::Host(_) => {
             let host: HostRecord = read(value)?;
             host.host.check()?;
+            if !host.rest.is_empty() && json(&host.rest)?.len() > LONGEST_REST {
+                return Err(Error::invalid(format!(
+                    "what this version does not know of it is longer than {LONGEST_REST} bytes"
+                )));
+            }
             Record::Host(host)
         }
         Key::Turn => Record::Mark,
@@ -298,6 +305,17 @@ mod tests {
         assert!(record(&pin, long.as_bytes()).is_err());
         let host = Key::Host("a".parse().unwrap());
         assert!(record(&host, &vec![b' '; LONGEST_VALUE + 1]).is_err());
+    }
+
+    #[test]
+    fn what_later_versions_say_of_a_host_is_bounded() {
+        let key = Key::Host("a".parse().unwrap());
+        let of = |length: usize| {
+            let text = "x".repeat(length);
+            let text = format!(r#"{{"address":"192.0.2.1","since":1,"later":"{text}"}}"#);
+            record(&key, text.as_bytes())
+        };
+        assert!(of(4000).is_ok() && of(4096).is_err());
     }
 
     #[test]

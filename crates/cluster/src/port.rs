@@ -270,6 +270,8 @@ pub struct Change {
     pub path: String,
     /// Whether it went.
     pub is_gone: bool,
+    /// How long its key and its value are.
+    pub bytes: usize,
     /// Its name, and what is there now; or what is wrong with one of them.
     pub read: std::result::Result<(Key, Option<(Record, Revision)>), String>,
 }

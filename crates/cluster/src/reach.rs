@@ -249,6 +249,7 @@ mod tests {
             view.apply(Change {
                 path,
                 is_gone: false,
+                bytes: 0,
                 read: Ok((key, Some((record, Revision(1))))),
             });
         }
@@ -346,7 +347,7 @@ mod tests {
             let key = layout::key(&path).unwrap();
             let record = layout::record(&key, format!(r#"{{"mac":"{mac}"}}"#).as_bytes()).unwrap();
             let read = Ok((key, Some((record, Revision(at)))));
-            view.apply(Change { path, is_gone: false, read });
+            view.apply(Change { path, is_gone: false, bytes: 0, read });
             let none = BTreeSet::new();
             view.reached(&front, &"a".parse().unwrap(), (&none, &none))
         };

@@ -77,10 +77,13 @@ impl View {
             }
             Err(why) => {
                 // What was there before is not what the cluster holds now.
-                if let Ok(key) = crate::layout::key(&change.path) {
+                let key = crate::layout::key(&change.path).ok();
+                // A host has to know that it was not removed.
+                let is_host = matches!(key, Some(Key::Host(_)));
+                if let Some(key) = key {
                     self.set(key, None);
                 }
-                if self.damaged.len() < MOST_DAMAGED {
+                if is_host || self.damaged.len() < MOST_DAMAGED {
                     self.damaged.insert(model::text::shown(&change.path), why);
                 }
                 return;
@@ -181,6 +184,12 @@ impl View {
             }
             Key::Token(id) => drop(self.tokens.remove(id)),
         }
+    }
+
+    /// Whether there is a record of a host that cannot be read.
+    pub fn is_damaged(&self, host: &HostName) -> bool {
+        let path = crate::layout::path(&Key::Host(host.clone()));
+        self.damaged.contains_key(&model::text::shown(&path))
     }
 
     /// The record of a host, if there is one.
@@ -295,6 +304,7 @@ mod tests {
         let change = |is_gone| Change {
             path: "/spoke/v1/stray".to_owned(),
             is_gone,
+            bytes: 0,
             read: Err("no key of Spoke's".to_owned()),
         };
         view.apply(change(false));

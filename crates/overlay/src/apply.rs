@@ -57,13 +57,24 @@ impl Overlay {
         // Without a tunnel an encrypted network has no device.
         let ways = tunnel::ensure(&self.tunnels, self.local, &mut socket);
         outcome.changed += self.remove_others(ways.is_ok(), &mut socket)?;
+        let has_networks = !self.networks.is_empty();
+        let underlay = has_networks.then(|| underlay_mtu(self.local, &mut socket)).transpose();
         for network in &self.networks {
-            match self.apply_network(network, &ways, &mut socket) {
-                Ok(changed) => outcome.changed += changed,
-                Err(error) => outcome
-                    .failures
-                    .push(error.context(format!("network {} between hosts", network.name))),
-            }
+            // What fitted when its device was made may fit no more: small packets still arrive.
+            let narrow = match &underlay {
+                Ok(underlay) => underlay.and_then(|it| self.narrow(network, it)),
+                Err(error) => Some(Error::new(error.kind(), error.to_string())),
+            };
+            let applied = self.apply_network(network, &ways, narrow.as_ref(), &mut socket);
+            let failed = match applied {
+                Ok(changed) => {
+                    outcome.changed += changed;
+                    narrow
+                }
+                Err(error) => Some(error),
+            };
+            let of = || format!("network {} between hosts", network.name);
+            outcome.failures.extend(failed.map(|error| error.context(of())));
         }
         if self.networks.is_empty() {
             guard::remove(&mut Socket::netfilter()?)?;
@@ -97,6 +108,7 @@ impl Overlay {
         &self,
         network: &OverlayNetwork,
         ways: &Result<Ways>,
+        narrow: Option<&Error>,
         socket: &mut Socket,
     ) -> Result<usize> {
         let mut changed = 0;
@@ -117,12 +129,28 @@ impl Overlay {
         let device = match there.filter(|it| is_as_wanted(it, &marked, &bridge, network)) {
             Some(link) => link.index,
             None => {
-                refuse_narrow(network, self.local, socket)?;
+                if let Some(narrow) = narrow {
+                    return Err(Error::new(narrow.kind(), narrow.to_string()));
+                }
                 changed += 1;
                 self.make(network, (&name, &marked), &bridge, socket)?
             }
         };
         Ok(changed + entries::set(socket, network, (device, bridge.index), ways)?)
+    }
+
+    /// Why packets of the network do not fit into those of the device with this host's address, where they do not.
+    fn narrow(&self, network: &OverlayNetwork, underlay: u32) -> Option<Error> {
+        let (mtu, overhead) = (network.mtu.bytes(), network.overhead());
+        (underlay < mtu + overhead).then(|| {
+            Error::invalid(format!(
+                "its MTU is {mtu}, and packets of {} bytes do not fit into the {underlay} bytes of the device with {}; \
+                 make the network again with --mtu {}, or raise the device's MTU",
+                mtu + overhead,
+                self.local,
+                underlay.saturating_sub(overhead),
+            ))
+        })
     }
 
     /// What the device was made with, which the kernel need not be asked for.
@@ -175,19 +203,6 @@ pub(crate) fn rename(
     let mut batch = Batch::new();
     batch.change_link(At::Index(bridge.index), &[Change::Mac(mac)]);
     socket.send(&mut batch)?.into_result()
-}
-
-fn refuse_narrow(network: &OverlayNetwork, local: Ipv4Addr, socket: &mut Socket) -> Result<()> {
-    match underlay_mtu(local, socket)? {
-        mtu if mtu < network.mtu.bytes() + network.overhead() => Err(Error::invalid(format!(
-            "its MTU is {}, and packets of {} bytes do not fit into the {mtu} bytes of the device with \
-             {local}; make the network again with --mtu {}, or raise the device's MTU",
-            network.mtu,
-            network.mtu.bytes() + network.overhead(),
-            mtu.saturating_sub(network.overhead()),
-        ))),
-        _ => Ok(()),
-    }
 }
 
 /// The MTU of the device that has this address, in bytes.

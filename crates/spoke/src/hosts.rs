@@ -107,6 +107,7 @@ pub(crate) enum Ask {
         id: TokenId,
     },
     RotateKeys,
+    AcceptOlder,
     Names,
     Routes,
     CreateNetwork(Box<Wanted>),

@@ -69,7 +69,7 @@ impl Cluster for Records {
         for (path, (value, at)) in &kept.1 {
             let key = key(path)?;
             let read = Ok((key.clone(), Some((record(&key, value.as_bytes())?, Revision(*at)))));
-            view.apply(Change { path: path.clone(), is_gone: false, read });
+            view.apply(Change { path: path.clone(), is_gone: false, bytes: 0, read });
         }
         Ok(view)
     }

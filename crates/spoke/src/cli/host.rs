@@ -160,6 +160,17 @@ Examples:
   spoke host rotate-keys"
     )]
     RotateKeys,
+    /// Take the state of an etcd that was restored from a backup as it is
+    #[command(
+        after_help = "A host does nothing with an older state of the cluster than it has heard of, also after a restart \
+        of its daemon, and `spoke host ls` says so. With this it does, on this host alone: networks and addresses that the \
+        state does not have are not reached from other hosts, and a host that it does not have leaves the cluster. \
+        Better restore a later backup, where there is one.
+
+Examples:
+  spoke host accept-older"
+    )]
+    AcceptOlder,
     /// Take a host out of the cluster, with its addresses
     #[command(
         after_help = "Of the host itself, or of one that is lost for good. A host that is there notices it, \
@@ -272,6 +283,10 @@ pub(super) fn run(
         },
         HostCommand::RotateKeys => {
             ask(Ask::RotateKeys)?;
+            Ok(Answer::default())
+        }
+        HostCommand::AcceptOlder => {
+            ask(Ask::AcceptOlder)?;
             Ok(Answer::default())
         }
         HostCommand::Remove { name, force } => {

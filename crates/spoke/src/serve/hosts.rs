@@ -108,6 +108,8 @@ struct State {
     draining: Option<bool>,
     /// Whether this host leaves its cluster, which may not tell it any more that it was removed.
     leaving: bool,
+    /// Whether etcd has an older state than was heard of.
+    older: older::Older,
     /// Since when etcd does not answer, and what was said.
     lost: Option<(Timestamp, String)>,
     /// What does not work, by network.
@@ -126,6 +128,8 @@ struct State {
     renewed: Option<Instant>,
     /// The hosts that answer no echo also while etcd answers.
     mute: BTreeSet<HostName>,
+    /// To which hosts whole packets do not come, in sentences.
+    narrow: Vec<String>,
     /// Addresses that other hosts gave to this one a moment ago, for a container that has none yet.
     fresh: BTreeMap<(NetworkName, IpAddr), Instant>,
     /// What others wrote that is not used.

@@ -90,6 +90,7 @@ impl Hosts {
             Ask::CreateNetwork(wanted) => self.create_network(*wanted),
             Ask::RemoveNetwork { name } => self.remove_network(&name),
             Ask::RotateKeys => book::rotate_keys(&self.heard()?.1).map(|()| Reply::Done),
+            Ask::AcceptOlder => self.accept_older(),
             Ask::Check => self.check(),
             Ask::Rtt => self.rtt(),
             Ask::Routes => self.routes(),
@@ -341,7 +342,8 @@ fn notes(state: &State) -> Vec<String> {
     let failures = failures.chain(engines::failures(state)).chain(asked::failures(state));
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
     let untended = state.untended.iter().chain(&state.unwritten).cloned();
-    let broken = isolated(&state.isolated).into_iter().chain(state.broken.iter().cloned());
+    let broken = state.broken.iter().chain(&state.narrow).cloned();
+    let broken = isolated(&state.isolated).into_iter().chain(broken);
     let unknown = state.view.iter().flat_map(View::unknown);
     let damaged = damaged.chain(unknown);
     let all = failures.chain(untended).chain(broken).chain(refused).chain(damaged);

@@ -29,7 +29,7 @@ pub(super) struct Way<'a> {
     pub(super) name: &'a HostName,
     host: &'a ClusterHost,
     pub(super) network: &'a NetworkName,
-    mtu: u32,
+    pub(super) mtu: u32,
     transport: Transport,
     pub(super) from: Ipv4Addr,
     pub(super) to: Ipv4Addr,

@@ -8,16 +8,16 @@
 //! The packet filter of a host may refuse the question at any time. Which hosts answer none is learnt while etcd answers:
 //! that these do not answer later says nothing, and so traffic with them goes on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use cluster::View;
-use model::{HostName, Result};
+use model::{Error, HostName, Kind, NetworkName, Result};
 use netlink::ping::{self, Ask, Question};
 
 use super::check::{SMALL, Way, way};
 use super::keep::{Keeper, LEASE};
-use super::local;
+use super::local::{self, Local};
 use super::member::Member;
 use super::{Hosts, State};
 use crate::event::{Event, What};
@@ -96,6 +96,10 @@ pub(super) fn listen(daemon: &Daemon, hosts: &Hosts) {
             Ok(mute) => hosts.learn_mute(mute, Instant::now()),
             Err(error) => daemon.journal.failed("asking the other hosts", &error),
         }
+        match narrow(hosts, &view, is_there) {
+            Ok(narrow) => hosts.learn_narrow(daemon, narrow),
+            Err(error) => daemon.journal.failed("asking the other hosts", &error),
+        }
     }
 }
 
@@ -110,6 +114,18 @@ impl Hosts {
     }
 }
 
+impl Hosts {
+    /// Takes over, and reports once, to which hosts whole packets do not come.
+    fn learn_narrow(&self, daemon: &Daemon, narrow: Vec<String>) {
+        let before = std::mem::take(&mut self.lock().narrow);
+        for new in narrow.iter().filter(|note| !before.contains(note)) {
+            let error = Error::new(Kind::Kernel, new.clone());
+            daemon.journal.failed("reaching the other hosts", &error);
+        }
+        self.set(|state| state.narrow = narrow);
+    }
+}
+
 /// The hosts of these with a network in common that do not answer over it.
 fn unanswered(
     hosts: &Hosts,
@@ -117,18 +133,52 @@ fn unanswered(
     is_asked: impl Fn(&HostName) -> bool,
 ) -> Result<BTreeSet<HostName>> {
     let made = local::made(&hosts.place)?;
+    let silent = silent(ways(view, &made, is_asked), |_| SMALL)?;
+    Ok(silent.into_iter().map(|way| way.name.clone()).collect())
+}
+
+/// To which of these hosts small packets come, and whole ones do not, in sentences: the MTU of a device between them may
+/// have changed since the network was made.
+fn narrow(hosts: &Hosts, view: &View, is_asked: impl Fn(&HostName) -> bool) -> Result<Vec<String>> {
+    let made = local::made(&hosts.place)?;
+    let mut narrow = silent(ways(view, &made, is_asked), |way| way.mtu)?;
+    if narrow.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all: BTreeSet<&HostName> = narrow.iter().map(|way| way.name).collect();
+    let asked = ways(view, &made, |name| all.contains(name));
+    let mute: BTreeSet<&HostName> = silent(asked, |_| SMALL)?.iter().map(|way| way.name).collect();
+    narrow.retain(|way| !mute.contains(way.name));
+    let shown = narrow.iter().map(|way| {
+        format!(
+            "packets of {} bytes of network {} do not come to host {}, and small ones do; `spoke host check` says which \
+             do",
+            way.mtu, way.network, way.name
+        )
+    });
+    Ok(shown.collect())
+}
+
+fn ways<'v>(
+    view: &'v View,
+    made: &BTreeMap<NetworkName, Local>,
+    is_asked: impl Fn(&HostName) -> bool,
+) -> Vec<Way<'v>> {
     let others = view.hosts.iter().filter(|(name, _)| is_asked(name));
-    let mut ways: Vec<Way<'_>> = others.filter_map(|host| way(view, &made, host)).collect();
+    others.filter_map(|host| way(view, made, host)).collect()
+}
+
+/// Those of the ways by which no answer comes to a packet of so many bytes.
+fn silent<'v>(mut ways: Vec<Way<'v>>, size: impl Fn(&Way<'v>) -> u32) -> Result<Vec<Way<'v>>> {
     for _ in 0..TIMES {
-        let asked = ways.iter();
-        let asked: Vec<Question> = asked
-            .map(|way| Question { from: way.from, to: way.to, ask: Ask::Echo(SMALL) })
-            .collect();
+        let question =
+            |way: &Way<'v>| Question { from: way.from, to: way.to, ask: Ask::Echo(size(way)) };
+        let asked: Vec<Question> = ways.iter().map(question).collect();
         let answers = ping::ask(&asked, LIMIT)?;
         let mut answers = answers.iter();
         ways.retain(|_| !matches!(answers.next(), Some(Some(_))));
     }
-    Ok(ways.into_iter().map(|way| way.name.clone()).collect())
+    Ok(ways)
 }
 
 /// Whether the lease that was renewed then has ended for so long that addresses may be others'.

@@ -32,6 +32,10 @@ pub(super) const PERIOD: Duration = Duration::from_secs(3);
 pub(super) const PAUSE: Duration = Duration::from_millis(250);
 /// A host of no cluster looks again after so long, or when it becomes a member.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
+/// After changes of so many bytes everything is read again, which says how much there is; each counts as [`CHANGE`] more.
+const MOST_BYTES: usize = 256 << 20;
+/// What a change takes in memory besides.
+const CHANGE: usize = 256;
 /// A watch that has heard nothing for so long begins anew: a connection may be dead without a word.
 const QUIET: Duration = Duration::from_secs(20);
 
@@ -48,6 +52,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         noted,
         heard,
         alive: heard,
+        changed: 0,
         resting: BTreeMap::new(),
         deferred: BTreeSet::new(),
         anothers: BTreeSet::new(),
@@ -66,6 +71,9 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         is_settled: false,
         is_swept: false,
     };
+    if let Err(error) = keeper.remember() {
+        daemon.journal.failed("the cluster of hosts", &error);
+    }
     let mut mended = Instant::now();
     while !daemon.sleep(Duration::ZERO) {
         let member = hosts.lock().member.clone();
@@ -106,6 +114,8 @@ pub(super) struct Keeper<'a> {
     pub(super) heard: Revision,
     /// Since when this host is heard of without a break: nobody takes its addresses over meanwhile.
     pub(super) alive: Revision,
+    /// The bytes of the changes of this session.
+    changed: usize,
     /// Blocks that are given back soon.
     pub(super) resting: BTreeMap<(NetworkName, Ipv4Net), Instant>,
     /// Those of them that containers still get addresses of.
@@ -148,6 +158,7 @@ impl Keeper<'_> {
         self.pauses.read();
         self.refuse_older(&view, member)?;
         refuse_removed(&view, member)?;
+        self.changed = 0;
         self.be_heard_of(&etcd, &mut view, member)?;
         self.heard = view.revision.max(self.alive);
         // The view may have been read anew, and the watch goes on from it.
@@ -201,6 +212,8 @@ impl Keeper<'_> {
         while let Some(wake) = next {
             match wake {
                 Wake::Changed(of, revision, changes) if of == session => {
+                    let bytes = changes.iter().map(|change| change.bytes + CHANGE);
+                    self.changed = self.changed.saturating_add(bytes.sum());
                     changes.into_iter().for_each(|change| view.apply(change));
                     view.revision = revision;
                     self.heard = self.heard.max(revision);
@@ -211,7 +224,7 @@ impl Keeper<'_> {
             }
             next = self.wakes.try_recv().ok();
         }
-        Ok(!self.daemon.sleep(Duration::ZERO))
+        Ok(self.changed <= MOST_BYTES && !self.daemon.sleep(Duration::ZERO))
     }
 
     fn watch(&self, etcd: &Arc<Etcd>, from: Revision) -> Result<()> {
@@ -393,6 +406,11 @@ fn refuse_unusable(view: &View, member: &Member) -> Result<()> {
 fn refuse_removed(view: &View, member: &Member) -> Result<()> {
     match view.hosts.get(&member.name) {
         Some(host) if host.address == member.address => Ok(()),
+        // Nobody has removed it.
+        None if view.is_damaged(&member.name) => Err(Error::try_again(format!(
+            "what etcd has of host {} cannot be read, and is not this host's word; `spoke host ls` on another one says why",
+            member.name
+        ))),
         Some(_) | None => Err(Error::not_found(format!(
             "host {} was removed from the cluster; join it again with a token",
             member.name

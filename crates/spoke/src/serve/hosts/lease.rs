@@ -23,7 +23,10 @@ impl Keeper<'_> {
             Ok((lease, book::be_alive(etcd, view, &member.name, (lease, has_etcd))?))
         });
         match granted {
-            Ok((lease, alive)) => (self.lease, self.alive) = (Some(lease), alive),
+            Ok((lease, alive)) => {
+                (self.lease, self.alive) = (Some(lease), alive);
+                self.keep_heard();
+            }
             Err(error) if is_refusal(&error) && view.alive.contains(&member.name) => {
                 let before = self.lease.map(|lease| etcd.renew(lease)).transpose()?;
                 if before != Some(true) {

@@ -76,6 +76,7 @@ impl Keeper<'_> {
             networks: view.networks.len(),
             failures: state.failures.len()
                 + state.broken.len()
+                + state.narrow.len()
                 + usize::from(state.untended.is_some())
                 + usize::from(state.unwritten.is_some()),
             refused: state.refused.len() + view.damaged.len(),

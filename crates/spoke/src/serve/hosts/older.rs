@@ -1,12 +1,103 @@
 //! An etcd that lost its data, or has an older state of them.
+//!
+//! What was heard of is kept beside `member.json`: a daemon that has just begun would take any state for the latest one,
+//! and a host that joined after a backup would take itself for removed.
+
+use std::path::Path;
+use std::time::Duration;
 
 use cluster::{Revision, View};
 use model::{Error, HostName, Result};
+use serde::{Deserialize, Serialize};
 
+use super::Hosts;
 use super::keep::Keeper;
-use super::member::Member;
+use super::member::{self, Member};
+use crate::hosts::Reply;
+
+/// The file.
+const HEARD: &str = "heard.json";
+/// How long the keeper may take to read the cluster, in which it may wait for a pause to end.
+const ACCEPT: Duration = Duration::from_secs(20);
+
+/// Whether etcd has an older state than was heard of, and what the operator said to that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Older {
+    /// It has not.
+    #[default]
+    No,
+    /// It has, and is not heeded.
+    Refused,
+    /// It has, and is taken as it is.
+    Accepted,
+}
+
+/// What was heard of the cluster last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Heard {
+    /// In which transaction this host wrote its own record.
+    #[serde(default)]
+    alive: u64,
+    /// Whether etcd had an older state after that.
+    #[serde(default)]
+    older: bool,
+}
+
+impl Heard {
+    /// As it was written.
+    pub(super) fn read(place: &Path) -> Result<Self> {
+        member::read(&place.join(HEARD)).map(Option::unwrap_or_default)
+    }
+
+    /// A host that is no member has heard of nothing.
+    pub(super) fn forget(place: &Path) -> Result<()> {
+        member::remove(&place.join(HEARD))
+    }
+
+    fn write(self, place: &Path) -> Result<()> {
+        member::write(place, HEARD, &self)
+    }
+}
+
+impl Hosts {
+    /// Takes an older state of etcd as it is: what it does not have is gone.
+    pub(super) fn accept_older(&self) -> Result<Reply> {
+        self.connected()?;
+        let mut is_older = false;
+        self.set(|state| {
+            is_older = state.older != Older::No;
+            if is_older {
+                state.older = Older::Accepted;
+            }
+        });
+        if !is_older {
+            return Err(Error::conflict("etcd has no older state than this host has heard of"));
+        }
+        self.nudge();
+        match self.wait(ACCEPT, |state| state.older == Older::No) {
+            true => Ok(Reply::Done),
+            false => Err(Error::try_again("etcd does not answer; see `spoke host ls`")),
+        }
+    }
+}
 
 impl Keeper<'_> {
+    /// Takes over what an earlier daemon heard.
+    pub(super) fn remember(&mut self) -> Result<()> {
+        let known = Heard::read(&self.hosts.place)?;
+        (self.heard, self.alive) = (Revision(known.alive), Revision(known.alive));
+        self.is_older = known.older;
+        Ok(())
+    }
+
+    /// Keeps what this daemon has heard for the next one. A full disk is no reason to be lost.
+    pub(super) fn keep_heard(&self) {
+        let heard = Heard { alive: self.alive.0, older: self.is_older };
+        if let Err(error) = heard.write(&self.hosts.place) {
+            self.daemon.journal.failed("the cluster of hosts", &error);
+        }
+    }
+
     /// Such an etcd says nothing of which hosts were removed: what this host has stays until etcd is as it was, or the
     /// operator decides.
     pub(super) fn refuse_older(&mut self, view: &View, member: &Member) -> Result<()> {
@@ -19,11 +110,20 @@ impl Keeper<'_> {
                  its data, or remove this host with `spoke host remove` and begin anew",
             ));
         }
+        let was_older = self.is_older;
         self.is_older = is_older(view, &member.name, (self.heard, self.alive), self.is_older);
+        if self.is_older && self.hosts.lock().older == Older::Accepted {
+            (self.is_older, self.alive) = (false, Revision::default());
+        }
+        if self.is_older != was_older {
+            self.keep_heard();
+        }
+        let older = if self.is_older { Older::Refused } else { Older::No };
+        self.hosts.set(|state| state.older = older);
         if self.is_older {
             return Err(Error::try_again(format!(
                 "etcd has an older state ({}) than was heard of before ({}): it was restored from a \
-                 backup; restart the daemon to take it as it is",
+                 backup; `spoke host accept-older` takes it as it is",
                 view.revision.0, self.heard.0
             )));
         }
@@ -65,7 +165,7 @@ mod tests {
         assert!(!is(200, Some(90), true));
         // This host was removed.
         assert!(!is(200, None, false));
-        // A daemon that has just begun takes it as it is.
+        // A host that has heard of nothing takes it as it is.
         let mut view = View { revision: Revision(7), ..View::default() };
         view.epochs.insert(name.clone(), Revision(3));
         assert!(!is_older(&view, &name, (Revision(0), Revision(0)), false));

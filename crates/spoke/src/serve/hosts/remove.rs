@@ -8,6 +8,7 @@ use model::{Error, HostName, Kind, Result};
 use super::keep::{Keeper, PAUSE};
 use super::member::Member;
 use super::membership::Membership;
+use super::older::{Heard, Older};
 use super::{Hosts, closed, engines, local, tend, tunnel};
 use crate::host;
 use crate::serve::Daemon;
@@ -78,6 +79,8 @@ impl Keeper<'_> {
             (state.member, state.view, state.lost, state.leaving) = (None, None, None, false);
             (state.renewed, state.mute, state.unwritten) = (None, BTreeSet::new(), None);
             state.failures.clear();
+            state.narrow.clear();
+            state.older = Older::No;
         });
     }
 
@@ -101,6 +104,7 @@ impl Keeper<'_> {
         made.keys().try_for_each(|name| {
             context_pool.with(|host_context| local::disown(name, place, host_context))
         })?;
+        Heard::forget(place)?;
         Member::forget(place)
     }
 }
