@@ -104,7 +104,7 @@ impl Engine<'_> {
         }
         let read = self.reservation_of(&pool.space, address)?;
         if read.as_ref().is_some_and(|read| is_agreed(&read.value))
-            && let Some((lease, pin)) = self.from_hosts(pool, address, request)?
+            && let Some((lease, pin)) = self.given_by_hosts(pool, address, request)?
         {
             choice.leases.push(lease);
             choice.pins.push(pin);

@@ -42,13 +42,13 @@ impl Engine<'_> {
         let mut pools = request.network.ipam.pools().iter();
         let own = pools.find(|own| own.id == pool.id).unwrap_or(pool);
         match own.range_of(address) {
-            None => self.from_hosts(pool, address, request),
+            None => self.given_by_hosts(pool, address, request),
             Some(_) => Ok(None),
         }
     }
 
     /// The same, in a range or not.
-    pub(crate) fn from_hosts(
+    pub(crate) fn given_by_hosts(
         &self,
         pool: &Pool,
         address: IpAddr,

@@ -49,6 +49,7 @@ fn a_sandbox() {
 #[test]
 fn values_and_links() {
     assert_eq!(serde_json::from_value::<Stage>(json!("left")).unwrap(), Stage::Failed);
+    assert_eq!(serde_json::from_value::<Stage>(json!("unsupported")).unwrap(), Stage::Draining);
     let kind: LinkKind = serde_json::from_value(json!({"ready": {"source": "x0"}})).unwrap();
     assert!(matches!(kind, LinkKind::ExternalInterface(_)), "{kind:?}");
 }
