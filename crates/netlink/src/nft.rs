@@ -13,6 +13,7 @@ mod interval;
 mod list;
 mod news;
 mod object;
+mod quota;
 mod step;
 mod transaction;
 mod typeof_key;
@@ -20,7 +21,7 @@ mod verify;
 mod whole;
 
 pub use counter::{Count, counter_users, counters, users_of_counters};
-pub use data::{Comment, Element, Field, Lookup, Set, Tuple};
+pub use data::{Comment, Element, Field, Lookup, ObjectKind, Set, Tuple};
 pub use expiring::{Between, Expiring, between, expiring};
 pub use expression::{Answer, Conntrack, Expression, Meta, Original, Register, Verdict};
 pub use interval::{Interval, intervals};
@@ -32,6 +33,7 @@ pub use list::{
 pub use news::{News, Object};
 pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
+pub use quota::{QuotaState, quota, quota_matches, quotas};
 pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
 pub use transaction::{Place, Transaction};
 pub use verify::verify;

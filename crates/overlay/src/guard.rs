@@ -45,7 +45,7 @@ use crate::{ENCRYPTED_PORT, PORT};
 
 const TABLE: Table<'static> = Table { family: Family::Ipv4, name: "spoke_overlay" };
 const MEMBERS: Set<'static> =
-    Set { name: "members", key: &[Field::Ipv4], data: &[], counters: false, lookup: Lookup::Exact };
+    Set { name: "members", key: &[Field::Ipv4], data: &[], objects: None, lookup: Lookup::Exact };
 /// Before connection tracking's users, and before Spoke's own chains.
 const PRIORITY: i32 = -150;
 /// `IPPROTO_UDP`.

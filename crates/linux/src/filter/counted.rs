@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use model::{Error, Protocol, Result};
 use netlink::nft::{
     self, Base, ChainKind, Comment, Conntrack, Count, Element, Expression, Family, Field, Hook,
-    Meta, Original, Policy, Set, Table, Transaction, Tuple, Verdict,
+    Meta, ObjectKind, Original, Policy, Set, Table, Transaction, Tuple, Verdict,
 };
 use netlink::{Errno, Socket};
 
@@ -42,7 +42,7 @@ const TO: [Set<'static>; 2] = [counters("to4", 0), counters("to6", 1)];
 const FROM: [Set<'static>; 2] = [counters("from4", 0), counters("from6", 1)];
 
 const fn counters(name: &'static str, family: usize) -> Set<'static> {
-    Set { counters: true, ..set(name, KEYS[family]) }
+    Set { objects: Some(ObjectKind::Counter), ..set(name, KEYS[family]) }
 }
 
 /// What has gone over a published port since it was published.

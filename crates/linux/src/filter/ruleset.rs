@@ -2,8 +2,8 @@
 
 use model::{Error, Kind, Result};
 use netlink::nft::{
-    self, Base, ChainKind, Comment, Family, Field, Hook, Lookup, Place, Policy, Set, Table,
-    Transaction,
+    self, Base, ChainKind, Comment, Family, Field, Hook, Lookup, ObjectKind, Place, Policy, Set,
+    Table, Transaction,
 };
 use netlink::{Errno, Failure, Outcome, Socket};
 
@@ -30,7 +30,7 @@ const HOST_PORTS: [&[Field]; 2] = [
 const PORTS: &[Field] = &[Field::Protocol, Field::Service];
 
 pub(super) const fn set(name: &'static str, key: &'static [Field]) -> Set<'static> {
-    Set { name, key, data: &[], counters: false, lookup: Lookup::Exact }
+    Set { name, key, data: &[], objects: None, lookup: Lookup::Exact }
 }
 
 pub(super) const fn map(
@@ -38,11 +38,11 @@ pub(super) const fn map(
     key: &'static [Field],
     data: &'static [Field],
 ) -> Set<'static> {
-    Set { name, key, data, counters: false, lookup: Lookup::Exact }
+    Set { name, key, data, objects: None, lookup: Lookup::Exact }
 }
 
 pub(super) const fn subnets(name: &'static str, key: &'static [Field]) -> Set<'static> {
-    Set { name, key, data: &[], counters: false, lookup: Lookup::Interval }
+    Set { name, key, data: &[], objects: None, lookup: Lookup::Interval }
 }
 
 const fn pair(names: [&'static str; 2], keys: [&'static [Field]; 2]) -> [Set<'static>; 2] {
@@ -69,7 +69,7 @@ pub(super) const SWITCHED: [Set<'static>; 2] = pair(["switched4", "switched6"], 
 pub(super) const SERVED: [Set<'static>; 2] = pair(["served4", "served6"], HOST_PORTS);
 /// Leads to a counter for each interface.
 pub(super) const AT_LOOPBACK: Set<'static> =
-    Set { counters: true, ..set("at_loopback", BEHIND[0]) };
+    Set { objects: Some(ObjectKind::Counter), ..set("at_loopback", BEHIND[0]) };
 pub(super) const POLICED: Set<'static> = set("policed", &[Field::Interface]);
 pub(super) const INTERNAL: Set<'static> = set("internal", &[Field::Interface]);
 pub(super) const CLOSED: Set<'static> = set("closed", &[Field::Interface]);

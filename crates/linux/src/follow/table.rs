@@ -42,7 +42,7 @@ pub(super) const BEHIND: Set<'static> = Set {
     name: "behind",
     key: &[nft::Field::Interface],
     data: &[],
-    counters: false,
+    objects: None,
     lookup: Lookup::Exact,
 };
 const OFTEN: [Set<'static>; 2] = [

@@ -92,6 +92,8 @@ pub(crate) const OBJECT_DATA: u16 = 4;
 pub(crate) const OBJECT_USE: u16 = 5;
 /// `NFT_OBJECT_COUNTER`.
 pub(crate) const IS_COUNTER: u32 = 1;
+/// `NFT_OBJECT_QUOTA`.
+pub(crate) const IS_QUOTA: u32 = 2;
 
 pub(crate) const ELEMENTS_TABLE: u16 = 1;
 pub(crate) const ELEMENTS_SET: u16 = 2;

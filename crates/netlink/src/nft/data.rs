@@ -103,6 +103,24 @@ pub enum Lookup {
     Counting,
 }
 
+/// Objects of a table, to which elements of maps lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectKind {
+    /// [`super::Transaction::ensure_counter`].
+    Counter,
+    /// [`super::Transaction::add_quota`].
+    Quota,
+}
+
+impl ObjectKind {
+    const fn number(self) -> u32 {
+        match self {
+            ObjectKind::Counter => abi::IS_COUNTER,
+            ObjectKind::Quota => abi::IS_QUOTA,
+        }
+    }
+}
+
 /// A set, or a map if it has data. At most five fields of either: what nft(8) can number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Set<'a> {
@@ -110,10 +128,10 @@ pub struct Set<'a> {
     pub name: &'a str,
     /// The key.
     pub key: &'a [Field],
-    /// What is found; empty for a set, and where counters are.
+    /// What is found; empty for a set, and where objects are.
     pub data: &'a [Field],
-    /// Whether what is found is a counter of the table ([`super::Transaction::ensure_counter`]).
-    pub counters: bool,
+    /// What is found, where that is an object of the table.
+    pub objects: Option<ObjectKind>,
     /// How it is looked up in.
     pub lookup: Lookup,
 }
@@ -128,7 +146,7 @@ impl Set<'_> {
             Lookup::Counting => abi::SET_HAS_TIMEOUTS | abi::SET_IS_CHANGED_BY_RULES,
         };
         let map = if self.data.is_empty() { 0 } else { abi::SET_IS_MAP };
-        let objects = if self.counters { abi::SET_HAS_OBJECTS } else { 0 };
+        let objects = if self.objects.is_some() { abi::SET_HAS_OBJECTS } else { 0 };
         request.be32(abi::SET_FLAGS, interval | map | objects);
         request.be32(abi::SET_KEY_TYPE, Field::code_of(self.key));
         request.be32(abi::SET_KEY_LEN, Field::length_of(self.key));
@@ -142,8 +160,8 @@ impl Set<'_> {
             request.be32(abi::SET_DATA_TYPE, Field::code_of(self.data));
             request.be32(abi::SET_DATA_LEN, Field::length_of(self.data));
         }
-        if self.counters {
-            request.be32(abi::SET_OBJECT_TYPE, abi::IS_COUNTER);
+        if let Some(objects) = self.objects {
+            request.be32(abi::SET_OBJECT_TYPE, objects.number());
         }
         if self.lookup == Lookup::Ranges {
             self.write_fields(request);
@@ -344,7 +362,7 @@ pub struct Element {
     pub key: Tuple,
     /// The value, in a map.
     pub data: Option<Tuple>,
-    /// The name of the counter that is found, where counters are.
+    /// The name of the object that is found, a counter or a quota, where objects are.
     pub counter: Option<String>,
     /// What it says about itself.
     pub comment: Option<Comment>,

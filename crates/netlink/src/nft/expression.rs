@@ -267,8 +267,8 @@ pub enum Expression<'a> {
         /// In how many seconds.
         seconds: u32,
     },
-    /// Has the packet counted by the counter that a map leads to ([`super::Set::counters`]); matches where there is
-    /// one.
+    /// Has the packet counted by the object that a map leads to ([`super::Set::objects`]). With a counter it matches
+    /// where there is one; with a quota, where that is used up.
     CountBy {
         /// The map.
         map: &'a str,

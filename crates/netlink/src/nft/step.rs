@@ -66,6 +66,8 @@ pub enum Datum {
     Bytes(Vec<u8>),
     /// What a verdict map leads to.
     Decision(Decision),
+    /// The name of the object that a map of objects leads to.
+    Object(String),
 }
 
 impl Datum {
@@ -145,6 +147,13 @@ pub enum Step {
         /// Whether it matches where nothing is found.
         inverted: bool,
     },
+    /// Has an object judge that a map leads to: a quota, or a counter.
+    Object {
+        /// The map.
+        map: String,
+        /// Where the key is.
+        key: Place,
+    },
     /// Loads a constant.
     Constant(Place, Vec<u8>),
     /// A verdict.
@@ -221,6 +230,7 @@ impl Step {
             "immediate" => match Datum::read(&data.find_kind(2)?.nested())? {
                 Datum::Bytes(bytes) => Self::Constant(place(1)?, bytes),
                 Datum::Decision(decision) => Self::Decision(decision),
+                Datum::Object(_) => return None,
             },
             "nat" => Self::Nat {
                 is_destination: number(1)? != 0,
@@ -260,7 +270,7 @@ impl Step {
         let place = |kind| Place::read(data.find_kind(kind));
         let bytes = |kind| match Datum::read(&data.find_kind(kind)?.nested())? {
             Datum::Bytes(bytes) => Some(bytes),
-            Datum::Decision(_) => None,
+            Datum::Decision(_) | Datum::Object(_) => None,
         };
         Some(match name {
             "cmp" => Self::Compare(place(1)?, number(2)?, bytes(3)?),
@@ -277,6 +287,8 @@ impl Step {
                 into: place(3),
                 inverted: number(5).unwrap_or(0) & 1 != 0,
             },
+            // `NFTA_OBJREF_SET_SREG` and `_SET_NAME`; without them it is one object for all.
+            "objref" => Self::Object { map: data.find_kind(4)?.text()?.to_owned(), key: place(3)? },
             _ => return None,
         })
     }

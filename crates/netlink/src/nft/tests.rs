@@ -48,16 +48,16 @@ const SET: Set<'static> = Set {
     name: "s",
     key: &[Field::Interface, Field::Ipv6],
     data: &[],
-    counters: false,
+    objects: None,
     lookup: Lookup::Exact,
 };
 /// Its elements lead to counters.
-const COUNTED: Set<'static> = Set { name: "c", counters: true, ..SET };
+const COUNTED: Set<'static> = Set { name: "c", objects: Some(ObjectKind::Counter), ..SET };
 const MAP: Set<'static> = Set {
     name: "m",
     key: &[Field::Protocol, Field::Service],
     data: &[Field::Ipv4, Field::Service],
-    counters: false,
+    objects: None,
     lookup: Lookup::Exact,
 };
 const BASE: Base =

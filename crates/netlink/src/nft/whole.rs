@@ -253,7 +253,11 @@ fn read_element(message: &Message<'_>) -> Option<Option<Option<Datum>>> {
         let flags = element.find_kind(abi::ELEMENT_FLAGS).and_then(|flags| flags.be32());
         if flags.unwrap_or(0) & abi::ELEMENT_IS_END == 0 {
             let data = element.find_kind(abi::ELEMENT_DATA);
-            found = Some(data.and_then(|data| Datum::read(&data.nested())));
+            let object = || {
+                let name = element.find_kind(abi::ELEMENT_OBJECT)?.text()?;
+                Some(Datum::Object(name.to_owned()))
+            };
+            found = Some(data.and_then(|data| Datum::read(&data.nested())).or_else(object));
         }
     }
     Some(found)

@@ -16,7 +16,7 @@ pub(super) const TABLE: Table<'static> = Table { family: Family::Inet, name: "sp
 const COMMENT: &str = "made by Spoke";
 
 const fn set(name: &'static str, key: &'static [Field], lookup: Lookup) -> Set<'static> {
-    Set { name, key, data: &[], counters: false, lookup }
+    Set { name, key, data: &[], objects: None, lookup }
 }
 
 const BRIDGES: Set<'static> = set("bridges", &[Field::Interface], Lookup::Exact);
