@@ -13,4 +13,5 @@ mod killed;
 mod limit;
 mod network;
 mod podman;
+mod quota;
 mod rename;

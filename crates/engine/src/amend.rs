@@ -11,6 +11,7 @@ mod egress;
 mod holders;
 mod kept;
 mod limit;
+mod quota;
 mod withdraw;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,8 @@ use std::collections::BTreeSet;
 use model::{Amendment, Attachment, AttachmentId, Error, PortMap, Result};
 
 use self::holders::Holders;
+pub use self::quota::UsedUp;
+pub(crate) use self::quota::{forget_usage, key_of_usage};
 pub use self::withdraw::HostPort;
 use crate::Engine;
 use crate::attach::RACES;

@@ -21,8 +21,14 @@ const ATTEMPTS: usize = 50;
 /// The records of one transaction.
 const AT_ONCE: usize = 1000;
 /// Where durable records are, beside networks and what is kept for each of them.
-const OTHERS: [Prefix; 5] =
-    [Prefix::Reservations, Prefix::Subnets, Prefix::Aliases, Prefix::Endpoints, Prefix::Amendments];
+const OTHERS: [Prefix; 6] = [
+    Prefix::Reservations,
+    Prefix::Subnets,
+    Prefix::Aliases,
+    Prefix::Endpoints,
+    Prefix::Amendments,
+    Prefix::Usages,
+];
 
 /// How a backup is restored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,6 +93,8 @@ impl Engine<'_> {
             match here.get(key) {
                 None => missing.push((key, record)),
                 Some((present, _)) if present == record => result.unchanged += 1,
+                // Counted on since the backup was taken.
+                Some((Record::Usage(_), _)) => result.unchanged += 1,
                 Some(_) => result.kept.push(key.clone()),
             }
         }
@@ -193,7 +201,7 @@ fn refuse_misplaced(key: &Key, record: &Record) -> Result<()> {
         (Key::Alias(id), Record::Alias(alias)) => *id == alias.id,
         (Key::Endpoint(id), Record::Attachment(held)) => *id == held.id,
         (Key::Amendment(..), Record::Amendment(held)) => *key == key_of_amendment(held),
-        (Key::Sticky(..), Record::Sticky(_)) => true,
+        (Key::Sticky(..), Record::Sticky(_)) | (Key::Usage(..), Record::Usage(_)) => true,
         _ => false,
     };
     match is_its_own {
@@ -219,6 +227,9 @@ pub fn describe(key: &Key) -> String {
         Key::Sandbox(container) => format!("sandbox {container}"),
         Key::Amendment(network, runtime, name) => {
             format!("what was changed of {runtime}'s container {name} {}", of(network))
+        }
+        Key::Usage(network, runtime, name) => {
+            format!("what {runtime}'s container {name} has used of its quota {}", of(network))
         }
     }
 }

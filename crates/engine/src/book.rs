@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use model::{
     Alias, AliasId, Amendment, Attachment, AttachmentId, Claim, ContainerId, Cursor, Error, Holder,
     Layer, Network, NetworkName, OwnerName, PoolId, Reservation, Result, SandboxRecord, Space,
-    Subnet, SubnetId,
+    Subnet, SubnetId, Usage,
 };
 
 use crate::Engine;
@@ -46,6 +46,7 @@ reader!(subnet, Subnet, Subnet);
 reader!(alias, Alias, Alias);
 reader!(sandbox_record, Sandbox, SandboxRecord);
 reader!(amendment, Amendment, Box<Amendment>);
+reader!(usage, Usage, Usage);
 
 impl Engine<'_> {
     fn read<T>(
@@ -138,6 +139,10 @@ impl Engine<'_> {
 
     pub(crate) fn amendment_under(&self, key: &Key) -> Result<Option<Read<Box<Amendment>>>> {
         self.read(key, amendment)
+    }
+
+    pub(crate) fn usage_under(&self, key: &Key) -> Result<Option<Read<Usage>>> {
+        self.read(key, usage)
     }
 
     pub(crate) fn amendments_in(&self, prefix: &Prefix) -> Result<Vec<Read<Box<Amendment>>>> {

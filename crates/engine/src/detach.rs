@@ -103,6 +103,7 @@ impl Engine<'_> {
     fn undo(&self, attachment: &Attachment) -> Result<()> {
         let release = || self.ipam.release(attachment);
         // A server is notified over the link, so before the link goes.
+        self.note_last(attachment);
         let reported = attachment.ipam.asks_over_link().then(release);
         let kernel = self.driver.detach(attachment);
         let addresses = reported.unwrap_or_else(release);

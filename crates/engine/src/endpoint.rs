@@ -249,6 +249,7 @@ impl Engine<'_> {
             }
         }
         keep_leaving(&mut read.value);
+        self.note_last(&read.value);
         if let Err(error) = self.driver.withdraw(&read.value) {
             self.disown(read);
             return Err(error);

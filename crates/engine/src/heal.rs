@@ -157,7 +157,7 @@ impl Engine<'_> {
     /// cannot be put back keeps nothing that is to go.
     pub(crate) fn restore_as_recorded(&self, read: &Read<Box<Attachment>>) -> Result<bool> {
         let made = self.serving(&read.value)?;
-        let mut lost = self.restore_now(&made);
+        let mut lost = self.restore_metered(&made);
         let (id, layer) = (&read.value.id, read.value.layer);
         let (mut before, mut made) = (read.clone(), made.into_owned());
         for _ in 0..RACES {
@@ -181,13 +181,20 @@ impl Engine<'_> {
                     let Some(next) = self.living(id, layer)? else { return lost };
                     // What was removed may be its successor's, which has the same name in the packet filter.
                     made = self.serving(&next.value)?.into_owned();
-                    let again = self.restore_now(&made);
+                    let again = self.restore_metered(&made);
                     lost = lost.and_then(|lost| again.map(|_| lost));
                     before = next;
                 }
             }
         }
         lost.and(Err(Error::try_again(format!("{id} changes all the time"))))
+    }
+
+    /// The driver's part, and what it counts: neither keeps the other from being put back.
+    fn restore_metered(&self, made: &Attachment) -> Result<bool> {
+        let restored = self.restore_now(made);
+        let metered = self.meter(made)?;
+        Ok(restored? | metered)
     }
 
     /// Takes out what stands for addresses that the attachment has lost. Where others give the addresses, it may get
@@ -218,7 +225,7 @@ impl Engine<'_> {
             self.driver.withdraw_ports(&rest, &gone)?;
         }
         if made.wiring.bandwidth != now.wiring.bandwidth {
-            self.driver.limit(now)?;
+            self.limit_as_recorded(now)?;
         }
         if made.wiring.own_fence != now.wiring.own_fence {
             self.driver.fence(now)?;

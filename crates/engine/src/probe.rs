@@ -51,7 +51,9 @@ impl Engine<'_> {
     /// Makes the link of an attachment whose addresses cannot be chosen again.
     pub(crate) fn make_link(&self, attachment: &Attachment) -> Result<Attached> {
         let attached = self.make_probed(attachment)?;
-        self.follow_fence(attachment).map(|()| attached)
+        self.follow_fence(attachment)?;
+        self.meter(attachment)?;
+        Ok(attached)
     }
 
     fn make_probed(&self, attachment: &Attachment) -> Result<Attached> {

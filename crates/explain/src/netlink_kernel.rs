@@ -202,6 +202,10 @@ impl Kernel for Netlink {
         nft::seek(self.space(space)?.filter()?, set, key)
     }
 
+    fn quota_matches(&mut self, space: Space, set: &AnySet, name: &str) -> Result<Option<bool>> {
+        nft::quota_matches(self.space(space)?.filter()?, set, name)
+    }
+
     fn bridge(&mut self, bridge: u32) -> Result<Option<BridgeSettings>> {
         self.host()?.bridge_settings(bridge)
     }

@@ -45,6 +45,11 @@ pub trait Kernel {
     fn taking(&mut self, space: Space, protocol: Protocol) -> Result<Option<Vec<Taking>>>;
     fn rules(&mut self, space: Space) -> Result<std::rc::Rc<Rules>>;
     fn seek(&mut self, space: Space, set: &AnySet, key: &[u8]) -> Result<Option<Option<Datum>>>;
+    /// Whether a packet now matches the quota of this name, in the table of a set; `None` if it is none.
+    fn quota_matches(&mut self, space: Space, set: &AnySet, name: &str) -> Result<Option<bool>> {
+        let _ = (space, set, name);
+        Ok(None)
+    }
     fn bridge(&mut self, bridge: u32) -> Result<Option<BridgeSettings>>;
     fn forwarded(&mut self, bridge: u32, mac: Mac) -> Result<Option<Forwarded>>;
     /// The VLANs of a bridge port as (number, whether untagged).

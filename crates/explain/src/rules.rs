@@ -194,7 +194,7 @@ const CHAINS: [(&str, Author); 14] = [
 ];
 
 /// The names of programs' tables.
-const TABLES: [(&str, Author); 15] = [
+const TABLES: [(&str, Author); 16] = [
     ("spoke", Author::Spoke),
     ("spoke_transit", Author::Spoke),
     ("spoke_names", Author::Spoke),
@@ -203,6 +203,7 @@ const TABLES: [(&str, Author); 15] = [
     ("spoke_follow", Author::Spoke),
     ("spoke_shut", Author::Spoke),
     ("spoke_ports", Author::Spoke),
+    ("spoke_quota", Author::Spoke),
     ("spoke_routes", Author::Spoke),
     ("spoke_overlay", Author::Spoke),
     ("firewalld", Author::Firewalld),

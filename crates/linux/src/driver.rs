@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use engine::port::{Driver, HostDataplane, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Metered, Presence, Stray};
 use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
     Network, Place, PortMap, Result, Runtime,
@@ -12,6 +12,7 @@ use netlink::{Announcement, At, Errno, HostLock, Links, Reaper, Socket, process}
 
 use crate::facts;
 use crate::identity::GROUP;
+use crate::life::Life;
 use crate::link::{self, Before};
 use crate::moved::Moved;
 use crate::policy::{OwnTable, Policy};
@@ -20,18 +21,6 @@ use crate::{
     device, external, gateway, mtu, network as shares, parts, plan, presence, probe, rate, sandbox,
     shared, tuning, verify, vlan_gateway,
 };
-
-/// The lifetime of the process that uses the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    /// It answers and exits: what would make it wait for the kernel is left to a child, where that is
-    /// known to be reaped.
-    Short,
-    /// The same for one that never leaves a child behind: it waits for the kernel itself.
-    Childless,
-    /// It stays: what would make it wait for the kernel is left to a thread.
-    Long,
-}
 
 /// The kernel of this host, in the network namespace of the calling thread. A thread has its own.
 pub struct Linux {
@@ -208,6 +197,18 @@ impl Driver for Linux {
 
     fn limit(&self, attachment: &Attachment) -> Result<()> {
         self.restore_limits(attachment).map(drop)
+    }
+
+    fn metered(&self, attachment: &Attachment) -> Result<Option<Metered>> {
+        self.policy.metered(attachment)
+    }
+
+    fn meter(&self, attachment: &Attachment, metered: Metered) -> Result<()> {
+        self.policy.meter(attachment, metered)
+    }
+
+    fn unmeter(&self, attachment: &Attachment) -> Result<()> {
+        self.policy.unmeter(attachment)
     }
 
     fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {

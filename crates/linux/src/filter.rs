@@ -1,4 +1,4 @@
-//! The packet filter: three tables, and per container nothing but elements in their sets.
+//! The packet filter: tables of our own, and per container nothing but elements in their sets.
 //!
 //! `filter/ruleset.nft` is what is to be read; `filter/ruleset.rs` and `filter/rules.rs` build the same.
 
@@ -11,6 +11,7 @@ mod lan;
 pub(crate) mod loopback;
 mod names;
 mod owner;
+pub(crate) mod quota;
 mod rules;
 mod ruleset;
 mod sandbox_names;

@@ -14,6 +14,7 @@ mod gateway;
 pub mod guest;
 pub mod identity;
 pub mod iptables;
+mod life;
 mod link;
 mod listener;
 pub mod meter;
@@ -45,7 +46,8 @@ mod vrf;
 pub mod way;
 
 pub use concern::Concern;
-pub use driver::{Life, Linux};
+pub use driver::Linux;
+pub use life::Life;
 pub use listener::{Listener, Listening, Taken, taken};
 pub use policy::OwnTable;
 pub use subnets::occupied;

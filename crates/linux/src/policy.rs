@@ -7,8 +7,10 @@ mod flows;
 mod forward;
 mod gateway;
 mod loopback;
+mod marked;
 mod own_table;
 mod ports;
+mod quota;
 mod reach;
 mod transit;
 mod via;
@@ -212,6 +214,7 @@ impl Policy {
             None => Ok(()),
         };
         let ways = self.forget_ways(attachment).and(self.forget_opened(attachment));
+        let ways = ways.and(self.end_quota(attachment));
         let zone = in_zone(attachment, firewalld::remove_sources);
         rules.and(elements).and(self.uncheck(attachment)).and(flows).and(ways).and(zone)
     }
@@ -357,19 +360,6 @@ impl Policy {
         ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))
     }
 
-    /// The marks of all owners of elements.
-    pub(crate) fn marks(&self) -> Result<Vec<String>> {
-        let owners = self.if_there(filter::list_owners)?;
-        let mut marks = self.if_there(filter::spoof::owners)?;
-        marks.extend(owners.keys().map(|owner| owner.as_str().to_owned()));
-        Ok(marks.into_iter().collect())
-    }
-
-    /// Removes everything that bears the mark.
-    pub(crate) fn remove_marked(&self, mark: &str) -> Result<()> {
-        let owner = mark.parse()?;
-        self.if_there(|socket| filter::spoof::remove_owned(socket, &owner))?;
-        self.take_out(&self.owned(&owner)?, None)
     }
 
     /// The socket, for a process that ends soon and must not be the last to close it.

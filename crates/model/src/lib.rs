@@ -27,6 +27,7 @@ mod policy;
 mod pool;
 mod port;
 mod public_key;
+mod quota;
 mod sandbox_record;
 mod settings;
 pub mod text;
@@ -80,6 +81,7 @@ pub use pool::{
 };
 pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_clash};
 pub use public_key::PublicKey;
+pub use quota::{Period, Quota, Usage};
 pub use sandbox_record::{GatewayRole, GatewayState, Namespace, SandboxRecord};
 pub use settings::{NetworkChange, Settings};
 pub use via::{Gateways, Via, WAY_MARK, way_table};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Family, IfName, Mac, Mtu, ZoneName};
+use crate::{Family, IfName, Mac, Mtu, Quota, ZoneName};
 
 /// Which of the kernel's packet filters holds the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,6 +224,16 @@ pub struct Bandwidth {
     pub egress: Option<Rate>,
     /// The host's device whose packets are limited, where Spoke did not make the link.
     pub device: Option<IfName>,
+    /// How much it may send and receive together in a period. Without one, as much as it likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
+}
+
+impl Bandwidth {
+    /// Whether it limits anything.
+    pub const fn is_any(&self) -> bool {
+        self.ingress.is_some() || self.egress.is_some() || self.quota.is_some()
+    }
 }
 
 /// A token bucket (tc-tbf(8)).

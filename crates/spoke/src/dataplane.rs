@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use cni::Chain;
 use config::Config;
-use engine::port::{Driver, HostDataplane, Near, Note, Offer, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Metered, Near, Note, Offer, Presence, Stray};
 use linux::Linux;
 use linux::identity::Identity;
 use linux::names::Names;
@@ -206,6 +206,18 @@ impl Driver for Dataplane {
 
     fn limit(&self, attachment: &Attachment) -> Result<()> {
         self.maker(attachment).limit(&self.linux, attachment)
+    }
+
+    fn metered(&self, attachment: &Attachment) -> Result<Option<Metered>> {
+        self.linux.metered(attachment)
+    }
+
+    fn meter(&self, attachment: &Attachment, metered: Metered) -> Result<()> {
+        self.linux.meter(attachment, metered)
+    }
+
+    fn unmeter(&self, attachment: &Attachment) -> Result<()> {
+        self.linux.unmeter(attachment)
     }
 
     fn refuse_fence(&self, attachment: &Attachment) -> Result<()> {

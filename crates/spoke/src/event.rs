@@ -75,6 +75,8 @@ pub(crate) enum What {
     /// It was made.
     #[serde(alias = "settled")]
     CleanupDone,
+    /// A container has used up its quota.
+    Quota,
     /// A plugin was started: Docker's, or one out of an image.
     PluginCame,
     /// A plugin was removed, or has ended.
@@ -100,6 +102,7 @@ impl What {
             | What::LeaseLost
             | What::HostLost
             | What::HostIsolated
+            | What::Quota
             | What::CleanupPending => Level::Warn,
             What::Started
             | What::Stopped

@@ -26,6 +26,7 @@ pub(crate) mod neutron;
 mod notify;
 mod observe;
 mod ports;
+mod quota;
 mod rate;
 mod reconcile;
 mod recorded;
@@ -281,6 +282,7 @@ impl Daemon {
         *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
         self.spawn("guests", guests::answer)?;
         self.spawn("reconcile", reconcile::book)?;
+        self.spawn("quota", quota::keep)?;
         if neutron::is_needed(self) {
             self.report_passed_over();
             self.spawn("neutron", neutron::keep)?;
@@ -390,6 +392,7 @@ impl Daemon {
         *self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stopped.1.notify_all();
         self.stop.stop();
+        quota::note(self);
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
         names.into_iter().for_each(|names| drop(names.join()));
         self.journal.report(&Event::new(What::Stopped, host::now(), "stopped"));

@@ -345,6 +345,7 @@ impl Kind {
             | Kind::Subnet
             | Kind::Alias
             | Kind::Amendment
+            | Kind::Usage
             | Kind::Endpoint => true,
             Kind::Configured
             | Kind::Attachment

@@ -102,6 +102,7 @@ fn is_under(key: &Key, prefix: &Prefix) -> bool {
         | (Prefix::Aliases, Key::Alias(_))
         | (Prefix::Sandboxes, Key::Sandbox(_))
         | (Prefix::Amendments, Key::Amendment(..))
+        | (Prefix::Usages, Key::Usage(..))
         | (Prefix::Endpoints, Key::Endpoint(_)) => true,
         (Prefix::AmendmentsOf(wanted), Key::Amendment(network, ..)) => network == wanted,
         (Prefix::EndpointsOf(network), Key::Endpoint(id)) => id.network == *network,

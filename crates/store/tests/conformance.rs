@@ -101,6 +101,7 @@ fn each_kind_of_record_comes_back() {
             (lease_key("10.0.0.2"), requested("10.0.0.2")),
             (Key::Sandbox("c1".parse().unwrap()), sandbox_record("c1")),
             (amendment_key("default/web-0"), amendment("default/web-0")),
+            (usage_key("default/web-0"), usage(7)),
         ];
         let subnets = [
             subnet_id(Space::Host, "10.1.0.0/16", None),
@@ -307,6 +308,7 @@ fn every_prefix() -> Vec<Prefix> {
         Prefix::Aliases,
         Prefix::Amendments,
         Prefix::AmendmentsOf("podman".parse().unwrap()),
+        Prefix::Usages,
     ]
 }
 

@@ -49,7 +49,7 @@ pub(super) fn of(asked: &Object<'_>) -> Result<Option<Bandwidth>> {
     Ok((ingress.is_some() || egress.is_some()).then_some(Bandwidth {
         ingress,
         egress,
-        device: None,
+        ..Bandwidth::default()
     }))
 }
 

@@ -46,12 +46,14 @@ impl Engine<'_> {
     fn amend_limits(&self, blank: &mut Attachment, limits: &Bandwidth) -> Result<()> {
         if blank.layer == Layer::Link {
             blank.wiring.bandwidth = Some(limits.clone());
+            limits.quota.map_or(Ok(()), |_| blank.refuse_quota())?;
         }
         if blank.layer == Layer::Bandwidth {
             let link = self.record_of(&blank.id, Layer::Link)?;
             let limits = match link.is_some_and(|link| is_limited(&link.value)) {
                 true => Bandwidth::default(),
-                false => limits.clone(),
+                // Only the link's record has one.
+                false => Bandwidth { quota: None, ..limits.clone() },
             };
             let device = blank.wiring.bandwidth.take().and_then(|asked| asked.device);
             blank.wiring.bandwidth = Some(Bandwidth { device, ..limits });
@@ -131,7 +133,7 @@ impl Engine<'_> {
 /// Whether the record itself limits.
 pub(super) fn is_limited(record: &Attachment) -> bool {
     let limits = record.wiring.bandwidth.as_ref();
-    limits.is_some_and(|limits| limits.ingress.is_some() || limits.egress.is_some())
+    limits.is_some_and(Bandwidth::is_any)
 }
 
 /// Whether ports of the host can lead to it.

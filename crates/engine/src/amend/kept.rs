@@ -5,7 +5,7 @@ use model::{
     Runtime,
 };
 
-use super::key_of_amendment;
+use super::{forget_usage, key_of_amendment};
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
@@ -92,6 +92,10 @@ impl Engine<'_> {
 pub(super) fn kept(known: Option<&Read<Box<Amendment>>>, now: Box<Amendment>, txn: Txn) -> Txn {
     let key: Key = key_of_amendment(&now);
     let txn = txn.expect(key.clone(), unchanged(known));
+    let txn = match known {
+        Some(known) => forget_usage(&known.value, Some(&now), txn),
+        None => txn,
+    };
     match now.is_empty() {
         true => txn.delete(key),
         false => txn.put(key, Record::Amendment(now)),

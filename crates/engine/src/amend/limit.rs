@@ -26,8 +26,8 @@ enum Kept<'a> {
 impl Engine<'_> {
     /// Sets the limits of an attached container instead of those that it has, and keeps them under
     /// its name. Without any it is unlimited, and nothing is kept: the next container of that name
-    /// has what its runtime says. Repeating it is no error; after a failure the previous limits
-    /// hold.
+    /// has what its runtime says. A quota counts on where there was one of the same period.
+    /// Repeating it is no error; after a failure the previous limits hold.
     ///
     /// Fails with [`model::Kind::NotFound`] where it is not attached, and with
     /// [`model::Kind::Unsupported`] where its interface cannot be limited.
@@ -50,6 +50,23 @@ impl Engine<'_> {
         self.forget_part(owner, network, &part)
     }
 
+    /// The same of a quota alone.
+    pub fn forget_quota(
+        &self,
+        owner: (Runtime, &OwnerName),
+        network: Option<&NetworkName>,
+    ) -> Result<bool> {
+        let part = Part {
+            title: "quota",
+            is_kept: |kept| kept.bandwidth.as_ref().is_some_and(|it| it.quota.is_some()),
+            clear: |kept| {
+                let rest = kept.bandwidth.take().map(|it| Bandwidth { quota: None, ..it });
+                kept.bandwidth = rest.filter(Bandwidth::is_any);
+            },
+        };
+        self.forget_part(owner, network, &part)
+    }
+
     /// The same of limits that the container's name keeps already.
     pub(super) fn limit_again(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
         match self.limited(id)? {
@@ -67,6 +84,7 @@ impl Engine<'_> {
                     "{id} is not attached; `spoke ps` lists what is"
                 )));
             };
+            limits.quota.map_or(Ok(()), |_| read.value.refuse_quota())?;
             let before = read.value.wiring.bandwidth.clone();
             let mut now = read.value.clone();
             let device = before.as_ref().and_then(|before| before.device.clone());
@@ -91,7 +109,7 @@ impl Engine<'_> {
                 };
                 // If this fails the record has what was asked for, and is compared again.
                 if let Ok(Some(_)) = self.write_limits(&read, old.clone(), kept) {
-                    let _ = self.driver.limit(&old);
+                    let _ = self.limit_as_recorded(&old);
                 }
             });
         }
@@ -102,7 +120,7 @@ impl Engine<'_> {
     /// before these are made.
     fn make_limits(&self, mut record: Box<Attachment>) -> Result<()> {
         for _ in 0..RACES {
-            self.driver.limit(&record)?;
+            self.limit_as_recorded(&record)?;
             match self.record_of(&record.id, record.layer)? {
                 Some(now) if now.value.wiring.bandwidth != record.wiring.bandwidth => {
                     record = now.value;
@@ -142,8 +160,7 @@ impl Engine<'_> {
             .put(key, Record::Attachment(now.clone()));
         let txn = match kept {
             Kept::Becomes(limits) => {
-                let is_any = limits.ingress.is_some() || limits.egress.is_some();
-                let limits = is_any.then(|| Bandwidth { device: None, ..limits.clone() });
+                let limits = limits.is_any().then(|| Bandwidth { device: None, ..limits.clone() });
                 self.remember_change(&now, txn, |kept| kept.bandwidth = limits)?
             }
             Kept::Is(limits) => {
@@ -163,5 +180,7 @@ impl Engine<'_> {
 
 fn is_so(record: &Attachment, limits: &Bandwidth) -> bool {
     let is = record.wiring.bandwidth.as_ref();
-    is.is_some_and(|is| (is.ingress, is.egress) == (limits.ingress, limits.egress))
+    is.is_some_and(|is| {
+        (is.ingress, is.egress, is.quota) == (limits.ingress, limits.egress, limits.quota)
+    })
 }

@@ -21,6 +21,15 @@ pub enum Presence {
     Doubtful,
 }
 
+/// What the kernel counts of a container against its quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metered {
+    /// How many bytes may pass.
+    pub bytes: u64,
+    /// How many have passed; `bytes` where it is used up.
+    pub used: u64,
+}
+
 /// A thing that a driver left unchanged, because another program made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
@@ -223,6 +232,26 @@ pub trait Driver: HostDataplane {
             "{}: its driver sets no limits while the container runs",
             attachment.id
         )))
+    }
+
+    /// What the kernel counts of an attached container whose wiring has a quota; none where it counts nothing.
+    fn metered(&self, attachment: &Attachment) -> Result<Option<Metered>> {
+        let _ = attachment;
+        Ok(None)
+    }
+
+    /// Has the kernel count the container's bytes in both directions from here on, and drop what is over,
+    /// whatever it counted before. Without this process it holds too. [`Driver::detach`] and
+    /// [`Driver::unfilter`] end it.
+    fn meter(&self, attachment: &Attachment, metered: Metered) -> Result<()> {
+        let _ = metered;
+        Err(Error::unsupported(format!("{}: its driver knows no quotas", attachment.id)))
+    }
+
+    /// Ends that; what is not counted is no error.
+    fn unmeter(&self, attachment: &Attachment) -> Result<()> {
+        let _ = attachment;
+        Ok(())
     }
 
     /// Refuses the rules that the wiring of an attached container has alone, where something leads past them.

@@ -6,7 +6,7 @@ use std::num::NonZeroU16;
 use model::{
     Alias, AliasId, Amendment, Attachment, AttachmentId, Claim, ContainerId, Cursor, Holder, Layer,
     Network, NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, Runtime, SandboxRecord,
-    Space, Subnet, SubnetId,
+    Space, Subnet, SubnetId, Usage,
 };
 
 use super::Outline;
@@ -43,6 +43,8 @@ pub enum Key {
     Endpoint(AttachmentId),
     /// What commands changed of the running containers of a name. Durable.
     Amendment(NetworkName, Runtime, OwnerName),
+    /// What the containers of a name have used of their quota. Durable.
+    Usage(NetworkName, Runtime, OwnerName),
 }
 
 /// The value under a [`Key`] of the same name.
@@ -70,6 +72,8 @@ pub enum Record {
     Sandbox(SandboxRecord),
     /// Under [`Key::Amendment`]; never empty.
     Amendment(Box<Amendment>),
+    /// Under [`Key::Usage`].
+    Usage(Usage),
 }
 
 /// A set of keys that can be listed.
@@ -110,6 +114,8 @@ pub enum Prefix {
     Amendments,
     /// Every [`Key::Amendment`] of one network.
     AmendmentsOf(NetworkName),
+    /// Every [`Key::Usage`].
+    Usages,
 }
 
 /// Changes whenever a record is written; never the same again for the same key, not even after the
@@ -252,6 +258,7 @@ impl Key {
             | Key::Subnet(_)
             | Key::Alias(_)
             | Key::Amendment(..)
+            | Key::Usage(..)
             | Key::Endpoint(_) => true,
             Key::Configured(_)
             | Key::Attachment(..)

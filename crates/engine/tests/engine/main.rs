@@ -24,6 +24,7 @@ mod plugin_networks;
 mod plugin_world;
 mod provision;
 mod published;
+mod quota;
 mod races;
 mod segment;
 mod settings;

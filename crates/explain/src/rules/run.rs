@@ -313,6 +313,7 @@ impl<'a> Run<'a> {
                     (Some(Some(_)), _) => (Tri::Yes.flipped(*inverted), None),
                 }
             }
+            Step::Object { map, key } => (self.by_object((map, *key), registers), None),
             Step::Match(name, revision, info) => {
                 let (kernel, space) = (&mut *self.kernel, self.space);
                 let mut ask = |address| load::address_type(kernel, space, address);
@@ -339,17 +340,38 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// What the object says that a map leads to, if it is a quota. Of others it is not known.
+    fn by_object(&mut self, (map, key): (&str, RegisterPlace), registers: &Registers) -> Tri {
+        match self.look_up((map, key), registers) {
+            Some(None) => Tri::No,
+            Some(Some(Some(Datum::Object(name)))) => {
+                let matches =
+                    self.set(map).map(|map| self.kernel.quota_matches(self.space, map, &name));
+                match matches {
+                    Some(Ok(Some(true))) => Tri::Yes,
+                    Some(Ok(Some(false))) => Tri::No,
+                    Some(Ok(None) | Err(_)) | None => Tri::Unknown,
+                }
+            }
+            Some(Some(_)) | None => Tri::Unknown,
+        }
+    }
+
+    fn set(&self, name: &str) -> Option<&'a netlink::nft::AnySet> {
+        let is = |it: &&netlink::nft::AnySet| {
+            (it.family, it.table.as_str(), it.name.as_str())
+                == (self.base.family, self.base.table.as_str(), name)
+        };
+        self.rules.sets.iter().find(is)
+    }
+
     /// What a set says of a key: `None` if that is not known.
     fn look_up(
         &mut self,
         (set, key): (&str, RegisterPlace),
         registers: &Registers,
     ) -> Option<Option<Option<Datum>>> {
-        let is = |it: &&netlink::nft::AnySet| {
-            (it.family, it.table.as_str(), it.name.as_str())
-                == (self.base.family, self.base.table.as_str(), set)
-        };
-        let set = self.rules.sets.iter().find(is)?;
+        let set = self.set(set)?;
         let key = bytes(registers, key, set.key_length)?;
         self.kernel.seek(self.space, set, &key).ok()
     }

@@ -101,7 +101,9 @@ impl Walker<'_> {
         let is_certain = self.trip.address.is_some() || !matches!(goes_to, super::End::Outside);
         let refused = Refused { packet, source, is_certain, place: &place };
         let follows = self.trip.follows.as_ref();
-        let known = followed(&refused, follows).or_else(|| self.of_ours(packet, &place));
+        let known = followed(&refused, follows)
+            .or_else(|| self.used_up(packet, &place))
+            .or_else(|| self.of_ours(packet, &place));
         let (hop, what, fix) = match known {
             Some(known) => known,
             None => ("filter", format!("{place} {verb} {about}"), fix(&refused, by)),
@@ -131,6 +133,19 @@ impl Walker<'_> {
             }
             _ => "publish the port: spoke port add".to_owned(),
         }
+    }
+
+    /// A quota that is used up. What a container sends comes in by its interface; what it receives goes out by it.
+    fn used_up(&self, packet: &Packet, place: &Place) -> Option<(&'static str, String, String)> {
+        if place.table != "spoke_quota" {
+            return None;
+        }
+        let is_of_sender = (place.chain == "prerouting") != packet.is_reply;
+        let end = if is_of_sender { &self.trip.from } else { &self.trip.to };
+        let name = end.site().map_or("the container", |site| site.name.as_str());
+        let what = format!("the quota of {name} is used up until its period ends ({place})");
+        let fix = format!("spoke limit {name} --quota SIZE/PERIOD; spoke limit shows what is used");
+        Some(("quota", what, fix))
     }
 
     /// What a drop in Spoke's own table means.

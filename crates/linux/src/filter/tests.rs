@@ -9,6 +9,7 @@ mod follow;
 mod foreign;
 mod life;
 mod names;
+mod quota;
 mod sandbox_names;
 pub(crate) mod space;
 mod table;

@@ -45,7 +45,8 @@ impl Policy {
             }
             OwnTable::Packets => {
                 let counted = self.if_there(filter::counted::mend);
-                Ok(self.if_there(filter::mend)? | counted?)
+                let metered = self.if_there(filter::quota::mend);
+                Ok(self.if_there(filter::mend)? | counted? | metered?)
             }
         }
     }

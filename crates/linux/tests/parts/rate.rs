@@ -18,7 +18,7 @@ const MEGABIT: u64 = 1_000_000;
 
 fn limits(ingress: Option<(u64, u64)>, egress: Option<(u64, u64)>) -> Bandwidth {
     let rate = |(rate, burst)| Rate { rate, burst };
-    Bandwidth { ingress: ingress.map(rate), egress: egress.map(rate), device: None }
+    Bandwidth { ingress: ingress.map(rate), egress: egress.map(rate), ..Bandwidth::default() }
 }
 
 fn limited(container: &Container, limits: Bandwidth) -> Attachment {

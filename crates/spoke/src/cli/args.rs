@@ -23,7 +23,7 @@ pub(super) use endpoint::{
     NamedArgs, RowFilter,
 };
 pub(super) use ipam::IpamCommand;
-pub(super) use limit::{Limit, LimitArgs};
+pub(super) use limit::LimitArgs;
 pub(super) use port::{PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
 pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs, Units};
 pub(super) use set::{RenameArgs, SetArgs};
@@ -166,7 +166,7 @@ Examples:
 Events: started, stopped, network-created, network-removed, attached, detached, published,
 unpublished, freed, quarantined, clash, clash-over, port-taken, port-free, healed, contested,
 contest-over, lease-lost, lease-regained, host-joined, host-lost, host-back, host-removed, host-isolated,
-host-isolation-over, cleanup-pending, cleanup-done, plugin-came, plugin-gone, failed.
+host-isolation-over, cleanup-pending, cleanup-done, quota, plugin-came, plugin-gone, failed.
 
 Examples:
   spoke events --last 20

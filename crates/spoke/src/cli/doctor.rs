@@ -108,6 +108,7 @@ fn checks(host_context: &HostContext) -> Vec<Check> {
     checks.extend(kurma::checks(host_context));
     checks.extend(plugins(host_context));
     checks.extend(lost_ports(host_context));
+    checks.extend(used_up(host_context, &attachments));
     checks.extend(stock(host_context));
     checks.extend(events::contested(host_context).map(|what| {
         Check::warn(what, "find what else changes the packet filter of this host, and stop it")
@@ -168,6 +169,21 @@ fn lost_ports(host_context: &HostContext) -> Vec<Check> {
         Check::fail(what, "start the container again")
     };
     lost.iter().map(reported).collect()
+}
+
+/// Containers whose packets are dropped until their period ends. What cannot be read is reported elsewhere.
+fn used_up(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check> {
+    let Ok(engine) = (host_context.engine)() else { return Vec::new() };
+    let is_over = |record: &&Attachment| {
+        let used = engine.used_of(record).ok().flatten();
+        record.quota().zip(used).is_some_and(|(quota, used)| used >= quota.bytes)
+    };
+    let check = |record: &Attachment| {
+        let (name, network) = (record.container_name(), &record.id.network);
+        let what = format!("{name} on {network} has used up its quota: its packets are dropped");
+        Check::warn(what, format!("spoke limit --network {network} {name} --quota SIZE/PERIOD"))
+    };
+    attachments.iter().filter(is_over).map(check).collect()
 }
 
 /// Ports of Neutron's that are made ahead of need.

@@ -1,13 +1,16 @@
 //! `spoke limit`: what a running container may send and receive.
 
 use engine::Engine;
-use model::{Amendment, Attachment, Bandwidth, Error, Kind, Layer, Phase, Rate, Result};
+use model::{
+    Amendment, Attachment, Bandwidth, Error, Kind, Layer, NetworkName, Phase, Result, Runtime,
+};
 use serde::Serialize;
 
-use super::args::{Limit, LimitArgs, Output};
+use super::args::{LimitArgs, Output};
 use super::container::{Called, attachments, waiting};
 use super::output::{Shown, list, names};
 use super::table::Table;
+use super::traffic::unit::short;
 use super::{Answer, HostContext};
 
 /// The limits of a container's interface.
@@ -20,6 +23,12 @@ struct LimitView {
     ingress: Option<u64>,
     /// Bits per second that it may send; null: unlimited.
     egress: Option<u64>,
+    /// Bytes that it may send and receive in a period; null: as many as it likes.
+    quota: Option<u64>,
+    /// `day`, `week` or `month`.
+    period: Option<String>,
+    /// Bytes of it that are used.
+    used: Option<u64>,
     /// Whether `spoke limit` set them.
     added: bool,
     /// `set`, or `waiting` for the container.
@@ -31,9 +40,8 @@ pub(super) fn run(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    let is_asked = wanted.both.or(wanted.ingress).or(wanted.egress).is_some();
     match &wanted.container {
-        Some(container) if is_asked => set(container, wanted, output, host_context),
+        Some(container) if wanted.is_asked() => set(container, wanted, output, host_context),
         container => ls(container.as_deref(), wanted, output, host_context),
     }
 }
@@ -46,11 +54,9 @@ fn set(
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let called = Called::of(container);
-    let given = |one: Option<Limit>| wanted.both.or(one).and_then(|limit| limit.0);
-    let limits =
-        Bandwidth { ingress: given(wanted.ingress), egress: given(wanted.egress), device: None };
+    let lifts = wanted.applied_to(None) == Bandwidth::default();
     let mut found = match attachments(&engine, &called, wanted.network.as_ref(), host_context) {
-        Err(error) if error.kind() == Kind::NotFound && limits == Bandwidth::default() => {
+        Err(error) if error.kind() == Kind::NotFound && lifts => {
             return forget(&engine, &called, wanted, error);
         }
         found => found?,
@@ -65,9 +71,11 @@ fn set(
     found.sort_by(|one, other| one.id.cmp(&other.id));
     let mut lines = Vec::new();
     for attachment in found {
+        let limits = wanted.applied_to(attachment.wiring.bandwidth.as_ref());
         engine.set_limits(&attachment.id, &limits).map_err(|error| partly(error, &lines))?;
+        let quota = limits.quota.map_or_else(String::new, |quota| format!(", {quota} in all"));
         lines.push(format!(
-            "{} on {}: receives {}, sends {}",
+            "{} on {}: receives {}, sends {}{quota}",
             attachment.container_name(),
             attachment.id.network,
             bits(limits.ingress.map(|rate| rate.rate)),
@@ -96,7 +104,12 @@ fn forget(
     unknown: Error,
 ) -> Result<Answer> {
     let Some((runtime, name)) = waiting(engine, called)? else { return Err(unknown) };
-    match engine.forget_limits((runtime, &name), wanted.network.as_ref())? {
+    let (owner, network) = ((runtime, &name), wanted.network.as_ref());
+    let was_kept = match wanted.is_none() {
+        true => engine.forget_limits(owner, network)?,
+        false => engine.forget_quota(owner, network)?,
+    };
+    match was_kept {
         true => Ok(Answer::default()),
         false => Err(unknown),
     }
@@ -120,12 +133,16 @@ fn ls(
             Err(unknown) => return Err(unknown),
         }
     }
-    let mut rows: Vec<LimitView> =
-        records.iter().filter_map(|record| of(record, &records, &kept)).collect();
+    let mut rows = Vec::new();
+    for record in &records {
+        let used = engine.used_of(record)?;
+        rows.extend(of(record, &records, &kept).map(|row| LimitView { used, ..row }));
+    }
     for amendment in &kept {
         let is_set = |row: &LimitView| is_of(row, amendment);
         if let Some(limits) = amendment.bandwidth.as_ref().filter(|_| !rows.iter().any(is_set)) {
-            rows.push(waiting_limits(amendment, limits));
+            let used = engine.used_of_name(amendment)?;
+            rows.push(LimitView { used, ..waiting_limits(amendment, limits) });
         }
     }
     rows.retain(|row| wanted.network.as_ref().is_none_or(|it| row.network == it.as_str()));
@@ -143,30 +160,34 @@ fn is_of(row: &LimitView, amendment: &Amendment) -> bool {
 fn of(record: &Attachment, records: &[Attachment], kept: &[Amendment]) -> Option<LimitView> {
     let limits = record.wiring.bandwidth.as_ref()?;
     let is_complete = matches!(record.phase, Phase::Attached(_));
-    let is_limited = limits.ingress.is_some() || limits.egress.is_some();
     let mut layers = records.iter().filter(|it| it.id == record.id && it.owner.is_some());
-    let row = LimitView {
-        name: layers.next().unwrap_or(record).container_name(),
-        runtime: record.runtime.to_string(),
-        network: record.id.network.to_string(),
-        ingress: limits.ingress.map(|rate: Rate| rate.rate),
-        egress: limits.egress.map(|rate: Rate| rate.rate),
-        added: false,
-        state: "set",
-    };
+    let name = layers.next().unwrap_or(record).container_name();
+    let row = view(name, (record.runtime, &record.id.network), limits);
     let added = kept.iter().any(|it| it.bandwidth.is_some() && is_of(&row, it));
-    (is_complete && is_limited).then_some(LimitView { added, ..row })
+    (is_complete && limits.is_any()).then_some(LimitView { added, ..row })
 }
 
 fn waiting_limits(amendment: &Amendment, limits: &Bandwidth) -> LimitView {
+    let row = view(amendment.name.to_string(), (amendment.runtime, &amendment.network), limits);
+    LimitView { added: true, state: "waiting", ..row }
+}
+
+fn view(
+    name: String,
+    (runtime, network): (Runtime, &NetworkName),
+    limits: &Bandwidth,
+) -> LimitView {
     LimitView {
-        name: amendment.name.to_string(),
-        runtime: amendment.runtime.to_string(),
-        network: amendment.network.to_string(),
+        name,
+        runtime: runtime.to_string(),
+        network: network.to_string(),
         ingress: limits.ingress.map(|rate| rate.rate),
         egress: limits.egress.map(|rate| rate.rate),
-        added: true,
-        state: "waiting",
+        quota: limits.quota.map(|quota| quota.bytes),
+        period: limits.quota.map(|quota| quota.period.to_string()),
+        used: None,
+        added: false,
+        state: "set",
     }
 }
 
@@ -174,8 +195,17 @@ fn bits(rate: Option<u64>) -> String {
     rate.map_or_else(|| "unlimited".to_owned(), |rate| format!("{rate} bit/s"))
 }
 
+fn quota(row: &LimitView) -> String {
+    match (row.quota, &row.period) {
+        (Some(bytes), Some(period)) => format!("{}/{period}", short(bytes)),
+        (_, _) => "-".to_owned(),
+    }
+}
+
 fn table(rows: &[LimitView]) -> Table {
-    let mut table = Table::new(&["NAME", "RUNTIME", "NETWORK", "RECEIVES", "SENDS", "BY", "STATE"]);
+    let mut table = Table::new(&[
+        "NAME", "RUNTIME", "NETWORK", "RECEIVES", "SENDS", "USED", "QUOTA", "BY", "STATE",
+    ]);
     for row in rows {
         table.row([
             row.name.clone(),
@@ -183,6 +213,8 @@ fn table(rows: &[LimitView]) -> Table {
             row.network.clone(),
             bits(row.ingress),
             bits(row.egress),
+            row.used.map_or_else(|| "-".to_owned(), short),
+            quota(row),
             if row.added { "limit".to_owned() } else { "runtime".to_owned() },
             row.state.to_owned(),
         ]);

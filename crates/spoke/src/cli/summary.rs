@@ -34,7 +34,12 @@ pub(crate) fn figures<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>) -> Result<
     });
     let (pools, attachments) = (pools.collect(), engine.attachments()?);
     // Without the kernel's counters the others are right.
-    let traffic = Traffic::read(&attachments).unwrap_or_default();
+    let mut traffic = Traffic::read(&attachments).unwrap_or_default();
+    for record in &attachments {
+        if let (Some(quota), Ok(Some(used))) = (record.quota(), engine.used_of(record)) {
+            traffic.add_quota(record, quota.bytes, used);
+        }
+    }
     Ok(Book { pools, attachments, ports: engine.ports()?.len(), networks, traffic })
 }
 

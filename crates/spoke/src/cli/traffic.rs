@@ -8,7 +8,7 @@ mod port;
 mod screen;
 mod summary;
 mod top;
-mod unit;
+pub(super) mod unit;
 
 use std::io::Write;
 

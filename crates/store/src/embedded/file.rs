@@ -26,6 +26,7 @@ pub(crate) enum Kind {
     Sandbox,
     Endpoint,
     Amendment,
+    Usage,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -51,6 +52,7 @@ impl Kind {
             Key::Sandbox(_) => Kind::Sandbox,
             Key::Endpoint(_) => Kind::Endpoint,
             Key::Amendment(..) => Kind::Amendment,
+            Key::Usage(..) => Kind::Usage,
         }
     }
 }
@@ -82,6 +84,9 @@ pub(crate) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<V
         (Key::Alias(id), Record::Alias(alias)) => write(id, revision, alias),
         (Key::Endpoint(id), Record::Attachment(held)) => write(id, revision, held),
         (Key::Amendment(network, runtime, name), Record::Amendment(held)) => {
+            write((network, runtime, name), revision, held)
+        }
+        (Key::Usage(network, runtime, name), Record::Usage(held)) => {
             write((network, runtime, name), revision, held)
         }
         (Key::Sandbox(container), Record::Sandbox(sandbox_record)) => {
@@ -128,6 +133,10 @@ pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versi
             |(network, runtime, name)| Key::Amendment(network, runtime, name),
             Record::Amendment,
         ),
+        Kind::Usage => {
+            let key = |(network, runtime, name)| Key::Usage(network, runtime, name);
+            read(bytes, key, Record::Usage)
+        }
     }
 }
 

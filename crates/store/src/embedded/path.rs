@@ -32,6 +32,9 @@ pub(super) fn of(key: &Key) -> String {
         Key::Amendment(network, runtime, name) => {
             format!("amendments/{network}/{runtime}{}", owner_name(name))
         }
+        Key::Usage(network, runtime, name) => {
+            format!("usage/{network}/{runtime}{}", owner_name(name))
+        }
     }
 }
 
@@ -77,6 +80,7 @@ impl Scan {
             Prefix::Sandboxes,
             Prefix::Endpoints,
             Prefix::Amendments,
+            Prefix::Usages,
         ];
         let cursors = Self::flat(Kind::Cursor, "cursors".into());
         let sticky = Self::nested(Kind::Sticky, "sticky");
@@ -116,6 +120,7 @@ impl Scan {
             Prefix::Endpoints => nested(Kind::Endpoint, "endpoints"),
             Prefix::Amendments => nested(Kind::Amendment, "amendments"),
             Prefix::AmendmentsOf(network) => flat(Kind::Amendment, format!("amendments/{network}")),
+            Prefix::Usages => nested(Kind::Usage, "usage"),
             Prefix::EndpointsOf(network) => flat(Kind::Endpoint, format!("endpoints/{network}")),
         }
     }

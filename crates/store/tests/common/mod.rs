@@ -6,9 +6,9 @@ use std::path::Path;
 use engine::port::{Key, Outcome, Record, Revision, Store, Txn, Versioned};
 use model::{
     Alias, Amendment, Attachment, AttachmentId, Bandwidth, Claim, Cursor, Dns, GatewayState,
-    Handoff, Holder, Ipam, Layer, Lease, Network, Order, Phase, PoolId, Process, Protocol,
+    Handoff, Holder, Ipam, Layer, Lease, Network, Order, Period, Phase, PoolId, Process, Protocol,
     Publisher, Reservation, Runtime, SandboxRecord, Space, Sticky, Subnet, SubnetId, Tenant,
-    Timestamp, Wiring,
+    Timestamp, Usage, Wiring,
 };
 use store::{Embedded, Roots};
 
@@ -176,6 +176,14 @@ pub(crate) fn amendment(name: &str) -> Record {
         bandwidth: Some(Bandwidth::default()),
         egress: None,
     }))
+}
+
+pub(crate) fn usage_key(name: &str) -> Key {
+    Key::Usage("podman".parse().unwrap(), Runtime::Podman, name.parse().unwrap())
+}
+
+pub(crate) fn usage(used: u64) -> Record {
+    Record::Usage(Usage { used, ..Usage::fresh(Period::Month, Timestamp(1)) })
 }
 
 pub(crate) fn reservation_key(address: &str) -> Key {

@@ -18,7 +18,7 @@ fn wait(host: &Fixture, runtime: Runtime, name: &str) {
             container_port: port(80),
             protocol: model::Protocol::Tcp,
         }],
-        bandwidth: Some(Bandwidth { ingress: rate(8000), egress: None, device: None }),
+        bandwidth: Some(Bandwidth { ingress: rate(8000), ..Bandwidth::default() }),
         egress: Some("10.9.0.7:443".parse().unwrap()),
     };
     let key = Key::Amendment(amendment.network.clone(), runtime, amendment.name.clone());

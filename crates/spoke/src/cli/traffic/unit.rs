@@ -1,7 +1,7 @@
 //! Numbers as people read them.
 
 /// In steps of a thousand, with three digits: `999`, `1.23k`, `45.6M`.
-pub(super) fn short(number: u64) -> String {
+pub(in crate::cli) fn short(number: u64) -> String {
     const STEPS: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
     let (mut step, mut whole, mut rest) = (0, number, 0);
     while whole >= 1_000 {

@@ -25,6 +25,8 @@ pub(crate) struct Traffic {
     by_container: BTreeMap<Key, Counters>,
     /// Of published ports, by the container's key and the port.
     by_port: BTreeMap<(Key, String), Counted>,
+    /// Bytes that may pass in a period, and that have.
+    quotas: BTreeMap<Key, (u64, u64)>,
     omitted: u64,
 }
 
@@ -46,6 +48,11 @@ impl Traffic {
         let each = links.iter().zip(counted);
         let each = each.filter_map(|(link, counters)| Some((key(link), counters?)));
         Ok(Self { by_port: ports(&meter::published(attachments)), ..Self::of(each, MOST) })
+    }
+
+    /// Adds a container's quota, and what of it is used.
+    pub(crate) fn add_quota(&mut self, record: &Attachment, bytes: u64, used: u64) {
+        self.quotas.insert(key(record), (bytes, used));
     }
 
     fn of(each: impl Iterator<Item = (Key, Counters)>, most: usize) -> Self {
@@ -137,6 +144,22 @@ impl Collector for Traffic {
                     ("port", port.as_str()),
                 ];
                 ConstCounter::new(part(counted)).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        for (name, help, is_used) in [
+            ("quota_bytes", "Bytes that containers may carry in a period", false),
+            ("quota_used_bytes", "Bytes of it that are used", true),
+        ] {
+            let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            for (key, (bytes, used)) in &self.quotas {
+                let labels = [
+                    ("runtime", key.runtime.as_str()),
+                    ("network", key.network.as_str()),
+                    ("container", key.container.as_str()),
+                ];
+                let value = i64::try_from(if is_used { *used } else { *bytes });
+                let gauge = ConstGauge::new(value.unwrap_or(i64::MAX));
+                gauge.encode(family.encode_family(&labels)?)?;
             }
         }
         let help = "Containers whose counters are left out, because there are too many";

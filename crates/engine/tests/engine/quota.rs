@@ -1,0 +1,229 @@
+//! Quotas over a kernel that counts, and a clock that is set.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use engine::port::{Driver, HostDataplane, Metered, Presence, Stray};
+use engine::{AtOnce, Engine, Request};
+use model::*;
+
+use super::common::{Directory, request};
+use super::endpoint_world::{Rig, front};
+
+const DAY: u64 = 86_400;
+
+/// The dataplane of a rig whose kernel counts besides.
+struct Metering<'a> {
+    rig: &'a Rig,
+    counted: Mutex<BTreeMap<AttachmentId, Metered>>,
+}
+
+impl<'a> Metering<'a> {
+    fn new(rig: &'a Rig) -> Self {
+        Self { rig, counted: Mutex::default() }
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&Engine<'_>) -> T) -> T {
+        let directory = Directory::default();
+        work(&Engine::new(self.rig, self, &directory, self.rig))
+    }
+
+    /// The container sends or receives so much, and no more than it may.
+    fn carry(&self, id: &AttachmentId, bytes: u64) {
+        let mut counted = self.counted.lock().unwrap();
+        let it = counted.get_mut(id).unwrap();
+        it.used = (it.used + bytes).min(it.bytes);
+    }
+
+    fn used(&self, id: &AttachmentId) -> Option<u64> {
+        self.counted.lock().unwrap().get(id).map(|it| it.used)
+    }
+
+    fn flush(&self) {
+        self.counted.lock().unwrap().clear();
+    }
+
+    fn set_clock(&self, now: u64) {
+        *self.rig.now.lock().unwrap() = now;
+    }
+}
+
+impl Driver for Metering<'_> {
+    fn attach(&self, attachment: &Attachment) -> Result<Attached> {
+        self.rig.attach(attachment)
+    }
+
+    fn detach(&self, attachment: &Attachment) -> Result<()> {
+        self.counted.lock().unwrap().remove(&attachment.id);
+        self.rig.detach(attachment)
+    }
+
+    fn check(&self, attachment: &Attachment, attached: &Attached) -> Result<()> {
+        self.rig.check(attachment, attached)
+    }
+
+    fn presence(&self, attachment: &Attachment) -> Presence {
+        self.rig.presence(attachment)
+    }
+
+    fn restore(&self, attachment: &Attachment) -> Result<bool> {
+        self.rig.restore(attachment)
+    }
+
+    fn limit(&self, attachment: &Attachment) -> Result<()> {
+        self.rig.limit(attachment)
+    }
+
+    fn metered(&self, attachment: &Attachment) -> Result<Option<Metered>> {
+        Ok(self.counted.lock().unwrap().get(&attachment.id).copied())
+    }
+
+    fn meter(&self, attachment: &Attachment, metered: Metered) -> Result<()> {
+        self.counted.lock().unwrap().insert(attachment.id.clone(), metered);
+        Ok(())
+    }
+
+    fn unmeter(&self, attachment: &Attachment) -> Result<()> {
+        self.counted.lock().unwrap().remove(&attachment.id);
+        Ok(())
+    }
+
+    fn hardware_address(&self, attachment: &Attachment) -> Option<Mac> {
+        self.rig.hardware_address(attachment)
+    }
+
+    fn up(&self, network: &Network) -> Result<()> {
+        self.rig.up(network)
+    }
+
+    fn remove(&self, network: &Network) -> Result<()> {
+        self.rig.remove(network)
+    }
+}
+
+impl HostDataplane for Metering<'_> {
+    fn strays(&self, _: &dyn Fn() -> Result<Vec<Attachment>>) -> Result<Vec<(Stray, Presence)>> {
+        Ok(Vec::new())
+    }
+
+    fn remove_stray(&self, _: &Stray) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The container `web`, under this id of its runtime.
+fn web(container: &str) -> Request {
+    Request { owner: Some("web".parse().unwrap()), ..request(&front(), container) }
+}
+
+fn of(bytes: u64, period: Period) -> Bandwidth {
+    Bandwidth { quota: Some(Quota { bytes, period }), ..Bandwidth::default() }
+}
+
+fn noted(engine: &Engine<'_>) -> usize {
+    let mut used_up = Vec::new();
+    engine.note_usages(&mut used_up).unwrap();
+    used_up.len()
+}
+
+#[test]
+fn a_successor_a_flush_and_a_killed_daemon_count_on() {
+    let rig = Rig::new();
+    let kernel = Metering::new(&rig);
+    let first = kernel.with(|engine| {
+        let id = engine.attach(&web("a")).unwrap().id;
+        engine.set_limits(&id, &of(1_000, Period::Month)).unwrap();
+        assert_eq!(kernel.used(&id), Some(0));
+        kernel.carry(&id, 300);
+        assert_eq!(noted(engine), 0);
+        kernel.carry(&id, 100);
+        id
+    });
+    // What was counted since the last look is lost with the table, and no more.
+    kernel.flush();
+    rig.reborn();
+    let second = kernel.with(|engine| {
+        assert!(engine.restore(&mut AtOnce).unwrap(), "it was missing");
+        assert_eq!(kernel.used(&first), Some(300));
+        assert!(!engine.restore(&mut AtOnce).unwrap(), "it is there");
+        kernel.carry(&first, 50);
+        engine.detach(&web("a")).unwrap();
+        assert_eq!(kernel.used(&first), None);
+        let kept = engine.amendments().unwrap();
+        assert_eq!(engine.used_of_name(kept.first().unwrap()).unwrap(), Some(350));
+        engine.attach(&web("b")).unwrap()
+    });
+    assert_eq!(kernel.used(&second.id), Some(350));
+    kernel.with(|engine| {
+        assert_eq!(engine.used_of(&second).unwrap(), Some(350));
+        // A larger one counts on; none forgets.
+        engine.set_limits(&second.id, &of(2_000, Period::Month)).unwrap();
+        assert_eq!(kernel.used(&second.id), Some(350));
+        engine.set_limits(&second.id, &Bandwidth::default()).unwrap();
+        assert_eq!(kernel.used(&second.id), None);
+        engine.set_limits(&second.id, &of(1_000, Period::Month)).unwrap();
+        assert_eq!(kernel.used(&second.id), Some(0));
+    });
+}
+
+#[test]
+fn a_period_begins_anew() {
+    let rig = Rig::new();
+    let kernel = Metering::new(&rig);
+    kernel.set_clock(20_000 * DAY + 5);
+    kernel.with(|engine| {
+        let id = engine.attach(&web("a")).unwrap().id;
+        engine.set_limits(&id, &of(1_000, Period::Day)).unwrap();
+        kernel.carry(&id, 5_000);
+        assert_eq!((noted(engine), noted(engine)), (1, 0), "it is reported once");
+        // A clock that is set back, or goes on within the day, changes nothing.
+        for clock in [19_999 * DAY, 20_001 * DAY - 1] {
+            kernel.set_clock(clock);
+            assert_eq!(noted(engine), 0);
+            assert_eq!(kernel.used(&id), Some(1_000));
+        }
+        kernel.set_clock(20_001 * DAY);
+        assert_eq!(noted(engine), 0);
+        assert_eq!(kernel.used(&id), Some(0));
+        kernel.carry(&id, 400);
+        assert_eq!(noted(engine), 0);
+        kernel.carry(&id, 600);
+        assert_eq!(noted(engine), 1);
+
+        // It begins without anybody attached, too.
+        engine.detach(&web("a")).unwrap();
+        kernel.set_clock(20_002 * DAY);
+        let id = engine.attach(&web("a")).unwrap().id;
+        assert_eq!(kernel.used(&id), Some(0));
+    });
+}
+
+#[test]
+fn what_a_killed_command_left_of_a_quota_goes() {
+    let rig = Rig::new();
+    let kernel = Metering::new(&rig);
+    kernel.with(|engine| {
+        let id = engine.attach(&web("a")).unwrap().id;
+        engine.set_limits(&id, &of(1_000, Period::Week)).unwrap();
+        let quota = kernel.counted.lock().unwrap().clone();
+        engine.set_limits(&id, &Bandwidth::default()).unwrap();
+        *kernel.counted.lock().unwrap() = quota;
+        assert!(engine.restore(&mut AtOnce).unwrap());
+        assert_eq!(kernel.used(&id), None);
+    });
+}
+
+#[test]
+fn a_quota_that_is_not_enforced_is_refused() {
+    let rig = Rig::new();
+    let kernel = Metering::new(&rig);
+    kernel.with(|engine| {
+        let mut asked = web("a");
+        let kind = LinkKind::Device(Device { choice: DeviceChoice::Name("eth9".parse().unwrap()) });
+        asked.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
+        let id = engine.attach(&asked).unwrap().id;
+        let error = engine.set_limits(&id, &of(1_000, Period::Day)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Unsupported, "{error}");
+        assert!(engine.amendments().unwrap().is_empty());
+    });
+}

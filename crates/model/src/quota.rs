@@ -1,0 +1,179 @@
+//! How much a container may send and receive in a period.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Attachment, Error, LinkKind, Result, Timestamp};
+
+/// Seconds of a day.
+const DAY: u64 = 24 * 60 * 60;
+
+/// How many bytes a container's interface may carry in a period, in both directions together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quota {
+    /// Bytes from the network header on, never 0.
+    pub bytes: u64,
+    /// After which they are counted anew.
+    pub period: Period,
+}
+
+/// A stretch of the calendar, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Period {
+    /// From midnight on.
+    Day,
+    /// From Monday on.
+    Week,
+    /// From the first on.
+    Month,
+}
+
+/// What was used of a quota in a period, as of the last look at the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Of which kind of period.
+    pub period: Period,
+    /// When the period began.
+    pub since: Timestamp,
+    /// Bytes in both directions.
+    pub used: u64,
+    /// Whether it was reported that the quota is used up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reported: bool,
+}
+
+impl Period {
+    /// When the period began that is at `now`.
+    pub const fn start(self, now: Timestamp) -> Timestamp {
+        let day = now.0 / DAY;
+        let before = match self {
+            Period::Day => 0,
+            // 1970-01-01 was a Thursday.
+            Period::Week => (day + 3) % 7,
+            Period::Month => day_of_month(day),
+        };
+        Timestamp(day.saturating_sub(before) * DAY)
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Period::Day => "day",
+            Period::Week => "week",
+            Period::Month => "month",
+        }
+    }
+}
+
+/// How many days of its month precede the `days`th day after 1970-01-01. Years are counted from March, so that the
+/// leap day is a year's last; an era of 400 years has 146,097 days.
+const fn day_of_month(days: u64) -> u64 {
+    let of_era = (days + 719_468) % 146_097;
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    of_year - (153 * month + 2) / 5
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Period {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [Self::Day, Self::Week, Self::Month].into_iter().find(|it| it.name() == text).ok_or_else(
+            || {
+                let shown = crate::text::shown(text);
+                Error::invalid(format!("{shown} is no period: write day, week or month"))
+            },
+        )
+    }
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes/{}", self.bytes, self.period)
+    }
+}
+
+impl Usage {
+    /// Nothing is used yet of the period that is at `now`.
+    pub const fn fresh(period: Period, now: Timestamp) -> Self {
+        Self { period, since: period.start(now), used: 0, reported: false }
+    }
+
+    /// Whether it is of the period of this kind that is at `now`. A clock that is set back begins none.
+    pub const fn is_of(&self, period: Period, now: Timestamp) -> bool {
+        self.period as u8 == period as u8 && self.since.0 >= period.start(now).0
+    }
+}
+
+impl Attachment {
+    /// Its quota, where its record has one.
+    pub fn quota(&self) -> Option<Quota> {
+        self.wiring.bandwidth.as_ref().and_then(|limits| limits.quota)
+    }
+
+    /// Refuses a quota where the host does not see every packet of the container, or another program made the link.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Unsupported`], with what is in the way.
+    pub fn refuse_quota(&self) -> Result<()> {
+        match self.wiring.link.as_ref().map(|link| &link.kind) {
+            Some(LinkKind::Bridge(_) | LinkKind::Ptp(_)) => Ok(()),
+            Some(kind) => Err(Error::unsupported(format!(
+                "{}: a quota needs a network of bridge or ptp: what a container of {} sends passes this host's \
+                 packet filter by; set a rate, or connect it to another network",
+                self.id,
+                kind.traits().name
+            ))),
+            None => Err(Error::unsupported(format!(
+                "{}: a quota needs a link that Spoke makes, and another plugin limits this one: take the limit out \
+                 of its configuration, or start it again with the quota kept under its name",
+                self.id
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2024-02-29T12:00:00Z, a Thursday.
+    const LEAP: u64 = 1_709_208_000;
+
+    #[test]
+    fn periods_begin_at_midnight_on_monday_and_on_the_first() {
+        for (period, now, start) in [
+            (Period::Day, LEAP, 1_709_164_800),
+            (Period::Week, LEAP, 1_708_905_600),
+            (Period::Month, LEAP, 1_706_745_600),
+            (Period::Month, 1_709_251_199, 1_706_745_600),
+            (Period::Month, 1_709_251_200, 1_709_251_200),
+            (Period::Week, 1_709_510_399, 1_708_905_600),
+            (Period::Week, 1_709_510_400, 1_709_510_400),
+            (Period::Month, 0, 0),
+            (Period::Month, 1_767_225_599, 1_764_547_200),
+        ] {
+            assert_eq!(period.start(Timestamp(now)), Timestamp(start), "{period} at {now}");
+        }
+        // The first week began before there was a time.
+        assert_eq!(Period::Week.start(Timestamp(DAY)), Timestamp(0));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_begins_no_period() {
+        let usage = Usage { used: 7, ..Usage::fresh(Period::Day, Timestamp(LEAP)) };
+        assert!(usage.is_of(Period::Day, Timestamp(LEAP - 2 * DAY)));
+        assert!(usage.is_of(Period::Day, Timestamp(LEAP)));
+        assert!(!usage.is_of(Period::Day, Timestamp(LEAP + DAY)));
+        assert!(!usage.is_of(Period::Week, Timestamp(LEAP)));
+    }
+}

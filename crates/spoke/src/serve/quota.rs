@@ -1,0 +1,39 @@
+//! What containers have used of their quotas, written now and then: the kernel counts and refuses without this
+//! thread, but its count does not outlive the container, a flushed packet filter or a reboot.
+
+use std::time::Duration;
+
+use engine::UsedUp;
+
+use super::Daemon;
+use crate::event::{Event, What};
+use crate::host;
+
+/// How often it is written, and a period looked for that has begun.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// Until the daemon stops.
+pub(super) fn keep(daemon: &Daemon) {
+    while !daemon.sleep(PERIOD) {
+        note(daemon);
+    }
+}
+
+/// Writes it once.
+pub(super) fn note(daemon: &Daemon) {
+    let mut used_up = Vec::new();
+    let noted =
+        daemon.context_pool.with(|host_context| host_context.engine().note_usages(&mut used_up));
+    for UsedUp { id, name, quota } in used_up {
+        let network = &id.network;
+        let message = format!(
+            "{name} on {network} has used up its quota of {quota}: its packets are dropped until the next {} \
+             begins (UTC); spoke limit --quota sets another",
+            quota.period
+        );
+        daemon.journal.report(&Event::new(What::Quota, host::now(), message).to(&id));
+    }
+    if let Err(error) = noted {
+        daemon.journal.failed("writing what containers have used of their quotas", &error);
+    }
+}
