@@ -360,8 +360,6 @@ impl Policy {
         ours.and(self.each_variant(|iptables| iptables.remove_bridge(bridge)))
     }
 
-    }
-
     /// The socket, for a process that ends soon and must not be the last to close it.
     pub(crate) fn take_socket(&self) -> Option<Socket> {
         self.socket.borrow_mut().take().filter(|_| self.deleted.get())

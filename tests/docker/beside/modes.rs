@@ -190,7 +190,7 @@ fn accepting(side: &mut Side<'_>, mode: &str, more: &str) {
     let world = side.bed.world();
     let tools = ["iptables", "ip6tables"];
     let policies = tools.map(|tool| world.sh(&format!("{tool} -S FORWARD | grep -e ^-P")));
-    tools.map(|tool| world.sh(&format!("{tool} -P FORWARD ACCEPT")));
+    tools.iter().for_each(|tool| drop(world.sh(&format!("{tool} -P FORWARD ACCEPT"))));
     passages(side);
     for (tool, policy) in tools.iter().zip(policies) {
         world.sh(&format!("{tool} -S FORWARD | grep -qxe '-P FORWARD ACCEPT'; {tool} {policy}"));

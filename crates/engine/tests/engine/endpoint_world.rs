@@ -15,6 +15,7 @@ use model::*;
 use store::Memory;
 
 use super::common::{Directory, network, pool, request};
+use super::published::{elements, label};
 pub(crate) use super::published::{map, open, publishing};
 
 /// What is in the kernel.
@@ -166,12 +167,6 @@ impl Rig {
     }
 }
 
-fn elements(attachment: &Attachment) -> Vec<((Protocol, u16, IpAddr), PortMap)> {
-    let ports = attachment.wiring.publish.iter().flat_map(|publish| &publish.ports);
-    let key = |map: &PortMap| (map.protocol, map.host_port.get(), map.host.unwrap());
-    ports.map(|map| (key(map), map.clone())).collect()
-}
-
 impl Driver for Rig {
     fn attach(&self, attachment: &Attachment) -> Result<Attached> {
         self.effect("attach", &label(attachment))?;
@@ -297,9 +292,8 @@ impl Driver for Rig {
     }
 
     fn revise(&self, before: &Attachment, after: &Attachment) -> Result<()> {
-        let mtu = |it: &Attachment| it.wiring.link.as_ref().and_then(|link| link.mtu);
         assert_ne!(before, after);
-        let mtu = mtu(after).map_or(0, Mtu::bytes);
+        let mtu = after.wiring.link.as_ref().and_then(|link| link.mtu).map_or(0, Mtu::bytes);
         self.effect("revise", &format!("{} {mtu}", label(after)))?;
         self.failing("revise")
     }
@@ -328,12 +322,6 @@ impl HostDataplane for Rig {
         self.strays.lock().unwrap().retain(|(other, _)| other != stray);
         Ok(())
     }
-}
-
-fn label(attachment: &Attachment) -> String {
-    let ports: Vec<String> = elements(attachment).iter().map(|(_, map)| map.to_string()).collect();
-    let layer = format!("{:?}", attachment.layer).to_lowercase();
-    format!("{layer} of {} {}", attachment.id.container, ports.join(" ")).trim().to_owned()
 }
 
 impl Store for Rig {
