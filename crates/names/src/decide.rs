@@ -8,6 +8,7 @@ use model::{NAME_DOMAIN, NetworkName, name_domain};
 
 use crate::anew;
 use crate::fence::{self, Asked};
+use crate::gate::{Refusal, Why};
 use crate::table::{Asker, Entry, Table};
 use crate::write;
 
@@ -34,7 +35,7 @@ pub enum Decision {
     /// The network's fence does not allow the name: this says that there is none, and it is reported.
     Deny(Vec<u8>, String),
     /// As [`Decision::Ask`]; without the fence's learning it would be refused, and is reported.
-    Learn(Vec<u8>, Vec<IpAddr>, String),
+    Learn(Vec<u8>, Vec<IpAddr>, Refusal),
     /// It is no query, or no container's. Who answers answers starts a loop.
     Drop,
 }
@@ -154,7 +155,11 @@ fn answered(
             None => failed(query, Rcode::FORMERR),
         },
         Some(Asked::Learn) => match anew::query(question) {
-            Some(asked) => Decision::Learn(asked, servers, question.name.clone()),
+            Some(asked) => {
+                let (network, source) = (who.network.clone(), who.address);
+                let (name, why) = (question.name.clone(), Why::Learned);
+                Decision::Learn(asked, servers, Refusal { network, source, name, why })
+            }
             None => failed(query, Rcode::FORMERR),
         },
         Some(Asked::Nothing) => found(&[], query, question, by),

@@ -394,8 +394,8 @@ impl<'a> Server<'a> {
                     let _ = socket.send_to(&answer, peer);
                     self.shared.refused(&origin.asker(), name, Why::NoRule);
                 }
-                Decision::Learn(asked, given, name) => {
-                    self.shared.refused(&origin.asker(), name, Why::Learned);
+                Decision::Learn(asked, given, refusal) => {
+                    self.shared.gate.refused(&refusal);
                     let upstream = origin.upstream(&mut self.host, given, &*self.shared.gate);
                     self.forward((message, &asked), upstream, from);
                 }

@@ -109,8 +109,8 @@ impl Shared {
                     self.refused(&asker, name, Why::NoRule);
                     answer
                 }
-                Decision::Learn(asked, given, name) => {
-                    self.refused(&asker, name, Why::Learned);
+                Decision::Learn(asked, given, refusal) => {
+                    self.gate.refused(&refusal);
                     self.ask(
                         whose,
                         (&query, asked),

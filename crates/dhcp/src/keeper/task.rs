@@ -52,6 +52,8 @@ pub(super) struct Task {
     first: Option<Ipv4Net>,
     /// Whether the lease ended by itself, and none is on the link since.
     lost: bool,
+    /// What may not be used and may still be on the link.
+    refused: Option<Terms>,
 }
 
 impl Task {
@@ -75,11 +77,13 @@ impl Task {
             lost_sight: false,
             first: None,
             lost: false,
+            refused: None,
         }
     }
 
     pub(super) fn resumed(self, lease: &Lease) -> Self {
-        Self { since: lease.since, first: Some(lease.first), lost: lease.lost, ..self }
+        let refused = lease.lost.then(|| lease.terms.clone());
+        Self { since: lease.since, first: Some(lease.first), lost: lease.lost, refused, ..self }
     }
 
     /// Whether it had an address and has none now.
@@ -159,6 +163,7 @@ impl Task {
         }
         let due = self.carrier.map_or(self.client.deadline(), |(_, glance)| glance);
         if now >= due && self.has_carrier(now, lease_store, surroundings) {
+            self.strip_refused(surroundings);
             let steps = self.client.wake(now);
             self.perform(steps, now, lease_store, surroundings);
         }
@@ -380,7 +385,7 @@ impl Task {
         if let Err(error) = dressed {
             return surroundings.trouble(&self.subject, &error);
         }
-        self.lost = false;
+        (self.lost, self.refused) = (false, None);
         let lease = self.as_lease(&terms);
         if let Err(error) = lease_store.write(&self.name, &lease) {
             surroundings.trouble(&self.subject, &error);
@@ -397,12 +402,22 @@ impl Task {
     ) {
         self.sockets = None;
         self.probe = None;
-        let stripped = self.find(surroundings).and_then(|found| found.strip(terms));
+        self.refused = Some(terms.clone());
+        self.strip_refused(surroundings);
         if !std::mem::replace(&mut self.lost, true) {
             (surroundings.report)(News::Lost(self.subject.id.clone(), terms.clone(), why));
         }
-        let written = lease_store.write(&self.name, &self.as_lease(terms));
-        for error in [stripped.err(), written.err()].into_iter().flatten() {
+        if let Err(error) = lease_store.write(&self.name, &self.as_lease(terms)) {
+            surroundings.trouble(&self.subject, &error);
+        }
+    }
+
+    /// Takes off the link what may not be used; what fails is tried again before the next message.
+    fn strip_refused(&mut self, surroundings: &Surroundings) {
+        let Some(terms) = self.refused.take() else { return };
+        let stripped = self.find(surroundings).and_then(|found| found.strip(&terms));
+        if let Err(error) = stripped {
+            self.refused = Some(terms);
             surroundings.trouble(&self.subject, &error);
         }
     }

@@ -69,7 +69,8 @@ fn asks(table: &Table, (network, address): (&str, &str), name: &str, kind: Rtype
     let message = match decision {
         Decision::Forward(servers) => return format!("forward {servers:?}"),
         Decision::Ask(..) => return "fence asks".to_owned(),
-        Decision::Deny(_, name) | Decision::Learn(_, _, name) => return format!("fence {name}"),
+        Decision::Deny(_, name) => return format!("fence {name}"),
+        Decision::Learn(_, _, refusal) => return format!("fence {}", refusal.name),
         Decision::Drop => return "drop".into(),
         Decision::Answer(message) | Decision::Refuse(message) => message,
     };

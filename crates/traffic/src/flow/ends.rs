@@ -26,6 +26,8 @@ impl Ends {
     /// Remembers a connection that is there.
     pub fn remember(&mut self, entry: &Tracked, known: &Addresses) -> Flow {
         let flow = Flow::of(entry, known);
+        // An earlier connection with the same addresses is over.
+        self.0.remove(&key(entry));
         if flow.is_of_container() && self.0.len() < MOST {
             let parties = [flow.source.party.clone(), flow.destination.party.clone()];
             self.0.insert(key(entry), parties);

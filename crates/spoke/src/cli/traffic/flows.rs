@@ -9,8 +9,8 @@ use model::{Error, Kind, Result};
 use netlink::Socket;
 use netlink::conntrack::tracked::{self, Carried, Change, Follower, News, Tracked};
 use serde::Serialize;
-use traffic::Party;
 use traffic::flow::{End, Ends, Flow, Place};
+use traffic::{Addresses, Party};
 
 use super::super::args::{FlowsArgs, Output};
 use super::super::output::{line, render};
@@ -133,10 +133,7 @@ fn follow(
     let mut directory = Directory::new(&known, host_context)?;
     let is_known = |word: &str| !directory.addresses().of_container(word).is_empty();
     let names = known::resolved(&wanted.names, &known, host_context, is_known)?;
-    let mut ends = Ends::default();
-    for entry in tracked::list(&mut Socket::netfilter()?, MOST, |_| true)?.entries {
-        ends.remember(&entry, directory.addresses());
-    }
+    let mut ends = remembered(directory.addresses())?;
     loop {
         let news = follower.wait(GLANCE)?;
         if known.refresh()? {
@@ -144,7 +141,10 @@ fn follow(
         }
         let changes = match news {
             News::Changes(changes) => changes,
-            News::Lost if write(out, &lost(output)?)? => continue,
+            News::Lost if write(out, &lost(output)?)? => {
+                ends = remembered(directory.addresses())?;
+                continue;
+            }
             News::Lost => return Ok(Answer::default()),
         };
         let is_unknown =
@@ -160,6 +160,15 @@ fn follow(
             return Ok(Answer::default());
         }
     }
+}
+
+/// The ends of the connections that there are.
+fn remembered(addresses: &Addresses) -> Result<Ends> {
+    let mut ends = Ends::default();
+    for entry in tracked::list(&mut Socket::netfilter()?, MOST, |_| true)?.entries {
+        ends.remember(&entry, addresses);
+    }
+    Ok(ends)
 }
 
 /// Whether anyone reads it.
