@@ -35,7 +35,7 @@ pub enum Decision {
     /// The network's fence does not allow the name: this says that there is none, and it is reported.
     Deny(Vec<u8>, String),
     /// As [`Decision::Ask`]; without the fence's learning it would be refused, and is reported.
-    Learn(Vec<u8>, Vec<IpAddr>, Refusal),
+    Learn(Vec<u8>, Vec<IpAddr>, Box<Refusal>),
     /// It is no query, or no container's. Who answers answers starts a loop.
     Drop,
 }
@@ -158,7 +158,7 @@ fn answered(
             Some(asked) => {
                 let (network, source) = (who.network.clone(), who.address);
                 let (name, why) = (question.name.clone(), Why::Learned);
-                Decision::Learn(asked, servers, Refusal { network, source, name, why })
+                Decision::Learn(asked, servers, Box::new(Refusal { network, source, name, why }))
             }
             None => failed(query, Rcode::FORMERR),
         },
