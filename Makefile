@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo demo-hosts check test churn programs test-vm test-neutron test-suites reproducible test-package test-suites fuzz bench build install deb archive lint
+.PHONY: help demo demo-hosts check test churn programs test-vm test-neutron test-suites reproducible test-package test-upgrade test-suites fuzz bench build install deb archive lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -69,6 +69,11 @@ reproducible: ## two release builds in two directories are the same, byte by byt
 test-package: ## the Debian package in a Debian of its own: install, upgrade, downgrade, remove, purge
 	@scripts/setup package
 	@scripts/package-tests
+
+test-upgrade: ## hosts with the last release's program beside hosts with this one, and upgrades under traffic
+	@scripts/setup test
+	@$(MAKE) --no-print-directory build
+	@last="$$(scripts/last-release)" && SPOKE_LAST="$$last" cargo test --quiet -p tests --test hosts -- --nocapture upgrade::
 
 fuzz: ## inputs that nobody tried before, ten minutes for each target (SPOKE_FUZZ_SECONDS)
 	@scripts/setup build

@@ -67,7 +67,18 @@ impl Segment {
 
     #[track_caller]
     pub(crate) fn host_with(&self, config: &str, name: &'static str, number: u8) -> Host {
-        let world = World::new(&Plugins::subject());
+        self.host_of(&Plugins::subject(), config, (name, number))
+    }
+
+    /// The same with this program.
+    #[track_caller]
+    pub(crate) fn host_of(
+        &self,
+        plugins: &Plugins,
+        config: &str,
+        (name, number): (&'static str, u8),
+    ) -> Host {
+        let world = World::new(plugins);
         let address = self.plug(&world, number);
         world.sh(&format!("mkdir -p /etc/spoke; printf '%s' '{config}' >/etc/spoke/config.toml"));
         let serve = Some(serve(&world));
@@ -250,6 +261,14 @@ impl Host {
     #[track_caller]
     pub(crate) fn start(&mut self) {
         self.serve = Some(serve(&self.world));
+    }
+
+    /// The daemon is killed, and starts again with another program.
+    #[track_caller]
+    pub(crate) fn change_to(&mut self, plugins: &Plugins) {
+        self.kill();
+        self.world.exchange(plugins);
+        self.start();
     }
 }
 

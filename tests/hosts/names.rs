@@ -25,7 +25,7 @@ fn ask(world: &World, name: &str, what: &str) -> String {
 
 /// Asks until that is the answer; how long it took.
 #[track_caller]
-fn until_answered(world: &World, name: &str, what: &str, wanted: &str) -> Duration {
+pub(crate) fn until_answered(world: &World, name: &str, what: &str, wanted: &str) -> Duration {
     let begun = Instant::now();
     loop {
         let said = ask(world, name, what);

@@ -61,6 +61,12 @@ impl Plugins {
         }
     }
 
+    /// The last release's, whose program `SPOKE_LAST` names (scripts/last-release builds it); none where it is not set.
+    pub fn last() -> Option<Self> {
+        let program = env::var_os("SPOKE_LAST").filter(|path| !path.is_empty())?;
+        Some(Self::of(Path::new(&program)))
+    }
+
     /// Whether these are Spoke's.
     pub fn are_ours(&self) -> bool {
         self.ours
@@ -76,17 +82,20 @@ impl Plugins {
         Self { dir: existing(dir), ours: false }
     }
 
-    /// A folder with the release binary and a link for each of its names, made once per build.
     fn ours() -> Self {
+        Self::of(&program())
+    }
+
+    /// A folder with a program and a link for each of its names, made once per build.
+    fn of(binary: &Path) -> Self {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _alone = ONE_AT_A_TIME.lock();
-        let binary = program();
-        let meta = fs::metadata(&binary)
+        let meta = fs::metadata(binary)
             .unwrap_or_else(|error| panic!("{}: {error} (make build)", binary.display()));
         let dir = target().join(format!("plugins/{}-{}", meta.mtime(), meta.len()));
         if !dir.exists() {
             let fresh = target().join(format!("plugins/fresh-{}", process::id()));
-            link(&binary, &fresh);
+            link(binary, &fresh);
             // Several tests may do this at once: who comes second finds it done.
             if fs::rename(&fresh, &dir).is_err() {
                 let _ = fs::remove_dir_all(&fresh);

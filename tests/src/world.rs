@@ -65,6 +65,22 @@ impl World {
         Self { first, pid }
     }
 
+    /// Puts other plugins in the place of those at [`Plugins::MOUNT`], as an update does; what runs goes on.
+    ///
+    /// # Panics
+    /// When they cannot be copied into this world, which does not see the folder of every build.
+    #[track_caller]
+    pub fn exchange(&self, plugins: &Plugins) {
+        let name = plugins.dir().file_name().expect("a folder has a name").to_string_lossy();
+        let copy = format!("/world/plugins-{name}");
+        if !self.path(&copy).exists() {
+            let mut copies = Command::new("cp");
+            let done = output(copies.arg("-a").arg(plugins.dir()).arg(self.path(&copy)), "");
+            assert_eq!(done.status, 0, "{done:?}");
+        }
+        self.sh(&format!("mount --bind -o ro {copy} {}", Plugins::MOUNT));
+    }
+
     /// A command in this world, with a clean environment.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new("nsenter");
