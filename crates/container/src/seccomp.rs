@@ -44,15 +44,23 @@ pub(crate) enum Test {
 }
 
 impl Test {
-    /// The same of an argument for an OCI runtime, of which one must hold.
+    /// The same of an argument for an OCI runtime, of which one must hold. The runtime's library compares all
+    /// 64 bits, so what must not be is no test: with a bit of the upper half any number would pass.
     fn of_oci(self, argument: u8) -> Vec<Value> {
-        let test = move |value: u32, two: u32, op: &str| json!({"index": argument, "value": value, "valueTwo": two, "op": op});
         match self {
-            Self::Is(values) => values.iter().map(|one| test(*one, 0, "SCMP_CMP_EQ")).collect(),
-            Self::IsNot(value) => vec![test(value, 0, "SCMP_CMP_NE")],
-            Self::Lacks(bits) => vec![test(bits, 0, "SCMP_CMP_MASKED_EQ")],
+            Self::Is(values) => {
+                values.iter().map(|one| compared(argument, *one, "SCMP_CMP_EQ")).collect()
+            }
+            // Nothing fulfils it: such a call has rules of its own, as [`sockets`].
+            Self::IsNot(_) => Vec::new(),
+            Self::Lacks(bits) => vec![compared(argument, bits, "SCMP_CMP_MASKED_EQ")],
         }
     }
+}
+
+/// One comparison of an OCI runtime's.
+fn compared(argument: u8, value: u32, op: &str) -> Value {
+    json!({"index": argument, "value": value, "valueTwo": 0, "op": op})
 }
 
 /// A call that is allowed with some arguments only. The lower half of an argument is compared: the
@@ -79,6 +87,11 @@ const VSOCK: u32 = libc::AF_VSOCK as u32;
 /// Who may send to these sockets is taken for the kernel by udev, which loads modules and starts units. The
 /// number is no other family's protocol that a plugin uses.
 const UEVENT: u32 = libc::NETLINK_KOBJECT_UEVENT as u32;
+
+const NETLINK: u32 = libc::AF_NETLINK as u32;
+/// The last family of sockets (`linux/socket.h`), and the last protocol of netlink (`linux/netlink.h`).
+const LAST_FAMILY: u32 = 45;
+const LAST_OF_NETLINK: u32 = 22;
 
 /// The allowed arguments of `personality(2)`: Linux and its 32-bit kind, without randomisation of
 /// addresses or with it, and the query.
@@ -127,23 +140,39 @@ pub(crate) fn filter(mask: u64) -> Filter {
 pub(crate) fn of_oci(mask: u64) -> Value {
     let names: Vec<_> = allowed(mask).map(Call::name).collect();
     let mut calls = vec![json!({"names": names, "action": "SCMP_ACT_ALLOW"})];
-    for Condition { call, tests } in CONDITIONS {
-        // All arguments of one rule must fit, and any rule will do.
-        let rules = tests.iter().fold(vec![Vec::new()], |rules, (argument, test)| {
-            let with =
-                |rule: &Vec<Value>, one: &Value| [&rule[..], std::slice::from_ref(one)].concat();
-            let one_of = test.of_oci(*argument);
-            rules.iter().flat_map(|rule| one_of.iter().map(|one| with(rule, one))).collect()
-        });
+    for condition in &CONDITIONS {
+        let name = condition.call.name();
         calls.extend(
-            rules.iter().map(
-                |args| json!({"names": [call.name()], "action": "SCMP_ACT_ALLOW", "args": args}),
-            ),
+            rules(condition)
+                .iter()
+                .map(|args| json!({"names": [name], "action": "SCMP_ACT_ALLOW", "args": args})),
         );
     }
     // The C library falls back to clone(2), whose flags can be tested.
     calls.push(json!({"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS}));
     json!({"defaultAction": "SCMP_ACT_ERRNO", "defaultErrnoRet": libc::EPERM, "syscalls": calls})
+}
+
+/// The rules of one call. All arguments of one rule must fit, and any rule will do.
+fn rules(Condition { call, tests }: &Condition) -> Vec<Vec<Value>> {
+    if i64::from(call.number) == libc::SYS_socket {
+        return sockets();
+    }
+    tests.iter().fold(vec![Vec::new()], |rules, (argument, test)| {
+        let with = |rule: &Vec<Value>, one: &Value| [&rule[..], std::slice::from_ref(one)].concat();
+        let one_of = test.of_oci(*argument);
+        rules.iter().flat_map(|rule| one_of.iter().map(|one| with(rule, one))).collect()
+    })
+}
+
+/// Those of `socket(2)`: each family but `VSOCK`, and of netlink each protocol but `UEVENT`.
+fn sockets() -> Vec<Vec<Value>> {
+    let family = |number: u32| compared(0, number, "SCMP_CMP_EQ");
+    let of_netlink = |number: u32, op: &str| vec![family(NETLINK), compared(2, number, op)];
+    let families = (0..=LAST_FAMILY).filter(|one| ![NETLINK, VSOCK].contains(one));
+    let above = (UEVENT + 1..=LAST_OF_NETLINK).map(|one| of_netlink(one, "SCMP_CMP_EQ"));
+    let below = std::iter::once(of_netlink(UEVENT, "SCMP_CMP_LT"));
+    families.map(|one| vec![family(one)]).chain(below).chain(above).collect()
 }
 
 #[cfg(test)]
@@ -227,8 +256,26 @@ mod tests {
             let calls = document["syscalls"].as_array().unwrap().iter();
             calls.filter(|call| call["names"] == json!([name])).map(|call| &call["args"]).collect()
         };
-        let not = |index: u8, value: u32| json!({"index": index, "value": value, "valueTwo": 0, "op": "SCMP_CMP_NE"});
-        assert_eq!(of("socket"), [&json!([not(0, VSOCK), not(2, UEVENT)])]);
+        // Nothing is told by what it is not: a bit of the upper half, which the kernel drops, would pass.
+        assert!(!document.to_string().contains("SCMP_CMP_NE"), "{document}");
+        let is =
+            |value: u32| json!({"index": 0, "value": value, "valueTwo": 0, "op": "SCMP_CMP_EQ"});
+        let sockets = of("socket");
+        for one in 0..=45 {
+            let rules = sockets.iter().filter(|args| args[0] == is(one)).count();
+            let expected = match one {
+                40 => 0,
+                16 => 8,
+                _ => 1,
+            };
+            assert_eq!(rules, expected, "{one}");
+        }
+        assert_eq!(sockets.len(), 44 + 8);
+        for args in sockets.iter().filter(|args| args[0] == is(16)) {
+            let (value, op) = (args[1]["value"].as_u64().unwrap(), args[1]["op"].as_str().unwrap());
+            assert_eq!(args[1]["index"], 2);
+            assert!((value, op) == (15, "SCMP_CMP_LT") || (16..=22).contains(&value), "{args}");
+        }
         assert_eq!(of("personality").len(), PERSONALITIES.len());
         assert!(of("personality").iter().all(|args| args.as_array().unwrap().len() == 1));
     }

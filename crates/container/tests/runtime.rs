@@ -36,6 +36,7 @@ by_each_runtime!(
     a_killed_keeper_leaves_nothing_for_long,
     calls_are_compared_with_the_runtimes,
     its_limits_hold,
+    the_upper_half_of_an_argument_hides_nothing,
 );
 
 fn lab(runtime: &str) -> Lab {
@@ -96,6 +97,53 @@ fn its_limits_hold(runtime: &str) {
     running.stop(Duration::ZERO).unwrap();
     assert!(lab.engine.adopt(&lab.directory()).unwrap().is_none());
     assert!(made.lines().all(|path| !Path::new(path).exists()), "{made}");
+}
+
+/// The library of runtimes compares 64 bits, the kernel takes 32: udev would believe what such a socket sends.
+fn the_upper_half_of_an_argument_hides_nothing(runtime: &str) {
+    let lab = lab(runtime);
+    // This program is static.
+    fs::copy(std::env::current_exe().unwrap(), lab.home.path().join("layer/bin/probe")).unwrap();
+    let running = lab.start();
+    let said = said(&running, "PROBE=1 probe --exact --nocapture sockets_are_tried");
+    for (socket, result) in [
+        ("16 3 0x0", "made"),
+        ("16 3 0x10", "made"),
+        ("2 1 0x0", "made"),
+        ("16 3 0xf", "refused"),
+        ("16 3 0x10000000f", "refused"),
+        ("4294967312 3 0xf", "refused"),
+        ("40 1 0x0", "refused"),
+        ("4294967336 1 0x0", "refused"),
+    ] {
+        assert!(said.contains(&format!("<{socket} {result}>")), "{socket} is not {result}: {said}");
+    }
+}
+
+/// What the test before runs in the container; by itself it does nothing.
+#[test]
+#[allow(unsafe_code, clippy::print_stdout)]
+fn sockets_are_tried() {
+    if std::env::var_os("PROBE").is_none() {
+        return;
+    }
+    for (family, kind, protocol) in [
+        (16_u64, 3_u64, 0_u64),
+        (16, 3, 0x10),
+        (2, 1, 0),
+        (16, 3, 0xf),
+        (16, 3, 0x1_0000_000f),
+        (0x1_0000_0010, 3, 0xf),
+        (40, 1, 0),
+        (0x1_0000_0028, 1, 0),
+    ] {
+        // SAFETY: socket(2) takes three numbers, and has no other effect than a new descriptor.
+        let made = unsafe { libc::syscall(libc::SYS_socket, family, kind, protocol) };
+        let is_refused =
+            made < 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
+        let result = if is_refused { "refused" } else { "made" };
+        println!("<{family} {kind} {protocol:#x} {result}>");
+    }
 }
 
 fn a_container_comes_and_goes(runtime: &str) {
