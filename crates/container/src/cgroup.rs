@@ -2,7 +2,7 @@
 //! how much memory it may have, where it is not privileged; and out of that of the service that starts it,
 //! with which the service manager would end it.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirEntry, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use model::{Error, Result};
 use rustix::fs::{FsWord, statfs};
-use rustix::io::write;
+use rustix::io::{Errno, write};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde_json::{Value, json};
 
 use crate::directory::Directory;
 use crate::fault::{Doing, Fault};
+use crate::privileges::Privileges;
 use crate::spec::Resources;
 
 /// Where all of them are, in each hierarchy.
@@ -66,12 +67,16 @@ impl Hierarchy {
 
 /// The cgroups of one container, open for processes to enter.
 #[derive(Debug)]
-pub(crate) struct Cgroups(Vec<OwnedFd>);
+pub(crate) struct Cgroups {
+    files: Vec<OwnedFd>,
+    /// Whether a process must be in them.
+    bind: bool,
+}
 
 impl Cgroups {
     /// None.
     pub(crate) fn none() -> Self {
-        Self(Vec::new())
+        Self { files: Vec::new(), bind: true }
     }
 
     /// New ones, with `limits` if there are any, for the container in `directory`, which remembers them;
@@ -95,7 +100,7 @@ impl Cgroups {
         for path in chosen.all() {
             files.extend(opened(path)?);
         }
-        Ok((Self(files), lacking))
+        Ok((Self { files, bind: limits.is_some() }, lacking))
     }
 
     /// Those of the processes that run OCI runtimes, and in words what cannot be made here.
@@ -106,16 +111,17 @@ impl Cgroups {
             lacking.extend(made(&path));
             files.extend(opened(&path)?);
         }
-        Ok((Self(files), lacking))
+        Ok((Self { files, bind: true }, lacking))
     }
 
-    /// Those of the container in `directory`.
-    pub(crate) fn of(directory: &Directory) -> Result<Self> {
+    /// Those of the container in `directory`. One with all `privileges` may write them, so they bind it to
+    /// nothing.
+    pub(crate) fn of(directory: &Directory, privileges: Privileges) -> Result<Self> {
         let mut files = Vec::new();
         for path in directory.list(NAMES)? {
             files.extend(opened(&path)?);
         }
-        Ok(Self(files))
+        Ok(Self { files, bind: privileges.capabilities.is_some() })
     }
 
     /// One that the caller has made.
@@ -126,18 +132,23 @@ impl Cgroups {
 
     /// Adds one.
     pub(crate) fn with(mut self, more: Option<OwnedFd>) -> Self {
-        self.0.extend(more);
+        self.bind |= more.is_some();
+        self.files.extend(more);
         self
     }
 
     /// Their files.
     pub(crate) fn files(&self) -> &[OwnedFd] {
-        &self.0
+        &self.files
     }
 
     /// Moves the calling process, which has one thread, into all of them.
     pub(crate) fn enter(&self) -> Result<(), Fault> {
-        self.0.iter().try_for_each(|file| write(file, b"0").map(drop).doing("entering the cgroup"))
+        self.files.iter().try_for_each(|file| match write(file, b"0") {
+            // The container has controllers for cgroups of its own: in version 2, no process is beside those.
+            Err(Errno::BUSY) if !self.bind => Ok(()),
+            written => written.map(drop).doing("entering the cgroup"),
+        })
     }
 }
 
@@ -188,7 +199,8 @@ fn choose(directory: &Directory, name: &str, limits: Option<&Resources>) -> Resu
 
 /// The hierarchies that are mounted and seen.
 fn seen() -> Vec<Hierarchy> {
-    let info = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // The calling thread's: another than the first may be in a mount namespace of its own.
+    let info = fs::read_to_string("/proc/thread-self/mountinfo").unwrap_or_default();
     let mut hierarchies = hierarchies(&info);
     hierarchies.retain(Hierarchy::is_seen);
     hierarchies
@@ -243,24 +255,41 @@ pub(crate) fn remove(directory: &Directory) -> Result<()> {
     if was_short(directory)? {
         directory.was_short()?;
     }
-    for path in directory.list(NAMES)? {
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
-            match fs::remove_dir(&path) {
-                // Its last process is leaving.
-                Err(error)
-                    if error.kind() == ErrorKind::ResourceBusy && Instant::now() < deadline =>
-                {
-                    sleep(BETWEEN);
-                }
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(Error::os(format!("removing {}", path.display()), error));
-                }
-                _ => break,
+    directory.list(NAMES)?.iter().try_for_each(|path| remove_one(path))?;
+    directory.remove(NAMES)
+}
+
+fn remove_one(path: &Path) -> Result<()> {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        match fs::remove_dir(path) {
+            // Its last process is leaving, or the container has made cgroups in it.
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && Instant::now() < deadline => {
+                remove_below(path, deadline);
+                sleep(BETWEEN);
             }
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::os(format!("removing {}", path.display()), error));
+            }
+            _ => return Ok(()),
         }
     }
-    directory.remove(NAMES)
+}
+
+/// Removes the cgroups in `path`, the innermost first. The caller, who removes `path` itself next, sees what
+/// stays.
+fn remove_below(path: &Path, deadline: Instant) {
+    let Ok(entries) = fs::read_dir(path) else { return };
+    let is_directory = |entry: &DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    // None stays open while those in it are read.
+    let below: Vec<DirEntry> = entries.flatten().filter(is_directory).collect();
+    for path in below.iter().map(DirEntry::path).take_while(|_| Instant::now() < deadline) {
+        if fs::remove_dir(&path).is_err() {
+            remove_below(&path, deadline);
+            // As above.
+            let _ = fs::remove_dir(&path);
+        }
+    }
 }
 
 /// Processes that share the hierarchies need not share process ids: a pod with a PID namespace of

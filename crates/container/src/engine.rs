@@ -178,7 +178,7 @@ impl Running {
         }
         let program = Program::new(process, self.record.privileges)?;
         let init = self.inside.as_ref().unwrap_or(&self.pidfd);
-        let cgroups = Cgroups::of(&self.directory)?;
+        let cgroups = Cgroups::of(&self.directory, self.record.privileges)?;
         let container = exec::Container { init: init.as_fd(), cgroups, held };
         exec::exec(&container, &program, input, bounds)
     }

@@ -20,6 +20,15 @@ fn confined(lab: &Lab) -> Spec {
     Spec { limits: Some(Resources { processes: 64, memory: 64 << 20 }), ..spec }
 }
 
+fn privileged(lab: &Lab) -> Spec {
+    Spec {
+        capabilities: Capabilities::All,
+        devices: Devices::Host,
+        no_new_privileges: false,
+        ..lab.spec()
+    }
+}
+
 fn start(lab: &Lab, spec: &Spec) -> Running {
     lab.engine.start(&lab.directory(), spec, b"").unwrap()
 }
@@ -231,13 +240,7 @@ fn its_cgroups_bound_it() {
 #[test]
 fn a_privileged_one_is_in_a_cgroup_of_its_own() {
     let lab = Lab::new();
-    let all = Spec {
-        capabilities: Capabilities::All,
-        devices: Devices::Host,
-        no_new_privileges: false,
-        ..lab.spec()
-    };
-    let running = start(&lab, &all);
+    let running = start(&lab, &privileged(&lab));
     let main = fs::read_to_string(format!("/proc/{}/cgroup", running.process().pid)).unwrap();
     let own = said(&running, "cat /proc/self/cgroup");
     // As systemd knows its services by: version 2, or its own of version 1.
@@ -252,6 +255,23 @@ fn a_privileged_one_is_in_a_cgroup_of_its_own() {
     let made = fs::read_to_string(lab.directory().join("cgroups")).unwrap();
     running.stop(Duration::ZERO).unwrap();
     assert!(made.lines().all(|path| !Path::new(path).exists()), "{made}");
+}
+
+/// One that runs containers itself makes cgroups in its own, and leaves them behind.
+#[test]
+fn cgroups_that_a_privileged_one_made_end_with_it() {
+    let lab = Lab::new();
+    for _ in 0..2 {
+        let running = start(&lab, &privileged(&lab));
+        let made = fs::read_to_string(lab.directory().join("cgroups")).unwrap();
+        for path in made.lines() {
+            fs::create_dir_all(Path::new(path).join("its/own")).unwrap();
+            fs::create_dir_all(Path::new(path).join("its/other")).unwrap();
+        }
+        running.stop(Duration::ZERO).unwrap();
+        assert!(made.lines().count() > 0 && made.lines().all(|path| !Path::new(path).exists()));
+        assert!(lab.engine.adopt(&lab.directory()).unwrap().is_none());
+    }
 }
 
 /// Why the kernel ended it is known.
