@@ -19,8 +19,8 @@ use std::collections::BTreeSet;
 use model::{Amendment, Attachment, AttachmentId, Error, PortMap, Result};
 
 use self::holders::Holders;
-pub use self::quota::UsedUp;
-pub(crate) use self::quota::{forget_usage, key_of_usage};
+pub(crate) use self::quota::forget_usage;
+pub use self::quota::{Noting, UsedUp};
 pub use self::withdraw::HostPort;
 use crate::Engine;
 use crate::attach::RACES;

@@ -74,7 +74,7 @@ impl Engine<'_> {
             false => self.driver.attach(&serving)?,
         };
         self.follow_fence(&serving)?;
-        self.meter(&serving)?;
+        self.meter_made(&serving)?;
         let served = match serving {
             Cow::Borrowed(_) => None,
             Cow::Owned(serving) => serving.wiring.publish.map(|publish| publish.ports),

@@ -49,7 +49,7 @@ mod subnet;
 mod unlisted;
 mod view;
 
-pub use amend::{HostPort, UsedUp};
+pub use amend::{HostPort, Noting, UsedUp};
 pub use backup::{RestoreMode, Restored, describe};
 pub use endpoint::Joining;
 pub use engine::Engine;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Alias, Attachment, Error, Layer, Network, NetworkName, Result, Stage};
 
-use crate::amend::{forget_usage, key_of_amendment};
+use crate::amend::key_of_amendment;
 use crate::book::{Read, unchanged};
 use crate::closing::Closing;
 use crate::detach::Meaning;
@@ -181,7 +181,10 @@ impl Engine<'_> {
             txn = txn.delete(Key::Cursor(pool.id.clone()));
         }
         for read in self.amendments_in(&Prefix::AmendmentsOf(name.clone()))? {
-            txn = forget_usage(&read.value, None, txn).delete(key_of_amendment(&read.value));
+            txn = txn.delete(key_of_amendment(&read.value));
+        }
+        for (key, _) in self.usages_of(name)? {
+            txn = txn.delete(key);
         }
         self.store.commit(&self.forget_auxiliary(name, txn)?)
     }

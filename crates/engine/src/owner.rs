@@ -59,6 +59,7 @@ impl Engine<'_> {
             }
             let Some(named) = renamed(&read.value) else { return Ok(()) };
             let txn = Txn::new().expect(key.clone(), unchanged(Some(&read)));
+            let txn = self.carry_usage(&read.value, &named, txn)?;
             let txn = txn.put(key.clone(), Record::Attachment(Box::new(named)));
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 drop(lock);

@@ -52,7 +52,7 @@ impl Engine<'_> {
     pub(crate) fn make_link(&self, attachment: &Attachment) -> Result<Attached> {
         let attached = self.make_probed(attachment)?;
         self.follow_fence(attachment)?;
-        self.meter(attachment)?;
+        self.meter_made(attachment)?;
         Ok(attached)
     }
 

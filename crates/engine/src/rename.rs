@@ -5,7 +5,7 @@
 
 use model::{Error, LinkKind, Network, NetworkName, Result, Runtime, Space, Subnet, bridge_name};
 
-use crate::amend::{key_of_amendment, key_of_usage};
+use crate::amend::key_of_amendment;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
 use crate::closing::Closing;
@@ -138,17 +138,15 @@ impl Engine<'_> {
         for read in self.amendments_in(&Prefix::AmendmentsOf(old.clone()))? {
             let key = key_of_amendment(&read.value);
             txn = txn.expect(key.clone(), unchanged(Some(&read))).delete(key);
-            if let Some(usage) = key_of_usage(&key_of_amendment(&read.value))
-                && let Some(held) = self.store.get(&usage)?
-                && let Key::Usage(_, runtime, owner) = &usage
-            {
-                let next = Key::Usage(new.clone(), *runtime, owner.clone());
-                txn = txn.expect(usage.clone(), Expect::At(held.revision));
-                txn = txn.put(next, held.record).delete(usage);
-            }
             let mut kept = read.value;
             kept.network = new.clone();
             txn = txn.put(key_of_amendment(&kept), Record::Amendment(kept));
+        }
+        for (key, held) in self.usages_of(old)? {
+            let Key::Usage(_, runtime, name) = &key else { continue };
+            let next = Key::Usage(new.clone(), *runtime, name.clone());
+            txn = txn.expect(key.clone(), Expect::At(held.revision));
+            txn = txn.put(next, held.record).delete(key);
         }
         let own = Space::Network(old.clone());
         for read in self.reservations_in(&Prefix::Reservations)? {

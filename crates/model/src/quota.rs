@@ -9,6 +9,9 @@ use crate::{Attachment, Error, LinkKind, Result, Timestamp};
 
 /// Seconds of a day.
 const DAY: u64 = 24 * 60 * 60;
+/// How far ahead a period may begin that counts as the present one: a clock that was once wrong cuts nobody off for
+/// longer. It is two months, so that one that is set back by a few days begins no period.
+const AHEAD: u64 = 62 * DAY;
 
 /// How many bytes a container's interface may carry in a period, in both directions together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +43,8 @@ pub struct Usage {
     pub since: Timestamp,
     /// Bytes in both directions.
     pub used: u64,
+    /// When this was written.
+    pub noted: Timestamp,
     /// Whether it was reported that the quota is used up.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reported: bool,
@@ -105,12 +110,14 @@ impl fmt::Display for Quota {
 impl Usage {
     /// Nothing is used yet of the period that is at `now`.
     pub const fn fresh(period: Period, now: Timestamp) -> Self {
-        Self { period, since: period.start(now), used: 0, reported: false }
+        Self { period, since: period.start(now), used: 0, noted: now, reported: false }
     }
 
-    /// Whether it is of the period of this kind that is at `now`. A clock that is set back begins none.
+    /// Whether it is of the period of this kind that is at `now`. A clock that is set back by less than two months
+    /// begins none.
     pub const fn is_of(&self, period: Period, now: Timestamp) -> bool {
-        self.period as u8 == period as u8 && self.since.0 >= period.start(now).0
+        let start = period.start(now).0;
+        self.period as u8 == period as u8 && self.since.0 >= start && self.since.0 - start <= AHEAD
     }
 }
 
@@ -134,8 +141,8 @@ impl Attachment {
                 kind.traits().name
             ))),
             None => Err(Error::unsupported(format!(
-                "{}: a quota needs a link that Spoke makes, and another plugin limits this one: take the limit out \
-                 of its configuration, or start it again with the quota kept under its name",
+                "{}: a quota needs a link that Spoke makes, and another plugin limits this one: set a rate by \
+                 spoke limit, start it again, and set the quota then",
                 self.id
             ))),
         }
@@ -175,5 +182,7 @@ mod tests {
         assert!(usage.is_of(Period::Day, Timestamp(LEAP)));
         assert!(!usage.is_of(Period::Day, Timestamp(LEAP + DAY)));
         assert!(!usage.is_of(Period::Week, Timestamp(LEAP)));
+        assert!(usage.is_of(Period::Day, Timestamp(LEAP - AHEAD)));
+        assert!(!usage.is_of(Period::Day, Timestamp(LEAP - AHEAD - DAY)), "it was once ahead");
     }
 }

@@ -158,6 +158,7 @@ impl Engine<'_> {
         let txn = Txn::new()
             .expect(key.clone(), unchanged(Some(read)))
             .put(key, Record::Attachment(now.clone()));
+        let txn = self.forget_usage_of(&read.value, &now, txn)?;
         let txn = match kept {
             Kept::Becomes(limits) => {
                 let limits = limits.is_any().then(|| Bandwidth { device: None, ..limits.clone() });

@@ -4,14 +4,29 @@
 //! anew where a period has begun. What was counted since is written now and then ([`Engine::note_usages`]), and
 //! before an attachment is undone.
 
-use model::{Amendment, Attachment, AttachmentId, Error, Layer, Phase, Quota, Result, Usage};
+use model::{
+    Amendment, Attachment, AttachmentId, Error, Layer, NetworkName, Phase, Quota, Result,
+    Timestamp, Usage,
+};
 
 use super::key_of_amendment;
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
 use crate::gc::all_of;
-use crate::port::{Key, Metered, Outcome, Prefix, Record, Txn};
+use crate::port::{Key, Metered, Outcome, Prefix, Record, Txn, Versioned};
+
+/// How old what is written may be, in seconds.
+const OLDEST: u64 = 60;
+
+/// What [`Engine::note_usages`] writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noting {
+    /// What grew by a hundredth of its quota, is a minute old, or tells something: each writing is synced.
+    Due,
+    /// Everything.
+    All,
+}
 
 /// A container that has used up its quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,20 +81,23 @@ impl Engine<'_> {
         Ok(Some(current.map_or(0, |it| it.used)))
     }
 
-    /// Writes what containers have used of their quotas since, and has those counted anew whose period has begun.
+    /// Writes what containers have used of their quotas since, as far as `noting` says, and has those counted anew whose period has begun.
     /// An attachment on which another thread works is left for the next time. Returns those that have used theirs up
     /// since the last time, each once in a period.
     ///
     /// # Errors
     /// The first; the others are looked at all the same.
-    pub fn note_usages(&self, used_up: &mut Vec<UsedUp>) -> Result<()> {
-        let (mut failures, has_any) = (Vec::new(), self.has_quotas()?);
-        let records = if has_any { self.records(&Prefix::Attachments)? } else { Vec::new() };
+    pub fn note_usages(&self, noting: Noting, used_up: &mut Vec<UsedUp>) -> Result<()> {
+        // What has a quota has a usage since it was attached; without one no record is read.
+        if self.store.list(&Prefix::Usages)?.is_empty() {
+            return Ok(());
+        }
+        let (mut failures, records) = (Vec::new(), self.records(&Prefix::Attachments)?);
         for read in records {
             let is_complete = matches!(read.value.phase, Phase::Attached(_));
             let Some(quota) = read.value.quota().filter(|_| is_complete) else { continue };
             let Some(_lock) = self.host.try_lock_attachment(&read.value.id) else { continue };
-            match self.note(&read, quota) {
+            match self.note(&read, quota, noting) {
                 Ok(true) => used_up.push(UsedUp {
                     id: read.value.id.clone(),
                     name: read.value.container_name(),
@@ -92,14 +110,8 @@ impl Engine<'_> {
         all_of(failures)
     }
 
-    /// Whether a name keeps a quota: only then a container has one.
-    fn has_quotas(&self) -> Result<bool> {
-        let kept = self.amendments()?;
-        Ok(kept.iter().filter_map(|it| it.bandwidth.as_ref()).any(|it| it.quota.is_some()))
-    }
-
     /// Whether it has used up its quota, and that is to be reported.
-    fn note(&self, read: &Read<Box<Attachment>>, quota: Quota) -> Result<bool> {
+    fn note(&self, read: &Read<Box<Attachment>>, quota: Quota, noting: Noting) -> Result<bool> {
         for _ in 0..RACES {
             let account = self.account(&read.value, quota)?;
             if !account.is_known() {
@@ -108,14 +120,16 @@ impl Engine<'_> {
             }
             // Read behind the book: what was counted before a period began is not written into it.
             let Some(counted) = self.driver.metered(&read.value)? else { return Ok(false) };
+            let before = account.now;
             let is_over = counted.used >= quota.bytes;
-            let now = Usage {
-                used: counted.used.max(account.now.used),
-                reported: is_over,
-                ..account.now
-            };
-            let is_news = is_over && !account.now.reported;
-            if now == account.now || self.write_usage(&account, now)? {
+            let used = counted.used.max(before.used);
+            // Another interface under the same key may be over, and this one not.
+            let reported = used >= quota.bytes && (is_over || before.reported);
+            let now = Usage { used, reported, ..before };
+            let is_news = is_over && !before.reported;
+            let is_kept = now == before
+                || (noting == Noting::Due && !is_due(before, now, quota, self.host.now()));
+            if is_kept || self.write_usage(&account, now)? {
                 return Ok(is_news);
             }
         }
@@ -154,13 +168,24 @@ impl Engine<'_> {
                 continue;
             }
             let counted = self.driver.metered(attachment)?;
-            if counted.is_some_and(|it| it.bytes == bytes) {
+            let least = account.now.used.min(bytes);
+            if counted.is_some_and(|it| it.bytes == bytes && it.used >= least) {
                 return Ok(false);
             }
             let used = counted.map_or(account.now.used, |it| it.used.max(account.now.used));
             return self.driver.meter(attachment, Metered { bytes, used }).map(|()| true);
         }
         Err(lost(attachment))
+    }
+
+    /// The same of an attachment that is made. An earlier one of the same identity may have left a count: that
+    /// of one without a quota would cut it off for good.
+    pub(crate) fn meter_made(&self, attachment: &Attachment) -> Result<()> {
+        let is_free = attachment.layer == Layer::Link && attachment.quota().is_none();
+        match is_free && attachment.refuse_quota().is_ok() {
+            true => self.end_count(attachment).map(drop),
+            false => self.meter(attachment).map(drop),
+        }
     }
 
     /// Sets the limits of an attached container to those of its wiring, its quota too.
@@ -172,10 +197,63 @@ impl Engine<'_> {
     /// Ends what a killed command left of a quota that was lifted. Whose limits were never changed has none.
     fn end_metering(&self, attachment: &Attachment) -> Result<bool> {
         let is_changed = attachment.layer == Layer::Link && attachment.wiring.bandwidth.is_some();
-        if !is_changed || self.driver.metered(attachment)?.is_none() {
-            return Ok(false);
+        if is_changed { self.end_count(attachment) } else { Ok(false) }
+    }
+
+    fn end_count(&self, attachment: &Attachment) -> Result<bool> {
+        match self.driver.metered(attachment)? {
+            Some(_) => self.driver.unmeter(attachment).map(|()| true),
+            None => Ok(false),
         }
-        self.driver.unmeter(attachment).map(|()| true)
+    }
+
+    /// Adds to a transaction that what was used follows a record to its new name. The old name's stays where
+    /// that keeps a quota: its next container counts on too.
+    pub(crate) fn carry_usage(
+        &self,
+        before: &Attachment,
+        after: &Attachment,
+        txn: Txn,
+    ) -> Result<Txn> {
+        let Some(quota) = before.quota() else { return Ok(txn) };
+        let (old, new) = (self.account(before, quota)?, self.account(after, quota)?);
+        if old.key == new.key || !old.is_known() {
+            return Ok(txn);
+        }
+        // A name is written all the same where the kernel does not answer: the book is a minute old at most.
+        let counted = self.driver.metered(before).ok().flatten().map_or(0, |it| it.used);
+        let used = counted.max(old.now.used).max(new.now.used);
+        let now = Usage { used, ..old.now };
+        let kept = self.amendment_under(&key_of_amendment(&Amendment::of(before)?))?;
+        let txn = txn
+            .expect(old.key.clone(), unchanged(old.known.as_ref()))
+            .expect(new.key.clone(), unchanged(new.known.as_ref()))
+            .put(new.key, Record::Usage(now));
+        Ok(match kept.is_some_and(|read| has_quota(&read.value)) {
+            true => txn,
+            false => txn.delete(old.key),
+        })
+    }
+
+    /// Adds to a transaction that what a container used is forgotten, where its record loses its quota.
+    pub(super) fn forget_usage_of(
+        &self,
+        before: &Attachment,
+        now: &Attachment,
+        txn: Txn,
+    ) -> Result<Txn> {
+        if before.quota().is_none() || now.quota().is_some() {
+            return Ok(txn);
+        }
+        let key = key_of_usage(&key_of_amendment(&Amendment::of(before)?));
+        Ok(key.into_iter().fold(txn, Txn::delete))
+    }
+
+    /// What was used on a network, of all names.
+    pub(crate) fn usages_of(&self, network: &NetworkName) -> Result<Vec<(Key, Versioned)>> {
+        let mut usages = self.store.list(&Prefix::Usages)?;
+        usages.retain(|(key, _)| matches!(key, Key::Usage(of, ..) if of == network));
+        Ok(usages)
     }
 
     fn account(&self, attachment: &Attachment, quota: Quota) -> Result<Account> {
@@ -193,7 +271,7 @@ impl Engine<'_> {
     fn write_usage(&self, account: &Account, now: Usage) -> Result<bool> {
         let txn = Txn::new()
             .expect(account.key.clone(), unchanged(account.known.as_ref()))
-            .put(account.key.clone(), Record::Usage(now));
+            .put(account.key.clone(), Record::Usage(Usage { noted: self.host.now(), ..now }));
         Ok(matches!(self.store.commit(&txn)?, Outcome::Done(_)))
     }
 }
@@ -210,11 +288,22 @@ pub(crate) fn key_of_usage(amendment: &Key) -> Option<Key> {
 
 /// Adds to a transaction that what was used is forgotten, where `before` had a quota and `now` has none.
 pub(crate) fn forget_usage(before: &Amendment, now: Option<&Amendment>, txn: Txn) -> Txn {
-    let has = |it: &Amendment| it.bandwidth.as_ref().is_some_and(|it| it.quota.is_some());
     match key_of_usage(&key_of_amendment(before)) {
-        Some(key) if has(before) && !now.is_some_and(has) => txn.delete(key),
+        Some(key) if has_quota(before) && !now.is_some_and(has_quota) => txn.delete(key),
         Some(_) | None => txn,
     }
+}
+
+fn has_quota(amendment: &Amendment) -> bool {
+    amendment.bandwidth.as_ref().is_some_and(|it| it.quota.is_some())
+}
+
+/// Whether it is time to write what was used.
+fn is_due(before: Usage, now: Usage, quota: Quota, at: Timestamp) -> bool {
+    now.reported != before.reported
+        || now.used - before.used >= quota.bytes / 100
+        // A clock that is set back makes nothing young.
+        || at.0.abs_diff(before.noted.0) >= OLDEST
 }
 
 fn lost(attachment: &Attachment) -> Error {

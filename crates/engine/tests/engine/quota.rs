@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use engine::port::{Driver, HostDataplane, Metered, Presence, Stray};
-use engine::{AtOnce, Engine, Request};
+use engine::port::{Driver, HostDataplane, Key, Metered, Prefix, Presence, Store, Stray};
+use engine::{AtOnce, Engine, Noting, Request};
 use model::*;
 
 use super::common::{Directory, request};
@@ -54,7 +54,9 @@ impl Driver for Metering<'_> {
     }
 
     fn detach(&self, attachment: &Attachment) -> Result<()> {
-        self.counted.lock().unwrap().remove(&attachment.id);
+        if attachment.quota().is_some() {
+            self.counted.lock().unwrap().remove(&attachment.id);
+        }
         self.rig.detach(attachment)
     }
 
@@ -121,8 +123,12 @@ fn of(bytes: u64, period: Period) -> Bandwidth {
 }
 
 fn noted(engine: &Engine<'_>) -> usize {
+    noted_as(engine, Noting::Due)
+}
+
+fn noted_as(engine: &Engine<'_>, noting: Noting) -> usize {
     let mut used_up = Vec::new();
-    engine.note_usages(&mut used_up).unwrap();
+    engine.note_usages(noting, &mut used_up).unwrap();
     used_up.len()
 }
 
@@ -146,6 +152,9 @@ fn a_successor_a_flush_and_a_killed_daemon_count_on() {
         assert!(engine.restore(&mut AtOnce).unwrap(), "it was missing");
         assert_eq!(kernel.used(&first), Some(300));
         assert!(!engine.restore(&mut AtOnce).unwrap(), "it is there");
+        kernel.counted.lock().unwrap().get_mut(&first).unwrap().used = 0;
+        assert!(engine.restore(&mut AtOnce).unwrap(), "it is behind the book");
+        assert_eq!(kernel.used(&first), Some(300));
         kernel.carry(&first, 50);
         engine.detach(&web("a")).unwrap();
         assert_eq!(kernel.used(&first), None);
@@ -207,10 +216,86 @@ fn what_a_killed_command_left_of_a_quota_goes() {
         engine.set_limits(&id, &of(1_000, Period::Week)).unwrap();
         let quota = kernel.counted.lock().unwrap().clone();
         engine.set_limits(&id, &Bandwidth::default()).unwrap();
-        *kernel.counted.lock().unwrap() = quota;
+        kernel.counted.lock().unwrap().clone_from(&quota);
         assert!(engine.restore(&mut AtOnce).unwrap());
         assert_eq!(kernel.used(&id), None);
+
+        // Nor does it last until the next container of that identity, which has no limits at all.
+        *kernel.counted.lock().unwrap() = quota;
+        engine.detach(&web("a")).unwrap();
+        assert_eq!(kernel.used(&id), Some(0), "the record has none");
+        engine.attach(&web("a")).unwrap();
+        assert_eq!(kernel.used(&id), None);
     });
+}
+
+#[test]
+fn little_is_written_once_a_minute_and_at_the_end() {
+    let rig = Rig::new();
+    let kernel = Metering::new(&rig);
+    kernel.set_clock(20_000 * DAY);
+    kernel.with(|engine| {
+        let id = engine.attach(&web("a")).unwrap().id;
+        engine.set_limits(&id, &of(10_000, Period::Day)).unwrap();
+        let known = || engine.used_of_name(engine.amendments().unwrap().first().unwrap()).unwrap();
+        kernel.carry(&id, 99);
+        noted(engine);
+        assert_eq!(known(), Some(0), "less than a hundredth");
+        kernel.carry(&id, 1);
+        noted(engine);
+        assert_eq!(known(), Some(100));
+        kernel.carry(&id, 1);
+        kernel.set_clock(20_000 * DAY + 59);
+        noted(engine);
+        assert_eq!(known(), Some(100), "less than a minute old");
+        kernel.set_clock(20_000 * DAY + 60);
+        noted(engine);
+        assert_eq!(known(), Some(101));
+        kernel.carry(&id, 1);
+        noted_as(engine, Noting::All);
+        assert_eq!(known(), Some(102));
+        kernel.carry(&id, 1);
+        engine.detach(&web("a")).unwrap();
+        assert_eq!(known(), Some(103));
+    });
+}
+
+#[test]
+fn a_renamed_container_counts_on_and_its_old_name_too() {
+    let rig = Rig::new();
+    let kernel = Metering::new(&rig);
+    let web2: OwnerName = "web2".parse().unwrap();
+    kernel.with(|engine| {
+        let id = engine.attach(&web("a")).unwrap().id;
+        engine.set_limits(&id, &of(1_000, Period::Month)).unwrap();
+        kernel.carry(&id, 1_000);
+        assert_eq!(noted(engine), 1);
+        engine.set_owner(&id, &web2).unwrap();
+        assert_eq!(noted(engine), 0, "it is reported once");
+        engine.restore(&mut AtOnce).unwrap();
+        assert_eq!(kernel.used(&id), Some(1_000));
+        // A flush does not give it another one.
+        kernel.flush();
+        engine.restore(&mut AtOnce).unwrap();
+        assert_eq!(kernel.used(&id), Some(1_000));
+        // The old name keeps the quota, and what was used of it.
+        let next = engine.attach(&web("b")).unwrap().id;
+        assert_eq!(kernel.used(&next), Some(1_000));
+        // What is lifted is forgotten, under whichever name.
+        assert_eq!(usages(&rig), ["web", "web2"]);
+        engine.set_limits(&id, &Bandwidth::default()).unwrap();
+        assert_eq!(usages(&rig), ["web"]);
+    });
+}
+
+/// The names whose usage is written.
+fn usages(rig: &Rig) -> Vec<String> {
+    let listed = rig.list(&Prefix::Usages).unwrap();
+    let name = |(key, _)| match key {
+        Key::Usage(_, _, name) => Some(name.to_string()),
+        _ => None,
+    };
+    listed.into_iter().filter_map(name).collect()
 }
 
 #[test]

@@ -3,27 +3,32 @@
 
 use std::time::Duration;
 
-use engine::UsedUp;
+use engine::{Noting, UsedUp};
 
 use super::Daemon;
 use crate::event::{Event, What};
 use crate::host;
 
-/// How often it is written, and a period looked for that has begun.
+/// How often it is looked at, and a period looked for that has begun.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Until the daemon stops.
 pub(super) fn keep(daemon: &Daemon) {
     while !daemon.sleep(PERIOD) {
-        note(daemon);
+        note_as(daemon, Noting::Due);
     }
 }
 
-/// Writes it once.
+/// Writes all of it, when the daemon ends.
 pub(super) fn note(daemon: &Daemon) {
+    note_as(daemon, Noting::All);
+}
+
+fn note_as(daemon: &Daemon, noting: Noting) {
     let mut used_up = Vec::new();
-    let noted =
-        daemon.context_pool.with(|host_context| host_context.engine().note_usages(&mut used_up));
+    let noted = daemon
+        .context_pool
+        .with(|host_context| host_context.engine().note_usages(noting, &mut used_up));
     for UsedUp { id, name, quota } in used_up {
         let network = &id.network;
         let message = format!(
