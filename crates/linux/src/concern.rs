@@ -3,7 +3,7 @@
 use netlink::Event;
 use netlink::nft::{Family, News, Object};
 
-use crate::filter::{FORWARDING_CHAINS, TABLE, spoof, transit};
+use crate::filter::{FORWARDING_CHAINS, TABLE, quota, spoof, transit};
 use crate::firewalld;
 
 /// The parts of Spoke's state that a change may have damaged.
@@ -31,10 +31,10 @@ impl Concern {
     }
 }
 
-/// Of `inet spoke`, `inet spoke_transit` or `bridge spoke`.
+/// Of `inet spoke`, `inet spoke_transit`, `bridge spoke` or the tables of quotas.
 fn is_ours(news: &News) -> bool {
-    let tables = [TABLE, transit::TABLE, spoof::TABLE];
-    tables.iter().any(|table| (news.family, news.table.as_str()) == (table.family, table.name))
+    let mut tables = [TABLE, transit::TABLE, spoof::TABLE].into_iter().chain(quota::TABLES);
+    tables.any(|table| (news.family, news.table.as_str()) == (table.family, table.name))
 }
 
 /// A new element of a set belongs to a container; a new rule may precede Spoke's.
@@ -93,6 +93,11 @@ mod tests {
         assert_eq!(of(Object::Rule, false, Family::Inet, "spoke", "forward"), table);
         assert_eq!(of(Object::Elements, true, Family::Inet, "spoke", ""), elements);
         assert_eq!(of(Object::Elements, false, Family::Inet, "spoke", ""), None);
+        for family in [Family::Bridge, Family::Inet] {
+            assert_eq!(of(Object::Table, true, family, "spoke_quota", ""), table);
+            assert_eq!(of(Object::Elements, true, family, "spoke_quota", ""), elements);
+        }
+        assert_eq!(of(Object::Table, true, Family::Ipv4, "spoke_quota", ""), None);
         assert_eq!(of(Object::Table, true, Family::Inet, "wall", ""), None);
         assert_eq!(of(Object::Table, true, Family::Ipv4, "filter", ""), elements);
         assert_eq!(of(Object::Chain, false, Family::Ipv6, "filter", "DOCKER-USER"), elements);

@@ -17,7 +17,7 @@ use super::rules::{DROP, R, Steps};
 use super::ruleset::{Ruleset, set, settled, unload_while};
 
 /// The tables: where bridges forward frames, and where the host routes packets.
-const TABLES: [Table<'static>; 2] = [table(Side::Bridged), table(Side::Routed)];
+pub(crate) const TABLES: [Table<'static>; 2] = [table(Side::Bridged), table(Side::Routed)];
 /// The version, as in `inet spoke`.
 const STAMP: &str = "quota_1";
 const ENDS: Set<'static> =
@@ -118,17 +118,22 @@ pub(crate) fn put(socket: &mut Socket, interface: &Interface, state: QuotaState)
     Err(Error::try_again(interface.about("others keep changing")))
 }
 
-/// Takes what bears the mark out, and a table with its last quota.
-pub(crate) fn remove_owned(socket: &mut Socket, owner: &Owner) -> Result<()> {
+/// Takes what bears the mark out, and a table with its last quota. Whether there was any.
+pub(crate) fn remove_owned(socket: &mut Socket, owner: &Owner) -> Result<bool> {
+    let mut any = false;
     for table in TABLES {
-        remove_from(socket, table, owner)?;
+        any |= remove_from(socket, table, owner)?;
     }
-    Ok(())
+    Ok(any)
 }
 
-fn remove_from(socket: &mut Socket, table: Table<'static>, owner: &Owner) -> Result<()> {
+fn remove_from(socket: &mut Socket, table: Table<'static>, owner: &Owner) -> Result<bool> {
     let quota = quota_of(owner);
     for _ in 0..ATTEMPTS {
+        // The kernel keeps a quota as long as an element leads to it: one question where there is none.
+        if nft::quota(socket, table, &quota)?.is_none() {
+            return Ok(false);
+        }
         let elements = nft::elements(socket, table, ENDS.name)?;
         let of_owner = |element: &&Element| element.comment.as_ref() == Some(&owner.0);
         let about = || format!("removing a quota of {owner} ({table})");
@@ -136,14 +141,11 @@ fn remove_from(socket: &mut Socket, table: Table<'static>, owner: &Owner) -> Res
         for element in elements.iter().filter(of_owner) {
             transaction.delete_element(table, ENDS.name, element, about());
         }
-        if nft::quota(socket, table, &quota)?.is_some() {
-            transaction.delete_quota(table, &quota);
-        }
-        let is_empty = transaction.is_empty();
+        transaction.delete_quota(table, &quota);
         if settled(transaction.commit(socket), |failure| {
             matches!(failure.errno, Errno::NOENT | Errno::BUSY)
         })? {
-            return if is_empty { Ok(()) } else { unload_unused(socket, table) };
+            return unload_unused(socket, table).map(|()| true);
         }
     }
     Err(Error::try_again(format!("the quotas of {owner} in {table} keep changing")))
@@ -166,8 +168,10 @@ pub(crate) fn owners(socket: &mut Socket) -> Result<BTreeSet<String>> {
 
 /// Makes the chains what they should be, where there are the tables. Whether they were not.
 pub(crate) fn mend(socket: &mut Socket) -> Result<bool> {
-    let bridged = ruleset(Side::Bridged).mend(socket)?;
-    Ok(ruleset(Side::Routed).mend(socket)? | bridged)
+    // One that cannot be mended does not keep the other from it.
+    let bridged = ruleset(Side::Bridged).mend(socket);
+    let routed = ruleset(Side::Routed).mend(socket);
+    Ok(bridged? | routed?)
 }
 
 fn ruleset(side: Side) -> Ruleset {

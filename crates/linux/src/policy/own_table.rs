@@ -16,11 +16,13 @@ pub enum OwnTable {
     Transit,
     /// `inet spoke`.
     Packets,
+    /// `bridge spoke_quota` and `inet spoke_quota`.
+    Quotas,
 }
 
 impl OwnTable {
     /// In the order in which they are repaired.
-    pub const ALL: [Self; 3] = [Self::Frames, Self::Transit, Self::Packets];
+    pub const ALL: [Self; 4] = [Self::Frames, Self::Transit, Self::Packets, Self::Quotas];
 }
 
 impl fmt::Display for OwnTable {
@@ -29,6 +31,10 @@ impl fmt::Display for OwnTable {
             OwnTable::Frames => filter::spoof::TABLE.fmt(f),
             OwnTable::Transit => filter::transit::TABLE.fmt(f),
             OwnTable::Packets => filter::TABLE.fmt(f),
+            OwnTable::Quotas => {
+                let [bridged, routed] = filter::quota::TABLES;
+                write!(f, "{bridged} and {routed}")
+            }
         }
     }
 }
@@ -45,9 +51,9 @@ impl Policy {
             }
             OwnTable::Packets => {
                 let counted = self.if_there(filter::counted::mend);
-                let metered = self.if_there(filter::quota::mend);
-                Ok(self.if_there(filter::mend)? | counted? | metered?)
+                Ok(self.if_there(filter::mend)? | counted?)
             }
+            OwnTable::Quotas => self.if_there(filter::quota::mend),
         }
     }
 

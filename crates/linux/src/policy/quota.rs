@@ -1,7 +1,7 @@
 //! Quotas of containers, as records say them.
 
 use engine::port::Metered;
-use model::{Attachment, Result};
+use model::{Attachment, Layer, Result};
 use netlink::nft::QuotaState;
 
 use super::Policy;
@@ -28,16 +28,21 @@ impl Policy {
         self.with(|socket| quota::put(socket, &interface, state))
     }
 
-    /// Ends that where the record has a quota.
+    /// Ends that, whether or not the record still has a quota: a killed command may have taken it out of there only.
     pub(super) fn end_quota(&self, attachment: &Attachment) -> Result<()> {
-        attachment.quota().map_or(Ok(()), |_| self.unmeter(attachment))
+        match attachment.layer {
+            Layer::Link => self.unmeter(attachment),
+            _ => Ok(()),
+        }
     }
 
     /// Ends that; what is not counted is no error.
     pub(crate) fn unmeter(&self, attachment: &Attachment) -> Result<()> {
         let owner = owner(attachment)?;
-        self.deleted.set(true);
-        self.if_there(|socket| quota::remove_owned(socket, &owner))
+        if self.if_there(|socket| quota::remove_owned(socket, &owner))? {
+            self.deleted.set(true);
+        }
+        Ok(())
     }
 }
 

@@ -46,8 +46,8 @@ fn it_comes_goes_and_counts_on() {
         space.run(&format!("nft flush map {family} spoke_quota ends"));
         assert_eq!(read(&mut socket, &it).unwrap(), None);
         put(&mut socket, &it, of(9)).unwrap();
-        for _ in 0..2 {
-            remove_owned(&mut socket, &it.owner).unwrap();
+        for is_there in [true, false] {
+            assert_eq!(remove_owned(&mut socket, &it.owner).unwrap(), is_there);
             assert_eq!(space.run("nft list tables"), "");
         }
     }
