@@ -49,7 +49,9 @@ fn removed(world: &World) {
     world.sh(&format!("rm /run/spoke/*/attachments/hurt/*; {DEL}; /opt/cni/bin/spoke gc"));
     world.sh("/opt/cni/bin/spoke network rm hurt; /opt/cni/bin/spoke network rm declared");
     assert_eq!(world.sh("ip -o link show type bridge").trim(), "");
-    let left = world.sh("cd /run/spoke/*; find attachments leases ports -type f");
+    let left = world.sh(
+        "find /run/spoke -type f -path '*/attachments/*' -o -type f -path '*/leases/*' -o -type f -path '*/ports/*'",
+    );
     assert_eq!(left, "", "what it held");
 }
 
