@@ -19,7 +19,6 @@ use std::collections::BTreeSet;
 use model::{Amendment, Attachment, AttachmentId, Error, PortMap, Result};
 
 use self::holders::Holders;
-pub(crate) use self::quota::forget_usage;
 pub use self::quota::{Noting, UsedUp};
 pub use self::withdraw::HostPort;
 use crate::Engine;

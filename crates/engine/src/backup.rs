@@ -228,8 +228,9 @@ pub fn describe(key: &Key) -> String {
         Key::Amendment(network, runtime, name) => {
             format!("what was changed of {runtime}'s container {name} {}", of(network))
         }
-        Key::Usage(network, runtime, name) => {
-            format!("what {runtime}'s container {name} has used of its quota {}", of(network))
+        Key::Usage(network, runtime, name, ifname) => {
+            let of = of(network);
+            format!("what {runtime}'s container {name} ({ifname}) has used of its quota {of}")
         }
     }
 }

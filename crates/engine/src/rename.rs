@@ -143,8 +143,8 @@ impl Engine<'_> {
             txn = txn.put(key_of_amendment(&kept), Record::Amendment(kept));
         }
         for (key, held) in self.usages_of(old)? {
-            let Key::Usage(_, runtime, name) = &key else { continue };
-            let next = Key::Usage(new.clone(), *runtime, name.clone());
+            let Key::Usage(_, runtime, name, ifname) = &key else { continue };
+            let next = Key::Usage(new.clone(), *runtime, name.clone(), ifname.clone());
             txn = txn.expect(key.clone(), Expect::At(held.revision));
             txn = txn.put(next, held.record).delete(key);
         }

@@ -5,7 +5,7 @@ use model::{
     Runtime,
 };
 
-use super::{forget_usage, key_of_amendment};
+use super::key_of_amendment;
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
@@ -45,7 +45,7 @@ impl Engine<'_> {
             amendment.clone_from(&known.value);
         }
         change(&mut amendment);
-        Ok(kept(known.as_ref(), amendment, txn))
+        self.kept(known.as_ref(), amendment, txn)
     }
 
     /// Adds to a transaction that the container's name keeps this still; `None` where it does not: another
@@ -74,11 +74,12 @@ impl Engine<'_> {
             if known.is_empty() {
                 return Ok(false);
             }
-            let txn = known.iter().fold(Txn::new(), |txn, read| {
+            let mut txn = Txn::new();
+            for read in &known {
                 let mut rest = read.value.clone();
                 (part.clear)(&mut rest);
-                kept(Some(read), rest, txn)
-            });
+                txn = self.kept(Some(read), rest, txn)?;
+            }
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 return Ok(true);
             }
@@ -86,18 +87,23 @@ impl Engine<'_> {
         let title = part.title;
         Err(Error::try_again(format!("the {title} of {name}: lost {RACES} races in a row")))
     }
-}
 
-/// Adds to a transaction that a name keeps this now; nothing is no record.
-pub(super) fn kept(known: Option<&Read<Box<Amendment>>>, now: Box<Amendment>, txn: Txn) -> Txn {
-    let key: Key = key_of_amendment(&now);
-    let txn = txn.expect(key.clone(), unchanged(known));
-    let txn = match known {
-        Some(known) => forget_usage(&known.value, Some(&now), txn),
-        None => txn,
-    };
-    match now.is_empty() {
-        true => txn.delete(key),
-        false => txn.put(key, Record::Amendment(now)),
+    /// Adds to a transaction that a name keeps this now; nothing is no record.
+    pub(super) fn kept(
+        &self,
+        known: Option<&Read<Box<Amendment>>>,
+        now: Box<Amendment>,
+        txn: Txn,
+    ) -> Result<Txn> {
+        let key: Key = key_of_amendment(&now);
+        let txn = txn.expect(key.clone(), unchanged(known));
+        let txn = match known {
+            Some(known) => self.forget_usage(&known.value, &now, txn)?,
+            None => txn,
+        };
+        Ok(match now.is_empty() {
+            true => txn.delete(key),
+            false => txn.put(key, Record::Amendment(now)),
+        })
     }
 }

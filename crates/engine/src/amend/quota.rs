@@ -68,17 +68,21 @@ impl Engine<'_> {
         Ok(Some(counted.map_or(account.now.used, |it| it.used.max(account.now.used))))
     }
 
-    /// How much of the quota that a name keeps is used, as the book has it.
+    /// How much of the quota that a name keeps is used, as the book has it: by the interface that used most.
     ///
     /// # Errors
     /// Where it cannot be read.
     pub fn used_of_name(&self, amendment: &Amendment) -> Result<Option<u64>> {
         let quota = amendment.bandwidth.as_ref().and_then(|limits| limits.quota);
-        let key = key_of_usage(&key_of_amendment(amendment));
-        let (Some(quota), Some(key)) = (quota, key) else { return Ok(None) };
-        let known = self.usage_under(&key)?.map(|read| read.value);
-        let current = known.filter(|it| it.is_of(quota.period, self.host.now()));
-        Ok(Some(current.map_or(0, |it| it.used)))
+        let Some(quota) = quota else { return Ok(None) };
+        let at = self.host.now();
+        let mut used = 0;
+        for key in self.usages_of_name(amendment)? {
+            let known = self.usage_under(&key)?.map(|read| read.value);
+            let current = known.filter(|it| it.is_of(quota.period, at));
+            used = current.map_or(used, |it| it.used.max(used));
+        }
+        Ok(Some(used))
     }
 
     /// Writes what containers have used of their quotas since, as far as `noting` says, and has those counted anew whose period has begun.
@@ -123,7 +127,7 @@ impl Engine<'_> {
             let before = account.now;
             let is_over = counted.used >= quota.bytes;
             let used = counted.used.max(before.used);
-            // Another interface under the same key may be over, and this one not.
+            // A count that fell behind the book is no reason to report it again.
             let reported = used >= quota.bytes && (is_over || before.reported);
             let now = Usage { used, reported, ..before };
             let is_news = is_over && !before.reported;
@@ -245,8 +249,31 @@ impl Engine<'_> {
         if before.quota().is_none() || now.quota().is_some() {
             return Ok(txn);
         }
-        let key = key_of_usage(&key_of_amendment(&Amendment::of(before)?));
-        Ok(key.into_iter().fold(txn, Txn::delete))
+        Ok(txn.delete(key_of_usage(before)?))
+    }
+
+    /// Adds to a transaction that what a name used is forgotten, where `before` had a quota and `now` has none.
+    pub(super) fn forget_usage(
+        &self,
+        before: &Amendment,
+        now: &Amendment,
+        txn: Txn,
+    ) -> Result<Txn> {
+        match has_quota(before) && !has_quota(now) {
+            true => Ok(self.usages_of_name(before)?.into_iter().fold(txn, Txn::delete)),
+            false => Ok(txn),
+        }
+    }
+
+    /// Where is kept what the interfaces of a name have used.
+    fn usages_of_name(&self, amendment: &Amendment) -> Result<Vec<Key>> {
+        let mut keys: Vec<Key> =
+            self.usages_of(&amendment.network)?.into_iter().map(|(key, _)| key).collect();
+        keys.retain(|key| {
+            matches!(key, Key::Usage(_, runtime, name, _)
+                if (runtime, name) == (&amendment.runtime, &amendment.name))
+        });
+        Ok(keys)
     }
 
     /// What was used on a network, of all names.
@@ -257,9 +284,7 @@ impl Engine<'_> {
     }
 
     fn account(&self, attachment: &Attachment, quota: Quota) -> Result<Account> {
-        let amendment = key_of_amendment(&Amendment::of(attachment)?);
-        let key = key_of_usage(&amendment)
-            .ok_or_else(|| Error::bug(format!("{} has another key", attachment.id)))?;
+        let key = key_of_usage(attachment)?;
         let known = self.usage_under(&key)?;
         let at = self.host.now();
         let current = known.as_ref().filter(|it| it.value.is_of(quota.period, at));
@@ -276,22 +301,10 @@ impl Engine<'_> {
     }
 }
 
-/// Where is kept what was used, beside the change that sets the quota.
-pub(crate) fn key_of_usage(amendment: &Key) -> Option<Key> {
-    match amendment {
-        Key::Amendment(network, runtime, name) => {
-            Some(Key::Usage(network.clone(), *runtime, name.clone()))
-        }
-        _ => None,
-    }
-}
-
-/// Adds to a transaction that what was used is forgotten, where `before` had a quota and `now` has none.
-pub(crate) fn forget_usage(before: &Amendment, now: Option<&Amendment>, txn: Txn) -> Txn {
-    match key_of_usage(&key_of_amendment(before)) {
-        Some(key) if has_quota(before) && !now.is_some_and(has_quota) => txn.delete(key),
-        Some(_) | None => txn,
-    }
+/// Where is kept what an attachment used, beside the change that sets the quota.
+fn key_of_usage(attachment: &Attachment) -> Result<Key> {
+    let Amendment { network, runtime, name, .. } = Amendment::of(attachment)?;
+    Ok(Key::Usage(network, runtime, name, attachment.id.ifname.clone()))
 }
 
 fn has_quota(amendment: &Amendment) -> bool {

@@ -11,7 +11,6 @@ use model::{
 };
 
 use super::holders::Holders;
-use super::kept::kept;
 use super::{Tried, has_leaving};
 use crate::Engine;
 use crate::attach::RACES;
@@ -85,7 +84,7 @@ impl Engine<'_> {
             if gone.is_empty() {
                 return Ok(gone);
             }
-            let txn = without(&known, &gone, Txn::new());
+            let txn = self.without(&known, &gone, Txn::new())?;
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 return Ok(gone);
             }
@@ -119,7 +118,7 @@ impl Engine<'_> {
         changed.remove(gone);
         let amendment = Amendment::of(&holders.link)?;
         let known = self.amendments_of(amendment.runtime, &amendment.name, holders.network())?;
-        let txn = without(&known, gone, changed.write(Txn::new()));
+        let txn = self.without(&known, gone, changed.write(Txn::new()))?;
         match self.settle(changed, &txn)? {
             Tried::Done(changed) => {
                 for held in &changed.records {
@@ -182,17 +181,22 @@ impl Engine<'_> {
         });
         Ok(known)
     }
-}
 
-/// Adds to a transaction that these no longer have the ports.
-fn without(known: &[Read<Box<Amendment>>], gone: &[PortMap], mut txn: Txn) -> Txn {
-    for read in known {
-        let mut rest = read.value.clone();
-        rest.ports.retain(|map| !gone.contains(map));
-        if rest.ports.len() == read.value.ports.len() {
-            continue;
+    /// Adds to a transaction that these no longer have the ports.
+    fn without(
+        &self,
+        known: &[Read<Box<Amendment>>],
+        gone: &[PortMap],
+        mut txn: Txn,
+    ) -> Result<Txn> {
+        for read in known {
+            let mut rest = read.value.clone();
+            rest.ports.retain(|map| !gone.contains(map));
+            if rest.ports.len() == read.value.ports.len() {
+                continue;
+            }
+            txn = self.kept(Some(read), rest, txn)?;
         }
-        txn = kept(Some(read), rest, txn);
+        Ok(txn)
     }
-    txn
 }

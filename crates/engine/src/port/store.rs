@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::num::NonZeroU16;
 
 use model::{
-    Alias, AliasId, Amendment, Attachment, AttachmentId, Claim, ContainerId, Cursor, Holder, Layer,
-    Network, NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, Runtime, SandboxRecord,
-    Space, Subnet, SubnetId, Usage,
+    Alias, AliasId, Amendment, Attachment, AttachmentId, Claim, ContainerId, Cursor, Holder,
+    IfName, Layer, Network, NetworkName, OwnerName, PoolId, Protocol, Reservation, Result, Runtime,
+    SandboxRecord, Space, Subnet, SubnetId, Usage,
 };
 
 use super::Outline;
@@ -43,8 +43,8 @@ pub enum Key {
     Endpoint(AttachmentId),
     /// What commands changed of the running containers of a name. Durable.
     Amendment(NetworkName, Runtime, OwnerName),
-    /// What the containers of a name have used of their quota. Durable.
-    Usage(NetworkName, Runtime, OwnerName),
+    /// What the containers of a name have used of their quota, each by its interface of this name. Durable.
+    Usage(NetworkName, Runtime, OwnerName, IfName),
 }
 
 /// The value under a [`Key`] of the same name.

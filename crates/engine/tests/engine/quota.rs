@@ -292,10 +292,30 @@ fn a_renamed_container_counts_on_and_its_old_name_too() {
 fn usages(rig: &Rig) -> Vec<String> {
     let listed = rig.list(&Prefix::Usages).unwrap();
     let name = |(key, _)| match key {
-        Key::Usage(_, _, name) => Some(name.to_string()),
+        Key::Usage(_, _, name, _) => Some(name.to_string()),
         _ => None,
     };
     listed.into_iter().filter_map(name).collect()
+}
+
+#[test]
+fn each_interface_on_a_network_has_its_own() {
+    let rig = Rig::new();
+    let kernel = Metering::new(&rig);
+    kernel.with(|engine| {
+        let other = Request { ifname: "eth7".parse().unwrap(), ..web("a") };
+        let ids = [web("a"), other].map(|asked| engine.attach(&asked).unwrap().id);
+        for id in &ids {
+            engine.set_limits(id, &of(1_000, Period::Month)).unwrap();
+        }
+        kernel.carry(&ids[0], 1_000);
+        kernel.carry(&ids[1], 200);
+        assert_eq!((noted(engine), noted(engine)), (1, 0));
+        assert!(!engine.restore(&mut AtOnce).unwrap(), "each is counted as the book has it");
+        assert_eq!(ids.each_ref().map(|id| kernel.used(id)), [Some(1_000), Some(200)]);
+        let kept = engine.amendments().unwrap();
+        assert_eq!(engine.used_of_name(kept.first().unwrap()).unwrap(), Some(1_000));
+    });
 }
 
 #[test]

@@ -86,8 +86,8 @@ pub(crate) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<V
         (Key::Amendment(network, runtime, name), Record::Amendment(held)) => {
             write((network, runtime, name), revision, held)
         }
-        (Key::Usage(network, runtime, name), Record::Usage(held)) => {
-            write((network, runtime, name), revision, held)
+        (Key::Usage(network, runtime, name, ifname), Record::Usage(held)) => {
+            write((network, runtime, name, ifname), revision, held)
         }
         (Key::Sandbox(container), Record::Sandbox(sandbox_record)) => {
             write(container, revision, sandbox_record)
@@ -134,7 +134,7 @@ pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versi
             Record::Amendment,
         ),
         Kind::Usage => {
-            let key = |(network, runtime, name)| Key::Usage(network, runtime, name);
+            let key = |(network, runtime, name, ifname)| Key::Usage(network, runtime, name, ifname);
             read(bytes, key, Record::Usage)
         }
     }

@@ -32,8 +32,9 @@ pub(super) fn of(key: &Key) -> String {
         Key::Amendment(network, runtime, name) => {
             format!("amendments/{network}/{runtime}{}", owner_name(name))
         }
-        Key::Usage(network, runtime, name) => {
-            format!("usage/{network}/{runtime}{}", owner_name(name))
+        Key::Usage(network, runtime, name, ifname) => {
+            // An interface's name has no colon here: the last one ends the owner's.
+            format!("usage/{network}/{runtime}{}:{}", owner_name(name), printable(ifname))
         }
     }
 }

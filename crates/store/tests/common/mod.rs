@@ -179,7 +179,12 @@ pub(crate) fn amendment(name: &str) -> Record {
 }
 
 pub(crate) fn usage_key(name: &str) -> Key {
-    Key::Usage("podman".parse().unwrap(), Runtime::Podman, name.parse().unwrap())
+    Key::Usage(
+        "podman".parse().unwrap(),
+        Runtime::Podman,
+        name.parse().unwrap(),
+        "eth0".parse().unwrap(),
+    )
 }
 
 pub(crate) fn usage(used: u64) -> Record {
