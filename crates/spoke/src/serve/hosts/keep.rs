@@ -16,6 +16,7 @@ use super::lease::{Pauses, refuse_unheard};
 use super::local;
 use super::member::Member;
 use super::membership::Membership;
+use super::older::Kept;
 use super::overlay::{self, Silent};
 use super::tend::Tended;
 use super::{Hosts, Wake, near, tunnel};
@@ -64,6 +65,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         unwritten_before: None,
         pauses: Pauses::default(),
         is_older: false,
+        kept: Kept::default(),
         isolated: BTreeSet::new(),
         membership: Membership::default(),
         tended: Tended::default(),
@@ -135,6 +137,7 @@ pub(super) struct Keeper<'a> {
     pub(super) pauses: Pauses,
     /// Whether etcd had an older state than was heard of before.
     pub(super) is_older: bool,
+    pub(super) kept: Kept,
     /// The hosts that may have given addresses of this one to others.
     pub(super) isolated: BTreeSet<HostName>,
     pub(super) membership: Membership,
@@ -179,6 +182,7 @@ impl Keeper<'_> {
                 return Ok(());
             }
             self.report_unwritten();
+            self.keep_latest();
             let limit = self.silent.next(Instant::now(), self.grace()).min(self.renewal());
             if !self.hear(&mut view, limit)? {
                 return Ok(());
@@ -194,9 +198,12 @@ impl Keeper<'_> {
             if !self.hear(view, self.renewal())? {
                 return Ok(false);
             }
-            refuse_unusable(view, member)?;
+            refuse_removed(view, member)?;
+            book::refuse_other_layout(view)?;
             self.keep_alive(etcd, member)?;
         }
+        // Until here it may be the end of this host's earlier lease that is heard.
+        refuse_unheard(view, member)?;
         Ok(true)
     }
 

@@ -4,14 +4,14 @@
 //! and a host that joined after a backup would take itself for removed.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::{Revision, View};
 use model::{Error, HostName, Result};
 use serde::{Deserialize, Serialize};
 
 use super::Hosts;
-use super::keep::Keeper;
+use super::keep::{Keeper, PERIOD};
 use super::member::{self, Member};
 use crate::hosts::Reply;
 
@@ -32,12 +32,24 @@ pub(super) enum Older {
     Accepted,
 }
 
+impl Older {
+    fn taken_back(self) -> Self {
+        match self {
+            Self::Accepted | Self::Refused => Self::Refused,
+            Self::No => Self::No,
+        }
+    }
+}
+
 /// What was heard of the cluster last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Heard {
     /// In which transaction this host wrote its own record.
     #[serde(default)]
     alive: u64,
+    /// The latest state that it knew.
+    #[serde(default)]
+    heard: u64,
     /// Whether etcd had an older state after that.
     #[serde(default)]
     older: bool,
@@ -56,6 +68,27 @@ impl Heard {
 
     fn write(self, place: &Path) -> Result<()> {
         member::write(place, HEARD, &self)
+    }
+
+    /// The latest state, and the one of this host's own record. An earlier version kept the second one alone.
+    fn revisions(self) -> (Revision, Revision) {
+        (Revision(self.heard.max(self.alive)), Revision(self.alive))
+    }
+}
+
+/// What of that was written last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kept {
+    heard: Revision,
+    at: Option<Instant>,
+    has_failed: bool,
+}
+
+impl Kept {
+    /// Whether the next daemon is to know of this state, and not of the one that was written.
+    fn is_due(self, heard: Revision, now: Instant) -> bool {
+        let is_rested = |at| now.saturating_duration_since(at) >= PERIOD;
+        heard > self.heard && self.at.is_none_or(is_rested)
     }
 }
 
@@ -76,7 +109,11 @@ impl Hosts {
         self.nudge();
         match self.wait(ACCEPT, |state| state.older == Older::No) {
             true => Ok(Reply::Done),
-            false => Err(Error::try_again("etcd does not answer; see `spoke host ls`")),
+            false => {
+                // What the operator was refused is not done later.
+                self.set(|state| state.older = state.older.taken_back());
+                Err(Error::try_again("etcd does not answer; see `spoke host ls`"))
+            }
         }
     }
 }
@@ -85,16 +122,30 @@ impl Keeper<'_> {
     /// Takes over what an earlier daemon heard.
     pub(super) fn remember(&mut self) -> Result<()> {
         let known = Heard::read(&self.hosts.place)?;
-        (self.heard, self.alive) = (Revision(known.alive), Revision(known.alive));
+        (self.heard, self.alive) = known.revisions();
         self.is_older = known.older;
         Ok(())
     }
 
     /// Keeps what this daemon has heard for the next one. A full disk is no reason to be lost.
-    pub(super) fn keep_heard(&self) {
-        let heard = Heard { alive: self.alive.0, older: self.is_older };
-        if let Err(error) = heard.write(&self.hosts.place) {
+    pub(super) fn keep_heard(&mut self) {
+        let heard = Heard { alive: self.alive.0, heard: self.heard.0, older: self.is_older };
+        let written = heard.write(&self.hosts.place);
+        let had_failed = self.kept.has_failed;
+        let (at, has_failed) = (Some(Instant::now()), written.is_err());
+        self.kept = Kept { heard: self.heard, at, has_failed };
+        if let Err(error) = written
+            && !had_failed
+        {
             self.daemon.journal.failed("the cluster of hosts", &error);
+        }
+    }
+
+    /// The same while the cluster changes. What others write does not change this host's own record: a state without it
+    /// is older only than the latest one.
+    pub(super) fn keep_latest(&mut self) {
+        if self.kept.is_due(self.heard, Instant::now()) {
+            self.keep_heard();
         }
     }
 
@@ -113,7 +164,7 @@ impl Keeper<'_> {
         let was_older = self.is_older;
         self.is_older = is_older(view, &member.name, (self.heard, self.alive), self.is_older);
         if self.is_older && self.hosts.lock().older == Older::Accepted {
-            (self.is_older, self.alive) = (false, Revision::default());
+            (self.is_older, self.alive, self.heard) = (false, Revision::default(), view.revision);
         }
         if self.is_older != was_older {
             self.keep_heard();
@@ -148,6 +199,37 @@ fn is_older(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A backup may have this host's own record, and lack what others wrote after it.
+    #[test]
+    fn the_next_daemon_knows_the_latest_state() {
+        let place = tempfile::tempdir().unwrap();
+        Heard { alive: 90, heard: 100, older: true }.write(place.path()).unwrap();
+        let read = Heard::read(place.path()).unwrap();
+        assert_eq!(read.revisions(), (Revision(100), Revision(90)));
+        let name: HostName = "a".parse().unwrap();
+        let mut view = View { revision: Revision(95), ..View::default() };
+        view.epochs.insert(name.clone(), Revision(90));
+        assert!(is_older(&view, &name, read.revisions(), false));
+        // An earlier version wrote less.
+        let earlier: Heard = serde_json::from_str(r#"{"alive":90,"older":true}"#).unwrap();
+        assert_eq!(earlier.revisions(), (Revision(90), Revision(90)));
+    }
+
+    #[test]
+    fn the_latest_state_is_written_where_it_changed_and_not_all_the_time() {
+        let now = Instant::now();
+        let kept = Kept { heard: Revision(7), at: Some(now), has_failed: false };
+        assert!(Kept::default().is_due(Revision(1), now));
+        assert!(!kept.is_due(Revision(8), now) && kept.is_due(Revision(8), now + PERIOD));
+        assert!(!kept.is_due(Revision(7), now + PERIOD));
+    }
+
+    #[test]
+    fn what_was_not_done_in_time_is_taken_back() {
+        assert_eq!(Older::Accepted.taken_back(), Older::Refused);
+        assert_eq!(Older::No.taken_back(), Older::No);
+    }
 
     #[test]
     fn a_state_that_was_older_stays_so_while_its_revision_grows() {
