@@ -25,12 +25,14 @@ pub struct Reached {
 impl View {
     /// The addresses of a network on hosts other than `me` that are not in `gone`. A host may have
     /// addresses in its own block only, and no hardware address that this or another host has.
+    /// `default` is the hardware address that the holder of an address has where nobody chose another one.
     /// Of those in `isolated` only their own addresses are, by which they are asked whether they answer.
     pub fn reached(
         &self,
         name: &NetworkName,
         me: &HostName,
         (gone, isolated): (&BTreeSet<HostName>, &BTreeSet<HostName>),
+        default: impl Fn(&NetworkName, IpAddr) -> Mac,
     ) -> Reached {
         let mut reached = Reached::default();
         let Some(network) = self.networks.get(name) else { return reached };
@@ -54,7 +56,9 @@ impl View {
         }
         let mine = self.endpoints.iter().filter(|((host, of, _), _)| host == me && of == name);
         let mine = mine.map(|(_, (it, _))| it.mac).collect();
-        reached.take((name, network), &claims, &holders(mine, me, &claims));
+        let is_default = |claim: &Claim<'_>| default(name, claim.address) == claim.it.mac;
+        let holders = holders((me, mine), &claims, is_default);
+        reached.take((name, network), &claims, &holders);
         reached
     }
 
@@ -142,21 +146,24 @@ struct Claim<'v> {
     is_bridge: bool,
 }
 
-/// Whose each hardware address is: this host's where it has it, else that of the oldest record. A member that writes
-/// another one's hardware address later takes nothing from it.
+/// Whose each hardware address is: this host's where it has it, else that of the address from which it follows, else that
+/// of the oldest record. What follows from addresses is known before it is used: a member that is the first to write it
+/// takes nothing. A chosen one is that of the member that writes it first.
 fn holders<'v>(
-    mine: BTreeSet<Mac>,
-    me: &'v HostName,
+    (me, mine): (&'v HostName, BTreeSet<Mac>),
     claims: &[Claim<'v>],
+    is_default: impl Fn(&Claim<'_>) -> bool,
 ) -> BTreeMap<Mac, &'v HostName> {
-    let mut oldest: BTreeMap<Mac, (Revision, &HostName)> = BTreeMap::new();
+    let mut first: BTreeMap<Mac, (bool, Revision, &HostName)> = BTreeMap::new();
     for claim in claims {
-        let this = (claim.since, claim.host);
-        let known = oldest.entry(claim.it.mac).or_insert(this);
+        let this = (!is_default(claim), claim.since, claim.host);
+        let known = first.entry(claim.it.mac).or_insert(this);
         *known = this.min(*known);
     }
-    oldest.extend(mine.into_iter().map(|mac| (mac, (Revision::default(), me))));
-    oldest.into_iter().map(|(mac, (_, host))| (mac, host)).collect()
+    let mut holders: BTreeMap<_, _> =
+        first.into_iter().map(|(mac, (_, _, host))| (mac, host)).collect();
+    holders.extend(mine.into_iter().map(|mac| (mac, me)));
+    holders
 }
 
 fn is_refused((name, host): (&NetworkName, &HostName), address: IpAddr, why: &str) -> String {
@@ -272,7 +279,14 @@ mod tests {
     fn reached(more: &[(&str, &str)]) -> Reached {
         let view = view(&[&BASE[..], more].concat());
         let none = BTreeSet::new();
-        view.reached(&"front".parse().unwrap(), &"a".parse().unwrap(), (&none, &none))
+        view.reached(&"front".parse().unwrap(), &"a".parse().unwrap(), (&none, &none), default)
+    }
+
+    /// No hash, and as good here.
+    fn default(_: &NetworkName, address: IpAddr) -> Mac {
+        let IpAddr::V4(address) = address else { return Mac::local([0; 6]) };
+        let [a, b, c, d] = address.octets();
+        Mac::local([2, 0, a, b, c, d])
     }
 
     #[test]
@@ -349,7 +363,7 @@ mod tests {
             let read = Ok((key, Some((record, Revision(at)))));
             view.apply(Change { path, is_gone: false, bytes: 0, read });
             let none = BTreeSet::new();
-            view.reached(&front, &"a".parse().unwrap(), (&none, &none))
+            view.reached(&front, &"a".parse().unwrap(), (&none, &none), default)
         };
         let mac = "02:00:00:00:00:02";
         let reached = say("aa/front/10.8.2.2", mac, 7);
@@ -359,6 +373,12 @@ mod tests {
         // What this host has nobody else has, however old the record is.
         let reached = say("aa/front/10.8.2.2", "02:00:00:00:00:01", 0);
         assert_eq!(reached.endpoints, BTreeMap::from([only]));
+        // What follows from the address of another one was foreseen, and is that one's.
+        let foreseen = default(&front, [10, 8, 1, 9].into());
+        say("aa/front/10.8.2.2", &foreseen.to_string(), 8);
+        let reached = say("b/front/10.8.1.9", &foreseen.to_string(), 9);
+        let its = (IpAddr::from([10, 8, 1, 9]), (foreseen, [192, 0, 2, 2].into()));
+        assert_eq!(reached.endpoints, BTreeMap::from([only, its]));
     }
 
     #[test]

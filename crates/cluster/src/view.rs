@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use model::{
-    AddressPin, ClusterHost, HostName, Ipv4Net, NetworkName, PinState, Placement, PublicKey,
+    AddressPin, ClusterHost, Error, HostName, Ipv4Net, NetworkName, PinState, Placement, PublicKey,
     SharedEndpoint, SharedNetwork, Timestamp, Vni,
 };
 
@@ -192,6 +192,23 @@ impl View {
         self.damaged.contains_key(&model::text::shown(&path))
     }
 
+    /// Why nothing is done to such a host.
+    pub(crate) fn unreadable(&self, host: &HostName) -> Option<Error> {
+        self.is_damaged(host).then(|| {
+            Error::try_again(format!(
+                "what etcd has of host {host} cannot be read; `spoke host ls` says why"
+            ))
+        })
+    }
+
+    /// The hosts of which there is such a record. They are members, and may be alive.
+    pub fn damaged_hosts(&self) -> impl Iterator<Item = HostName> + '_ {
+        self.damaged.keys().filter_map(|path| match crate::layout::key(path) {
+            Ok(Key::Host(host)) => Some(host),
+            Ok(_) | Err(_) => None,
+        })
+    }
+
     /// The record of a host, if there is one.
     pub(crate) fn record(&self, host: &HostName) -> Option<HostRecord> {
         let rest = self.rests.get(host).cloned().unwrap_or_default();
@@ -311,5 +328,16 @@ mod tests {
         assert_eq!(view.damaged.len(), 1);
         view.apply(change(true));
         assert_eq!(view, View::default());
+    }
+
+    #[test]
+    fn a_host_whose_record_cannot_be_read_is_known() {
+        let mut view = View::default();
+        for path in ["/spoke/v1/stray", "/spoke/v1/host/b", "/spoke/v1/alive/c"] {
+            let (path, read) = (path.to_owned(), Err("no record".to_owned()));
+            view.apply(Change { path, is_gone: false, bytes: 0, read });
+        }
+        let b: HostName = "b".parse().unwrap();
+        assert!(view.is_damaged(&b) && view.damaged_hosts().eq([b]));
     }
 }

@@ -109,7 +109,8 @@ pub fn revoke_strays(cluster: &impl Cluster, view: &View) -> Result<()> {
     Ok(())
 }
 
-/// Forgets the servers of hosts that are no members, or not there, where etcd has no server at their address.
+/// Forgets the servers of hosts that are no members, or not there, where etcd has no server at their address. Where the
+/// record of a host cannot be read its address is not known, and its server stays.
 ///
 /// # Errors
 /// As the cluster's.
@@ -118,7 +119,8 @@ pub fn forget_servers(
     view: &View,
     is_server: impl Fn(&ClusterHost) -> bool,
 ) -> Result<()> {
-    for name in view.servers.keys().filter(|name| !view.alive.contains(*name)) {
+    let is_silent = |name: &&HostName| !view.alive.contains(*name) && !view.is_damaged(name);
+    for name in view.servers.keys().filter(is_silent) {
         if !view.hosts.get(name).is_some_and(&is_server) {
             forget_server(cluster, name)?;
         }

@@ -102,7 +102,8 @@ pub(super) fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> 
 /// it stays as it is from the first takeover on until the host is back.
 ///
 /// # Errors
-/// `NotFound` where there is none; `Conflict` where its addresses were taken over; as `change`.
+/// `NotFound` where there is none; `TryAgain` where its record cannot be read; `Conflict` where its addresses were taken
+/// over; as `change`.
 pub fn change_host(
     cluster: &impl Cluster,
     name: &HostName,
@@ -111,7 +112,8 @@ pub fn change_host(
     for _ in 0..RACES {
         let view = cluster.read()?;
         let (Some(known), Some(at)) = (view.hosts.get(name), view.epochs.get(name)) else {
-            return Err(Error::not_found(format!("no host {name}; `spoke host ls` lists them")));
+            let missing = Error::not_found(format!("no host {name}; `spoke host ls` lists them"));
+            return Err(view.unreadable(name).unwrap_or(missing));
         };
         let mut host = known.clone();
         change(&mut host)?;

@@ -170,9 +170,11 @@ impl Wanted<'_> {
     }
 }
 
-/// Whether a host cannot be asked: it was not heard of for long enough, or is no member any more.
+/// Whether a host cannot be asked: it was not heard of for long enough, or is no member any more. One whose record
+/// cannot be read is a member.
 fn is_gone(view: &View, gone: &BTreeSet<HostName>, host: &HostName) -> bool {
-    !view.alive.contains(host) && (gone.contains(host) || !view.hosts.contains_key(host))
+    let is_removed = !view.hosts.contains_key(host) && !view.is_damaged(host);
+    !view.alive.contains(host) && (gone.contains(host) || is_removed)
 }
 
 /// Answers for an address of a block that this host took at `taken`; `at` is the request. Nothing happens where

@@ -18,7 +18,7 @@ use crate::view::View;
 /// was read comes by the watch: all that was taken over before is known when `view` has come to that transaction.
 ///
 /// # Errors
-/// `NotFound` where the host is no member any more.
+/// `NotFound` where the host is no member any more; `TryAgain` where its record cannot be read.
 pub fn be_alive(
     cluster: &impl Cluster,
     view: &mut View,
@@ -27,7 +27,7 @@ pub fn be_alive(
 ) -> Result<Revision> {
     for _ in 0..RACES {
         let (Some(record), Some(at)) = (view.record(host), view.epochs.get(host)) else {
-            return Err(removed(host));
+            return Err(view.unreadable(host).unwrap_or_else(|| removed(host)));
         };
         let key = Key::Host(host.clone());
         let writes = vec![

@@ -19,6 +19,7 @@ use crate::port::{
 use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
+mod damaged;
 mod tokens;
 
 /// By path: the value, and when it was written.
@@ -68,7 +69,8 @@ impl Cluster for Records {
         let mut view = View { revision: Revision(kept.0), ..View::default() };
         for (path, (value, at)) in &kept.1 {
             let key = key(path)?;
-            let read = Ok((key.clone(), Some((record(&key, value.as_bytes())?, Revision(*at)))));
+            let read = record(&key, value.as_bytes());
+            let read = read.map(|it| (key, Some((it, Revision(*at))))).map_err(|it| it.to_string());
             view.apply(Change { path: path.clone(), is_gone: false, bytes: 0, read });
         }
         Ok(view)

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use cluster::View;
+use linux::identity::mac_of;
 use model::{HostName, Ipv4Net, NamedElsewhere, NetworkName, Result, SharedEndpoint, Transport};
 use overlay::{Overlay, OverlayNetwork, RoutedNetwork, Routes, gateway_mac};
 
@@ -24,9 +25,11 @@ impl Silent {
         view: &View,
         (now, grace): (Instant, Duration),
     ) -> BTreeSet<HostName> {
-        self.0.retain(|host, _| view.hosts.contains_key(host) && !view.alive.contains(host));
-        for host in view.hosts.keys().filter(|host| !view.alive.contains(*host)) {
-            self.0.entry(host.clone()).or_insert(now);
+        let members: BTreeSet<HostName> =
+            view.hosts.keys().cloned().chain(view.damaged_hosts()).collect();
+        self.0.retain(|host, _| members.contains(host) && !view.alive.contains(host));
+        for host in members.into_iter().filter(|host| !view.alive.contains(host)) {
+            self.0.entry(host).or_insert(now);
         }
         let is_over = |since: &Instant| now.saturating_duration_since(*since) >= grace;
         let is_gone = |host: &HostName, since| is_over(since) || view.is_taken_over(host);
@@ -70,7 +73,7 @@ pub(super) fn wanted(
         if !made.get(name).is_some_and(|made| is_here(view, member, name, made)) {
             continue;
         }
-        let reached = view.reached(name, &member.name, (gone, isolated));
+        let reached = view.reached(name, &member.name, (gone, isolated), mac_of);
         refused.extend(reached.refused);
         names.extend(reached.names);
         if network.transport == Transport::Route {
@@ -170,5 +173,20 @@ mod tests {
             |seconds| silent.next(begin + Duration::from_secs(seconds), Duration::from_secs(60));
         assert_eq!([next(62), next(121)].map(|left| left.as_secs()), [60, 1]);
         assert_eq!(next(122), Duration::MAX);
+    }
+
+    /// It is a member: its time runs on as that of others does.
+    #[test]
+    fn a_silent_host_whose_record_cannot_be_read_has_a_minute_too() {
+        let (host, mut view): (HostName, _) = ("a".parse().unwrap(), View::default());
+        view.damaged.insert("/spoke/v1/host/a".to_owned(), "no record".to_owned());
+        let (mut silent, begin) = (Silent::default(), Instant::now());
+        let mut gone = |view: &View, seconds| {
+            let now = begin + Duration::from_secs(seconds);
+            silent.gone(view, (now, Duration::from_secs(60))).contains(&host)
+        };
+        assert!(!gone(&view, 0) && !gone(&view, 59) && gone(&view, 60));
+        view.alive.insert("a".parse().unwrap());
+        assert!(!gone(&view, 61));
     }
 }

@@ -56,7 +56,8 @@ pub(super) struct Tended {
 impl Tended {
     /// Before a session: with which certificate it is held.
     pub(super) fn begin(&mut self, hosts: &Hosts, member: &Member) -> Result<()> {
-        let Self { failure, rest, chosen, .. } = std::mem::take(self);
+        let Self { failure, rest, mut chosen, .. } = std::mem::take(self);
+        chosen.begin();
         *self = Self { failure, rest, chosen, ..Self::default() };
         if !member.own_etcd {
             return Ok(());

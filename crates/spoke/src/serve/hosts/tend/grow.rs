@@ -39,6 +39,12 @@ impl Chosen {
         }
     }
 
+    /// A session with etcd begins. Nobody could make a server a voter while there was none, so that time is not the
+    /// server's.
+    pub(super) fn begin(&mut self) {
+        self.learns = None;
+    }
+
     fn fail(&mut self, host: &HostName, now: Instant) {
         self.learns = None;
         self.failed.insert(host.clone(), now);
@@ -90,6 +96,10 @@ impl Work<'_> {
             let mut hosts = self.view.hosts.iter();
             let Some((name, _)) = hosts.find(|(_, host)| server::peer(host.address) == server.peer)
             else {
+                // It may be that of a host whose record nobody can read.
+                if self.view.servers.keys().any(|name| self.view.is_damaged(name)) {
+                    return Ok(());
+                }
                 // Its host was removed.
                 return self.etcd.remove_server(server.id);
             };
@@ -154,12 +164,16 @@ mod tests {
         let (mut chosen, begin) = (Chosen::default(), Instant::now());
         let (host, second) = ("b".parse().unwrap(), Duration::from_secs(1));
         assert!(!chosen.is_over(7, begin) && !chosen.is_over(7, begin + LEARN - second));
+        // Time without etcd does not count.
+        chosen.begin();
+        assert!(!chosen.is_over(7, begin + LEARN));
         // Another one has its own time.
         assert!(!chosen.is_over(8, begin + LEARN));
         assert!(!chosen.is_over(8, begin + LEARN + LEARN - second));
         let now = begin + LEARN + LEARN;
         assert!(chosen.is_over(8, now));
         chosen.fail(&host, now);
+        chosen.begin();
         assert!(chosen.note().is_some_and(|note| note.starts_with("host b was chosen")));
         chosen.pass(now + REST - second);
         assert!(chosen.failed.contains_key(&host));
