@@ -117,12 +117,17 @@ impl Hosts {
 impl Hosts {
     /// Takes over, and reports once, to which hosts whole packets do not come.
     fn learn_narrow(&self, daemon: &Daemon, narrow: Vec<String>) {
-        let before = std::mem::take(&mut self.lock().narrow);
+        let before = self.lock().narrow.clone();
         for new in narrow.iter().filter(|note| !before.contains(note)) {
             let error = Error::new(Kind::Kernel, new.clone());
             daemon.journal.failed("reaching the other hosts", &error);
         }
-        self.set(|state| state.narrow = narrow);
+        self.set(|state| {
+            // It may have left the cluster meanwhile.
+            if state.member.is_some() {
+                state.narrow = narrow;
+            }
+        });
     }
 }
 
