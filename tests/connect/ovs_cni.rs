@@ -87,3 +87,26 @@ fn pods_of_one_segment_meet() {
     bed.spoke("network rm ten");
     assert_eq!(bed.json("gc -o json"), json!([]));
 }
+
+/// A switch that is a program takes frames past the bucket of the host's end: the network of a front end, which
+/// reads options only, is limited in the container all the same.
+#[test]
+fn a_limit_that_comes_later_is_in_the_container() {
+    let bed = Bed::new(&[]);
+    let _switch = Switch::start(&bed.world);
+    let own = json!({"type": "spoke", "driver": "ovs", "ovs": {"bridge": "br-int", "vlan": 30},
+        "ipam": {"ranges": [[{"subnet": "10.3.0.0/24"}]]}});
+    let list = list("own", &own);
+    let mut pod = Cni::container(&bed.world, "pod");
+    ok(&pod.add(&list));
+    let buckets = |of: &str| {
+        bed.world.sh(&format!("tc {of} qdisc show | grep -o 'rate [0-9A-Za-z]*' | tr '\\n' ' '"))
+    };
+    bed.spoke("limit pod 3mbit");
+    assert_eq!((buckets("-n pod").as_str(), buckets("").as_str()), ("rate 3Mbit rate 3Mbit ", ""));
+    ok(&pod.check(&list));
+    bed.spoke("limit pod none");
+    assert_eq!((buckets("-n pod").as_str(), buckets("").as_str()), ("", ""));
+    ok(&pod.del(&list));
+    bed.spoke("network rm own");
+}

@@ -51,16 +51,23 @@ fn on_host(attachment: &Attachment) -> Result<Attachment> {
 
 /// The same, as what forwards the bridge's packets takes frames: front ends that only read options do not know
 /// it, and its operator may change it.
-fn as_switched(database: &mut Ovsdb, attachment: &Attachment) -> Result<Attachment> {
+fn as_switched(
+    attachment: &Attachment,
+    is_by_kernel: impl FnOnce(&Ovs) -> Result<bool>,
+) -> Result<Attachment> {
     let mut made = on_host(attachment)?;
-    let Some(Link { kind: LinkKind::Plug(plug), .. }) = &mut made.wiring.link else {
-        return Ok(made);
-    };
-    if plug.offload {
-        let bridge = database.bridge(&segment(attachment)?.bridge)?;
-        plug.offload = bridge.is_some_and(|bridge| bridge.datapath == Datapath::Kernel);
+    if let Some(Link { kind: LinkKind::Plug(plug), .. }) = &mut made.wiring.link
+        && plug.offload
+    {
+        plug.offload = is_by_kernel(segment(attachment)?)?;
     }
     Ok(made)
+}
+
+/// Whether the kernel forwards the bridge's packets, rather than a program.
+fn is_by_kernel(database: &mut Ovsdb, ovs: &Ovs) -> Result<bool> {
+    let bridge = database.bridge(&ovs.bridge)?;
+    Ok(bridge.is_some_and(|bridge| bridge.datapath == Datapath::Kernel))
 }
 
 /// Open vSwitch, by the database that each network names.
@@ -71,6 +78,24 @@ pub(super) struct Switch {
 impl Switch {
     pub(super) fn new(known: Arc<Known>) -> Self {
         Self { known }
+    }
+
+    /// The kernel's part as [`as_switched`] says, by what was known lately. Which end limits is not known where
+    /// the switch does not answer: without its limits, so that none is set where it limits nothing.
+    fn as_known(&self, attachment: &Attachment) -> Result<Attachment> {
+        if attachment.wiring.bandwidth.is_none() {
+            return on_host(attachment);
+        }
+        let mut is_known = true;
+        let mut made = as_switched(attachment, |ovs| {
+            let datapath = self.known.datapath(&ovs.database, &ovs.bridge);
+            is_known = datapath.is_some();
+            Ok(datapath == Some(Datapath::Kernel))
+        })?;
+        if !is_known {
+            made.wiring.bandwidth = None;
+        }
+        Ok(made)
     }
 
     /// Puts the attachment's port back, and the tunnels; whether any was missing. CHECK and `doctor` report what
@@ -104,7 +129,8 @@ impl LinkDriver for Switch {
         let ovs = segment(attachment)?;
         let mut database = Ovsdb::connect(&ovs.database)?;
         each_tunnel(&attachment.id.network, ovs, |port| database.add(port))?;
-        let attached = linux.attach(&as_switched(&mut database, attachment)?)?;
+        let made = as_switched(attachment, |ovs| is_by_kernel(&mut database, ovs))?;
+        let attached = linux.attach(&made)?;
         let end = Identity::of(&attachment.id).host_link()?;
         let owner = owner(&attachment.id);
         database.add(&port(ovs, &end, &owner))?;
@@ -120,9 +146,11 @@ impl LinkDriver for Switch {
     }
 
     fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()> {
-        linux.check(&on_host(attachment)?, attached)?;
         let ovs = segment(attachment)?;
-        match has_ports(&mut Ovsdb::connect(&ovs.database)?, attachment)? {
+        let mut database = Ovsdb::connect(&ovs.database)?;
+        let made = as_switched(attachment, |ovs| is_by_kernel(&mut database, ovs))?;
+        linux.check(&made, attached)?;
+        match has_ports(&mut database, attachment)? {
             true => Ok(()),
             false => Err(Error::not_found(format!(
                 "{} or a tunnel of network {} is not on bridge {} any more",
@@ -133,10 +161,17 @@ impl LinkDriver for Switch {
         }
     }
 
-    /// The packet filter first: that waits for no switch. A port that is put back of an attachment that ends
-    /// meanwhile is a stray ([`strays`]).
+    /// At the end that what forwards the packets lets limit.
+    fn limit(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
+        let made =
+            as_switched(attachment, |ovs| is_by_kernel(&mut Ovsdb::connect(&ovs.database)?, ovs))?;
+        linux.limit(&made)
+    }
+
+    /// The packet filter first: that waits for no switch, unless the attachment has limits. A port that is put
+    /// back of an attachment that ends meanwhile is a stray ([`strays`]).
     fn restore(&self, linux: &Linux, attachment: &Attachment) -> Result<bool> {
-        let was_missing = linux.restore(&on_host(attachment)?)?;
+        let was_missing = linux.restore(&self.as_known(attachment)?)?;
         Ok(self.put_back(attachment)? || was_missing)
     }
 

@@ -6,21 +6,26 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use neutron::ovsdb::{Listed, Ovsdb};
+use model::IfName;
+use neutron::ovsdb::{Datapath, Listed, Ovsdb};
 
 use super::TIMEOUT;
 
 /// How long an answer serves.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// How soon a database is asked again that did not answer.
+/// How soon a database is asked again that did not answer, and what forwards the packets of a bridge.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// The answers, by database.
 #[derive(Default)]
 pub(in crate::dataplane) struct Known {
     answers: Mutex<BTreeMap<String, Answer>>,
+    bridges: Mutex<BTreeMap<Bridge, (Instant, Datapath)>>,
 }
+
+/// A database and a bridge of it.
+type Bridge = (String, IfName);
 
 struct Answer {
     until: Instant,
@@ -49,6 +54,22 @@ impl Known {
         answers().insert(database.to_owned(), answer);
         listed
     }
+
+    /// What forwards a bridge's packets, or did lately: its operator changes it hardly ever. None where the
+    /// database does not answer, or has no such bridge.
+    pub(super) fn datapath(&self, database: &str, bridge: &IfName) -> Option<Datapath> {
+        let (now, key) = (Instant::now(), (database.to_owned(), bridge.clone()));
+        let bridges = || self.bridges.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, datapath)) = bridges().get(&key).filter(|(until, _)| now < *until) {
+            return Some(*datapath);
+        }
+        // One that did not answer lately is not waited for.
+        self.listed(database)?;
+        let asked = Ovsdb::connect_within(database, TIMEOUT).and_then(|mut it| it.bridge(bridge));
+        let datapath = asked.ok()??.datapath;
+        bridges().insert(key, (Instant::now() + AGAIN, datapath));
+        Some(datapath)
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +90,7 @@ mod tests {
         server.accept().unwrap();
         server.set_nonblocking(true).unwrap();
         assert!(known.listed(&database).is_none());
+        assert!(known.datapath(&database, &"br0".parse().unwrap()).is_none());
         assert!(server.accept().is_err(), "it was asked again");
     }
 }
