@@ -139,6 +139,20 @@ impl Engine<'_> {
         self.unreserve_as(address, |owner| owner == PINNED)
     }
 
+    /// Keeps an address for a host that has it by now, where the others gave it to this one before, in one transaction:
+    /// nobody leases it in between. Whether nothing of that is left to be done; not while a container has it.
+    pub fn pass_pin(&self, address: IpAddr, host: &HostName) -> Result<bool> {
+        let (lease, key) =
+            (Key::Lease(Space::Host, address), Key::Reservation(Space::Host, address));
+        let kept = self.reservation_of(&Space::Host, address)?;
+        let Some(mut read) = kept.filter(|read| is_pin(&read.value)) else { return Ok(true) };
+        let txn =
+            Txn::new().expect(lease, Expect::Absent).expect(key.clone(), unchanged(Some(&read)));
+        read.value.owner = Some(format!("{ELSEWHERE}{host}").parse()?);
+        let done = self.store.commit(&txn.put(key, Record::Reservation(read.value)))?;
+        Ok(matches!(done, Outcome::Done(_)))
+    }
+
     /// Keeps an address of this host's block for a host that has it; what is in the way, if anything is.
     /// Repeating it is no error.
     pub fn give_to_host(

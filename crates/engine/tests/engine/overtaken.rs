@@ -250,6 +250,19 @@ fn an_address_kept_for_a_host_becomes_a_pin() {
     assert!(engine.end_pin(address).unwrap());
 }
 
+/// The same the other way.
+#[test]
+fn a_pin_becomes_an_address_kept_for_a_host() {
+    let (world, network) = (World::new(), book("10.0.0.0/29"));
+    let (engine, address, b) = (world.engine(), "10.0.0.2".parse().unwrap(), "b".parse().unwrap());
+    engine.note_pin(&network.name, address).unwrap();
+    assert!(engine.pass_pin(address, &b).unwrap() && engine.pass_pin(address, &b).unwrap());
+    assert_eq!(engine.pins().unwrap(), []);
+    let kept = [(network.name.clone(), address, "b".to_owned())];
+    assert_eq!(engine.given_to_hosts().unwrap(), kept);
+    assert_eq!(ip(&engine.attach(&request(&network, "a")).unwrap()), "10.0.0.3");
+}
+
 /// ADD would refuse what is only half there, or takes no more containers here.
 #[test]
 fn status_refuses_what_an_attach_would_refuse() {

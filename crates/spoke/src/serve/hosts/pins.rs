@@ -91,7 +91,8 @@ impl Keeper<'_> {
     }
 
     /// Keeps an address for the host to which it was given while this one was not heard of. What another one
-    /// wrote since, without having asked, is taken back.
+    /// wrote since, without having asked, is taken back. One that this host had from the others is passed on when their
+    /// addresses are settled, in the same round.
     fn give(
         &self,
         etcd: &Etcd,
@@ -240,11 +241,22 @@ impl Keeper<'_> {
             };
             self.evict((network, address), &holder, &other)?;
         }
-        self.daemon
-            .context_pool
-            .with(|host_context| host_context.engine().end_pin(address))
-            .map(drop)
+        self.daemon.context_pool.with(|host_context| match kept_for(view, member, name) {
+            Some(other) => host_context.engine().pass_pin(address, other).map(drop),
+            None => host_context.engine().end_pin(address).map(drop),
+        })
     }
+}
+
+/// The other host that has an address of a block of this one: it is not free when it is lost.
+fn kept_for<'v>(
+    view: &'v View,
+    member: &Member,
+    (network, address): &Name,
+) -> Option<&'v HostName> {
+    let (holder, _) = view.block_with(network, *address)?;
+    let other = view.pinned(network, *address)?;
+    (*holder == member.name && *other != member.name).then_some(other)
 }
 
 /// What says that another host has an address of this one, and cannot be: this host was heard of when it was asked for.
@@ -301,14 +313,43 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_asked_of_a_host_that_was_heard_of_is_disproved() {
-        let member = Member {
+    fn only_what_another_has_of_an_own_block_is_kept_for_it() {
+        let (member, name): (_, Name) =
+            (member(), ("front".parse().unwrap(), [10, 8, 9, 9].into()));
+        let kept = |holder: &str, of: &str| {
+            let pin = AddressPin {
+                host: of.parse().unwrap(),
+                by: "db".to_owned(),
+                state: PinState::Granted,
+                over: None,
+                asked: None,
+            };
+            let mut view = View::default();
+            let network =
+                r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
+            view.networks.insert(name.0.clone(), serde_json::from_str(network).unwrap());
+            let block = (name.0.clone(), "10.8.9.0/24".parse().unwrap());
+            view.blocks.insert(block, (holder.parse().unwrap(), Revision(3)));
+            view.pins.insert(name.clone(), (pin, Revision(9)));
+            kept_for(&view, &member, &name).map(ToString::to_string)
+        };
+        assert_eq!(kept("a", "b").as_deref(), Some("b"));
+        assert_eq!((kept("a", "a"), kept("c", "b")), (None, None));
+    }
+
+    fn member() -> Member {
+        Member {
             name: "a".parse().unwrap(),
             address: [192, 0, 2, 1].into(),
             etcd: Vec::new(),
             access: cluster::Access::default(),
             own_etcd: false,
-        };
+        }
+    }
+
+    #[test]
+    fn only_what_was_asked_of_a_host_that_was_heard_of_is_disproved() {
+        let member = member();
         let name: Name = ("front".parse().unwrap(), [10, 8, 9, 9].into());
         let is_disproved = |host: &str, state: PinState, asked: Option<u64>| {
             let (host, by) = (host.parse().unwrap(), "db".to_owned());
