@@ -285,6 +285,11 @@ fn a_renamed_container_counts_on_and_its_old_name_too() {
         assert_eq!(usages(&rig), ["web", "web2"]);
         engine.set_limits(&id, &Bandwidth::default()).unwrap();
         assert_eq!(usages(&rig), ["web"]);
+        // What is of no name that keeps a quota goes with the network.
+        engine.set_owner(&next, &web2).unwrap();
+        assert_eq!(usages(&rig), ["web", "web2"]);
+        engine.remove_network(&front().name, true).unwrap();
+        assert_eq!(usages(&rig), [""; 0]);
     });
 }
 
