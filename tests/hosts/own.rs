@@ -277,18 +277,25 @@ fn an_older_state_of_its_own_etcd() {
     let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
     until_reached(&a.world, "one", &two);
     until_reached(&b.world, "two", &one);
-    let exchange = |from: &str, kept: &str| {
-        // Without the file nothing starts etcd again meanwhile.
-        a.sh(&format!(
-            "cd /var/lib/spoke/etcd; mv environment aside
-             kill -9 $(pidof etcd); while pidof etcd >/dev/null; do :; done
-             {kept}; {from}; mv aside environment"
-        ));
-    };
-    exchange("true", "cp -a data older");
-    until(&b.world, &made("back", "b"));
-    until(&b.world, &format!("! {LS} 2>&1 | grep -q 'not heard of'"));
-    exchange("mv older data", "mv data newer");
+    // It is of the sessions that the hosts have: their own records are in it as they are.
+    a.sh("cd /var/lib/spoke/etcd; kill -STOP $(pidof etcd); cp -a data older; kill -CONT $(pidof etcd)");
+    let heard = |host: &Host| host.sh("cat /var/lib/spoke/hosts/heard.json");
+    // What is written first may be of what was before.
+    for network in ["back", "more", "last"] {
+        let before = [heard(&a), heard(&b)];
+        until(&b.world, &made(network, "all"));
+        for (host, before) in [&a, &b].into_iter().zip(before) {
+            let before = before.trim();
+            until(
+                &host.world,
+                &format!("[ \"$(cat /var/lib/spoke/hosts/heard.json)\" != '{before}' ]"),
+            );
+        }
+    }
+    // Without the file nothing starts etcd again meanwhile.
+    a.sh("cd /var/lib/spoke/etcd; mv environment aside
+          kill -9 $(pidof etcd); while pidof etcd >/dev/null; do :; done
+          mv data newer; mv older data; mv aside environment");
     let older = format!("{LS} 2>&1 | grep -q 'an older state'");
     until(&a.world, &older);
     until(&b.world, &older);
