@@ -10,7 +10,7 @@ const LEFT: &str = r#"
 ip -o link show | while read -r _ name _; do echo "link ${name%%[@:]*}"; done
 { iptables-save; ip6tables-save; } | grep -w spoke || true
 for top in /run/spoke /var/lib/spoke; do [ -d $top ] || continue
-    find $top -type f ! -path '*/configured/*' ! -path '*/calls/*' ! -path '*/remote/*.manifest' ! -name lock ! -name '.*.new'
+    find $top -type f ! -path '*/configured/*' ! -path '*/calls/*' ! -path '*/namespaces/*' ! -path '*/remote/*.manifest' ! -name lock ! -name '.*.new'
 done
 "#;
 

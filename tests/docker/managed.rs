@@ -5,7 +5,7 @@ use tests::{Engine, Plugins, Release};
 
 /// Everything that is said of networks, and every file and interface that could be left.
 const LEFT: &str = r#"
-find /run/spoke /var/lib/spoke -type f ! -name lock ! -name '*.lock' ! -name events ! -path '*/calls/*'
+find /run/spoke /var/lib/spoke -type f ! -name lock ! -name '*.lock' ! -name events ! -path '*/calls/*' ! -path '*/namespaces/*'
 ip -o link show | grep -o ' \(sp\|veth\)[^:@]*' || true
 nft list tables | grep -w spoke || true
 { iptables-save; ip6tables-save; } 2>/dev/null | grep -w spoke || true"#;

@@ -22,7 +22,7 @@ const LEFT: &str = r#"
 ip -o link show | while read -r _ name _; do echo "link ${name%%[@:]*}"; done
 nft list ruleset | grep -c spoke || true
 for top in /run/spoke /var/lib/spoke; do [ -d $top ] || continue
-    find $top -type f ! -path '*/configured/*' ! -path '*/calls*/*' ! -name lock ! -name '.*.new' \
+    find $top -type f ! -path '*/configured/*' ! -path '*/calls*/*' ! -path '*/namespaces/*' ! -name lock ! -name '.*.new' \
         ! -path '*/neutron/*' ! -path /run/spoke/events
 done
 "#;

@@ -20,7 +20,7 @@ done
 nft -s list ruleset | grep '[^ ]' || true
 iptables-save | grep ^- || true
 for top in /run/spoke /var/lib/spoke /var/lib/cni; do [ -d $top ] || continue
-    find $top -type f ! -path '*/cursors/*' ! -path '*/configured/*' ! -path '*/calls/*' ! -name lock \
+    find $top -type f ! -path '*/cursors/*' ! -path '*/configured/*' ! -path '*/calls/*' ! -path '*/namespaces/*' ! -name lock \
         ! -name 'last_reserved_ip.*' ! -name '.*.new'
 done
 "#;
