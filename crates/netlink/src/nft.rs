@@ -11,6 +11,7 @@ mod expiring;
 mod expression;
 mod interval;
 mod list;
+mod named;
 mod news;
 mod object;
 mod quota;

@@ -2,13 +2,15 @@
 
 use model::Result;
 
-use super::abi::{self, HEADER, header, kind};
+use super::abi;
+use super::named::{self, Kind};
 use super::object::Table;
 use super::transaction::Transaction;
 use super::whole::AnySet;
-use crate::wire::{Attributes, Batch, CREATE, DUMP, EXCLUSIVE, Message};
-use crate::{Errno, Socket};
+use crate::Socket;
+use crate::wire::{Attributes, CREATE, EXCLUSIVE};
 
+const QUOTA: Kind = Kind { number: abi::IS_QUOTA, name: "quota" };
 /// `NFTA_QUOTA_BYTES`, `_FLAGS` and `_CONSUMED`.
 const BYTES: u16 = 1;
 const FLAGS: u16 = 2;
@@ -28,21 +30,14 @@ pub struct QuotaState {
 impl Transaction {
     /// Makes a quota that matches what is over it; it must not be there yet (EEXIST).
     pub fn add_quota(&mut self, table: Table<'_>, name: &str, state: QuotaState) {
-        let about = format!("adding quota {name} to {table}");
-        let mut request = self.request(abi::NEWOBJ, CREATE | EXCLUSIVE, table.family, about);
-        request.text(abi::OBJECT_TABLE, table.name).text(abi::OBJECT_NAME, name);
-        request.be32(abi::OBJECT_TYPE, abi::IS_QUOTA);
-        request.nest(abi::OBJECT_DATA, |quota| {
+        self.add_named((QUOTA, CREATE | EXCLUSIVE), table, name, |quota| {
             quota.be64(BYTES, state.bytes).be32(FLAGS, OVER).be64(CONSUMED, state.used);
         });
     }
 
     /// Removes a quota, which must be there (ENOENT), and no element lead to it (EBUSY).
     pub fn delete_quota(&mut self, table: Table<'_>, name: &str) {
-        let about = format!("removing quota {name} from {table}");
-        let mut request = self.request(abi::DELOBJ, 0, table.family, about);
-        request.text(abi::OBJECT_TABLE, table.name).text(abi::OBJECT_NAME, name);
-        request.be32(abi::OBJECT_TYPE, abi::IS_QUOTA);
+        self.delete_named(QUOTA, table, name);
     }
 }
 
@@ -51,14 +46,7 @@ impl Transaction {
 /// # Errors
 /// As [`Socket::get`].
 pub fn quota(socket: &mut Socket, table: Table<'_>, name: &str) -> Result<Option<QuotaState>> {
-    let mut batch = Batch::new();
-    let about = format!("looking for quota {name} in {table}");
-    let mut request = batch.request(kind(abi::GETOBJ), 0, about);
-    request.bytes(&header(table.family.number(), 0));
-    request.text(abi::OBJECT_TABLE, table.name).text(abi::OBJECT_NAME, name);
-    request.be32(abi::OBJECT_TYPE, abi::IS_QUOTA);
-    let read = |message: &Message<'_>| state(&message.attributes(HEADER));
-    socket.get(&mut batch, &[Errno::NOENT], read)
+    named::find(socket, QUOTA, (table.family.number(), table.name, &table), name, state)
 }
 
 /// Whether a packet now matches the quota of this name, in the table of a set; `None` if there is no such quota.
@@ -66,15 +54,9 @@ pub fn quota(socket: &mut Socket, table: Table<'_>, name: &str) -> Result<Option
 /// # Errors
 /// As [`Socket::get`].
 pub fn quota_matches(socket: &mut Socket, set: &AnySet, name: &str) -> Result<Option<bool>> {
-    let mut batch = Batch::new();
-    let about = format!("looking for quota {name} in table {}", set.table);
-    let mut request = batch.request(kind(abi::GETOBJ), 0, about);
-    request.bytes(&header(set.family, 0));
-    request.text(abi::OBJECT_TABLE, &set.table).text(abi::OBJECT_NAME, name);
-    request.be32(abi::OBJECT_TYPE, abi::IS_QUOTA);
-    socket.get(&mut batch, &[Errno::NOENT], |message| {
-        let object = message.attributes(HEADER);
-        let state = state(&object)?;
+    let table = format!("table {}", set.table);
+    named::find(socket, QUOTA, (set.family, &set.table, &table), name, |object| {
+        let state = state(object)?;
         let flags = object.find_kind(abi::OBJECT_DATA)?.nested().find_kind(FLAGS)?.be32()?;
         Some((state.used >= state.bytes) == (flags & OVER != 0))
     })
@@ -85,19 +67,7 @@ pub fn quota_matches(socket: &mut Socket, set: &AnySet, name: &str) -> Result<Op
 /// # Errors
 /// As [`Socket::dump`].
 pub fn quotas(socket: &mut Socket, table: Table<'_>) -> Result<Vec<(String, QuotaState)>> {
-    let mut batch = Batch::new();
-    let about = format!("listing the quotas of {table}");
-    let mut request = batch.request(kind(abi::GETOBJ), DUMP, about);
-    request.bytes(&header(table.family.number(), 0));
-    request.text(abi::OBJECT_TABLE, table.name).be32(abi::OBJECT_TYPE, abi::IS_QUOTA);
-    socket.dump(&mut batch, &[Errno::NOENT], |message| {
-        let attributes = message.attributes(HEADER);
-        let text = |kind| attributes.find_kind(kind).and_then(|it| it.text());
-        let is_it = text(abi::OBJECT_TABLE)? == table.name
-            && attributes.find_kind(abi::OBJECT_TYPE)?.be32()? == abi::IS_QUOTA;
-        let read = is_it.then(|| state(&attributes))??;
-        Some((text(abi::OBJECT_NAME)?.to_owned(), read))
-    })
+    named::list(socket, QUOTA, table, state)
 }
 
 fn state(object: &Attributes<'_>) -> Option<QuotaState> {
