@@ -3,7 +3,7 @@
 //! [`run`] is a plugin from its environment and standard input to its standard output and exit
 //! code, with everything injected. [`Delegates`] is the engine's port to the address sources that
 //! CNI knows beside the store. [`runtime`] is the other side: it executes the plugins of lists.
-//! [`wire`] is the protocol, for both ends. [`list`] and [`mod@reference`] read what others keep on
+//! [`wire`] is the protocol, for both ends, and [`process`] how a plugin is executed within bounds. [`list`] and [`mod@reference`] read what others keep on
 //! disk.
 
 pub mod chain;
@@ -13,6 +13,7 @@ pub mod list;
 mod many;
 mod namespace;
 mod plugin;
+pub mod process;
 pub mod reference;
 pub mod runtime;
 mod skel;

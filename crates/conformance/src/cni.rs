@@ -2,7 +2,6 @@
 //! goes with that: this host is not touched.
 
 mod config;
-mod execute;
 mod list;
 mod result;
 
@@ -14,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use cni::process;
+use cni::wire::LONGEST;
 use model::{Error, IfName, Ipv4Net, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Netns, Peer, Socket, Veth};
@@ -128,10 +129,10 @@ impl<'w> Plugin<'w> {
                 None => program.env_remove(name),
             };
         }
-        execute::prepare(&mut program);
+        process::prepare(&mut program, Stdio::piped());
         let host = Netns::open(&self.host).map_err(std::io::Error::other)?;
         let child = host.enter(|| program.spawn()).map_err(std::io::Error::other)??;
-        execute::finish(child, body, TIMEOUT)
+        process::finish(child, body.to_owned(), TIMEOUT)
     }
 
     /// A link that a plugin made before, for those that only change one.
@@ -314,10 +315,10 @@ fn judged(asked: Exchange, output: &Output) -> Exchange {
     exchange.status = code.or(output.status.code());
     let command = exchange.method.split(' ').next();
     let prints = matches!(command, Some("ADD" | "VERSION"));
-    exchange.fault = if output.stdout.len() as u64 > execute::LONGEST {
+    exchange.fault = if output.stdout.len() as u64 > LONGEST {
         // Neither success nor refusal.
         exchange.status = None;
-        Some(format!("it prints more than {} bytes", execute::LONGEST))
+        Some(format!("it prints more than {} bytes", LONGEST))
     } else if let Some(signal) = output.status.signal() {
         Some(format!("it ended by signal {signal}"))
     } else if !output.status.success() {

@@ -6,8 +6,10 @@ use super::Package;
 const BINARY: &str = "spoke";
 /// Parts of the binary that are crates of their own: each knows the spokes that it is made of, and no spoke
 /// knows it.
-const PARTS: [(&str, &[&str]); 2] =
-    [("config", &["cni", "container", "image", "kurma", "neutron"]), ("conformance", &["remote"])];
+const PARTS: [(&str, &[&str]); 2] = [
+    ("config", &["cni", "container", "image", "kurma", "neutron"]),
+    ("conformance", &["cni", "remote"]),
+];
 /// Everything that `model` and `engine` may use: nothing with which to do I/O.
 const PURE: [&str; 5] = ["model", "ipnet", "serde", "sha2", "thiserror"];
 /// Only these may be used between crates of ours.

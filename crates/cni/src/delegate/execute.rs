@@ -1,18 +1,16 @@
 //! Executing a plugin, bounded in time and in what it may say.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::process::CommandExt;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use model::{Error, Result};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-use crate::wire::{Environment, LONGEST};
+use crate::process;
+use crate::wire::Environment;
 
 /// How long a plugin may take. Runtimes give up after two minutes: what began has to be undone
 /// before.
@@ -21,9 +19,6 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(100);
 /// How long to wait before the next try to execute a file that is open for writing, as it is
 /// while a new release is being copied; in ms. In all as long as the reference library tries, 5 s.
 const PAUSES_MS: [u64; 7] = [10, 40, 150, 300, 500, 1000, 3000];
-
-/// How much of a plugin's standard error is kept, in bytes; the rest is read and dropped.
-const COMPLAINT: usize = 64 << 10;
 
 /// The standard input of a plugin.
 pub(crate) enum Input {
@@ -41,16 +36,6 @@ impl Input {
             Self::File(file) => (file.into(), String::new()),
         }
     }
-}
-
-/// The end of a plugin.
-pub(crate) struct Ended {
-    /// Its standard output, of which there is at most one byte more than [`LONGEST`].
-    pub(crate) answer: Vec<u8>,
-    /// Its standard error.
-    pub(crate) complained: Vec<u8>,
-    /// How it ended.
-    pub(crate) status: ExitStatus,
 }
 
 /// The first regular file called `plugin` in the directories, in order. A name with a `/` is a
@@ -79,10 +64,10 @@ pub(super) fn execute(
     environment: &Environment,
     input: Input,
     limit: Duration,
-) -> Result<Ended> {
+) -> Result<Output> {
     let ended = execute_keeping(file, environment, &[], input, limit)?;
     // It is for a person; nobody need read it.
-    let _ = io::stderr().write_all(&ended.complained);
+    let _ = io::stderr().write_all(&ended.stderr);
     Ok(ended)
 }
 
@@ -93,7 +78,7 @@ pub(crate) fn execute_keeping(
     more: &[(String, String)],
     input: Input,
     limit: Duration,
-) -> Result<Ended> {
+) -> Result<Output> {
     let (stdin, text) = input.split();
     let started = start(file, environment, more, stdin);
     run(started, (file, environment), text, limit)
@@ -104,50 +89,20 @@ fn run(
     (file, environment): (&Path, &Environment),
     input: String,
     limit: Duration,
-) -> Result<Ended> {
-    let failed = |cause| Error::os(format!("executing {}", file.display()), cause);
-    let mut child = started.map_err(failed)?;
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| Error::bug(format!("process {} has no number", child.id())))?;
-    // A plugin may answer before it has read everything, or without reading at all.
-    if let Some(mut stdin) = child.stdin.take() {
-        thread::spawn(move || stdin.write_all(input.as_bytes()));
-    }
-    let (output, complaints) = (child.stdout.take(), child.stderr.take());
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let aside = thread::spawn(move || note(complaints));
-        let answer = listen(output);
-        let complained = aside.join().unwrap_or_default();
-        let answer = answer.map(|answer| (answer, complained));
-        // Not reaped here, so that its number cannot be another process's yet.
-        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
-        sender.send(answer)
-    });
-    match receiver.recv_timeout(limit) {
-        Ok(answer) => {
-            let status = child.wait().map_err(failed)?;
-            let (answer, complained) = answer.map_err(failed)?;
-            Ok(Ended { answer, complained, status })
-        }
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            // It may have ended already.
-            let _ = kill_process_group(pid, Signal::KILL);
-            let _ = child.wait();
-            Err(Error::new(
-                model::Kind::TryAgain,
-                format!(
-                    "{} did not end its {} within {} s and was killed",
-                    file.display(),
-                    environment.command,
-                    limit.as_secs_f32()
-                ),
-            ))
-        }
-    }
+) -> Result<Output> {
+    let ended = started.and_then(|child| process::finish(child, input, limit));
+    ended.map_err(|cause| match cause.kind() {
+        ErrorKind::TimedOut => Error::try_again(format!(
+            "{} did not end its {} within {} s and was killed",
+            file.display(),
+            environment.command,
+            limit.as_secs_f32()
+        )),
+        _ => Error::os(format!("executing {}", file.display()), cause),
+    })
 }
 
-/// In a process group of its own, so that it can be killed with all that it starts.
+/// Started again while its file is being written.
 fn start(
     file: &Path,
     environment: &Environment,
@@ -164,7 +119,7 @@ fn start(
             (_, _) => drop(command.env(name, value)),
         }
     }
-    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    process::prepare(&mut command, stdin);
     for pause in PAUSES_MS.map(Duration::from_millis) {
         match command.spawn() {
             Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::sleep(pause),
@@ -174,30 +129,12 @@ fn start(
     command.spawn()
 }
 
-fn listen(output: Option<impl Read>) -> io::Result<Vec<u8>> {
-    let mut answer = Vec::new();
-    if let Some(output) = output {
-        output.take(LONGEST + 1).read_to_end(&mut answer)?;
-    }
-    Ok(answer)
-}
-
-/// To the end, so that the plugin can always write.
-fn note(complaints: Option<impl Read>) -> Vec<u8> {
-    let mut kept = Vec::new();
-    let Some(mut complaints) = complaints else { return kept };
-    let mut buffer = [0; 4096];
-    while let Ok(read @ 1..) = complaints.read(&mut buffer) {
-        let room = COMPLAINT.saturating_sub(kept.len()).min(read);
-        kept.extend_from_slice(&buffer[..room]);
-    }
-    kept
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::LONGEST;
     use std::fs::{self, OpenOptions, Permissions};
+    use std::io::Read;
     use std::os::unix::fs::PermissionsExt;
 
     fn text(input: &str) -> Input {
@@ -246,7 +183,7 @@ mod tests {
             drop(writing);
         });
         let ended = execute(&file, &Environment::default(), text(""), LIMIT).unwrap();
-        assert!(ended.status.success() && ended.answer.is_empty());
+        assert!(ended.status.success() && ended.stdout.is_empty());
         closed.join().unwrap();
     }
 
@@ -256,7 +193,7 @@ mod tests {
         let file = plugin(root.path(), "yes");
         let ended =
             execute(&file, &Environment::default(), text(&"x".repeat(1 << 20)), LIMIT).unwrap();
-        assert_eq!(ended.answer.len() as u64, LONGEST + 1);
+        assert_eq!(ended.stdout.len() as u64, LONGEST + 1);
         assert!(!ended.status.success());
     }
 }

@@ -1,6 +1,7 @@
 //! A third-party IPAM plugin, executed (CNI 1.1.0 §4, "Plugin Delegation").
 
 use std::path::PathBuf;
+use std::process::Output;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -9,7 +10,7 @@ use engine::port::Offer;
 use model::{Attachment, Error, ForeignIpam, Gateway, InterfaceAddress, LinkKind, Result, Sandbox};
 use serde_json::{Value, json};
 
-use super::execute::{Ended, Input, LIMIT, execute, find};
+use super::execute::{Input, LIMIT, execute, find};
 use crate::runtime::{program_lock, refusal as failure_of};
 use crate::wire::{Command, Document, Environment, LONGEST, Object, Success, Version};
 
@@ -154,19 +155,19 @@ fn call(
     };
     let rest = LIMIT.saturating_sub(start.elapsed()).max(SHORTEST);
     let ended = execute(&file, environment, input, rest)?;
-    if ended.answer.len() as u64 > LONGEST {
+    if ended.stdout.len() as u64 > LONGEST {
         let msg = format!("the IPAM plugin {} printed more than {LONGEST} bytes", ipam.plugin);
         return Err(Error::invalid(msg));
     }
     match ended.status.success() {
-        true => Ok(ended.answer),
+        true => Ok(ended.stdout),
         false => Err(refusal(ipam, environment, &ended)),
     }
 }
 
-fn refusal(ipam: &ForeignIpam, environment: &Environment, ended: &Ended) -> Error {
+fn refusal(ipam: &ForeignIpam, environment: &Environment, ended: &Output) -> Error {
     // Its output is passed on, also where it has no code or is no error object.
-    let failure = failure_of(&ended.answer, &ended.complained, ended.status);
+    let failure = failure_of(&ended.stdout, &ended.stderr, ended.status);
     failure.into_error(format!("{} by the IPAM plugin {}", environment.command, ipam.plugin))
 }
 

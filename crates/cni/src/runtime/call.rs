@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::process::{self, ExitStatus};
 use std::time::Duration;
 
 use model::{Error, Kind, NetworkName, Result};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::program_lock;
 use crate::Output;
-use crate::delegate::execute::{Ended, Input, LIMIT, execute_keeping, find};
+use crate::delegate::execute::{Input, LIMIT, execute_keeping, find};
 use crate::wire::{Environment, Failure, LONGEST, Object};
 
 /// The context of a trace, which plugins get in their environment (W3C Trace Context, Baggage).
@@ -110,7 +110,7 @@ impl<'a> Programs<'a> {
             }
             None => Input::Text(input),
         };
-        let Ended { answer, complained, status } =
+        let process::Output { stdout: answer, stderr: complained, status } =
             execute_keeping(file, environment, &more, input, self.limit).map_err(failure)?;
         if !complained.is_empty() {
             (self.complaints)(&complained);

@@ -1,4 +1,4 @@
-//! Executing a plugin, bounded in time and in what it may say.
+//! A plugin as a process, bounded in time and in what it may say.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -9,25 +9,26 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
-/// A plugin that prints more has no result, in bytes.
-pub(super) const LONGEST: u64 = 1 << 20;
+use crate::wire::LONGEST;
 
 /// How much of a plugin's standard error is kept, in bytes; the rest is read and dropped.
 const COMPLAINT: u64 = 64 << 10;
 
 /// Gives what will be started a process group of its own, so that it can be killed with all that it starts.
-pub(super) fn prepare(program: &mut Command) {
-    program.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+pub fn prepare(program: &mut Command, stdin: Stdio) {
+    program.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
 }
 
-/// The output of a prepared plugin, with at most one byte more than [`LONGEST`] of what it prints. After
-/// `limit` it is killed with all that it has started.
-pub(super) fn finish(mut child: Child, body: &str, limit: Duration) -> io::Result<Output> {
+/// The output of a prepared plugin, with at most one byte more than [`LONGEST`] of what it prints. It reads
+/// `input` where its standard input is a pipe.
+///
+/// # Errors
+/// [`ErrorKind::TimedOut`] where it was killed after `limit`, with all that it had started; those of reading.
+pub fn finish(mut child: Child, input: String, limit: Duration) -> io::Result<Output> {
     let pid = Pid::from_child(&child);
     if let Some(mut stdin) = child.stdin.take() {
-        let body = body.to_owned();
         // A plugin may answer before it has read everything, or without reading at all.
-        thread::spawn(move || stdin.write_all(body.as_bytes()));
+        thread::spawn(move || stdin.write_all(input.as_bytes()));
     }
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     let (sender, receiver) = mpsc::channel();
@@ -42,7 +43,7 @@ pub(super) fn finish(mut child: Child, body: &str, limit: Duration) -> io::Resul
     let Ok(heard) = receiver.recv_timeout(limit) else {
         // It may have ended already.
         let _ = kill_process_group(pid, Signal::KILL);
-        child.wait()?;
+        let _ = child.wait();
         let what = format!("it did not end within {} s and was killed", limit.as_secs_f32());
         return Err(io::Error::new(ErrorKind::TimedOut, what));
     };
@@ -76,18 +77,18 @@ mod tests {
     fn start(script: &str) -> Child {
         let mut program = Command::new("/bin/sh");
         program.args(["-c", script]);
-        prepare(&mut program);
+        prepare(&mut program, Stdio::piped());
         program.spawn().unwrap()
     }
 
     #[test]
     fn hears_no_more_than_it_must() {
         let body = "x".repeat(1 << 20);
-        let output = finish(start("yes"), &body, Duration::from_secs(60)).unwrap();
+        let output = finish(start("yes"), body.clone(), Duration::from_secs(60)).unwrap();
         assert_eq!(output.stdout.len() as u64, LONGEST + 1);
         assert!(!output.status.success());
         let script = "yes | head -c 1000000 >&2; echo done";
-        let output = finish(start(script), &body, Duration::from_secs(60)).unwrap();
+        let output = finish(start(script), body, Duration::from_secs(60)).unwrap();
         assert_eq!((output.stderr.len() as u64, &output.stdout[..]), (COMPLAINT, &b"done\n"[..]));
     }
 
@@ -100,7 +101,7 @@ mod tests {
         let child = start(&format!("sleep 1000 3>{} & wait", alive.display()));
         // Opens when the grandchild has, and ends when the last of them is gone.
         let mut opened = std::fs::File::open(&alive).unwrap();
-        let error = finish(child, &"x".repeat(1 << 20), Duration::from_millis(100)).unwrap_err();
+        let error = finish(child, "x".repeat(1 << 20), Duration::from_millis(100)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
         assert_eq!(opened.read_to_end(&mut Vec::new()).unwrap(), 0);
     }
