@@ -243,16 +243,9 @@ impl Fences {
     /// or made what its network's configuration does not say any more. `there`: the bridges that were fenced before
     /// the records were read.
     fn clear_remains(&self, daemon: &Daemon, there: Result<Vec<IfName>>, socket: &mut Socket) {
-        let cleared = there.and_then(|mut there| {
-            there.retain(|bridge| !self.networks.contains_key(bridge));
-            if there.is_empty() {
-                return Ok(());
-            }
-            let Some(named) = remains::named(daemon, has_fence)? else { return Ok(()) };
-            there.retain(|bridge| !named.contains(bridge));
-            there.iter().try_for_each(|bridge| fence::unfence(socket, bridge))
-        });
-        if let Err(error) = cleared {
+        let is_known = |bridge: &IfName| self.networks.contains_key(bridge);
+        let unfence = |bridge: &IfName| fence::unfence(socket, bridge);
+        if let Err(error) = remains::clear(daemon, there, (is_known, has_fence), unfence) {
             daemon.journal.failed("clearing the fences of networks that have none", &error);
         }
     }

@@ -13,12 +13,26 @@ const PLACES: [Prefix; 3] = [Prefix::Networks, Prefix::Configured, Prefix::Attac
 
 /// The bridges that networks and attachments name whose wiring is so. `None` where a record cannot be read:
 /// nothing is known then of any bridge.
-pub(super) fn named(
-    daemon: &Daemon,
-    is_so: impl Fn(&Wiring) -> bool,
-) -> Result<Option<BTreeSet<IfName>>> {
+fn named(daemon: &Daemon, is_so: impl Fn(&Wiring) -> bool) -> Result<Option<BTreeSet<IfName>>> {
     let store = crate::host_context::open_store(daemon.context_pool.config())?;
     bridges(&store, is_so)
+}
+
+/// Removes what the kernel holds for bridges that are not `is_known`, and of which no record says that their wiring is
+/// so. `there`: the bridges that had it before the records were read.
+pub(super) fn clear(
+    daemon: &Daemon,
+    there: Result<Vec<IfName>>,
+    (is_known, is_so): (impl Fn(&IfName) -> bool, impl Fn(&Wiring) -> bool),
+    remove: impl FnMut(&IfName) -> Result<()>,
+) -> Result<()> {
+    let mut there = there?;
+    there.retain(|bridge| !is_known(bridge));
+    if there.is_empty() {
+        return Ok(());
+    }
+    let Some(named) = named(daemon, is_so)? else { return Ok(()) };
+    there.iter().filter(|bridge| !named.contains(*bridge)).try_for_each(remove)
 }
 
 /// Whether no network and no attachment names the bridge with such a wiring; `false` where that is unknown.

@@ -197,16 +197,9 @@ impl Ways {
     /// Removes rules of bridges of which no record says anything: a process was killed in between. `led`: the
     /// bridges that were led before the records were read.
     fn clear_remains(&self, daemon: &Daemon, led: Result<Vec<IfName>>, socket: &mut Socket) {
-        let cleared = led.and_then(|mut led| {
-            led.retain(|bridge| !self.followed.contains_key(bridge));
-            if led.is_empty() {
-                return Ok(());
-            }
-            let Some(named) = remains::named(daemon, has_way)? else { return Ok(()) };
-            led.retain(|bridge| !named.contains(bridge));
-            led.iter().try_for_each(|bridge| way::forget_bridge(socket, bridge))
-        });
-        if let Err(error) = cleared {
+        let is_known = |bridge: &IfName| self.followed.contains_key(bridge);
+        let forget = |bridge: &IfName| way::forget_bridge(socket, bridge);
+        if let Err(error) = remains::clear(daemon, led, (is_known, has_way), forget) {
             daemon.journal.failed("clearing what led networks that are gone", &error);
         }
     }
