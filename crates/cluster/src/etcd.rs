@@ -221,13 +221,11 @@ fn compared(key: &Key, expect: Expect) -> Value {
 
 /// A range without a key counts as one of revision 0.
 fn no_pin_since(Revision(since): Revision) -> Value {
-    let (prefix, next) = (format!("{ROOT}pin/"), since.saturating_add(1).to_string());
-    let range = json!({"key": encoded(&prefix), "range_end": encoded(&end_of(&prefix))});
-    let mut compare = json!({"target": "MOD", "result": "LESS", "mod_revision": next});
-    if let (Value::Object(compare), Value::Object(range)) = (&mut compare, range) {
-        compare.extend(range);
-    }
-    compare
+    let prefix = format!("{ROOT}pin/");
+    json!({
+        "key": encoded(&prefix), "range_end": encoded(&end_of(&prefix)), "target": "MOD", "result": "LESS",
+        "mod_revision": since.saturating_add(1).to_string(),
+    })
 }
 
 fn written(write: &Write) -> Result<Value> {

@@ -1,5 +1,6 @@
 //! Where the addresses of a network are, as one of its hosts has to know it.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -47,12 +48,8 @@ impl View {
                 reached.refused.push(format!("{what}, which no other host can have"));
                 continue;
             }
-            let is_used = |address: IpAddr| {
-                !isolated.contains(host)
-                    || (network.is_gateway(address) && self.pinned(name, address).is_none())
-            };
-            let of = (name, host, member.address);
-            self.claims_of(network, of, is_used, (&mut claims, &mut reached.refused));
+            let (of, is_isolated) = ((name, host, member.address), isolated.contains(host));
+            self.claims_of(network, of, is_isolated, (&mut claims, &mut reached.refused));
         }
         let mine = self.endpoints.iter().filter(|((host, of, _), _)| host == me && of == name);
         let mine = mine.map(|(_, (it, _))| it.mac).collect();
@@ -106,21 +103,23 @@ impl View {
         pins.filter(is_own).collect()
     }
 
-    /// What a host says that it has, and may have.
+    /// What a host says that it has, and may have; of one that `is_isolated` its own addresses only.
     fn claims_of<'v>(
         &'v self,
         network: &SharedNetwork,
         (name, host, at): (&NetworkName, &'v HostName, Ipv4Addr),
-        is_used: impl Fn(IpAddr) -> bool,
+        is_isolated: bool,
         (claims, refused): (&mut Vec<Claim<'v>>, &mut Vec<String>),
     ) {
         let first = (host.clone(), name.clone(), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let end = IpAddr::V6(Ipv6Addr::from(u128::MAX));
         let last = (host.clone(), name.clone(), end);
-        let all = self.endpoints.range(first..=last).take(MOST);
-        for ((_, _, address), (it, since)) in all.filter(|((_, _, address), _)| is_used(*address)) {
+        for ((_, _, address), (it, since)) in self.endpoints.range(first..=last).take(MOST) {
             let (address, since) = (*address, *since);
             let is_bridge = network.is_gateway(address) && self.pinned(name, address).is_none();
+            if is_isolated && !is_bridge {
+                continue;
+            }
             let why = match () {
                 () if !self.may_have(name, host, address) => self.foreign(name, host, address),
                 () if network.is_edge(address) => "it is no host's address".to_owned(),
@@ -154,14 +153,20 @@ fn holders<'v>(
     claims: &[Claim<'v>],
     is_default: impl Fn(&Claim<'_>) -> bool,
 ) -> BTreeMap<Mac, &'v HostName> {
-    let mut first: BTreeMap<Mac, (bool, Revision, &HostName)> = BTreeMap::new();
+    let rank = |claim: &Claim<'v>| (!is_default(claim), claim.since, claim.host);
+    let mut first: BTreeMap<Mac, &Claim<'v>> = BTreeMap::new();
     for claim in claims {
-        let this = (!is_default(claim), claim.since, claim.host);
-        let known = first.entry(claim.it.mac).or_insert(this);
-        *known = this.min(*known);
+        match first.entry(claim.it.mac) {
+            Entry::Vacant(free) => drop(free.insert(claim)),
+            // From which address it follows matters only where it is claimed more than once.
+            Entry::Occupied(mut known) if rank(claim) < rank(known.get()) => {
+                known.insert(claim);
+            }
+            Entry::Occupied(_) => {}
+        }
     }
     let mut holders: BTreeMap<_, _> =
-        first.into_iter().map(|(mac, (_, _, host))| (mac, host)).collect();
+        first.into_iter().map(|(mac, claim)| (mac, claim.host)).collect();
     holders.extend(mine.into_iter().map(|mac| (mac, me)));
     holders
 }
