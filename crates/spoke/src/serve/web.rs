@@ -194,25 +194,18 @@ impl Daemon {
             frame.time = time;
             return Ok(Some(filled));
         }
-        if shared.is_checking.swap(true, Ordering::AcqRel) {
-            return Err(Error::try_again("this host is being checked already; look again soon"));
-        }
-        let filled = self.content(&View::Checks, shared);
+        let busy = "this host is being checked already; look again soon";
+        let filled = alone(&shared.is_checking, busy, || self.content(&View::Checks, shared));
         if let Ok(Some(filled)) = &filled {
             *known() = Some((Instant::now(), frame.time.clone(), filled.clone()));
         }
-        shared.is_checking.store(false, Ordering::Release);
         filled
     }
 
     /// One at a time: whoever may open the page may ask.
     fn explained(&self, view: &View, shared: &Shared) -> Result<Option<Filled>> {
-        if shared.is_explaining.swap(true, Ordering::AcqRel) {
-            return Err(Error::try_again("another way is being explained; ask again"));
-        }
-        let filled = self.content(view, shared);
-        shared.is_explaining.store(false, Ordering::Release);
-        filled
+        let busy = "another way is being explained; ask again";
+        alone(&shared.is_explaining, busy, || self.content(view, shared))
     }
 
     fn content(&self, view: &View, shared: &Shared) -> Result<Option<Filled>> {
@@ -242,6 +235,16 @@ impl Daemon {
             notes: Vec::new(),
         }
     }
+}
+
+/// What only one thread does at a time; `busy` is what another one hears meanwhile.
+fn alone<T>(is_busy: &AtomicBool, busy: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    if is_busy.swap(true, Ordering::AcqRel) {
+        return Err(Error::try_again(busy));
+    }
+    let done = work();
+    is_busy.store(false, Ordering::Release);
+    done
 }
 
 /// Whether a target has no directories, so that relative links hold there.

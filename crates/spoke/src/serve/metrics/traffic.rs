@@ -37,6 +37,16 @@ struct Key {
     container: String,
 }
 
+impl Key {
+    fn labels(&self) -> [(&str, &str); 3] {
+        [
+            ("runtime", self.runtime.as_str()),
+            ("network", self.network.as_str()),
+            ("container", self.container.as_str()),
+        ]
+    }
+}
+
 impl Traffic {
     /// What the kernel says now.
     ///
@@ -125,24 +135,15 @@ impl Collector for Traffic {
         for (name, help, part) in families() {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for (key, counters) in &self.by_container {
-                let labels = [
-                    ("runtime", key.runtime.as_str()),
-                    ("network", key.network.as_str()),
-                    ("container", key.container.as_str()),
-                ];
                 let counter = ConstCounter::new(part(*counters));
-                counter.encode(family.encode_family(&labels)?)?;
+                counter.encode(family.encode_family(&key.labels())?)?;
             }
         }
         for (name, help, part) in port_families() {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for ((key, port), counted) in &self.by_port {
-                let labels = [
-                    ("runtime", key.runtime.as_str()),
-                    ("network", key.network.as_str()),
-                    ("container", key.container.as_str()),
-                    ("port", port.as_str()),
-                ];
+                let [runtime, network, container] = key.labels();
+                let labels = [runtime, network, container, ("port", port.as_str())];
                 ConstCounter::new(part(counted)).encode(family.encode_family(&labels)?)?;
             }
         }
@@ -152,14 +153,9 @@ impl Collector for Traffic {
         ] {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
             for (key, (bytes, used)) in &self.quotas {
-                let labels = [
-                    ("runtime", key.runtime.as_str()),
-                    ("network", key.network.as_str()),
-                    ("container", key.container.as_str()),
-                ];
                 let value = i64::try_from(if is_used { *used } else { *bytes });
                 let gauge = ConstGauge::new(value.unwrap_or(i64::MAX));
-                gauge.encode(family.encode_family(&labels)?)?;
+                gauge.encode(family.encode_family(&key.labels())?)?;
             }
         }
         let help = "Containers whose counters are left out, because there are too many";
