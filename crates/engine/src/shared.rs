@@ -39,9 +39,7 @@ impl Engine<'_> {
         address: IpAddr,
         request: &Request,
     ) -> Result<Option<(Lease, Read<Reservation>)>> {
-        let mut pools = request.network.ipam.pools().iter();
-        let own = pools.find(|own| own.id == pool.id).unwrap_or(pool);
-        match own.range_of(address) {
+        match own_pool(pool, request).range_of(address) {
             None => self.given_by_hosts(pool, address, request),
             Some(_) => Ok(None),
         }
@@ -56,9 +54,7 @@ impl Engine<'_> {
     ) -> Result<Option<(Lease, Read<Reservation>)>> {
         let network = &request.network.name;
         let by = request.owner.as_ref().map_or(request.container.as_str(), OwnerName::as_str);
-        // A front end may have widened the request's pool for an exact address.
-        let mut pools = request.network.ipam.pools().iter();
-        let pool = pools.find(|own| own.id == pool.id).unwrap_or(pool);
+        let pool = own_pool(pool, request);
         let range = pool.ranges.iter().find(|range| range.subnet.contains(&address));
         let Some(range) = range else { return Ok(None) };
         let Some(read) = self.pinned(&pool.space, network, address, by)? else { return Ok(None) };
@@ -331,6 +327,12 @@ impl Engine<'_> {
             .filter(|it| it.owner.as_ref().is_some_and(|owner| is_ours(owner.as_str())));
         Ok(ours.filter_map(|it| Some((it.network?, it.address, it.owner?.to_string()))).collect())
     }
+}
+
+/// The network's pool: a front end may have widened the request's for an exact address.
+fn own_pool<'a>(pool: &'a Pool, request: &'a Request) -> &'a Pool {
+    let mut pools = request.network.ipam.pools().iter();
+    pools.find(|own| own.id == pool.id).unwrap_or(pool)
 }
 
 fn is_pin(reservation: &Reservation) -> bool {

@@ -8,6 +8,7 @@ mod address;
 mod amendment;
 mod attached;
 mod attachment;
+mod calendar;
 mod cluster;
 mod cursor;
 mod dhcp;
@@ -42,6 +43,7 @@ pub use attachment::{
     Attachment, AttachmentId, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox, Spec,
     Timestamp, Wiring,
 };
+pub use calendar::date;
 pub use cluster::{
     AddressPin, ClusterHost, ENGINE_LABEL, EngineKind, Engines, HostLink, NamedElsewhere, PinState,
     Placement, SharedEndpoint, SharedName, SharedNetwork, Transport, TransportChoice, Vni,

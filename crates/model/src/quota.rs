@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Attachment, Error, LinkKind, Result, Timestamp};
+use crate::{Amendment, Attachment, Error, LinkKind, Result, Timestamp, date};
 
 /// Seconds of a day.
 const DAY: u64 = 24 * 60 * 60;
@@ -52,13 +52,13 @@ pub struct Usage {
 
 impl Period {
     /// When the period began that is at `now`.
-    pub const fn start(self, now: Timestamp) -> Timestamp {
+    pub fn start(self, now: Timestamp) -> Timestamp {
         let day = now.0 / DAY;
         let before = match self {
             Period::Day => 0,
             // 1970-01-01 was a Thursday.
             Period::Week => (day + 3) % 7,
-            Period::Month => day_of_month(day),
+            Period::Month => date(day).2 - 1,
         };
         Timestamp(day.saturating_sub(before) * DAY)
     }
@@ -70,16 +70,6 @@ impl Period {
             Period::Month => "month",
         }
     }
-}
-
-/// How many days of its month precede the `days`th day after 1970-01-01. Years are counted from March, so that the
-/// leap day is a year's last; an era of 400 years has 146,097 days.
-const fn day_of_month(days: u64) -> u64 {
-    let of_era = (days + 719_468) % 146_097;
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    of_year - (153 * month + 2) / 5
 }
 
 impl fmt::Display for Period {
@@ -109,15 +99,22 @@ impl fmt::Display for Quota {
 
 impl Usage {
     /// Nothing is used yet of the period that is at `now`.
-    pub const fn fresh(period: Period, now: Timestamp) -> Self {
+    pub fn fresh(period: Period, now: Timestamp) -> Self {
         Self { period, since: period.start(now), used: 0, noted: now, reported: false }
     }
 
     /// Whether it is of the period of this kind that is at `now`. A clock that is set back by less than two months
     /// begins none.
-    pub const fn is_of(&self, period: Period, now: Timestamp) -> bool {
+    pub fn is_of(&self, period: Period, now: Timestamp) -> bool {
         let start = period.start(now).0;
-        self.period as u8 == period as u8 && self.since.0 >= start && self.since.0 - start <= AHEAD
+        self.period == period && self.since.0 >= start && self.since.0 - start <= AHEAD
+    }
+}
+
+impl Amendment {
+    /// The quota that it keeps, if any.
+    pub fn quota(&self) -> Option<Quota> {
+        self.bandwidth.as_ref().and_then(|limits| limits.quota)
     }
 }
 

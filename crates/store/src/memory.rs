@@ -104,7 +104,8 @@ fn is_under(key: &Key, prefix: &Prefix) -> bool {
         | (Prefix::Amendments, Key::Amendment(..))
         | (Prefix::Usages, Key::Usage(..))
         | (Prefix::Endpoints, Key::Endpoint(_)) => true,
-        (Prefix::AmendmentsOf(wanted), Key::Amendment(network, ..)) => network == wanted,
+        (Prefix::AmendmentsOf(wanted), Key::Amendment(network, ..))
+        | (Prefix::UsagesOf(wanted), Key::Usage(network, ..)) => network == wanted,
         (Prefix::EndpointsOf(network), Key::Endpoint(id)) => id.network == *network,
         (Prefix::AttachmentsOf(network), Key::Attachment(id, _)) => id.network == *network,
         (Prefix::AttachmentsOfContainer(wanted), Key::Attachment(id, _)) => id.container == *wanted,

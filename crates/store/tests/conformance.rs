@@ -309,6 +309,7 @@ fn every_prefix() -> Vec<Prefix> {
         Prefix::Amendments,
         Prefix::AmendmentsOf("podman".parse().unwrap()),
         Prefix::Usages,
+        Prefix::UsagesOf("podman".parse().unwrap()),
     ]
 }
 

@@ -58,7 +58,7 @@ impl Engine<'_> {
     ) -> Result<bool> {
         let part = Part {
             title: "quota",
-            is_kept: |kept| kept.bandwidth.as_ref().is_some_and(|it| it.quota.is_some()),
+            is_kept: |kept| kept.quota().is_some(),
             clear: |kept| {
                 let rest = kept.bandwidth.take().map(|it| Bandwidth { quota: None, ..it });
                 kept.bandwidth = rest.filter(Bandwidth::is_any);

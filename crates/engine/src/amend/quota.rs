@@ -4,6 +4,8 @@
 //! anew where a period has begun. What was counted since is written now and then ([`Engine::note_usages`]), and
 //! before an attachment is undone.
 
+use std::collections::BTreeSet;
+
 use model::{
     Amendment, Attachment, AttachmentId, Error, Layer, NetworkName, Phase, Quota, Result,
     Timestamp, Usage,
@@ -73,45 +75,47 @@ impl Engine<'_> {
     /// # Errors
     /// Where it cannot be read.
     pub fn used_of_name(&self, amendment: &Amendment) -> Result<Option<u64>> {
-        let quota = amendment.bandwidth.as_ref().and_then(|limits| limits.quota);
-        let Some(quota) = quota else { return Ok(None) };
+        let Some(quota) = amendment.quota() else { return Ok(None) };
         let at = self.host.now();
-        let mut used = 0;
-        for key in self.usages_of_name(amendment)? {
-            let known = self.usage_under(&key)?.map(|read| read.value);
-            let current = known.filter(|it| it.is_of(quota.period, at));
-            used = current.map_or(used, |it| it.used.max(used));
-        }
-        Ok(Some(used))
+        let used =
+            self.usages_of_name(amendment)?.into_iter().filter_map(|(_, it)| match it.record {
+                Record::Usage(usage) if usage.is_of(quota.period, at) => Some(usage.used),
+                _ => None,
+            });
+        Ok(Some(used.max().unwrap_or_default()))
     }
 
-    /// Writes what containers have used of their quotas since, as far as `noting` says, and has those counted anew whose period has begun.
-    /// An attachment on which another thread works is left for the next time. Returns those that have used theirs up
+    /// Writes what containers have used of their quotas since, as far as `noting` says, and has those counted anew
+    /// whose period has begun. An attachment on which another thread works is left for the next time. Returns those that have used theirs up
     /// since the last time, each once in a period.
     ///
     /// # Errors
     /// The first; the others are looked at all the same.
     pub fn note_usages(&self, noting: Noting, used_up: &mut Vec<UsedUp>) -> Result<()> {
-        // What has a quota has a usage since it was attached; without one no record is read.
-        if self.store.list(&Prefix::Usages)?.is_empty() {
-            return Ok(());
-        }
-        let (mut failures, records) = (Vec::new(), self.records(&Prefix::Attachments)?);
-        for read in records {
-            let is_complete = matches!(read.value.phase, Phase::Attached(_));
-            let Some(quota) = read.value.quota().filter(|_| is_complete) else { continue };
-            let Some(_lock) = self.host.try_lock_attachment(&read.value.id) else { continue };
-            match self.note(&read, quota, noting) {
-                Ok(true) => used_up.push(UsedUp {
-                    id: read.value.id.clone(),
-                    name: read.value.container_name(),
-                    quota,
-                }),
-                Ok(false) => {}
-                Err(error) => failures.push(error),
+        // What has a quota has a usage since it was attached; no record of another network is read.
+        let usages = self.store.list(&Prefix::Usages)?.into_iter();
+        let networks: BTreeSet<NetworkName> =
+            usages.filter_map(|(key, _)| network_of(key)).collect();
+        let mut failures = Vec::new();
+        for network in networks {
+            for read in self.records(&Prefix::AttachmentsOf(network))? {
+                match self.note_one(&read, noting) {
+                    Ok(over) => used_up.extend(over),
+                    Err(error) => failures.push(error),
+                }
             }
         }
         all_of(failures)
+    }
+
+    fn note_one(&self, read: &Read<Box<Attachment>>, noting: Noting) -> Result<Option<UsedUp>> {
+        let attachment = &read.value;
+        let is_complete = matches!(attachment.phase, Phase::Attached(_));
+        let Some(quota) = attachment.quota().filter(|_| is_complete) else { return Ok(None) };
+        let Some(_lock) = self.host.try_lock_attachment(&attachment.id) else { return Ok(None) };
+        let is_news = self.note(read, quota, noting)?;
+        let (id, name) = (attachment.id.clone(), attachment.container_name());
+        Ok(is_news.then_some(UsedUp { id, name, quota }))
     }
 
     /// Whether it has used up its quota, and that is to be reported.
@@ -233,7 +237,7 @@ impl Engine<'_> {
             .expect(old.key.clone(), unchanged(old.known.as_ref()))
             .expect(new.key.clone(), unchanged(new.known.as_ref()))
             .put(new.key, Record::Usage(now));
-        Ok(match kept.is_some_and(|read| has_quota(&read.value)) {
+        Ok(match kept.is_some_and(|read| read.value.quota().is_some()) {
             true => txn,
             false => txn.delete(old.key),
         })
@@ -259,28 +263,28 @@ impl Engine<'_> {
         now: &Amendment,
         txn: Txn,
     ) -> Result<Txn> {
-        match has_quota(before) && !has_quota(now) {
-            true => Ok(self.usages_of_name(before)?.into_iter().fold(txn, Txn::delete)),
+        match before.quota().is_some() && now.quota().is_none() {
+            true => {
+                let usages = self.usages_of_name(before)?.into_iter();
+                Ok(usages.fold(txn, |txn, (key, _)| txn.delete(key)))
+            }
             false => Ok(txn),
         }
     }
 
-    /// Where is kept what the interfaces of a name have used.
-    fn usages_of_name(&self, amendment: &Amendment) -> Result<Vec<Key>> {
-        let mut keys: Vec<Key> =
-            self.usages_of(&amendment.network)?.into_iter().map(|(key, _)| key).collect();
-        keys.retain(|key| {
+    /// What the interfaces of a name have used.
+    fn usages_of_name(&self, amendment: &Amendment) -> Result<Vec<(Key, Versioned)>> {
+        let mut usages = self.usages_of(&amendment.network)?;
+        usages.retain(|(key, _)| {
             matches!(key, Key::Usage(_, runtime, name, _)
                 if (runtime, name) == (&amendment.runtime, &amendment.name))
         });
-        Ok(keys)
+        Ok(usages)
     }
 
     /// What was used on a network, of all names.
     pub(crate) fn usages_of(&self, network: &NetworkName) -> Result<Vec<(Key, Versioned)>> {
-        let mut usages = self.store.list(&Prefix::Usages)?;
-        usages.retain(|(key, _)| matches!(key, Key::Usage(of, ..) if of == network));
-        Ok(usages)
+        self.store.list(&Prefix::UsagesOf(network.clone()))
     }
 
     fn account(&self, attachment: &Attachment, quota: Quota) -> Result<Account> {
@@ -307,8 +311,11 @@ fn key_of_usage(attachment: &Attachment) -> Result<Key> {
     Ok(Key::Usage(network, runtime, name, attachment.id.ifname.clone()))
 }
 
-fn has_quota(amendment: &Amendment) -> bool {
-    amendment.bandwidth.as_ref().is_some_and(|it| it.quota.is_some())
+fn network_of(key: Key) -> Option<NetworkName> {
+    match key {
+        Key::Usage(network, ..) => Some(network),
+        _ => None,
+    }
 }
 
 /// Whether it is time to write what was used.

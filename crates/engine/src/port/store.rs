@@ -116,6 +116,8 @@ pub enum Prefix {
     AmendmentsOf(NetworkName),
     /// Every [`Key::Usage`].
     Usages,
+    /// Every [`Key::Usage`] of one network.
+    UsagesOf(NetworkName),
 }
 
 /// Changes whenever a record is written; never the same again for the same key, not even after the

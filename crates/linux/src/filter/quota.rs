@@ -118,6 +118,11 @@ pub(crate) fn put(socket: &mut Socket, interface: &Interface, state: QuotaState)
     Err(Error::try_again(interface.about("others keep changing")))
 }
 
+/// Takes the interface's quota out, and its table with the last one. Whether there was any.
+pub(crate) fn remove(socket: &mut Socket, interface: &Interface) -> Result<bool> {
+    remove_from(socket, interface.table(), &interface.owner)
+}
+
 /// Takes what bears the mark out, and a table with its last quota. Whether there was any.
 pub(crate) fn remove_owned(socket: &mut Socket, owner: &Owner) -> Result<bool> {
     let mut any = false;

@@ -5,7 +5,6 @@ use model::{Attachment, Layer, Result};
 use netlink::nft::QuotaState;
 
 use super::Policy;
-use crate::filter::Owner;
 use crate::filter::quota::{self, Interface, Side};
 use crate::identity::Identity;
 use crate::plan;
@@ -30,31 +29,27 @@ impl Policy {
 
     /// Ends that, whether or not the record still has a quota: a killed command may have taken it out of there only.
     pub(super) fn end_quota(&self, attachment: &Attachment) -> Result<()> {
-        match attachment.layer {
-            Layer::Link => self.unmeter(attachment),
-            _ => Ok(()),
+        match attachment.layer == Layer::Link && attachment.refuse_quota().is_ok() {
+            true => self.unmeter(attachment),
+            false => Ok(()),
         }
     }
 
     /// Ends that; what is not counted is no error.
     pub(crate) fn unmeter(&self, attachment: &Attachment) -> Result<()> {
-        let owner = owner(attachment)?;
-        if self.if_there(|socket| quota::remove_owned(socket, &owner))? {
+        let interface = interface(attachment)?;
+        if self.if_there(|socket| quota::remove(socket, &interface))? {
             self.deleted.set(true);
         }
         Ok(())
     }
 }
 
-fn owner(attachment: &Attachment) -> Result<Owner> {
-    Identity::of(&attachment.id).mark(attachment.layer).parse()
-}
-
 fn interface(attachment: &Attachment) -> Result<Interface> {
     let is_bridged =
         attachment.wiring.link.as_ref().is_some_and(|link| link.kind.bridge().is_some());
     Ok(Interface {
-        owner: owner(attachment)?,
+        owner: Identity::of(&attachment.id).mark(attachment.layer).parse()?,
         end: plan::host_end(attachment)?,
         side: if is_bridged { Side::Bridged } else { Side::Routed },
     })

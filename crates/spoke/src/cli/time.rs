@@ -1,6 +1,6 @@
 //! Times as people and machines read them.
 
-use model::Timestamp;
+use model::{Timestamp, date};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -22,19 +22,6 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
     let second = at.0 % DAY;
     let (hour, minute, second) = (second / HOUR, second % HOUR / MINUTE, second % MINUTE);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
-/// Year, month and day of the `days`th day after 1970-01-01. Years are counted from March, so
-/// that the leap day is a year's last; an era of 400 years has 146,097 days.
-fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

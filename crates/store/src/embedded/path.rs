@@ -122,6 +122,7 @@ impl Scan {
             Prefix::Amendments => nested(Kind::Amendment, "amendments"),
             Prefix::AmendmentsOf(network) => flat(Kind::Amendment, format!("amendments/{network}")),
             Prefix::Usages => nested(Kind::Usage, "usage"),
+            Prefix::UsagesOf(network) => flat(Kind::Usage, format!("usage/{network}")),
             Prefix::EndpointsOf(network) => flat(Kind::Endpoint, format!("endpoints/{network}")),
         }
     }

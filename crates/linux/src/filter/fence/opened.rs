@@ -49,7 +49,6 @@ impl Opening {
 
     pub(super) fn read(key: &Tuple) -> Option<Self> {
         let (name, rest) = key.bytes().split_at_checked(NAME)?;
-        let name = name.split(|byte| *byte == 0).next()?;
         let width = if rest.len() == 16 { 4 } else { 16 };
         let address = |at: usize| {
             let part = rest.get(at..at + width)?;
@@ -60,7 +59,7 @@ impl Opening {
         };
         let service = rest.get(2 * width..)?;
         Some(Self {
-            bridge: str::from_utf8(name).ok()?.parse().ok()?,
+            bridge: name_of(name)?,
             source: address(0)?,
             destination: address(width)?,
             protocol: protocol(*service.first()?)?,

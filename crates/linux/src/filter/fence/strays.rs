@@ -8,7 +8,7 @@ use netlink::{Errno, Socket};
 
 use super::calm;
 use super::opened::{Opening, sets};
-use super::sets::{OPENINGS, RECENT, TABLE};
+use super::sets::TABLE;
 use crate::filter::ruleset::settled;
 
 /// An element of these sets, as it was when it was read.
@@ -21,7 +21,7 @@ pub struct InSet {
 
 /// Whether a set of the fence's table is one of these.
 pub fn is_of_openings(set: &str) -> bool {
-    OPENINGS.iter().chain(&RECENT).any(|it| it.name == set)
+    sets().any(|(name, _)| name == set)
 }
 
 /// Everything in these sets but requests for calm.
