@@ -40,6 +40,13 @@ pub struct Routed {
     pub mark: u32,
 }
 
+impl Routed {
+    /// One of this host's own, of which only that is decided.
+    pub fn new(to: IpAddr) -> Self {
+        Self { to, from: None, input: None, mark: 0 }
+    }
+}
+
 /// Where the packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -130,7 +137,7 @@ mod tests {
     #[test]
     fn the_own_address_is_local() {
         let mut socket = Socket::route().unwrap();
-        let packet = Routed { to: "127.0.0.1".parse().unwrap(), from: None, input: None, mark: 0 };
+        let packet = Routed::new("127.0.0.1".parse().unwrap());
         assert_eq!(socket.way(&packet).unwrap(), Way::Local);
     }
 

@@ -175,9 +175,11 @@ impl NetworkSpec {
         let is_pair = kind.is_pair();
         let bridge = kind.bridge().map(|bridge| bridge.name.clone());
         let reach = self.reach.filter(|reach| *reach != Reach::default());
+        // On a switch it says only that no other network is made its containers' way out.
+        let is_closed = self.egress == EgressPolicy::Internal && matches!(kind, LinkKind::Ovs(_));
         let firewall = Firewall {
             backend,
-            ingress: self.ingress.unwrap_or(IngressPolicy::Open),
+            ingress: self.ingress.filter(|_| is_pair).unwrap_or(IngressPolicy::Open),
             egress: self.egress,
             bridge,
             admin_chain: None,
@@ -185,10 +187,6 @@ impl NetworkSpec {
             passage: self.passage.clone().unwrap_or_default(),
         };
         let masquerades = is_pair && self.masquerades();
-        // It says only that no other network is made its containers' way out.
-        let is_internal = self.egress == EgressPolicy::Internal;
-        let closed = (is_internal && matches!(kind, LinkKind::Ovs(_)))
-            .then(|| Firewall { ingress: IngressPolicy::Open, ..firewall.clone() });
         let mtu = self.mtu.or_else(|| through_tunnels(&kind));
         Wiring {
             link: Some(Link { kind, name: None, mac: None, mtu }),
@@ -202,7 +200,7 @@ impl NetworkSpec {
             fence: self.fence(),
             via: self.via.clone(),
             address_space: self.address_space.clone(),
-            firewall: is_pair.then_some(firewall).or(closed),
+            firewall: (is_pair || is_closed).then_some(firewall),
             ..Wiring::default()
         }
     }

@@ -37,7 +37,7 @@ pub(crate) use opened::Opened;
 pub(crate) use remote::open as plugins_of;
 pub(crate) use remote::{Foreign, Plugins};
 use switch::Switch;
-pub(crate) use switch::{bridge as bridge_of, is_placed};
+pub(crate) use switch::{bridge as bridge_of, displaced, is_port, of as segment_of};
 
 /// All of them.
 pub(crate) struct Dataplane {

@@ -46,7 +46,7 @@ impl Walker<'_> {
         match self.ask(|kernel| kernel.way(space, &asked))? {
             Way::Local => Ok(()),
             Way::Nowhere(_) if self.is_filtered_back(space, link, packet)? => {
-                let back = Routed { to: from, from: None, input: None, mark: 0 };
+                let back = Routed::new(from);
                 let way = self.ask(|kernel| kernel.way(space, &back))?;
                 if matches!(way, Way::Nowhere(_)) {
                     return Err(self.no_way_back(site, packet));

@@ -126,7 +126,7 @@ impl Walker<'_> {
 
     /// The link by which this host reaches the rest, and its address there.
     pub(super) fn uplink(&mut self, family: Family) -> Walked<Option<(u32, IpAddr)>> {
-        let far = Routed { to: self.caller(family), from: None, input: None, mark: 0 };
+        let far = Routed::new(self.caller(family));
         if let Way::Out { link, source: Some(own), .. } =
             self.ask(|kernel| kernel.way(Space::HOST, &far))?
         {

@@ -27,7 +27,7 @@ impl Walker<'_> {
         }
         let to = packet.destination;
         let mark = self.mark(packet)?;
-        let alone = Routed { to, from: None, input: None, mark };
+        let alone = Routed { mark, ..Routed::new(to) };
         if self.ask(|kernel| kernel.way(Space::HOST, &alone))? == Way::Local {
             return self.taken_by_host(packet);
         }
@@ -127,7 +127,7 @@ impl Walker<'_> {
             let value = self.ask(|kernel| kernel.parameter(space, &key))?;
             mode = mode.max(value.and_then(|value| value.parse().ok()).unwrap_or(0));
         }
-        let back = Routed { to: packet.source, from: None, input: None, mark: 0 };
+        let back = Routed::new(packet.source);
         let way = self.ask(|kernel| kernel.way(space, &back))?;
         Ok(match (mode, way) {
             (0, _) => false,
@@ -269,7 +269,7 @@ impl Walker<'_> {
 
     fn way_of_host(&mut self, packet: &Packet, from: Option<IpAddr>) -> Walked<(Way, IpAddr)> {
         let to = packet.destination;
-        let asked = Routed { to, from, input: None, mark: 0 };
+        let asked = Routed { from, ..Routed::new(to) };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
             way @ Way::Out { source, .. } => Ok((way, source.unwrap_or(packet.source))),
             Way::Local => Ok((Way::Local, to)),
@@ -296,7 +296,7 @@ impl Walker<'_> {
         let link = self.link_of_host(index)?;
         if !packet.is_reply {
             let far = self.caller(family);
-            let asked = Routed { to: far, from: None, input: None, mark: 0 };
+            let asked = Routed::new(far);
             let is_routed =
                 matches!(self.ask(|kernel| kernel.way(Space::HOST, &asked))?, Way::Out { .. });
             let is_given = matches!(self.trip.from, End::Address(_));
@@ -355,7 +355,7 @@ impl Walker<'_> {
         gateway: Option<IpAddr>,
     ) -> Walked<IpAddr> {
         let to = gateway.unwrap_or(packet.destination);
-        let asked = Routed { to, from: None, input: None, mark: 0 };
+        let asked = Routed::new(to);
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
             Way::Out { source: Some(source), .. } => Ok(source),
             _ => Err(self.unknown("masquerade", format!("{} has no address", out.name))),

@@ -89,8 +89,7 @@ impl Walker<'_> {
         own: Option<IpAddr>,
     ) -> Walked<Out<'s>> {
         let to = packet.destination;
-        let way =
-            self.ask(|kernel| kernel.way(space, &Routed { to, from: own, input: None, mark: 0 }))?;
+        let way = self.ask(|kernel| kernel.way(space, &Routed { from: own, ..Routed::new(to) }))?;
         let Way::Out { link: index, gateway, source, .. } = way else {
             return Err(self.no_route((site, plug), packet, way));
         };

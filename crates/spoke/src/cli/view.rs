@@ -18,6 +18,7 @@ use super::args::RowFilter;
 use super::claims;
 use super::mapped::Mapped;
 use super::time::rfc3339;
+use crate::dataplane::segment_of;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -139,10 +140,7 @@ impl NetworkView {
         on_it.dedup();
         let wiring = &network.wiring;
         let lan = lan::Lan::of(wiring.link.as_ref().map(|link| &link.kind));
-        let ovs = match wiring.link.as_ref().map(|link| &link.kind) {
-            Some(LinkKind::Ovs(ovs)) => Some(ovs.as_ref().clone()),
-            Some(_) | None => None,
-        };
+        let ovs = segment_of(wiring.link.as_ref()).cloned();
         Self {
             name: network.name.to_string(),
             driver: match &wiring.link {

@@ -15,7 +15,7 @@ use model::{
     Ovs, Plug, Result, Tunnel,
 };
 use netlink::{At, Socket};
-use neutron::ovsdb::{Datapath, Listed, Ovsdb, SegmentPort};
+use neutron::ovsdb::{Datapath, Ovsdb, SegmentPort};
 
 use super::link_driver::LinkDriver;
 pub(super) use known::Known;
@@ -25,12 +25,12 @@ pub(super) use stray::{is_of, remove_stray, strays};
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether the record is that of a link on a switch.
-pub(super) fn is_port(attachment: &Attachment) -> bool {
+pub(crate) fn is_port(attachment: &Attachment) -> bool {
     attachment.layer == Layer::Link && of(attachment.wiring.link.as_ref()).is_some()
 }
 
 /// The segment of such a link.
-pub(super) fn of(link: Option<&Link>) -> Option<&Ovs> {
+pub(crate) fn of(link: Option<&Link>) -> Option<&Ovs> {
     match link.map(|link| &link.kind) {
         Some(LinkKind::Ovs(ovs)) => Some(ovs.as_ref()),
         Some(_) | None => None,
@@ -105,8 +105,7 @@ impl Switch {
         let Some(listed) = self.known.listed(&ovs.database) else { return Ok(false) };
         let mut is_whole = true;
         each_port(attachment, |port| {
-            let is_it = |it: &Listed| it.end == *port.end && it.owner == port.owner;
-            is_whole &= listed.iter().any(is_it);
+            is_whole &= listed.get(port.end).is_some_and(|owner| owner == port.owner);
             Ok(())
         })?;
         // Of a container that has ended only the record is left.
@@ -230,9 +229,19 @@ fn has_ports(database: &mut Ovsdb, attachment: &Attachment) -> Result<bool> {
     Ok(holds)
 }
 
-/// The same, asked anew.
-pub(crate) fn is_placed(attachment: &Attachment) -> Result<bool> {
-    has_ports(&mut Ovsdb::connect(&segment(attachment)?.database)?, attachment)
+/// Those of a segment's attachments whose port, or a tunnel, is not on the bridge as it was made.
+pub(crate) fn displaced<'a>(
+    ovs: &Ovs,
+    attachments: impl Iterator<Item = &'a Attachment>,
+) -> Result<Vec<&'a Attachment>> {
+    let mut database = Ovsdb::connect(&ovs.database)?;
+    let mut displaced = Vec::new();
+    for attachment in attachments {
+        if !has_ports(&mut database, attachment)? {
+            displaced.push(attachment);
+        }
+    }
+    Ok(displaced)
 }
 
 /// Makes what is missing of the attachment's port and the tunnels; whether anything was.

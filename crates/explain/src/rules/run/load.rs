@@ -237,7 +237,7 @@ pub(super) fn address_type(kernel: &mut dyn Kernel, space: Space, address: IpAdd
     if address.is_multicast() {
         return Some(MULTICAST);
     }
-    match kernel.way(space, &Routed { to: address, from: None, input: None, mark: 0 }).ok()? {
+    match kernel.way(space, &Routed::new(address)).ok()? {
         Way::Local => Some(LOCAL),
         Way::Many => Some(BROADCAST),
         // What there is no way to is unicast too, as the kernel says it (`inet_addr_type`).
@@ -264,7 +264,7 @@ fn of_fib(
             _ => Loaded::Unknown,
         },
         LINK if flags & WITH_INPUT != 0 && flags & OF_SOURCE != 0 => {
-            let way = kernel.way(space, &Routed { to: address, from: None, input: None, mark: 0 });
+            let way = kernel.way(space, &Routed::new(address));
             let back = match way {
                 Ok(Way::Out { link, .. }) if Some(link) == input => link,
                 Ok(_) => 0,

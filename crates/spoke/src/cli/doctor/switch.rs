@@ -1,45 +1,31 @@
 //! Networks of Open vSwitch: their bridges, and the ports of their containers.
 
-use model::{Attachment, Error, Kind, Layer, LinkKind, Network, Ovs, Phase};
+use model::{Attachment, Error, Kind, Network, Ovs, Phase};
 
 use super::Check;
-use crate::dataplane::{bridge_of, is_placed};
+use crate::dataplane::{bridge_of, displaced, is_port, segment_of};
 
 pub(super) fn checks(networks: &[Network], attachments: &[Attachment]) -> Vec<Check> {
-    let segments = networks.iter().filter_map(|it| Some((it, segment(it.wiring.link.as_ref())?)));
+    let segments =
+        networks.iter().filter_map(|it| Some((it, segment_of(it.wiring.link.as_ref())?)));
     segments.flat_map(|(network, ovs)| of_network(network, ovs, attachments)).collect()
 }
 
-fn segment(link: Option<&model::Link>) -> Option<&Ovs> {
-    match link.map(|link| &link.kind) {
-        Some(LinkKind::Ovs(ovs)) => Some(ovs),
-        Some(_) | None => None,
-    }
-}
-
 fn of_network(network: &Network, ovs: &Ovs, attachments: &[Attachment]) -> Option<Check> {
-    if let Err(error) = bridge_of(ovs) {
-        return Some(failed(network, ovs, &error));
-    }
     let is_its = |it: &&Attachment| {
-        it.id.network == network.name
-            && it.layer == Layer::Link
-            && matches!(it.phase, Phase::Attached(_))
-            && segment(it.wiring.link.as_ref()).is_some()
+        it.id.network == network.name && is_port(it) && matches!(it.phase, Phase::Attached(_))
     };
-    let mut lost = Vec::new();
-    for attachment in attachments.iter().filter(is_its) {
-        match is_placed(attachment) {
-            Ok(true) => {}
-            Ok(false) => lost.push(attachment.id.container.as_str()),
-            Err(error) => return Some(failed(network, ovs, &error)),
-        }
-    }
+    let its = attachments.iter().filter(is_its);
+    let lost = match bridge_of(ovs).and_then(|_| displaced(ovs, its)) {
+        Ok(lost) => lost,
+        Err(error) => return Some(failed(network, ovs, &error)),
+    };
+    let names: Vec<&str> = lost.iter().map(|it| it.id.container.as_str()).collect();
     let what = format!(
         "ports or tunnels of network {} are not on bridge {} any more: {}",
         network.name,
         ovs.bridge,
-        lost.join(", ")
+        names.join(", ")
     );
     (!lost.is_empty()).then(|| Check::fail(what, "start spoke serve: it puts them back"))
 }

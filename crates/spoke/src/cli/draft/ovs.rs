@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use engine::Occupancy;
-use model::{Error, Family, Ipam, LinkKind, Network, Ovs, Result, Route, Wiring};
+use model::{Error, Family, Ipam, LinkKind, Network, Ovs, Result, Route};
 use neutron::ovsdb::Datapath;
 use spec::ovs::{self, OVS_PREFIX, OvsTexts};
 use spec::{Frame, NetworkSpec};
@@ -38,14 +38,8 @@ pub(super) fn network(
     let ipam = Ipam::Book { pools: super::pools(wanted, &subnets)? };
     let routes = wanted.gateways.iter().map(default_route).collect();
     let frame = Frame { routes, ..super::frame(wanted, host_context, ipam) };
-    Ok(Some(spec.network(frame, wiring(wanted, spec, host_context, segment))))
-}
-
-/// An internal network has a firewall only so that no other network is made its containers' way out.
-fn wiring(wanted: &CreateArgs, spec: &NetworkSpec, host_context: &HostContext, ovs: Ovs) -> Wiring {
-    let firewall = wanted.internal.then(|| super::remote::internal(host_context.backend));
-    let kind = LinkKind::Ovs(Box::new(ovs));
-    Wiring { firewall, ..spec.wiring(kind, host_context.backend) }
+    let kind = LinkKind::Ovs(Box::new(segment));
+    Ok(Some(spec.network(frame, spec.wiring(kind, host_context.backend))))
 }
 
 /// By the router on the segment.

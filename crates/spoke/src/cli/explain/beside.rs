@@ -19,8 +19,7 @@ pub(super) fn plug(
         if address.is_loopback() || known.iter().any(|plug| plug.has(address)) {
             continue;
         }
-        let way =
-            kernel.way(Space::HOST, &Routed { to: address, from: None, input: None, mark: 0 })?;
+        let way = kernel.way(Space::HOST, &Routed::new(address))?;
         let Way::Out { link: index, gateway: None, .. } = way else { continue };
         let bridge = kernel.link(Space::HOST, &Which::Index(index))?;
         let bridge = bridge.filter(|link| link.kind.as_deref() == Some("bridge"));

@@ -52,11 +52,8 @@ fn hop(hop: explain::Hop) -> Hop {
 
 fn choices(host_context: &HostContext) -> Result<Vec<String>> {
     let records = (host_context.engine)()?.attachments()?;
-    let name = |record: &model::Attachment| {
-        let container = record.id.container.to_string();
-        let name = record.owner.as_ref().map_or(container, ToString::to_string);
-        format!("{}/{name}", record.runtime)
-    };
+    let name =
+        |record: &model::Attachment| format!("{}/{}", record.runtime, record.container_name());
     let names: BTreeSet<String> = records.iter().map(name).collect();
     let fixed = ["outside", "host"].map(str::to_owned);
     Ok(fixed.into_iter().chain(names.into_iter().take(CHOICES)).collect())

@@ -27,9 +27,12 @@ pub(in crate::dataplane) struct Known {
 /// A database and a bridge of it.
 type Bridge = (String, IfName);
 
+/// The owners of Spoke's ports, by their interfaces.
+type Owners = BTreeMap<IfName, String>;
+
 struct Answer {
     until: Instant,
-    listed: Option<Arc<Vec<Listed>>>,
+    listed: Option<Arc<Owners>>,
 }
 
 impl fmt::Debug for Known {
@@ -40,7 +43,7 @@ impl fmt::Debug for Known {
 
 impl Known {
     /// The ports of Spoke's that a database has, or had some seconds ago; none where it does not answer.
-    pub(super) fn listed(&self, database: &str) -> Option<Arc<Vec<Listed>>> {
+    pub(super) fn listed(&self, database: &str) -> Option<Arc<Owners>> {
         let now = Instant::now();
         let answers = || self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(answer) = answers().get(database).filter(|answer| now < answer.until) {
@@ -48,7 +51,8 @@ impl Known {
         }
         // Other threads may ask meanwhile: nothing is locked while a database is asked.
         let asked = Ovsdb::connect_within(database, TIMEOUT).and_then(|mut it| it.listed());
-        let listed = asked.ok().map(Arc::new);
+        let owners = |all: Vec<Listed>| all.into_iter().map(|it| (it.end, it.owner)).collect();
+        let listed = asked.ok().map(|all| Arc::new(owners(all)));
         let lasts = if listed.is_some() { FRESH } else { AGAIN };
         let answer = Answer { until: Instant::now() + lasts, listed: listed.clone() };
         answers().insert(database.to_owned(), answer);
