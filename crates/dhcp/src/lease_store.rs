@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -150,17 +150,8 @@ impl LeaseStore {
         let written = Written { boot: self.boot.clone(), lease: lease.clone() };
         let text = serde_json::to_vec(&written)
             .map_err(|cause| Error::bug("a lease cannot be written").because(cause))?;
-        self.put(name, &text).map_err(|cause| self.failed(cause))
-    }
-
-    fn put(&self, name: &str, text: &[u8]) -> io::Result<()> {
-        let path = self.directory.join(UNFINISHED);
-        let mut options = OpenOptions::new();
-        let mut file = options.create(true).write(true).truncate(true).mode(0o600).open(&path)?;
-        file.write_all(text)?;
-        file.sync_data()?;
-        fs::rename(&path, self.directory.join(name))?;
-        File::open(&self.directory)?.sync_data()
+        let (path, draft) = (self.directory.join(name), self.directory.join(UNFINISHED));
+        file::replace_durably(&path, &draft, &text, 0o600).map_err(|cause| self.failed(cause))
     }
 
     /// Deletes a lease; a missing one is no error.

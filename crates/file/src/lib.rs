@@ -5,10 +5,10 @@
 //! So these files are opened without waiting, must be regular ones, and are read up to a bound that
 //! the reader gives.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Error as Cause, ErrorKind, Read, Result as IoResult, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -79,11 +79,35 @@ pub fn failed(doing: impl Into<String>, cause: Cause) -> Error {
 /// # Errors
 /// What the system says; the draft is gone then.
 pub fn replace(path: &Path, draft: &Path, bytes: &[u8]) -> IoResult<()> {
+    rename_written(path, draft, || write(draft, bytes, 0o600).map(drop))
+}
+
+/// As [`replace`], with this mode, and on the disk when it returns: a power cut afterwards loses neither the
+/// file nor its name, and one before leaves the old file.
+///
+/// # Errors
+/// As of [`replace`].
+pub fn replace_durably(path: &Path, draft: &Path, bytes: &[u8], mode: u32) -> IoResult<()> {
+    rename_written(path, draft, || {
+        let file = write(draft, bytes, mode)?;
+        // A umask, or a draft that a killed process left, may have made it another.
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.sync_all()
+    })?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn write(draft: &Path, bytes: &[u8], mode: u32) -> IoResult<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let opened = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(draft);
-    let written = opened.and_then(|mut file| file.write_all(bytes));
-    written.and_then(|()| fs::rename(draft, path)).inspect_err(|_| drop(fs::remove_file(draft)))
+    options.write(true).create(true).truncate(true).mode(mode);
+    let mut file = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(draft)?;
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+fn rename_written(path: &Path, draft: &Path, write: impl Fn() -> IoResult<()>) -> IoResult<()> {
+    write().and_then(|()| fs::rename(draft, path)).inspect_err(|_| drop(fs::remove_file(draft)))
 }
 
 /// Locks an open file for as long as it, or a copy of its descriptor, is open.
@@ -212,6 +236,18 @@ mod tests {
         assert!(replace(&path, &draft, b"3").is_err(), "a link is not followed");
         assert_eq!((read(&path, 9).unwrap(), draft.exists()), (b"2".to_vec(), false));
         assert!(replace(root.path(), &draft, b"3").is_err() && !draft.exists());
+    }
+
+    #[test]
+    fn a_durable_file_has_its_mode_whatever_its_draft_was() {
+        let root = tempfile::tempdir().unwrap();
+        let [path, draft] = ["one", "draft"].map(|name| root.path().join(name));
+        fs::write(&draft, "what a killed process left").unwrap();
+        fs::set_permissions(&draft, Permissions::from_mode(0o666)).unwrap();
+        replace_durably(&path, &draft, b"2", 0o644).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o644);
+        assert_eq!((read(&path, 9).unwrap(), draft.exists()), (b"2".to_vec(), false));
+        assert!(replace_durably(root.path(), &draft, b"3", 0o600).is_err() && !draft.exists());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Where a host keeps its certificates and the authority's: a directory that only the superuser reads.
 
 use std::collections::BTreeMap;
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::DirBuilder;
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use model::{Error, Result, Timestamp};
@@ -202,16 +202,8 @@ impl Files {
         let path = self.0.join(name);
         let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
-        let new = self.0.join(format!(".{name}.new"));
-        let file =
-            OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new);
-        file.and_then(|mut file| {
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&new, &path)?;
-            std::fs::File::open(&self.0)?.sync_all()
-        })
-        .map_err(failed)
+        let draft = self.0.join(format!(".{name}.new"));
+        file::replace_durably(&path, &draft, text.as_bytes(), 0o600).map_err(failed)
     }
 
     /// What is in a file, where it is there.

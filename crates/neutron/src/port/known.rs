@@ -4,9 +4,9 @@
 //! It is in memory and, for short-lived processes, in files that are deleted with the boot.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -229,10 +229,7 @@ fn write(directory: &Path, key: &str, value: &Value) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let path = file(directory, key);
     let aside = path.with_extension(format!("{}", std::process::id()));
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
-    file.write_all(value.to_string().as_bytes())?;
-    fs::rename(&aside, &path)
+    file::replace(&path, &aside, value.to_string().as_bytes())
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! As whom this host is a member: a file that only the superuser may read.
 
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{ErrorKind, Write};
+use std::fs::{self, DirBuilder};
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use crate::hosts::MEMBER;
@@ -96,15 +96,8 @@ pub(super) fn write_text(place: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = place.join(name);
     let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
     DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(failed)?;
-    let new = place.join(format!(".{name}.new"));
-    let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&new);
-    file.and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&new, &path)?;
-        fs::File::open(place)?.sync_all()
-    })
-    .map_err(failed)
+    let draft = place.join(format!(".{name}.new"));
+    file::replace_durably(&path, &draft, bytes, 0o600).map_err(failed)
 }
 
 /// Removes a file that may have gone.

@@ -1,8 +1,7 @@
 //! The files by which Podman and CNI know a network.
 
-use std::fs::{self, File, Permissions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::{ENGINE_LABEL, Error, NetworkName, Result};
@@ -170,15 +169,8 @@ fn write(
 
 /// Writes it whole or not at all, for good, and for all to read, as programs without privileges list networks.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(directory)?;
-    let draft = path.with_extension("spoke-new");
-    let mut file = File::create(&draft)?;
-    file.write_all(bytes)?;
-    file.set_permissions(Permissions::from_mode(0o644))?;
-    file.sync_all()?;
-    fs::rename(&draft, path)?;
-    File::open(directory)?.sync_all()
+    fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+    file::replace_durably(path, &path.with_extension("spoke-new"), bytes, 0o644)
 }
 
 fn remove(path: &Path, is_ours: impl Fn(&Value) -> bool) -> Result<()> {
@@ -211,6 +203,8 @@ fn there(path: &Path) -> Result<There> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
