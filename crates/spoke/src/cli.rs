@@ -189,8 +189,11 @@ fn refuse(usage: &clap::Error, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
     let text = usage.render().to_string();
     if usage.use_stderr() {
         let text = bounded(usage, text);
-        let text = text.strip_prefix("error: ").unwrap_or(&text);
-        let _ = writeln!(err, "spoke: {}", sentence(&text));
+        // A command without the one that it needs shows its help: that is no sentence about an error.
+        let _ = match text.strip_prefix("error: ") {
+            Some(text) => writeln!(err, "spoke: {}", sentence(&text)),
+            None => writeln!(err, "{}", sentence(&text)),
+        };
         exit_code(Kind::Invalid)
     } else {
         written(standard::write(out, &text), 0, err)
