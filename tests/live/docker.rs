@@ -148,7 +148,8 @@ fn of_docker_that_publishes_itself() {
     docker.refuses("network set front --publish lan", 2, &["docker publishes the ports"]);
     docker.engine.docker("restart -t 0 web");
     docker.comes_back("web", 8443);
-    docker.spoke("port rm web 8443");
+    docker.refuses("port rm web 8443:81", 3, &["8443:81/tcp"]);
+    docker.spoke("port rm web 8443:80");
     docker.no_page(8443);
     docker.engine.remove_each("web");
     docker.engine.docker("network rm front");

@@ -26,6 +26,8 @@ pub struct HostPort {
     pub port: NonZeroU16,
     /// Its protocol.
     pub protocol: Protocol,
+    /// Only where it leads to this port of the container; wherever it leads, where none is given.
+    pub container: Option<NonZeroU16>,
 }
 
 impl HostPort {
@@ -33,6 +35,7 @@ impl HostPort {
     pub fn is(&self, map: &PortMap) -> bool {
         (self.port, self.protocol) == (map.host_port, map.protocol)
             && self.host.is_none_or(|host| map.host == Some(host))
+            && self.container.is_none_or(|port| map.container_port == port)
     }
 }
 
@@ -43,7 +46,11 @@ impl fmt::Display for HostPort {
             Some(host) => write!(f, "{host}:")?,
             None => {}
         }
-        write!(f, "{}/{}", self.port, self.protocol)
+        write!(f, "{}", self.port)?;
+        match self.container {
+            Some(port) => write!(f, ":{port}/{}", self.protocol),
+            None => write!(f, "/{}", self.protocol),
+        }
     }
 }
 

@@ -35,6 +35,7 @@ Examples:
 
 Examples:
   spoke port rm web 8443
+  spoke port rm web 8443:443
   spoke port rm web 5353/udp"
     )]
     Rm(PortRmArgs),
@@ -74,8 +75,8 @@ pub(in crate::cli) struct PortAddArgs {
 pub(in crate::cli) struct PortRmArgs {
     /// The container
     pub(in crate::cli) container: String,
-    /// The port of the host
-    #[arg(value_name = "[IP:]HOST[/PROTOCOL]", value_parser = host_port)]
+    /// The port of the host, or both as they were added
+    #[arg(value_name = "[IP:]HOST[:CONTAINER][/PROTOCOL]", value_parser = withdrawn)]
     pub(in crate::cli) port: HostPort,
     /// Only at this address of the host
     #[arg(long, value_name = "ADDRESS")]
@@ -107,8 +108,18 @@ fn plain(text: &str) -> Result<PortMap, String> {
     }
 }
 
+/// As `port add` reads it, or the port of the host alone.
+fn withdrawn(text: &str) -> Result<HostPort, String> {
+    host_port(text).or_else(|wrong| match plain(text) {
+        Ok(PortMap { host, host_port, container_port, protocol, .. }) => {
+            Ok(HostPort { host, port: host_port, protocol, container: Some(container_port) })
+        }
+        Err(_) => Err(wrong),
+    })
+}
+
 fn host_port(text: &str) -> Result<HostPort, String> {
-    let wrong = || "a port of the host is [IP:]HOST[/PROTOCOL]".to_owned();
+    let wrong = || "a port of the host is [IP:]HOST[:CONTAINER][/PROTOCOL]".to_owned();
     let (text, protocol) = match text.rsplit_once('/') {
         Some((text, protocol)) => {
             (text, protocol.parse().map_err(|error: model::Error| error.to_string())?)
@@ -125,7 +136,7 @@ fn host_port(text: &str) -> Result<HostPort, String> {
     let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
     let port: Option<NonZeroU16> = port.parse().ok().filter(|_| is_number);
     let port = port.ok_or_else(wrong)?;
-    Ok(HostPort { host, port, protocol })
+    Ok(HostPort { host, port, protocol, container: None })
 }
 
 #[cfg(test)]
@@ -139,13 +150,14 @@ mod tests {
             ("53/udp", "53/udp"),
             ("127.0.0.1:53/udp", "127.0.0.1:53/udp"),
             ("[fd00::1]:443", "[fd00::1]:443/tcp"),
+            ("8443:443", "8443:443/tcp"),
+            ("127.0.0.1:8443:443/udp", "127.0.0.1:8443:443/udp"),
+            ("[fd00::1]:8443:443", "[fd00::1]:8443:443/tcp"),
         ] {
-            assert_eq!(host_port(text).unwrap().to_string(), shown);
+            assert_eq!(withdrawn(text).unwrap().to_string(), shown);
         }
-        for wrong in
-            ["", "0", "x", "+80", "80/icmp", "a:80", "70000", "8443:443", "127.0.0.1:8443:443"]
-        {
-            assert!(host_port(wrong).is_err(), "{wrong}");
+        for wrong in ["", "0", "x", "+80", "80/icmp", "a:80", "70000", "8443:", ":443", "a:1:2"] {
+            assert!(withdrawn(wrong).is_err(), "{wrong}");
         }
     }
 }
