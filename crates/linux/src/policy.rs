@@ -337,7 +337,7 @@ impl Policy {
     /// an owner.
     pub(crate) fn forget_bridge(&self, bridge: &IfName, is_last: bool) -> Result<()> {
         let passed = self.if_there(|socket| {
-            filter::disallow_forwarding(socket, bridge)?;
+            filter::disallow_forwarding(socket, Some(bridge))?;
             firewalld::forget(socket, bridge)?;
             filter::transit::forget(socket, bridge)
         });

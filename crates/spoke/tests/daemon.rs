@@ -334,7 +334,7 @@ fn tells_of_no_loss_where_nothing_is_missing() {
     );
     let container = Container::new();
     container.call("ADD", &host, &daemon);
-    let rules = |daemon: &Daemon| shell(daemon, "iptables-nft -S SPOKE-FORWARD | grep sp-front");
+    let rules = |daemon: &Daemon| shell(daemon, "iptables-nft -S SPOKE-FORWARD | grep sp-+");
     let allowing = rules(&daemon);
     // That our rules come back shows when the daemon has looked at the table.
     shell(

@@ -44,7 +44,7 @@ const DEEPEST: usize = 16;
 const LONGEST: usize = 50_000;
 
 /// Matches of iptables that are mostly understood: another part of the rule is not.
-const UNDERSTOOD: [&str; 5] = ["comment", "conntrack", "addrtype", "tcp", "udp"];
+const UNDERSTOOD: [&str; 6] = ["comment", "conntrack", "addrtype", "devgroup", "tcp", "udp"];
 
 /// The ends that are possible, and whether it may also go on behind the chain.
 #[derive(Default)]

@@ -267,3 +267,27 @@ fn marks_are_set_where_that_is_sure() {
     let compared = [port(80), vec![unknown()], vec![Step::Compare(AT, 0, vec![0; 4])]].concat();
     assert_eq!(mark(compared), None);
 }
+
+/// `iptables -o sp-+ -m devgroup --dst-group 7`, and what it is not.
+#[test]
+fn groups_of_interfaces_are_understood() {
+    let passes_to = |group: u32, inverted: u32| {
+        let words = [4 | inverted, 0, 0, 7, u32::MAX, 0];
+        let info = words.map(u32::to_ne_bytes).concat();
+        let rule = vec![Step::Match("devgroup".to_owned(), 0, info), decide(Decision::Accept)];
+        let mut kernel = Fake {
+            rules: Rc::new(Rules::new(
+                vec![chain("f", Some(true))],
+                rules("f", vec![rule]),
+                Vec::new(),
+            )),
+            ..Fake::default()
+        };
+        let (from, to) = ("10.0.0.2".parse().unwrap(), "10.0.0.3".parse().unwrap());
+        let mut packet = Packet::new(from, to, Carried::Tcp(80));
+        packet.output = Some(crate::packet::Device { group, ..Default::default() });
+        passes(&judge(&mut kernel, Space::HOST, Point::FORWARD, &mut packet).unwrap())
+    };
+    assert!(passes_to(7, 0) && !passes_to(8, 0));
+    assert!(passes_to(8, 8) && !passes_to(7, 8));
+}

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::packet::{Carried, Packet};
+use crate::packet::{Carried, Device, Packet};
 use crate::tri::Tri;
 
 /// What a target does.
@@ -88,10 +88,25 @@ pub(super) fn matches(
             }
             _ => None,
         },
+        ("devgroup", 0) => groups(info, packet),
         ("icmp" | "icmp6", _) => echo(info, packet),
         _ => None,
     };
     Tri::from(answer)
+}
+
+/// `struct xt_devgroup_info`: whether the packet comes in, and goes out, by interfaces of these groups.
+fn groups(info: &[u8], packet: &Packet) -> Option<bool> {
+    const INVERTED: u32 = 2;
+    let flags = word(info, 0)?;
+    let holds = |flag: u32, device: &Option<Device>, at: usize| {
+        let (group, mask) = (word(info, at)?, word(info, at + 4)?);
+        let is = device.as_ref()?.group & mask == group;
+        Some(is != (flags & (flag * INVERTED) != 0))
+    };
+    let asked = [(1, &packet.input, 4), (4, &packet.output, 12)];
+    let mut asked = asked.into_iter().filter(|(flag, ..)| flags & flag != 0);
+    asked.try_fold(true, |all, (flag, device, at)| Some(holds(flag, device, at)? && all))
 }
 
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

@@ -2,27 +2,29 @@
 //! packets of containers too. They have the form that iptables itself would give them, so that it
 //! shows them and can remove them as any other rule.
 //!
-//! One rule of `FORWARD`, behind all of Docker's, leads to a chain of Spoke's with two rules for
-//! each of its bridges. Docker's rules and the administrator's chain `DOCKER-USER` decide about a
-//! packet before it reaches that rule, and Docker's own packets never reach it.
+//! One rule of `FORWARD`, behind all of Docker's, leads to a chain of Spoke's with two rules for all of
+//! its bridges. Two more are for a bridge that a user made or named, and one for each opening of a network.
+//! Docker's rules and the administrator's chain `DOCKER-USER` decide about a packet before it reaches that
+//! rule, and Docker's own packets never reach it.
 
-use std::borrow::Cow;
+mod members;
+mod rules;
+
 use std::collections::BTreeSet;
 use std::fs;
 
 use model::{Error, Family, IfName, Result};
-use netlink::nft::{
-    self, Chain, Expression, Hook, Meta, Place, Policy, Register, Shape, Table, Transaction,
-    Verdict,
-};
+use netlink::nft::{self, Chain, Hook, Place, Policy, Shape, Table, Transaction, Verdict};
 use netlink::{Errno, Socket};
 
+use self::members::Members;
+use self::rules::{Rule, interface_of, is, is_about, rule};
 use super::ruleset::settled;
 
 /// Each attempt but the last one found the ruleset changed in between.
 const ATTEMPTS: usize = 64;
 const FORWARD: &str = "FORWARD";
-/// Our rules, two for each bridge.
+/// Our rules.
 const OURS: &str = "SPOKE-FORWARD";
 /// The chain for packets from Spoke's containers that Docker's rules did not refuse.
 const SENT: &str = "SPOKE-SENT";
@@ -33,10 +35,10 @@ const DOCKER: &str = "DOCKER";
 /// Up to version 27 Docker drops here what goes to its own bridges, and keeps unpublished ports shut
 /// by nothing but the host's policy.
 const DOCKER_ISOLATION: &str = "DOCKER-ISOLATION-STAGE-2";
+/// What the firewall plugin's iptables back end isolates networks by.
+const CNI_ISOLATION: &str = "CNI-ISOLATION-STAGE-1";
 /// Changes of other programs in these chains may concern Spoke's rules.
 pub(crate) const CHAINS: [&str; 5] = [DOCKER_USER, FORWARD, OURS, SENT, DOCKER_ISOLATION];
-/// The comment of our rules, by which they are known.
-const COMMENT: &str = "spoke";
 
 /// The programs on this host that drop what it forwards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +61,7 @@ pub struct Open<'a> {
     pub trusted: &'a [IfName],
 }
 
-/// Makes the host's iptables accept what the containers behind `bridge` send, and what they are
+/// Makes the host's iptables accept what the containers behind an interface send, and what they are
 /// sent: answers, and connections to published ports. What Docker or the administrator's rules in
 /// Docker's chain drop stays dropped. What is `open` is sent everything from there.
 ///
@@ -68,32 +70,85 @@ pub struct Open<'a> {
 /// the ruleset.
 pub fn allow_forwarding(
     socket: &mut Socket,
-    bridge: &IfName,
+    interface: &IfName,
     open: Open<'_>,
 ) -> Result<Forwarding> {
     let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
     for (family, table) in TABLES {
         if dropping(socket, table)? {
-            let edited = edit(socket, table, |socket, change| {
-                let direct = open.direct.contains(&family);
-                allow(socket, table, change, &rules(bridge, direct, open.trusted), bridge)
-            });
-            found.changed |= edited?;
+            let is_direct = open.direct.contains(&family);
+            let allowed = Allowed { interface, is_direct, open };
+            found.changed |= allow_in(socket, table, Members::of_name(interface)?, allowed)?;
             found.accepted.push(family);
         }
     }
     Ok(found)
 }
 
-/// Takes out what [`allow_forwarding`] put in, wherever it is.
+/// Takes out what [`allow_forwarding`] put in for the interface that is `leaving`, wherever it is, and the
+/// rules for many of which none is there any more.
 ///
 /// # Errors
 /// As [`allow_forwarding`].
-pub fn disallow_forwarding(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+pub fn disallow_forwarding(socket: &mut Socket, leaving: Option<&IfName>) -> Result<()> {
     for (_, table) in TABLES {
-        edit(socket, table, |socket, change| disallow(socket, table, change, bridge))?;
+        let stay = match nft::chain_exists(socket, table, OURS)? {
+            true => Members::there(leaving)?,
+            false => BTreeSet::new(),
+        };
+        let plan = |socket: &mut Socket, change: &mut Transaction| {
+            disallow(socket, table, change, leaving, &stay)
+        };
+        if edit(socket, table, plan)?.done()? && dropping(socket, table)? {
+            let came = Members::there(leaving)?;
+            allow_again(socket, table, came.difference(&stay).copied())?;
+        }
     }
     Ok(())
+}
+
+/// Another process may have made the first interface of some after they were counted, and have found their
+/// rules there.
+fn allow_again(
+    socket: &mut Socket,
+    table: Table<'_>,
+    came: impl Iterator<Item = Members>,
+) -> Result<()> {
+    for members in came {
+        let plan = |socket: &mut Socket, change: &mut Transaction| {
+            allow(socket, table, change, Some(members), None)
+        };
+        edit(socket, table, plan)?.done()?;
+    }
+    Ok(())
+}
+
+/// An interface, and who reaches what is behind it without a published port.
+#[derive(Clone, Copy)]
+struct Allowed<'a> {
+    interface: &'a IfName,
+    is_direct: bool,
+    open: Open<'a>,
+}
+
+/// By the rules for many, where the kernel has what they need (`xt_devgroup`).
+fn allow_in(
+    socket: &mut Socket,
+    table: Table<'_>,
+    members: Option<Members>,
+    allowed: Allowed<'_>,
+) -> Result<bool> {
+    let edited =
+        edit(socket, table, |socket, change| allow(socket, table, change, members, Some(allowed)))?;
+    match (edited, members) {
+        (Edited::Lacking(_), Some(_)) => {
+            let alone = |socket: &mut Socket, change: &mut Transaction| {
+                allow(socket, table, change, None, Some(allowed))
+            };
+            edit(socket, table, alone)?.done()
+        }
+        (edited, _) => edited.done(),
+    }
 }
 
 const TABLES: [(Family, Table<'static>); 2] = [
@@ -114,7 +169,7 @@ fn drops(chain: &Chain) -> bool {
 pub struct Dropping {
     /// Which, as `family table chain`.
     pub chain: String,
-    /// The bridges whose packets Spoke's rules accept.
+    /// The interfaces whose packets Spoke's rules accept.
     pub passing: BTreeSet<String>,
 }
 
@@ -138,7 +193,7 @@ pub fn dropping_chains(socket: &mut Socket) -> Result<Vec<Dropping>> {
     Ok(found)
 }
 
-/// The bridges whose packets Spoke's rules accept in both directions.
+/// The interfaces whose packets Spoke's rules accept in both directions.
 fn passing(socket: &mut Socket, table: Table<'_>) -> Result<BTreeSet<String>> {
     let forward = nft::rules(socket, table, FORWARD)?;
     if !forward.iter().any(|rule| jumps(rule, OURS)) {
@@ -149,7 +204,11 @@ fn passing(socket: &mut Socket, table: Table<'_>) -> Result<BTreeSet<String>> {
         rules.iter().filter_map(|rule| accepted(rule, way)).collect()
     };
     let (from, to) = (accepted(&Shape::InputName), accepted(&Shape::OutputName));
-    Ok(from.intersection(&to).cloned().collect())
+    let is_there = |rule: &Rule| rules.iter().any(|there| is(there, rule));
+    let both = |members: &Members| rules::common(*members).iter().all(is_there);
+    let mut passing = Members::names(&Vec::from_iter(Members::ALL.into_iter().filter(both)))?;
+    passing.extend(from.intersection(&to).cloned());
+    Ok(passing)
 }
 
 fn accepted(rule: &nft::Rule, way: &Shape) -> Option<String> {
@@ -157,9 +216,8 @@ fn accepted(rule: &nft::Rule, way: &Shape) -> Option<String> {
     else {
         return None;
     };
-    let is_ours = first == way && rule.shape.contains(&Shape::of(&comment()));
-    let name = String::from_utf8_lossy(name);
-    is_ours.then(|| name.trim_end_matches('\0').to_owned())
+    let name = String::from_utf8_lossy(name.strip_suffix(&[0])?);
+    (first == way && rules::is_ours(rule)).then(|| name.trim_end_matches('\0').to_owned())
 }
 
 /// Families whose filter table the old iptables made.
@@ -172,19 +230,45 @@ fn legacy() -> Vec<Family> {
     names.into_iter().filter(|(_, name)| has_filter(name)).map(|(family, _)| family).collect()
 }
 
+/// What became of a change.
+enum Edited {
+    Same,
+    Changed,
+    /// The kernel does not have what a rule needs.
+    Lacking(Error),
+}
+
+impl Edited {
+    /// Whether there was anything to change.
+    fn done(self) -> Result<bool> {
+        match self {
+            Edited::Same => Ok(false),
+            Edited::Changed => Ok(true),
+            Edited::Lacking(error) => Err(error),
+        }
+    }
+}
+
 /// Changes `table` by `plan`, if the ruleset does not change between the read and the write.
-/// Returns whether there was anything to change.
 fn edit(
     socket: &mut Socket,
     table: Table<'_>,
     plan: impl Fn(&mut Socket, &mut Transaction) -> Result<()>,
-) -> Result<bool> {
+) -> Result<Edited> {
     for _ in 0..ATTEMPTS {
         let mut change = Transaction::of_generation(nft::generation(socket)?);
         plan(socket, &mut change)?;
-        let changes = !change.is_empty();
-        if settled(change.commit(socket), |failure| failure.errno == Errno::RESTART)? {
-            return Ok(changes);
+        if change.is_empty() {
+            return Ok(Edited::Same);
+        }
+        let outcome = change.commit(socket);
+        if let Ok(outcome) = &outcome
+            && let Some(lacking) = outcome.failures().iter().find(|it| it.errno == Errno::NOENT)
+        {
+            return Ok(Edited::Lacking(lacking.clone().into_error()));
+        }
+        if settled(outcome, |failure| failure.errno == Errno::RESTART)? {
+            return Ok(Edited::Changed);
         }
     }
     Err(Error::try_again(format!("{table} keeps being changed by others")))
@@ -194,11 +278,12 @@ fn allow(
     socket: &mut Socket,
     table: Table<'_>,
     change: &mut Transaction,
-    wanted: &[Vec<Expression<'_>>],
-    bridge: &IfName,
+    members: Option<Members>,
+    allowed: Option<Allowed<'_>>,
 ) -> Result<()> {
     let forward = nft::rules(socket, table, FORWARD)?;
-    remove_former(socket, table, &forward, change, bridge)?;
+    let interface = allowed.map(|allowed| allowed.interface);
+    remove_former(socket, table, &forward, change, interface)?;
     let isolates = nft::chain_exists(socket, table, DOCKER_ISOLATION)?;
     for chain in [OURS, SENT] {
         if !nft::chain_exists(socket, table, chain)? {
@@ -210,11 +295,45 @@ fn allow(
     let there = nft::rules(socket, table, SENT)?;
     replace(change, (table, SENT), &Vec::from_iter(&there), &sent);
     let there = nft::rules(socket, table, OURS)?;
-    let about = there.iter().filter(|rule| is_about(rule, bridge)).collect::<Vec<_>>();
-    replace(change, (table, OURS), &about, wanted);
-    let others: Vec<_> = forward.iter().filter(|rule| !is_about(rule, bridge)).collect();
+    if let Some(members) = members {
+        let wanted = rules::common(members);
+        let is_one = |there: &&nft::Rule| wanted.iter().any(|rule| is(there, rule));
+        replace(change, (table, OURS), &Vec::from_iter(there.iter().filter(is_one)), &wanted);
+    }
+    if let Some(Allowed { interface, is_direct, open }) = allowed {
+        let about: Vec<_> = there.iter().filter(|rule| is_about(rule, interface)).collect();
+        let wanted = match members {
+            Some(_) => rules::besides(interface, is_direct, open),
+            None => rules::alone(interface, is_direct, open),
+        };
+        replace(change, (table, OURS), &about, &wanted);
+        if members == Some(Members::Pairs) {
+            let others = there.iter().filter(|rule| !is_about(rule, interface));
+            remove_pairs(change, table, others);
+        }
+    }
+    let is_about = |rule: &nft::Rule| interface.is_some_and(|name| is_about(rule, name));
+    let others: Vec<_> = forward.iter().filter(|rule| !is_about(rule)).collect();
     lead_to_ours(change, table, &others);
     Ok(())
+}
+
+/// Earlier versions had two rules for each end of a pair, also after it was gone.
+fn remove_pairs<'a>(
+    change: &mut Transaction,
+    table: Table<'_>,
+    there: impl Iterator<Item = &'a nft::Rule>,
+) {
+    for there in there {
+        let name = interface_of(there).and_then(|name| str::from_utf8(name).ok());
+        let name = name.and_then(|name| name.trim_end_matches('\0').parse::<IfName>().ok());
+        let is_former = |name: &IfName| {
+            Members::is_pair(name) && rules::plain(name).iter().any(|rule| is(there, rule))
+        };
+        if name.as_ref().is_some_and(is_former) {
+            change.delete_rule(table, OURS, there.handle);
+        }
+    }
 }
 
 /// Makes the rules that are `there` the `wanted` ones, unless they are.
@@ -222,7 +341,7 @@ fn replace(
     change: &mut Transaction,
     (table, chain): (Table<'_>, &str),
     there: &[&nft::Rule],
-    wanted: &[Vec<Expression<'_>>],
+    wanted: &[Rule],
 ) {
     if there.len() == wanted.len() && there.iter().zip(wanted).all(|(there, rule)| is(there, rule))
     {
@@ -232,28 +351,24 @@ fn replace(
     wanted.iter().for_each(|rule| change.add_rule(table, chain, Place::Tail, rule));
 }
 
-fn is(there: &nft::Rule, rule: &[Expression<'_>]) -> bool {
-    rule.iter().map(Shape::of).eq(there.shape.iter().cloned())
-}
-
-/// Makes `FORWARD` jump to Spoke's chain once, and behind Docker's rules. Without Docker's rules
-/// the jump is first, because the host may refuse everything at the end.
+/// Makes `FORWARD` jump to Spoke's chain once, and behind Docker's rules and those that isolate networks of
+/// the iptables back end. Without any the jump is first, because the host may refuse everything at the end.
 fn lead_to_ours(change: &mut Transaction, table: Table<'_>, forward: &[&nft::Rule]) {
-    let gateway_role = rule(Vec::new(), Verdict::Jump(OURS));
+    let lead = rule(Vec::new(), Verdict::Jump(OURS));
     let bridges = docker_bridges(forward);
     let behind = forward.iter().rposition(|rule| is_dockers(rule, &bridges)).map_or(0, |at| at + 1);
-    let is_gateway: Vec<usize> = (0..forward.len())
+    let leads: Vec<usize> = (0..forward.len())
         .filter(|at| forward.get(*at).is_some_and(|rule| jumps(rule, OURS)))
         .collect();
-    if let [at] = is_gateway[..]
+    if let [at] = leads[..]
         && at >= behind
-        && forward.get(at).is_some_and(|there| is(there, &gateway_role))
+        && forward.get(at).is_some_and(|there| is(there, &lead))
     {
         return;
     }
     let next = forward.iter().skip(behind).find(|rule| !jumps(rule, OURS));
     let place = next.map_or(Place::Tail, |next| Place::Before(next.handle));
-    change.add_rule(table, FORWARD, place, &gateway_role);
+    change.add_rule(table, FORWARD, place, &lead);
     for there in forward.iter().filter(|rule| jumps(rule, OURS)) {
         change.delete_rule(table, FORWARD, there.handle);
     }
@@ -270,16 +385,9 @@ fn docker_bridges<'a>(forward: &[&'a nft::Rule]) -> BTreeSet<&'a [u8]> {
 }
 
 fn is_dockers(rule: &nft::Rule, bridges: &BTreeSet<&[u8]>) -> bool {
-    let jumps = matches!(rule.shape.last(), Some(Shape::Jump(to)) if to.starts_with(DOCKER));
+    let is_first = |to: &str| to.starts_with(DOCKER) || to == CNI_ISOLATION;
+    let jumps = matches!(rule.shape.last(), Some(Shape::Jump(to)) if is_first(to));
     jumps || interface_of(rule).is_some_and(|name| bridges.contains(name))
-}
-
-/// The interface that a rule begins with.
-fn interface_of(rule: &nft::Rule) -> Option<&[u8]> {
-    match rule.shape.as_slice() {
-        [Shape::InputName | Shape::OutputName, Shape::Equal(name), ..] => Some(name),
-        _ => None,
-    }
 }
 
 /// The rules of earlier versions, which stood among the administrator's.
@@ -288,30 +396,40 @@ fn remove_former(
     table: Table<'_>,
     forward: &[nft::Rule],
     change: &mut Transaction,
-    bridge: &IfName,
+    interface: Option<&IfName>,
 ) -> Result<()> {
+    let Some(interface) = interface else { return Ok(()) };
     let user = nft::rules(socket, table, DOCKER_USER)?;
     for (chain, rules) in [(FORWARD, forward), (DOCKER_USER, user.as_slice())] {
-        for there in rules.iter().filter(|rule| is_about(rule, bridge)) {
+        for there in rules.iter().filter(|rule| is_about(rule, interface)) {
             change.delete_rule(table, chain, there.handle);
         }
     }
     Ok(())
 }
 
-/// With the last bridge the chains go too.
+/// With the last rule the chains go too.
 fn disallow(
     socket: &mut Socket,
     table: Table<'_>,
     change: &mut Transaction,
-    bridge: &IfName,
+    leaving: Option<&IfName>,
+    stay: &BTreeSet<Members>,
 ) -> Result<()> {
     let forward = nft::rules(socket, table, FORWARD)?;
-    remove_former(socket, table, &forward, change, bridge)?;
+    remove_former(socket, table, &forward, change, leaving)?;
     let there = nft::rules(socket, table, OURS)?;
-    let (about, others): (Vec<_>, Vec<_>) = there.iter().partition(|rule| is_about(rule, bridge));
-    about.iter().for_each(|rule| change.delete_rule(table, OURS, rule.handle));
-    if !others.is_empty() || !nft::chain_exists(socket, table, OURS)? {
+    if there.is_empty() && !nft::chain_exists(socket, table, OURS)? {
+        return Ok(());
+    }
+    let gone = Members::ALL.into_iter().filter(|members| !stay.contains(members));
+    let unused: Vec<Rule> = gone.flat_map(rules::common).collect();
+    let (unused, others): (Vec<_>, Vec<_>) = there.iter().partition(|there| {
+        leaving.is_some_and(|name| is_about(there, name))
+            || unused.iter().any(|rule| is(there, rule))
+    });
+    unused.iter().for_each(|rule| change.delete_rule(table, OURS, rule.handle));
+    if !others.is_empty() {
         return Ok(());
     }
     for there in forward.iter().filter(|rule| jumps(rule, OURS)) {
@@ -325,78 +443,4 @@ fn disallow(
         change.delete_chain(table, SENT);
     }
     Ok(())
-}
-
-fn is_about(rule: &nft::Rule, bridge: &IfName) -> bool {
-    let is_meant = interface_of(rule) == Some(terminated(bridge).as_slice());
-    is_meant && rule.shape.contains(&Shape::of(&comment()))
-}
-
-/// `-o BRIDGE -m conntrack --ctstate RELATED,ESTABLISHED,DNAT -m comment --comment spoke -j ACCEPT`
-/// and `-i BRIDGE -m comment --comment spoke -j SPOKE-SENT`; to what is direct without a state,
-/// and so from each trusted interface.
-fn rules(bridge: &IfName, direct: bool, trusted: &[IfName]) -> Vec<Vec<Expression<'static>>> {
-    let own = terminated(bridge);
-    let states = (!direct).then(known_or_published);
-    let to = interface(Meta::OutputName, &own).into_iter().chain(states).collect();
-    let from = interface(Meta::InputName, &own);
-    let trusted = trusted.iter().map(|name| {
-        let from = interface(Meta::InputName, &terminated(name));
-        rule([interface(Meta::OutputName, &own), from].concat(), Verdict::Accept)
-    });
-    let every = [rule(to, Verdict::Accept), rule(from, Verdict::Jump(SENT))];
-    every.into_iter().chain(trusted).collect()
-}
-
-fn rule(
-    conditions: Vec<Expression<'static>>,
-    verdict: Verdict<'static>,
-) -> Vec<Expression<'static>> {
-    let end = [comment(), Expression::Counter, Expression::Verdict(verdict)];
-    conditions.into_iter().chain(end).collect()
-}
-
-fn interface(which: Meta, name: &[u8]) -> Vec<Expression<'static>> {
-    let register = Register::FIRST;
-    let name = Cow::Owned(name.to_vec());
-    vec![Expression::Meta(which, register), Expression::Equal(register, name)]
-}
-
-fn terminated(name: &IfName) -> Vec<u8> {
-    [name.as_str().as_bytes(), &[0]].concat()
-}
-
-fn comment() -> Expression<'static> {
-    extension("comment", 0, padded(COMMENT.as_bytes(), COMMENT_LENGTH))
-}
-
-/// `XT_MAX_COMMENT_LEN`.
-const COMMENT_LENGTH: usize = 256;
-/// `struct xt_conntrack_mtinfo3`: its length, and where `match_flags` and `state_mask` are.
-const CONNTRACK_LENGTH: usize = 168;
-const CONNTRACK_FLAGS: usize = 146;
-const CONNTRACK_STATES: usize = 150;
-/// `XT_CONNTRACK_STATE`.
-const BY_STATE: u16 = 1;
-/// `XT_CONNTRACK_STATE_BIT` of established and related, `XT_CONNTRACK_STATE_DNAT`.
-const STATES: u16 = 0x02 | 0x04 | 0x80;
-
-fn known_or_published() -> Expression<'static> {
-    let mut info = vec![0; CONNTRACK_LENGTH];
-    for (at, value) in [(CONNTRACK_FLAGS, BY_STATE), (CONNTRACK_STATES, STATES)] {
-        for (place, byte) in info.iter_mut().skip(at).zip(value.to_ne_bytes()) {
-            *place = byte;
-        }
-    }
-    extension("conntrack", 3, info)
-}
-
-fn extension(name: &'static str, revision: u32, info: Vec<u8>) -> Expression<'static> {
-    Expression::Extension { name, revision, info: Cow::Owned(info) }
-}
-
-fn padded(bytes: &[u8], length: usize) -> Vec<u8> {
-    let mut padded = bytes.to_vec();
-    padded.resize(length, 0);
-    padded
 }

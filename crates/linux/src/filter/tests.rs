@@ -1,6 +1,7 @@
 //! In private namespaces: the table beside what nft(8) makes of `ruleset.nft`, and real traffic.
 
 mod busy;
+mod common;
 mod counted;
 mod crowd;
 mod egress;

@@ -59,6 +59,7 @@ impl Policy {
 
     /// As [`Policy::forget_bridge`] does with the last bridge, where there was none.
     pub(crate) fn forget_unowned(&self) -> Result<()> {
+        self.if_there(|socket| filter::disallow_forwarding(socket, None))?;
         self.forget_unowned_but(None)
     }
 
