@@ -91,4 +91,43 @@ fn a_reload_keeps_the_address(podman: &Podman5) {
     podman.is_empty();
 }
 
-with_each_podman!(one_way_out, ports_are_served_through_one_network, a_reload_keeps_the_address);
+/// The plugin, and another container that wants the address as soon as one is taken down.
+const WITH_A_THIEF: &str = r#"
+rm /usr/local/lib/netavark/spoke
+cat >/usr/local/lib/netavark/spoke <<'PLUGIN'
+#!/bin/sh
+/opt/cni/bin/spoke "$@"; status=$?
+if [ "$1" = teardown ]; then
+    /opt/cni/bin/spoke network connect --ip 10.89.7.77 front thief >/run/stage/thief 2>&1
+    echo "exit $?" >>/run/stage/thief
+fi
+exit $status
+PLUGIN
+chmod 755 /usr/local/lib/netavark/spoke
+ip netns add thief"#;
+
+/// Between Podman's two calls the address is nobody's else; of a container that ended it is free at once.
+fn a_reload_lets_nobody_take_the_address(podman: &Podman5) {
+    podman.podman("network create -d spoke --subnet 10.89.7.0/24 -o sticky=false front");
+    podman.serve("web", "--network front --ip 10.89.7.77");
+    podman.world.sh(WITH_A_THIEF);
+    podman.podman("network reload web");
+    assert_eq!(podman.endpoint("web", "front")["IPAddress"], "10.89.7.77");
+    let thief = podman.world.sh("cat /run/stage/thief");
+    assert!(thief.contains("kept for web") && thief.contains("exit 4"), "{thief}");
+    podman.podman("rm -f -t 0 web");
+    let thief = podman.world.sh("cat /run/stage/thief");
+    assert!(thief.contains("exit 0"), "{thief}");
+    podman.spoke("network disconnect front thief");
+    podman.world.sh("ip netns del thief; rm /usr/local/lib/netavark/spoke");
+    podman.world.sh("/opt/cni/bin/spoke podman install");
+    podman.podman("network rm front");
+    podman.is_empty();
+}
+
+with_each_podman!(
+    one_way_out,
+    ports_are_served_through_one_network,
+    a_reload_keeps_the_address,
+    a_reload_lets_nobody_take_the_address
+);

@@ -9,7 +9,7 @@ use model::{
 };
 
 use crate::Engine;
-use crate::port::{Expect, Key, Prefix, Record, Revision, Versioned};
+use crate::port::{Expect, Key, Outcome, Prefix, Record, Revision, Txn, Versioned};
 
 /// A record and the writing of it that was read.
 #[derive(Clone, Debug)]
@@ -99,11 +99,39 @@ impl Engine<'_> {
         space: &Space,
         address: IpAddr,
     ) -> Result<Option<Read<Reservation>>> {
-        self.read(&Key::Reservation(space.clone(), address), reservation)
+        let key = Key::Reservation(space.clone(), address);
+        match self.read(&key, reservation)? {
+            // What finds none here expects that none is there.
+            Some(read) if self.is_over(&read.value) => self.end_over(key, &read),
+            read => Ok(read),
+        }
+    }
+
+    /// Removes a reservation that is over; the one that is there instead.
+    fn end_over(&self, key: Key, over: &Read<Reservation>) -> Result<Option<Read<Reservation>>> {
+        let txn = Txn::new().expect(key.clone(), unchanged(Some(over))).delete(key.clone());
+        match self.store.commit(&txn)? {
+            Outcome::Done(_) => Ok(None),
+            Outcome::Lost(_) => self.read(&key, reservation),
+        }
+    }
+
+    /// Removes every reservation that is over.
+    pub(crate) fn end_all_over(&self) -> Result<()> {
+        for (key, versioned) in self.store.list(&Prefix::Reservations)? {
+            // One that is damaged is reported elsewhere.
+            let Ok(read) = reservation(&key, versioned) else { continue };
+            if self.is_over(&read.value) {
+                self.end_over(key, &read)?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn reservations_in(&self, prefix: &Prefix) -> Result<Vec<Read<Reservation>>> {
-        self.read_all(prefix, reservation)
+        let mut read = self.read_all(prefix, reservation)?;
+        read.retain(|read| !self.is_over(&read.value));
+        Ok(read)
     }
 
     pub(crate) fn sticky_of(

@@ -28,6 +28,8 @@ pub(crate) struct Choice {
     /// Reservations that must be as they were read, or still absent: another process may reserve a free
     /// address for a host, a gateway or a device, and that does not touch its lease.
     reserved: Vec<(Key, Expect)>,
+    /// Those of them that end, because their owner is back.
+    returned: Vec<Key>,
 }
 
 impl Engine<'_> {
@@ -110,8 +112,13 @@ impl Engine<'_> {
             choice.pins.push(pin);
             return Ok(());
         }
-        let reserved = refuse_reserved(read, address, request)?;
+        let comes_back = read.as_ref().and_then(|read| self.comes_back(&read.value));
+        let is_back = comes_back.is_some();
+        let reserved = refuse_reserved(read, address, request, comes_back)?;
         choice.take(pool.lease(address)?, reserved, request);
+        if is_back {
+            choice.returned.push(Key::Reservation(pool.space.clone(), address));
+        }
         Ok(())
     }
 
@@ -256,6 +263,7 @@ fn learn(network: &NetworkName, owner: &OwnerName, lease: &Lease, txn: Txn) -> T
         owner: Some(owner.clone()),
         network: Some(network.clone()),
         learned: true,
+        until: None,
     };
     let key = Key::Reservation(lease.space.clone(), address);
     txn.expect(key.clone(), Expect::Absent).put(key, Record::Reservation(reservation))
@@ -287,7 +295,9 @@ impl Choice {
             let key = Key::Reservation(pin.value.space.clone(), pin.value.address);
             txn = txn.expect(key, unchanged(Some(pin)));
         }
-        self.reserved.iter().fold(txn, |txn, (key, expect)| txn.expect(key.clone(), *expect))
+        let reserved = self.reserved.iter();
+        let txn = reserved.fold(txn, |txn, (key, expect)| txn.expect(key.clone(), *expect));
+        self.returned.iter().cloned().fold(txn, Txn::delete)
     }
 }
 
@@ -326,11 +336,13 @@ fn full(pool: &Pool) -> Error {
     .about(Fact::Full { index: pool.id.index, ranges: pool.shown() })
 }
 
-/// Refuses an address that is reserved for another one; otherwise says how its reservation must stay.
+/// Refuses an address that is reserved for another one, who perhaps `comes_back`; otherwise says how its
+/// reservation must be.
 fn refuse_reserved(
     read: Option<Read<Reservation>>,
     address: IpAddr,
     request: &Request,
+    comes_back: Option<Error>,
 ) -> Result<Expect> {
     let Some(read) = read else { return Ok(Expect::Absent) };
     if let Some(error) = kept_address(&read.value) {
@@ -338,9 +350,9 @@ fn refuse_reserved(
     }
     match (&read.value.owner, &request.owner) {
         (Some(reserved), Some(owner)) if reserved == owner => Ok(unchanged(Some(&read))),
-        (Some(reserved), _) => Err(Error::conflict(format!(
+        (Some(reserved), _) => Err(comes_back.unwrap_or_else(|| Error::conflict(format!(
             "address {address} is reserved for {reserved}; `spoke ipam release {address}` ends that"
-        ))),
+        )))),
         (None, _) => Err(Error::conflict(format!(
             "address {address} is reserved; `spoke ipam release {address}` ends that"
         ))),

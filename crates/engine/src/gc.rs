@@ -172,6 +172,7 @@ impl Engine<'_> {
         ];
         examined.into_iter().for_each(|examined| found.note(examined));
         if mode == Mode::Mend {
+            found.note(self.end_all_over());
             found.note(self.name_sandboxes().map(|_| ()));
             found.note(self.amend_all());
             found.note(self.follow_all_settings());

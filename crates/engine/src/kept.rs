@@ -343,6 +343,7 @@ fn reservations(attachment: &Attachment) -> impl Iterator<Item = (Key, Reservati
             owner: owner.clone(),
             network: Some(id.network.clone()),
             learned: false,
+            until: None,
         };
         let key = Key::Reservation(lease.space.clone(), lease.address.addr());
         (key, reservation)

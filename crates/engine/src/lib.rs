@@ -38,6 +38,7 @@ mod publish;
 mod rename;
 mod renamed;
 mod request;
+mod returning;
 mod sandbox;
 mod search;
 mod serving;

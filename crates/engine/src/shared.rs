@@ -289,6 +289,7 @@ impl Engine<'_> {
             owner: Some(owner),
             network: Some(network.clone()),
             learned: false,
+            until: None,
         };
         let txn = Txn::new()
             .expect(Key::Lease(space, address), Expect::Absent)
@@ -382,6 +383,7 @@ mod tests {
             owner: Some(owner.parse().unwrap()),
             network: Some("front".parse().unwrap()),
             learned: false,
+            until: None,
         };
         let said = |owner| shared_address(&reservation(owner)).map(|error| error.to_string());
         let elsewhere = "address 10.64.0.9 of network front is in use on host b";

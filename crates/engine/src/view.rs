@@ -108,6 +108,7 @@ impl Engine<'_> {
             owner: owner.as_ref().map(|(_, owner)| owner.clone()),
             network: owner.as_ref().map(|(network, _)| network.clone()),
             learned: false,
+            until: None,
         };
         let mut txn = Txn::new()
             .expect(key.clone(), crate::port::Expect::Absent)

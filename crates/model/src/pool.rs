@@ -176,7 +176,7 @@ pub struct Holder {
     pub quarantined: Option<Timestamp>,
 }
 
-/// An address kept back from [`Want::Any`], permanently.
+/// An address kept back from [`Want::Any`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// Where the address is unique.
@@ -191,6 +191,10 @@ pub struct Reservation {
     /// reservation may be dropped where room is needed.
     #[serde(default)]
     pub learned: bool,
+    /// Until when it holds: its owner comes back in a moment, or not at all. Without a time it holds until it is
+    /// ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 /// The source of a network's addresses.

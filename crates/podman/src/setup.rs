@@ -1,6 +1,8 @@
 //! `setup` and `teardown`: a container comes and goes.
 
+use std::fs;
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use engine::Request;
@@ -54,7 +56,23 @@ pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Resu
         Ok(request) => request,
         Err(_) => bare(exec, network, sandbox),
     };
+    if request.sandbox.as_ref().is_some_and(is_lived_in) {
+        // Only `podman network reload` needs it, which is repeated where it fails.
+        let _ = context.engine.keep_for_return(&request.id());
+    }
     context.engine.detach(&request)
+}
+
+/// Whether a process is in the namespace. A container that ended has none there any more; one whose network
+/// Podman reloads goes on.
+fn is_lived_in(sandbox: &Sandbox) -> bool {
+    let Ok(processes) = fs::read_dir("/proc") else { return false };
+    processes.flatten().any(|process| {
+        let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
+        process.file_name().to_str().is_some_and(is_number)
+            && fs::metadata(process.path().join("ns/net"))
+                .is_ok_and(|namespace| namespace.ino() == sandbox.inode)
+    })
 }
 
 fn network(exec: &Exec, context: &Context<'_>) -> Result<Network> {

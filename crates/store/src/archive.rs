@@ -146,6 +146,7 @@ mod tests {
             owner: None,
             network: None,
             learned: false,
+            until: None,
         };
         (Key::Reservation(space, address), Record::Reservation(held))
     }

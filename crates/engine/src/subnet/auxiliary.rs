@@ -57,7 +57,10 @@ impl Engine<'_> {
         for _ in 0..RACES {
             match self.reservation_of(&Space::Host, address)? {
                 Some(read) if is_auxiliary(&read.value, network) => return Ok(()),
-                Some(read) => return Err(reserved_for(&read.value)),
+                Some(read) => {
+                    let back = self.comes_back(&read.value);
+                    return Err(back.unwrap_or_else(|| reserved_for(&read.value)));
+                }
                 None => {}
             }
             if let Some(read) = self.holder_of(&Space::Host, address)? {
@@ -128,5 +131,6 @@ fn marked(network: &NetworkName, space: Space, address: IpAddr, owner: &str) -> 
         owner: Some(owner.parse()?),
         network: Some(network.clone()),
         learned: false,
+        until: None,
     }))
 }

@@ -67,7 +67,7 @@ impl Engine<'_> {
     fn forget_names(&self, request: &Request, count: impl Fn(usize) -> usize) -> Result<bool> {
         let mut learned = self.reservations_in(&Prefix::Reservations)?;
         let network = Some(&request.network.name);
-        learned.retain(|Read { value, .. }| value.learned && value.network.as_ref() == network);
+        learned.retain(|Read { value, .. }| is_old(value) && value.network.as_ref() == network);
         let count = count(learned.len());
         let forgotten = self.unreserve_oldest(learned, count)?;
         if forgotten.is_empty() {
@@ -141,7 +141,7 @@ impl Engine<'_> {
     fn learned(&self, place: &Place) -> Result<Vec<Read<Reservation>>> {
         let mut reserved = self.reservations_in(&Prefix::Reservations)?;
         reserved.retain(|Read { value, .. }| {
-            value.learned
+            is_old(value)
                 && value.network.as_ref() == Some(&place.subnet.network)
                 && value.space == place.subnet.id.space
         });
@@ -220,4 +220,9 @@ fn is_time_to_count(address: IpAddr) -> bool {
 fn is_part(id: &SubnetId, read: &Read<Subnet>) -> bool {
     let other = &read.value.id;
     other != id && other.space == id.space && other.net == id.net
+}
+
+/// Whether it was learned from a container that is gone, and does not come back in a moment.
+fn is_old(reservation: &Reservation) -> bool {
+    reservation.learned && reservation.until.is_none()
 }

@@ -169,6 +169,8 @@ fn addresses(attachment: &Attachment) -> BTreeSet<IpAddr> {
 pub(crate) struct Machine {
     pub(crate) me: Cell<Process>,
     pub(crate) dead: RefCell<BTreeSet<u32>>,
+    /// Seconds since the epoch.
+    pub(crate) at: Cell<u64>,
 }
 
 impl Host for Machine {
@@ -177,7 +179,7 @@ impl Host for Machine {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp(1_000)
+        Timestamp(self.at.get())
     }
 
     fn is_running(&self, process: &Process) -> bool {
@@ -209,6 +211,7 @@ impl World {
             machine: Machine {
                 me: Cell::new(Process { pid: 1, start: 1 }),
                 dead: RefCell::default(),
+                at: Cell::new(1_000),
             },
         }
     }

@@ -26,6 +26,7 @@ mod provision;
 mod published;
 mod quota;
 mod races;
+mod returning;
 mod segment;
 mod settings;
 mod several;

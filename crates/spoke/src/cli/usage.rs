@@ -178,7 +178,14 @@ mod tests {
     }
 
     fn reserved(address: IpAddr) -> Reservation {
-        Reservation { space: Space::Host, address, owner: None, network: None, learned: false }
+        Reservation {
+            space: Space::Host,
+            address,
+            owner: None,
+            network: None,
+            learned: false,
+            until: None,
+        }
     }
 
     #[test]

@@ -203,6 +203,7 @@ pub(crate) fn reservation(address: &str) -> Record {
         owner: None,
         network: None,
         learned: false,
+        until: None,
     })
 }
 
