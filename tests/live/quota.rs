@@ -103,6 +103,20 @@ fn it_cuts_off_to_the_byte_without_a_daemon() {
     bed.calm();
     assert_eq!(Remains::of(&bed.world).changes(&before), Vec::<String>::new());
 
+    // Without the container each part of what its name keeps ends alone.
+    bed.spoke("limit web 10mbit");
+    bed.spoke("limit web --quota 1GB/month");
+    bed.spoke("network disconnect front web");
+    bed.spoke("limit web --ingress none");
+    let kept = bed.json("limit web");
+    assert_eq!((&kept[0]["ingress"], &kept[0]["egress"]), (&Value::Null, &Value::Null), "{kept}");
+    assert_eq!(kept[0]["quota"], 1_000_000_000, "{kept}");
+    bed.refuses("limit web --ingress none", 3, &["web"]);
+    bed.spoke("limit web none");
+    assert_eq!(bed.spoke("limit --quiet"), "");
+    bed.spoke("network connect --ip 10.74.1.9 front web");
+    bed.calm();
+
     // It goes with the network's name, and a backup that is older than the count is no conflict.
     bed.spoke("limit web --quota 1GB/month");
     bed.spoke("backup /world/book");

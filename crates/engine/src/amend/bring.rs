@@ -5,6 +5,7 @@ use model::{
     Result, hosts_clash,
 };
 
+use super::limit::completed;
 use super::{Remember, Tried, key_of_amendment};
 use crate::Engine;
 use crate::attach::RACES;
@@ -42,20 +43,27 @@ impl Engine<'_> {
     }
 
     /// The link has the limits; where another program made that, the layer that limits has them. One
-    /// device is limited once: a plugin that limits besides does nothing then.
+    /// device is limited once: a plugin that limits besides does nothing then. Where the name keeps only a quota,
+    /// the link has the rates that such a plugin asks for.
     fn amend_limits(&self, blank: &mut Attachment, limits: &Bandwidth) -> Result<()> {
         if blank.layer == Layer::Link {
-            blank.wiring.bandwidth = Some(limits.clone());
+            blank.wiring.bandwidth = Some(completed(limits, blank));
             limits.quota.map_or(Ok(()), |_| blank.refuse_quota())?;
         }
         if blank.layer == Layer::Bandwidth {
             let link = self.record_of(&blank.id, Layer::Link)?;
+            let asked = blank.wiring.bandwidth.clone().unwrap_or_default();
             let limits = match link.is_some_and(|link| is_limited(&link.value)) {
-                true => Bandwidth::default(),
+                true => {
+                    if limits.ingress.or(limits.egress).is_none() {
+                        self.limit_for_plugin(&blank.id, &asked)?;
+                    }
+                    Bandwidth::default()
+                }
                 // Only the link's record has one.
-                false => Bandwidth { quota: None, ..limits.clone() },
+                false => Bandwidth { quota: None, ..completed(limits, blank) },
             };
-            let device = blank.wiring.bandwidth.take().and_then(|asked| asked.device);
+            let device = asked.device;
             blank.wiring.bandwidth = Some(Bandwidth { device, ..limits });
         }
         Ok(())

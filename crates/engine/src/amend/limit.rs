@@ -7,7 +7,7 @@ use model::{
 
 use super::bring::is_limited;
 use super::kept::Part;
-use super::{Remember, key_of_amendment};
+use super::key_of_amendment;
 use crate::Engine;
 use crate::attach::RACES;
 use crate::book::{Read, unchanged};
@@ -23,6 +23,17 @@ enum Kept<'a> {
     Unasked,
 }
 
+/// Where limits come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// A command: the container's name keeps them from now on.
+    Command,
+    /// The container's name.
+    Name,
+    /// A plugin that limits what the link's record limits already; the quota stays.
+    Plugin,
+}
+
 impl Engine<'_> {
     /// Sets the limits of an attached container instead of those that it has, and keeps them under
     /// its name. Without any it is unlimited, and nothing is kept: the next container of that name
@@ -32,7 +43,7 @@ impl Engine<'_> {
     /// Fails with [`model::Kind::NotFound`] where it is not attached, and with
     /// [`model::Kind::Unsupported`] where its interface cannot be limited.
     pub fn set_limits(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
-        self.try_limit(id, limits, Remember::Yes)
+        self.try_limit(id, limits, Source::Command)
     }
 
     /// Forgets the limits that the containers of a name would get again, where none is attached.
@@ -46,6 +57,27 @@ impl Engine<'_> {
             title: "limits",
             is_kept: |kept| kept.bandwidth.is_some(),
             clear: |kept| kept.bandwidth = None,
+        };
+        self.forget_part(owner, network, &part)
+    }
+
+    /// The same of rates alone.
+    pub fn forget_rates(
+        &self,
+        owner: (Runtime, &OwnerName),
+        network: Option<&NetworkName>,
+    ) -> Result<bool> {
+        let part = Part {
+            title: "rates",
+            is_kept: |kept| {
+                let rates = kept.bandwidth.as_ref().map(|it| it.ingress.or(it.egress));
+                rates.flatten().is_some()
+            },
+            clear: |kept| {
+                let quota = kept.quota();
+                let rest = Bandwidth { quota, ..Bandwidth::default() };
+                kept.bandwidth = Some(rest).filter(Bandwidth::is_any);
+            },
         };
         self.forget_part(owner, network, &part)
     }
@@ -70,13 +102,21 @@ impl Engine<'_> {
     /// The same of limits that the container's name keeps already.
     pub(super) fn limit_again(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
         match self.limited(id)? {
-            Some(read) if is_so(&read.value, limits) => Ok(()),
-            Some(_) => self.try_limit(id, limits, Remember::Known),
+            Some(read) if is_so(&read.value, &completed(limits, &read.value)) => Ok(()),
+            Some(_) => self.try_limit(id, limits, Source::Name),
             None => Ok(()),
         }
     }
 
-    fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, remember: Remember) -> Result<()> {
+    /// Sets the rates that a plugin asks for where the link's record limits, whose name keeps none.
+    pub(super) fn limit_for_plugin(&self, id: &AttachmentId, asked: &Bandwidth) -> Result<()> {
+        match asked.ingress.or(asked.egress) {
+            Some(_) => self.try_limit(id, asked, Source::Plugin),
+            None => Ok(()),
+        }
+    }
+
+    fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, source: Source) -> Result<()> {
         let _lock = self.host.lock_attachment(id);
         for _ in 0..RACES {
             let Some(read) = self.limited(id)? else {
@@ -85,16 +125,22 @@ impl Engine<'_> {
                 )));
             };
             limits.quota.map_or(Ok(()), |_| read.value.refuse_quota())?;
+            let wanted = match source {
+                Source::Command => limits.clone(),
+                Source::Name => completed(limits, &read.value),
+                Source::Plugin => Bandwidth { quota: read.value.quota(), ..limits.clone() },
+            };
             let before = read.value.wiring.bandwidth.clone();
             let mut now = read.value.clone();
             let device = before.as_ref().and_then(|before| before.device.clone());
-            now.wiring.bandwidth = Some(Bandwidth { device, ..limits.clone() });
-            let amendment = match remember {
-                Remember::Yes => Kept::Becomes(limits),
-                Remember::Known => Kept::Is(limits),
+            now.wiring.bandwidth = Some(Bandwidth { device, ..wanted });
+            let amendment = match source {
+                Source::Command => Kept::Becomes(limits),
+                Source::Name => Kept::Is(limits),
+                Source::Plugin => Kept::Unasked,
             };
             let kept = self.kept_limits(&read.value)?;
-            if remember == Remember::Known && kept.as_ref() != Some(limits) {
+            if source == Source::Name && kept.as_ref() != Some(limits) {
                 return Ok(());
             }
             let Some(read) = self.write_limits(&read, now, amendment)? else { continue };
@@ -103,9 +149,9 @@ impl Engine<'_> {
                 let mut old = read.value.clone();
                 old.wiring.bandwidth = Some(before.unwrap_or_default());
                 let kept = kept.unwrap_or_default();
-                let kept = match remember {
-                    Remember::Yes => Kept::Becomes(&kept),
-                    Remember::Known => Kept::Unasked,
+                let kept = match source {
+                    Source::Command => Kept::Becomes(&kept),
+                    Source::Name | Source::Plugin => Kept::Unasked,
                 };
                 // If this fails the record has what was asked for, and is compared again.
                 if let Ok(Some(_)) = self.write_limits(&read, old.clone(), kept) {
@@ -176,6 +222,14 @@ impl Engine<'_> {
             Outcome::Done(revision) => Ok(Some(Read { value: now, revision })),
             Outcome::Lost(_) => Ok(None),
         }
+    }
+}
+
+/// The limits that a name keeps, for one of its containers: where no rate is kept, its runtime's hold.
+pub(super) fn completed(kept: &Bandwidth, record: &Attachment) -> Bandwidth {
+    match (kept.ingress.or(kept.egress), &record.wiring.bandwidth) {
+        (None, Some(own)) => Bandwidth { quota: kept.quota, ..own.clone() },
+        (_, _) => kept.clone(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use engine::port::{Driver, HostDataplane, Key, Metered, Prefix, Presence, Store, Stray};
-use engine::{AtOnce, Engine, Noting, Request};
+use engine::{AtOnce, Engine, Mode, Noting, Request};
 use model::*;
 
 use super::common::{Directory, request};
@@ -335,5 +335,48 @@ fn a_quota_that_is_not_enforced_is_refused() {
         let error = engine.set_limits(&id, &of(1_000, Period::Day)).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported, "{error}");
         assert!(engine.amendments().unwrap().is_empty());
+    });
+}
+
+/// A name that keeps a quota and no rate leaves the rates to its runtime, also those of a plugin that its
+/// configuration got later.
+#[test]
+fn a_quota_alone_lifts_no_limit_of_a_plugin() {
+    let rig = Rig::new();
+    let kernel = Metering::new(&rig);
+    kernel.with(|engine| {
+        let id = engine.attach(&web("a")).unwrap().id;
+        engine.set_limits(&id, &of(1_000, Period::Day)).unwrap();
+        engine.detach(&web("a")).unwrap();
+
+        let rate = Some(Rate { rate: 8_000, burst: 64_000 });
+        let id = engine.attach(&web("b")).unwrap().id;
+        let mut plugin = Request { layer: Layer::Bandwidth, ipam: Ipam::None, ..web("b") };
+        let limits = Bandwidth { ingress: rate, egress: rate, ..Bandwidth::default() };
+        plugin.wiring = Wiring { bandwidth: Some(limits), ..Wiring::default() };
+        engine.attach(&plugin).unwrap();
+        let of_link = || {
+            let all = engine.attachments().unwrap();
+            let link = all.into_iter().find(|it| it.id == id && it.layer == Layer::Link).unwrap();
+            link.wiring.bandwidth.unwrap()
+        };
+        assert_eq!(
+            (of_link().ingress, of_link().egress),
+            (rate, rate),
+            "one record limits a device"
+        );
+        assert!(of_link().quota.is_some());
+        engine.reconcile(Mode::Mend).unwrap();
+        assert_eq!(of_link().ingress, rate, "what is kept is compared with what is kept");
+        let kept = engine.amendments().unwrap();
+        assert_eq!(kept[0].bandwidth.as_ref().unwrap().ingress, None);
+        // A rate of the name's own holds instead.
+        engine.detach(&plugin).unwrap();
+        engine.detach(&web("b")).unwrap();
+        engine.attach(&web("b")).unwrap();
+        let own = Bandwidth { ingress: rate, ..of(1_000, Period::Day) };
+        engine.set_limits(&id, &own).unwrap();
+        engine.attach(&plugin).unwrap();
+        assert_eq!((of_link().ingress, of_link().egress), (rate, None));
     });
 }

@@ -6,7 +6,7 @@ use model::{
 };
 use serde::Serialize;
 
-use super::args::{LimitArgs, Output};
+use super::args::{Lifted, LimitArgs, Output};
 use super::container::{Called, attachments, waiting};
 use super::output::{Shown, list, names};
 use super::table::Table;
@@ -105,9 +105,10 @@ fn forget(
 ) -> Result<Answer> {
     let Some((runtime, name)) = waiting(engine, called)? else { return Err(unknown) };
     let (owner, network) = ((runtime, &name), wanted.network.as_ref());
-    let was_kept = match wanted.is_none() {
-        true => engine.forget_limits(owner, network)?,
-        false => engine.forget_quota(owner, network)?,
+    let was_kept = match wanted.lifted() {
+        Lifted::Everything => engine.forget_limits(owner, network)?,
+        Lifted::Rates => engine.forget_rates(owner, network)?,
+        Lifted::Quota => engine.forget_quota(owner, network)?,
     };
     match was_kept {
         true => Ok(Answer::default()),

@@ -56,6 +56,14 @@ pub(in crate::cli) struct LimitArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Limit(pub(in crate::cli) Option<Rate>);
 
+/// What of a container's limits ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Lifted {
+    Everything,
+    Rates,
+    Quota,
+}
+
 /// A quota, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Allowance(pub(in crate::cli) Option<Quota>);
@@ -70,12 +78,14 @@ impl LimitArgs {
         self.both.or(self.ingress).or(self.egress).is_some()
     }
 
-    /// Whether every limit is to be lifted.
-    pub(in crate::cli) fn is_none(&self) -> bool {
-        let has_quota = self.quota.is_some_and(|quota| quota.0.is_some());
-        let has_rate =
-            [self.both, self.ingress, self.egress].iter().flatten().any(|it| it.0.is_some());
-        self.is_rate_asked() && !has_rate && !has_quota
+    /// What is to be lifted, where nothing is to be set.
+    pub(in crate::cli) fn lifted(&self) -> Lifted {
+        let keeps_quota = self.quota.is_none() && self.both.is_none();
+        match (self.is_rate_asked(), keeps_quota) {
+            (true, true) => Lifted::Rates,
+            (true, false) => Lifted::Everything,
+            (false, _) => Lifted::Quota,
+        }
     }
 
     /// What becomes of the limits that there are. Rates stay where only a quota is asked for, and the quota where only
@@ -224,17 +234,25 @@ mod tests {
         let rate = limit("1mbit").unwrap().0;
         let has = quota("1GB/day").unwrap().0;
         let both = Bandwidth { ingress: rate, egress: rate, quota: has, device: None };
-        for (words, rates, kept, is_none) in [
-            ("web none", None, None, true),
-            ("web --quota none", rate, None, false),
-            ("web --ingress none", None, has, true),
-            ("web 1mbit", rate, has, false),
-            ("web none --quota 1GB/day", None, has, false),
+        for (words, rates, kept) in [
+            ("web none", None, None),
+            ("web --quota none", rate, None),
+            ("web --ingress none", None, has),
+            ("web 1mbit", rate, has),
+            ("web none --quota 1GB/day", None, has),
         ] {
-            let asked = parse(words);
-            let now = asked.applied_to(Some(&both));
+            let now = parse(words).applied_to(Some(&both));
             assert_eq!((now.ingress, now.egress, now.quota), (rates, rates, kept), "{words}");
-            assert_eq!(asked.is_none(), is_none, "{words}");
+        }
+        for (words, lifted) in [
+            ("web none", Lifted::Everything),
+            ("web none --quota none", Lifted::Everything),
+            ("web --egress none --quota none", Lifted::Everything),
+            ("web --ingress none", Lifted::Rates),
+            ("web --ingress none --egress none", Lifted::Rates),
+            ("web --quota none", Lifted::Quota),
+        ] {
+            assert_eq!(parse(words).lifted(), lifted, "{words}");
         }
     }
 

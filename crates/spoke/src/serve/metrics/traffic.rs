@@ -62,7 +62,16 @@ impl Traffic {
 
     /// Adds a container's quota, and what of it is used.
     pub(crate) fn add_quota(&mut self, record: &Attachment, bytes: u64, used: u64) {
-        self.quotas.insert(key(record), (bytes, used));
+        self.add_quota_of(key(record), (bytes, used), MOST);
+    }
+
+    /// One that is left out has as many before it, and is counted where its counters are left out.
+    fn add_quota_of(&mut self, key: Key, (bytes, used): (u64, u64), most: usize) {
+        if self.quotas.len() >= most && !self.quotas.contains_key(&key) {
+            return;
+        }
+        let held = self.quotas.entry(key).or_default();
+        *held = (held.0.saturating_add(bytes), held.1.saturating_add(used));
     }
 
     fn of(each: impl Iterator<Item = (Key, Counters)>, most: usize) -> Self {
@@ -202,6 +211,16 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line}\n---\n{text}");
         }
         assert!(!text.lines().any(|line| line.starts_with("spoke_up")), "{text}");
+    }
+
+    #[test]
+    fn quotas_of_two_interfaces_are_one() {
+        let mut traffic = Traffic::default();
+        for (name, used) in [("a", 1), ("b", 2), ("a", 4), ("c", 8), ("a", u64::MAX)] {
+            traffic.add_quota_of(key(name), (10, used), 2);
+        }
+        let held = [(key("a"), (30, u64::MAX)), (key("b"), (10, 2))];
+        assert_eq!(traffic.quotas, BTreeMap::from(held));
     }
 
     #[test]
