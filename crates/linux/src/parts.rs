@@ -74,7 +74,8 @@ pub(crate) fn devices(attachment: &Attachment) -> Result<Vec<IfName>> {
 /// Whether something is to be undone in the container.
 pub(crate) fn reach_inside(attachment: &Attachment) -> bool {
     let wiring = &attachment.wiring;
-    let is_limited_inside = |limits: &Bandwidth| limits.device.is_none() && wiring.link.is_none();
+    let is_limited_inside =
+        |limits: &Bandwidth| limits.device.is_none() && !rate::has_end(attachment);
     wiring.vrf.is_some()
         || wiring.source_routing.is_some()
         || wiring.bandwidth.as_ref().is_some_and(is_limited_inside)

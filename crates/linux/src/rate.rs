@@ -327,16 +327,20 @@ impl Limits {
 
 /// The link whose packets are limited.
 fn limited(attachment: &Attachment, bandwidth: &Bandwidth) -> Result<(IfName, Place)> {
-    // Beside a switch that is a program, what the host's end does to packets comes too late.
-    let has_end = attachment.wiring.link.as_ref().is_some_and(|link| match &link.kind {
-        LinkKind::Plug(plug) => plug.offload,
-        kind => kind.is_pair(),
-    });
     match &bandwidth.device {
         Some(device) => Ok((device.clone(), Place::Host)),
-        None if has_end => Ok((plan::host_end(attachment)?, Place::Host)),
+        None if has_end(attachment) => Ok((plan::host_end(attachment)?, Place::Host)),
         None => Ok((plan::device(attachment).clone(), Place::Sandbox)),
     }
+}
+
+/// Whether the attachment's link has an end in the host that limits. Beside a switch that is a program, what
+/// that end does to packets comes too late.
+pub(crate) fn has_end(attachment: &Attachment) -> bool {
+    attachment.wiring.link.as_ref().is_some_and(|link| match &link.kind {
+        LinkKind::Plug(plug) => plug.offload,
+        kind => kind.is_pair(),
+    })
 }
 
 fn mark(attachment: &Attachment) -> String {

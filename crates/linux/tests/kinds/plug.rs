@@ -38,6 +38,25 @@ fn parameter(path: &str) -> String {
     run(&format!("cat /proc/sys/{path}")).trim().to_owned()
 }
 
+/// Beside a switch that is a program the container is limited inside, where its device does not go with the link.
+#[test]
+fn limits_inside_leave_nothing_there() {
+    isolated(|| {
+        let _other = switch();
+        let linux = Linux::new(Life::Long);
+        let one = Container::new();
+        let before = one.run("ip -br link | cut -d' ' -f1");
+        let rate = Some(Rate { rate: 8_000_000, burst: 1_000_000 });
+        let mut limited = plug("one", "10.77.0.2/24", false, &one.sandbox);
+        limited.wiring.bandwidth =
+            Some(Bandwidth { ingress: rate, egress: rate, ..Bandwidth::default() });
+        linux.attach(&limited).unwrap();
+        assert!(one.run("ip -br link").contains("bwp"));
+        linux.detach(&limited).unwrap();
+        assert_eq!(one.run("ip -br link | cut -d' ' -f1"), before);
+    });
+}
+
 #[test]
 fn somebody_elses_switch_connects_it() {
     isolated(|| {
