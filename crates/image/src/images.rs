@@ -107,7 +107,11 @@ impl Images {
             let what = format!("image {locator} is {}, not {name}", image.name);
             return Err(Error::new(Kind::Denied, what));
         }
-        self.cache.name(&image.id).map(|()| image)
+        self.cache.name(&image.id)?;
+        // Its labels may leave open what the name selects by.
+        let key = key(&Locator::discover(name.clone()))?;
+        self.cache.remember(&Found { key, id: image.id.clone(), stamp: None })?;
+        Ok(image)
     }
 
     /// The image at `locator`, if it is available without a request.
@@ -181,16 +185,14 @@ impl Images {
 
 /// Whether an image calls itself so.
 fn fits(record: &Record, name: &AppName) -> bool {
-    let version = name
-        .version()
-        .is_none_or(|wanted| record.labels.get("version").is_some_and(|version| version == wanted));
-    record.name == name.name() && version && name.fits(&record.labels)
+    record.name == name.name() && name.is_said_by(&record.labels)
 }
 
 /// A locator as it is remembered: a relative path means another file elsewhere.
 fn key(locator: &Locator) -> Result<String> {
     let written = locator.to_string();
     match locator.source() {
+        Source::Discover(name) if locator.pin().is_none() => Ok(name.to_string()),
         Source::File(path) | Source::Layout { path, .. } | Source::Archive { path, .. }
             if path.is_relative() =>
         {

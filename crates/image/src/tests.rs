@@ -276,6 +276,37 @@ fn an_image_in_the_cache_is_found_by_its_name() {
     }
 }
 
+/// Neither by its manifest nor by what was found before is an image one that other labels select.
+#[test]
+fn an_image_is_not_taken_for_one_with_other_labels() {
+    let place = Place::new();
+    let images = place.images(Policy::default());
+    let base = |channel: &str| {
+        let labels = format!(r#","labels":[{{"name":"channel","value":"{channel}"}}]"#);
+        place.write(channel, &aci("127.0.0.1/base", &labels))
+    };
+    let plain = place.write("base", &aci("127.0.0.1/base", ""));
+    let plain = images.pull_as(&plain, &"127.0.0.1/base".parse().unwrap()).unwrap();
+    let needing = |channel: &str| {
+        let labels = format!(r#""labels":[{{"name":"channel","value":"{channel}"}}]"#);
+        let below = format!(r#","dependencies":[{{"imageName":"127.0.0.1/base",{labels}}}]"#);
+        place.write(&format!("on-{channel}"), &aci("127.0.0.1/base", &below))
+    };
+    assert_eq!(images.get(&needing("beta")).unwrap_err().kind(), Kind::NotFound);
+    for channel in ["beta", "alpha"] {
+        let name = format!("127.0.0.1/base,channel={channel}");
+        let below = images.pull_as(&base(channel), &name.parse().unwrap()).unwrap();
+        // Of the same name as what it lies on.
+        let above = images.get(&needing(channel)).unwrap();
+        assert_eq!(above.layers[0], below.layers[0], "{channel}");
+    }
+    // What says nothing of a label is taken for it on the operator's word, and stays what it was.
+    let silent = place.write("silent", &aci("127.0.0.1/base", r#","annotations":[]"#));
+    let silent = images.pull_as(&silent, &"127.0.0.1/base,channel=rc".parse().unwrap()).unwrap();
+    assert_eq!(images.get(&needing("rc")).unwrap().layers[0], silent.layers[0]);
+    assert_eq!(images.cached(&locator("127.0.0.1/base")).unwrap().unwrap(), plain);
+}
+
 /// Any image can call itself as it likes, and would run with the rights of that name.
 #[test]
 fn an_image_is_not_taken_for_what_it_calls_itself() {

@@ -26,8 +26,8 @@ const DEEPEST: usize = 16;
 /// One image, and those that it needs.
 pub(super) struct Fetch<'a> {
     images: &'a Images,
-    /// The names on the path from the image.
-    above: Vec<String>,
+    /// The images on the path from the image, and their names. Images of one name may differ in their labels.
+    above: Vec<(ImageId, String)>,
 }
 
 impl<'a> Fetch<'a> {
@@ -188,7 +188,7 @@ impl<'a> Fetch<'a> {
             return Err(mismatch(&found.join(" and ")));
         }
         let id = ImageId::new(unpacked.digest);
-        let below = self.below(&manifest)?;
+        let below = self.below(&id, &manifest)?;
         let made = self.assemble(&id, &manifest, below, (&directory, staging))?;
         let Manifest { name, labels, app, .. } = manifest;
         let record = Record { id, name, labels, app, layers: made.layers, signers, is_named };
@@ -196,15 +196,16 @@ impl<'a> Fetch<'a> {
     }
 
     /// The layers of the images that this one lies on, the highest first: depth-first, each once.
-    fn below(&mut self, manifest: &Manifest) -> Result<Vec<String>> {
-        if self.above.contains(&manifest.name) || self.above.len() >= DEEPEST {
-            let path = self.above.join(", ");
+    fn below(&mut self, id: &ImageId, manifest: &Manifest) -> Result<Vec<String>> {
+        if self.above.iter().any(|(above, _)| above == id) || self.above.len() >= DEEPEST {
+            let path =
+                self.above.iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ");
             return Err(Error::invalid(format!(
                 "image {} lies on itself, or on too many: {path}",
                 manifest.name
             )));
         }
-        self.above.push(manifest.name.clone());
+        self.above.push((id.clone(), manifest.name.clone()));
         let mut layers: Vec<String> = Vec::new();
         for dependency in &manifest.dependencies {
             let named = |error: Error| error.context(format!("its dependency {}", dependency.name));

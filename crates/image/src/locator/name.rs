@@ -39,6 +39,18 @@ impl AppName {
         &self.labels
     }
 
+    /// The labels that select among the images for this host.
+    fn selecting(&self) -> impl Iterator<Item = (&str, &str)> {
+        let labels = self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        labels.filter(|(key, _)| !matches!(*key, "os" | "arch"))
+    }
+
+    /// Whether an image with `labels` says of itself that it is one that is asked for.
+    pub(crate) fn is_said_by(&self, labels: &BTreeMap<String, String>) -> bool {
+        let says = |(key, value)| labels.get(key).is_some_and(|given| given == value);
+        self.fits(labels) && self.selecting().all(says)
+    }
+
     /// Whether an image with `labels` is one that is asked for: what it says does not differ.
     pub(crate) fn fits(&self, labels: &BTreeMap<String, String>) -> bool {
         let differs = |(key, value)| labels.get(key).is_some_and(|given| given != value);
@@ -83,10 +95,15 @@ fn add(labels: &mut BTreeMap<String, String>, text: &str, key: &str, value: &str
     Ok(())
 }
 
+/// As it is read, in one way for one name and its labels: what it gave is remembered under this.
 impl fmt::Display for AppName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
-        self.version().map_or(Ok(()), |version| write!(f, ":{version}"))
+        if let Some(version) = self.version() {
+            write!(f, ":{}", encoded(version))?;
+        }
+        let selecting = self.selecting().filter(|(key, _)| *key != "version");
+        selecting.map(|(key, value)| write!(f, ",{key}={}", encoded(value))).collect()
     }
 }
 
@@ -125,6 +142,17 @@ fn architecture() -> &'static str {
     }
 }
 
+/// `text` with what may mean something else in a name as `%XX`.
+fn encoded(text: &str) -> String {
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');
+    let one = |byte| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02x}"),
+    };
+    text.bytes().map(one).collect()
+}
+
 /// `text` with its `%XX` resolved.
 pub(super) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
@@ -154,6 +182,28 @@ mod tests {
         assert_eq!(name.labels()["os"], "linux");
         assert!(name.fits(&BTreeMap::new()));
         assert!(!name.fits(&[("os".to_owned(), "freebsd".to_owned())].into()));
+    }
+
+    #[test]
+    fn it_is_written_in_one_way() {
+        for (text, written) in [
+            ("krm.test/spy", "krm.test/spy"),
+            ("krm.test/spy,os=linux", "krm.test/spy"),
+            ("krm.test/spy,channel=al%70ha,version=1", "krm.test/spy:1,channel=alpha"),
+            ("krm.test/spy:1+b,a=%2c%20,z=%25", "krm.test/spy:1%2bb,a=%2c%20,z=%25"),
+        ] {
+            let name: AppName = text.parse().unwrap();
+            assert_eq!(name.to_string(), written);
+            assert_eq!(written.parse::<AppName>().unwrap(), name);
+        }
+    }
+
+    #[test]
+    fn an_image_says_every_label_that_selects() {
+        let name: AppName = "krm.test/spy,channel=beta".parse().unwrap();
+        let labels = |channel: &str| [("channel".to_owned(), channel.to_owned())].into();
+        assert!(name.fits(&BTreeMap::new()) && !name.is_said_by(&BTreeMap::new()));
+        assert!(name.is_said_by(&labels("beta")) && !name.is_said_by(&labels("alpha")));
     }
 
     #[test]
