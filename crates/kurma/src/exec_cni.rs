@@ -3,6 +3,7 @@
 //! affair; here only the path of the network namespace is translated, because a container has its
 //! own mounts.
 
+mod begun;
 mod unused;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use netlink::Netns;
 use crate::plugin::{Direct, NetworkingPod, Wanted};
 use crate::volume::{INSIDE, Volume};
 
+use begun::Begun;
 pub use unused::{Fate, Unused, clear, unused};
 
 /// The name of the environment variable with the namespace's path (CNI 1.1.0 §2).
@@ -91,17 +93,23 @@ pub fn run(
 ) -> Result<Ended> {
     let volume = Volume::new(&pod.directories.netns);
     volume.prepare()?;
-    // Whether an earlier call has begun.
+    let begun = Begun::new(&pod.directories, &shown.name);
+    // Whether an earlier call has begun; before there were marks, a namespace that is shown said so.
     let was_shown = volume.shows(&shown.name);
+    let had_begun = was_shown || begun.is_set()?;
     // A caller that is killed while the image is fetched has shown nothing.
     let reached = if was_shown { Ok(()) } else { pod.reach(wanted) };
-    let ended = match reached.and_then(|()| called(pod, wanted, call, (volume, shown, tenancy))) {
+    let shows = (volume, shown, tenancy);
+    let ended = match reached.and_then(|()| called(pod, wanted, call, shows, &begun)) {
         Ok(ended) => ended?,
         Err(error) => {
             if !was_shown {
                 volume.hide(&shown.name)?;
             }
-            if tenancy != Tenancy::Ends || was_shown || !pod.has_never_run(&wanted.key)? {
+            if !had_begun {
+                begun.clear()?;
+            }
+            if tenancy != Tenancy::Ends || had_begun {
                 return Err(error);
             }
             // An ADD that failed for want of the image is followed by a DEL, which must not fail for ever.
@@ -111,6 +119,7 @@ pub fn run(
     };
     if tenancy == Tenancy::Ends && ended.status == Ending::Exited(0) {
         volume.hide(&shown.name)?;
+        begun.clear()?;
     }
     let stdout = shown.outwards(&ended.stdout);
     let stderr = shown.outwards(&ended.stderr);
@@ -123,7 +132,12 @@ fn called(
     wanted: &Wanted,
     call: &Direct<'_>,
     (volume, shown, tenancy): (Volume<'_>, &Shown, Tenancy),
+    begun: &Begun,
 ) -> Result<Result<Ended>> {
+    // GC and STATUS are of no attachment.
+    if tenancy == Tenancy::Stays && !shown.path.is_empty() {
+        begun.set()?;
+    }
     let is_there = show(volume, shown, tenancy)?;
     let inside = shown.inside();
     let netns = if is_there { inside.as_str() } else { shown.path.as_str() };

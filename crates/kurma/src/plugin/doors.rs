@@ -87,15 +87,6 @@ impl NetworkingPod {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Whether no container of this key was ever started, so that no call has reached its plugin.
-    ///
-    /// # Errors
-    /// Where the records cannot be read.
-    pub(crate) fn has_never_run(&self, key: &Key) -> Result<bool> {
-        let state = State::read(&self.plugin(key))?;
-        Ok(state.generation.is_empty() && state.retired.is_empty())
-    }
-
     /// Stops all plugin containers, also those that are not configured any more.
     ///
     /// # Errors

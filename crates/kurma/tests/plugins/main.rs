@@ -2,6 +2,7 @@
 //! busybox whose `add` and `del` write down how they were called, and do what they are told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod begun;
 mod pending;
 mod spy;
 mod volume;

@@ -69,6 +69,9 @@ impl Images for Unpacked {
                 thread::park();
             }
         }
+        if withdrawn(&self.layer).exists() {
+            return Err(model::Error::not_found("the image was withdrawn"));
+        }
         Ok(Image {
             id: id(locator),
             name: "krm.test/spy".into(),
@@ -79,12 +82,18 @@ impl Images for Unpacked {
     }
 
     fn cached(&self, locator: &Locator, _: &[PathBuf]) -> model::Result<Option<ImageId>> {
-        Ok((locator.to_string() != HANGS).then(|| id(locator)))
+        let is_there = locator.to_string() != HANGS && !withdrawn(&self.layer).exists();
+        Ok(is_there.then(|| id(locator)))
     }
 
     fn directory(&self) -> Option<&std::path::Path> {
         None
     }
+}
+
+/// While this is there, there are no images.
+fn withdrawn(layer: &Path) -> PathBuf {
+    layer.with_extension("withdrawn")
 }
 
 fn id(locator: &Locator) -> ImageId {
@@ -193,6 +202,16 @@ impl Spy {
     #[track_caller]
     pub(crate) fn network(&self, name: &str) -> &NetworkConfig {
         self.networks.network(&name.parse().unwrap()).unwrap()
+    }
+
+    /// No image can be had, or all can again.
+    #[track_caller]
+    pub(crate) fn withdraw_images(&self, are_gone: bool) {
+        let mark = withdrawn(&self.directory().join("layer"));
+        match are_gone {
+            true => fs::write(mark, "").unwrap(),
+            false => fs::remove_file(mark).unwrap(),
+        }
     }
 
     /// Has `add`, `del`, `setup` or `main` do this in a shell.
