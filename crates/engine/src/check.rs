@@ -10,7 +10,10 @@ impl Engine<'_> {
     pub fn check(&self, request: &Request, attached: &Attached) -> Result<()> {
         let attachment = match self.record_of(&request.id(), request.layer)? {
             Some(read) => self.check_record(*read.value)?,
-            None => self.assumed(request, attached),
+            None => match self.renamed(request)? {
+                Some(read) => self.check_record(*read.value)?,
+                None => self.assumed(request, attached),
+            },
         };
         let serving = self.serving(&attachment)?;
         self.driver.check(&serving, attached)?;

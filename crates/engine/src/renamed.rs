@@ -1,6 +1,6 @@
 //! Networks that were renamed while containers were on them.
 
-use model::{Attachment, Ipam, Layer, LinkKind, NetworkName, Range, Result, bridge_name};
+use model::{Attachment, Ipam, Layer, LinkKind, NetworkName, Range, Result, Wiring, bridge_name};
 
 use crate::book::Read;
 use crate::detach::Meaning;
@@ -12,10 +12,10 @@ impl Engine<'_> {
     ///
     /// A container has one interface of a name, but one that another network made is not for this
     /// one to remove: a runtime also asks for the end of what it could not begin. Hence it counts
-    /// only where both describe the same link with the same addresses, or the same values in the same
-    /// sandbox, and no command declared the other network.
+    /// only where both describe the same link with the same addresses, or ask the same of a chained plugin
+    /// in the same sandbox, and no command declared the other network.
     pub(crate) fn renamed(&self, request: &Request) -> Result<Option<Read<Box<Attachment>>>> {
-        if !matches!(request.layer, Layer::Link | Layer::Tuning) {
+        if request.layer == Layer::Address {
             return Ok(None);
         }
         let container = request.container.clone();
@@ -32,7 +32,7 @@ impl Engine<'_> {
         match alike.next() {
             // Of a network whose link is there, it is that network's; its own end takes all layers away.
             Some(read)
-                if request.layer == Layer::Tuning
+                if request.layer != Layer::Link
                     && self.record_of(&read.value.id, Layer::Link)?.is_some() =>
             {
                 Ok(None)
@@ -52,8 +52,8 @@ impl Engine<'_> {
 }
 
 fn is_alike(record: &Attachment, request: &Request) -> bool {
-    if request.layer == Layer::Tuning {
-        return is_same_tuning(record, request);
+    if request.layer != Layer::Link {
+        return is_same_work(record, request);
     }
     let kinds = (record.wiring.link.as_ref(), request.wiring.link.as_ref());
     let (Some(made), Some(meant)) = kinds else { return false };
@@ -66,9 +66,29 @@ fn is_alike(record: &Attachment, request: &Request) -> bool {
 }
 
 /// The end of a sandbox is told by a request without one.
-fn is_same_tuning(record: &Attachment, request: &Request) -> bool {
+fn is_same_work(record: &Attachment, request: &Request) -> bool {
     let is_same_sandbox = request.sandbox.is_none() || record.sandbox == request.sandbox;
-    record.wiring.tuning.is_some() && record.wiring == request.wiring && is_same_sandbox
+    let was = asked(&record.wiring);
+    was != Wiring::default() && was == asked(&request.wiring) && is_same_sandbox
+}
+
+/// What the configuration asks of a chained plugin, without what the result before it tells, which a runtime
+/// keeps under the network's name, and without what commands added.
+fn asked(wiring: &Wiring) -> Wiring {
+    let mut asked = wiring.clone();
+    if let Some(publish) = &mut asked.publish {
+        publish.behind = None;
+        publish.leaving.clear();
+        let added = std::mem::take(&mut publish.added);
+        publish.ports.retain(|port| !added.contains(port));
+    }
+    if let Some(firewall) = &mut asked.firewall {
+        firewall.bridge = None;
+    }
+    if let Some(bandwidth) = &mut asked.bandwidth {
+        bandwidth.device = None;
+    }
+    asked
 }
 
 /// A bridge without a configured name is called after its network.
