@@ -185,7 +185,7 @@ impl Images {
 
 /// Whether an image calls itself so.
 fn fits(record: &Record, name: &AppName) -> bool {
-    record.name == name.name() && name.is_said_by(&record.labels)
+    record.name == name.name() && name.is_stated_by(&record.labels)
 }
 
 /// A locator as it is remembered: a relative path means another file elsewhere.

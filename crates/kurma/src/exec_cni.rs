@@ -3,7 +3,7 @@
 //! affair; here only the path of the network namespace is translated, because a container has its
 //! own mounts.
 
-mod begun;
+mod mark;
 mod unused;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use netlink::Netns;
 use crate::plugin::{Direct, NetworkingPod, Wanted};
 use crate::volume::{INSIDE, Volume};
 
-use begun::Begun;
+use mark::Mark;
 pub use unused::{Fate, Unused, clear, unused};
 
 /// The name of the environment variable with the namespace's path (CNI 1.1.0 §2).
@@ -93,23 +93,23 @@ pub fn run(
 ) -> Result<Ended> {
     let volume = Volume::new(&pod.directories.netns);
     volume.prepare()?;
-    let begun = Begun::new(&pod.directories, &shown.name);
+    let mark = Mark::new(&pod.directories, &shown.name);
     // Whether an earlier call has begun; before there were marks, a namespace that is shown said so.
     let was_shown = volume.shows(&shown.name);
-    let had_begun = was_shown || begun.is_set()?;
+    let was_called = was_shown || mark.is_set()?;
     // A caller that is killed while the image is fetched has shown nothing.
     let reached = if was_shown { Ok(()) } else { pod.reach(wanted) };
     let shows = (volume, shown, tenancy);
-    let ended = match reached.and_then(|()| called(pod, wanted, call, shows, &begun)) {
+    let ended = match reached.and_then(|()| called(pod, wanted, call, shows, &mark)) {
         Ok(ended) => ended?,
         Err(error) => {
             if !was_shown {
                 volume.hide(&shown.name)?;
             }
-            if !had_begun {
-                begun.clear()?;
+            if !was_called {
+                mark.clear()?;
             }
-            if tenancy != Tenancy::Ends || had_begun {
+            if tenancy != Tenancy::Ends || was_called {
                 return Err(error);
             }
             // An ADD that failed for want of the image is followed by a DEL, which must not fail for ever.
@@ -119,7 +119,7 @@ pub fn run(
     };
     if tenancy == Tenancy::Ends && ended.status == Ending::Exited(0) {
         volume.hide(&shown.name)?;
-        begun.clear()?;
+        mark.clear()?;
     }
     let stdout = shown.outwards(&ended.stdout);
     let stderr = shown.outwards(&ended.stderr);
@@ -132,11 +132,11 @@ fn called(
     wanted: &Wanted,
     call: &Direct<'_>,
     (volume, shown, tenancy): (Volume<'_>, &Shown, Tenancy),
-    begun: &Begun,
+    mark: &Mark,
 ) -> Result<Result<Ended>> {
     // GC and STATUS are of no attachment.
     if tenancy == Tenancy::Stays && !shown.path.is_empty() {
-        begun.set()?;
+        mark.set()?;
     }
     let is_there = show(volume, shown, tenancy)?;
     let inside = shown.inside();

@@ -46,7 +46,7 @@ impl AppName {
     }
 
     /// Whether an image with `labels` says of itself that it is one that is asked for.
-    pub(crate) fn is_said_by(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub(crate) fn is_stated_by(&self, labels: &BTreeMap<String, String>) -> bool {
         let says = |(key, value)| labels.get(key).is_some_and(|given| given == value);
         self.fits(labels) && self.selecting().all(says)
     }
@@ -102,8 +102,8 @@ impl fmt::Display for AppName {
         if let Some(version) = self.version() {
             write!(f, ":{}", encoded(version))?;
         }
-        let selecting = self.selecting().filter(|(key, _)| *key != "version");
-        selecting.map(|(key, value)| write!(f, ",{key}={}", encoded(value))).collect()
+        let mut selecting = self.selecting().filter(|(key, _)| *key != "version");
+        selecting.try_for_each(|(key, value)| write!(f, ",{key}={}", encoded(value)))
     }
 }
 
@@ -202,8 +202,8 @@ mod tests {
     fn an_image_says_every_label_that_selects() {
         let name: AppName = "krm.test/spy,channel=beta".parse().unwrap();
         let labels = |channel: &str| [("channel".to_owned(), channel.to_owned())].into();
-        assert!(name.fits(&BTreeMap::new()) && !name.is_said_by(&BTreeMap::new()));
-        assert!(name.is_said_by(&labels("beta")) && !name.is_said_by(&labels("alpha")));
+        assert!(name.fits(&BTreeMap::new()) && !name.is_stated_by(&BTreeMap::new()));
+        assert!(name.is_stated_by(&labels("beta")) && !name.is_stated_by(&labels("alpha")));
     }
 
     #[test]

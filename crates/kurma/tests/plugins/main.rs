@@ -1,11 +1,10 @@
 //! Pods, plugins in real containers, and what becomes of both when something fails. The image is a
 //! busybox whose `add` and `del` write down how they were called, and do what they are told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod begun;
 mod pending;
 mod spy;
 mod volume;
+mod without_image;
 
 use std::os::fd::AsFd;
 use std::sync::Mutex;

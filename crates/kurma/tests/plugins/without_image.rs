@@ -38,8 +38,8 @@ fn a_del_without_the_image_succeeds_for_what_the_plugin_never_saw() {
         run(&seen, Tenancy::Ends).unwrap_err();
         spy.withdraw_images(false);
         run(&seen, Tenancy::Ends).unwrap();
-        let begun = spy.pod.directories.runtime.join("begun");
-        assert_eq!(std::fs::read_dir(begun).unwrap().count(), 0);
+        let marks = spy.pod.directories.runtime.join("called");
+        assert_eq!(std::fs::read_dir(marks).unwrap().count(), 0);
         spy.pod.down_all().unwrap();
     });
 }

@@ -10,15 +10,15 @@ use model::{Error, Result};
 use crate::{Directories, disk};
 
 /// The mark of one attachment.
-pub(super) struct Begun {
+pub(super) struct Mark {
     directory: PathBuf,
     path: PathBuf,
 }
 
-impl Begun {
+impl Mark {
     /// That of the attachment whose namespace is called `name` in the volume.
     pub(super) fn new(directories: &Directories, name: &str) -> Self {
-        let directory = directories.runtime.join("begun");
+        let directory = directories.runtime.join("called");
         Self { path: directory.join(name), directory }
     }
 
