@@ -72,3 +72,49 @@ fn a_second_add_and_del() {
     }
     assert_eq!(world.sh("ls /var/lib/cni/networks/net | grep -c '^10' || true").trim(), "0");
 }
+
+/// Our chained plugins behind the reference's `bridge`, on a network that its operator renames: DEL under the new name
+/// comes without the result, which the runtime keeps under the old one, and gives back what ADD made.
+#[test]
+fn a_renamed_network() {
+    let world = World::new(&Plugins::subject());
+    let cni = Cni::new(&world);
+    let bridge = json!({
+        "cniVersion": "1.0.0", "name": "net", "type": "bridge", "bridge": "br9", "isGateway": true,
+        "ipam": {"type": "host-local", "subnet": "10.9.0.0/24"},
+    });
+    let attached = attached(&world, &cni, bridge);
+    let ports = json!([{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}]);
+    let chained = [
+        json!({"type": "portmap", "backend": "iptables", "runtimeConfig": {"portMappings": ports}}),
+        json!({"type": "firewall", "backend": "iptables"}),
+        json!({"type": "tuning", "mtu": 1300}),
+        json!({"type": "bandwidth", "ingressRate": 8_000_000, "ingressBurst": 1_600_000}),
+    ];
+    for mut plugin in chained {
+        let kind = plugin["type"].as_str().unwrap().to_owned();
+        plugin["cniVersion"] = json!("1.0.0");
+        plugin["name"] = json!("net");
+        let mut now = plugin.clone();
+        now["name"] = json!("renamed");
+        plugin["prevResult"] = attached["prevResult"].clone();
+        let before = made(&world);
+        assert!(cni.execute(&kind, "ADD", &plugin.to_string()).ok(), "{kind}");
+        assert_ne!(made(&world), before, "{kind}");
+        plugin["name"] = json!("renamed");
+        let checked = cni.execute(&kind, "CHECK", &plugin.to_string());
+        assert!(checked.ok(), "{kind}: {checked:?}");
+        let gone = cni.execute(&kind, "DEL", &now.to_string());
+        assert!(gone.ok(), "{kind}: {gone:?}");
+        assert_eq!(made(&world), before, "{kind}");
+    }
+}
+
+/// What chained plugins make of a container: rules and chains of its own, limits, values; and the records.
+fn made(world: &World) -> String {
+    world.sh("iptables-save -t nat | grep -E 'CNI-DN|10.9.0' || true
+         iptables-save -t filter | grep -E '10.9.0' || true
+         tc qdisc show | grep tbf || true
+         ip -n c1 -o link show eth0 | grep -o 'mtu [0-9]*'
+         /opt/cni/bin/spoke ps -a 2>/dev/null || true")
+}
