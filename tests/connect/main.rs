@@ -10,6 +10,7 @@ mod link_local;
 mod names;
 mod ovs;
 mod ovs_cni;
+mod ovs_kernel;
 mod ovs_lost;
 mod ready;
 mod refused;

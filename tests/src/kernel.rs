@@ -37,11 +37,13 @@ pub enum Feature {
     Police,
     /// WireGuard devices.
     WireGuard,
+    /// Open vSwitch's datapath in the kernel.
+    OpenVswitch,
 }
 
 impl Feature {
     /// Every feature.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Vlan,
         Self::Ipvlan,
         Self::Dummy,
@@ -50,6 +52,7 @@ impl Feature {
         Self::FqCodel,
         Self::Police,
         Self::WireGuard,
+        Self::OpenVswitch,
     ];
 
     /// Whether this kernel lacks it, which is said on standard error: the test has to end then.
@@ -87,6 +90,7 @@ impl Feature {
                 ("fq_codel", "ip link add p type veth peer q; tc qdisc add dev p root fq_codel")
             }
             Self::WireGuard => ("WireGuard", "ip link add v type wireguard"),
+            Self::OpenVswitch => ("Open vSwitch's datapath", "ovs-dpctl add-dp v"),
             Self::Police => (
                 "matchall with police",
                 "ip link add p type veth peer q; tc qdisc add dev p clsact; tc filter add dev p \

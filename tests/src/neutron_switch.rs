@@ -20,7 +20,7 @@ const SOCKET: &str = "/run/openvswitch/db.sock";
 /// Where the switch is controlled, in the folder of its database.
 const CONTROL: &str = "ovs-vswitchd.ctl";
 
-/// A switch in userspace that learns, as its host's `br-int`. It ends with the world.
+/// A switch that learns, as its host's `br-int`. It ends with the world.
 #[derive(Debug)]
 pub struct Switch {
     switch: Daemon,
@@ -33,12 +33,26 @@ impl Switch {
     /// Its database, as a configuration names it.
     pub const DATABASE: &str = "unix:/run/openvswitch/db.sock";
 
-    /// Starts it. Its programs are this host's, whatever the world is made of.
+    /// Starts one that forwards in userspace. Its programs are this host's, whatever the world is made of.
     ///
     /// # Panics
     /// When it does not come up, with what it said.
     #[track_caller]
     pub fn start(world: &World) -> Self {
+        Self::forwarding(world, "netdev")
+    }
+
+    /// Starts one whose frames the kernel forwards ([`crate::Feature::OpenVswitch`]).
+    ///
+    /// # Panics
+    /// When it does not come up, with what it said.
+    #[track_caller]
+    pub fn in_kernel(world: &World) -> Self {
+        Self::forwarding(world, "system")
+    }
+
+    #[track_caller]
+    fn forwarding(world: &World, datapath: &str) -> Self {
         let run = world.path("/run/openvswitch");
         fs::create_dir_all(&run).expect("a folder");
         let database = run.join("conf.db");
@@ -54,9 +68,9 @@ impl Switch {
         let pid = world.pid();
         vsctl(pid, &run, &["--no-wait", "init"]);
         let this = Self { switch: vswitchd(world, &run), _database: server, run, pid };
-        this.vsctl(
-            "--may-exist add-br br-int -- set bridge br-int datapath_type=netdev fail-mode=standalone",
-        );
+        this.vsctl(&format!(
+            "--may-exist add-br br-int -- set bridge br-int datapath_type={datapath} fail-mode=standalone"
+        ));
         this
     }
 

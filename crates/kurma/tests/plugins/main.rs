@@ -1,6 +1,7 @@
 //! Pods, plugins in real containers, and what becomes of both when something fails. The image is a
 //! busybox whose `add` and `del` write down how they were called, and do what they are told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod pending;
 mod spy;
 mod volume;
