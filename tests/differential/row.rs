@@ -42,6 +42,8 @@ pub(crate) struct Messages {
 pub(crate) enum Step {
     Add,
     Check,
+    /// CHECK after a shell script in the world.
+    CheckAfter(&'static str),
     Del,
     /// ADD of another container; which one.
     AddOther(&'static str),

@@ -157,6 +157,10 @@ fn perform(world: &World, cni: &mut Cni<'_>, row: &Row, step: &Step) -> Vec<Answ
     match step {
         Step::Add => cni.add(list),
         Step::Check => cni.check(list),
+        Step::CheckAfter(script) => {
+            world.sh(script);
+            cni.check(list)
+        }
         Step::Del => cni.del(list),
         Step::AddOther(id) => {
             let runtime = cni.runtime.clone();

@@ -86,6 +86,7 @@ fn differs(call: &Call<'_>, fact: &Fact) -> Option<String> {
             format!("Expected Route {} not found in routing table", shown(route))
         }
         Fact::OtherKind(name) => other_kind(call, name)?,
+        Fact::Down(name) if plugin == Plugin::Dummy => format!("Interface {name} is down"),
         Fact::OtherMode { is, wanted } => match plugin {
             Plugin::Macvlan => {
                 format!("container macvlan mode {is} does not match expected value: {wanted}")
@@ -236,8 +237,9 @@ fn no_such_device(call: &Call<'_>, choice: &DeviceChoice) -> Option<String> {
 
 fn no_parent(call: &Call<'_>) -> Option<String> {
     match call.plugin {
-        Plugin::Macvlan | Plugin::Vlan => Some("Link not found".to_owned()),
-        Plugin::Ipvlan => {
+        Plugin::Macvlan => Some("Link not found".to_owned()),
+        Plugin::Vlan if call.command != Command::Check => Some("Link not found".to_owned()),
+        Plugin::Ipvlan | Plugin::Vlan => {
             let master = call.config.root().text("master").ok().flatten()?;
             Some(format!("failed to lookup master {master:?}: Link not found"))
         }

@@ -103,6 +103,7 @@ pub(crate) fn sandbox(attachment: &Attachment, attached: &Attached, sandbox: &Ne
         same_address(&link, interface)?;
         checksums(kind, device, &socket)?;
         addresses(&mut socket, &link, &attached.addresses, &attached.interfaces)?;
+        single::reaches_gateway(attachment, &link, &attached.addresses)?;
         let is_ours = attachment.runtime != Runtime::Reference;
         routes(&mut socket, &expected(attachment, &attached.routes), is_ours)
     })?

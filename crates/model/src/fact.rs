@@ -56,6 +56,8 @@ pub enum Fact {
     NoRoute(Route),
     /// An interface is of another kind.
     OtherKind(IfName),
+    /// An interface is down.
+    Down(IfName),
     /// An interface works in another mode.
     OtherMode {
         /// In which it does.

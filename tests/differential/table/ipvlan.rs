@@ -19,6 +19,10 @@ fn row(name: &'static str, more: &Value) -> Row {
 }
 
 pub(crate) fn rows() -> Vec<Row> {
+    made().into_iter().chain([checks()]).collect()
+}
+
+fn made() -> Vec<Row> {
     let before = json!({
         "cniVersion": "1.0.0", "interfaces": [{"name": "uplink"}],
         "ips": [{"address": "10.9.0.7/24", "gateway": "10.9.0.1"}],
@@ -64,4 +68,49 @@ pub(crate) fn rows() -> Vec<Row> {
             Step::Del,
         ]),
     ]
+}
+
+/// CHECK of one attachment after each change, which the next step takes back, and DEL at last.
+fn checks() -> Row {
+    let more = json!({"mtu": 1400, "ipam": {
+        "type": "host-local", "subnet": "10.9.0.0/24", "routes": [{"dst": "192.0.2.0/24"}],
+    }});
+    row("ipvlan: CHECK of what was changed", &more)
+        .steps(&[
+            Step::Add,
+            Step::CheckAfter("ip -n c1 link set eth0 mtu 1300"),
+            Step::CheckAfter(
+                "ip -n c1 link set eth0 mtu 1400; ip -n c1 link set eth0 type ipvlan mode l3",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 link set eth0 type ipvlan mode l2; ip -n c1 route del 192.0.2.0/24",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 route add 192.0.2.0/24 via 10.9.0.1 dev eth0\n\
+                 ip -n c1 addr flush dev eth0",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 addr add 10.9.0.2/24 dev eth0\n\
+                 ip -n c1 route add 192.0.2.0/24 via 10.9.0.1 dev eth0\n\
+                 ip -n c1 link set eth0 down",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 link set eth0 up\n\
+                 ip -n c1 route add 192.0.2.0/24 via 10.9.0.1 dev eth0",
+            ),
+            Step::CheckAfter("ip -n c1 link del eth0"),
+            Step::CheckAfter(
+                "ip -n c1 link add eth0 mtu 1400 type veth peer name other0\n\
+                 ip -n c1 addr add 10.9.0.2/24 dev eth0\n\
+                 ip -n c1 link set other0 up; ip -n c1 link set eth0 up\n\
+                 ip -n c1 route add 192.0.2.0/24 via 10.9.0.1 dev eth0",
+            ),
+            Step::Del,
+        ])
+        .code(104)
+        .differs(MTU, MTU_LINES)
+        .differs(
+            "an interface that is not ours stays; the reference removes what has the name",
+            &["10 Del: + c1 "],
+        )
 }

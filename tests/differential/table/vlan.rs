@@ -20,7 +20,7 @@ fn row(name: &'static str, more: &Value) -> Row {
 }
 
 pub(crate) fn rows() -> Vec<Row> {
-    made().into_iter().map(announced).chain([over()]).collect()
+    made().into_iter().chain([checks()]).map(announced).chain([over()]).collect()
 }
 
 fn made() -> Vec<Row> {
@@ -40,12 +40,68 @@ fn made() -> Vec<Row> {
             .steps(&[Step::Add, Step::Sh("ip link del uplink"), Step::Del])
             .differs(
                 "DEL of the reference needs the parent: the address stays for ever",
-                &["3 Del: - ", "3 Del: + answer 0 exit 0"],
+                &["3 Del: - ", "3 Del: + answer 0 "],
             ),
         row("vlan: taken by another container", &json!({}))
             .steps(&[Step::Add, Step::AddOther("c2"), Step::Del])
             .code(101),
     ]
+}
+
+/// CHECK of one attachment after each change, which the next step takes back, and DEL at last.
+fn checks() -> Row {
+    let more = json!({"mtu": 1400, "ipam": {
+        "type": "host-local", "subnet": "10.9.0.0/24", "routes": [{"dst": "192.0.2.0/24"}],
+    }});
+    row("vlan: CHECK of what was changed", &more)
+        .steps(&[
+            Step::Add,
+            Step::CheckAfter(
+                "ip netns exec c1 cat /sys/class/net/eth0/address >/run/mac\n\
+                 ip -n c1 link set eth0 mtu 1300",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 link set eth0 mtu 1400\n\
+                 ip -n c1 link set eth0 address c2:00:00:00:00:01",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 link set eth0 address $(cat /run/mac)\n\
+                 ip -n c1 route del 192.0.2.0/24",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 route add 192.0.2.0/24 via 10.9.0.1 dev eth0\n\
+                 ip -n c1 addr flush dev eth0",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 addr add 10.9.0.2/24 dev eth0\n\
+                 ip -n c1 route add 192.0.2.0/24 via 10.9.0.1 dev eth0\n\
+                 ip -n c1 link set eth0 down",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 link set eth0 up\n\
+                 ip -n c1 route add 192.0.2.0/24 via 10.9.0.1 dev eth0",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 link del eth0\n\
+                 ip link add link uplink name other8 mtu 1400 address $(cat /run/mac) type vlan id 8\n\
+                 ip link set other8 netns c1 name eth0\n\
+                 ip -n c1 addr add 10.9.0.2/24 dev eth0; ip -n c1 link set eth0 up\n\
+                 ip -n c1 route add 192.0.2.0/24 via 10.9.0.1 dev eth0",
+            ),
+            Step::CheckAfter(
+                "ip -n c1 link del eth0",
+            ),
+            Step::CheckAfter(
+                "ip link del uplink",
+            ),
+            Step::Del,
+        ])
+        .code(104)
+        .differs(MTU, MTU_LINES)
+        .differs(
+            "DEL of the reference needs the parent: the address stays for ever",
+            &["11 Del: - ", "11 Del: + answer 0 "],
+        )
 }
 
 fn over() -> Row {

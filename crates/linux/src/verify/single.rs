@@ -1,6 +1,6 @@
 //! Comparing a link without an end in the host with what it should be.
 
-use model::{Attachment, Error, Fact, IfName, LinkKind, Parent, Place, Result};
+use model::{Attachment, Error, Fact, IfName, InterfaceAddress, LinkKind, Parent, Place, Result};
 use netlink::{At, Link, Sharing, Socket};
 
 use super::differs;
@@ -43,6 +43,50 @@ fn mode(sharing: Sharing) -> Option<String> {
     }
 }
 
+/// In the reference plugin's words, which it took from `tuning`.
+fn other_number(name: &IfName, is: Sharing, wanted: Sharing) -> Fact {
+    match (is, wanted) {
+        (Sharing::Vlan(is), Sharing::Vlan(wanted)) => Fact::Words(format!(
+            "Error: Tuning link {name} configured promisc is {}, current value is {}",
+            wanted.number(),
+            is.number()
+        )),
+        (_, _) => Fact::OtherKind(name.clone()),
+    }
+}
+
+/// A VLAN has the MTU that was asked for. The reference looks at that of no other kind.
+fn same_mtu(attachment: &Attachment, link: &Link) -> Result<()> {
+    let wanted = attachment.wiring.link.as_ref().filter(|it| matches!(it.kind, LinkKind::Vlan(_)));
+    match wanted.and_then(|it| it.mtu) {
+        Some(mtu) if mtu.bytes() != link.mtu => {
+            let (name, is) = (&link.name, link.mtu);
+            let words =
+                format!("Error: Tuning configured MTU of {name} is {mtu}, current value is {is}");
+            Err(differs(format!("interface {name} has the MTU {is}, not {mtu}"))
+                .about(Fact::Words(words)))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// A link on a parent is up where its addresses have a gateway, which is not reached otherwise; in the reference
+/// plugins' words.
+pub(super) fn reaches_gateway(
+    attachment: &Attachment,
+    link: &Link,
+    addresses: &[InterfaceAddress],
+) -> Result<()> {
+    let name = &link.name;
+    match addresses.iter().find_map(|held| held.gateway) {
+        Some(gateway) if parent(attachment).is_some() && !link.flags.is_up() => {
+            let words = format!("Failed to find Gateway {gateway} for interface {name}");
+            Err(differs(format!("interface {name} is down")).about(Fact::Words(words)))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// The link is of its kind and on its parent; the calling thread is in the container.
 pub(super) fn check(attachment: &Attachment, link: &Link, in_host: Option<u32>) -> Result<()> {
     let Some(kind) = attachment.wiring.link.as_ref().map(|link| &link.kind) else {
@@ -60,13 +104,14 @@ pub(super) fn check(attachment: &Attachment, link: &Link, in_host: Option<u32>) 
             (Some(wanted), Some(is)) => {
                 let fact = match (mode(is), mode(wanted)) {
                     (Some(is), Some(wanted)) => Fact::OtherMode { is, wanted },
-                    (_, _) => Fact::OtherKind(name.clone()),
+                    (_, _) => other_number(name, is, wanted),
                 };
                 differs(format!("interface {name} is {is:?}, not {wanted:?}")).about(fact)
             }
             (_, _) => other_kind(name),
         });
     }
+    same_mtu(attachment, link)?;
     let driver = match kind {
         LinkKind::Dummy => Some("dummy"),
         LinkKind::Tap(_) => Some("tun"),
@@ -77,7 +122,7 @@ pub(super) fn check(attachment: &Attachment, link: &Link, in_host: Option<u32>) 
         return Err(other_kind(name));
     }
     if matches!(kind, LinkKind::Dummy) && !link.flags.is_up() {
-        return Err(differs(format!("interface {name} is down")));
+        return Err(differs(format!("interface {name} is down")).about(Fact::Down(name.clone())));
     }
     let below = match parent(attachment) {
         Some(parent) if parent.place == Place::Sandbox => index(parent)?,
