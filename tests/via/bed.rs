@@ -149,6 +149,17 @@ pub(crate) const TUNNEL_UP: &str = "
     ip -n vpn route add 10.99.0.2/32 dev far0; ip -n vpn route add fd99::2/128 dev far0
     ";
 
+/// The same to the namespace `other`.
+pub(crate) const OTHER_TUNNEL_UP: &str = "
+    ip link add wg1 mtu 1380 address 02:00:00:00:77:78 type veth \
+        peer name far1 mtu 1380 address 02:00:00:00:77:78 netns other
+    ip link set wg1 arp off; ip -n other link set far1 arp off
+    ip address add 10.98.0.2/32 dev wg1; ip address add fd98::2/128 nodad dev wg1
+    ip -n other address add 10.98.0.1/32 dev far1; ip -n other address add fd98::1/128 nodad dev far1
+    ip link set wg1 up; ip -n other link set far1 up
+    ip -n other route add 10.98.0.2/32 dev far1; ip -n other route add fd98::2/128 dev far1
+    ";
+
 /// Everything but the kernel's own rules and the host's: what is left of ways.
 #[track_caller]
 pub(crate) fn remains(world: &World) -> String {

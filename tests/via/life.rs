@@ -20,7 +20,7 @@ socketserver.ThreadingTCPServer.allow_reuse_address = True
 socketserver.ThreadingTCPServer(('', 80), Answers).serve_forever()
 ";
 /// A query for x.example, over each transport.
-const ASKS: &str = "
+pub(crate) const ASKS: &str = "
 import socket, struct, sys
 query = bytes.fromhex('123401000001000000000000') + b'\\x01x\\x07example\\0' + bytes.fromhex('00010001')
 if sys.argv[1] == 'tcp':

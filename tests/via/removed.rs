@@ -1,4 +1,4 @@
-//! A network that loses its way.
+//! A network that loses its way, or gets another one.
 
 use serde_json::json;
 use tests::{Answer, Cni, Serve, World};

@@ -69,9 +69,10 @@ impl Engine<'_> {
         self.driver.restore(&now)
     }
 
-    /// Makes the rules of now hold where they were changed while the attachment was made, which made
+    /// Makes the rules and the way of now hold where they were changed while the attachment was made, which made
     /// the former ones.
     pub(crate) fn follow_fence(&self, made: &Attachment) -> Result<()> {
+        self.follow_way(made)?;
         let mut before = made.wiring.fence.clone();
         for _ in 0..RACES {
             let network = match &before {
@@ -90,6 +91,18 @@ impl Engine<'_> {
         }
         let network = &made.id.network;
         Err(Error::try_again(format!("the egress rules of network {network} keep being changed")))
+    }
+
+    fn follow_way(&self, made: &Attachment) -> Result<()> {
+        if made.wiring.via.is_none() {
+            return Ok(());
+        }
+        match self.network_of_bridge(made)? {
+            Some(network) if network.wiring.via != made.wiring.via => {
+                self.driver.lead(&network, &self.attachments()?)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// The network that an attachment is on, as its record says now. `None` where no network of that name has the

@@ -6,7 +6,7 @@
 //! what a killed command began.
 
 use model::{
-    Attachment, AttachmentId, Backend, EgressPolicy, Error, Family, LinkKind, Network,
+    Attachment, AttachmentId, Backend, EgressPolicy, Error, Family, Layer, LinkKind, Network,
     NetworkChange, NetworkName, Phase, Publish, Publisher, Reach, Result, Runtime, Settings,
 };
 
@@ -36,11 +36,18 @@ impl Engine<'_> {
             let Some(read) = self.network_under(&key)? else { return Err(described(&network)) };
             self.refuse_settings(&read.value, &change.settings)?;
             let changed = self.with_reach(change.of(&read.value)?);
+            if change.settings.way.is_some() {
+                self.refuse_way(&changed)?;
+            }
             let record = Record::Network(Box::new(changed.clone()));
             let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).put(key, record);
             if let Outcome::Done(_) = self.store.commit(&txn)? {
+                let led = match change.settings.way {
+                    Some(_) => self.driver.lead(&changed, &self.attachments()?),
+                    None => Ok(()),
+                };
                 let lock = |id: &_| Some(self.host.lock_attachment(id));
-                return self.follow_settings(&changed, &lock).map(|()| changed);
+                return led.and(self.follow_settings(&changed, &lock)).map(|()| changed);
             }
         }
         Err(Error::try_again(format!("network {name} keeps being changed")))
@@ -93,6 +100,8 @@ impl Engine<'_> {
                 // Its maker, or the end of it, is not to be disturbed.
                 Phase::Attaching { .. } | Phase::Detaching { .. } => return Ok(()),
                 Phase::Attached(_) if self.presence(&read.value) == Presence::Gone => return Ok(()),
+                // The way is the network's, and nothing of it is the container's.
+                Phase::Attached(_) if has_same_parts(&read.value, &after) => {}
                 Phase::Attached(_) => {
                     self.driver.revise(&*self.serving(&read.value)?, &*self.serving(&after)?)?;
                 }
@@ -132,6 +141,22 @@ impl Engine<'_> {
             Some(reach) => self.refuse_reach(network, reach),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a way that the network, or what others made of it, would lead past.
+    fn refuse_way(&self, network: &Network) -> Result<()> {
+        network.refuse_via()?;
+        let Some(via) = &network.wiring.via else { return Ok(()) };
+        let aliases = self.aliases_of(&network.name)?;
+        if let Some(alias) = aliases.iter().find(|alias| alias.publisher == Publisher::Runtime) {
+            return Err(Error::unsupported(format!(
+                "--via {via}: network {}: {}'s own bridge, which publishes its ports, would lead past the way; \
+                 make the network without -o ports=docker",
+                network.name, alias.runtime
+            )));
+        }
+        self.refuse_rivals(network)?;
+        self.driver.refuse_way(network)
     }
 
     fn refuse_reach(&self, network: &Network, reach: Reach) -> Result<()> {
@@ -213,6 +238,13 @@ fn described(network: &Network) -> Error {
     ))
 }
 
+/// Whether these differ in what is the network's alone.
+fn has_same_parts(before: &Attachment, after: &Attachment) -> bool {
+    let mut same = before.clone();
+    same.wiring.via.clone_from(&after.wiring.via);
+    same == *after
+}
+
 /// The attachment as the settings have it; `None` where it is so.
 fn followed(attachment: &Attachment, settings: &Settings) -> Option<Attachment> {
     let mut after = attachment.clone();
@@ -224,6 +256,11 @@ fn followed(attachment: &Attachment, settings: &Settings) -> Option<Attachment> 
         for publish in after.wiring.publish.as_mut().into_iter().chain(asked) {
             publish.reach = reach;
         }
+    }
+    if let Some(way) = &settings.way
+        && attachment.layer == Layer::Link
+    {
+        after.wiring.via = way.via().cloned();
     }
     (after != *attachment).then_some(after)
 }

@@ -221,6 +221,14 @@ impl Driver for Linux {
         mtu::retune(network)
     }
 
+    fn refuse_way(&self, network: &Network) -> Result<()> {
+        self.policy.refuse_way(network)
+    }
+
+    fn lead(&self, network: &Network, attachments: &[Attachment]) -> Result<()> {
+        self.policy.lead(network, attachments)
+    }
+
     fn refuse_fence(&self, attachment: &Attachment) -> Result<()> {
         self.policy.refuse_own(attachment)
     }

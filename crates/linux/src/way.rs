@@ -14,8 +14,10 @@ mod candidate;
 mod hop;
 mod routes;
 
-use model::{Family, IfName, Network, NetworkName, Result, Via, Wiring, way_table};
-use netlink::Socket;
+use std::net::IpAddr;
+
+use model::{Family, IfName, IpNet, Network, NetworkName, Result, Via, Wiring, way_table};
+use netlink::{At, Socket, conntrack};
 
 pub use candidate::Candidate;
 pub use hop::{Hop, Hops, Peer};
@@ -28,6 +30,7 @@ pub const BACK: u32 = 153;
 pub const LEAD: u32 = 154;
 /// What that has no route for ends here.
 pub const END: u32 = 155;
+
 /// A network with a way out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WayOut {
@@ -95,14 +98,84 @@ pub fn ensure(filter: &mut Socket, way: &WayOut) -> Result<()> {
 /// # Errors
 /// As [`ensure`].
 pub fn keep(filter: &mut Socket, way: &WayOut, peer: Option<&Peer>) -> Result<(Hops, bool)> {
+    hold(filter, way, peer, &Hold { flows: Flows::GoOn, still: &always })
+}
+
+/// How a network is held.
+pub struct Hold<'a> {
+    /// What becomes of flows that began before.
+    pub flows: Flows,
+    /// Whether the network's record still says so: another process may have changed it since.
+    pub still: &'a dyn Fn() -> Result<bool>,
+}
+
+/// What becomes of flows that began before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flows {
+    /// They go on: the way is the same.
+    GoOn,
+    /// They end, before a packet leaves by the way. It is another one, or there was none: flows would keep the address
+    /// with which they left, or were called.
+    End,
+}
+
+/// For who has recorded what holds, and is the one who makes the kernel follow.
+///
+/// # Errors
+/// None.
+pub fn always() -> Result<bool> {
+    Ok(true)
+}
+
+/// As [`keep`]. What led elsewhere is shut first.
+///
+/// # Errors
+/// As [`ensure`]; [`model::Kind::TryAgain`] where it is not the way any more.
+pub fn hold(
+    filter: &mut Socket,
+    way: &WayOut,
+    peer: Option<&Peer>,
+    how: &Hold<'_>,
+) -> Result<(Hops, bool)> {
     let mut route = Socket::route()?;
     let hops = Hops::find(&mut route, way, peer)?;
     peer.into_iter().for_each(Peer::let_answers_in);
     routes::refuse_shared(&mut route, way)?;
-    let mut changed = via::keep(filter, way, &hops)?;
+    let mut changed = via::keep(filter, way, &hops, how.still)?;
+    if how.flows == Flows::End {
+        end_flows(filter, &mut route, &way.bridge)?;
+    }
+    // The filter may have been as it should be before another process gave the network another way.
+    if !(how.still)()? {
+        return Err(model::Error::try_again(format!(
+            "network {} has another way than {}",
+            way.network, way.via
+        )));
+    }
     changed |= routes::lead(&mut route, way)?;
     changed |= routes::keep(&mut route, way, &hops)?;
     Ok((hops, changed))
+}
+
+/// Ends the flows between the subnets of a bridge and elsewhere.
+fn end_flows(filter: &mut Socket, route: &mut Socket, bridge: &IfName) -> Result<()> {
+    let Some(link) = route.link(At::Name(bridge))? else { return Ok(()) };
+    let subnets: Vec<IpNet> = route
+        .addresses(Some(link.index))?
+        .into_iter()
+        .map(|there| there.address)
+        .filter(|net| !model::link_local(Family::of(net)).contains(net))
+        .collect();
+    let is_here = |address: IpAddr| subnets.iter().any(|net| net.contains(&address));
+    conntrack::end(filter, |flow| is_here(flow.source) != is_here(flow.destination)).map(drop)
+}
+
+/// Refuses a way whose routing table another bridge has.
+///
+/// # Errors
+/// [`model::Kind::Conflict`] where that is so.
+pub fn refuse_shared(way: &WayOut) -> Result<()> {
+    routes::refuse_shared(&mut Socket::route()?, way)
 }
 
 /// Where the way leads now, without a change.
@@ -138,8 +211,24 @@ pub fn is_kept(filter: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
 /// # Errors
 /// Where the process may not change it.
 pub fn forget_bridge(filter: &mut Socket, bridge: &IfName) -> Result<()> {
+    forget_while(filter, bridge, &always)
+}
+
+/// The same while the network's record says so: another process may give it a way again.
+///
+/// # Errors
+/// As [`forget_bridge`]; [`model::Kind::TryAgain`] where it has one.
+pub fn forget_while(
+    filter: &mut Socket,
+    bridge: &IfName,
+    still: &dyn Fn() -> Result<bool>,
+) -> Result<()> {
     let mut route = Socket::route()?;
-    // What holds goes last.
+    // What holds goes last: until then nothing leaves, and flows by the former way end. Another process may have
+    // removed the rules just now.
     routes::forget(&mut route, bridge)?;
-    via::forget_bridge(filter, bridge)
+    if via::holds(filter, bridge)? {
+        end_flows(filter, &mut route, bridge)?;
+    }
+    via::forget_bridge(filter, bridge, still)
 }

@@ -85,5 +85,5 @@ pub use port::{Claim, IptablesPublish, PortMap, Protocol, Publish, Reach, hosts_
 pub use public_key::PublicKey;
 pub use quota::{Period, Quota, Usage};
 pub use sandbox_record::{GatewayRole, GatewayState, Namespace, SandboxRecord};
-pub use settings::{NetworkChange, Settings};
+pub use settings::{NetworkChange, Settings, Way};
 pub use via::{Gateways, Via, WAY_MARK, way_table};

@@ -80,6 +80,7 @@ impl Table {
     /// A network is as it says now, or gone. One that a command declared may have the name of one that a
     /// runtime's configuration describes.
     pub fn put_network(&mut self, name: &NetworkName, declared: bool, now: Option<&Network>) {
+        self.sandbox_generation += u64::from(self.ways.put_network(name, declared, now));
         let served = now.and_then(|now| {
             let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
             Served::of(name, network)

@@ -236,6 +236,14 @@ impl Driver for Dataplane {
         self.linux.retune(network)
     }
 
+    fn refuse_way(&self, network: &Network) -> Result<()> {
+        self.linux.refuse_way(network)
+    }
+
+    fn lead(&self, network: &Network, attachments: &[Attachment]) -> Result<()> {
+        self.linux.lead(network, attachments)
+    }
+
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         self.maker(attachment).restore_shared(&self.linux, attachment)
     }

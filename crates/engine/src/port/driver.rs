@@ -282,6 +282,20 @@ pub trait Driver: HostDataplane {
         Ok(())
     }
 
+    /// Refuses a network's way where others could lead past it, or none can be made, before it is recorded.
+    fn refuse_way(&self, network: &Network) -> Result<()> {
+        let _ = network;
+        Ok(())
+    }
+
+    /// Has the network leave by the way that it has now, or as the host does where it has none any more, whatever
+    /// held before. No packet leaves by another way meanwhile; flows that left by the former one end.
+    /// `attachments`: those of all networks, of which one may be the way. Repeating it is no error.
+    fn lead(&self, network: &Network, attachments: &[Attachment]) -> Result<()> {
+        let (_, _) = (network, attachments);
+        Ok(())
+    }
+
     /// As [`Driver::restore`], of what it shares with others: that the host's own filter lets its packets pass.
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {
         let _ = attachment;

@@ -302,6 +302,15 @@ impl Driver for Rig {
         self.effect("retune", &network.name)
     }
 
+    fn refuse_way(&self, _: &Network) -> Result<()> {
+        self.failing("refuse_way")
+    }
+
+    fn lead(&self, network: &Network, _: &[Attachment]) -> Result<()> {
+        let via = network.wiring.via.as_ref().map_or("none".to_owned(), Via::to_string);
+        self.effect("lead", &format!("{} by {via}", network.name))
+    }
+
     fn remove(&self, network: &Network) -> Result<()> {
         self.effect("remove", &network.name)?;
         self.kernel.lock().unwrap().bridges.remove(&network.name);

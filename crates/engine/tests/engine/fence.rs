@@ -86,6 +86,58 @@ fn what_is_put_back_has_the_rules_and_the_way_of_now() {
     });
 }
 
+fn leave(engine: &engine::Engine<'_>, by: &str) -> Result<Network> {
+    let settings = Settings { way: Some(by.parse()?), ..Settings::default() };
+    let change = NetworkChange { settings, ..NetworkChange::default() };
+    engine.set_network(&fenced().name, &change)
+}
+
+/// The book has another way before the kernel, and each container's record has it afterwards. Who is being attached
+/// meanwhile leaves by it, too.
+#[test]
+fn a_network_that_runs_gets_another_way() {
+    let rig = Arc::new(Rig::new());
+    let of_rig = Arc::clone(&rig);
+    rig.with(|engine| {
+        let mut network = fenced();
+        network.wiring.via = Some("wg0".parse().unwrap());
+        engine.create_network(&network).unwrap();
+        engine.attach(&both(&network, "a", 2)).unwrap();
+        let way = |id: &AttachmentId| engine.attachment(id).unwrap().unwrap().wiring.via;
+        let a = both(&network, "a", 2).id();
+        for (by, via) in [("wg1", Some("wg1")), ("none", None), ("wg1", Some("wg1"))] {
+            rig.calls();
+            let changed = leave(engine, by).unwrap();
+            let via = via.map(|via| via.parse::<Via>().unwrap());
+            assert_eq!((&changed.wiring.via, &way(&a)), (&via, &via));
+            assert_eq!(rig.calls(), [format!("lead front by {by}")], "nothing is the container's");
+        }
+        // Nothing is recorded of what is refused.
+        *rig.fails.lock().unwrap() = Some("refuse_way");
+        leave(engine, "wg2").unwrap_err();
+        *rig.fails.lock().unwrap() = None;
+        for bad in ["127.0.0.1", &bridge_of(&network)] {
+            assert!(leave(engine, bad).is_err(), "{bad}");
+        }
+        assert_eq!(engine.network(&network.name).unwrap().wiring.via, Some("wg1".parse().unwrap()));
+
+        let change = move |_: &Rig| of_rig.with(|engine| drop(leave(engine, "wg3").unwrap()));
+        *rig.meanwhile.lock().unwrap() = Some(Box::new(change));
+        network = engine.network(&network.name).unwrap();
+        rig.calls();
+        let late = both(&network, "b", 3);
+        engine.attach(&late).unwrap();
+        assert_eq!(rig.calls().last().unwrap(), "lead front by wg3");
+        engine.restore(&mut engine::AtOnce).unwrap();
+        assert_eq!(way(&late.id()), Some("wg3".parse().unwrap()));
+    });
+}
+
+fn bridge_of(network: &Network) -> String {
+    let link = network.wiring.link.as_ref().unwrap();
+    link.kind.bridge().unwrap().name.to_string()
+}
+
 /// An attachment of Docker's has the id of an endpoint: by that of its container nothing is ever found.
 #[test]
 fn a_container_of_docker_is_no_way_by_its_id() {

@@ -65,7 +65,7 @@ fn an_attachment_that_is_worked_on_keeps_no_other_waiting() {
         for (id, port) in ids.iter().zip(80..) {
             engine.publish(id, &publishing(vec![map(None, port)], Siblings::TakeOver)).unwrap();
         }
-        let settings = Settings { mtu: Mtu::new(1400), reach: None };
+        let settings = Settings { mtu: Mtu::new(1400), ..Settings::default() };
         *rig.fails.lock().unwrap() = Some("revise");
         let change = NetworkChange { settings, ..NetworkChange::default() };
         engine.set_network(&front().name, &change).unwrap_err();

@@ -5,7 +5,7 @@ use engine::{AtOnce, Engine, Mode};
 use model::*;
 
 fn mtu(bytes: u32) -> NetworkChange {
-    let settings = Settings { mtu: Mtu::new(bytes), reach: None };
+    let settings = Settings { mtu: Mtu::new(bytes), ..Settings::default() };
     NetworkChange { settings, ..NetworkChange::default() }
 }
 

@@ -31,17 +31,41 @@ pub(crate) fn is_held(socket: &mut Socket, way: &WayOut) -> Result<bool> {
     Ok(is_there && ruleset().verify(socket).is_ok())
 }
 
-/// Makes chains and the elements of the network what they should be. Whether they were not.
-pub(crate) fn keep(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
+/// Whether the packets of a bridge are held, by whatever way.
+pub(crate) fn holds(socket: &mut Socket, bridge: &IfName) -> Result<bool> {
+    let own = Element::of(Tuple::new().interface(bridge));
+    Ok(!nft::find(socket, TABLE, &[(LED.name, &own)])?.is_empty())
+}
+
+/// Makes chains and the elements of the network what they should be. Whether they were not. Nothing is changed where
+/// `still` says that this is no more the way: it is asked behind the number of the ruleset which the change is for,
+/// and whoever records another way changes the ruleset after that.
+pub(crate) fn keep(
+    socket: &mut Socket,
+    way: &WayOut,
+    hops: &Hops,
+    still: &dyn Fn() -> Result<bool>,
+) -> Result<bool> {
     let changed = Cell::new(false);
-    calmly(socket, |socket| make(socket, (way, hops), &changed))?;
+    calmly(socket, |socket| make(socket, (way, hops), &changed, still))?;
     Ok(changed.get())
 }
 
 /// `changed` is set where anything was not as it should be, and outlives an attempt that is made again.
-fn make(socket: &mut Socket, (way, hops): (&WayOut, &Hops), changed: &Cell<bool>) -> Result<()> {
+fn make(
+    socket: &mut Socket,
+    (way, hops): (&WayOut, &Hops),
+    changed: &Cell<bool>,
+    still: &dyn Fn() -> Result<bool>,
+) -> Result<()> {
     let (ruleset, wanted, near) = (ruleset(), elements(way, hops)?, near(way, hops));
+    let refuse_other = || match still()? {
+        true => Ok(()),
+        false => Err(model::Error::try_again(format!("{}: it has another one", about(way)))),
+    };
     for _ in 0..ATTEMPTS {
+        // Who gave it none has removed the table.
+        refuse_other()?;
         ruleset.ensure(socket)?;
         if ruleset.verify(socket).is_err() {
             ruleset.reload(socket)?;
@@ -53,6 +77,7 @@ fn make(socket: &mut Socket, (way, hops): (&WayOut, &Hops), changed: &Cell<bool>
         if transaction.is_empty() {
             return Ok(());
         }
+        refuse_other()?;
         changed.set(true);
         if settled(transaction.commit(socket), is_raced)? {
             return Ok(());
@@ -183,12 +208,17 @@ fn near_of(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Betwee
     Ok(there)
 }
 
-/// Removes the elements of a bridge, and the table with the last one. What is gone is no error.
-pub(crate) fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
-    calmly(socket, |socket| remove(socket, bridge))
+/// Removes the elements of a bridge, and the table with the last one. What is gone is no error. Nothing is removed
+/// where `still` says that the bridge has a way again; it is asked as in [`keep`].
+pub(crate) fn forget_bridge(
+    socket: &mut Socket,
+    bridge: &IfName,
+    still: &dyn Fn() -> Result<bool>,
+) -> Result<()> {
+    calmly(socket, |socket| remove(socket, bridge, still))
 }
 
-fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
+fn remove(socket: &mut Socket, bridge: &IfName, still: &dyn Fn() -> Result<bool>) -> Result<()> {
     for _ in 0..ATTEMPTS {
         if !nft::chain_exists(socket, TABLE, rules::STAMP)? {
             return Ok(());
@@ -219,7 +249,14 @@ fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
                 }
             }
         }
-        if transaction.is_empty() || settled(transaction.commit(socket), is_raced)? {
+        if transaction.is_empty() {
+            return Ok(());
+        }
+        if !still()? {
+            let what = format!("letting bridge {bridge} go ({TABLE}): it has a way again");
+            return Err(model::Error::try_again(what));
+        }
+        if settled(transaction.commit(socket), is_raced)? {
             return Ok(());
         }
     }

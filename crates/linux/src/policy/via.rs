@@ -1,10 +1,10 @@
 //! The ways out of networks: held before the first interface is there, and gone with the bridge.
 
-use model::{Attachment, NetworkName, Result, Wiring};
+use model::{Attachment, Network, NetworkName, Result, Wiring};
 
-use super::Policy;
 use super::fence::refuse_foreign;
-use crate::way::{self, WayOut};
+use super::{Policy, or_nothing};
+use crate::way::{self, Candidate, Flows, Hold, WayOut};
 
 impl Policy {
     /// Holds the packets of a network to its way, where it has one.
@@ -18,5 +18,30 @@ impl Policy {
     pub(super) fn hold_again(&self, attachment: &Attachment) -> Result<bool> {
         let way = WayOut::of(&attachment.id.network, &attachment.wiring)?;
         way.map_or(Ok(false), |way| self.with(|socket| way::ensure(socket, &way)).map(|()| false))
+    }
+
+    /// Refuses a way past which the bridge may lead, or whose table another bridge has.
+    pub(crate) fn refuse_way(&self, network: &Network) -> Result<()> {
+        let Some(way) = WayOut::of_network(network)? else { return Ok(()) };
+        refuse_foreign(&network.name, &way.bridge, "via")?;
+        way::refuse_shared(&way)
+    }
+
+    /// Has the network leave by the way that it has now, or as the host does. `attachments`: one of them may be
+    /// the way.
+    pub(crate) fn lead(&self, network: &Network, attachments: &[Attachment]) -> Result<()> {
+        let link = network.wiring.link.as_ref();
+        let Some(bridge) = link.and_then(|link| link.kind.bridge()) else { return Ok(()) };
+        self.deleted.set(true);
+        match WayOut::of_network(network)? {
+            Some(way) => {
+                refuse_foreign(&network.name, &way.bridge, "via")?;
+                let candidates: Vec<_> = attachments.iter().filter_map(Candidate::of).collect();
+                let peer = way.peer(candidates.iter());
+                let how = Hold { flows: Flows::End, still: &way::always };
+                self.with(|socket| way::hold(socket, &way, peer, &how)).map(drop)
+            }
+            None => or_nothing(self.with(|socket| way::forget_bridge(socket, &bridge.name))),
+        }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
-use linux::way::{self, Candidate, Hops, WayOut};
-use model::{Family, IfName, Network, Result, Stage, Wiring};
+use linux::way::{self, Candidate, Flows, Hold, Hops, WayOut};
+use model::{Family, IfName, Network, NetworkName, Result, Stage, Wiring};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
@@ -37,6 +37,10 @@ pub(super) struct Ways {
     /// What holds for each bridge, and where it led last.
     followed: BTreeMap<IfName, (WayOut, Option<Hops>)>,
     failing: BTreeSet<IfName>,
+    /// Whether the records have been read once.
+    has_begun: bool,
+    /// Those that have another way since this daemon looked last.
+    changed: BTreeSet<IfName>,
     /// Which networks were held again, in how many microseconds, and when.
     healed: Option<(BTreeSet<IfName>, u128, Instant)>,
 }
@@ -131,6 +135,7 @@ fn lock(ways: &Mutex<Ways>) -> std::sync::MutexGuard<'_, Ways> {
 impl Ways {
     /// What has changed in the records. Whether anything has that matters here.
     fn learn(&mut self, daemon: &Daemon, watch: &mut Watch, socket: &mut Socket) -> Result<bool> {
+        let has_begun = std::mem::replace(&mut self.has_begun, true);
         let mut has_changed = false;
         for Changed { key, now } in watch.wait(Duration::ZERO)? {
             has_changed |= self.put(daemon, key, now.map(|now| now.record));
@@ -147,7 +152,13 @@ impl Ways {
         for (bridge, way) in now {
             match self.followed.get_mut(&bridge) {
                 Some((before, _)) if *before == way => {}
-                Some(_) | None => drop(self.followed.insert(bridge, (way, None))),
+                before => {
+                    // At the daemon's start nothing has changed.
+                    if before.is_some() || has_begun {
+                        self.changed.insert(bridge.clone());
+                    }
+                    self.followed.insert(bridge, (way, None));
+                }
             }
         }
         Ok(true)
@@ -174,17 +185,9 @@ impl Ways {
     /// read just now is no proof of that, nor is a network without a record that has attachments.
     fn forget(&mut self, daemon: &Daemon, bridge: &IfName, socket: &mut Socket) {
         let Some((way, _)) = self.followed.get(bridge) else { return };
-        let network =
-            daemon.context_pool.with(|host_context| host_context.engine().named(&way.network));
-        let is_over = network.and_then(|network| match network {
-            Some(network) if remains::is_bridge_of(&network, bridge) => {
-                Ok(network.wiring.via.is_none())
-            }
-            // Another one may have its name, with another bridge.
-            Some(_) | None => remains::is_unnamed(daemon, bridge, has_way),
-        });
-        let forgotten = is_over.and_then(|is_over: bool| match is_over {
-            true => way::forget_bridge(socket, bridge).map(|()| true),
+        let is_over = || is_over(daemon, &way.network, bridge);
+        let forgotten = is_over().and_then(|now| match now {
+            true => way::forget_while(socket, bridge, &is_over).map(|()| true),
             false => Ok(false),
         });
         match forgotten {
@@ -198,7 +201,10 @@ impl Ways {
     /// bridges that were led before the records were read.
     fn clear_remains(&self, daemon: &Daemon, led: Result<Vec<IfName>>, socket: &mut Socket) {
         let is_known = |bridge: &IfName| self.followed.contains_key(bridge);
-        let forget = |bridge: &IfName| way::forget_bridge(socket, bridge);
+        let forget = |bridge: &IfName| {
+            let still = || remains::is_unnamed(daemon, bridge, has_way);
+            way::forget_while(socket, bridge, &still)
+        };
         if let Err(error) = remains::clear(daemon, led, (is_known, has_way), forget) {
             daemon.journal.failed("clearing what led networks that are gone", &error);
         }
@@ -211,15 +217,20 @@ impl Ways {
         let bridges: Vec<IfName> = self.followed.keys().cloned().collect();
         for bridge in bridges {
             let Some((way, before)) = self.followed.get(&bridge).cloned() else { continue };
-            match way::keep(socket, &way, way.peer(self.candidates.values())) {
+            let flows = if self.changed.contains(&bridge) { Flows::End } else { Flows::GoOn };
+            let how = Hold { flows, still: &|| is_way(daemon, &way) };
+            match way::hold(socket, &way, way.peer(self.candidates.values()), &how) {
                 Ok((hops, changed)) => {
                     self.failing.remove(&bridge);
+                    self.changed.remove(&bridge);
                     if before.as_ref() == Some(&hops) && changed && lost {
                         healed.insert(bridge.clone());
                     }
                     report(daemon, &way, before.as_ref(), &hops);
                     self.followed.insert(bridge, (way, Some(hops)));
                 }
+                // A command has given it another one; that is learned at the next look.
+                Err(_) if matches!(is_way(daemon, &way), Ok(false)) => {}
                 Err(error) => {
                     if self.failing.insert(bridge) {
                         daemon.journal.failed("holding a network to its way", &error);
@@ -244,6 +255,29 @@ impl Ways {
             daemon.journal.report(&Event::new(What::Healed, host::now(), message));
         }
     }
+}
+
+/// Whether a bridge's network is gone, or has no way of its own any more.
+fn is_over(daemon: &Daemon, network: &NetworkName, bridge: &IfName) -> Result<bool> {
+    let named = daemon.context_pool.with(|host_context| host_context.engine().named(network))?;
+    match named {
+        Some(network) if remains::is_bridge_of(&network, bridge) => {
+            Ok(network.wiring.via.is_none())
+        }
+        // Another one may have its name, with another bridge.
+        Some(_) | None => remains::is_unnamed(daemon, bridge, has_way),
+    }
+}
+
+/// Whether a network's record has this way still. One that cannot be read has no other one.
+fn is_way(daemon: &Daemon, way: &WayOut) -> Result<bool> {
+    let named = daemon.context_pool.with(|host_context| host_context.engine().named(&way.network));
+    Ok(match named {
+        Ok(Some(network)) if remains::is_bridge_of(&network, &way.bridge) => {
+            network.wiring.via.as_ref() == Some(&way.via)
+        }
+        Ok(_) | Err(_) => true,
+    })
 }
 
 /// Whether that is another value than before.

@@ -24,7 +24,7 @@ fn is_what_the_file_says() {
     let truth = listed(TRUTH, LIST);
     let space = Space::new();
     let mut socket = space.socket();
-    via::keep(&mut socket, &way("br0", "wg0"), &nowhere()).unwrap();
+    via::keep(&mut socket, &way("br0", "wg0"), &nowhere(), &way::always).unwrap();
     space.run("nft flush set inet spoke_via led");
     assert_eq!(space.run(LIST), truth);
 }
@@ -55,9 +55,9 @@ fn ways_come_and_go_and_the_table_goes_with_the_last_network() {
         ..hop("veth0")
     };
     let with = |hop: &Hop| Hops { v4: Ok(hop.clone()), v6: Err("none".into()) };
-    assert!(via::keep(&mut socket, &one, &with(&hop("wg0"))).unwrap());
-    assert!(!via::keep(&mut socket, &one, &with(&hop("wg0"))).unwrap());
-    assert!(via::keep(&mut socket, &other, &with(&router)).unwrap());
+    assert!(via::keep(&mut socket, &one, &with(&hop("wg0")), &way::always).unwrap());
+    assert!(!via::keep(&mut socket, &one, &with(&hop("wg0")), &way::always).unwrap());
+    assert!(via::keep(&mut socket, &other, &with(&router), &way::always).unwrap());
     let text = space.run(LIST);
     for part in ["\"br0\" . \"wg0\"", "\"br1\" . \"eth0\" . 192.0.2.2", "192.0.2.0/24"] {
         assert!(text.contains(part), "{part}: {text}");
@@ -67,22 +67,22 @@ fn ways_come_and_go_and_the_table_goes_with_the_last_network() {
     {
         space.run(&format!("nft {lost}"));
         assert!(!via::is_held(&mut socket, &one).unwrap(), "{lost}");
-        via::keep(&mut socket, &one, &with(&hop("wg0"))).unwrap();
-        via::keep(&mut socket, &other, &with(&router)).unwrap();
+        via::keep(&mut socket, &one, &with(&hop("wg0")), &way::always).unwrap();
+        via::keep(&mut socket, &other, &with(&router), &way::always).unwrap();
         assert!(via::is_held(&mut socket, &one).unwrap(), "{lost}");
     }
-    via::keep(&mut socket, &other, &with(&container)).unwrap();
+    via::keep(&mut socket, &other, &with(&container), &way::always).unwrap();
     let text = space.run(LIST);
     assert!(
         text.contains("\"br1\" . \"veth0\" : 192.0.2.1") && !text.contains("eth0\" . 192"),
         "{text}"
     );
-    via::keep(&mut socket, &other, &nowhere()).unwrap();
+    via::keep(&mut socket, &other, &nowhere(), &way::always).unwrap();
     assert!(!space.run(LIST).contains("veth0"));
-    via::forget_bridge(&mut socket, &other.bridge).unwrap();
+    via::forget_bridge(&mut socket, &other.bridge, &way::always).unwrap();
     assert!(!space.run(LIST).contains("br1"));
-    via::forget_bridge(&mut socket, &one.bridge).unwrap();
-    via::forget_bridge(&mut socket, &one.bridge).unwrap();
+    via::forget_bridge(&mut socket, &one.bridge, &way::always).unwrap();
+    via::forget_bridge(&mut socket, &one.bridge, &way::always).unwrap();
     assert_eq!(space.run("nft list tables"), "");
 }
 

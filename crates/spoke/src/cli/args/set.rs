@@ -1,7 +1,7 @@
 //! What changes of a network that is in use, and what does not.
 
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
-use model::{Label, Mtu, NetworkChange, NetworkName, Reach, Settings};
+use model::{Label, Mtu, NetworkChange, NetworkName, Reach, Settings, Way};
 
 #[derive(Debug, Args)]
 #[command(
@@ -11,7 +11,9 @@ use model::{Label, Mtu, NetworkChange, NetworkName, Reach, Settings};
 Examples:
   spoke network set front --mtu 1400
   spoke network set front --publish lan --label tier=web
-  spoke network set front --unlabel tier"
+  spoke network set front --unlabel tier
+  spoke network set front --via wg1
+  spoke network set front --via none"
 )]
 pub(in crate::cli) struct SetArgs {
     /// The network
@@ -23,6 +25,10 @@ pub(in crate::cli) struct SetArgs {
     /// From where published ports are reached: anywhere, this host's subnets, or this host
     #[arg(long, value_name = "any|lan|local", value_parser = reach)]
     pub(in crate::cli) publish: Option<Reach>,
+    /// By what its packets leave this host, and by nothing else: a device, a router, a container (as `network
+    /// create --via`), or none for the host's own routes. Connections to elsewhere end
+    #[arg(long, value_name = "WAY|none", value_parser = super::connect::quoted::<Way>)]
+    pub(in crate::cli) via: Option<Way>,
     /// Whether a container that returns gets the same addresses
     #[arg(long, value_name = "true|false")]
     pub(in crate::cli) sticky: Option<bool>,
@@ -58,7 +64,7 @@ impl SetArgs {
     /// What is asked for.
     pub(in crate::cli) fn change(&self) -> NetworkChange {
         NetworkChange {
-            settings: Settings { mtu: self.mtu, reach: self.publish },
+            settings: Settings { mtu: self.mtu, reach: self.publish, way: self.via.clone() },
             sticky: self.sticky,
             labels: self.labels.clone(),
             unlabel: self.unlabel.clone(),
@@ -105,11 +111,6 @@ const FIXED: &[(&str, &str)] = &[
          and connect them to it",
     ),
     ("egress", "`spoke egress set NETWORK RULES` changes where its containers may go"),
-    (
-        "via",
-        "its packets would leave by the other way for a moment: make another network with --via, and \
-         connect its containers to that",
-    ),
     (
         "dns",
         "a network has no servers of its own: each container's runtime writes them into its resolv.conf \

@@ -16,7 +16,8 @@ pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) 
     let change = wanted.change();
     if change == NetworkChange::default() {
         return Err(Error::invalid(
-            "nothing to change: --mtu, --publish, --sticky, --label and --unlabel can".to_owned(),
+            "nothing to change: --mtu, --publish, --via, --sticky, --label and --unlabel can"
+                .to_owned(),
         ));
     }
     let engine = (host_context.engine)()?;
