@@ -259,4 +259,21 @@ fn a_repair_that_fails_is_done_again() {
     until(&bed.world, "nft list set inet spoke_fence fenced | grep -q sp-agents");
     until(&bed.world, "ss -Hlun sport = :299 | grep -q 10.81.1.1");
     assert_eq!(bed.attempt("agent", "tcp 203.0.113.99 443"), "shut");
+    is_shut_without_a_record(&bed);
+}
+
+/// A network without a record is not over while a container of it is there. What was put back of another one shows
+/// that the daemon has learned of that.
+fn is_shut_without_a_record(bed: &Bed) {
+    let lists = |bridge: &str| format!("nft list set inet spoke_fence fenced | grep -q {bridge}");
+    bed.world.sh("rm /var/lib/spoke/networks/agents");
+    bed.spoke("network create --egress none --subnet 10.81.3.0/24 more");
+    until(&bed.world, &lists("sp-more"));
+    bed.world.sh("nft 'delete element inet spoke_fence fenced { \"sp-more\" }'");
+    until(&bed.world, &lists("sp-more"));
+    bed.world.sh(&lists("sp-agents"));
+    assert_eq!(bed.attempt("agent", "tcp 203.0.113.99 443"), "shut");
+    bed.spoke("network disconnect agents agent");
+    bed.spoke("network rm agents");
+    until(&bed.world, &format!("! {}", lists("sp-agents")));
 }

@@ -212,7 +212,7 @@ impl Fences {
     }
 
     /// Removes a fence whose network is gone, or has none any more. A record that could not be read just
-    /// now is no proof of that.
+    /// now is no proof of that, nor is a network without a record that has attachments.
     fn forget(&mut self, daemon: &Daemon, fenced: Fenced, socket: &mut Socket) {
         let network =
             daemon.context_pool.with(|host_context| host_context.engine().named(&fenced.network));
@@ -222,8 +222,7 @@ impl Fences {
                 Ok(network.wiring.fence.is_none())
             }
             // Another one may have its name, with another bridge.
-            Some(_) => remains::is_unnamed(daemon, &bridge, has_fence),
-            None => Ok(true),
+            Some(_) | None => remains::is_unnamed(daemon, &bridge, has_fence),
         });
         let forgotten = is_over.and_then(|is_over: bool| match is_over {
             true => fence::unfence(socket, &bridge).map(|()| true),
