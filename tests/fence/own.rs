@@ -273,6 +273,7 @@ fn by_cni(bed: &Bed) {
     assert!(answers.iter().all(Answer::ok), "{answers:?}");
     bed.all("second", &[("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.99 443", "shut")]);
     assert!(second.del(&plain).iter().all(Answer::ok));
+    annotated(bed);
     // What the runtime says comes before what an entry does.
     let entries = json!({"cniVersion": "1.0.0", "name": "both", "plugins": [{
         "type": "spoke", "capabilities": {"egress": true},
@@ -282,6 +283,31 @@ fn by_cni(bed: &Bed) {
     assert!(answers.iter().all(Answer::ok), "{answers:?}");
     bed.all("second", &[("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.22 5432", "shut")]);
     assert!(second.del(&entries).iter().all(Answer::ok));
+}
+
+/// As containerd and CRI-O pass a pod's annotations, where the configuration asks for them.
+#[track_caller]
+fn annotated(bed: &Bed) {
+    const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+    let list = json!({"cniVersion": "1.0.0", "name": "open", "plugins": [{
+        "type": "spoke", "network": "open", "capabilities": {ANNOTATIONS: true},
+        "args": {"cni": {"egress": "203.0.113.22:5432"}},
+    }]});
+    let mut pod = Cni::container(&bed.world, "annotated");
+    pod.runtime = json!({ANNOTATIONS: {"spoke.egress": "github.com"}});
+    let bad = pod.add(&list);
+    assert!(format!("{bad:?}").contains("github.com:443"), "{bad:?}");
+    pod.runtime = json!({ANNOTATIONS: {"other": "x", "spoke.egress": "203.0.113.20:5432"}});
+    let answers = pod.add(&list);
+    assert!(answers.iter().all(Answer::ok), "{answers:?}");
+    let table = [("tcp 203.0.113.20 5432", "open"), ("tcp 203.0.113.22 5432", "shut")];
+    bed.all("annotated", &table);
+    assert!(pod.del(&list).iter().all(Answer::ok));
+    pod.runtime = json!({ANNOTATIONS: {"other": "x"}});
+    let answers = pod.add(&list);
+    assert!(answers.iter().all(Answer::ok), "{answers:?}");
+    bed.all("annotated", &[("tcp 203.0.113.20 5432", "shut"), ("tcp 203.0.113.22 5432", "open")]);
+    assert!(pod.del(&list).iter().all(Answer::ok));
 }
 
 /// Nobody can say what a damaged record allows: what holds its container stays, also when the daemon comes again.

@@ -37,12 +37,19 @@ pub(super) fn of_network(template: &Wiring) -> Wiring {
     Wiring { publish: None, ..template.clone() }
 }
 
-/// Where the container may go, instead of what its networks say: the capability `egress`, or else
-/// `args.cni.egress`.
+/// The annotations of a pod, which containerd and CRI-O pass where a configuration has this capability.
+const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
+const EGRESS_ANNOTATION: &str = "spoke.egress";
+
+/// Where the container may go, instead of what its networks say: the capability `egress`, the annotation of its pod,
+/// or else `args.cni.egress`.
 pub(super) fn own_fence(call: &Call<'_>) -> Result<Option<Fence>> {
-    let runtime = call.config.runtime()?;
-    if let Some(node) = runtime.and_then(|runtime| runtime.get("egress")) {
-        return fence(&node).map(Some);
+    if let Some(runtime) = call.config.runtime()? {
+        let annotations = runtime.object(ANNOTATIONS)?;
+        let annotated = || annotations.and_then(|pod| pod.get(EGRESS_ANNOTATION));
+        if let Some(node) = runtime.get("egress").or_else(annotated) {
+            return fence(&node).map(Some);
+        }
     }
     let Some(args) = call.config.root().object("args")? else { return Ok(None) };
     let node = args.object("cni")?.and_then(|cni| cni.get("egress"));
