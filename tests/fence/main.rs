@@ -4,6 +4,7 @@
 mod bed;
 mod escapes;
 mod flow;
+mod learned;
 mod life;
 mod own;
 mod refusals;

@@ -430,7 +430,10 @@ fn is_put_back(mut bed: Bed, mut flow: Flow) {
         bed.world.sh(&format!("nft '{lost}'"));
         until(&bed.world, &own("10.81.5.10"));
         until(&bed.world, &own("10.81.5.60"));
-        until(&bed.world, "nft list chain inet spoke_fence own_leaving | grep -q 'jump denied'");
+        until(
+            &bed.world,
+            "nft list chain inet spoke_fence own_leaving | grep -q 'jump own_refused'",
+        );
         until(&bed.world, "! nft list set inet spoke_fence own_allowed4 | grep -q '203.0.113.99'");
         until(&bed.world, "nft list set inet spoke_fence openings4 | grep -q 203.0.113.17");
         until(&bed.world, "nft list set bridge spoke bound | grep -q veth");

@@ -1,7 +1,7 @@
 //! Where a running container may go, instead of what its network says.
 
 use model::{
-    Attachment, AttachmentId, Error, Fence, Layer, NetworkName, OwnerName, Result, Runtime,
+    Attachment, AttachmentId, Error, Fence, Layer, Moment, NetworkName, OwnerName, Result, Runtime,
 };
 
 use super::Remember;
@@ -26,6 +26,37 @@ impl Engine<'_> {
         }
     }
 
+    /// Has the own rules of an attached container refuse nothing until then, or refuse again where no time is given.
+    /// That ends with the attachment: its name keeps the rules alone. The caller says to the kernel for how long, and
+    /// ends what is allowed no more. Returns the attachment as it is now.
+    ///
+    /// # Errors
+    /// As [`Engine::set_egress`]; [`model::Kind::NotFound`] where the container has no rules of its own, too.
+    pub fn learn_egress(&self, id: &AttachmentId, until: Option<&Moment>) -> Result<Attachment> {
+        let _lock = self.host.lock_attachment(id);
+        for _ in 0..RACES {
+            let Some(read) = self.attached(id, Layer::Link)? else { return Err(not_attached(id)) };
+            let mut now = read.value.clone();
+            let Some(own) = &mut now.wiring.own_fence else {
+                return Err(Error::not_found(format!(
+                    "{id} has no egress rules of its own: `spoke egress set --container` gives it some, and \
+                     `spoke egress learn {}` is for those of its network",
+                    id.network
+                )));
+            };
+            own.learning = until.cloned();
+            let key = Key::Attachment(now.id.clone(), now.layer);
+            let txn = Txn::new()
+                .expect(key.clone(), unchanged(Some(&read)))
+                .put(key, Record::Attachment(now.clone()));
+            if let Outcome::Done(_) = self.store.commit(&txn)? {
+                self.driver.fence(&now)?;
+                return Ok(*now);
+            }
+        }
+        Err(Error::try_again(format!("egress of {id}: lost {RACES} races in a row")))
+    }
+
     /// Forgets the rules that the containers of a name would get again, where none is attached. Whether there
     /// were any.
     ///
@@ -47,7 +78,9 @@ impl Engine<'_> {
     /// The same of rules that the container's name keeps already.
     pub(super) fn fence_again(&self, id: &AttachmentId, rules: &Fence) -> Result<()> {
         match self.attached(id, Layer::Link)? {
-            Some(read) if read.value.wiring.own_fence.as_ref() != Some(rules) => {
+            Some(read)
+                if !read.value.wiring.own_fence.as_ref().is_some_and(|it| it.same_rules(rules)) =>
+            {
                 self.try_fence(id, Some(rules), Remember::Known).map(drop)
             }
             Some(_) | None => Ok(()),
@@ -64,12 +97,11 @@ impl Engine<'_> {
         let _lock = self.host.lock_attachment(id);
         for _ in 0..RACES {
             let Some(read) = self.attached(id, Layer::Link)? else {
-                return Err(Error::not_found(format!(
-                    "{id} is not attached; `spoke ps` lists what is"
-                )));
+                return Err(not_attached(id));
             };
             let mut now = read.value.clone();
-            now.wiring.own_fence = rules.cloned();
+            let learning = now.wiring.own_fence.take().and_then(|own| own.learning);
+            now.wiring.own_fence = rules.map(|rules| Fence { learning, ..rules.clone() });
             self.refuse_own_fence(&now, self.named(&id.network)?.as_ref())?;
             self.driver.refuse_fence(&now)?;
             let key = Key::Attachment(now.id.clone(), now.layer);
@@ -94,4 +126,8 @@ impl Engine<'_> {
         }
         Err(Error::try_again(format!("egress of {id}: lost {RACES} races in a row")))
     }
+}
+
+fn not_attached(id: &AttachmentId) -> Error {
+    Error::not_found(format!("{id} is not attached; `spoke ps` lists what is"))
 }

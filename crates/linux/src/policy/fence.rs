@@ -45,14 +45,18 @@ impl Policy {
         if let Some(sender) = sender(attachment)? {
             self.with(|socket| spoof::install(socket, &sender))?;
         }
-        self.with_calm(|socket| fence::keep_own(socket, &own))
+        self.with_calm(|socket| fence::keep_own(socket, &own, None))
     }
 
     /// Has the rules hold that the container has alone now, and ends what they allow no more. Without any
-    /// those of its network hold, whatever an interrupted command left.
+    /// those of its network hold, whatever an interrupted command left. While it learns the caller ends what that
+    /// let begin: here it is not known what time it is.
     pub(crate) fn change_own(&self, now: &Attachment) -> Result<()> {
         let Some(own) = Own::of(now)? else { return self.unfence_own(now) };
         self.fence_own(now)?;
+        if own.fence.learning.is_some() {
+            return Ok(());
+        }
         self.with_calm(|socket| fence::prune_own(socket, &own))
     }
 
@@ -135,7 +139,7 @@ impl Policy {
         if own.sources.iter().all(is_there) {
             return Ok(closed);
         }
-        self.with_calm(|socket| fence::keep_own(socket, &own)).map(|()| true)
+        self.with_calm(|socket| fence::keep_own(socket, &own, None)).map(|()| true)
     }
 
     /// Closes what names opened for the container.

@@ -30,8 +30,8 @@ impl Attachment {
         if bridge.is_some_and(|bridge| bridge.port.vlans != crate::Vlans::default()) {
             return refused("container is not supported on a VLAN of a bridge");
         }
-        if own.learning.is_some() || own.strict {
-            return refused("container has rules only; learning and strictness are the network's");
+        if own.strict {
+            return refused("container has rules and learns them; strictness is the network's");
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ impl Table {
         self.way_of(asker.network).or_else(others).or_else(unnamed)
     }
 
-    /// Whether the fence of an asker only records now: a network's does, one container's never.
+    /// Whether the fence of an asker only records now.
     pub(crate) fn is_learning(&self, asker: &Asker<'_>) -> bool {
         let fence = self.fence_of_asker(asker);
         fence.zip(self.now.as_ref()).is_some_and(|(fence, now)| fence.is_learning(now))

@@ -25,6 +25,8 @@ use super::{Answer, FOUND, HostContext, denied};
 use crate::denied::{Act, Denied};
 use crate::host;
 
+const ONE_OF_BOTH: &str = "give a network, or --container";
+
 /// What `spoke egress` is asked.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
@@ -57,10 +59,12 @@ Examples:
     #[command(
         after_help = "It ends by itself, also while the daemon is away. `spoke egress suggest` has the \
         rules then. Only packets in the name of an address that is not the network's are still dropped.
+A container that has rules of its own learns apart from its network, until it ends.
 
 Examples:
   spoke egress learn agents --for 1h
-  spoke egress learn agents --stop"
+  spoke egress learn agents --stop
+  spoke egress learn --container agent-3 --for 1h"
     )]
     Learn(LearnArgs),
     /// Print the rules that would allow what was learned or refused
@@ -69,6 +73,7 @@ Examples:
 
 Examples:
   spoke egress suggest agents
+  spoke egress suggest --container agent-3
   spoke egress set agents \"$(spoke egress suggest agents --all | paste -sd,)\""
     )]
     Suggest(SuggestArgs),
@@ -94,8 +99,12 @@ pub(super) struct TestArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct LearnArgs {
-    /// The network
-    network: NetworkName,
+    /// The network; of a container it may be left out
+    #[arg(required_unless_present = "container")]
+    network: Option<NetworkName>,
+    /// This container alone, which has rules of its own
+    #[arg(long, value_name = "CONTAINER")]
+    container: Option<String>,
     /// For so long, such as 90s, 30m or 2h; at most 7 days
     #[arg(long = "for", value_name = "TIME", value_parser = period, required_unless_present = "stop")]
     period: Option<Duration>,
@@ -106,9 +115,10 @@ pub(super) struct LearnArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct SuggestArgs {
-    /// The network
-    network: NetworkName,
-    /// For this container's own rules, of what these refused
+    /// The network; of a container on one network with rules of its own it may be left out
+    #[arg(required_unless_present = "container")]
+    network: Option<NetworkName>,
+    /// For this container's own rules, of what these refused or learned
     #[arg(long, value_name = "CONTAINER")]
     container: Option<String>,
     /// Also what is allowed already
@@ -173,15 +183,23 @@ pub(super) fn run(
                 own::set((container, network, rules), output, host_context)
             }
         },
-        EgressCommand::Learn(wanted) => {
-            let until = wanted.period.filter(|_| !wanted.stop);
-            let now = host::moment()?;
-            let until = until.map(|period| now.plus(period));
-            change(&wanted.network, output, host_context, &move |fence| {
-                fence.learning.clone_from(&until);
-            })
-        }
+        EgressCommand::Learn(wanted) => learn(wanted, output, host_context),
         EgressCommand::Suggest(wanted) => suggest(wanted, host_context),
+    }
+}
+
+fn learn(wanted: &LearnArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
+    let until = wanted.period.filter(|_| !wanted.stop);
+    let now = host::moment()?;
+    let until = until.map(|period| now.plus(period));
+    match (&wanted.container, &wanted.network) {
+        (Some(container), network) => {
+            own::learn((container, network.as_ref(), until), output, host_context)
+        }
+        (None, Some(network)) => change(network, output, host_context, &move |fence| {
+            fence.learning.clone_from(&until);
+        }),
+        (None, None) => Err(Error::invalid(ONE_OF_BOTH)),
     }
 }
 
@@ -215,7 +233,7 @@ fn change(
 fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let network = engine.network(name)?;
-    let containers = own::views(&engine, &network.name)?;
+    let containers = own::views(&engine, &network.name, host_context)?;
     // Without rules of its own it may have a container with some.
     let fence = match fenced(&network) {
         Ok(fenced) => Some(fenced.fence),
@@ -276,7 +294,10 @@ fn text(view: &FenceView) -> String {
     if !view.containers.is_empty() {
         let mut own = Table::new(&["CONTAINER", "ITS OWN RULES"]);
         for one in &view.containers {
-            let rules = if one.rules.is_empty() { "none".into() } else { one.rules.join(",") };
+            let mut rules = if one.rules.is_empty() { "none".into() } else { one.rules.join(",") };
+            if let Some(until) = &one.learning_until {
+                rules.push_str(&format!(" (learns until {until})"));
+            }
             own.row([format!("{}/{}", one.runtime, one.container), rules]);
         }
         text.push('\n');
@@ -349,20 +370,20 @@ fn allows(rule: &EgressRule, target: &EgressRule) -> bool {
 
 fn suggest(wanted: &SuggestArgs, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let network = engine.network(&wanted.network)?;
-    let mut denied = denied::all(Some(&network.name), host_context);
-    let fence = match &wanted.container {
-        None => {
+    let (fence, denied) = match (&wanted.container, &wanted.network) {
+        (Some(container), network) => {
+            let one = own::learner(&engine, container, network.as_ref(), host_context)?;
+            let mut denied = denied::all(Some(&one.id.network), host_context);
+            denied.retain(|it| it.by_own_rules && own::is_of(&one, it));
+            (one.wiring.own_fence.unwrap_or_default(), denied)
+        }
+        (None, Some(network)) => {
+            let network = engine.network(network)?;
+            let mut denied = denied::all(Some(&network.name), host_context);
             denied.retain(|one| !one.by_own_rules);
-            fenced(&network)?.fence
+            (fenced(&network)?.fence, denied)
         }
-        Some(name) => {
-            let found = own::called(&engine, name, Some(&network.name), host_context)?;
-            let of = |one: &Denied| found.iter().any(|it| own::is_of(it, one));
-            denied.retain(|one| one.by_own_rules && of(one));
-            let own = found.iter().find_map(|it| it.wiring.own_fence.clone());
-            own.ok_or_else(|| Error::not_found(format!("{name} has no egress rules of its own")))?
-        }
+        (None, None) => return Err(Error::invalid(ONE_OF_BOTH)),
     };
     let mut rules = suggested(&denied);
     rules.retain(|rule| !fence.rules.iter().any(|known| allows(known, rule)));

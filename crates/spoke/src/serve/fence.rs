@@ -48,6 +48,8 @@ struct Fences {
     /// Containers with rules of their own, and those of them for which the last attempt failed.
     own: BTreeMap<AttachmentId, Held>,
     unfinished_own: BTreeSet<AttachmentId>,
+    /// Those of them that were learning when they were looked at last.
+    learning_own: BTreeSet<AttachmentId>,
     /// Those for which the last attempt failed.
     unfinished: BTreeSet<IfName>,
     /// Whether each was learning when it was looked at last.
@@ -304,7 +306,7 @@ impl Fences {
         let mut failures = Vec::new();
         // What one container may not is not what its network may: its rules are there first.
         for own in own.iter().filter(|_| !is_kept) {
-            failures.extend(fence::keep_own(socket, own).err());
+            failures.extend(fence::keep_own(socket, own, Some(&now)).err());
         }
         for fenced in all.iter().filter(|_| !is_kept) {
             failures.extend(fence::keep(socket, fenced, Some(&now)).err());
@@ -321,7 +323,7 @@ impl Fences {
             let ended = fence::end_flows(socket, fenced, &|opening| daemon.fence.knows(opening));
             failures.extend(ended.err());
         }
-        for own in &own {
+        for own in own.iter().filter(|own| !own.fence.is_learning(&now)) {
             let ended = fence::end_own_flows(socket, own, &|opening| daemon.fence.knows(opening));
             failures.extend(ended.err());
         }
@@ -331,6 +333,7 @@ impl Fences {
     /// Ends what began while a network learned, when that is over.
     fn end_learning(&mut self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
         let now = host::moment()?;
+        self.end_own_learning(daemon, &now, socket);
         for (bridge, fenced) in &self.networks {
             let is_learning = fenced.fence.is_learning(&now);
             let was_learning = self.learning.insert(bridge.clone(), is_learning).unwrap_or(false);

@@ -2,14 +2,17 @@
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::time::Duration;
 
-use model::{Attachment, AttachmentId, DomainName, Fence, IfName, IpNet, Result};
-use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
+use model::{Attachment, AttachmentId, DomainName, Fence, IfName, IpNet, Moment, Result};
+use netlink::nft::{self, Between, Comment, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
 use super::calm::calmly;
 use super::opened::{self, Opening};
-use super::sets::{FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, TABLE, WITHIN, of, own_allowed};
+use super::sets::{
+    FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, TABLE, WITHIN, of, own_allowed,
+};
 use super::{ATTEMPTS, near, rules};
 use crate::filter::ruleset::settled;
 use crate::identity::digest_of;
@@ -71,12 +74,18 @@ impl Own {
     fn marks(&self) -> Result<Vec<(&'static str, Element)>> {
         let comment: Comment =
             format!("{} {}", self.id.network, digest_of(&self.fence.to_string())).parse()?;
-        let mark = |source: &IpAddr| {
-            let key = Tuple::new().interface(&self.bridge).address(*source);
+        let mark = |(source, key): (IpAddr, Tuple)| {
             let element = Element { comment: Some(comment.clone()), ..Element::of(key) };
-            (of(&OWN, *source), element)
+            (of(&OWN, source), element)
         };
-        Ok(self.sources.iter().map(mark).collect())
+        Ok(self.keys().map(mark).collect())
+    }
+
+    /// Its addresses, as the sets have them that are keyed by these.
+    fn keys(&self) -> impl Iterator<Item = (IpAddr, Tuple)> {
+        let key =
+            |source: &IpAddr| (*source, Tuple::new().interface(&self.bridge).address(*source));
+        self.sources.iter().map(key)
     }
 
     fn ranges(&self) -> Vec<(&'static str, Between)> {
@@ -95,15 +104,16 @@ impl Own {
     }
 }
 
-/// Makes the rules of a container what they should be.
+/// Makes the rules of a container what they should be. `now` says for how long it learns; without it, that stays
+/// as it is.
 ///
 /// # Errors
 /// Where the kernel lacks something, or the process may not change it. Nothing may be attached then.
-pub fn keep_own(socket: &mut Socket, own: &Own) -> Result<()> {
-    calmly(socket, |socket| make(socket, own))
+pub fn keep_own(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
+    calmly(socket, |socket| make(socket, own, now))
 }
 
-fn make(socket: &mut Socket, own: &Own) -> Result<()> {
+fn make(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
     let (ruleset, marks, wanted) = (rules::ruleset(), own.marks()?, own.ranges());
     for _ in 0..ATTEMPTS {
         ruleset.ensure(socket)?;
@@ -129,11 +139,48 @@ fn make(socket: &mut Socket, own: &Own) -> Result<()> {
             transaction.delete_element(TABLE, set, mark, own.about("making"));
             transaction.add_element(TABLE, set, mark, own.about("making"));
         }
+        if let Some(now) = now {
+            learn(&mut transaction, own, now);
+        }
         if settled(transaction.commit(socket), is_raced)? {
             return Ok(());
         }
     }
     Err(model::Error::try_again(own.about("others keep changing")))
+}
+
+fn learn(transaction: &mut Transaction, own: &Own, now: &Moment) {
+    let remaining = own.fence.remaining(now);
+    for (source, key) in own.keys() {
+        let about = own.about("learning beside");
+        learn_for(transaction, (source, &key), remaining, &about);
+    }
+}
+
+/// Has one address only recorded for so long. The element is made where it is to be removed: then it is there.
+fn learn_for(
+    transaction: &mut Transaction,
+    (source, key): (IpAddr, &Tuple),
+    remaining: Duration,
+    about: &str,
+) {
+    let (set, element) = (of(&OWN_LEARNING, source), Element::of(key.clone()));
+    let limit = remaining.max(Duration::from_secs(1));
+    transaction.put_expiring((TABLE, set), &element, limit, about);
+    if remaining.is_zero() {
+        transaction.delete_element(TABLE, set, &element, about.to_owned());
+    }
+}
+
+/// Whether the kernel lets a container learn no longer than it should.
+fn is_learning_so(own: &Own, there: &[Expiring], now: &Moment) -> bool {
+    // Whole seconds are recorded, and a moment passes between the two.
+    let most = own.fence.remaining(now) + Duration::from_secs(2);
+    let mut keys = own.keys();
+    keys.all(|(_, key)| {
+        let mut of = there.iter().filter(|it| it.element.key == key);
+        of.all(|it| it.remaining.is_some_and(|remaining| remaining <= most))
+    })
 }
 
 /// Whether containers that are not known may have rules of their own.
@@ -154,6 +201,7 @@ pub fn is_own_kept(
     socket: &mut Socket,
     all: &[Own],
     (moving, others): (&[Own], Others),
+    now: &Moment,
 ) -> Result<bool> {
     if !all.is_empty() && rules::ruleset().verify(socket).is_err() {
         return Ok(false);
@@ -180,6 +228,12 @@ pub fn is_own_kept(
     };
     if there.len() != marks.len() || !marks.iter().all(same) {
         return Ok(false);
+    }
+    for set in OWN_LEARNING {
+        let learning = nft::expiring(socket, TABLE, set.name)?;
+        if !all.iter().all(|own| is_learning_so(own, &learning, now)) {
+            return Ok(false);
+        }
     }
     let wanted: Vec<_> = all.iter().flat_map(Own::ranges).collect();
     for set in range_sets() {
@@ -257,6 +311,10 @@ fn remove(
             let about =
                 || format!("removing the egress rules of {source} behind {bridge} ({TABLE})");
             let key = Tuple::new().interface(bridge).address(*source);
+            let learning = nft::expiring(socket, TABLE, of(&OWN_LEARNING, *source))?;
+            if learning.iter().any(|it| it.element.key == key) {
+                learn_for(&mut transaction, (*source, &key), Duration::ZERO, &about());
+            }
             transaction.delete_element(TABLE, of(&OWN, *source), &Element::of(key), about());
             for set in range_sets() {
                 for range in of_sources(socket, set, bridge, &[*source])? {

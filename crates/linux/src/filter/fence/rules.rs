@@ -7,8 +7,8 @@ use netlink::nft::{
 };
 
 use super::sets::{
-    ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, OWN, OWN_ALLOWED, OWN_HOSTS, SOURCES, STAMP,
-    STRICT, TABLE, WITHIN, all_sets,
+    ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, SOURCES,
+    STAMP, STRICT, TABLE, WITHIN, all_sets,
 };
 use crate::filter::rules::translated;
 use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending};
@@ -59,6 +59,7 @@ pub(super) fn ruleset() -> Ruleset {
             ("genuine", None),
             ("forged", None),
             ("refused", None),
+            ("own_refused", None),
             ("denied", None),
             ("learned", None),
         ],
@@ -78,6 +79,7 @@ fn rules() -> Vec<(&'static str, Steps)> {
         ("genuine", genuine()),
         ("forged", forged()),
         ("refused", refused()),
+        ("own_refused", own_refused()),
         ("denied", vec![log("denied", [100, 200]), vec![DROP]]),
         ("learned", vec![log("learned", [100, 200]), vec![ACCEPT]]),
     ];
@@ -133,7 +135,7 @@ fn own_leaving() -> Vec<Steps> {
         by_source(Ip::V6, &OWN_ALLOWED),
         by_source(Ip::V4, &OPENINGS),
         by_source(Ip::V6, &OPENINGS),
-        vec![jump("denied")],
+        vec![jump("own_refused")],
     ]
 }
 
@@ -146,7 +148,7 @@ fn own_to_host() -> Vec<Steps> {
         names(TCP),
         by_source(Ip::V4, &OWN_HOSTS),
         by_source(Ip::V6, &OWN_HOSTS),
-        vec![jump("denied")],
+        vec![jump("own_refused")],
     ]);
     rules
 }
@@ -219,6 +221,12 @@ fn forged() -> Vec<Steps> {
 
 fn refused() -> Vec<Steps> {
     vec![ending(in_set(&LEARNING), jump("learned")), vec![jump("denied")]]
+}
+
+fn own_refused() -> Vec<Steps> {
+    let learning =
+        |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &OWN_LEARNING), jump("learned"));
+    vec![learning(Ip::V4), learning(Ip::V6), vec![jump("denied")]]
 }
 
 /// What belongs to a flow that was let pass.

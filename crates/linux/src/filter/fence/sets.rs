@@ -11,7 +11,7 @@ use crate::filter::ruleset::set;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_fence" };
 /// The version, as in `inet spoke`.
-pub(super) const STAMP: &str = "fence_3";
+pub(super) const STAMP: &str = "fence_4";
 
 const FROM: [&[Field]; 2] = [&[Field::Interface, Field::Ipv4], &[Field::Interface, Field::Ipv6]];
 const TO: [&[Field]; 2] = [
@@ -47,6 +47,9 @@ pub(super) const RECENT: [Set<'static>; 2] = pair(["recent4", "recent6"], FLOW, 
 
 /// Containers with rules of their own.
 pub(super) const OWN: [Set<'static>; 2] = [set("own4", FROM[0]), set("own6", FROM[1])];
+/// Those of them that only record what they would refuse.
+pub(super) const OWN_LEARNING: [Set<'static>; 2] =
+    pair(["own_learning4", "own_learning6"], FROM, Lookup::Expiring);
 /// What these allow by address.
 pub(super) const OWN_ALLOWED: [Set<'static>; 2] =
     pair(["own_allowed4", "own_allowed6"], FLOW, Lookup::Ranges);
@@ -56,7 +59,8 @@ pub(super) const OWN_HOSTS: [Set<'static>; 2] =
 /// All of them, in the order of `fence.nft`.
 pub(super) fn all_sets() -> Vec<Set<'static>> {
     let mut all = vec![FENCED, STRICT, LEARNING, WITHIN];
-    for pair in [SOURCES, ALLOWED, HOSTS, OPENINGS, RECENT, OWN, OWN_ALLOWED, OWN_HOSTS] {
+    let own = [OWN, OWN_LEARNING, OWN_ALLOWED, OWN_HOSTS];
+    for pair in [SOURCES, ALLOWED, HOSTS, OPENINGS, RECENT].into_iter().chain(own) {
         all.extend(pair);
     }
     all

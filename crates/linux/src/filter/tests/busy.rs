@@ -99,7 +99,7 @@ fn rules_change_beside_a_container_that_resolves_without_end() {
             fence::ensure(&mut socket, &changed).unwrap();
             fence::prune(&mut socket, &changed).unwrap();
             let own = own(&network.bridge, rules);
-            fence::keep_own(&mut socket, &own).unwrap();
+            fence::keep_own(&mut socket, &own, None).unwrap();
             fence::prune_own(&mut socket, &own).unwrap();
             fence::forget_own(&mut socket, &network.bridge, &own.sources).unwrap();
         }

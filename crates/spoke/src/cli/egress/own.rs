@@ -2,14 +2,15 @@
 
 use clap::Args;
 use engine::Engine;
-use linux::filter::fence::{self, Fenced};
-use model::{Attachment, Error, Fence, Layer, NetworkName, Result};
+use linux::filter::fence::{self, Fenced, Own};
+use model::{Attachment, Error, Fence, Layer, Moment, NetworkName, Result, Timestamp};
 use netlink::Socket;
 use serde::Serialize;
 
 use crate::cli::args::Output;
 use crate::cli::container::{Called, attachments, waiting};
 use crate::cli::output::names;
+use crate::cli::time::rfc3339;
 use crate::cli::{Answer, HostContext};
 use crate::denied::Denied;
 
@@ -70,11 +71,17 @@ pub(super) struct OwnView {
     pub(super) runtime: String,
     pub(super) addresses: Vec<String>,
     pub(super) rules: Vec<String>,
+    pub(super) learning_until: Option<String>,
 }
 
 /// Those of the containers on a network.
-pub(super) fn views(engine: &Engine<'_>, network: &NetworkName) -> Result<Vec<OwnView>> {
+pub(super) fn views(
+    engine: &Engine<'_>,
+    network: &NetworkName,
+    host_context: &HostContext,
+) -> Result<Vec<OwnView>> {
     let all = engine.attachments()?;
+    let now = crate::host::moment()?;
     let view = |attachment: &Attachment| {
         let own = attachment.wiring.own_fence.as_ref()?;
         Some(OwnView {
@@ -86,6 +93,9 @@ pub(super) fn views(engine: &Engine<'_>, network: &NetworkName) -> Result<Vec<Ow
                 .map(|it| it.address.addr().to_string())
                 .collect(),
             rules: texts(own),
+            learning_until: own
+                .is_learning(&now)
+                .then(|| rfc3339(Timestamp(host_context.now.0 + own.remaining(&now).as_secs()))),
         })
     };
     let mut views: Vec<OwnView> =
@@ -146,12 +156,60 @@ pub(super) fn set(
     let mut lines = Vec::new();
     for attachment in found {
         let now = engine.set_egress(&attachment.id, rules.as_ref())?;
-        if rules.is_none() {
-            shut_by_network(&engine, &now)?;
+        match rules {
+            None => shut_by_network(&engine, &now)?,
+            Some(_) => shut_by_own(&now)?,
         }
         lines.push(format!("{} on {}", now.container_name(), now.id.network));
     }
     Ok(Answer::text(names(output, &lines)?))
+}
+
+/// The attachment of a container whose own rules are meant. Of several the network says which.
+pub(super) fn learner(
+    engine: &Engine<'_>,
+    container: &str,
+    network: Option<&NetworkName>,
+    host_context: &HostContext,
+) -> Result<Attachment> {
+    let shown = || model::text::shown(container);
+    let mut found = called(engine, container, network, host_context)?;
+    found.retain(|it| it.wiring.own_fence.is_some());
+    match (found.pop(), found.is_empty()) {
+        (Some(one), true) => Ok(one),
+        (Some(_), false) => Err(Error::invalid(format!(
+            "{} has egress rules of its own on several networks: say on which",
+            shown()
+        ))),
+        (None, _) => Err(Error::not_found(format!(
+            "{} has no egress rules of its own: `spoke egress set --container` gives it some; those of its \
+             network are learned without --container",
+            shown()
+        ))),
+    }
+}
+
+/// Has a container's own rules refuse nothing until then, or refuse again.
+pub(super) fn learn(
+    (container, network, until): (&str, Option<&NetworkName>, Option<Moment>),
+    output: Output,
+    host_context: &HostContext,
+) -> Result<Answer> {
+    let engine = (host_context.engine)()?;
+    let one = learner(&engine, container, network, host_context)?;
+    let now = engine.learn_egress(&one.id, until.as_ref())?;
+    shut_by_own(&now)?;
+    let line = format!("{} on {}", now.container_name(), now.id.network);
+    Ok(Answer::text(names(output, &[line])?))
+}
+
+/// Tells the kernel for how long the container learns, and ends what its rules do not allow where it does not.
+fn shut_by_own(attachment: &Attachment) -> Result<()> {
+    let Some(own) = Own::of(attachment)? else { return Ok(()) };
+    let now = crate::host::moment()?;
+    let mut socket = Socket::netfilter()?;
+    fence::keep_own(&mut socket, &own, Some(&now))?;
+    if own.fence.is_learning(&now) { Ok(()) } else { fence::prune_own(&mut socket, &own) }
 }
 
 /// Ends what the container's own rules allowed, and its network's do not.

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use engine::port::Record;
 use linux::filter::fence::{self, Others, Own};
-use model::{AttachmentId, Phase, Result};
+use model::{AttachmentId, Moment, Phase, Result};
 use netlink::Socket;
 
 use super::records::own_of;
 use super::{Fences, failed};
+use crate::event::{Event, What};
+use crate::host;
 use crate::serve::Daemon;
 
 /// A container with rules of its own, and what becomes of its interface.
@@ -63,11 +65,12 @@ impl Fences {
     /// Whether containers have the rules of their own that they should have, and no others have any. Where a record
     /// is damaged its container may have some: those of nobody else are left as they are.
     pub(super) fn is_own_kept(&self, daemon: &Daemon, socket: &mut Socket) -> Result<bool> {
+        let now = host::moment()?;
         let there = self.own_in(&[Stage::There]);
         let moving = self.own_in(&[Stage::Coming, Stage::Going]);
-        Ok(fence::is_own_kept(socket, &there, (&moving, Others::Refused))?
+        Ok(fence::is_own_kept(socket, &there, (&moving, Others::Refused), &now)?
             || daemon.fence.has_damaged()?
-                && fence::is_own_kept(socket, &there, (&moving, Others::Tolerated))?)
+                && fence::is_own_kept(socket, &there, (&moving, Others::Tolerated), &now)?)
     }
 
     /// Makes the changed rules hold, and removes those of containers that have none any more.
@@ -83,7 +86,7 @@ impl Fences {
                 Some(Held { stage: Stage::Going, .. }) => Ok(()),
                 Some(Held { own, .. }) => {
                     daemon.fence.forget_own_names(own);
-                    fence::keep_own(socket, own).and_then(|()| fence::prune_own(socket, own))
+                    shut(socket, own)
                 }
                 None => {
                     is_gone = true;
@@ -102,4 +105,31 @@ impl Fences {
             failed(daemon, &error);
         }
     }
+    /// Ends what began while a container learned, when that is over.
+    pub(super) fn end_own_learning(&mut self, daemon: &Daemon, now: &Moment, socket: &mut Socket) {
+        let is_learning =
+            |held: &&Held| held.stage == Stage::There && held.own.fence.is_learning(now);
+        let learning = self.own.values().filter(is_learning).map(|held| held.own.id.clone());
+        let before = std::mem::replace(&mut self.learning_own, learning.collect());
+        for id in before {
+            let Some(Held { own, stage: Stage::There }) = self.own.get(&id) else { continue };
+            if self.learning_own.contains(&id) {
+                continue;
+            }
+            let message = format!("{id} refuses again what its own rules do not allow");
+            daemon.journal.report(&Event::new(What::Other, host::now(), message));
+            // The kernel may count a moment longer, in which ended flows would begin again.
+            if let Err(error) = shut(socket, own) {
+                daemon.journal.failed("ending what a container learned", &error);
+                self.unfinished_own.insert(id);
+            }
+        }
+    }
+}
+
+/// Makes the rules of a container hold, and ends what they do not allow, unless it learns.
+fn shut(socket: &mut Socket, own: &Own) -> Result<()> {
+    let now = host::moment()?;
+    fence::keep_own(socket, own, Some(&now))?;
+    if own.fence.is_learning(&now) { Ok(()) } else { fence::prune_own(socket, own) }
 }

@@ -78,7 +78,7 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
     denied.protocol = Some(protocol(packet.protocol));
     denied.why = match (packet.prefix.as_str(), &denied.name) {
         ("forged", _) => "the source is no address of the network".to_owned(),
-        ("learned", _) => format!("not in egress of {}, which learns", denied.network),
+        ("learned", _) => format!("not in egress of {whose}, which learns"),
         (_, Some(_)) => {
             format!("this port is not in egress of {whose}, or the name's time is over")
         }
