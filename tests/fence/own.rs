@@ -297,6 +297,8 @@ fn annotated(bed: &Bed) {
     pod.runtime = json!({ANNOTATIONS: {"spoke.egress": "github.com"}});
     let bad = pod.add(&list);
     assert!(format!("{bad:?}").contains("github.com:443"), "{bad:?}");
+    let gone = pod.del(&list);
+    assert!(gone.iter().all(Answer::ok), "{gone:?}");
     pod.runtime = json!({ANNOTATIONS: {"other": "x", "spoke.egress": "203.0.113.20:5432"}});
     let answers = pod.add(&list);
     assert!(answers.iter().all(Answer::ok), "{answers:?}");

@@ -7,7 +7,7 @@ use spec::Driver;
 
 use super::field::fence;
 use crate::plugin::{Call, bandwidth, link, portmap, source_routing, tuning};
-use crate::wire::{Node, Object};
+use crate::wire::{Command, Node, Object};
 
 /// The network's wiring with what the call asks for.
 pub(super) fn of_container(call: &Call<'_>, template: &Wiring) -> Result<Wiring> {
@@ -42,8 +42,12 @@ const ANNOTATIONS: &str = "io.kubernetes.cri.pod-annotations";
 const EGRESS_ANNOTATION: &str = "spoke.egress";
 
 /// Where the container may go, instead of what its networks say: the capability `egress`, the annotation of its pod,
-/// or else `args.cni.egress`.
+/// or else `args.cni.egress`. What cannot be read keeps no container from being removed: whoever makes a pod says what
+/// its annotation is.
 pub(super) fn own_fence(call: &Call<'_>) -> Result<Option<Fence>> {
+    if call.command == Command::Del {
+        return Ok(None);
+    }
     if let Some(runtime) = call.config.runtime()? {
         let annotations = runtime.object(ANNOTATIONS)?;
         let annotated = || annotations.and_then(|pod| pod.get(EGRESS_ANNOTATION));
