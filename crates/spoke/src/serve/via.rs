@@ -38,7 +38,7 @@ pub(super) struct Ways {
     followed: BTreeMap<IfName, (WayOut, Option<Hops>)>,
     failing: BTreeSet<IfName>,
     /// Whether the records have been read once.
-    has_begun: bool,
+    has_read: bool,
     /// Those that have another way since this daemon looked last.
     changed: BTreeSet<IfName>,
     /// Which networks were held again, in how many microseconds, and when.
@@ -135,7 +135,7 @@ fn lock(ways: &Mutex<Ways>) -> std::sync::MutexGuard<'_, Ways> {
 impl Ways {
     /// What has changed in the records. Whether anything has that matters here.
     fn learn(&mut self, daemon: &Daemon, watch: &mut Watch, socket: &mut Socket) -> Result<bool> {
-        let has_begun = std::mem::replace(&mut self.has_begun, true);
+        let has_read = std::mem::replace(&mut self.has_read, true);
         let mut has_changed = false;
         for Changed { key, now } in watch.wait(Duration::ZERO)? {
             has_changed |= self.put(daemon, key, now.map(|now| now.record));
@@ -154,7 +154,7 @@ impl Ways {
                 Some((before, _)) if *before == way => {}
                 before => {
                     // At the daemon's start nothing has changed.
-                    if before.is_some() || has_begun {
+                    if before.is_some() || has_read {
                         self.changed.insert(bridge.clone());
                     }
                     self.followed.insert(bridge, (way, None));
