@@ -1,4 +1,5 @@
-//! A segment with etcd at `192.0.2.100`, and hosts at `192.0.2.1` and on.
+//! A segment with etcd at `192.0.2.100`, and hosts at `192.0.2.1` and on; or the same with `2001:db8::` instead of
+//! `192.0.2.`, and no address of IPv4.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,6 +10,7 @@ use tests::{Etcd, Output, Plugins, Serve, World, output};
 
 pub(crate) const SPOKE: &str = "/opt/cni/bin/spoke";
 const SERVER: &str = "192.0.2.100";
+const SERVER6: &str = "[2001:db8::100]";
 /// Only a hanging test waits that long.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -16,6 +18,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) struct Segment {
     etcd: Option<Etcd>,
     world: World,
+    /// Its hosts have addresses of IPv6 alone.
+    is_v6: bool,
 }
 
 /// A host that has a daemon.
@@ -43,7 +47,22 @@ impl Segment {
             "ip link add seg0 address 02:00:00:00:00:64 type bridge
              ip address add {SERVER}/24 dev seg0; ip link set seg0 up"
         ));
-        Self { etcd: None, world }
+        Self { etcd: None, world, is_v6: false }
+    }
+
+    /// One without etcd and without IPv4.
+    #[track_caller]
+    pub(crate) fn bare_v6() -> Self {
+        let segment = Self { is_v6: true, ..Self::bare() };
+        segment.world.sh(&format!(
+            "ip address flush dev seg0; ip address add {}/64 dev seg0 nodad",
+            SERVER6.trim_matches(['[', ']'])
+        ));
+        segment
+    }
+
+    fn server(&self) -> &'static str {
+        if self.is_v6 { SERVER6 } else { SERVER }
     }
 
     /// Gives a world an interface on the segment.
@@ -54,8 +73,11 @@ impl Segment {
         let wire = ["link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &host];
         run(Command::new("nsenter").args(["-t", &lab, "-n", "ip"]).args(wire));
         self.world.sh(&format!("ip link set {port} master seg0 up"));
-        let address = format!("192.0.2.{number}");
-        in_network(world, &format!("ip address add {address}/24 dev eth0; ip link set eth0 up"));
+        let (address, net) = match self.is_v6 {
+            false => (format!("192.0.2.{number}"), "24 dev eth0"),
+            true => (format!("2001:db8::{number}"), "64 dev eth0 nodad"),
+        };
+        in_network(world, &format!("ip address add {address}/{net}; ip link set eth0 up"));
         address
     }
 
@@ -103,7 +125,12 @@ impl Segment {
             number += 1;
             self.host_with(config, name, number)
         });
-        init(&hosts[0].world, hosts[0].name);
+        let first = &hosts[0];
+        first.spoke(&format!(
+            "host init --etcd http://{}:2379 --name {}",
+            self.server(),
+            first.name
+        ));
         for host in &hosts[1..] {
             join(&hosts[0].world, &host.world, host.name);
         }
@@ -117,7 +144,7 @@ impl Segment {
 
     #[track_caller]
     pub(crate) fn start_etcd(&mut self) {
-        self.etcd = Some(Etcd::start(&self.world, SERVER));
+        self.etcd = Some(Etcd::start(&self.world, self.server()));
     }
 
     /// The same with further arguments.
@@ -152,7 +179,7 @@ impl Segment {
     /// What `etcdctl ARGUMENTS` prints.
     #[track_caller]
     pub(crate) fn etcdctl(&self, arguments: &str) -> String {
-        let endpoint = format!("ETCDCTL_API=3 etcdctl --endpoints http://{SERVER}:2379");
+        let endpoint = format!("ETCDCTL_API=3 etcdctl --endpoints http://{}:2379", self.server());
         self.world.sh(&format!("{endpoint} {arguments}"))
     }
 
@@ -164,7 +191,7 @@ impl Segment {
     /// Waits until no key of etcd below `/spoke/v1/` contains this.
     #[track_caller]
     pub(crate) fn until_gone(&self, words: &str) {
-        let endpoint = format!("ETCDCTL_API=3 etcdctl --endpoints http://{SERVER}:2379");
+        let endpoint = format!("ETCDCTL_API=3 etcdctl --endpoints http://{}:2379", self.server());
         let keys = format!("{endpoint} get --prefix --keys-only /spoke/v1/");
         until(&self.world, &format!("keys=$({keys}); ! grep -qF '{words}' <<<\"$keys\""));
     }
@@ -303,6 +330,14 @@ pub(crate) fn token(world: &World) -> String {
     let said: Value =
         serde_json::from_str(&spoke(world, "host token create -o json")).expect("JSON");
     said["token"].as_str().expect("a text").to_owned()
+}
+
+/// The IPv6 address of a namespace of the world.
+#[track_caller]
+pub(crate) fn address6(world: &World, name: &str) -> String {
+    let said = world.sh(&format!("ip -n {name} -6 -o address show scope global"));
+    let net = said.split_whitespace().nth(3).expect("an address");
+    net.split('/').next().expect("an address").to_owned()
 }
 
 /// The IPv4 address of a namespace of the world.

@@ -1,13 +1,6 @@
 //! Networks of many hosts with IPv4 and IPv6.
 
-use crate::bed::{Host, Segment, until, until_equal, until_reached};
-
-/// The IPv6 address of a namespace.
-fn address6(host: &Host, name: &str) -> String {
-    let said = host.sh(&format!("ip -n {name} -6 -o address show scope global"));
-    let net = said.split_whitespace().nth(3).expect("an address");
-    net.split('/').next().expect("an address").to_owned()
-}
+use crate::bed::{Segment, address6, until, until_equal, until_reached};
 
 /// Containers have an address of each family and reach each other by both, neighbours are asked for on their own
 /// host only, and an address follows its container; others learn where it is.
@@ -22,7 +15,7 @@ fn both_families_between_hosts() {
     for (host, name) in [(&a, "one"), (&b, "two"), (&c, "three")] {
         host.attach("front", name);
     }
-    let (two, three) = (address6(&b, "two"), address6(&c, "three"));
+    let (two, three) = (address6(&b.world, "two"), address6(&c.world, "three"));
     assert!(two.starts_with(&subnet), "{two} {subnet}");
     // Gateways and containers of two other hosts, with two addresses each.
     for (host, name) in [(&a, "a"), (&b, "b"), (&c, "c")] {

@@ -23,5 +23,6 @@ mod own;
 mod pins;
 mod routes;
 mod runtimes;
+mod six;
 mod tls;
 mod upgrade;

@@ -15,9 +15,15 @@ const ASK: &str = include_str!("../names/ask.py");
 fn ask(world: &World, name: &str, what: &str) -> String {
     let own = address(world, name);
     let (block, _) = own.rsplit_once('.').expect("an address");
+    ask_at(world, name, &format!("{block}.1"), what)
+}
+
+/// The same of a server.
+#[track_caller]
+pub(crate) fn ask_at(world: &World, name: &str, server: &str, what: &str) -> String {
     let mut asks = Command::new("nsenter");
     asks.arg(format!("--net={}", world.path(&format!("/run/netns/{name}")).display()));
-    asks.args(["python3", "-c", ASK, &format!("{block}.1")]).args(what.split(' '));
+    asks.args(["python3", "-c", ASK, server]).args(what.split(' '));
     let said = output(&mut asks, "");
     assert_eq!(said.status, 0, "{name} asks {what}: {said:?}\n{}", world.logs());
     said.stdout.trim().to_owned()

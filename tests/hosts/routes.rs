@@ -2,7 +2,7 @@
 
 use tests::{Plugins, World};
 
-use crate::bed::{Host, SPOKE, Segment, join, spoke, until, until_reached};
+use crate::bed::{Host, SPOKE, Segment, address6, join, spoke, until, until_reached};
 use crate::each_runtime::{OfEachRuntime, web_api_box};
 
 /// Echo requests that a container has received.
@@ -18,14 +18,6 @@ fn connect(host: &Host, name: &str, address: &str) {
     host.world.netns(name);
     let connect = format!("{SPOKE} network connect --ip {address} front {name}");
     until(&host.world, &format!("{connect} 2>/dev/null"));
-}
-
-/// The IPv6 address of a namespace of the world.
-#[track_caller]
-fn address6(world: &World, name: &str) -> String {
-    let said = world.sh(&format!("ip -n {name} -6 -o address show scope global"));
-    let net = said.split_whitespace().nth(3).expect("an address");
-    net.split('/').next().expect("an address").to_owned()
 }
 
 /// Containers of three hosts have the whole MTU of the segment and their own addresses. A stranger does not reach

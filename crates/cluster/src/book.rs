@@ -19,7 +19,7 @@ pub use joining::{Joined, Shown, create_token, join, join_with, refuse_token, re
 pub use layout::{raise_layout, refuse_other_layout};
 pub use member::{change_host, form, refuse_removal, remove_host};
 pub use network::{
-    Declared, Subnet6, claim_block, declare, give_up_block, refuse, refuse_hosts_own,
+    Declared, Subnet6, Subnets, claim_block, declare, give_up_block, refuse, refuse_hosts_own,
     refuse_unclaimed, refuse_unknown, remove_network,
 };
 pub use pin::{Pinning, Wanted, answer_pin, asked_at, pin, unpin};

@@ -6,9 +6,9 @@
 //! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}`, `"link":{"mac":"…","v6":"fe80::1"}`: by what it is known on its segment | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
 //! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease; and `"etcd":false` where the cluster has an etcd of its own, and the host not the program | the host's daemon |
 //! | `turn` | `{}` | `network create --hosts`, `network rm`, `host init`, `host join` |
-//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
+//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and, of one with IPv4, `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
-//! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted or routed. A program that knows neither finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
+//! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted, routed or of IPv6 alone. A program that does not know that finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
 //! | `tunnel/HOST/2` | `"…"`: the public key of the host's tunnels while the key `turn-of-keys` has 2 | the daemon of that host |
 //! | `turn-of-keys` | `2`: how often all hosts have changed their keys | `host rotate-keys` |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
@@ -26,7 +26,7 @@
 
 use std::net::IpAddr;
 
-use model::{Error, HostName, Ipv4Net, NetworkName, Result, Vni};
+use model::{Error, HostName, IpNet, NetworkName, Result, Vni};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -128,8 +128,8 @@ pub fn member(name: &str) -> Result<HostName> {
     }
 }
 
-fn block(net: &str, length: &str) -> Result<Ipv4Net> {
-    let net = format!("{net}/{length}").parse::<Ipv4Net>();
+fn block(net: &str, length: &str) -> Result<IpNet> {
+    let net = format!("{net}/{length}").parse::<IpNet>();
     net.map_err(|_| Error::invalid("no block of addresses"))
 }
 

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use model::{
-    AddressPin, ClusterHost, Error, HostName, Ipv4Net, Kind, NetworkName, PublicKey, Result,
+    AddressPin, ClusterHost, Error, HostName, IpNet, Kind, NetworkName, PublicKey, Result,
     SharedEndpoint, SharedNetwork, Timestamp, Vni,
 };
 use serde::{Deserialize, Serialize};
@@ -137,7 +137,7 @@ pub enum Key {
     /// How often the hosts have changed their keys.
     KeyTurn,
     /// A block of a network's addresses.
-    Block(NetworkName, Ipv4Net),
+    Block(NetworkName, IpNet),
     /// An address that a host has apart from its blocks.
     Pin(NetworkName, IpAddr),
     /// An address of a network that a container, or the bridge, of a host has.

@@ -16,7 +16,7 @@ const MOST: usize = 16 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
     /// The hardware address of each, and the address of its host.
-    pub endpoints: BTreeMap<IpAddr, (Mac, Ipv4Addr)>,
+    pub endpoints: BTreeMap<IpAddr, (Mac, IpAddr)>,
     /// What their containers are called, where the network has names.
     pub names: Vec<NamedElsewhere>,
     /// What other hosts say that cannot be so, in sentences.
@@ -48,6 +48,10 @@ impl View {
                 reached.refused.push(format!("{what}, which no other host can have"));
                 continue;
             }
+            if let Some(own) = own.filter(|own| !is_of_family(member.address, *own)) {
+                reached.refused.push(of_other_family((host, member.address), own));
+                continue;
+            }
             let (of, is_isolated) = ((name, host, member.address), isolated.contains(host));
             self.claims_of(network, of, is_isolated, (&mut claims, &mut reached.refused));
         }
@@ -66,25 +70,25 @@ impl View {
         name: &NetworkName,
         me: &HostName,
         (gone, isolated): (&BTreeSet<HostName>, &BTreeSet<HostName>),
-        endpoints: &BTreeMap<IpAddr, (Mac, Ipv4Addr)>,
-    ) -> BTreeMap<IpNet, Ipv4Addr> {
+        endpoints: &BTreeMap<IpAddr, (Mac, IpAddr)>,
+    ) -> BTreeMap<IpNet, IpAddr> {
         let mut nets = BTreeMap::new();
         let Some(network) = self.networks.get(name) else { return nets };
         let own = self.hosts.get(me).map(|me| me.address);
         for (host, member) in &self.hosts {
             let is_left_out = host == me || gone.contains(host) || isolated.contains(host);
-            let is_elsewhere = Some(member.address) != own && is_host(member.address);
+            let is_elsewhere = Some(member.address) != own
+                && is_host(member.address)
+                && own.is_none_or(|own| is_of_family(member.address, own));
             if is_left_out || !is_elsewhere || !self.is_on(network, host) {
                 continue;
             }
             for block in self.blocks_of(name, host) {
-                let v6 = network.addresses6(&block).map(IpNet::V6);
-                let both = std::iter::once(IpNet::V4(block)).chain(v6);
-                nets.extend(both.map(|net| (net, member.address)));
+                nets.extend(network.parts(&block).map(|net| (net, member.address)));
             }
         }
-        let is_in_block = |address: IpAddr, at: Ipv4Addr| {
-            let block = network.block_with(address).map(IpNet::V4);
+        let is_in_block = |address: IpAddr, at: IpAddr| {
+            let block = network.block_with(address);
             block.is_some_and(|block| nets.get(&block) == Some(&at))
         };
         let exact = endpoints.iter().filter(|(address, (_, at))| !is_in_block(**address, *at));
@@ -107,7 +111,7 @@ impl View {
     fn claims_of<'v>(
         &'v self,
         network: &SharedNetwork,
-        (name, host, at): (&NetworkName, &'v HostName, Ipv4Addr),
+        (name, host, at): (&NetworkName, &'v HostName, IpAddr),
         is_isolated: bool,
         (claims, refused): (&mut Vec<Claim<'v>>, &mut Vec<String>),
     ) {
@@ -138,7 +142,7 @@ impl View {
 struct Claim<'v> {
     host: &'v HostName,
     /// The host's address.
-    at: Ipv4Addr,
+    at: IpAddr,
     address: IpAddr,
     it: &'v SharedEndpoint,
     since: Revision,
@@ -238,12 +242,30 @@ fn is_unicast(mac: Mac) -> bool {
     octets[0] & 1 == 0 && octets != [0; 6]
 }
 
-/// Whether packets can be sent to it as to one host.
-pub(crate) fn is_host(address: Ipv4Addr) -> bool {
-    !(address.is_unspecified()
-        || address.is_loopback()
-        || address.is_multicast()
-        || address.is_broadcast())
+/// Whether packets can be sent to it as to one host, from anywhere.
+pub(crate) fn is_host(address: IpAddr) -> bool {
+    let is_none = match address {
+        IpAddr::V4(address) => address.is_broadcast(),
+        IpAddr::V6(address) => {
+            address.is_unicast_link_local() || address.to_ipv4_mapped().is_some()
+        }
+    };
+    !(is_none || address.is_unspecified() || address.is_loopback() || address.is_multicast())
+}
+
+/// Why a host is not reached whose address is of another family than this one's.
+pub(crate) fn of_other_family((host, address): (&HostName, IpAddr), own: IpAddr) -> String {
+    let way = |address: IpAddr| if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    format!(
+        "host {host} has the address {address}, and hosts of this cluster reach each other by {}, not by {}",
+        way(own),
+        way(address)
+    )
+}
+
+/// Whether two hosts can be sent to in the same way: both by IPv4, or both by IPv6.
+pub(crate) fn is_of_family(address: IpAddr, own: IpAddr) -> bool {
+    address.is_ipv4() == own.is_ipv4()
 }
 
 #[cfg(test)]
@@ -298,7 +320,7 @@ mod tests {
     fn what_others_have_is_reached() {
         let reached = reached(&[]);
         let mac = "02:00:00:00:00:02".parse().unwrap();
-        let wanted = (IpAddr::from([10, 8, 1, 2]), (mac, Ipv4Addr::new(192, 0, 2, 2)));
+        let wanted = (IpAddr::from([10, 8, 1, 2]), (mac, IpAddr::from([192, 0, 2, 2])));
         assert_eq!(reached.endpoints, BTreeMap::from([wanted]));
         assert_eq!(reached.refused, Vec::<String>::new());
     }
@@ -313,6 +335,8 @@ mod tests {
             ("endpoint/b/front/10.8.1.3", r#"{"mac":"00:00:00:00:00:00"}"#, "no address of an"),
             ("host/c", r#"{"address":"192.0.2.1","since":1}"#, "no other host can have"),
             ("host/c", r#"{"address":"255.255.255.255","since":1}"#, "no other host can have"),
+            ("host/c", r#"{"address":"fe80::3","since":1}"#, "no other host can have"),
+            ("host/c", r#"{"address":"2001:db8::3","since":1}"#, "by IPv4, not by IPv6"),
         ] {
             let reached = reached(&[(path, value)]);
             assert_eq!(reached.endpoints.len(), 1, "{path}");

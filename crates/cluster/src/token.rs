@@ -1,6 +1,6 @@
 //! Tokens, by which a host becomes a member.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Secret {
 pub struct Door {
     /// The hosts that have the authority's key.
     #[serde(rename = "h")]
-    pub hosts: Vec<SocketAddrV4>,
+    pub hosts: Vec<SocketAddr>,
     /// SHA-256 of the authority's certificate, in hexadecimal digits.
     #[serde(rename = "a")]
     pub authority: String,

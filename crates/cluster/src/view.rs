@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use model::{
-    AddressPin, ClusterHost, Error, HostName, Ipv4Net, NetworkName, PinState, Placement, PublicKey,
+    AddressPin, ClusterHost, Error, HostName, IpNet, NetworkName, PinState, Placement, PublicKey,
     SharedEndpoint, SharedNetwork, Timestamp, Vni,
 };
 
@@ -53,7 +53,7 @@ pub struct View {
     /// Which turn it is, and when it was written; 0 where nobody has.
     pub key_turn: (u32, Option<Revision>),
     /// Whose each block is, and when it was taken.
-    pub blocks: BTreeMap<(NetworkName, Ipv4Net), (HostName, Revision)>,
+    pub blocks: BTreeMap<(NetworkName, IpNet), (HostName, Revision)>,
     /// The addresses that hosts have apart from their blocks, and when each was written.
     pub pins: BTreeMap<(NetworkName, IpAddr), (AddressPin, Revision)>,
     /// The addresses of each host on each network, and since when each has its hardware address, as far as was heard.
@@ -268,7 +268,7 @@ impl View {
         &'v self,
         name: &'v NetworkName,
         host: &'v HostName,
-    ) -> impl Iterator<Item = Ipv4Net> + 'v {
+    ) -> impl Iterator<Item = IpNet> + 'v {
         let network = self.networks.get(name);
         let of_host =
             self.blocks.iter().filter(move |((of, _), (holder, _))| of == name && holder == host);
@@ -278,7 +278,7 @@ impl View {
     }
 
     /// The first of them.
-    pub fn block(&self, name: &NetworkName, host: &HostName) -> Option<Ipv4Net> {
+    pub fn block(&self, name: &NetworkName, host: &HostName) -> Option<IpNet> {
         self.blocks_of(name, host).next()
     }
 

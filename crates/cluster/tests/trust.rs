@@ -33,7 +33,7 @@ impl Made {
         let authority = Authority::new(now()).unwrap();
         files.keep_authority(&authority).unwrap();
         let made = Self { authority, files, _directory: directory };
-        made.certify(&made.files.server_path(), Usage::Server(Ipv4Addr::LOCALHOST), now());
+        made.certify(&made.files.server_path(), Usage::Server(Ipv4Addr::LOCALHOST.into()), now());
         made.certify(&made.files.host_path(), Usage::Client, now());
         made
     }

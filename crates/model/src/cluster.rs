@@ -8,7 +8,7 @@ mod transport;
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -77,8 +77,8 @@ impl fmt::Display for Vni {
 /// A host of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterHost {
-    /// Where the other hosts send to (the outer address of VXLAN packets).
-    pub address: Ipv4Addr,
+    /// Where the other hosts send to (the outer address of VXLAN packets): of IPv4 on all hosts, or of IPv6 on all.
+    pub address: IpAddr,
     /// Since when it is a member.
     pub since: Timestamp,
     /// Whether it takes no more containers on networks of the cluster.
@@ -99,7 +99,7 @@ impl ClusterHost {
     }
 
     /// A member that takes containers, without labels.
-    pub fn new(address: Ipv4Addr, since: Timestamp) -> Self {
+    pub fn new(address: IpAddr, since: Timestamp) -> Self {
         Self { address, since, draining: false, labels: Labels::default(), link: None }
     }
 }
@@ -279,7 +279,7 @@ mod tests {
         let host = |labels: &str| {
             let labels = labels.split(',').filter(|label| !label.is_empty());
             let labels = Labels::of(labels.map(|label| label.parse().unwrap())).unwrap();
-            ClusterHost { labels, ..ClusterHost::new(Ipv4Addr::new(192, 0, 2, 1), Timestamp(1)) }
+            ClusterHost { labels, ..ClusterHost::new([192, 0, 2, 1].into(), Timestamp(1)) }
         };
         let has = |placement: &str, labels: &str| {
             placement.parse::<Placement>().unwrap().has(&"a".parse().unwrap(), &host(labels))

@@ -1,7 +1,7 @@
 //! Forwarding entries of VXLAN devices and of the bridge ports that they are (bridge(8),
 //! `linux/neighbour.h`).
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use model::{Mac, Result};
 
@@ -33,7 +33,7 @@ const PERMANENT: u16 = 0x80;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entry {
     /// The VXLAN device sends what is for the address to this host, through this link only where one is named.
-    Tunnel(Mac, Ipv4Addr, Option<u32>),
+    Tunnel(Mac, IpAddr, Option<u32>),
     /// The bridge sends what is for the address to this port.
     Port(Mac),
 }
@@ -46,12 +46,12 @@ impl Batch {
         &mut self,
         link: u32,
         mac: Mac,
-        (to, via): (Ipv4Addr, Option<u32>),
+        (to, via): (IpAddr, Option<u32>),
     ) -> usize {
         let about = format!("sending what is for {mac} on link {link} to {to}");
         let mut request = self.request(NEW, CREATE | REPLACE, about);
         request.bytes(&header(link, STATIC, SELF | OF_MASTER));
-        request.attribute(LLADDR, &mac.octets()).address(DST, to.into());
+        request.attribute(LLADDR, &mac.octets()).address(DST, to);
         if let Some(via) = via {
             request.u32(IFINDEX, via);
         }
@@ -112,13 +112,9 @@ fn read(message: &Message<'_>) -> Option<(u32, Entry)> {
         let is_static = state & NOARP != 0 && state & PERMANENT == 0;
         return is_static.then_some((link, Entry::Port(mac)));
     }
-    match attributes.find_kind(DST)?.address()? {
-        IpAddr::V4(to) => {
-            let via = attributes.find_kind(IFINDEX).and_then(|it| it.u32());
-            Some((link, Entry::Tunnel(mac, to, via)))
-        }
-        IpAddr::V6(_) => None,
-    }
+    let to = attributes.find_kind(DST)?.address()?;
+    let via = attributes.find_kind(IFINDEX).and_then(|it| it.u32());
+    Some((link, Entry::Tunnel(mac, to, via)))
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Makes the kernel's state what it should be.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use model::{Error, IfName, Mac, Mtu, PublicKey, Result};
 use netlink::wire::Batch;
 use netlink::{At, Change, Link, Links, NewVxlan, Socket, sysctl};
 
 use crate::tunnel::{self, Ways};
-use crate::{Overlay, OverlayNetwork, RouteFilter, entries, guard, identity, overhead};
+use crate::{Guard, Overlay, OverlayNetwork, RouteFilter, entries, guard, identity, overhead};
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -20,13 +20,14 @@ pub struct Outcome {
     /// The public keys of this host's tunnels, by turn.
     pub keys: BTreeMap<u32, PublicKey>,
     /// The hosts that have agreed with this one on keys, by turn.
-    pub known: BTreeMap<u32, BTreeSet<Ipv4Addr>>,
+    pub known: BTreeMap<u32, BTreeSet<IpAddr>>,
 }
 
 impl Overlay {
-    /// The members from which packets are taken, where this host has a network.
-    pub fn guarded(&self) -> Option<&BTreeSet<Ipv4Addr>> {
-        (!self.networks.is_empty()).then_some(&self.members)
+    /// What takes packets from members only, where this host has a network.
+    pub fn guarded(&self) -> Option<Guard> {
+        let guard = || Guard { local: self.local, members: self.members.clone() };
+        (!self.networks.is_empty()).then(guard)
     }
 
     /// Who may send to the routed networks, where this host has some.
@@ -49,9 +50,8 @@ impl Overlay {
     pub fn apply(&self) -> Result<Outcome> {
         let mut outcome = Outcome::default();
         // Nothing is received before it is decided from whom.
-        if !self.networks.is_empty() {
-            let guarded = guard::ensure(&mut Socket::netfilter()?, &self.members)?;
-            outcome.changed += usize::from(guarded);
+        if let Some(guard) = self.guarded() {
+            outcome.changed += usize::from(guard.ensure()?);
         }
         let mut socket = Socket::route()?;
         // Without a tunnel an encrypted network has no device.
@@ -141,7 +141,7 @@ impl Overlay {
 
     /// Why packets of the network do not fit into those of the device with this host's address, where they do not.
     fn narrow(&self, network: &OverlayNetwork, underlay: u32) -> Option<Error> {
-        let (mtu, overhead) = (network.mtu.bytes(), network.overhead());
+        let (mtu, overhead) = (network.mtu.bytes(), overhead(self.local, network.encrypted));
         (underlay < mtu + overhead).then(|| {
             Error::invalid(format!(
                 "its MTU is {mtu}, and packets of {} bytes do not fit into the {underlay} bytes of the device with {}; \
@@ -209,9 +209,9 @@ pub(crate) fn rename(
 ///
 /// # Errors
 /// `NotFound` where no device has it.
-pub fn underlay_mtu(local: Ipv4Addr, socket: &mut Socket) -> Result<u32> {
+pub fn underlay_mtu(local: IpAddr, socket: &mut Socket) -> Result<u32> {
     let held = socket.addresses(None)?;
-    let holder = held.iter().find(|held| held.address.addr() == IpAddr::V4(local));
+    let holder = held.iter().find(|held| held.address.addr() == local);
     let link = match holder {
         Some(held) => socket.link(At::Index(held.link))?,
         None => None,
@@ -220,11 +220,11 @@ pub fn underlay_mtu(local: Ipv4Addr, socket: &mut Socket) -> Result<u32> {
         .ok_or_else(|| Error::not_found(format!("no device of this host has the address {local}")))
 }
 
-/// The largest MTU of a network that fits into packets of so many bytes.
 impl Overlay {
-    /// The MTU of networks on an underlay with this one; none where that is too small.
-    pub fn mtu_within(underlay: u32, encrypted: bool) -> Option<Mtu> {
-        Mtu::new(underlay.checked_sub(overhead(encrypted))?)
+    /// The largest MTU of networks between hosts with such addresses as `local`, whose device has the MTU `underlay`;
+    /// none where that is too small.
+    pub fn mtu_within((local, underlay): (IpAddr, u32), encrypted: bool) -> Option<Mtu> {
+        Mtu::new(underlay.checked_sub(overhead(local, encrypted))?)
     }
 }
 

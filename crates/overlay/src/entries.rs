@@ -1,7 +1,7 @@
 //! Forwarding entries and neighbours of one network.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use model::{Mac, Result};
 use netlink::fdb::Entry;
@@ -34,7 +34,7 @@ pub(crate) fn set(
 enum Change {
     DeleteTunnel(u32, Mac),
     DeletePort(u32, Mac),
-    Forward(u32, Mac, (Ipv4Addr, Option<u32>)),
+    Forward(u32, Mac, (IpAddr, Option<u32>)),
     DeleteNeighbour(u32, IpAddr),
     Neighbour(u32, IpAddr, Mac),
 }
@@ -48,7 +48,7 @@ impl Changes {
             .iter()
             .filter(|neighbour| neighbour.permanent)
             .filter_map(|neighbour| Some((neighbour.address, neighbour.mac?)))
-            .filter(|(address, _)| is_of(network, *address))
+            .filter(|(address, _)| network.subnets.iter().any(|net| net.contains(address)))
             .collect();
         let wanted: BTreeMap<IpAddr, Mac> =
             network.endpoints.iter().map(|(address, (mac, _))| (*address, *mac)).collect();
@@ -69,7 +69,7 @@ impl Changes {
             None => Some((*mac, (*host, None))),
             Some(ways) => ways.via(*host).map(|via| (*mac, (*host, Some(via)))),
         });
-        let wanted: BTreeMap<Mac, (Ipv4Addr, Option<u32>)> = reached.collect();
+        let wanted: BTreeMap<Mac, (IpAddr, Option<u32>)> = reached.collect();
         let (mut tunnels, mut ports) = (BTreeMap::new(), BTreeSet::new());
         for entry in there {
             match *entry {
@@ -107,12 +107,5 @@ impl Change {
             Change::DeleteNeighbour(bridge, address) => batch.delete_neighbour(bridge, address),
             Change::Neighbour(bridge, address, mac) => batch.set_neighbour(bridge, address, mac),
         };
-    }
-}
-
-fn is_of(network: &OverlayNetwork, address: IpAddr) -> bool {
-    match address {
-        IpAddr::V4(address) => network.subnet.contains(&address),
-        IpAddr::V6(address) => network.subnet6.is_some_and(|subnet| subnet.contains(&address)),
     }
 }

@@ -1,7 +1,8 @@
-//! The packet filter before the VXLAN port: `table ip spoke_overlay`.
+//! The packet filter before the VXLAN port: `table ip spoke_overlay`, or `table ip6 spoke_overlay` where the hosts
+//! reach each other by IPv6. The port is one of that family only.
 //!
 //! ```text
-//! set members { type ipv4_addr }
+//! set members { type ipv4_addr } or { type ipv6_addr }
 //! chain input {
 //!     type filter hook input priority -150; policy accept;
 //!     meta l4proto udp udp dport 4789 ip saddr != @members drop
@@ -31,7 +32,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use model::{Kind, Result};
 use netlink::nft::{
@@ -43,66 +44,119 @@ use netlink::{Errno, Socket};
 use crate::tunnel::GROUP;
 use crate::{ENCRYPTED_PORT, PORT};
 
-const TABLE: Table<'static> = Table { family: Family::Ipv4, name: "spoke_overlay" };
-const MEMBERS: Set<'static> =
-    Set { name: "members", key: &[Field::Ipv4], data: &[], objects: None, lookup: Lookup::Exact };
+const NAME: &str = "spoke_overlay";
+const TABLES: [Table<'static>; 2] =
+    [Table { family: Family::Ipv4, name: NAME }, Table { family: Family::Ipv6, name: NAME }];
+const MEMBERS: &str = "members";
 /// Before connection tracking's users, and before Spoke's own chains.
 const PRIORITY: i32 = -150;
 /// `IPPROTO_UDP`.
 const UDP: u8 = 17;
-/// Where addresses are in the header of IPv4 (RFC 791 §3.1).
-const SOURCE: u32 = 12;
-const DESTINATION: u32 = 16;
+/// Where the source and the destination are in the headers of IPv4 (RFC 791 §3.1) and IPv6 (RFC 8200 §3).
+const SOURCE: [u32; 2] = [12, 8];
+const DESTINATION: [u32; 2] = [16, 24];
+/// How long an address is, in bytes.
+const LENGTH: [u32; 2] = [4, 16];
 
 /// Each chain, and where it is.
 const CHAINS: [(&str, Hook); 3] =
     [("input", Hook::Input), ("forward", Hook::Forward), ("output", Hook::Output)];
 
-/// Whether this is the table, or that of routed networks.
+/// Whether this is one of the tables, or that of routed networks.
 pub fn is_guard(family: Family, name: &str) -> bool {
-    (family, name) == (TABLE.family, TABLE.name) || crate::route::is_ours(family, name)
+    TABLES.iter().any(|table| (family, name) == (table.family, table.name))
+        || crate::route::is_ours(family, name)
 }
 
-/// Takes VXLAN packets from `members` only, where that is not so; whether anything had to be changed.
-///
-/// # Errors
-/// Where the kernel refuses it.
-pub fn guard(members: &BTreeSet<Ipv4Addr>) -> Result<bool> {
-    ensure(&mut Socket::netfilter()?, members)
+/// Who may send to the VXLAN port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// The address of this host: the port is one of its family.
+    pub local: IpAddr,
+    /// The addresses of the other members.
+    pub members: BTreeSet<IpAddr>,
 }
 
-/// Takes VXLAN packets from `members` only; whether anything had to be changed.
-pub(crate) fn ensure(socket: &mut Socket, members: &BTreeSet<Ipv4Addr>) -> Result<bool> {
-    if !is_whole(socket)? {
-        make(members).apply(socket)?;
-        return Ok(true);
+impl Guard {
+    /// Takes VXLAN packets from the members only, where that is not so; whether anything had to be changed.
+    ///
+    /// # Errors
+    /// Where the kernel refuses it.
+    pub fn ensure(&self) -> Result<bool> {
+        let (socket, table) = (&mut Socket::netfilter()?, self.table());
+        if !self.is_whole(socket)? {
+            self.make().apply(socket)?;
+            return Ok(true);
+        }
+        let wanted: Vec<Element> = self.elements().collect();
+        let there = nft::elements(socket, table, MEMBERS)?;
+        let mut transaction = Transaction::new();
+        for gone in there.iter().filter(|element| !wanted.contains(element)) {
+            transaction.delete_element(table, MEMBERS, gone, "forgetting a host".to_owned());
+        }
+        for new in wanted.iter().filter(|element| !there.contains(element)) {
+            transaction.ensure_element(table, MEMBERS, new, "adding a host".to_owned());
+        }
+        if transaction.is_empty() {
+            return Ok(false);
+        }
+        transaction.apply(socket).map(|()| true)
     }
-    let wanted: Vec<Element> = members.iter().map(|member| element(*member)).collect();
-    let there = nft::elements(socket, TABLE, MEMBERS.name)?;
-    let mut transaction = Transaction::new();
-    for gone in there.iter().filter(|element| !wanted.contains(element)) {
-        transaction.delete_element(TABLE, MEMBERS.name, gone, "forgetting a host".to_owned());
+
+    /// Which of both families it is.
+    fn ip(&self) -> usize {
+        usize::from(self.local.is_ipv6())
     }
-    for new in wanted.iter().filter(|element| !there.contains(element)) {
-        transaction.ensure_element(TABLE, MEMBERS.name, new, "adding a host".to_owned());
+
+    fn table(&self) -> Table<'static> {
+        TABLES[self.ip()]
     }
-    if transaction.is_empty() {
-        return Ok(false);
+
+    /// A member of the other family sends nothing to the port.
+    fn elements(&self) -> impl Iterator<Item = Element> {
+        let own = self.members.iter().filter(|member| member.is_ipv4() == self.local.is_ipv4());
+        own.map(|member| element(*member))
     }
-    transaction.apply(socket).map(|()| true)
+
+    /// Whether the chains are there as this program makes them.
+    fn is_whole(&self, socket: &mut Socket) -> Result<bool> {
+        let chains = CHAINS.map(|(name, hook)| (name, Some(base(hook)), rules(self.ip(), hook)));
+        is_as_made(nft::verify(socket, self.table(), &chains))
+    }
+
+    fn make(&self) -> Transaction {
+        let (mut transaction, table) = (Transaction::new(), self.table());
+        // To remove it, it has to be there.
+        transaction.add_table(table, None);
+        transaction.delete_table(table);
+        transaction.add_table(table, None);
+        transaction.add_set(table, &members(self.ip()));
+        for (chain, hook) in CHAINS {
+            transaction.add_chain(table, chain, Some(&base(hook)), false);
+            for rule in rules(self.ip(), hook) {
+                transaction.add_rule(table, chain, Place::Tail, &rule);
+            }
+        }
+        for member in self.elements() {
+            transaction.ensure_element(table, MEMBERS, &member, "adding a host".to_owned());
+        }
+        transaction
+    }
+}
+
+fn members(ip: usize) -> Set<'static> {
+    let key: &[Field] = if ip == 0 { &[Field::Ipv4] } else { &[Field::Ipv6] };
+    Set { name: MEMBERS, key, data: &[], objects: None, lookup: Lookup::Exact }
 }
 
 /// Removes it.
 pub(crate) fn remove(socket: &mut Socket) -> Result<()> {
-    let mut transaction = Transaction::new();
-    transaction.delete_table(TABLE);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
-}
-
-/// Whether the chains are there as this program makes them.
-fn is_whole(socket: &mut Socket) -> Result<bool> {
-    let chains = CHAINS.map(|(name, hook)| (name, Some(base(hook)), rules(hook)));
-    is_as_made(nft::verify(socket, TABLE, &chains))
+    for table in TABLES {
+        let mut transaction = Transaction::new();
+        transaction.delete_table(table);
+        transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
+    }
+    Ok(())
 }
 
 /// Of a table whether it was found as it is made.
@@ -118,30 +172,10 @@ fn base(hook: Hook) -> Base {
     Base { kind: ChainKind::Filter, hook, priority: PRIORITY, policy: Policy::Accept }
 }
 
-fn make(members: &BTreeSet<Ipv4Addr>) -> Transaction {
-    let mut transaction = Transaction::new();
-    // To remove it, it has to be there.
-    transaction.add_table(TABLE, None);
-    transaction.delete_table(TABLE);
-    transaction.add_table(TABLE, None);
-    transaction.add_set(TABLE, &MEMBERS);
-    for (chain, hook) in CHAINS {
-        transaction.add_chain(TABLE, chain, Some(&base(hook)), false);
-        for rule in rules(hook) {
-            transaction.add_rule(TABLE, chain, Place::Tail, &rule);
-        }
-    }
-    for member in members {
-        let about = format!("adding host {member}");
-        transaction.ensure_element(TABLE, MEMBERS.name, &element(*member), about);
-    }
-    transaction
-}
-
 const VALUE: Register = Register::FIRST;
 
-fn rules(hook: Hook) -> Vec<Vec<Expression<'static>>> {
-    let mut rules = vec![members_only(hook)];
+fn rules(ip: usize, hook: Hook) -> Vec<Vec<Expression<'static>>> {
+    let mut rules = vec![members_only(ip, hook)];
     match hook {
         Hook::Input => rules.extend([
             [to_port(ENCRYPTED_PORT), outside(Meta::InputGroup)].concat(),
@@ -158,14 +192,18 @@ fn rules(hook: Hook) -> Vec<Vec<Expression<'static>>> {
     rules
 }
 
-fn members_only(hook: Hook) -> Vec<Expression<'static>> {
-    let address = |offset| Expression::Network { offset, length: 4, into: VALUE };
+fn members_only(ip: usize, hook: Hook) -> Vec<Expression<'static>> {
+    let address = |offset: [u32; 2]| Expression::Network {
+        offset: offset[ip],
+        length: LENGTH[ip],
+        into: VALUE,
+    };
     let mut steps = to_port(PORT);
     match hook {
         Hook::Input => {
-            steps.extend([address(SOURCE), Expression::NotIn(MEMBERS.name, VALUE)]);
+            steps.extend([address(SOURCE), Expression::NotIn(MEMBERS, VALUE)]);
         }
-        _ => steps.extend([address(DESTINATION), Expression::In(MEMBERS.name, VALUE)]),
+        _ => steps.extend([address(DESTINATION), Expression::In(MEMBERS, VALUE)]),
     }
     if hook == Hook::Output {
         steps.extend(of_a_user());
@@ -209,6 +247,6 @@ fn outside(group: Meta) -> Vec<Expression<'static>> {
     vec![Expression::Meta(group, VALUE), Expression::Unequal(VALUE, tunnels)]
 }
 
-fn element(member: Ipv4Addr) -> Element {
-    Element { key: Tuple::new().address(member.into()), data: None, comment: None, counter: None }
+fn element(member: IpAddr) -> Element {
+    Element { key: Tuple::new().address(member), data: None, comment: None, counter: None }
 }

@@ -24,12 +24,12 @@ mod tampered;
 mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use model::{IfName, Ipv4Net, Ipv6Net, Mac, Mtu, NetworkName, Vni};
+use model::{IfName, IpNet, Mac, Mtu, NetworkName, Vni};
 
 pub use apply::{Outcome, underlay_mtu};
-pub use guard::{guard, is_guard};
+pub use guard::{Guard, is_guard};
 pub use identity::{device, gateway_mac};
 pub use netlink::wireguard::PrivateKey;
 pub use route::{RouteFilter, RoutedNetwork, Routes, Underlay, underlay};
@@ -39,16 +39,16 @@ pub use tunnel::{TUNNEL_OVERHEAD, Tunnel, refuse_clear};
 pub const PORT: u16 = 4789;
 /// The port of encrypted networks, at which packets are taken from a tunnel only.
 pub const ENCRYPTED_PORT: u16 = 4794;
-/// What VXLAN puts around a packet on IPv4, in bytes: Ethernet inside, VXLAN, UDP, IP.
-pub const OVERHEAD: u32 = 14 + 8 + 8 + 20;
+/// What VXLAN puts around a packet, in bytes: Ethernet inside, VXLAN, UDP. IP comes to that.
+const OVERHEAD: u32 = 14 + 8 + 8;
 
 /// What there should be on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlay {
     /// Where packets of this host come from.
-    pub local: Ipv4Addr,
-    /// The addresses of the other members.
-    pub members: BTreeSet<Ipv4Addr>,
+    pub local: IpAddr,
+    /// The addresses of the other members, of the same family.
+    pub members: BTreeSet<IpAddr>,
     /// The networks of this host whose packets are encapsulated.
     pub networks: Vec<OverlayNetwork>,
     /// What its encrypted networks go through: one, or two while all hosts change their keys, the newer one last.
@@ -68,16 +68,14 @@ pub struct OverlayNetwork {
     pub bridge: IfName,
     /// The bridge's own hardware address: it is another one on each host.
     pub mac: Mac,
-    /// Its addresses.
-    pub subnet: Ipv4Net,
-    /// The same of IPv6, where it has some.
-    pub subnet6: Option<Ipv6Net>,
+    /// Its addresses: at most one subnet of each family.
+    pub subnets: Vec<IpNet>,
     /// Of all its devices.
     pub mtu: Mtu,
     /// Whether its packets go through a tunnel.
     pub encrypted: bool,
     /// The hardware addresses of others' addresses, and the addresses of their hosts.
-    pub endpoints: BTreeMap<IpAddr, (Mac, Ipv4Addr)>,
+    pub endpoints: BTreeMap<IpAddr, (Mac, IpAddr)>,
 }
 
 impl OverlayNetwork {
@@ -85,14 +83,10 @@ impl OverlayNetwork {
     pub(crate) fn port(&self) -> u16 {
         if self.encrypted { ENCRYPTED_PORT } else { PORT }
     }
-
-    /// What is put around its packets, in bytes.
-    pub(crate) fn overhead(&self) -> u32 {
-        overhead(self.encrypted)
-    }
 }
 
-/// What is put around a network's packets, in bytes.
-pub fn overhead(encrypted: bool) -> u32 {
-    if encrypted { OVERHEAD + TUNNEL_OVERHEAD } else { OVERHEAD }
+/// What is put around a network's packets between hosts with such addresses as `local`, in bytes.
+pub fn overhead(local: IpAddr, encrypted: bool) -> u32 {
+    let ip = if local.is_ipv6() { 40 } else { 20 };
+    OVERHEAD + ip + if encrypted { TUNNEL_OVERHEAD } else { 0 }
 }

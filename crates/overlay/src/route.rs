@@ -10,11 +10,9 @@ mod filter;
 mod link;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
-use model::{
-    Error, Family, HostLink, IfName, IpNet, Ipv4Net, Ipv6Net, Mac, Mtu, NetworkName, Result,
-};
+use model::{Error, Family, HostLink, IfName, IpNet, Mac, Mtu, NetworkName, Result};
 use netlink::route::OF_HOSTS;
 use netlink::wire::Batch;
 use netlink::{At, Errno, Link, Links, Route, Socket, sysctl};
@@ -34,7 +32,7 @@ pub struct Routes {
     /// The networks.
     pub networks: Vec<RoutedNetwork>,
     /// By what the other members are known on the segment: of those from which packets are taken.
-    pub links: BTreeMap<Ipv4Addr, HostLink>,
+    pub links: BTreeMap<IpAddr, HostLink>,
     /// The bridges of routed networks that are still here, while the cluster does not say that they should be, and
     /// their addresses: nobody sends to those.
     pub closed: BTreeMap<IfName, Vec<IpNet>>,
@@ -49,16 +47,14 @@ pub struct RoutedNetwork {
     pub bridge: IfName,
     /// The bridge's own hardware address: it is another one on each host.
     pub mac: Mac,
-    /// Its addresses.
-    pub subnet: Ipv4Net,
-    /// The same of IPv6, where it has some.
-    pub subnet6: Option<Ipv6Net>,
+    /// Its addresses: at most one subnet of each family.
+    pub subnets: Vec<IpNet>,
     /// Of all its devices.
     pub mtu: Mtu,
     /// The addresses of the bridge: what this host itself sends has these.
     pub gateways: Vec<IpAddr>,
     /// What is on other hosts, and the addresses of these.
-    pub nets: BTreeMap<IpNet, Ipv4Addr>,
+    pub nets: BTreeMap<IpNet, IpAddr>,
     /// Exact addresses that this host has outside its blocks.
     pub own: BTreeSet<IpAddr>,
     /// Addresses that are known on other hosts.
@@ -71,7 +67,7 @@ impl Routes {
         let sources = self.networks.iter();
         let sources = sources.map(|it| (it.bridge.clone(), it.nets.keys().copied().collect()));
         let closed = self.closed.keys().map(|bridge| (bridge.clone(), Vec::new()));
-        let subnets = self.networks.iter().flat_map(RoutedNetwork::subnets);
+        let subnets = self.networks.iter().flat_map(|it| it.subnets.iter().copied());
         RouteFilter {
             underlay: underlay.map(|underlay| underlay.name.clone()),
             hosts: self.links.values().map(|link| link.mac).collect(),
@@ -90,7 +86,7 @@ impl Routes {
     ///
     /// # Errors
     /// As the kernel's.
-    pub fn close(&self, local: Ipv4Addr) -> Result<Option<RouteFilter>> {
+    pub fn close(&self, local: IpAddr) -> Result<Option<RouteFilter>> {
         if self.is_empty() || filter::is_there(&mut Socket::netfilter()?)? {
             return Ok(None);
         }
@@ -120,7 +116,7 @@ impl Routes {
     ///
     /// # Errors
     /// Where the kernel cannot be asked, or strangers cannot be kept out: then no route is made.
-    pub(crate) fn apply(&self, local: Ipv4Addr, outcome: &mut Outcome) -> Result<()> {
+    pub(crate) fn apply(&self, local: IpAddr, outcome: &mut Outcome) -> Result<()> {
         if self.is_empty() {
             return remove(outcome);
         }
@@ -150,7 +146,7 @@ impl Routes {
     }
 }
 
-fn no_device(local: Ipv4Addr) -> Error {
+fn no_device(local: IpAddr) -> Error {
     Error::not_found(format!("no device of this host has the address {local}"))
 }
 
@@ -218,16 +214,11 @@ impl Wanted {
 }
 
 impl RoutedNetwork {
-    fn subnets(&self) -> Vec<IpNet> {
-        let v6 = self.subnet6.map(IpNet::V6);
-        std::iter::once(IpNet::V4(self.subnet)).chain(v6).collect()
-    }
-
     /// Makes the bridge what it should be, and adds the routes that there should be; how much was changed, and what
     /// is not reached.
     fn apply(
         &self,
-        (underlay, links): (&Underlay, &BTreeMap<Ipv4Addr, HostLink>),
+        (underlay, links): (&Underlay, &BTreeMap<IpAddr, HostLink>),
         socket: &mut Socket,
         wanted: &mut Vec<Wanted>,
     ) -> Result<(usize, Vec<Error>)> {
@@ -264,8 +255,8 @@ impl RoutedNetwork {
     fn way(
         &self,
         net: IpNet,
-        host: Ipv4Addr,
-        (underlay, links): (&Underlay, &BTreeMap<Ipv4Addr, HostLink>),
+        host: IpAddr,
+        (underlay, links): (&Underlay, &BTreeMap<IpAddr, HostLink>),
     ) -> Result<Wanted> {
         if !underlay.has(host) {
             return Err(Error::invalid(format!(
@@ -274,9 +265,11 @@ impl RoutedNetwork {
                 self.name, underlay.name, underlay.net
             )));
         }
-        let hop = match net {
-            IpNet::V4(_) => Some(IpAddr::V4(host)),
-            IpNet::V6(_) => links.get(&host).and_then(|link| link.v6).map(IpAddr::V6),
+        let hop = match (net, host) {
+            (IpNet::V4(_), IpAddr::V4(_)) | (IpNet::V6(_), IpAddr::V6(_)) => Some(host),
+            (IpNet::V6(_), _) => links.get(&host).and_then(|link| link.v6).map(IpAddr::V6),
+            // No network is declared so.
+            (IpNet::V4(_), _) => None,
         };
         let Some(hop) = hop else { return Ok(Wanted::AsItIs(net)) };
         let source = self.gateways.iter().copied().find(|it| it.is_ipv4() == hop.is_ipv4());
@@ -290,7 +283,7 @@ impl RoutedNetwork {
         sysctl::ensure(format!("net/ipv4/conf/{name}/proxy_arp"), "1")?;
         // The kernel would wait for up to 0.8 seconds.
         sysctl::ensure(format!("net/ipv4/neigh/{name}/proxy_delay"), "0")?;
-        if self.subnet6.is_none() {
+        if self.subnets.iter().all(|net| net.addr().is_ipv4()) {
             return Ok(0);
         }
         sysctl::ensure(format!("net/ipv6/conf/{name}/proxy_ndp"), "1")?;

@@ -7,7 +7,7 @@ use std::process::Command;
 use model::Result;
 use netlink::Netns;
 
-use crate::guard;
+use crate::Guard;
 use crate::route::RouteFilter;
 
 /// A named namespace, as long as the test runs.
@@ -63,11 +63,19 @@ fn moved(table: &str, chain: &str, ensure: &dyn Fn() -> Result<bool>) {
 
 #[test]
 fn a_guard_that_accepts_is_made_again() {
-    let members = BTreeSet::from(["192.0.2.1".parse().unwrap()]);
-    Apart::run("guard", || {
-        accepted("ip spoke_overlay", "input", &|| guard(&members));
-        moved("ip spoke_overlay", "forward", &|| guard(&members));
-    });
+    for (table, name, addresses) in [
+        ("ip spoke_overlay", "guard", ["192.0.2.1", "192.0.2.2"]),
+        ("ip6 spoke_overlay", "guard6", ["2001:db8::1", "2001:db8::2"]),
+    ] {
+        let [local, member] = addresses.map(|address| address.parse().unwrap());
+        let guard = Guard { local, members: BTreeSet::from([member]) };
+        Apart::run(name, || {
+            accepted(table, "input", &|| guard.ensure());
+            moved(table, "forward", &|| guard.ensure());
+            let set = nft(&format!("list set {table} members"));
+            assert!(set.contains(addresses[1]), "{set}");
+        });
+    }
 }
 
 #[test]

@@ -47,15 +47,18 @@ pub(crate) struct Ways {
     /// This host's own public keys, by turn.
     pub(crate) keys: BTreeMap<u32, PublicKey>,
     /// The hosts that have agreed with this one on keys, by turn.
-    pub(crate) known: BTreeMap<u32, BTreeSet<Ipv4Addr>>,
+    pub(crate) known: BTreeMap<u32, BTreeSet<IpAddr>>,
     /// How much was changed.
     pub(crate) changed: usize,
 }
 
 impl Ways {
     /// The device through which a host is sent to, if there is one.
-    pub(crate) fn via(&self, host: Ipv4Addr) -> Option<u32> {
-        self.links.get(&host).copied()
+    pub(crate) fn via(&self, host: IpAddr) -> Option<u32> {
+        match host {
+            IpAddr::V4(host) => self.links.get(&host).copied(),
+            IpAddr::V6(_) => None,
+        }
     }
 }
 
@@ -63,11 +66,12 @@ impl Ways {
 ///
 /// # Errors
 /// `Unsupported` where the kernel has no WireGuard.
-pub(crate) fn ensure(tunnels: &[Tunnel], local: Ipv4Addr, socket: &mut Socket) -> Result<Ways> {
+pub(crate) fn ensure(tunnels: &[Tunnel], local: IpAddr, socket: &mut Socket) -> Result<Ways> {
     let mut ways = Ways { changed: remove_others(tunnels, socket)?, ..Ways::default() };
     if tunnels.is_empty() {
         return Ok(ways);
     }
+    refuse_v6(local)?;
     let mtu = Mtu::new(underlay_mtu(local, socket)?.saturating_sub(TUNNEL_OVERHEAD));
     let mtu = mtu.ok_or_else(|| Error::invalid("no packet fits into a tunnel here"))?;
     for tunnel in tunnels {
@@ -95,7 +99,7 @@ impl Ways {
                 self.links.insert(*address, link);
             }
             if is_known {
-                self.known.entry(tunnel.turn).or_default().insert(*address);
+                self.known.entry(tunnel.turn).or_default().insert((*address).into());
             }
         }
     }
@@ -186,14 +190,28 @@ fn remove_others(tunnels: &[Tunnel], socket: &mut Socket) -> Result<usize> {
     Ok(others.len())
 }
 
-/// Fails where this host cannot encrypt.
+/// Fails where this host, which has this address, cannot encrypt.
 ///
 /// # Errors
 /// `Unsupported`, with what to do.
-pub fn refuse_clear(network: &NetworkName) -> Result<()> {
+pub fn refuse_clear(network: &NetworkName, local: IpAddr) -> Result<()> {
+    let refused = |error: Error| error.context(format!("network {network} is not made here"));
+    refuse_v6(local).map_err(refused)?;
     match WireGuard::open()? {
         Some(_) => Ok(()),
-        None => Err(unsupported().context(format!("network {network} is not made here"))),
+        None => Err(refused(unsupported())),
+    }
+}
+
+/// By IPv6 the kernel looks for a route through the device that a forwarding entry names, and that route would take
+/// everything else for the host too.
+fn refuse_v6(local: IpAddr) -> Result<()> {
+    match local {
+        IpAddr::V4(_) => Ok(()),
+        IpAddr::V6(_) => Err(Error::unsupported(
+            "networks are not encrypted between hosts that reach each other by IPv6, and packets would leave in clear \
+             text; leave out --encrypt, or give the hosts addresses of IPv4",
+        )),
     }
 }
 
@@ -248,8 +266,8 @@ mod tests {
         let (old, new) = (tunnel(0, &[(1, 1), (2, 2)]), tunnel(1, &[(1, 3), (2, 4), (3, 5)]));
         ways.learn(&old, (10, &device(&[(1, 1, true), (2, 2, true)])));
         ways.learn(&new, (11, &device(&[(1, 3, true), (2, 4, false), (3, 5, false)])));
-        let via = [1, 2, 3, 4].map(|host| ways.via(address(host)));
+        let via = [1, 2, 3, 4].map(|host| ways.via(address(host).into()));
         assert_eq!(via, [Some(11), Some(10), Some(11), None]);
-        assert_eq!(ways.known[&1], BTreeSet::from([address(1)]));
+        assert_eq!(ways.known[&1], BTreeSet::from([address(1).into()]));
     }
 }

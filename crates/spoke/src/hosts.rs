@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -125,7 +125,7 @@ pub(crate) enum Ask {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Me {
     pub(crate) name: HostName,
-    pub(crate) address: Option<Ipv4Addr>,
+    pub(crate) address: Option<IpAddr>,
     pub(crate) access: Access,
 }
 
@@ -134,9 +134,13 @@ pub(crate) struct Me {
 pub(crate) struct Wanted {
     pub(crate) name: NetworkName,
     pub(crate) subnet: Option<Ipv4Net>,
+    /// Where it is named without one of IPv4, the network has no other, unless `ipv6` says so.
     pub(crate) subnet6: Option<Ipv6Net>,
-    /// Whether it has an IPv6 subnet also where none is named.
+    /// Whether it has subnets of both families, also where none is named.
     pub(crate) ipv6: bool,
+    /// Whether it has no IPv4 subnet, also where none of IPv6 is named.
+    #[serde(default)]
+    pub(crate) only_v6: bool,
     pub(crate) block: Option<u8>,
     pub(crate) mtu: Option<Mtu>,
     pub(crate) hosts: Placement,
@@ -169,6 +173,7 @@ impl Wanted {
             subnet,
             subnet6,
             ipv6: false,
+            only_v6: false,
             block: None,
             mtu: None,
             hosts: spec.hosts.clone(),

@@ -6,7 +6,7 @@ use super::RACES;
 use super::layout::refuse_other_layout;
 use crate::layout::{self, VERSION};
 use crate::port::{Cluster, Expect, HostRecord, Key, Outcome, Record, Revision, Txn, Write};
-use crate::reach::is_host;
+use crate::reach::{is_host, is_of_family, of_other_family};
 use crate::view::View;
 
 /// Makes `name` the first member, or one more of a cluster that is there: whoever may write to etcd
@@ -87,12 +87,21 @@ pub(super) fn refuse_taken(view: &View, name: &HostName, host: &ClusterHost) -> 
             host.address
         )));
     }
+    let mut others = view.hosts.iter();
+    if let Some((other, it)) = others.find(|(_, it)| !is_of_family(it.address, host.address)) {
+        return Err(Error::conflict(format!(
+            "{}; choose an address as that of host {other} ({}) with --address",
+            of_other_family((name, host.address), it.address),
+            it.address
+        )));
+    }
     // Its bridge would hide the way to this host from all others.
     let mut networks = view.networks.iter();
-    match networks.find(|(_, network)| network.subnet.contains(&host.address)) {
+    match networks.find(|(_, network)| network.has(host.address)) {
         Some((network, it)) => Err(Error::conflict(format!(
             "{} is an address of network {network} ({}) of the cluster; choose another with --address",
-            host.address, it.subnet
+            host.address,
+            it.subnets()
         ))),
         None => Ok(()),
     }

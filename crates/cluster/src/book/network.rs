@@ -24,10 +24,8 @@ const CHOSEN: (u8, std::ops::RangeInclusive<u8>) = (10, 64..=127);
 pub struct Declared {
     /// The network's name.
     pub name: NetworkName,
-    /// Its subnet; chosen where none is given.
-    pub subnet: Option<Ipv4Net>,
-    /// Its IPv6 subnet, where it has one.
-    pub subnet6: Option<Subnet6>,
+    /// Its subnets.
+    pub subnets: Subnets,
     /// The prefix length of a host's block; chosen where none is given.
     pub block: Option<u8>,
     /// Of its devices.
@@ -44,6 +42,17 @@ pub struct Declared {
     pub names: bool,
     /// When it was asked for.
     pub since: Timestamp,
+}
+
+/// The subnets of a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subnets {
+    /// One of IPv4; chosen where none is given.
+    V4(Option<Ipv4Net>),
+    /// One of IPv4, as before, and one of IPv6.
+    Both(Option<Ipv4Net>, Subnet6),
+    /// One of IPv6 alone.
+    V6(Subnet6),
 }
 
 /// An IPv6 subnet.
@@ -101,13 +110,9 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
             "the cluster has no host {unknown}; `spoke host ls` lists them"
         )));
     }
-    let subnet = match wanted.subnet {
-        Some(subnet) => subnet,
-        None => choose(view)?,
-    };
-    let block = wanted.block.unwrap_or_else(|| block_of(subnet.prefix_len()));
     let vni = free_vni(view)?;
-    let subnet6 = wanted.subnet6.map(|wanted| wanted.of(view, vni)).transpose()?;
+    let (subnet, subnet6) = wanted.subnets.of(view, vni)?;
+    let block = wanted.block.unwrap_or_else(|| block_of(&subnet));
     let network = SharedNetwork {
         vni,
         subnet,
@@ -122,19 +127,26 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         since: wanted.since,
     };
     network.check(name)?;
-    refuse_hosts_own(view, name, &subnet)?;
-    let other = overlapping(view, &subnet).map(|(other, net)| (subnet.into(), other, net.into()));
-    let other6 = subnet6.and_then(|subnet| {
-        overlapping6(view, &subnet).map(|(other, net)| (subnet.into(), other, net.into()))
-    });
-    match other.or(other6) {
-        Some((subnet, other, net)) => {
-            let (subnet, net): (IpNet, IpNet) = (subnet, net);
-            Err(Error::conflict(format!(
+    refuse_hosts_own(view, name, &network)?;
+    for subnet in network.nets() {
+        if let Some((other, net)) = overlapping(view, &subnet) {
+            return Err(Error::conflict(format!(
                 "subnet {subnet} overlaps {net} of network {other} of the cluster"
-            )))
+            )));
         }
-        None => Ok(network),
+    }
+    Ok(network)
+}
+
+impl Subnets {
+    /// That from which hosts have blocks, and the one of IPv6 beside it.
+    fn of(self, view: &View, vni: Vni) -> Result<(IpNet, Option<Ipv6Net>)> {
+        let v4 = |subnet: Option<Ipv4Net>| subnet.map_or_else(|| choose(view), Ok);
+        Ok(match self {
+            Subnets::V4(subnet) => (v4(subnet)?.into(), None),
+            Subnets::Both(subnet, v6) => (v4(subnet)?.into(), Some(v6.of(view, vni)?)),
+            Subnets::V6(subnet) => (subnet.of(view, vni)?.into(), None),
+        })
     }
 }
 
@@ -152,26 +164,21 @@ impl Subnet6 {
         // Numbers of networks are rarely used again, and so their addresses are not either.
         let begin = u16::try_from(vni.number() & 0xffff).unwrap_or(0);
         let mut all = (0..=u16::MAX).filter_map(|more| net(begin.wrapping_add(more)));
-        all.find(|net| overlapping6(view, net).is_none()).ok_or_else(|| {
+        all.find(|net| overlapping(view, &IpNet::V6(*net)).is_none()).ok_or_else(|| {
             Error::exhausted("no IPv6 subnet is left to choose; name one with --subnet")
         })
     }
-}
-
-fn overlapping6<'a>(view: &'a View, subnet: &Ipv6Net) -> Option<(&'a NetworkName, Ipv6Net)> {
-    let all = view.networks.iter().filter_map(|(name, it)| Some((name, it.subnet6?)));
-    all.into_iter().find(|(_, net)| net.contains(subnet) || subnet.contains(net))
 }
 
 /// Refuses a subnet that has the address of a host: its bridge would hide the way to that host.
 ///
 /// # Errors
 /// `Conflict`, naming the host.
-pub fn refuse_hosts_own(view: &View, name: &NetworkName, subnet: &Ipv4Net) -> Result<()> {
-    match view.hosts.iter().find(|(_, host)| subnet.contains(&host.address)) {
+pub fn refuse_hosts_own(view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
+    match view.hosts.iter().find(|(_, host)| network.has(host.address)) {
         Some((host, its)) => Err(Error::conflict(format!(
-            "network {name}: subnet {subnet} has the address {} of host {host}; choose another \
-             with --subnet",
+            "network {name}: its subnet {} has the address {} of host {host}; choose another with --subnet",
+            network.subnets(),
             its.address
         ))),
         None => Ok(()),
@@ -218,14 +225,20 @@ fn vni_key(network: &SharedNetwork) -> Key {
     }
 }
 
-/// A host has 256 addresses, or a sixteenth of a subnet that is smaller than a /20.
-fn block_of(subnet: u8) -> u8 {
-    subnet.saturating_add(4).clamp(24, 29)
+/// A host has 256 addresses, or a sixteenth of a subnet that is smaller than a /20; of IPv6 a part of 256, or a
+/// sixteenth of a subnet that is smaller than a /112.
+fn block_of(subnet: &IpNet) -> u8 {
+    let length = subnet.prefix_len();
+    match subnet {
+        IpNet::V4(_) => length.saturating_add(4).clamp(24, 29),
+        IpNet::V6(_) if length <= 112 => length.saturating_add(8),
+        IpNet::V6(_) => length.saturating_add(4).clamp(120, 125),
+    }
 }
 
-fn overlapping<'a>(view: &'a View, subnet: &Ipv4Net) -> Option<(&'a NetworkName, Ipv4Net)> {
-    let overlaps = |net: &Ipv4Net| net.contains(subnet) || subnet.contains(net);
-    view.networks.iter().find(|(_, it)| overlaps(&it.subnet)).map(|(name, it)| (name, it.subnet))
+fn overlapping<'a>(view: &'a View, subnet: &IpNet) -> Option<(&'a NetworkName, IpNet)> {
+    let all = view.networks.iter().flat_map(|(name, it)| it.nets().map(move |net| (name, net)));
+    all.into_iter().find(|(_, net)| net.contains(subnet) || subnet.contains(net))
 }
 
 fn choose(view: &View) -> Result<Ipv4Net> {
@@ -233,8 +246,8 @@ fn choose(view: &View) -> Result<Ipv4Net> {
     seconds
         .find_map(|second| {
             let net = Ipv4Net::new(Ipv4Addr::new(first, second, 0, 0), 16).ok()?;
-            let is_free = overlapping(view, &net).is_none()
-                && !view.hosts.values().any(|host| net.contains(&host.address));
+            let is_free = overlapping(view, &net.into()).is_none()
+                && !view.hosts.values().any(|host| IpNet::V4(net).contains(&host.address));
             is_free.then_some(net)
         })
         .ok_or_else(|| Error::exhausted("no subnet is left to choose; name one with --subnet"))
@@ -300,17 +313,16 @@ pub fn claim_block(
     view: &View,
     name: &NetworkName,
     host: &HostName,
-    own: Option<Ipv4Net>,
-) -> Result<(Ipv4Net, Revision)> {
+    own: Option<IpNet>,
+) -> Result<(IpNet, Revision)> {
     let mut newer: Option<View> = None;
     for race in 0..RACES {
         let view = newer.as_ref().unwrap_or(view);
         let network = view.networks.get(name);
         let network = network
             .ok_or_else(|| Error::not_found(format!("the cluster has no network {name}")))?;
-        let is_free = |net: &Ipv4Net| {
-            network.is_block(net) && !view.blocks.contains_key(&(name.clone(), *net))
-        };
+        let is_free =
+            |net: &IpNet| network.is_block(net) && !view.blocks.contains_key(&(name.clone(), *net));
         let block = match own.filter(is_free) {
             Some(own) => own,
             None => free_block(view, (name, network), (host, race))?,
@@ -335,12 +347,12 @@ fn free_block(
     view: &View,
     (name, network): (&NetworkName, &SharedNetwork),
     (host, race): (&HostName, usize),
-) -> Result<Ipv4Net> {
-    let taken: BTreeSet<Ipv4Net> =
+) -> Result<IpNet> {
+    let taken: BTreeSet<IpNet> =
         view.blocks.keys().filter(|(of, _)| of == name).map(|(_, net)| *net).collect();
     let endpoints = view.endpoints.keys().filter(|(_, of, _)| of == name);
     let pins = view.pins.keys().filter(|(of, _)| of == name).map(|(_, address)| *address);
-    let used: BTreeSet<Ipv4Net> = endpoints
+    let used: BTreeSet<IpNet> = endpoints
         .map(|(_, _, address)| *address)
         .chain(pins)
         .filter_map(|address| network.block_with(address))
@@ -360,7 +372,7 @@ fn free_block(
 }
 
 /// The first one; after a race the one that the host's name chooses.
-fn chosen(free: &[Ipv4Net], (host, race): (&HostName, usize)) -> Option<Ipv4Net> {
+fn chosen(free: &[IpNet], (host, race): (&HostName, usize)) -> Option<IpNet> {
     if race == 0 {
         return free.iter().min().copied();
     }
@@ -378,7 +390,7 @@ pub fn give_up_block(
     cluster: &impl Cluster,
     name: &NetworkName,
     host: &HostName,
-    block: Ipv4Net,
+    block: IpNet,
 ) -> Result<()> {
     let view = cluster.read()?;
     let Some((holder, at)) = view.blocks.get(&(name.clone(), block)) else { return Ok(()) };

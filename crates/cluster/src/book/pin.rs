@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    AddressPin, Error, HostName, Ipv4Net, NetworkName, PinState, Result, SharedNetwork, text,
+    AddressPin, Error, HostName, IpNet, NetworkName, PinState, Result, SharedNetwork, text,
 };
 
 use super::RACES;
@@ -186,7 +186,7 @@ pub fn answer_pin(
     cluster: &impl Cluster,
     (network, address): (&NetworkName, IpAddr),
     (pin, at): (&AddressPin, Revision),
-    (block, taken): (Ipv4Net, Revision),
+    (block, taken): (IpNet, Revision),
     state: PinState,
 ) -> Result<()> {
     let state = match state {

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{ClusterHost, HostName, Ipv4Net, NetworkName, PinState, Result, Timestamp};
+use model::{ClusterHost, HostName, IpNet, NetworkName, PinState, Result, Timestamp};
 
 use super::{
     Certified, Pinning, Wanted, answer_pin, asked_at, be_alive, certify, change_host, claim_block,
@@ -20,6 +21,7 @@ use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
 mod damaged;
+mod six;
 mod tokens;
 
 /// By path: the value, and when it was written.
@@ -104,7 +106,7 @@ fn front() -> NetworkName {
     "front".parse().unwrap()
 }
 
-fn block() -> Ipv4Net {
+fn block() -> IpNet {
     "10.8.1.0/24".parse().unwrap()
 }
 
@@ -322,7 +324,7 @@ fn a_server_that_etcd_has_not_is_forgotten() {
     }
     // One that is there sees to its own.
     records.write(&put(Key::Alive(host("a")), Record::Mark));
-    let is_server = |it: &ClusterHost| it.address.octets() == [192, 0, 2, 2];
+    let is_server = |it: &ClusterHost| it.address == IpAddr::from([192, 0, 2, 2]);
     forget_servers(&records, &records.read().unwrap(), is_server).unwrap();
     let left = records.read().unwrap().servers;
     assert_eq!(left.into_keys().collect::<Vec<_>>(), [host("a"), host("b")]);
@@ -408,7 +410,7 @@ fn hosts_that_take_blocks_at_once_try_others_than_each_other() {
         claim_block(&records, view, &front(), &host(name), None).unwrap().0
     };
     assert_eq!(claim(&view, "h0").to_string(), "10.8.0.0/24");
-    let net = |third: u8| Ipv4Net::new([10, 8, third, 0].into(), 24).unwrap();
+    let net = |third: u8| IpNet::new([10, 8, third, 0].into(), 24).unwrap();
     let mut taken = BTreeSet::new();
     for last in 1..all {
         // As if each read before the others wrote.

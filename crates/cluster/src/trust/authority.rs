@@ -29,7 +29,7 @@ pub enum Usage {
     /// A host shows it to others. It names no address: a host may have several.
     Client,
     /// A server of etcd has it at this address, and shows it to the other servers.
-    Server(Ipv4Addr),
+    Server(IpAddr),
 }
 
 /// From when on, and for how many seconds, a certificate is worth something.
@@ -117,9 +117,8 @@ impl Authority {
         params.use_authority_key_identifier_extension = true;
         if let Usage::Server(address) = usage {
             params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
-            params.subject_alt_names = [address, Ipv4Addr::LOCALHOST]
-                .map(|address| SanType::IpAddress(IpAddr::V4(address)))
-                .to_vec();
+            params.subject_alt_names =
+                [address, Ipv4Addr::LOCALHOST.into()].map(SanType::IpAddress).to_vec();
         }
         let signed = params.signed_by(key, &self.issuer);
         let signed = signed.map_err(|cause| failed("signing a certificate", cause))?;

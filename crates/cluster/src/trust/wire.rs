@@ -2,7 +2,7 @@
 //! way, by TLS.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use model::{Error, HostName, Kind, Result, Timestamp};
 use serde::de::DeserializeOwned;
@@ -31,7 +31,7 @@ pub enum Ask {
         /// What the host is called.
         name: HostName,
         /// Where others reach it.
-        address: Ipv4Addr,
+        address: IpAddr,
         /// Of its first certificate.
         key: PublicKey,
     },

@@ -164,6 +164,8 @@ impl SharedIn<'_> {
             "Name": self.name,
             "CheckDuplicate": true,
             "Driver": self.driver,
+            // Engines before 28 do not know of it: they ask for an IPv4 subnet, which the network does not have.
+            "EnableIPv4": self.subnets.iter().any(|net| matches!(net, IpNet::V4(_))),
             "EnableIPv6": self.subnets.iter().any(|net| matches!(net, IpNet::V6(_))),
             "IPAM": {
                 "Driver": self.driver,

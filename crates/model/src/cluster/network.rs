@@ -13,9 +13,10 @@ use crate::{Error, IpNet, Mtu, NetworkName, Result, Timestamp};
 pub struct SharedNetwork {
     /// Its number in VXLAN packets; no other network of the cluster has it.
     pub vni: Vni,
-    /// Its addresses.
-    pub subnet: Ipv4Net,
-    /// Its IPv6 addresses, where it has some. Each block of IPv4 addresses has one of these with it.
+    /// Its addresses: of these each host has blocks. Versions that know only IPv4 subnets do not use one of IPv6.
+    pub subnet: IpNet,
+    /// The IPv6 addresses of a network whose `subnet` is of IPv4, where it has some. Each block of IPv4 addresses has
+    /// a part of these with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet6: Option<Ipv6Net>,
     /// The prefix length of the part of the subnet that each host has for itself.
@@ -45,9 +46,9 @@ pub struct SharedNetwork {
 impl SharedNetwork {
     /// The shortest prefix of a subnet.
     const WIDEST: u8 = 8;
-    /// The longest prefix of a block: a gateway and at least one container, without the addresses that
-    /// no host may have.
-    const NARROWEST: u8 = 29;
+    /// A block has at least so many addresses, as a power of two: a gateway and at least one container, without the
+    /// addresses that no host may have.
+    const LEAST_BITS: u8 = 3;
     /// A subnet has at most two to the power of so many blocks.
     const MOST_BITS: u8 = 12;
     /// What IPv4 asks of every link on which packets of a useful size travel (RFC 791 §3.2).
@@ -59,60 +60,62 @@ impl SharedNetwork {
 
     /// Fails with `Invalid` where its numbers do not fit together.
     pub fn check(&self, name: &NetworkName) -> Result<()> {
-        let subnet = self.subnet.prefix_len();
-        let refused = |why: String| Err(Error::invalid(format!("network {name}: {why}")));
-        if self.subnet != self.subnet.trunc() {
-            return refused(format!("{} is no subnet, but an address in one", self.subnet));
+        let refused = |why: String| Error::invalid(format!("network {name}: {why}"));
+        self.check_subnets().map_err(refused)?;
+        let has_v6 = self.nets().any(|net| net.addr().is_ipv6());
+        let least = if has_v6 { Self::LEAST_MTU6 } else { Self::LEAST_MTU };
+        if self.mtu.bytes() < least {
+            return Err(refused(format!("MTU {} is less than {least}", self.mtu)));
         }
-        if subnet < Self::WIDEST {
-            return refused(format!("{} is larger than a /{}", self.subnet, Self::WIDEST));
+        if self.encrypted && self.transport == Transport::Route {
+            return Err(refused(
+                "packets that are routed as they are cannot be encrypted".to_owned(),
+            ));
         }
-        let first = self.subnet.network();
-        if first.octets()[0] == 0
-            || first.is_loopback()
-            || first.is_link_local()
-            || first.octets()[0] >= 224
-        {
-            return refused(format!("{} has no addresses that hosts give", self.subnet));
+        self.hosts.check()
+    }
+
+    fn check_subnets(&self) -> std::result::Result<(), String> {
+        match self.subnet {
+            IpNet::V4(subnet) => check4(&subnet)?,
+            IpNet::V6(subnet) => check6(&subnet)?,
         }
-        if self.block <= subnet || self.block > Self::NARROWEST {
-            return refused(format!(
-                "a block of {} is a /{} to a /{}, not a /{}",
+        let (subnet, narrowest) =
+            (self.subnet.prefix_len(), self.subnet.max_prefix_len() - Self::LEAST_BITS);
+        if self.block <= subnet || self.block > narrowest {
+            return Err(format!(
+                "a block of {} is a /{} to a /{narrowest}, not a /{}",
                 self.subnet,
                 subnet + 1,
-                Self::NARROWEST,
                 self.block
             ));
         }
         if self.block - subnet > Self::MOST_BITS {
-            return refused(format!(
+            return Err(format!(
                 "{} has more than {} blocks of a /{}; choose larger ones",
                 self.subnet,
                 1 << Self::MOST_BITS,
                 self.block
             ));
         }
-        let least = if self.subnet6.is_some() { Self::LEAST_MTU6 } else { Self::LEAST_MTU };
-        if self.mtu.bytes() < least {
-            return refused(format!("MTU {} is less than {least}", self.mtu));
+        let Some(subnet6) = self.subnet6 else { return Ok(()) };
+        if self.subnet.addr().is_ipv6() {
+            return Err(format!("{} and {subnet6} are both subnets of IPv6", self.subnet));
         }
-        if self.encrypted && self.transport == Transport::Route {
-            return refused("packets that are routed as they are cannot be encrypted".to_owned());
+        if subnet6.prefix_len() > Self::NARROWEST6 {
+            return Err(format!("{subnet6} is not between a /8 and a /{}", Self::NARROWEST6));
         }
-        self.hosts.check()?;
-        match self.subnet6 {
-            Some(subnet) if 128 - self.block6(&subnet) < 32 - self.block => {
-                refused(format!("a block of {subnet} has fewer addresses than a /{}", self.block))
-            }
-            Some(subnet) => check6(&subnet).or_else(refused),
-            None => Ok(()),
+        check6(&subnet6)?;
+        match 128 - self.block6(&subnet6) < 32 - self.block {
+            true => Err(format!("a block of {subnet6} has fewer addresses than a /{}", self.block)),
+            false => Ok(()),
         }
     }
 
-    /// Whether versions that know only VXLAN in clear text would use it wrongly: they must not find who has claimed its
-    /// VNI.
+    /// Whether versions that know only VXLAN in clear text and subnets of IPv4 would use it wrongly: they must not find
+    /// who has claimed its VNI.
     pub fn is_special(&self) -> bool {
-        self.encrypted || !self.transport.is_vxlan()
+        self.encrypted || !self.transport.is_vxlan() || self.subnet.addr().is_ipv6()
     }
 
     /// Whether they are one network: in which engines it is made, and whether it has names, may differ, as a host
@@ -124,24 +127,27 @@ impl SharedNetwork {
     }
 
     /// Whether `net` is one of its blocks.
-    pub fn is_block(&self, net: &Ipv4Net) -> bool {
+    pub fn is_block(&self, net: &IpNet) -> bool {
         net.prefix_len() == self.block && *net == net.trunc() && self.subnet.contains(net)
     }
 
     /// The block in which an address of the network is, or to which its IPv6 addresses belong.
-    pub fn block_with(&self, address: IpAddr) -> Option<Ipv4Net> {
-        let address = match address {
-            IpAddr::V4(address) => address,
-            IpAddr::V6(address) => {
-                let subnet = self.subnet6.filter(|subnet| subnet.contains(&address))?;
-                let number = (u128::from(address) - u128::from(subnet.network()))
-                    .checked_shr(128 - u32::from(self.block6(&subnet)))?;
-                let within = u32::try_from(number).ok()?.checked_shl(32 - u32::from(self.block))?;
-                Ipv4Addr::from(u32::from(self.subnet.network()).checked_add(within)?)
-            }
+    pub fn block_with(&self, address: IpAddr) -> Option<IpNet> {
+        let address = match (address, self.subnet) {
+            (IpAddr::V6(address), IpNet::V4(subnet)) => self.first_with(address, subnet)?.into(),
+            (address, _) => address,
         };
-        let block = Ipv4Net::new(address, self.block).ok()?.trunc();
+        let block = IpNet::new(address, self.block).ok()?.trunc();
         self.is_block(&block).then_some(block)
+    }
+
+    /// The first IPv4 address of the block to which an IPv6 address belongs.
+    fn first_with(&self, address: Ipv6Addr, v4: Ipv4Net) -> Option<Ipv4Addr> {
+        let subnet = self.subnet6.filter(|subnet| subnet.contains(&address))?;
+        let number = (u128::from(address) - u128::from(subnet.network()))
+            .checked_shr(128 - u32::from(self.block6(&subnet)))?;
+        let within = u32::try_from(number).ok()?.checked_shl(32 - u32::from(self.block))?;
+        Some(Ipv4Addr::from(u32::from(v4.network()).checked_add(within)?))
     }
 
     /// The prefix length of the IPv6 addresses of a block.
@@ -149,20 +155,25 @@ impl SharedNetwork {
         subnet.prefix_len() + self.block.saturating_sub(self.subnet.prefix_len())
     }
 
-    /// The IPv6 addresses that belong to a block.
-    pub fn addresses6(&self, block: &Ipv4Net) -> Option<Ipv6Net> {
+    /// The IPv6 addresses that belong to a block of IPv4 addresses.
+    pub fn addresses6(&self, block: &IpNet) -> Option<Ipv6Net> {
+        let (IpNet::V4(v4), IpNet::V4(block)) = (self.subnet, block) else { return None };
         let subnet = self.subnet6?;
         let length = self.block6(&subnet);
-        let within = u32::from(block.network()).checked_sub(u32::from(self.subnet.network()))?;
+        let within = u32::from(block.network()).checked_sub(u32::from(v4.network()))?;
         let number = u128::from(within.checked_shr(32 - u32::from(self.block))?);
         let first = u128::from(subnet.network()) | number.checked_shl(128 - u32::from(length))?;
         Ipv6Net::new(Ipv6Addr::from(first), length).ok()
     }
 
+    /// A block, and the IPv6 addresses that belong to it.
+    pub fn parts(&self, block: &IpNet) -> impl Iterator<Item = IpNet> + use<> {
+        std::iter::once(*block).chain(self.addresses6(block).map(IpNet::V6))
+    }
+
     /// The addresses that a host's bridge has for a block: one of each family of the network.
-    pub fn gateways(&self, block: &Ipv4Net) -> impl Iterator<Item = IpAddr> {
-        let v6 = self.addresses6(block).map(|net| IpAddr::V6(Self::gateway6(&net)));
-        std::iter::once(IpAddr::V4(Self::gateway(block))).chain(v6)
+    pub fn gateways(&self, block: &IpNet) -> impl Iterator<Item = IpAddr> + use<> {
+        self.parts(block).map(|part| Self::gateway(&part))
     }
 
     /// Whether an address is one that a host's bridge has, or would have.
@@ -172,8 +183,8 @@ impl SharedNetwork {
     }
 
     /// Its subnets.
-    pub fn nets(&self) -> impl Iterator<Item = IpNet> {
-        std::iter::once(IpNet::V4(self.subnet)).chain(self.subnet6.map(IpNet::V6))
+    pub fn nets(&self) -> impl Iterator<Item = IpNet> + use<> {
+        std::iter::once(self.subnet).chain(self.subnet6.map(IpNet::V6))
     }
 
     /// The same, for sentences.
@@ -184,31 +195,42 @@ impl SharedNetwork {
 
     /// Whether an address is in one of its subnets.
     pub fn has(&self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(address) => self.subnet.contains(&address),
-            IpAddr::V6(address) => self.subnet6.is_some_and(|subnet| subnet.contains(&address)),
-        }
+        self.nets().any(|net| net.contains(&address))
     }
 
     /// Whether an address is a subnet's own, or its broadcast address (RFC 4291 §2.6.1).
     pub fn is_edge(&self, address: IpAddr) -> bool {
-        match address {
-            IpAddr::V4(address) => {
-                address == self.subnet.network() || address == self.subnet.broadcast()
-            }
-            IpAddr::V6(address) => self.subnet6.is_some_and(|subnet| subnet.network() == address),
+        self.nets().any(|net| {
+            net.network() == address || (address.is_ipv4() && net.broadcast() == address)
+        })
+    }
+
+    /// The address that a host's bridge has in its block, or of the IPv6 addresses of that: the second, as the first
+    /// may be the subnet's own.
+    pub fn gateway(block: &IpNet) -> IpAddr {
+        match block {
+            IpNet::V4(block) => Ipv4Addr::from(u32::from(block.network()).saturating_add(1)).into(),
+            IpNet::V6(block) => Ipv6Addr::from(u128::from(block.network()) | 1).into(),
         }
     }
+}
 
-    /// The IPv6 address that a host's bridge has, of those of its block.
-    pub fn gateway6(net: &Ipv6Net) -> Ipv6Addr {
-        Ipv6Addr::from(u128::from(net.network()) | 1)
+/// Why an IPv4 subnet is none of a network of many hosts.
+fn check4(subnet: &Ipv4Net) -> std::result::Result<(), String> {
+    let first = subnet.network();
+    if *subnet != subnet.trunc() {
+        return Err(format!("{subnet} is no subnet, but an address in one"));
     }
-
-    /// The address that a host's bridge has in its block: the second of the block, as the first may be
-    /// the subnet's own.
-    pub fn gateway(block: &Ipv4Net) -> Ipv4Addr {
-        Ipv4Addr::from(u32::from(block.network()).saturating_add(1))
+    if subnet.prefix_len() < SharedNetwork::WIDEST {
+        return Err(format!("{subnet} is larger than a /{}", SharedNetwork::WIDEST));
+    }
+    let is_unusable = first.octets()[0] == 0
+        || first.is_loopback()
+        || first.is_link_local()
+        || first.octets()[0] >= 224;
+    match is_unusable {
+        true => Err(format!("{subnet} has no addresses that hosts give")),
+        false => Ok(()),
     }
 }
 
@@ -218,9 +240,8 @@ fn check6(subnet: &Ipv6Net) -> std::result::Result<(), String> {
     if *subnet != subnet.trunc() {
         return Err(format!("{subnet} is no subnet, but an address in one"));
     }
-    let (length, narrowest) = (subnet.prefix_len(), SharedNetwork::NARROWEST6);
-    if !(8..=narrowest).contains(&length) {
-        return Err(format!("{subnet} is not between a /8 and a /{narrowest}"));
+    if subnet.prefix_len() < SharedNetwork::WIDEST {
+        return Err(format!("{subnet} is larger than a /{}", SharedNetwork::WIDEST));
     }
     let is_unusable = first.is_unspecified()
         || first.is_loopback()
@@ -276,7 +297,7 @@ mod tests {
         let mut network = network("10.8.0.0/16", 24, 1450);
         network.subnet6 = Some("fd00:8::/64".parse().unwrap());
         assert!(network.check(&"front".parse().unwrap()).is_ok());
-        let block = |text: &str| text.parse::<Ipv4Net>().unwrap();
+        let block = |text: &str| text.parse::<IpNet>().unwrap();
         for (v4, v6, gateway) in [
             ("10.8.0.0/24", "fd00:8::/72", "fd00:8::1"),
             ("10.8.3.0/24", "fd00:8::300:0:0:0/72", "fd00:8::300:0:0:1"),
@@ -312,6 +333,36 @@ mod tests {
             assert!(!is_block(other), "{other}");
         }
         let gateway = SharedNetwork::gateway(&"10.8.3.0/24".parse().unwrap());
-        assert_eq!(gateway, Ipv4Addr::new(10, 8, 3, 1));
+        assert_eq!(gateway, IpAddr::from([10, 8, 3, 1]));
+    }
+
+    #[test]
+    fn a_network_of_ipv6_alone_has_blocks_of_ipv6() {
+        let mut network = network("fd00:8::/64", 72, 1430);
+        let name: NetworkName = "front".parse().unwrap();
+        assert!(network.check(&name).is_ok() && network.is_special());
+        let block: IpNet = "fd00:8:0:0:300::/72".parse().unwrap();
+        assert_eq!(network.block_with("fd00:8::3ff:0:0:9".parse().unwrap()), Some(block));
+        for other in ["10.8.0.1", "fd00:9::1"] {
+            assert_eq!(network.block_with(other.parse().unwrap()), None, "{other}");
+        }
+        let gateway: IpAddr = "fd00:8::300:0:0:1".parse().unwrap();
+        assert_eq!(network.gateways(&block).collect::<Vec<_>>(), [gateway]);
+        assert!(network.is_gateway(gateway) && network.has(gateway) && !network.is_edge(gateway));
+        assert!(network.is_edge("fd00:8::".parse().unwrap()));
+        assert!(!network.is_edge("fd00:8::ffff:ffff:ffff:ffff".parse().unwrap()));
+        for (subnet, block, mtu, why) in [
+            ("fd00:8::1/64", 72, 1430, "is no subnet"),
+            ("fd00:8::/64", 64, 1430, "is a /65 to a /125, not a /64"),
+            ("fd00:8::/64", 77, 1430, "more than 4096 blocks"),
+            ("fe80::/64", 72, 1430, "no addresses"),
+            ("fd00:8::/64", 72, 1279, "less than 1280"),
+        ] {
+            let error = self::network(subnet, block, mtu).check(&name).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        network.subnet6 = Some("fd00:9::/64".parse().unwrap());
+        let error = network.check(&name).unwrap_err().to_string();
+        assert!(error.contains("both subnets of IPv6"), "{error}");
     }
 }

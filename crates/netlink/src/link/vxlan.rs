@@ -1,6 +1,6 @@
 //! VXLAN devices (RFC 7348) that learn nothing, and bridge ports that are never flooded to.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use model::{IfName, Mtu, Vni};
 
@@ -13,6 +13,7 @@ const ID: u16 = 1;
 const LOCAL: u16 = 4;
 const LEARNING: u16 = 7;
 const PORT: u16 = 15;
+const LOCAL6: u16 = 17;
 
 /// `IFLA_BRPORT_*`, and what a port to other hosts has there: it learns nothing, nothing is flooded to
 /// it, and the bridge answers for who is behind it.
@@ -25,8 +26,8 @@ pub struct NewVxlan<'a> {
     pub name: &'a IfName,
     /// The network in its packets.
     pub vni: Vni,
-    /// Where its packets come from.
-    pub local: Ipv4Addr,
+    /// Where its packets come from; they go to addresses of this family only.
+    pub local: IpAddr,
     /// The UDP port at both ends.
     pub port: u16,
     /// The largest packet inside.
@@ -43,9 +44,10 @@ impl Batch {
         let mut request = self.request(NEW, CREATE | EXCLUSIVE, about);
         request.bytes(&created(None, false));
         describe(&mut request, vxlan.name, None, Some(vxlan.mtu));
+        let local = if vxlan.local.is_ipv6() { LOCAL6 } else { LOCAL };
         request.u32(ifla::MASTER, vxlan.master).nest(ifla::LINKINFO, |link| {
             link.text(ifla::INFO_KIND, "vxlan").nest(ifla::INFO_DATA, |data| {
-                data.u32(ID, vxlan.vni.number()).address(LOCAL, vxlan.local.into());
+                data.u32(ID, vxlan.vni.number()).address(local, vxlan.local);
                 data.u8(LEARNING, 0).be16(PORT, vxlan.port);
             });
         });

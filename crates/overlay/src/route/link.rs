@@ -1,6 +1,6 @@
 //! The device by which this host is on the segment of the others.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 
 use model::{HostLink, IfName, IpNet, Mac, Result};
 use netlink::{At, Socket};
@@ -15,7 +15,7 @@ pub struct Underlay {
     /// Its MTU, in bytes.
     pub mtu: u32,
     /// This host's address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The same with the prefix of the segment.
     pub net: IpNet,
     /// Its hardware address, where it is on Ethernet.
@@ -26,8 +26,8 @@ pub struct Underlay {
 
 impl Underlay {
     /// Whether a host is reached there without a router.
-    pub fn has(&self, host: Ipv4Addr) -> bool {
-        self.mac.is_some() && self.net.contains(&IpAddr::V4(host))
+    pub fn has(&self, host: IpAddr) -> bool {
+        self.mac.is_some() && self.net.contains(&host)
     }
 
     /// What others have to know of it.
@@ -40,9 +40,9 @@ impl Underlay {
 ///
 /// # Errors
 /// Where the kernel cannot be asked.
-pub fn underlay(local: Ipv4Addr, socket: &mut Socket) -> Result<Option<Underlay>> {
+pub fn underlay(local: IpAddr, socket: &mut Socket) -> Result<Option<Underlay>> {
     let held = socket.addresses(None)?;
-    let holder = held.iter().find(|held| held.address.addr() == IpAddr::V4(local));
+    let holder = held.iter().find(|held| held.address.addr() == local);
     let Some(holder) = holder else { return Ok(None) };
     let Some(link) = socket.link(At::Index(holder.link))? else { return Ok(None) };
     let v6 = held.iter().filter(|held| held.link == holder.link).find_map(|held| {

@@ -7,7 +7,7 @@ mod routes;
 mod rtt;
 
 use std::io::Read;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::Path;
 
 use clap::Subcommand;
@@ -220,7 +220,7 @@ pub(super) struct IdentityArgs {
     /// Where the other hosts reach this one; the address from which it reaches etcd, or the
     /// world, unless given
     #[arg(long, value_name = "IP")]
-    address: Option<Ipv4Addr>,
+    address: Option<IpAddr>,
     #[command(flatten)]
     access: access::AccessArgs,
 }

@@ -45,14 +45,14 @@ mod tend;
 mod tunnel;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use ::overlay::RouteFilter;
+use ::overlay::{Guard, RouteFilter};
 use cluster::trust::Files;
 use cluster::{Change, Revision, View};
 use model::{AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp};
@@ -116,8 +116,8 @@ struct State {
     failures: BTreeMap<NetworkName, String>,
     /// What does not work between this host and the others.
     broken: Vec<String>,
-    /// The members from which VXLAN packets are taken, while this host has networks of many hosts.
-    guarded: Option<BTreeSet<Ipv4Addr>>,
+    /// What takes VXLAN packets from members only, while this host has networks of many hosts.
+    guarded: Option<Guard>,
     /// Who may send to routed networks, while this host has some.
     filter: Option<RouteFilter>,
     /// The hosts whose addresses may be taken over.

@@ -70,11 +70,11 @@ pub(in crate::cli) struct CreateArgs {
 pub(in crate::cli) struct ManyArgs {
     /// Make it on all hosts of the cluster, on these, or on those with these labels (`spoke host`)
     #[arg(long, value_name = "all|HOST,…|KEY=VALUE,…", conflicts_with_all = ["driver", "gateways", "ranges", "internal", "labels",
-        "options", "ipam_driver", "ipam_options", "auxiliary", "ipv4", "scope", "config_only", "config_from", "mode",
+        "options", "ipam_driver", "ipam_options", "auxiliary", "scope", "config_only", "config_from", "mode",
         "dhcp", "conflist", "cni_path"])]
     pub(in crate::cli) hosts: Option<Placement>,
     /// The prefix length of the part of the subnet that each host has for itself; 24 unless given, or less in
-    /// a small subnet
+    /// a small subnet; of a subnet of IPv6 alone, 8 more than its own
     #[arg(long, value_name = "LENGTH", requires = "hosts")]
     pub(in crate::cli) block: Option<u8>,
     /// Encrypt what goes from host to host, by the kernel's WireGuard

@@ -22,12 +22,16 @@ pub(in crate::cli) fn create_network(
         )));
     }
     let (subnet, subnet6) = hosts::one_of_each(&wanted.subnets)?;
+    if let Some(subnet) = subnet.filter(|_| !wanted.remote.ipv4) {
+        return Err(Error::invalid(format!("--ipv4=false: {subnet} is a subnet of IPv4")));
+    }
     let name = wanted.name.clone();
     let ask = Wanted {
         name,
         subnet,
         subnet6,
         ipv6: wanted.remote.ipv6,
+        only_v6: !wanted.remote.ipv4,
         block: wanted.many.block,
         mtu: wanted.flags.spec.mtu,
         hosts: hosts.clone(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use cluster::book::{self, Subnet6};
+use cluster::book::{self, Subnet6, Subnets};
 use cluster::{Etcd, JoinToken, Url, View};
 use model::{
     ClusterHost, Error, HostName, Kind, Mtu, NetworkName, Result, SharedNetwork, Transport,
@@ -180,36 +180,35 @@ impl Hosts {
         let transport =
             near::transport(&cluster::Cluster::read(&member.etcd()?)?, member, &wanted)?;
         if wanted.encrypt {
-            overlay::refuse_clear(&wanted.name)?;
+            overlay::refuse_clear(&wanted.name, member.address)?;
         }
         let most = match transport {
             Transport::Route => Mtu::new(underlay),
-            Transport::Vxlan | Transport::Other => Overlay::mtu_within(underlay, wanted.encrypt),
+            Transport::Vxlan | Transport::Other => {
+                Overlay::mtu_within((member.address, underlay), wanted.encrypt)
+            }
         };
         let mtu = wanted.mtu.or(most).ok_or_else(|| {
             Error::invalid(format!("{} is on a device with an MTU of {underlay}", member.address))
         })?;
         if most.is_none_or(|most| mtu.bytes() > most.bytes()) {
+            let overhead = overlay::overhead(member.address, wanted.encrypt);
             let around = match (transport, wanted.encrypt) {
                 (Transport::Route, _) => String::new(),
-                (_, true) => {
-                    format!(", of which VXLAN in WireGuard takes {}", overlay::overhead(true))
-                }
-                (_, false) => format!(", of which VXLAN takes {}", overlay::overhead(false)),
+                (_, true) => format!(", of which VXLAN in WireGuard takes {overhead}"),
+                (_, false) => format!(", of which VXLAN takes {overhead}"),
             };
             return Err(Error::invalid(format!(
                 "MTU {mtu} does not fit: the device with {} has {underlay}{around}",
                 member.address,
             )));
         }
-        let Wanted { name, subnet, block, hosts, encrypt: encrypted, engines, names, .. } = wanted;
-        let chosen = || wanted.ipv6.then(|| Subnet6::Chosen(host::site()));
-        let subnet6 = wanted.subnet6.map(Subnet6::Named).or_else(chosen);
+        let subnets = subnets(&wanted);
+        let Wanted { name, block, hosts, encrypt: encrypted, engines, names, .. } = wanted;
         let since = host::now();
         Ok(book::Declared {
             name,
-            subnet,
-            subnet6,
+            subnets,
             block,
             mtu,
             hosts,
@@ -356,7 +355,7 @@ fn missing(state: &State, name: &NetworkName, hosts: &BTreeSet<HostName>) -> Vec
     let Some(view) = &state.view else { return hosts.iter().cloned().collect() };
     let has = |host: &HostName| {
         view.blocks_of(name, host).any(|block| {
-            let gateway = (host.clone(), name.clone(), SharedNetwork::gateway(&block).into());
+            let gateway = (host.clone(), name.clone(), SharedNetwork::gateway(&block));
             view.endpoints.contains_key(&gateway)
         })
     };
@@ -373,7 +372,26 @@ fn holders<'a>(state: &'a State, name: &NetworkName) -> BTreeSet<&'a HostName> {
 /// The network that is there already, where it is on this host and of the wanted subnet.
 fn joined(view: &View, member: &Member, wanted: &book::Declared) -> Option<SharedNetwork> {
     let there = view.networks.get(&wanted.name).filter(|there| view.is_on(there, &member.name));
-    there.filter(|there| wanted.subnet.is_none_or(|subnet| subnet == there.subnet)).cloned()
+    let is_wanted = |there: &&SharedNetwork| match wanted.subnets {
+        Subnets::V4(subnet) | Subnets::Both(subnet, _) => {
+            subnet.is_none_or(|subnet| there.subnet == subnet.into())
+        }
+        Subnets::V6(Subnet6::Named(subnet)) => there.subnet == subnet.into(),
+        Subnets::V6(Subnet6::Chosen(_)) => there.subnet.addr().is_ipv6(),
+    };
+    there.filter(is_wanted).cloned()
+}
+
+/// One of IPv6 that is named alone is the only one.
+pub(super) fn subnets(wanted: &Wanted) -> Subnets {
+    let chosen = || Subnet6::Chosen(host::site());
+    match (wanted.subnet, wanted.subnet6.map(Subnet6::Named)) {
+        (None, v6) if wanted.only_v6 => Subnets::V6(v6.unwrap_or_else(chosen)),
+        (None, Some(v6)) if !wanted.ipv6 => Subnets::V6(v6),
+        (v4, Some(v6)) => Subnets::Both(v4, v6),
+        (v4, None) if wanted.ipv6 => Subnets::Both(v4, chosen()),
+        (v4, None) => Subnets::V4(v4),
+    }
 }
 
 pub(super) fn no_member() -> Error {

@@ -307,7 +307,7 @@ fn declare(daemon: &Daemon, hosts: &Hosts, record: &mut Record, name: &NetworkNa
 fn is_declared(hosts: &Hosts, record: &Record, name: &NetworkName) -> bool {
     let state = hosts.lock();
     let there = state.view.as_ref().and_then(|view| view.networks.get(name));
-    there.is_some_and(|there| record.subnets.contains(&IpNet::V4(there.subnet)))
+    there.is_some_and(|there| record.subnets.contains(&there.subnet))
 }
 
 fn refuse_now_taken(hosts: &Hosts, name: &NetworkName) -> Result<()> {
@@ -369,11 +369,6 @@ impl Record {
     }
 
     fn wanted(&self, name: &NetworkName) -> Result<Wanted> {
-        if !self.subnets.iter().any(|net| matches!(net, IpNet::V4(_))) {
-            return Err(Error::unsupported(
-                "-o hosts: a network of many hosts has an IPv4 subnet, also where it has IPv6",
-            ));
-        }
         Wanted::of(name, &self.subnets, &self.many().spec)
     }
 

@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Etcd, Revision, View, book};
-use model::{Error, Ipv4Net, Kind, NetworkName, Result, SharedNetwork};
+use model::{Error, IpNet, Kind, NetworkName, Result, SharedNetwork};
 
 use super::keep::Keeper;
 use super::local::{self, Local};
@@ -21,7 +21,7 @@ const REST: Duration = Duration::from_secs(5);
 const LOW: usize = 16;
 
 /// A block, and in which transaction it was taken.
-type Claimed = (Ipv4Net, Revision);
+type Claimed = (IpNet, Revision);
 
 impl Keeper<'_> {
     /// The network as this host should have it.
@@ -62,9 +62,9 @@ impl Keeper<'_> {
         view: &View,
         member: &Member,
         (name, network): (&NetworkName, &SharedNetwork),
-        first: Option<Ipv4Net>,
+        first: Option<IpNet>,
     ) -> Result<Local> {
-        let mut more: Vec<Ipv4Net> = view.blocks_of(name, &member.name).collect();
+        let mut more: Vec<IpNet> = view.blocks_of(name, &member.name).collect();
         let block = first.filter(|first| more.contains(first)).or(more.first().copied());
         let gone = || Error::try_again(format!("network {name} has no block here any more"));
         let block = block.ok_or_else(gone)?;
@@ -109,7 +109,7 @@ impl Keeper<'_> {
         etcd: &Etcd,
         view: &View,
         member: &Member,
-        (name, own): (&NetworkName, Option<Ipv4Net>),
+        (name, own): (&NetworkName, Option<IpNet>),
     ) -> Result<Claimed> {
         let taken = own.and_then(|own| Some((own, &view.blocks.get(&(name.clone(), own))?.0)));
         if let Some((own, holder)) = taken.filter(|(_, holder)| **holder != member.name) {
@@ -182,7 +182,7 @@ impl Keeper<'_> {
     }
 
     /// Lets a block rest on, and says so once.
-    fn defer(&mut self, name: &NetworkName, block: Ipv4Net) {
+    fn defer(&mut self, name: &NetworkName, block: IpNet) {
         let key = (name.clone(), block);
         self.resting.insert(key.clone(), Instant::now());
         if self.deferred.insert(key) {
@@ -192,7 +192,7 @@ impl Keeper<'_> {
     }
 
     /// Whether containers get addresses of a block still: to take it out of the book may have failed.
-    fn is_in_book(&self, name: &NetworkName, local: &Local, block: Ipv4Net) -> Result<bool> {
+    fn is_in_book(&self, name: &NetworkName, local: &Local, block: IpNet) -> Result<bool> {
         let first = local.range(block).first;
         self.daemon.context_pool.with(|host_context| {
             let network = host_context.engine().declared(name)?;
@@ -203,13 +203,15 @@ impl Keeper<'_> {
 
     /// Whether at most a sixteenth of its addresses, or one, is left, `times` over.
     fn is_low(&self, local: &Local, name: &NetworkName, times: usize) -> bool {
-        let all: usize = local.blocks().map(|block| local.capacity(block)).sum();
+        // A block of IPv6 has more addresses than can be counted.
+        let all = local.blocks().map(|block| local.capacity(block));
+        let all = all.fold(0, usize::saturating_add);
         let used: usize = local.blocks().map(|block| self.used(&local.network, name, block)).sum();
         all.saturating_sub(used) <= (all / LOW).max(1) * times
     }
 
     /// How many addresses of a block containers have, here or elsewhere: of the family of which they have more.
-    fn used(&self, network: &SharedNetwork, name: &NetworkName, block: Ipv4Net) -> usize {
+    fn used(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
         let state = self.hosts.lock();
         let leased = state.attached.iter().flat_map(|attached| &attached.leases);
         let pins = state.view.iter().flat_map(|view| view.pins.keys());

@@ -1,7 +1,7 @@
 //! `spoke host check`: asks the other hosts over the networks that this one shares with them.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cluster::View;
@@ -31,8 +31,8 @@ pub(super) struct Way<'a> {
     pub(super) network: &'a NetworkName,
     pub(super) mtu: u32,
     transport: Transport,
-    pub(super) from: Ipv4Addr,
-    pub(super) to: Ipv4Addr,
+    pub(super) from: IpAddr,
+    pub(super) to: IpAddr,
 }
 
 impl Hosts {
@@ -69,7 +69,7 @@ pub(super) fn way<'a>(
         let mut gateways =
             view.blocks_of(network, name).map(|block| SharedNetwork::gateway(&block));
         let to = gateways.find(|gateway| {
-            view.endpoints.contains_key(&(name.clone(), network.clone(), (*gateway).into()))
+            view.endpoints.contains_key(&(name.clone(), network.clone(), *gateway))
         })?;
         let from = SharedNetwork::gateway(&here.block);
         let transport = shared.transport;
@@ -187,7 +187,7 @@ fn problems(member: &Member, is_alive: bool, way: &Way<'_>, check: &HostCheck) -
              the hosts to {}, or make the network again with --mtu {fits}",
             way.mtu,
             way.network,
-            way.mtu + if way.transport == Transport::Route { 0 } else { overlay::OVERHEAD }
+            way.mtu + if way.transport == Transport::Route { 0 } else { overlay::overhead(member.address, false) }
         )),
         Some(_) => {}
     }

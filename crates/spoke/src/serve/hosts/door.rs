@@ -6,7 +6,7 @@
 //! others show their certificates.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -104,8 +104,9 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>) {
     }
 }
 
-fn serve(daemon: &Daemon, hosts: &Arc<Hosts>, address: Ipv4Addr) -> Result<()> {
-    let failed = |cause| Error::os(format!("listening at {address}:{DOOR}"), cause);
+fn serve(daemon: &Daemon, hosts: &Arc<Hosts>, address: IpAddr) -> Result<()> {
+    let failed =
+        |cause| Error::os(format!("listening at {}", SocketAddr::new(address, DOOR)), cause);
     let listener = TcpListener::bind((address, DOOR)).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     hosts.set(|state| state.is_open = true);
@@ -135,13 +136,13 @@ fn serve(daemon: &Daemon, hosts: &Arc<Hosts>, address: Ipv4Addr) -> Result<()> {
 }
 
 /// At which address hosts are let in, if here.
-fn door(state: &State) -> Option<Ipv4Addr> {
+fn door(state: &State) -> Option<IpAddr> {
     let member = state.member.as_ref().filter(|member| member.own_etcd && state.signs)?;
     Some(member.address)
 }
 
 impl Hosts {
-    fn door_address(&self) -> Option<Ipv4Addr> {
+    fn door_address(&self) -> Option<IpAddr> {
         door(&self.lock())
     }
 
@@ -270,7 +271,7 @@ mod tests {
     fn many_addresses_are_not_remembered_without_end() {
         let (refused, now) = (Refused::default(), Instant::now());
         for address in 0..MOST_REFUSED as u32 {
-            refused.count(Ipv4Addr::from(address).into(), now);
+            refused.count(std::net::Ipv4Addr::from(address).into(), now);
         }
         assert!(refused.waits(IpAddr::from([192, 0, 2, 1]), now));
         assert!(!refused.waits(IpAddr::from([192, 0, 2, 1]), now + WAIT));

@@ -42,12 +42,12 @@ fn keep_until_lost(daemon: &Daemon, hosts: &Hosts) -> Result<()> {
         if !is_changed {
             continue;
         }
-        let (members, filter) = {
+        let (guard, filter) = {
             let state = hosts.lock();
             (state.guarded.clone(), state.filter.clone())
         };
-        let is_kept = members.is_some() || filter.is_some();
-        members.map_or(Ok(false), |members| overlay::guard(&members))?;
+        let is_kept = guard.is_some() || filter.is_some();
+        guard.map_or(Ok(false), |guard| guard.ensure())?;
         filter.map_or(Ok(false), |filter| filter.ensure())?;
         if is_kept {
             daemon.sleep(REST);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Etcd, LeaseId, Revision, View, WatchEnd, book};
-use model::{Error, HostName, Ipv4Net, Kind, NetworkName, Result};
+use model::{Error, HostName, IpNet, Kind, NetworkName, Result};
 
 use super::announce::Announced;
 use super::engines;
@@ -119,11 +119,11 @@ pub(super) struct Keeper<'a> {
     /// The bytes of the changes of this session.
     changed: usize,
     /// Blocks that are given back soon.
-    pub(super) resting: BTreeMap<(NetworkName, Ipv4Net), Instant>,
+    pub(super) resting: BTreeMap<(NetworkName, IpNet), Instant>,
     /// Those of them that containers still get addresses of.
-    pub(super) deferred: BTreeSet<(NetworkName, Ipv4Net)>,
+    pub(super) deferred: BTreeSet<(NetworkName, IpNet)>,
     /// Later blocks that another host has by now, as they were reported.
-    pub(super) anothers: BTreeSet<(NetworkName, Ipv4Net)>,
+    pub(super) anothers: BTreeSet<(NetworkName, IpNet)>,
     announced: Announced,
     /// What did not work with addresses between hosts, as it was reported last.
     pub(super) unsettled: BTreeMap<Option<NetworkName>, String>,
@@ -334,7 +334,7 @@ impl Keeper<'_> {
         let filter = overlay.route_filter()?;
         self.hosts.set(|state| {
             state.refused = refused;
-            state.guarded = overlay.guarded().cloned();
+            state.guarded = overlay.guarded();
             state.filter = filter;
             state.gone = gone;
         });

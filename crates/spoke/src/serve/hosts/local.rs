@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 
 use model::{
     Backend, Bridge, BridgePort, EgressPolicy, Error, Firewall, Gateway, IngressPolicy, IpNet,
-    Ipam, Ipv4Net, Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Passage, Pool,
-    PoolId, Range, Result, Runtime, SharedNetwork, Sources, Space, Stage, Timestamp, Transport,
-    Wiring,
+    Ipam, Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Passage, Pool, PoolId,
+    Range, Result, Runtime, SharedNetwork, Sources, Space, Stage, Timestamp, Transport, Wiring,
 };
 use netlink::Socket;
 use serde::{Deserialize, Serialize};
@@ -23,10 +22,10 @@ use crate::hosts::networks;
 pub(super) struct Local {
     pub(super) network: SharedNetwork,
     /// The block in which the bridge has its address.
-    pub(super) block: Ipv4Net,
+    pub(super) block: IpNet,
     /// Those that came later, while the first was full.
     #[serde(default)]
-    pub(super) more: Vec<Ipv4Net>,
+    pub(super) more: Vec<IpNet>,
 }
 
 impl Local {
@@ -99,7 +98,7 @@ impl Local {
     }
 
     /// All blocks.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = Ipv4Net> + '_ {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = IpNet> + '_ {
         std::iter::once(self.block).chain(self.more.iter().copied())
     }
 
@@ -110,7 +109,7 @@ impl Local {
     }
 
     /// How many addresses containers can have in a block.
-    pub(super) fn capacity(&self, block: Ipv4Net) -> usize {
+    pub(super) fn capacity(&self, block: IpNet) -> usize {
         let range = self.range(block);
         usize::try_from(range.size()).unwrap_or(usize::MAX)
     }
@@ -165,7 +164,7 @@ impl Local {
         })
     }
 
-    /// One of IPv4 addresses, and one of IPv6 addresses where the network has some.
+    /// One of each family of the network.
     fn pools(&self, name: &NetworkName) -> Vec<Pool> {
         let pool = |(index, ranges)| Pool {
             id: PoolId { network: name.clone(), index },
@@ -177,40 +176,45 @@ impl Local {
     }
 
     fn ranges(&self) -> Vec<Vec<Range>> {
-        let v4 = self.blocks().map(|block| self.range(block)).collect();
+        let own = self.blocks().map(|block| self.range(block)).collect();
         let v6: Vec<Range> = self.blocks().filter_map(|block| self.range6(block)).collect();
-        [v4, v6].into_iter().filter(|ranges| !ranges.is_empty()).collect()
+        [own, v6].into_iter().filter(|ranges| !ranges.is_empty()).collect()
     }
 
-    /// The IPv6 addresses of a block without the bridge's, and without the first, which is the subnet's own in
-    /// the first block.
-    fn range6(&self, block: Ipv4Net) -> Option<Range> {
+    /// The IPv6 addresses that belong to a block of IPv4 addresses.
+    fn range6(&self, block: IpNet) -> Option<Range> {
         let (subnet, own) = (self.network.subnet6?, self.network.addresses6(&self.block)?);
         let net = self.network.addresses6(&block)?;
-        let first = u128::from(SharedNetwork::gateway6(&net)).saturating_add(1);
-        Some(Range {
-            subnet: IpNet::V6(subnet),
-            first: Ipv6Addr::from(first).into(),
-            last: net.broadcast().into(),
-            gateway: Some(SharedNetwork::gateway6(&own).into()),
-        })
+        Some(range(IpNet::V6(subnet), IpNet::V6(own), IpNet::V6(net)))
     }
 
-    /// A block without what would be a bridge's address, and without those of the subnet that no host may
-    /// have. The gateway is the bridge's own address.
-    pub(super) fn range(&self, block: Ipv4Net) -> Range {
-        let first = SharedNetwork::gateway(&block);
-        let before = |address: Ipv4Addr| Ipv4Addr::from(u32::from(address).saturating_sub(1));
-        let last = match block.broadcast() {
-            last if last == self.network.subnet.broadcast() => before(last),
-            last => last,
-        };
-        Range {
-            subnet: IpNet::V4(self.network.subnet),
-            first: Ipv4Addr::from(u32::from(first).saturating_add(1)).into(),
-            last: last.into(),
-            gateway: Some(SharedNetwork::gateway(&self.block).into()),
+    /// The addresses of a block.
+    pub(super) fn range(&self, block: IpNet) -> Range {
+        range(self.network.subnet, self.block, block)
+    }
+}
+
+/// A part of a subnet without what would be a bridge's address, and without those of the subnet that no host may
+/// have. The gateway is the bridge's own address, in `own`.
+fn range(subnet: IpNet, own: IpNet, part: IpNet) -> Range {
+    let last = match part.broadcast() {
+        IpAddr::V4(last) if subnet.broadcast() == last => {
+            Ipv4Addr::from(u32::from(last).saturating_sub(1)).into()
         }
+        last => last,
+    };
+    Range {
+        subnet,
+        first: behind(SharedNetwork::gateway(&part)),
+        last,
+        gateway: Some(SharedNetwork::gateway(&own)),
+    }
+}
+
+fn behind(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => Ipv4Addr::from(u32::from(address).saturating_add(1)).into(),
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address).saturating_add(1)).into(),
     }
 }
 
@@ -252,7 +256,7 @@ mod tests {
     use super::*;
 
     fn local(subnet: &str, block: &str) -> Local {
-        let block: Ipv4Net = block.parse().unwrap();
+        let block: IpNet = block.parse().unwrap();
         let network = SharedNetwork {
             vni: model::Vni::new(7).unwrap(),
             subnet: subnet.parse().unwrap(),

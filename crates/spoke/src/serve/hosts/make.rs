@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cluster::{Etcd, View, book};
-use model::{Error, Ipv4Net, Kind, NetworkName, Result, SharedNetwork, Transport};
+use model::{Error, IpNet, Kind, NetworkName, Result, SharedNetwork, Transport};
 use netlink::Socket;
 
 use super::keep::Keeper;
@@ -20,10 +20,10 @@ impl Keeper<'_> {
         view: &mut View,
         member: &Member,
         name: &NetworkName,
-    ) -> Result<Result<Ipv4Net>> {
+    ) -> Result<Result<IpNet>> {
         let gone = || Error::try_again(format!("network {name} went away"));
         let network = view.networks.get(name).cloned().ok_or_else(gone)?;
-        if let Err(error) = self.refuse(view, name, &network) {
+        if let Err(error) = self.refuse((view, member), name, &network) {
             if network.transport == Transport::Other {
                 return Ok(self.suspend(name).and(Err(error)));
             }
@@ -72,7 +72,7 @@ impl Keeper<'_> {
         view: &View,
         member: &Member,
         name: &NetworkName,
-    ) -> Result<Option<Ipv4Net>> {
+    ) -> Result<Option<IpNet>> {
         let known = local::made(&self.hosts.place)?.remove(name);
         let known = known.filter(|known| overlay::is_here(view, member, name, known));
         let is_up = Socket::route()?.link_index(&model::bridge_name(name)?)?.is_some();
@@ -81,16 +81,21 @@ impl Keeper<'_> {
 
     /// Refuses what would take the device of another network, or the way to another host. What this host
     /// has already goes before what others write later.
-    fn refuse(&self, view: &View, name: &NetworkName, network: &SharedNetwork) -> Result<()> {
+    fn refuse(
+        &self,
+        (view, member): (&View, &Member),
+        name: &NetworkName,
+        network: &SharedNetwork,
+    ) -> Result<()> {
         book::refuse_unknown(name, network)?;
         if network.encrypted {
-            ::overlay::refuse_clear(name)?;
+            ::overlay::refuse_clear(name, member.address)?;
         }
         let made = local::made(&self.hosts.place)?;
         if made.get(name).is_some_and(|made| made.network.is_same(network)) {
             return Ok(());
         }
-        book::refuse_hosts_own(view, name, &network.subnet)?;
+        book::refuse_hosts_own(view, name, network)?;
         let is_there = |other: &NetworkName| view.networks.contains_key(other);
         let mut others = made.iter().filter(|(other, _)| *other != name && is_there(other));
         match others.find(|(_, made)| made.network.vni == network.vni) {

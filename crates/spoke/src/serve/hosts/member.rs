@@ -21,7 +21,7 @@ pub(super) struct Member {
     /// What it is called.
     pub(super) name: HostName,
     /// Where others reach it.
-    pub(super) address: Ipv4Addr,
+    pub(super) address: IpAddr,
     /// The servers of etcd.
     pub(super) etcd: Vec<Url>,
     /// How etcd knows this host.
@@ -51,7 +51,7 @@ impl Member {
 }
 
 /// The address from which this host reaches the server: others reach it there as well.
-pub(super) fn own_address(server: &Url) -> Result<Ipv4Addr> {
+pub(super) fn own_address(server: &Url) -> Result<IpAddr> {
     let doing = || format!("looking for the way to {server}");
     let to = SocketAddr::new(server.address()?, server.port());
     let from: IpAddr = match to {
@@ -64,12 +64,20 @@ pub(super) fn own_address(server: &Url) -> Result<Ipv4Addr> {
         socket.local_addr()
     });
     match socket.map_err(|cause| Error::os(doing(), cause))?.ip() {
-        IpAddr::V4(address) if !address.is_loopback() => Ok(address),
+        address if is_reached(address) => Ok(address),
         other => Err(Error::invalid(format!(
-            "the way to {server} begins at {other}, where no other host reaches this one by IPv4; say \
-             where with --address"
+            "the way to {server} begins at {other}, where no other host reaches this one; say where with --address"
         ))),
     }
+}
+
+/// Whether others may reach a host at an address of it.
+pub(super) fn is_reached(address: IpAddr) -> bool {
+    let is_of_link = match address {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    !(is_of_link || address.is_loopback() || address.is_unspecified())
 }
 
 /// What is in a file of ours, if it is there.

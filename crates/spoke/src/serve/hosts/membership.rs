@@ -57,8 +57,8 @@ impl Keeper<'_> {
             self.daemon.journal.report(&Event::new(what, host::now(), text));
         }
         let others = view.hosts.iter().filter(|(host, _)| **host != member.name);
-        let members = others.map(|(_, host)| IpAddr::V4(host.address)).collect();
-        self.daemon.set_members(Some((member.address.into(), members)));
+        let members = others.map(|(_, host)| host.address).collect();
+        self.daemon.set_members(Some((member.address, members)));
         self.daemon.journal.metrics.hosts(&self.figures(view));
     }
 

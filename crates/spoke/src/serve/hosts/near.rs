@@ -1,9 +1,11 @@
 //! Which hosts share a segment with this one: a network between them needs no encapsulation.
 
-use cluster::{Cluster, View, book};
+use cluster::book::{self, Subnets};
+use cluster::{Cluster, View};
 use model::{Error, Result, Transport, TransportChoice};
 use netlink::Socket;
 
+use super::ask::subnets;
 use super::member::Member;
 use crate::hosts::Wanted;
 
@@ -46,7 +48,11 @@ pub(super) fn transport(view: &View, member: &Member, wanted: &Wanted) -> Result
     if wanted.encrypt || choice == TransportChoice::Vxlan {
         return Ok(Transport::Vxlan);
     }
-    match (far(view, member, wanted)?, choice) {
+    let far = match no_hop(member, wanted) {
+        Some(why) => Some(why),
+        None => far(view, member, wanted)?,
+    };
+    match (far, choice) {
         (None, _) => Ok(Transport::Route),
         (Some(_), TransportChoice::Auto) => Ok(Transport::Vxlan),
         (Some(why), _) => Err(Error::invalid(format!(
@@ -54,6 +60,13 @@ pub(super) fn transport(view: &View, member: &Member, wanted: &Wanted) -> Result
             wanted.name
         ))),
     }
+}
+
+/// Why packets of the network have no next hop, where they have none: its addresses are of IPv4, those of the hosts not.
+fn no_hop(member: &Member, wanted: &Wanted) -> Option<String> {
+    let has_v4 = !matches!(subnets(wanted), Subnets::V6(_));
+    (has_v4 && member.address.is_ipv6())
+        .then(|| format!("it has addresses of IPv4, and {} is none", member.address))
 }
 
 /// Why a host of the network is not on the segment of this one, if there is such a host.

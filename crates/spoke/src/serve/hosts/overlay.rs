@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use cluster::View;
 use linux::identity::mac_of;
-use model::{HostName, Ipv4Net, NamedElsewhere, NetworkName, Result, SharedEndpoint, Transport};
+use model::{HostName, IpNet, NamedElsewhere, NetworkName, Result, SharedEndpoint, Transport};
 use overlay::{Overlay, OverlayNetwork, RoutedNetwork, Routes, gateway_mac};
 
 use super::local::Local;
@@ -83,8 +83,7 @@ pub(super) fn wanted(
                 name: name.clone(),
                 bridge: model::bridge_name(name)?,
                 mac: gateway_mac(name, &member.name),
-                subnet: network.subnet,
-                subnet6: network.subnet6,
+                subnets: network.nets().collect(),
                 mtu: network.mtu,
                 gateways: gateways.unwrap_or_default(),
                 nets: view.routed(name, &member.name, (gone, isolated), &reached.endpoints),
@@ -98,8 +97,7 @@ pub(super) fn wanted(
             vni: network.vni,
             bridge: model::bridge_name(name)?,
             mac: gateway_mac(name, &member.name),
-            subnet: network.subnet,
-            subnet6: network.subnet6,
+            subnets: network.nets().collect(),
             mtu: network.mtu,
             encrypted: network.encrypted,
             endpoints: reached.endpoints,
@@ -126,7 +124,7 @@ pub(super) fn published(
     view: &View,
     member: &Member,
     attached: &Attached,
-    made: &BTreeMap<NetworkName, Ipv4Net>,
+    made: &BTreeMap<NetworkName, IpNet>,
     held_back: &BTreeSet<NetworkName>,
 ) -> BTreeMap<(NetworkName, IpAddr), SharedEndpoint> {
     let own = attached.macs.iter().filter(|((name, address), _)| {

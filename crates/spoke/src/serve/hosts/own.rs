@@ -1,6 +1,6 @@
 //! A cluster with an etcd of its own: how it begins, and how a host joins it.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use cluster::trust::{
@@ -23,8 +23,13 @@ use crate::serve::Daemon;
 const START: Duration = Duration::from_secs(20);
 /// How long to wait until it is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
-/// For documentation (RFC 5737): it is on every host behind the default route.
-const ELSEWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(198, 51, 100, 1), 9));
+/// For documentation (RFC 5737, RFC 3849): they are on every host behind the default route.
+const ELSEWHERE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1)),
+];
+/// No packet is sent to it.
+const DISCARD: u16 = 9;
 
 /// The file of a host that is joining.
 const JOINING: &str = "joining.json";
@@ -67,7 +72,7 @@ impl Hosts {
     fn try_to_begin(
         &self,
         daemon: &Daemon,
-        (name, address): (&HostName, Ipv4Addr),
+        (name, address): (&HostName, IpAddr),
         files: &Files,
     ) -> Result<Member> {
         let authority = Authority::new(host::now())?;
@@ -162,7 +167,7 @@ impl Hosts {
         }
         let authority = Files::below(&self.place).authority_digest()?;
         let hosts = view.servers.keys().filter_map(|name| view.hosts.get(name));
-        let hosts = hosts.map(|host| SocketAddrV4::new(host.address, DOOR)).collect();
+        let hosts = hosts.map(|host| SocketAddr::new(host.address, DOOR)).collect();
         Ok(Some(Door { hosts, authority }))
     }
 }
@@ -194,7 +199,7 @@ pub(super) fn record(etcd: &cluster::Etcd, name: &HostName, own: &Own) -> Result
     book::certify(etcd, &view, book::Certified { host: name, serial, record }, None)
 }
 
-fn member_of(files: &Files, (name, address): (&HostName, Ipv4Addr), etcd: Vec<Url>) -> Member {
+fn member_of(files: &Files, (name, address): (&HostName, IpAddr), etcd: Vec<Url>) -> Member {
     let access = Access {
         ca: Some(files.authority_path()),
         certificate: Some(files.host_path()),
@@ -210,7 +215,7 @@ fn ask_first(door: &Door, ask: &wire::Ask) -> Result<wire::Certified, (Error, bo
     let (mut failure, mut other) = (Error::invalid("the token names no host"), None);
     let mut may_be_member = false;
     for at in &door.hosts {
-        match ask_pinned(SocketAddr::V4(*at), Pinned(door.authority.clone()), ask) {
+        match ask_pinned(*at, Pinned(door.authority.clone()), ask) {
             Ok(wire::Reply::Certified(certified)) => return Ok(certified),
             Ok(_) => {
                 return Err((Error::bug(format!("the host at {at} answers something else")), true));
@@ -229,31 +234,35 @@ fn ask_first(door: &Door, ask: &wire::Ask) -> Result<wire::Certified, (Error, bo
     Err((other.unwrap_or(failure), may_be_member))
 }
 
-/// Where other hosts reach this one: the address of its default route, or the only one that it has.
-fn usual_address() -> Result<Ipv4Addr> {
-    let routed = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+/// Where other hosts reach this one: the address of its default route, or the only one that it has; one of IPv4 where
+/// there are both.
+fn usual_address() -> Result<IpAddr> {
+    let routed = ELSEWHERE.into_iter().find_map(|to| {
+        let any = if to.is_ipv4() {
+            Ipv4Addr::UNSPECIFIED.into()
+        } else {
+            IpAddr::from(Ipv6Addr::UNSPECIFIED)
+        };
+        let socket = UdpSocket::bind((any, 0)).ok()?;
         // Nothing is sent.
-        socket.connect(ELSEWHERE)?;
-        socket.local_addr()
+        socket.connect((to, DISCARD)).ok()?;
+        socket.local_addr().ok().map(|address| address.ip())
     });
-    if let Ok(SocketAddr::V4(address)) = routed {
-        return Ok(*address.ip());
+    if let Some(address) = routed.filter(|address| member::is_reached(*address)) {
+        return Ok(address);
     }
     let held = Socket::route()?.addresses(None)?;
-    let held = held.iter().filter_map(|held| match held.address {
-        model::IpNet::V4(net) => Some(net.addr()),
-        model::IpNet::V6(_) => None,
-    });
-    let usable = |address: &Ipv4Addr| !address.is_loopback() && !address.is_link_local();
-    let found: Vec<Ipv4Addr> = held.filter(usable).collect();
-    match found.as_slice() {
-        [only] => Ok(*only),
+    let held: Vec<IpAddr> =
+        held.iter().map(|held| held.address.addr()).filter(|it| member::is_reached(*it)).collect();
+    let (v4, v6): (Vec<IpAddr>, Vec<IpAddr>) = held.into_iter().partition(IpAddr::is_ipv4);
+    match (v4.as_slice(), v6.as_slice()) {
+        ([only], _) | ([], [only]) => Ok(*only),
         _ => Err(Error::invalid(
             "this host has no default route: say with --address where other hosts reach it",
         )),
     }
 }
 
-fn own_address(door: SocketAddrV4) -> Result<Ipv4Addr> {
+fn own_address(door: SocketAddr) -> Result<IpAddr> {
     member::own_address(&format!("https://{door}").parse()?)
 }

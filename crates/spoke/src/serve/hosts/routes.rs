@@ -34,10 +34,7 @@ fn of_host(view: &View, host: &HostName, device: Option<&IfName>) -> Vec<HostRou
     let Some(member) = view.hosts.get(host) else { return routes };
     for (name, network) in view.networks_of(host) {
         let blocks = view.blocks_of(name, host);
-        let blocks = blocks.flat_map(|block| {
-            let v6 = network.addresses6(&block).map(IpNet::V6);
-            std::iter::once(IpNet::V4(block)).chain(v6)
-        });
+        let blocks = blocks.flat_map(|block| network.parts(&block));
         let is_used =
             |address: &IpAddr| view.endpoints.contains_key(&(host.clone(), name.clone(), *address));
         let apart = view.apart(name, host).into_iter().filter(is_used).map(IpNet::from);
@@ -46,11 +43,10 @@ fn of_host(view: &View, host: &HostName, device: Option<&IfName>) -> Vec<HostRou
             member.link.and_then(HostLink::checked).and_then(|link| link.v6).filter(|_| is_routed);
         let nets: BTreeSet<IpNet> = blocks.chain(apart).collect();
         routes.extend(nets.into_iter().map(|net| {
-            let via = match net {
-                IpNet::V4(_) => Some(IpAddr::V4(member.address)),
-                IpNet::V6(_) => link.filter(|_| device.is_some()).map(IpAddr::V6),
-            };
-            let is_linked = via.is_some_and(|via| via.is_ipv6());
+            let is_of_family = net.addr().is_ipv4() == member.address.is_ipv4();
+            let linked = link.filter(|_| !is_of_family && net.addr().is_ipv6() && device.is_some());
+            let via = is_of_family.then_some(member.address).or(linked.map(IpAddr::V6));
+            let is_linked = linked.is_some();
             HostRoute {
                 network: name.clone(),
                 net,

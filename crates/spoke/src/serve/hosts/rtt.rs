@@ -1,6 +1,6 @@
 //! `spoke host rtt`: how long the other hosts take to answer.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use model::Result;
@@ -15,7 +15,7 @@ use crate::hosts::{HostRtt, Reply};
 const LIMIT: Duration = Duration::from_secs(1);
 /// How often each is asked: the first answer has to wait for what is looked up on the way.
 const TRIES: usize = 3;
-/// In bytes, from the IPv4 header on: what ping(8) sends.
+/// In bytes, from the IP header on: what ping(8) sends by IPv4.
 const SIZE: u32 = 84;
 
 impl Hosts {
@@ -27,7 +27,7 @@ impl Hosts {
         };
         let made = local::made(&self.place)?;
         let mut rtts = Vec::new();
-        let mut ways: Vec<(Ipv4Addr, Ipv4Addr)> = Vec::new();
+        let mut ways: Vec<(IpAddr, IpAddr)> = Vec::new();
         let mut asked = Vec::new();
         for (name, host) in view.hosts.iter().filter(|(name, _)| **name != member.name) {
             let inside = way(&view, &made, (name, host));
@@ -56,9 +56,9 @@ impl Hosts {
 }
 
 /// The shortest answer on each way, in microseconds.
-fn least(ways: &[(Ipv4Addr, Ipv4Addr)]) -> Result<Vec<Option<u128>>> {
+fn least(ways: &[(IpAddr, IpAddr)]) -> Result<Vec<Option<u128>>> {
     let question =
-        |(from, to): &(Ipv4Addr, Ipv4Addr)| Question { from: *from, to: *to, ask: Ask::Echo(SIZE) };
+        |(from, to): &(IpAddr, IpAddr)| Question { from: *from, to: *to, ask: Ask::Echo(SIZE) };
     let questions: Vec<Question> = ways.iter().map(question).collect();
     let mut least: Vec<Option<u128>> = vec![None; ways.len()];
     for _ in 0..TRIES {

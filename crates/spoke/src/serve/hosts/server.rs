@@ -9,7 +9,7 @@ mod ends;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -89,7 +89,7 @@ impl Server {
     /// Writes down how it runs; with `others` as one more server of theirs.
     pub(super) fn set_up(
         &self,
-        (name, address): (&HostName, Ipv4Addr),
+        (name, address): (&HostName, IpAddr),
         files: &Files,
         others: &[EtcdServer],
     ) -> Result<()> {
@@ -103,7 +103,7 @@ impl Server {
 
     fn variables(
         &self,
-        (name, address): (&HostName, Ipv4Addr),
+        (name, address): (&HostName, IpAddr),
         files: &Files,
         others: &[EtcdServer],
     ) -> Vec<(&'static str, String)> {
@@ -123,7 +123,7 @@ impl Server {
         vec![
             ("NAME", name.to_string()),
             ("DATA_DIR", shown(self.directory.join("data"))),
-            ("LISTEN_CLIENT_URLS", format!("{clients},{}", client(Ipv4Addr::LOCALHOST))),
+            ("LISTEN_CLIENT_URLS", format!("{clients},{}", client(Ipv4Addr::LOCALHOST.into()))),
             ("ADVERTISE_CLIENT_URLS", clients),
             ("LISTEN_PEER_URLS", own.clone()),
             ("INITIAL_ADVERTISE_PEER_URLS", own.clone()),
@@ -290,13 +290,13 @@ impl Server {
 }
 
 /// Where a server is reached by hosts.
-pub(super) fn client(address: Ipv4Addr) -> String {
-    format!("https://{address}:{CLIENTS}")
+pub(super) fn client(address: IpAddr) -> String {
+    format!("https://{}", SocketAddr::new(address, CLIENTS))
 }
 
 /// Where it is reached by other servers.
-pub(super) fn peer(address: Ipv4Addr) -> String {
-    format!("https://{address}:{PEERS}")
+pub(super) fn peer(address: IpAddr) -> String {
+    format!("https://{}", SocketAddr::new(address, PEERS))
 }
 
 fn systemctl(verb: &str) -> Result<()> {

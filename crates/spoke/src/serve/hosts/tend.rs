@@ -9,7 +9,7 @@ mod grow;
 mod renew;
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -147,7 +147,7 @@ impl Work<'_> {
     fn doors(&self) -> impl Iterator<Item = SocketAddr> {
         let others = self.view.servers.keys().filter(|name| **name != self.member.name);
         let hosts = others.filter_map(|name| self.view.hosts.get(name));
-        hosts.map(|host| SocketAddr::V4(SocketAddrV4::new(host.address, DOOR)))
+        hosts.map(|host| SocketAddr::new(host.address, DOOR))
     }
 
     fn ask(&self, ask: &wire::Ask) -> Result<wire::Reply> {

@@ -2,7 +2,7 @@
 //! as public keys.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ struct Kept {
 pub(super) fn wanted(
     view: &View,
     member: &Member,
-    others: &BTreeSet<Ipv4Addr>,
+    others: &BTreeSet<IpAddr>,
     place: &Path,
 ) -> Result<Vec<Tunnel>> {
     if !is_wanted(view, member) {
@@ -53,10 +53,12 @@ fn is_wanted(view: &View, member: &Member) -> bool {
     view.networks_of(&member.name).any(|(_, network)| network.encrypted)
 }
 
-fn peers(view: &View, others: &BTreeSet<Ipv4Addr>, turn: u32) -> BTreeMap<Ipv4Addr, PublicKey> {
+fn peers(view: &View, others: &BTreeSet<IpAddr>, turn: u32) -> BTreeMap<Ipv4Addr, PublicKey> {
     let others = view.hosts.iter().filter(|(_, host)| others.contains(&host.address));
-    let keys = others.filter_map(|(name, host)| {
-        view.tunnels.get(&(name.clone(), turn)).map(|key| (host.address, *key))
+    // Between addresses of IPv6 there are no tunnels.
+    let keys = others.filter_map(|(name, host)| match host.address {
+        IpAddr::V4(address) => view.tunnels.get(&(name.clone(), turn)).map(|key| (address, *key)),
+        IpAddr::V6(_) => None,
     });
     keys.collect()
 }
@@ -125,7 +127,7 @@ pub(super) fn forget(place: &Path) -> Result<()> {
 }
 
 /// Whether every host that has a key has agreed with this one on the keys of this turn.
-fn is_everywhere(view: &View, member: &Member, turn: u32, known: &BTreeSet<Ipv4Addr>) -> bool {
+fn is_everywhere(view: &View, member: &Member, turn: u32, known: &BTreeSet<IpAddr>) -> bool {
     let hosts: BTreeSet<&HostName> = view.tunnels.keys().map(|(host, _)| host).collect();
     let mut others = hosts.into_iter().filter(|host| **host != member.name);
     // One whose daemon is stopped goes on with its older key, which nobody tells it not to.
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn an_older_key_goes_when_every_host_has_a_newer_one() {
         let (a, b): (HostName, HostName) = ("a".parse().unwrap(), "b".parse().unwrap());
-        let address = Ipv4Addr::new(192, 0, 2, 2);
+        let address = IpAddr::from([192, 0, 2, 2]);
         let mut view = View::default();
         view.hosts.insert(b.clone(), ClusterHost::new(address, Timestamp(1)));
         for (host, turn) in [(&a, 0), (&a, 1), (&b, 0)] {
@@ -187,7 +189,7 @@ mod tests {
         }
         let member = Member {
             name: a.clone(),
-            address: Ipv4Addr::new(192, 0, 2, 1),
+            address: [192, 0, 2, 1].into(),
             etcd: Vec::new(),
             access: cluster::Access::default(),
             own_etcd: false,
