@@ -86,3 +86,42 @@ fn a_list_is_refused_with_a_reason() {
     }
     drop(b);
 }
+
+/// An exact address, by the capability `ips` and by CNI_ARGS, goes from host to host with its container, and has one
+/// holder at a time.
+#[test]
+fn an_exact_address_of_cni_s_moves() {
+    let segment = Segment::new();
+    let [a, b, c] = segment.cluster(["a", "b", "c"]);
+    a.spoke("network create --hosts all front");
+    c.attach("front", "three");
+    let own = b.attach("front", "own");
+    b.spoke("network disconnect front own");
+    let call = |host: &Host, command: &str, (how, address): (&str, &str)| {
+        let (args, runtime) = match how {
+            "args" => (format!("IP={address}"), String::new()),
+            _ => (String::new(), format!(",\"runtimeConfig\":{{\"ips\":[\"{address}/16\"]}}")),
+        };
+        let config = format!(
+            "{{\"cniVersion\":\"1.0.0\",\"name\":\"front\",\"type\":\"spoke\",\"network\":\"front\"{runtime}}}"
+        );
+        host.world.try_sh(&format!(
+            "ip netns list | grep -q '^db' || ip netns add db
+             CNI_COMMAND={command} CNI_CONTAINERID=db CNI_IFNAME=eth0 CNI_NETNS=/run/netns/db CNI_PATH=/opt/cni/bin \
+             CNI_ARGS='{args}' {SPOKE} <<<'{config}'"
+        ))
+    };
+    for want in [("args", "10.64.200.7"), ("ips", "10.64.200.8"), ("ips", &own), ("args", &own)] {
+        for [from, to] in [[&a, &b], [&b, &a]] {
+            let done = call(from, "ADD", want);
+            assert!(done.status == 0 && done.stdout.contains(want.1), "{want:?} {done:?}");
+            until_reached(&c.world, "three", want.1);
+            let refused = call(to, "ADD", want);
+            let held = format!("address {} of network front is held by", want.1);
+            let of = format!("db on host {}", from.name);
+            assert!(refused.stdout.contains(&held) && refused.stdout.contains(&of), "{refused:?}");
+            assert_eq!(call(from, "DEL", want).status, 0);
+        }
+    }
+    segment.until_gone("/pin/");
+}

@@ -13,6 +13,7 @@ mod flow;
 mod guard;
 mod ipv6;
 mod isolated;
+mod kurma;
 mod later;
 mod lists;
 mod member;
