@@ -16,7 +16,7 @@ fn a_host_has_as_many_blocks_as_it_needs() {
     for (subnet, why) in [
         ("10.99.0.0/25", "overlaps 10.99.0.0/27 of network front of the cluster"),
         ("10.98.0.1/24", "is no subnet"),
-        ("fd99::/112", "is not between a /8 and a /104"),
+        ("10.96.0.0/16 --subnet fd99::/112", "is not between a /8 and a /104"),
         ("10.98.0.0/16 --subnet 10.97.0.0/16", "has one IPv4 subnet"),
     ] {
         let said = c.refused(&format!("network create --hosts all --subnet {subnet} back"));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cluster::{Access, Cluster, Etcd, LeaseId, Revision, Url, View, book};
 use model::{
-    ClusterHost, Error, HostName, Ipv4Net, Mac, NetworkName, Result, SharedEndpoint, Timestamp,
+    ClusterHost, Error, HostName, IpNet, Mac, NetworkName, Result, SharedEndpoint, Timestamp,
 };
 use netlink::Netns;
 
@@ -31,7 +31,7 @@ pub(super) struct Crowd {
 struct Simulated {
     name: HostName,
     lease: LeaseId,
-    block: Ipv4Net,
+    block: IpNet,
     has: BTreeMap<(NetworkName, IpAddr), SharedEndpoint>,
 }
 
@@ -55,13 +55,14 @@ impl Crowd {
         for number in self.hosts.len()..level {
             let [high, low] = u16::try_from(number).unwrap_or(u16::MAX).to_be_bytes();
             let name: HostName = format!("sim{number}").parse()?;
-            let host = ClusterHost::new(Ipv4Addr::new(192, 0, 10 + high, low), Timestamp(1));
+            let host = ClusterHost::new([192, 0, 10 + high, low].into(), Timestamp(1));
             book::form(&self.etcd, &name, &host)?;
             let lease = self.etcd.grant(LEASE)?;
             let mut view = self.etcd.read()?;
             book::be_alive(&self.etcd, &mut view, &name, (lease, None))?;
             let (block, _) = book::claim_block(&self.etcd, &view, &self.network, &name, None)?;
-            let first = u32::from(block.network()) + 1;
+            let IpAddr::V4(first) = block.network() else { continue };
+            let first = u32::from(first) + 1;
             let mac = |at: u32| endpoint([9, high, low, 0, 0, at.to_be_bytes()[3]]);
             let addresses = (0..=u32::try_from(CONTAINERS).unwrap_or_default())
                 .map(|at| ((self.network.clone(), Ipv4Addr::from(first + at).into()), mac(at)));
@@ -159,7 +160,8 @@ impl Crowd {
         for number in 0..count {
             let host = &self.hosts[(number / 2) % self.hosts.len()];
             let mut has = host.has.clone();
-            let address = IpAddr::V4(Ipv4Addr::from(u32::from(host.block.broadcast()) - 2));
+            let IpAddr::V4(last) = host.block.broadcast() else { continue };
+            let address = IpAddr::V4(Ipv4Addr::from(u32::from(last) - 2));
             if number % 2 == 0 {
                 has.insert((self.network.clone(), address), endpoint([8; 6]));
             }
