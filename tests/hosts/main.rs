@@ -25,5 +25,6 @@ mod pins;
 mod routes;
 mod runtimes;
 mod six;
+mod swarm;
 mod tls;
 mod upgrade;

@@ -213,13 +213,13 @@ impl<B: Backstage> Docker<B> {
                 publish::program(engine, call, settings)
             }
             Call::RevokeConnectivity(at) => publish::revoke(engine, at),
-            Call::RequestPool(call) => ipam::request_pool(engine, call),
+            Call::RequestPool(call) => ipam::request_pool(engine, call, self.settings.scope),
             Call::ReleasePool(key) => ipam::release_pool(engine, key),
             Call::RequestAddress(call) => {
                 if call.purpose != Purpose::Gateway {
                     self.backstage.await_shared(&ipam::key::subnet_of(&call.pool)?)?;
                 }
-                ipam::request_address(engine, call)
+                ipam::request_address(engine, call, self.settings.scope)
             }
             Call::ReleaseAddress(call) => ipam::release_address(engine, call),
             // A bridge needs to know of no other node, and holds nothing for a cluster.

@@ -12,7 +12,7 @@ use model::{
 };
 
 use key::{GLOBAL, LOCAL, key_of, space_of, subnet_of};
-use libnetwork::{Answer, EndpointName, PoolGiven, PoolKey};
+use libnetwork::{Answer, EndpointName, PoolGiven, PoolKey, Scope};
 use option::PoolSpec;
 
 /// The key of a gateway in an IPAM driver's answer. With it the engine requests no gateway.
@@ -20,7 +20,11 @@ const GATEWAY: &str = "com.docker.network.gateway";
 
 /// RequestPool. Where an existing network is named, its subnet is shared and the answer has its
 /// gateway.
-pub(crate) fn request_pool(engine: &Engine<'_>, call: &libnetwork::RequestPool) -> Result<Answer> {
+pub(crate) fn request_pool(
+    engine: &Engine<'_>,
+    call: &libnetwork::RequestPool,
+    scope: Scope,
+) -> Result<Answer> {
     let Some(space) = space_of(&call.space) else {
         return Err(Error::invalid(format!(
             "address space {:?} is none of Spoke's, which are {LOCAL} and {GLOBAL}",
@@ -28,9 +32,18 @@ pub(crate) fn request_pool(engine: &Engine<'_>, call: &libnetwork::RequestPool) 
         )));
     };
     let spec = PoolSpec::read(&call.options)?;
+    let is_nodes = scope == Scope::Global && space == Space::Host;
+    let is_of_hosts = spec.network.as_ref().is_some_and(|name| engine.is_of_hosts(name));
+    let requested = match requested(call) {
+        // A part is what the swarm's manager gives of it; this host's parts are its blocks.
+        SubnetSpec::Exactly { net, .. } if is_nodes && is_of_hosts => {
+            SubnetSpec::Exactly { net, part: None }
+        }
+        requested => requested,
+    };
     let request = SubnetRequest {
         space: within(space, spec.address_space)?,
-        spec: requested(call),
+        spec: requested,
         network: spec.network,
         runtime: Runtime::Docker,
         order: spec.order,
@@ -94,11 +107,23 @@ pub(crate) fn release_pool(engine: &Engine<'_>, key: &PoolKey) -> Result<Answer>
 pub(crate) fn request_address(
     engine: &Engine<'_>,
     call: &libnetwork::RequestAddress,
+    scope: Scope,
 ) -> Result<Answer> {
     let id = subnet_of(&call.pool)?;
     let subnet = engine.subnet(&id)?.ok_or_else(|| {
         Error::not_found(format!("pool {} is not handed out; request it first", call.pool))
     })?;
+    if let Some(address) = call.address
+        && call.purpose == libnetwork::Purpose::Gateway
+        && scope == Scope::Global
+        && id.space == Space::Host
+        && engine.is_of_hosts(&subnet.network)
+    {
+        // A swarm's manager chooses one for all nodes. Each has its own, which Join answers; this one is not used.
+        let address = IpNet::new(address, id.net.prefix_len());
+        let address = address.map_err(|_| Error::invalid("a gateway of another family"))?;
+        return Ok(Answer::Address { address, data: BTreeMap::new() });
+    }
     let request = AddressRequest {
         subnet: id,
         want: call.address.map_or(Want::Any, Want::Exactly),

@@ -64,6 +64,11 @@ impl Engine<'_> {
         Ok(Some((Lease { space, pool, address: net, gateway: range.gateway }, read)))
     }
 
+    /// Whether a network is one of many hosts.
+    pub fn is_of_hosts(&self, network: &NetworkName) -> bool {
+        self.host.has_hosts(network)
+    }
+
     /// Whether a request for this address of a subnet waits for other hosts: it is in none of this host's
     /// blocks, or they have agreed on whose it is.
     ///

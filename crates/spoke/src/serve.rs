@@ -309,8 +309,9 @@ impl Daemon {
         let message = format!("serving, version {}", env!("CARGO_PKG_VERSION"));
         self.journal.report(&Event::new(What::Started, host::now(), message));
         if self.context_pool.config().docker.scope == Scope::Global {
-            let what = "[docker] scope = \"global\": swarm makes its networks on every node, and each \
-                node's bridge is its own: containers of different nodes do not reach each other";
+            let what = "[docker] scope = \"global\": swarm makes its networks on every node, and each node's bridge is its \
+                own: containers of different nodes do not reach each other, but on networks of a cluster (--ipam-opt \
+                network=NAME, see `spoke host`)";
             self.journal.warn(what);
         }
         notify::notify("READY=1");

@@ -38,10 +38,14 @@ pub(super) fn create(
 ) -> Result<Answer> {
     let spec = option::read(&call.options)?;
     let id = alias_id(&call.id)?;
-    let blocks = blocks(engine, call, spec.address_space.as_ref())?;
+    let mut blocks = blocks(engine, call, spec.address_space.as_ref())?;
     refuse_global(&blocks)?;
     refuse_unknown_to_us(&spec, &blocks)?;
     let name = name(engine, &spec, &blocks, &id)?;
+    if engine.is_of_hosts(&name) {
+        // Each host has a gateway of its own: the request for another one was refused, or is of a swarm.
+        blocks.iter_mut().filter(|it| it.subnet.is_some()).for_each(|it| it.gateway = None);
+    }
     let network = match known(engine, &name)? {
         Some(known) => {
             refuse_uninvited(engine, &known, &spec, &blocks, &id)?;
