@@ -20,6 +20,8 @@ def bound(sock, options):
             sock.bind(socket.getaddrinfo(host, int(port or 0))[0][4])
         if key == "device":
             sock.setsockopt(socket.SOL_SOCKET, 25, value.encode())
+        if key == "mark":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, int(value, 16))
     sock.settimeout(LIMIT)
     return sock
 
@@ -39,6 +41,16 @@ def udp(address, port, *options):
         return "open" if sock.recv(5) == b"hello" else "odd"
 
 
+def opened_fast(address, port):
+    """What is sent with the first packet (RFC 7413)."""
+    with bound(socket.socket(family(address), socket.SOCK_STREAM), ()) as sock:
+        try:
+            sock.sendto(b"x", socket.MSG_FASTOPEN, (address, int(port)))
+        except BlockingIOError:
+            pass
+        return "open" if sock.recv(5) == b"hello" else "odd"
+
+
 def big(address, port):
     """A datagram in fragments."""
     with bound(socket.socket(family(address), socket.SOCK_DGRAM), ()) as sock:
@@ -48,7 +60,7 @@ def big(address, port):
 
 
 def ping(address):
-    kind, code, protocol = (128, 129, 58) if ":" in address else (8, 0, 1)
+    kind, reply, protocol = (128, 129, 58) if ":" in address else (8, 0, 1)
     with bound(socket.socket(family(address), socket.SOCK_RAW, protocol), ()) as sock:
         head = struct.pack("!BBHHH", kind, 0, 0, 77, 1)
         if protocol == 1:
@@ -57,7 +69,9 @@ def ping(address):
             head = head[:2] + struct.pack("!H", ~total & 0xFFFF) + head[4:]
         sock.connect((address, 0))
         sock.send(head)
-        sock.recv(100)
+        # Of IPv4 with its header. Errors about other packets come here, too.
+        while sock.recv(100)[20 if protocol == 1 else 0] != reply:
+            pass
         return "open"
 
 
@@ -140,16 +154,7 @@ def answer(address, port, by):
     own = "fd81:1::9" if ":" in address else "10.81.1.9"
     own, zone = ("fe80::9", "%eth0") if address.startswith("fe80:") else (own, "")
     sport = 20000 + sum((address + by).encode()) % 20000
-    with socket.socket(family(by), socket.SOCK_DGRAM) as sock:
-        sock.sendto(b"x", socket.getaddrinfo(by + zone, 9, type=socket.SOCK_DGRAM)[0][4])
-    shown = ""
-    while "lladdr" not in shown:
-        shown = subprocess.check_output(["ip", "neigh", "show", by], text=True)
-    mac = bytes.fromhex(shown.split("lladdr ")[1].split()[0].replace(":", ""))
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as link:
-        link.bind(("eth0", 0))
-        kind = b"\x86\xdd" if ":" in address else b"\x08\x00"
-        link.send(mac + link.getsockname()[4] + kind + datagram(address, own, int(port), sport))
+    emit(by + zone, datagram(address, own, int(port), sport))
     return udp(address + zone, port, f"from={own}{zone}/{sport}")
 
 
@@ -158,11 +163,11 @@ def query(labels, kind):
     return struct.pack("!6H", 4711, 0x100, 1, 0, 0, 0) + body + struct.pack("!2H", TYPES[kind], 1)
 
 
-def exchange(server, message, over):
+def exchange(server, message, over, limit=10):
     if over == "udp":
         with socket.socket(family(server), socket.SOCK_DGRAM) as sock:
-            sock.settimeout(10)
-            sock.connect((server, 53))
+            sock.settimeout(limit)
+            sock.connect(socket.getaddrinfo(server, 53, type=socket.SOCK_DGRAM)[0][4])
             sock.send(message)
             return sock.recv(65535)
     with socket.socket(family(server), socket.SOCK_STREAM) as sock:
@@ -228,6 +233,41 @@ def laden(server, name, flags, size, payload, over="udp"):
     options += option(12, data) + option(65001, data)
     edns = b"\0" + struct.pack("!2HIH", 41, int(size), 0x8000, len(options)) + options
     return said(exchange(server, head + edns, over))
+
+
+def unheard(server, name):
+    """Asks one that does not answer."""
+    return said(exchange(server, query([part.encode() for part in name.split(".")], "A"), "udp", LIMIT))
+
+
+def formed(server, name, flags, questions, kind):
+    """A message that is no plain query: bits of the header, so many questions, and their class."""
+    asked = query([part.encode() for part in name.split(".")], "A")
+    asked = asked[:-2] + struct.pack("!H", int(kind))
+    asked = asked[:2] + struct.pack("!5H", int(flags, 16), int(questions), 0, 0, 0) + asked[12:] * int(questions)
+    return said(exchange(server, asked, "udp", LIMIT))
+
+
+def pipelined(server, *names):
+    """Several queries in one piece of a connection (RFC 7766 6.2.1.1); what each is answered."""
+    asked = [query([part.encode() for part in name.split(".")], "A") for name in names]
+    with socket.socket(family(server), socket.SOCK_STREAM) as sock:
+        sock.settimeout(10)
+        sock.connect((server, 53))
+        sock.sendall(b"".join(struct.pack("!H", len(one)) + one for one in asked))
+        stream = sock.makefile("rb")
+        return ",".join(said(stream.read(struct.unpack("!H", stream.read(2))[0])) for _ in asked)
+
+
+def crowd(server, count, domain):
+    """Asks for so many names at once, as fast as it can, and says whether any was answered."""
+    with socket.socket(family(server), socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
+        sock.settimeout(LIMIT)
+        sock.connect((server, 53))
+        for one in range(int(count)):
+            sock.send(query([b"crowd%d" % one] + [part.encode() for part in domain.split(".")], "A"))
+        return "answered" if sock.recv(4096) else "nothing"
 
 
 def tried(line, results):

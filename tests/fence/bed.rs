@@ -7,9 +7,11 @@ use std::process::{Child, Command, Stdio};
 
 use tests::{Plugins, Serve, World};
 
+use crate::outside;
+
 pub(crate) const SPOKE: &str = "/opt/cni/bin/spoke";
 const WORLD: &str = include_str!("world.py");
-const ATTEMPT: &str = include_str!("attempt.py");
+const ATTEMPT: &str = concat!(include_str!("packets.py"), include_str!("attempt.py"));
 
 /// What containers of the fenced network may reach. The host is 203.0.113.254, and asks 203.0.113.53.
 pub(crate) const RULES: &str = "*.allowed.example:443,exact.example:443,ports.allowed.example:80-81,\
@@ -81,7 +83,7 @@ impl Bed {
     #[track_caller]
     pub(crate) fn ask_held(&self, namespace: &str) -> Held {
         self.world.sh("rm -f /world/asked.go; mkfifo /world/asked.go");
-        let before = self.queries(b"\x04held").len();
+        let before = outside::queries(&self.world, b"\x04held").len();
         let netns = self.world.path(&format!("/run/netns/{namespace}"));
         let mut asks = Command::new("nsenter");
         asks.arg(format!("--net={}", netns.display()));
@@ -107,27 +109,13 @@ impl Bed {
 
     /// Whether the world was asked for a name, or anything below it.
     pub(crate) fn was_asked(&self, name: &str) -> bool {
-        let asked = fs::read_to_string(self.world.path("/world/asked")).unwrap_or_default();
-        asked.lines().any(|line| line.contains(name))
-    }
-
-    /// The queries that the world was asked, as they came, in which these bytes are. Small letters stand for
-    /// all letters.
-    pub(crate) fn queries(&self, with: &[u8]) -> Vec<Vec<u8>> {
-        let lines = fs::read_to_string(self.world.path("/world/asked.raw")).unwrap_or_default();
-        let bytes = |line: &str| -> Vec<u8> {
-            let digits = line.as_bytes().chunks(2).map(|two| str::from_utf8(two).unwrap());
-            digits.map(|two| u8::from_str_radix(two, 16).expect("digits")).collect()
-        };
-        let has =
-            |query: &Vec<u8>| query.windows(with.len()).any(|part| part.eq_ignore_ascii_case(with));
-        lines.lines().map(bytes).filter(has).collect()
+        outside::was_asked(&self.world, name)
     }
 
     /// Everything that has come to the world, as `address . protocol . port`.
     #[track_caller]
     pub(crate) fn seen(&self) -> String {
-        self.world.sh("ip netns exec world nft list table inet seen")
+        outside::seen(&self.world)
     }
 
     /// Everything that was denied, as JSON.
@@ -179,10 +167,12 @@ table inet seen {
     set four { typeof ip daddr . meta l4proto . th dport; flags dynamic; size 65535; }
     set six { typeof ip6 daddr . meta l4proto . th dport; flags dynamic; size 65535; }
     set odd { typeof ip daddr . meta l4proto; flags dynamic; size 65535; }
+    set odd_six { typeof ip6 daddr . meta l4proto; flags dynamic; size 65535; }
     chain in {
         type filter hook prerouting priority -300
         iifname out0 ip daddr != 203.0.113.53 meta l4proto { tcp, udp } add @four { ip daddr . meta l4proto . th dport }
         iifname out0 ip daddr != 203.0.113.53 meta l4proto != { tcp, udp } add @odd { ip daddr . meta l4proto }
+        iifname out0 ip6 daddr 2001:db8:113::/120 ip6 daddr != 2001:db8:113::53 meta l4proto != { tcp, udp } add @odd_six { ip6 daddr . meta l4proto }
         iifname out0 ip6 daddr != 2001:db8:113::53 meta l4proto { tcp, udp } add @six { ip6 daddr . meta l4proto . th dport }
     }
 }

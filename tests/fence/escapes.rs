@@ -1,245 +1,141 @@
-//! A table of ways out, each tried by a container.
+//! The table of ways out, tried by a container of each runtime.
 
-use crate::bed::Bed;
+use serde_json::{Value, json};
+use tests::{Answer, Cni, Plugins, Serve, World};
 
-/// What each attempt of a container comes to. The first half are questions, which open what the second half
-/// reaches.
-const ASKED: &[(&str, &str, &str)] = &[
-    // What is allowed.
-    ("allowed", "ask 10.81.1.1 good.allowed.example", "203.0.113.10"),
-    ("exact", "ask 10.81.1.1 Exact.EXAMPLE", "203.0.113.16"),
-    ("over-tcp", "ask 10.81.1.1 fresh.allowed.example A tcp", "203.0.113.17"),
-    ("over-ipv6", "ask fd81:1::1 late.allowed.example", "203.0.113.18"),
-    ("six", "ask 10.81.1.1 six.allowed.example AAAA", "2001:db8:113::10"),
-    ("aliases", "ask 10.81.1.1 alias.allowed.example", "203.0.113.12"),
-    ("text", "ask 10.81.1.1 good.allowed.example TXT", "type16"),
-    ("own", "ask 10.81.1.1 mate", "10.81.1.8"),
-    // Names that are not.
-    ("evil", "ask 10.81.1.1 evil.example", "NXDOMAIN"),
-    ("labels", "ask 10.81.1.1 c2VjcmV0.exfil.evil.example", "NXDOMAIN"),
-    ("labels-txt", "ask 10.81.1.1 c2VjcmV0.exfil.evil.example TXT", "NXDOMAIN"),
-    ("labels-tcp", "ask 10.81.1.1 c2VjcmV0.exfil.evil.example A tcp", "NXDOMAIN"),
-    ("apex", "ask 10.81.1.1 allowed.example", "NXDOMAIN"),
-    ("below-exact", "ask 10.81.1.1 x.exact.example", "NXDOMAIN"),
-    ("suffix", "ask 10.81.1.1 notallowed.example", "NXDOMAIN"),
-    ("prefix", "ask 10.81.1.1 good.allowed.example.evil.example", "NXDOMAIN"),
-    ("dotted", "dotted 10.81.1.1 evil!allowed example", "NXDOMAIN"),
-    ("dotted-below", "dotted 10.81.1.1 x!evil allowed.example", "NXDOMAIN"),
-    ("reverse", "ask 10.81.1.1 9.113.0.203.in-addr.arpa A", "NXDOMAIN"),
-    ("target", "ask 10.81.1.1 two.evil.example", "NXDOMAIN"),
-    // Servers elsewhere.
-    ("server-udp", "ask 203.0.113.8 evil.example", "NXDOMAIN"),
-    ("server-tcp", "ask 203.0.113.8 evil.example A tcp", "NXDOMAIN"),
-    ("server-six", "ask 2001:db8:113::8 evil.example", "NXDOMAIN"),
-    ("server-host", "ask 203.0.113.254 evil.example", "NXDOMAIN"),
-    ("server-known", "ask 203.0.113.53 evil.example", "NXDOMAIN"),
-    // Addresses that no public name has.
-    ("private", "ask 10.81.1.1 private.allowed.example", "nothing"),
-    ("metadata", "ask 10.81.1.1 meta.allowed.example", "nothing"),
-    ("loopback", "ask 10.81.1.1 loop.allowed.example", "nothing"),
-    ("hosts", "ask 10.81.1.1 host.allowed.example", "nothing"),
-    ("gateways", "ask 10.81.1.1 gateway.allowed.example", "nothing"),
-    ("neighbours", "ask 10.81.1.1 other.allowed.example", "nothing"),
-    ("shared-space", "ask 10.81.1.1 zone.allowed.example", "nothing"),
-    ("unspecified", "ask 10.81.1.1 nothing.allowed.example", "nothing"),
-    ("multicast", "ask 10.81.1.1 group.allowed.example", "nothing"),
-    ("broadcast", "ask 10.81.1.1 everybody.allowed.example", "nothing"),
-    ("unique-local", "ask 10.81.1.1 private6.allowed.example AAAA", "nothing"),
-    ("mapped", "ask 10.81.1.1 mapped.allowed.example AAAA", "nothing"),
-    ("nat64", "ask 10.81.1.1 nat64.allowed.example AAAA", "nothing"),
-    ("mixed", "ask 10.81.1.1 mixed.allowed.example", "203.0.113.11"),
-    ("by-rule", "ask 10.81.1.1 static.allowed.example", "10.66.0.20"),
-    // Answers that lie.
-    ("https", "ask 10.81.1.1 good.allowed.example HTTPS", "nothing"),
-    ("svcb", "ask 10.81.1.1 good.allowed.example SVCB", "nothing"),
-    ("any", "ask 10.81.1.1 good.allowed.example ANY", "nothing"),
-    ("poisoned", "ask 10.81.1.1 poison.allowed.example", "203.0.113.13"),
-    ("wrong-question", "ask 10.81.1.1 wrong.allowed.example", "203.0.113.14"),
-    ("ring", "ask 10.81.1.1 ring.allowed.example", "SERVFAIL"),
-    ("no-time", "ask 10.81.1.1 zero.allowed.example", "203.0.113.15"),
-    ("for-ever", "ask 10.81.1.1 ever.allowed.example", "203.0.113.21"),
-    ("cut-short", "ask 10.81.1.1 many.allowed.example", "truncated"),
-    ("five-hundred", "ask 10.81.1.1 many.allowed.example A tcp", "32 addresses"),
-];
+use crate::bed::{RULES, SPOKE, attempts, listen, prepare, until};
+use crate::outside;
+use crate::rows::{ASKED, LADEN, LINK, Row, SENT};
 
-const SENT: &[(&str, &str, &str)] = &[
-    // What is allowed.
-    ("to-name", "tcp 203.0.113.10 443", "open"),
-    ("to-alias", "tcp 203.0.113.12 443", "open"),
-    ("to-six", "tcp 2001:db8:113::10 443", "open"),
-    ("to-no-time", "tcp 203.0.113.15 443", "open"),
-    ("to-first-of-many", "tcp 198.51.100.1 443", "open"),
-    ("to-rule", "tcp 203.0.113.20 5432", "open"),
-    ("to-rule-six", "tcp 2001:db8:113::20 5432", "open"),
-    ("to-private-rule", "tcp 10.66.0.20 443", "open"),
-    ("to-mate", "tcp 10.81.1.8 8022", "open"),
-    // Other ports, protocols and addresses.
-    ("port", "tcp 203.0.113.10 80", "shut"),
-    ("quic", "udp 203.0.113.10 443", "shut"),
-    ("rule-port", "tcp 203.0.113.20 443", "shut"),
-    ("rule-udp", "udp 203.0.113.20 5432", "shut"),
-    ("rule-neighbour", "tcp 203.0.113.22 5432", "shut"),
-    ("address", "tcp 203.0.113.99 443", "shut"),
-    ("address-six", "tcp 2001:db8:113::99 443", "shut"),
-    ("poisoned-first", "tcp 203.0.113.66 443", "shut"),
-    ("poisoned-additional", "tcp 203.0.113.67 443", "shut"),
-    ("poisoned-own", "tcp 203.0.113.68 443", "shut"),
-    ("dropped-private", "tcp 10.66.0.1 443", "shut"),
-    ("past-many", "tcp 198.51.100.200 443", "shut"),
-    ("metadata", "tcp 169.254.169.254 80", "shut"),
-    ("metadata-443", "tcp 169.254.169.254 443", "shut"),
-    ("dot", "tcp 203.0.113.8 853", "shut"),
-    ("dot-known", "tcp 203.0.113.53 853", "shut"),
-    ("doh", "tcp 203.0.113.8 443", "shut"),
-    ("ssh", "tcp 203.0.113.10 22", "shut"),
-    ("ping", "ping 203.0.113.10", "shut"),
-    ("ping-rule", "ping 203.0.113.20", "shut"),
-    ("ping-six", "ping 2001:db8:113::10", "shut"),
-    ("fragments", "big 203.0.113.99 443", "shut"),
-    ("fragments-quic", "big 203.0.113.10 443", "shut"),
-    ("gre", "raw 203.0.113.10 47", "sent"),
-    ("ipip", "raw 203.0.113.10 4", "sent"),
-    ("esp-six", "raw 2001:db8:113::10 50", "sent"),
-    ("sctp", "raw 203.0.113.20 132", "sent"),
-    ("spoofed-outsider", "spoof 192.0.2.1 203.0.113.20 5432", "sent"),
-    ("spoofed-mate", "spoof 10.81.1.8 203.0.113.99 443", "sent"),
-    ("spoofed-other", "spoof 10.81.2.9 203.0.113.99 443", "sent"),
-    // Flows of others: `other` has one, which the kernel would find these packets to belong to.
-    ("spoofed-flow", "spoof 10.81.2.9 203.0.113.98 8443", "sent"),
-    ("spoofed-flow-host", "spoof 203.0.113.254 203.0.113.98 8443", "sent"),
-    ("message", "message 203.0.113.98 8443 203.0.113.254", "sent"),
-    ("spoofed-host", "spoof 203.0.113.254 203.0.113.99 443", "sent"),
-    ("mdns", "udp 224.0.0.251 443", "shut"),
-    ("broadcast", "udp 255.255.255.255 8022", "shut"),
-    ("broadcast-net", "udp 203.0.113.255 443", "shut"),
-    // The host, and other networks.
-    ("gateway", "tcp 10.81.1.1 8022", "shut"),
-    ("gateway-udp", "udp 10.81.1.1 8022", "shut"),
-    ("gateway-six", "tcp fd81:1::1 8022", "shut"),
-    ("gateway-names", "tcp 10.81.1.1 299", "shut"),
-    ("gateway-ping", "ping 10.81.1.1", "shut"),
-    ("host", "tcp 203.0.113.254 8022", "shut"),
-    ("host-six", "tcp 2001:db8:113::254 8022", "shut"),
-    ("other-gateway", "tcp 10.81.2.1 8022", "shut"),
-    ("other-container", "tcp 10.81.2.9 8022", "shut"),
-    // Flows that the container begins in the name of others towards itself, to be the one that answers.
-    ("answers-outside", "answer 203.0.113.99 443 10.81.1.1", "shut"),
-    ("answers-outside-six", "answer 2001:db8:113::99 443 fd81:1::1", "shut"),
-    ("answers-by-mate", "answer 203.0.113.99 443 10.81.1.8", "shut"),
-    ("answers-gateway", "answer 10.81.1.1 8022 10.81.1.8", "shut"),
-    ("answers-gateway-six", "answer fd81:1::1 8022 fd81:1::1", "shut"),
-    ("answers-broadcast", "answer 10.81.1.255 8022 10.81.1.8", "shut"),
-    ("answers-anycast-six", "answer fd81:1:: 8022 fd81:1::1", "shut"),
-    ("answers-host", "answer 203.0.113.254 8022 10.81.1.8", "shut"),
-    ("answers-host-six", "answer 2001:db8:113::254 8022 fd81:1::8", "shut"),
-    // Root inside gives itself another address.
-    ("own-address", "tcp 203.0.113.10 443 from=10.81.1.77", "shut"),
-    ("own-other-net", "tcp 203.0.113.20 5432 from=10.99.0.7", "shut"),
-];
-
-fn lines(table: &[(&str, &str, &str)]) -> String {
-    table.iter().map(|(name, attempt, _)| format!("{name} {attempt}\n")).collect()
-}
-
-#[track_caller]
-fn comes_to(bed: &Bed, table: &[(&str, &str, &str)]) {
-    let results = bed.attempts("agent", &lines(table));
-    let wrong: Vec<String> = table
-        .iter()
-        .filter(|(name, _, expected)| results[*name] != *expected)
-        .map(|(name, attempt, expected)| {
-            format!("{name} ({attempt}): {} and not {expected}", results[*name])
-        })
-        .collect();
-    assert!(wrong.is_empty(), "{wrong:#?}\n{}", bed.world.logs());
+/// The containers of one runtime, as `rows.rs` says where they are: the paths of their network namespaces.
+#[derive(Clone, Copy)]
+pub(crate) struct Containers<'a> {
+    pub(crate) agent: &'a str,
+    pub(crate) mate: &'a str,
+    pub(crate) other: &'a str,
+    /// The runtime's own server of names, where that is not the gateway.
+    pub(crate) resolver: Option<&'a str>,
 }
 
 #[test]
-fn nothing_gets_out_but_what_is_allowed() {
-    let bed = Bed::new(&["agent", "mate", "other"]);
-    bed.spoke("network connect --ip 10.81.1.9 --ip6 fd81:1::9 agents agent");
-    bed.spoke("network connect --ip 10.81.1.8 --ip6 fd81:1::8 agents mate");
-    bed.spoke("network connect --ip 10.81.2.9 plain other");
-    for inside in ["mate", "other"] {
-        crate::bed::listen(&bed.world, &format!("/run/netns/{inside}"), &format!("{inside} 8022"));
-        crate::bed::until(
-            &bed.world,
-            &format!("ip netns exec {inside} ss -Hltn | grep -q ':8022 '"),
-        );
+fn nothing_of_cni_s_gets_out_but_what_is_allowed() {
+    let world = World::new(&Plugins::subject());
+    prepare(&world);
+    let _serve = Serve::start(&world, &[]);
+    let agents = list("agents", json!(["10.81.1.0/24", "fd81:1::/64"]), true);
+    let plain = list("plain", json!(["10.81.2.0/24"]), false);
+    let mut pods = Vec::new();
+    for (name, list, addresses) in [
+        ("agent", &agents, json!(["10.81.1.9", "fd81:1::9"])),
+        ("mate", &agents, json!(["10.81.1.8", "fd81:1::8"])),
+        ("other", &plain, json!(["10.81.2.9"])),
+    ] {
+        let mut pod = Cni::container(&world, name);
+        pod.runtime = json!({"ips": addresses});
+        let answers = pod.add(list);
+        assert!(answers.iter().all(Answer::ok), "{answers:?}");
+        pods.push(pod);
     }
-    bed.world.sh("ip -n agent address add 10.81.1.77/24 dev eth0
-        ip -n agent address add 10.99.0.7/24 dev eth0; ip route add 10.99.0.0/24 dev sp-agents");
-    // As where Docker runs: packets that a bridge forwards are filtered, too.
-    bed.world
-        .sh("for each in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 1 >$each; done");
-    // The listeners answer who is not fenced.
-    assert_eq!(bed.attempt("other", "tcp 203.0.113.99 443"), "open");
-    assert_eq!(bed.attempt("other", "udp 203.0.113.98 8443 from=10.81.2.9/4000"), "open");
-    bed.world.sh("ip netns exec world nft flush set inet seen four");
-
-    comes_to(&bed, ASKED);
-    for name in ["evil", "c2vjcmv0", "notallowed", "x.exact", "65", "64", "255"] {
-        let name = if name.parse::<u16>().is_ok() { format!(" {name}") } else { name.to_owned() };
-        assert!(!bed.was_asked(&name), "the world was asked for {name}");
+    let [agent, mate, other] = [0, 1, 2].map(|it: usize| pods[it].netns.as_str());
+    let containers = Containers { agent, mate, other, resolver: None };
+    nothing_gets_out(&world, &containers);
+    ten_thousand_names_at_once(&world, &containers);
+    for (pod, list) in pods.iter().zip([&agents, &agents, &plain]) {
+        assert!(pod.del(list).iter().all(Answer::ok));
     }
-    asked_as_spoke_writes(&bed);
-    comes_to(&bed, SENT);
-    by_addresses_of_the_link(&bed);
-
-    only_that_has_come(&bed);
-    all_was_told(&bed);
 }
 
-/// Neighbours reach each other by addresses of the link, also where a bridge's packets are filtered; the host
-/// is not reached by them.
+fn list(name: &str, subnets: Value, is_fenced: bool) -> Value {
+    let subnets = subnets.as_array().into_iter().flatten();
+    let ranges: Vec<Value> = subnets.map(|it| json!([{"subnet": it}])).collect();
+    let mut plugin =
+        json!({"type": "spoke", "capabilities": {"ips": true}, "ipam": {"ranges": ranges}});
+    if is_fenced {
+        plugin["egress"] = RULES.split(',').map(|rule| json!(rule.trim())).collect();
+    }
+    json!({"cniVersion": "1.0.0", "name": name, "plugins": [plugin]})
+}
+
+/// The whole table.
 #[track_caller]
-fn by_addresses_of_the_link(bed: &Bed) {
-    bed.world.sh("ip -n mate address add fe80::8/64 dev eth0 nodad
-         ip -n agent address add fe80::9/64 dev eth0 nodad
-         ip address add fe80::7/64 dev sp-agents nodad
-         ls /proc/sys/net/bridge/bridge-nf-call-ip6tables");
-    // A flow to the host cannot be begun in its name: its answers would be let in.
-    let table = [
-        ("mate-link", "tcp fe80::8%eth0 8022", "open"),
-        ("mate-link-own", "tcp fe80::8%eth0 8022 from=fe80::9%eth0", "open"),
-        ("host-link", "tcp fe80::7%eth0 8022", "shut"),
-        ("answers-host-link", "answer fe80::7 8022 fe80::8", "shut"),
-    ];
-    comes_to(bed, &table);
+pub(crate) fn nothing_gets_out(world: &World, containers: &Containers<'_>) {
+    let agent = containers.agent;
+    furnish(world, containers);
+    outside::forget(world);
+    comes_to(world, agent, ASKED, None);
+    comes_to(world, agent, ASKED, containers.resolver);
+    for name in ["evil", "c2vjcmv0", "notallowed", "x.exact", " 65", " 64", " 255"] {
+        assert!(!outside::was_asked(world, name), "the world was asked for {name}");
+    }
+    asked_as_spoke_writes(world, agent);
+    comes_to(world, agent, SENT, None);
+    comes_to(world, agent, LINK, None);
+    parts_are_waited_for(world, agent);
+    only_that_has_come(world);
+    all_was_told(world);
 }
 
-/// Queries for one allowed name, laden with what a container could tell the servers outside by their form.
-const LADEN: &[(&str, &str, &str)] = &[
-    ("plain", "ask 10.81.1.1 laden.allowed.example", "203.0.113.35"),
-    ("case", "ask 10.81.1.1 lAdEn.ALLowed.eXAmple", "203.0.113.35"),
-    (
-        "options",
-        "laden 10.81.1.1 laden.allowed.example 0100 4096 c2VjcmV0",
-        "203.0.113.35,additional",
-    ),
-    ("bits", "laden 10.81.1.1 LADEN.allowed.example 01f0 1400 secret", "203.0.113.35,additional"),
-    (
-        "not-recursive",
-        "laden 10.81.1.1 laden.allowed.example 0000 513 s",
-        "203.0.113.35,additional",
-    ),
-    ("tcp-case", "ask 10.81.1.1 Laden.Allowed.Example A tcp", "203.0.113.35"),
-    (
-        "tcp-options",
-        "laden 10.81.1.1 laden.allowed.example 0130 4096 c2VjcmV0 tcp",
-        "203.0.113.35,additional",
-    ),
-    ("rare", "ask 10.81.1.1 laden.allowed.example CAA", "nothing"),
-];
+/// A host as open as one can be: it goes by the way that a packet names, bridged packets are filtered (as where
+/// Docker runs), and it waits a second for the parts of a datagram.
+#[track_caller]
+fn furnish(world: &World, containers: &Containers<'_>) {
+    for (file, netns) in [("mate", containers.mate), ("other", containers.other)] {
+        listen(world, netns, &format!("{file} 8022"));
+        until(world, &format!("nsenter --net={netns} ss -Hltn | grep -q ':8022 '"));
+    }
+    let Containers { agent, mate, .. } = containers;
+    world.sh(&format!(
+        "bridge=$(ip -o route show 10.81.1.0/24 | sed 's/.* dev \\([^ ]*\\) .*/\\1/')
+        agent='nsenter --net={agent} ip'
+        $agent address add 10.81.1.77/24 dev eth0; $agent address add 10.99.0.7/24 dev eth0
+        $agent address add fe80::9/64 dev eth0 nodad
+        nsenter --net={mate} ip address add fe80::8/64 dev eth0 nodad
+        ip address add fe80::7/64 dev $bridge nodad; ip route add 10.99.0.0/24 dev $bridge
+        ip route add unreachable 192.0.2.0/24; ip -6 route add unreachable 2001:db8:7::/48
+        for each in all $bridge; do
+            echo 1 >/proc/sys/net/ipv4/conf/$each/accept_source_route
+            [ ! -e /proc/sys/net/ipv6/conf/all/seg6_enabled ] || echo 1 >/proc/sys/net/ipv6/conf/$each/seg6_enabled
+        done
+        echo 1 >/proc/sys/net/ipv4/ipfrag_time; echo 1 >/proc/sys/net/netfilter/nf_conntrack_frag6_timeout
+        for each in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 1 >$each; done"
+    ));
+    // The listeners answer who is not fenced; its flow is what packets of the table claim to belong to.
+    let rows: &[Row] = &[
+        ("reached", "tcp 203.0.113.99 443", "open"),
+        ("flow", "udp 203.0.113.98 8443 from=10.81.2.9/4000", "open"),
+    ];
+    comes_to(world, containers.other, rows, None);
+}
+
+/// Each row comes to what it says; all are tried at once. With a resolver: the rows that ask the gateway, asking
+/// that one instead.
+#[track_caller]
+fn comes_to(world: &World, netns: &str, table: &[Row], resolver: Option<&str>) {
+    const SERVER: &str = " 10.81.1.1 ";
+    let rows: Vec<&Row> =
+        table.iter().filter(|row| resolver.is_none() || row.1.contains(SERVER)).collect();
+    let attempt = |row: &Row| match resolver {
+        Some(resolver) => row.1.replace(SERVER, &format!(" {resolver} ")),
+        None => row.1.to_owned(),
+    };
+    let lines: String = rows.iter().map(|row| format!("{} {}\n", row.0, attempt(row))).collect();
+    let results = attempts(world, netns, &lines);
+    let wrong: Vec<String> = rows
+        .iter()
+        .filter(|row| results[row.0] != row.2)
+        .map(|row| format!("{} ({}): {} and not {}", row.0, attempt(row), results[row.0], row.2))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}\n{}", world.logs());
+}
 
 /// Outside, queries for a name are the same, byte for byte, but for their number: that is Spoke's own.
 #[track_caller]
-fn asked_as_spoke_writes(bed: &Bed) {
-    comes_to(bed, LADEN);
+fn asked_as_spoke_writes(world: &World, netns: &str) {
+    comes_to(world, netns, LADEN, None);
     let mut expected = b"\x01\x00\x00\x01\x00\x00\x00\x00\x00\x01".to_vec();
     expected.extend(b"\x05laden\x07allowed\x07example\x00\x00\x01\x00\x01");
     expected.extend(b"\x00\x00\x29\x04\xd0\x00\x00\x00\x00\x00\x00");
-    let queries = bed.queries(b"\x05laden");
+    let queries = outside::queries(world, b"\x05laden");
     assert_eq!(queries.len(), LADEN.len() - 1, "{queries:02x?}");
     for query in &queries {
         assert_eq!(query[2..], expected, "{query:02x?}");
@@ -249,21 +145,22 @@ fn asked_as_spoke_writes(bed: &Bed) {
     assert!(!queries.iter().all(is_theirs), "{queries:02x?}");
 }
 
+/// The host reports parts of datagrams when it has waited for the others: of one that the container sends by
+/// itself it does so last.
+#[track_caller]
+fn parts_are_waited_for(world: &World, netns: &str) {
+    let rows: &[Row] = &[("own-part", "returned 10.81.1.9 10.81.1.1 10.81.1.1 part", "sent")];
+    comes_to(world, netns, rows, None);
+    let waited = "awk '/^Ip:/ && \\$14 + 0 > 0 { n = 1 } END { exit !n }' /proc/net/snmp";
+    until(world, waited);
+    // What the host has sent before these has arrived.
+    world.sh(": >/dev/tcp/203.0.113.53/443; : >/dev/tcp/2001:db8:113::53/443");
+}
+
 /// What the world has seen is what was let pass, and nothing else.
 #[track_caller]
-fn only_that_has_come(bed: &Bed) {
-    let seen = bed.seen();
-    let set = |name: &str| {
-        let from = seen.split(&format!("set {name} {{")).nth(1).expect("a set");
-        let elements = from.split("chain in").next().unwrap().split("set ").next().unwrap();
-        let elements =
-            elements.split_once("elements = {").map(|(_, it)| it.split('}').next().unwrap());
-        let mut all: Vec<String> = elements
-            .map(|it| it.split(',').map(|one| one.trim().to_owned()).collect())
-            .unwrap_or_default();
-        all.sort();
-        all
-    };
+fn only_that_has_come(world: &World) {
+    let seen = outside::seen(world);
     let four = [
         "10.66.0.20 . tcp . 443",
         "198.51.100.1 . tcp . 443",
@@ -272,45 +169,62 @@ fn only_that_has_come(bed: &Bed) {
         "203.0.113.15 . tcp . 443",
         "203.0.113.20 . tcp . 5432",
     ];
-    assert_eq!(set("four"), four, "{seen}");
-    assert_eq!(
-        set("six"),
-        ["2001:db8:113::10 . tcp . 443", "2001:db8:113::20 . tcp . 5432"],
-        "{seen}"
-    );
-    assert_eq!(set("odd"), Vec::<String>::new(), "{seen}");
+    let six = ["2001:db8:113::10 . tcp . 443", "2001:db8:113::20 . tcp . 5432"];
+    let expected: [(&str, &[&str]); 4] =
+        [("four", &four), ("six", &six), ("odd", &[]), ("odd_six", &[])];
+    for (set, expected) in expected {
+        assert_eq!(outside::elements(&seen, set), expected, "{seen}");
+    }
 }
 
 #[track_caller]
-fn all_was_told(bed: &Bed) {
-    let denied = bed.denied();
-    let all: Vec<String> = denied
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|one| {
-            let text = |key: &str| one[key].as_str().unwrap_or("-").to_owned();
-            format!(
-                "{} {} {} {} {}",
-                text("network"),
-                text("container"),
-                text("act"),
-                text("name"),
-                text("address")
-            )
-        })
-        .collect();
+fn all_was_told(world: &World) {
+    let denied: Value =
+        serde_json::from_str(&world.sh(&format!("{SPOKE} denied -o json"))).expect("JSON");
+    let denied = denied.as_array().expect("a list");
+    let network = denied[0]["network"].as_str().expect("a network");
+    let text = |one: &Value, key: &str| one[key].as_str().unwrap_or("-").to_owned();
+    let line =
+        |one: &Value| ["container", "act", "name", "address"].map(|key| text(one, key)).join(" ");
+    let all: Vec<String> = denied.iter().map(line).collect();
     for expected in [
-        "agents agent name-refused evil.example -",
-        "agents agent address-dropped private.allowed.example 10.66.0.1",
-        "agents agent packet-dropped - 203.0.113.99",
-        "agents agent packet-dropped good.allowed.example 203.0.113.10",
+        "agent name-refused evil.example -",
+        "agent address-dropped private.allowed.example 10.66.0.1",
+        "agent packet-dropped - 203.0.113.99",
+        "agent packet-dropped good.allowed.example 203.0.113.10",
     ] {
         assert!(all.iter().any(|one| one == expected), "{expected}: {all:#?}");
     }
-    let shown = bed.spoke("egress show agents");
+    let shown = world.sh(&format!("{SPOKE} egress show {network}"));
     assert!(
         shown.contains("203.0.113.10:443/tcp") && shown.contains("good.allowed.example"),
         "{shown}"
     );
+}
+
+/// A container that asks for more than is answered holds up no other one, and is answered again.
+#[track_caller]
+fn ten_thousand_names_at_once(world: &World, containers: &Containers<'_>) {
+    let Containers { agent, mate, .. } = containers;
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| {
+            let rows: &[Row] = &[("crowd", "crowd 10.81.1.1 10000 allowed.example", "answered")];
+            comes_to(world, agent, rows, None);
+        });
+        loop {
+            let is_over = asks.is_finished();
+            let rows: &[Row] = &[
+                ("known", "ask 10.81.1.1 agent", "10.81.1.9"),
+                ("outside", "ask 10.81.1.1 good.allowed.example", "203.0.113.10"),
+                ("refused", "ask 10.81.1.1 evil.example", "NXDOMAIN"),
+            ];
+            comes_to(world, mate, rows, None);
+            if is_over {
+                break;
+            }
+        }
+    });
+    let rows: &[Row] = &[("again", "ask 10.81.1.1 exact.example A tcp", "203.0.113.16")];
+    comes_to(world, agent, rows, None);
+    comes_to(world, agent, &[("to-again", "tcp 203.0.113.16 443", "open")], None);
 }

@@ -2,7 +2,8 @@
 
 use tests::{Engine, Plugins, Podman5, PodmanRelease, Release, Serve, World};
 
-use crate::bed::{attempts, prepare, until};
+use crate::bed::{RULES as TABLE_RULES, attempts, prepare, until};
+use crate::escapes::{Containers, nothing_gets_out};
 
 const RULES: &str = "*.allowed.example:443,203.0.113.20:5432";
 
@@ -57,6 +58,7 @@ fn docker_s_containers_are_fenced() {
     // Without it Docker's own server asks the host's servers from the host, past every container's network.
     engine.start(&["--dns", "203.0.113.53"]);
     engine.import();
+    docker_s_table(&engine);
     let create = format!("network create -d spoke --ipam-driver spoke -o egress={RULES}");
     engine.docker(&format!("{create} --subnet 10.83.1.0/24 agents"));
     let refused = engine.try_docker(&format!("{create} -o ports=docker --subnet 10.83.2.0/24 way"));
@@ -86,6 +88,39 @@ fn docker_s_containers_are_fenced() {
     engine.docker("rm -f agent");
     engine.docker("network rm agents");
     until(world, "! nft list table inet spoke_fence >/dev/null 2>&1");
+}
+
+/// The whole table of ways out (`rows.rs`), by Docker's own server, too.
+#[track_caller]
+fn docker_s_table(engine: &Engine) {
+    let world = engine.world();
+    let create = "network create -d spoke --ipam-driver spoke";
+    engine.docker(&format!(
+        "{create} -o 'egress={TABLE_RULES}' --ipv6 --subnet 10.81.1.0/24 --subnet fd81:1::/64 fenced"
+    ));
+    engine.docker(&format!("{create} --subnet 10.81.2.0/24 plain"));
+    let both = |last: u8| format!("--network fenced --ip 10.81.1.{last} --ip6 fd81:1::{last}");
+    let netns = [
+        ("agent", both(9)),
+        ("mate", both(8)),
+        ("other", "--network plain --ip 10.81.2.9".to_owned()),
+    ];
+    let netns = netns.map(|(name, at)| {
+        engine.docker(&format!("run -d --name {name} {at} busybox /bin/sleep 3600"));
+        let key =
+            engine.docker(&format!("inspect --format {{{{.NetworkSettings.SandboxKey}}}} {name}"));
+        key.trim().replace("/var/run/", "/run/")
+    });
+    let [agent, mate, other] = netns.each_ref().map(String::as_str);
+    for name in ["agent", "mate"] {
+        until(world, &format!("/opt/cni/bin/spoke dns query {name} >/dev/null 2>&1"));
+    }
+    until(world, &format!("nsenter --net={agent} ss -Hlun | grep -q 127.0.0.11:"));
+    let resolver = Some("127.0.0.11");
+    nothing_gets_out(world, &Containers { agent, mate, other, resolver });
+    engine.remove_each("agent mate other");
+    engine.docker("network rm fenced plain");
+    world.sh("ip route del 10.99.0.0/24 2>/dev/null || :");
 }
 
 /// What either network allows is answered, and is open by the network that allows it.
@@ -210,6 +245,7 @@ fn podman_s_containers_are_fenced() {
     let Some(podman) = Podman5::new(PodmanRelease::V5_4) else { return };
     prepare(&podman.world);
     let _serve = Serve::start(&podman.world, &[]);
+    podman_s_table(&podman);
     podman
         .podman(&format!("network create -d spoke -o egress={RULES} --subnet 10.83.3.0/24 agents"));
     podman.run("agent", "--network agents:ip=10.83.3.9", "");
@@ -233,4 +269,30 @@ fn podman_s_containers_are_fenced() {
     assert_eq!(now, ["open", "open", "shut", "NXDOMAIN"]);
     podman.podman("rm -f -t 0 agent own");
     podman.podman("network rm agents");
+}
+
+/// The whole table of ways out (`rows.rs`).
+#[track_caller]
+fn podman_s_table(podman: &Podman5) {
+    let create = "network create -d spoke";
+    podman.podman(&format!(
+        "{create} -o 'egress={TABLE_RULES}' --ipv6 --subnet 10.81.1.0/24 --subnet fd81:1::/64 fenced"
+    ));
+    podman.podman(&format!("{create} --subnet 10.81.2.0/24 plain"));
+    let both = |last: u8| format!("--network fenced:ip=10.81.1.{last},ip=fd81:1::{last}");
+    let netns = [
+        ("agent", both(9)),
+        ("mate", both(8)),
+        ("other", "--network plain:ip=10.81.2.9".to_owned()),
+    ];
+    let netns = netns.map(|(name, at)| {
+        podman.run(name, &at, "");
+        let key =
+            podman.podman(&format!("inspect --format {{{{.NetworkSettings.SandboxKey}}}} {name}"));
+        key.trim().to_owned()
+    });
+    let [agent, mate, other] = netns.each_ref().map(String::as_str);
+    nothing_gets_out(&podman.world, &Containers { agent, mate, other, resolver: None });
+    podman.podman("rm -f -t 0 agent mate other");
+    podman.podman("network rm fenced plain");
 }

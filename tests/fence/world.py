@@ -4,7 +4,7 @@ world.py ASKED PORT…: writes each name that it is asked into the file ASKED, a
 hexadecimal digits, into ASKED.raw."""
 import ipaddress, socket, struct, sys, threading
 
-A, CNAME, TXT, AAAA, HTTPS = 1, 5, 16, 28, 65
+A, CNAME, TXT, AAAA, DNAME, HTTPS = 1, 5, 16, 28, 39, 65
 ASKED = open(sys.argv[1], "a", buffering=1)
 RAW = open(sys.argv[1] + ".raw", "a", buffering=1)
 
@@ -56,6 +56,18 @@ def answered(name, kind, by_tcp):
     if first == "poison":
         return ([address("evil.example", "203.0.113.66"), address(name, "203.0.113.13")],
                 [address("evil.example", "203.0.113.67"), address(name, "203.0.113.68")])
+    if first.startswith("crowd"):
+        number = int(first[5:])
+        return [address(name, f"198.51.{number // 250}.{1 + number % 250}")], []
+    if first == "renamed":
+        # With the alias that the record means, and without it (RFC 6672).
+        return [record("allowed.example", DNAME, wire("evil.example")), alias(name, "renamed.evil.example"),
+                address("renamed.evil.example", "203.0.113.37")], []
+    if first == "renamed-only":
+        return [record("allowed.example", DNAME, wire("evil.example")),
+                address("renamed-only.evil.example", "203.0.113.69")], []
+    if first == "missing":
+        return [], [address(name, "203.0.113.69"), address("good.allowed.example", "203.0.113.69")]
     if first == "wrong":
         return [address(name, "203.0.113.14")], []
     if first == "zero":
@@ -82,7 +94,7 @@ def reply(query, by_tcp):
     body = b"".join(answers)
     is_cut = not by_tcp and len(body) > 1200
     counts = (1, 0, 0, 0) if is_cut else (1, len(answers), 0, len(more))
-    flags = 0x8180 | (0x200 if is_cut else 0)
+    flags = 0x8180 | (0x200 if is_cut else 0) | (3 if name.startswith("missing") else 0)
     head = query[:2] + struct.pack("!5H", flags, *counts) + query[12 : at + 5]
     return head + (b"" if is_cut else body + b"".join(more)), name
 

@@ -33,23 +33,29 @@ const ESTABLISHED: u32 = 2;
 const DISCOVERY: [u8; 3] = [133, SOLICITATION, ADVERTISEMENT];
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
+/// RFC 4443 §3.4.
+const PARAMETER_PROBLEM: u8 = 4;
+/// Headers of IPv6 that are a way, or behind which there may be one (RFC 8200 §4.3, §4.4, §4.6).
+const HEADERS: [u8; 3] = [HOP_BY_HOP, 43, 60];
+const HOP_BY_HOP: u8 = 0;
+/// Before the kernel puts fragments together (`NF_IP_PRI_CONNTRACK_DEFRAG` is -400).
+const BEFORE_FRAGMENTS: i32 = -450;
 
 /// The table.
 pub(super) fn ruleset() -> Ruleset {
-    let marking = Base {
-        kind: ChainKind::Filter,
-        hook: Hook::Prerouting,
-        priority: 300,
-        policy: Policy::Accept,
-    };
-    let base = |hook| Base { kind: ChainKind::Filter, hook, priority: -20, policy: Policy::Accept };
+    let at =
+        |hook, priority| Base { kind: ChainKind::Filter, hook, priority, policy: Policy::Accept };
+    let base = |hook| at(hook, -20);
     Ruleset {
         table: TABLE,
         stamp: STAMP,
         sets: all_sets(),
         chains: vec![
             (STAMP, None),
-            ("marking", Some(marking)),
+            ("senders", Some(at(Hook::Prerouting, BEFORE_FRAGMENTS))),
+            ("sender", None),
+            ("reports", Some(base(Hook::Output))),
+            ("marking", Some(at(Hook::Prerouting, 300))),
             ("forward", Some(base(Hook::Forward))),
             ("leaving", None),
             ("input", Some(base(Hook::Input))),
@@ -69,6 +75,9 @@ pub(super) fn ruleset() -> Ruleset {
 
 fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
+        ("senders", vec![ending(in_set(&FENCED), jump("sender"))]),
+        ("sender", sender()),
+        ("reports", vec![report()]),
         ("marking", vec![marking()]),
         ("forward", judged("own_leaving", "leaving")),
         ("leaving", leaving()),
@@ -93,6 +102,28 @@ fn rules() -> Vec<(&'static str, Steps)> {
 /// in a mark: Kubernetes 14 and 15, the reference plugins and Podman 13, Cilium 8 to 11; and it is no way's.
 const MARK: u32 = 0x7370_0065;
 
+fn sender() -> Vec<Steps> {
+    let mut rules = of_link_or_nobody(ACCEPT).to_vec();
+    rules.push(vec![jump("genuine")]);
+    rules
+}
+
+/// What comes from an address of a link, or from none.
+fn of_link_or_nobody(then: Expression<'static>) -> [Steps; 2] {
+    let mut nobody = Ip::V6.only().to_vec();
+    nobody.extend([Ip::V6.source(), equal(vec![0; 16])]);
+    [ending(of_the_link(), then.clone()), ending(nobody, then)]
+}
+
+/// Drops what this host reports of a packet that has options for every hop: the header of that packet is behind
+/// the 8 bytes of the report.
+fn report() -> Steps {
+    let mut steps = of_icmpv6(PARAMETER_PROBLEM);
+    steps.push(Expression::Transport { offset: 8 + 6, length: 1, into: R });
+    steps.extend([equal(vec![HOP_BY_HOP]), DROP]);
+    steps
+}
+
 fn marking() -> Steps {
     let mut steps = in_set(&STRICT);
     steps.extend([
@@ -106,19 +137,43 @@ fn marking() -> Steps {
 
 fn leaving() -> Vec<Steps> {
     let neighbours = |kind: u8| ending([between(&WITHIN), of_icmpv6(kind)].concat(), ACCEPT);
-    vec![
+    let mut rules = vec![
         neighbours(SOLICITATION),
         neighbours(ADVERTISEMENT),
         ending([between(&WITHIN), of_the_link()].concat(), ACCEPT),
-        vec![jump("genuine")],
-        ending(between(&WITHIN), ACCEPT),
+    ];
+    rules.extend(of_link_or_nobody(jump("forged")));
+    rules.push(ending(between(&WITHIN), ACCEPT));
+    rules.extend(choosing("refused"));
+    rules.extend([
         established(),
         by_bridge(Ip::V4, &ALLOWED),
         by_bridge(Ip::V6, &ALLOWED),
         by_source(Ip::V4, &OPENINGS),
         by_source(Ip::V6, &OPENINGS),
         vec![jump("refused")],
-    ]
+    ]);
+    rules
+}
+
+/// Matches packets that may say by which way they go on (RFC 791 §3.1, RFC 8200 §4.4), to a chain.
+fn choosing(chain: &'static str) -> Vec<Steps> {
+    let mut has_options = Ip::V4.only().to_vec();
+    has_options.extend([
+        Expression::Network { offset: 0, length: 1, into: R },
+        Expression::Mask(R, vec![0x0f].into()),
+        Expression::Unequal(R, vec![5].into()),
+        jump(chain),
+    ]);
+    let has_header = |kind: u8| {
+        let mut steps = Ip::V6.only().to_vec();
+        steps.push(Expression::Network { offset: 6, length: 1, into: R });
+        steps.extend([equal(vec![kind]), jump(chain)]);
+        steps
+    };
+    let mut rules = vec![has_options];
+    rules.extend(HEADERS.map(has_header));
+    rules
 }
 
 /// Of a container with rules of its own these hold, else the bridge's.
@@ -128,15 +183,17 @@ fn judged(own: &'static str, bridge: &'static str) -> Vec<Steps> {
 }
 
 fn own_leaving() -> Vec<Steps> {
-    vec![
-        ending(between(&WITHIN), ACCEPT),
+    let mut rules = vec![ending(between(&WITHIN), ACCEPT)];
+    rules.extend(choosing("denied"));
+    rules.extend([
         established(),
         by_source(Ip::V4, &OWN_ALLOWED),
         by_source(Ip::V6, &OWN_ALLOWED),
         by_source(Ip::V4, &OPENINGS),
         by_source(Ip::V6, &OPENINGS),
         vec![jump("own_refused")],
-    ]
+    ]);
+    rules
 }
 
 fn own_to_host() -> Vec<Steps> {
@@ -156,9 +213,9 @@ fn own_to_host() -> Vec<Steps> {
 fn to_host() -> Vec<Steps> {
     let discovery = |kind: u8| ending(of_icmpv6(kind), ACCEPT);
     let mut rules = DISCOVERY.map(discovery).to_vec();
+    rules.push(to_others());
+    rules.extend(of_link_or_nobody(jump("forged")));
     rules.extend([
-        to_others(),
-        vec![jump("genuine")],
         established(),
         names(UDP),
         names(TCP),

@@ -1,0 +1,127 @@
+"""Packets and frames that are made by hand: a part of attempt.py. Whether they arrive is seen elsewhere."""
+import socket, struct, subprocess
+
+
+def hardware_address(by):
+    """A neighbour's."""
+    with socket.socket(family(by), socket.SOCK_DGRAM) as sock:
+        sock.sendto(b"x", socket.getaddrinfo(by, 9, type=socket.SOCK_DGRAM)[0][4])
+    shown = ""
+    while "lladdr" not in shown:
+        shown = subprocess.check_output(["ip", "neigh", "show", by.split("%")[0]], text=True)
+    return bytes.fromhex(shown.split("lladdr ")[1].split()[0].replace(":", ""))
+
+
+def emit(by, packet, tags=b"", sender=None):
+    """Sends an IP packet as it is, by way of a neighbour: behind tags of VLANs, from a hardware address."""
+    kind = b"\x86\xdd" if packet[0] >> 4 == 6 else b"\x08\x00"
+    return frame(hardware_address(by), tags + kind + packet, sender)
+
+
+def frame(to, rest, sender=None):
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as link:
+        link.bind(("eth0", 0))
+        link.send(to + (sender or link.getsockname()[4]) + rest)
+    return "sent"
+
+
+def four(source, address, body, ttl=64, protocol=17, options=b"", offset=0):
+    ends = socket.inet_aton(source) + socket.inet_aton(address)
+    words, total = 5 + len(options) // 4, 20 + len(options) + len(body)
+    head = struct.pack("!BBHHHBBH", 0x40 | words, 0, total, 7, offset, ttl, protocol, 0) + ends + options
+    return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + body
+
+
+def six(source, address, body, limit=64, header=17):
+    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, address)
+    return struct.pack("!IHBB", 6 << 28, len(body), header, limit) + ends + body
+
+
+SECRET = struct.pack("!4H", 4000, 443, 16, 0) + b"c2vjcmv0"
+
+
+def returned(source, address, by, how):
+    """A packet in the name of SOURCE that the gateway BY cannot forward: it would say so to SOURCE, with what
+    is in the packet."""
+    is_six = ":" in source
+    if how == "expired":
+        packet = six(source, address, SECRET, 1) if is_six else four(source, address, SECRET, 1)
+    if how == "whole":
+        packet = six(source, address, SECRET) if is_six else four(source, address, SECRET)
+    if how == "part":
+        # The first part of a datagram, of which the others never come.
+        part = struct.pack("!BBHI", 17, 0, 1, 9) + SECRET
+        packet = six(source, address, part, 64, 44) if is_six else four(source, address, SECRET, offset=0x2000)
+    if how == "options":
+        # Of IPv6 one that nobody knows, and of which the sender is to be told; of IPv4 a damaged one.
+        unknown = bytes([17, 0, 0x9E, 4, 0, 0, 0, 0]) + SECRET
+        packet = six(source, address, unknown, 64, 0) if is_six else four(
+            source, address, SECRET, options=b"\x07\x40\x04\x00")
+    return emit(by, packet)
+
+
+def routed(source, by, to, sport):
+    """On a flow with the gateway BY, which is allowed, packets that say that they are to go on to TO."""
+    asked = query([b"good", b"allowed", b"example"], "A")
+    with bound(socket.socket(family(by), socket.SOCK_DGRAM), [f"from={source}/{sport}"]) as sock:
+        sock.connect((by, 53))
+        sock.send(asked)
+        sock.recv(4096)
+    body = struct.pack("!4H", int(sport), 53, 16, 0) + b"c2vjcmv0"
+    if ":" not in by:
+        for kind in (131, 137):
+            options = bytes([kind, 7, 4]) + socket.inet_aton(to) + b"\0"
+            emit(by, four(source, by, body, options=options))
+        return "sent"
+    ends = socket.inet_pton(socket.AF_INET6, to) + socket.inet_pton(socket.AF_INET6, by)
+    # A header of segments (RFC 8754), by itself and behind one for the destination.
+    segments = bytes([4, 4, 1, 1, 0, 0, 0]) + ends
+    emit(by, six(source, by, b"\x11" + segments + body, 64, 43))
+    return emit(by, six(source, by, b"\x2b\0\1\4\0\0\0\0\x11" + segments + body, 64, 60))
+
+
+def tagged(source, address, by, tags):
+    """A datagram behind tags of VLANs: the digits of each, as they are in the frame."""
+    return emit(by, four(source, address, SECRET), bytes.fromhex(tags))
+
+
+def unknown_sender(source, address, by):
+    """A datagram from a hardware address that nobody has."""
+    return emit(by, four(source, address, SECRET), sender=b"\x02\0\0\0\0\x63")
+
+
+def with_options(source, address, by):
+    """A datagram that has its way recorded (RFC 791), or is behind a header for its destination (RFC 8200)."""
+    if ":" in address:
+        return emit(by, six(source, address, bytes([17, 0, 1, 4, 0, 0, 0, 0]) + SECRET, 64, 60))
+    return emit(by, four(source, address, SECRET, options=b"\x07\x07\x04\0\0\0\0\0"))
+
+
+def carried(source, address, by, protocol):
+    """A packet in a packet for the gateway (RFC 2003, RFC 2473, RFC 2784)."""
+    inner = four(source, address, SECRET)
+    if protocol == "47":
+        inner = b"\0\0\x08\0" + inner
+    if ":" in by:
+        return emit(by, six("fd81:1::9", by, inner, 64, int(protocol)))
+    return emit(by, four(source, by, inner, protocol=int(protocol)))
+
+
+def claims(address, by):
+    """News (ARP) that this container has an address of others."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as link:
+        link.bind(("eth0", 0))
+        own = link.getsockname()[4]
+    at = socket.inet_aton(address)
+    for operation in (1, 2):
+        told = struct.pack("!HHBBH", 1, 0x800, 6, 4, operation) + own + at + hardware_address(by) + at
+        frame(b"\xff" * 6, b"\x08\x06" + told)
+    return "sent"
+
+
+def redirects(source, address, by):
+    """Says that ADDRESS is reached by this container (RFC 792)."""
+    inner = four(by, address, SECRET)
+    body = struct.pack("!BBH", 5, 1, 0) + socket.inet_aton(source) + inner
+    body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
+    return emit(by, four(source, by, body, protocol=1))
