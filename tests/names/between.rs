@@ -1,7 +1,7 @@
 //! Who resolves whom, between runtimes.
 
 use serde_json::{Value, json};
-use tests::{Answer, Cni, Engine, Plugins, Podman, Release, Serve};
+use tests::{Answer, Cni, Engine, Plugins, Podman, Podman5, Release, Serve, World};
 
 use crate::bed::{ask, prepare, until_answers};
 
@@ -21,16 +21,27 @@ fn pods() -> Value {
     ]})
 }
 
-/// A table: each row asks for each column, by the way of its own runtime. Podman 4 is there beside the
-/// oldest engine only.
+/// Which Podman is there beside an engine. Each has a root in which only one engine's programs are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nobody,
+    Podman4,
+    Podman5,
+}
+
 #[track_caller]
-fn everybody_resolves_everybody(release: Release) {
-    if !release.is_there() {
-        return;
+fn engine_with(release: Release, beside: Beside) -> Option<Engine> {
+    if beside == Beside::Podman5 {
+        return Engine::beside_podman5(&Plugins::subject());
     }
-    let has_podman = release == Release::V20_10;
-    let members = &MEMBERS[..if has_podman { 5 } else { 4 }];
-    let mut engine = Engine::prepared(release, &Plugins::subject());
+    release.is_there().then(|| Engine::prepared(release, &Plugins::subject()))
+}
+
+/// A table: each row asks for each column, by the way of its own runtime.
+#[track_caller]
+fn everybody_resolves_everybody(release: Release, beside: Beside) {
+    let Some(mut engine) = engine_with(release, beside) else { return };
+    let members = &MEMBERS[..if beside == Beside::Nobody { 4 } else { 5 }];
     prepare(engine.world());
     let serve = Serve::start(engine.world(), &[]);
     engine.start(&[]);
@@ -43,7 +54,7 @@ fn everybody_resolves_everybody(release: Release) {
     engine.docker(&format!("{create} --subnet 10.74.1.0/24 front"));
     until_answers(world, "10.74.1.1");
     let mut pod = Cni::container(world, "pod");
-    connect(&engine, &mut pod, has_podman);
+    connect(&engine, &mut pod, beside);
     for (from, _) in members {
         for (to, address) in members {
             for name in [to.to_string(), format!("{to}-alias"), format!("{to}.front.spoke")] {
@@ -60,14 +71,14 @@ fn everybody_resolves_everybody(release: Release) {
         assert!(!said.contains("10.74.1.12"), "{from} asks for what is gone: {said}");
     }
     assert!(pod.del(&pods()).iter().all(Answer::ok));
-    if has_podman {
+    if beside != Beside::Nobody {
         Podman::run(world, "rm -f -t 0 podman");
     }
     engine.docker("rm -f docker");
 }
 
 #[track_caller]
-fn connect(engine: &Engine, pod: &mut Cni<'_>, has_podman: bool) {
+fn connect(engine: &Engine, pod: &mut Cni<'_>, beside: Beside) {
     let world = engine.world();
     for (name, address) in &MEMBERS[..2] {
         let own = format!("--name {name} --ip {address} --network-alias {name}-alias");
@@ -80,16 +91,7 @@ fn connect(engine: &Engine, pod: &mut Cni<'_>, has_podman: bool) {
     world.netns("line");
     let line = "network connect --ip 10.74.1.14 --alias line-alias front line";
     world.sh(&format!("/opt/cni/bin/spoke {line}"));
-    if has_podman {
-        Podman::set_up(world);
-        world.sh(&format!("cat >/run/stage/net.d/pods.conflist <<'LIST'\n{list}\nLIST"));
-        let (cgroup, image) = (engine.cgroup(), Podman::IMAGE);
-        let own = "--network pods:ip=10.74.1.15,alias=podman-alias";
-        Podman::run(
-            world,
-            &format!("run -d --name podman --cgroup-parent /{cgroup} {own} {image}"),
-        );
-    }
+    run_podman(engine, beside);
     // Docker's names come by its events.
     for name in ["docker", "docker-alias", "second", "second-alias"] {
         let is_there = format!("/opt/cni/bin/spoke dns query {name} >/dev/null 2>&1");
@@ -97,19 +99,41 @@ fn connect(engine: &Engine, pod: &mut Cni<'_>, has_podman: bool) {
     }
 }
 
-#[test]
-fn with_docker_20_10_and_podman_4() {
-    everybody_resolves_everybody(Release::V20_10);
+/// Podman 4 knows the network by CNI's list, Podman 5 by itself.
+#[track_caller]
+fn run_podman(engine: &Engine, beside: Beside) {
+    let (world, cgroup): (&World, _) = (engine.world(), engine.cgroup());
+    let own = ":ip=10.74.1.15,alias=podman-alias";
+    let run = format!("run -d --name podman --cgroup-parent /{cgroup} --network");
+    match beside {
+        Beside::Nobody => {}
+        Beside::Podman4 => {
+            Podman::set_up(world);
+            let list = pods();
+            world.sh(&format!("cat >/run/stage/net.d/pods.conflist <<'LIST'\n{list}\nLIST"));
+            Podman::run(world, &format!("{run} pods{own} {}", Podman::IMAGE));
+        }
+        Beside::Podman5 => {
+            let create = "network create -d spoke -o network=front --subnet 10.74.1.0/24 front";
+            Podman::run(world, create);
+            Podman::run(world, &format!("{run} front{own} {}", Podman5::IMAGE));
+        }
+    }
 }
 
 #[test]
-fn with_docker_26_1() {
-    everybody_resolves_everybody(Release::V26_1);
+fn with_docker_20_10_and_podman_4() {
+    everybody_resolves_everybody(Release::V20_10, Beside::Podman4);
+}
+
+#[test]
+fn with_docker_26_1_and_podman_5() {
+    everybody_resolves_everybody(Release::V26_1, Beside::Podman5);
 }
 
 #[test]
 fn with_docker_28_5() {
-    everybody_resolves_everybody(Release::V28_5);
+    everybody_resolves_everybody(Release::V28_5, Beside::Nobody);
 }
 
 /// What a member is answered, whichever way its own runtime asks.

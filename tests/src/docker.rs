@@ -4,6 +4,8 @@ mod client;
 mod image;
 mod release;
 
+use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
@@ -13,9 +15,14 @@ pub use release::Release;
 
 use crate::daemon::{Daemon, Ready};
 use crate::host::Traces;
-use crate::{Cgroup, Output, Plugins, World};
+use crate::{Base, Cgroup, Output, Plugins, Podman5, PodmanRelease, World};
 
 const SOCKET: &str = "/run/docker.sock";
+/// What an engine is, in `usr`.
+const PROGRAMS: [(&str, &[&str]); 2] = [
+    ("bin", &["docker", "containerd", "containerd-shim-runc-v2", "docker-init"]),
+    ("sbin", &["dockerd", "docker-proxy"]),
+];
 /// Only what an engine asks of it: without the part for Kubernetes.
 const CONTAINERD: &str = r#"version = 2
 disabled_plugins = ["io.containerd.grpc.v1.cri"]
@@ -48,7 +55,31 @@ impl Engine {
     /// The engine's world with nothing running in it yet; it is started with [`Engine::start`].
     #[track_caller]
     pub fn prepared(release: Release, plugins: &Plugins) -> Self {
-        let world = World::on(plugins, &release.base());
+        Self::on(release, World::on(plugins, &release.base()))
+    }
+
+    /// The same in the root of Podman 5.4, with Podman set up in it ([`Podman5::set_up`]); `None` where Debian
+    /// has moved on. It is 26.1: both are trixie's, so that its programs find their libraries there.
+    #[track_caller]
+    pub fn beside_podman5(plugins: &Plugins) -> Option<Self> {
+        let release = Release::V26_1;
+        let root = PodmanRelease::V5_4.there().filter(|_| release.is_there())?;
+        let programs = tempfile::tempdir().expect("a folder");
+        for (folder, names) in PROGRAMS {
+            let to = programs.path().join("usr").join(folder);
+            fs::create_dir_all(&to).expect("a folder");
+            for name in names {
+                let from = release.root().join("usr").join(folder).join(name);
+                symlink(from, to.join(name)).expect("a link");
+            }
+        }
+        let base = Base { root: Some(root), programs: Some(programs.path().to_owned()) };
+        let world = World::on(plugins, &base);
+        Podman5::set_up(&world);
+        Some(Self::on(release, world))
+    }
+
+    fn on(release: Release, world: World) -> Self {
         world.sh(&format!("cat >/world/containerd.toml <<'CONF'\n{CONTAINERD}\nCONF"));
         Self { release, dockerd: None, containerd: None, world, cgroup: Cgroup::new() }
     }

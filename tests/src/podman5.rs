@@ -33,6 +33,11 @@ impl PodmanRelease {
         moved.is_err()
     }
 
+    /// Its root, where it can be had.
+    pub(crate) fn there(self) -> Option<PathBuf> {
+        self.is_there().then(|| self.root())
+    }
+
     fn root(self) -> PathBuf {
         let folder = peers().join(format!("podman-{}", self.version()));
         folder
@@ -62,11 +67,17 @@ impl Podman5 {
         }
         let base = Base { root: Some(release.root()), programs: None };
         let world = World::on(&Plugins::subject(), &base);
-        world.sh(include_str!("podman5.sh"));
+        Self::set_up(&world);
         let said = world.sh("/run/stage/podman --version");
         assert!(said.contains(&format!("version {}.", release.version())), "{said}");
         let before = Snapshot::of(&world);
         Some(Self { world, cgroup: Cgroup::new(), before })
+    }
+
+    /// Sets up Podman as `/run/stage/podman`, and [`Podman5::IMAGE`], in a world that has its root.
+    #[track_caller]
+    pub fn set_up(world: &World) {
+        world.sh(include_str!("podman5.sh"));
     }
 
     /// What `podman ARGUMENTS` prints.

@@ -39,14 +39,19 @@ impl Release {
     }
 
     pub(super) fn base(self) -> Base {
-        let folder = peers().join(self.folder());
-        let folder = folder
-            .canonicalize()
-            .unwrap_or_else(|error| panic!("{}: {error} (make test)", folder.display()));
+        let folder = self.root();
         match self {
             Self::V20_10 => Base { programs: Some(folder), root: None },
             Self::V26_1 | Self::V28_5 => Base { programs: None, root: Some(folder) },
         }
+    }
+
+    /// Where its programs are.
+    pub(super) fn root(self) -> PathBuf {
+        let folder = peers().join(self.folder());
+        folder
+            .canonicalize()
+            .unwrap_or_else(|error| panic!("{}: {error} (make test)", folder.display()))
     }
 
     fn folder(self) -> &'static str {
