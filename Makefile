@@ -3,7 +3,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export RUST_BACKTRACE ?= 0
 SHELL := /bin/bash
 
-.PHONY: help demo demo-hosts check test churn programs test-vm test-neutron test-suites reproducible test-package test-upgrade test-suites fuzz bench build install deb archive lint
+.PHONY: help demo demo-hosts check test churn churn-names programs test-vm test-neutron test-suites reproducible test-package test-upgrade test-suites fuzz bench build install deb archive lint
 PREFIX ?= /usr/local
 
 help: ## this list
@@ -42,6 +42,11 @@ churn: ## 10,000 random events over three hosts of a cluster (CHURN_EVENTS, CHUR
 	@scripts/setup test
 	@$(MAKE) --no-print-directory build
 	@CHURN_EVENTS=$${CHURN_EVENTS:-10000} cargo test --quiet -p tests --test hosts -- --nocapture churn::
+
+churn-names: ## 1,000 containers come and go for ten minutes while they are asked for by name (NAMES_SECONDS, NAMES_CONTAINERS)
+	@scripts/setup test
+	@$(MAKE) --no-print-directory build
+	@NAMES_SECONDS=$${NAMES_SECONDS:-600} NAMES_CONTAINERS=$${NAMES_CONTAINERS:-1000} cargo test --quiet -p tests --test names -- --nocapture churn::
 
 test-vm: ## the tests of links that this kernel lacks, in a guest; FILTER="vlan vrf" chooses
 	@scripts/setup test

@@ -3,6 +3,7 @@
 
 mod bed;
 mod between;
+mod churn;
 mod cni;
 mod docker;
 mod host;
