@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
+use crate::layout;
 use crate::port::{Cluster, Expect, Key, Outcome, Record, ServerRecord, Txn, Write};
 use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
@@ -136,11 +137,29 @@ pub fn forget_server(cluster: &impl Cluster, host: &HostName) -> Result<()> {
     cluster.commit(&Txn::default().delete(Key::Server(host.clone()))).map(drop)
 }
 
-/// What is written of a host's server and certificates when it is removed.
+/// What is written of a host's server and certificates when it is removed, also where their records cannot be read: the
+/// keys say what they are.
 pub(super) fn revoked(view: &View, name: &HostName) -> Vec<Write> {
-    let server = view.servers.contains_key(name).then(|| Write::Delete(Key::Server(name.clone())));
+    let damaged: Vec<Key> = view.damaged.keys().filter_map(|path| layout::key(path).ok()).collect();
+    let server = Key::Server(name.clone());
+    let has_server = view.servers.contains_key(name) || damaged.contains(&server);
+    let server = has_server.then_some(Write::Delete(server));
     let own = view.certificates.iter().filter(|((host, _), _)| host == name);
-    own.flat_map(revocation).chain(server).collect()
+    let end = unknown_end(view);
+    let damaged = damaged.into_iter().filter_map(|key| match key {
+        Key::Certificate(host, serial) if host == *name => {
+            let record = CertificateRecord { digest: String::new(), expires: end };
+            Some(revocation((&(host, serial), &record)))
+        }
+        _ => None,
+    });
+    own.flat_map(revocation).chain(damaged.flatten()).chain(server).collect()
+}
+
+/// When a certificate ends whose record cannot be read: not before all others do.
+fn unknown_end(view: &View) -> Timestamp {
+    let ends = view.certificates.values().map(|record| record.expires);
+    ends.max().unwrap_or(Timestamp(u32::MAX.into()))
 }
 
 fn write(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result<()> {

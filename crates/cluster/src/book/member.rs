@@ -150,21 +150,20 @@ pub fn change_host(
 }
 
 /// Refuses to take a host out that is there, unless with `force`, or where it is `me`: its containers would be cut
-/// off. Since when it is there otherwise.
+/// off. What a transaction that removes it expects of its record otherwise: one that cannot be read only has to be there.
 ///
 /// # Errors
 /// `NotFound` where there is no such host; `Conflict` where it is there.
-pub fn refuse_removal(
-    view: &View,
-    name: &HostName,
-    me: &HostName,
-    force: bool,
-) -> Result<Revision> {
-    let Some(at) = view.epochs.get(name) else {
-        return Err(Error::not_found(format!("no host {name}; `spoke host ls` lists them")));
+pub fn refuse_removal(view: &View, name: &HostName, me: &HostName, force: bool) -> Result<Expect> {
+    let expect = match view.epochs.get(name) {
+        Some(at) => Expect::At(*at),
+        None if view.is_damaged(name) => Expect::Present,
+        None => {
+            return Err(Error::not_found(format!("no host {name}; `spoke host ls` lists them")));
+        }
     };
     match view.alive.contains(name) && name != me && !force {
-        false => Ok(*at),
+        false => Ok(expect),
         true => Err(Error::conflict(format!(
             "the daemon of host {name} is there; run `spoke host remove {name}` on it, or cut its \
              containers off with --force"
@@ -186,11 +185,11 @@ pub fn remove_host(
     for race in 0..RACES {
         let view = cluster.read()?;
         // Another host may have taken it out meanwhile, and not have come to its blocks yet.
-        if race > 0 && !view.hosts.contains_key(name) {
+        if race > 0 && !view.hosts.contains_key(name) && !view.is_damaged(name) {
             return free(cluster, name);
         }
-        let at = refuse_removal(&view, name, me, force)?;
-        if take_out(cluster, &view, (name, at))? {
+        let expect = refuse_removal(&view, name, me, force)?;
+        if take_out(cluster, &view, (name, expect))? {
             return free(cluster, name);
         }
     }
@@ -201,7 +200,7 @@ pub fn remove_host(
 fn take_out(
     cluster: &impl Cluster,
     view: &View,
-    (name, at): (&HostName, Revision),
+    (name, expect): (&HostName, Expect),
 ) -> Result<bool> {
     // The host goes first: what of it is left then is nobody's.
     let mut writes = vec![
@@ -212,7 +211,7 @@ fn take_out(
     let tunnels = view.tunnels.keys().filter(|(host, _)| host == name);
     writes.extend(tunnels.map(|(host, turn)| Write::Delete(Key::Tunnel(host.clone(), *turn))));
     writes.extend(super::certificate::revoked(view, name));
-    let mut expect = vec![(Key::Host(name.clone()), Expect::At(at))];
+    let mut expect = vec![(Key::Host(name.clone()), expect)];
     for writes in writes.chunks(Txn::MOST) {
         let txn =
             Txn { expect: std::mem::take(&mut expect), writes: writes.to_vec(), ..Txn::default() };
