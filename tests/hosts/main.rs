@@ -1,6 +1,7 @@
 //! Many hosts: each is a world of its own, on one segment with a real etcd.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod authority;
 mod bed;
 mod check;
 mod churn;

@@ -1,6 +1,7 @@
 //! What is done with a cluster: hosts join and leave, networks are declared, blocks are taken,
 //! addresses are pinned, endpoints are published.
 
+mod authority;
 mod certificate;
 mod joining;
 mod layout;
@@ -12,6 +13,10 @@ mod publish;
 mod tests;
 mod tunnel;
 
+pub use authority::{
+    abandon_rotation, advance_rotation, begin_rotation, leave_out, refuse_rotation,
+    refuse_while_rotating, rotating, unconfirmed,
+};
 pub use certificate::{
     Certified, certify, forget_server, forget_servers, is_past, prune, put_server, revoke_strays,
 };

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `layout` | `2` | `host init`; a daemon, when every member's program knows the next one |
 //! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}`, `"link":{"mac":"…","v6":"fe80::1"}`: by what it is known on its segment | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
-//! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease; and `"etcd":false` where the cluster has an etcd of its own, and the host not the program | the host's daemon |
+//! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease; and in a cluster with an etcd of its own `"etcd":false` where the host does not have the program, and `"authority":{"issuer":"…","trusted":["…"]}`: which has signed its certificate, and which it trusts | the host's daemon |
 //! | `turn` | `{}` | `network create --hosts`, `network rm`, `host init`, `host join` |
 //! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and, of one with IPv4, `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
@@ -18,6 +18,7 @@
 //! | `server/HOST` | `{"voter":true}`: the host runs a server of the cluster's own etcd | a daemon with the authority's key, `host remove` |
 //! | `certificate/HOST/SERIAL` | `{"digest":"…","expires":1}` | who has signed it |
 //! | `revoked/SERIAL` | `1`: when it would have ended | `host remove` |
+//! | `authority` | `{"phase":"trust","certificate":"…","proof":"…","since":1}`, and `"without":["c"]`: the last change of the cluster's authority | `host ca`; a daemon with the authority's key, when every host has confirmed the phase |
 //!
 //! Values are JSON. The cluster has the version that all its members know: a program works with this one
 //! and the one before, and refuses to work with others. Version 1 has neither `server`, `certificate`, `revoked`,
@@ -31,7 +32,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::port::{HostRecord, Key, Record, TokenId};
-use crate::trust::Serial;
+use crate::trust::{AuthorityRecord, Serial};
 
 /// The latest version that this program reads and writes.
 pub const VERSION: u32 = 2;
@@ -65,6 +66,7 @@ pub fn path(key: &Key) -> String {
         Key::Server(host) => format!("server/{host}"),
         Key::Certificate(host, serial) => format!("certificate/{host}/{}", serial.as_str()),
         Key::Revoked(serial) => format!("revoked/{}", serial.as_str()),
+        Key::Authority => "authority".to_owned(),
     };
     format!("{ROOT}{rest}")
 }
@@ -105,6 +107,7 @@ pub fn key(path: &str) -> Result<Key> {
         ["certificate", host, serial] => {
             Key::Certificate(host.parse()?, Serial::try_from((*serial).to_owned())?)
         }
+        ["authority"] => Key::Authority,
         ["revoked", serial] => Key::Revoked(Serial::try_from((*serial).to_owned())?),
         _ => return Err(none()),
     };
@@ -154,6 +157,7 @@ pub fn value(record: &Record) -> Result<String> {
         Record::Server(server) => json(server),
         Record::Certificate(certificate) => json(certificate),
         Record::Revoked(until) => json(until),
+        Record::Authority(authority) => json(authority),
     }
 }
 
@@ -203,6 +207,11 @@ pub fn record(key: &Key, value: &[u8]) -> Result<Record> {
         Key::Server(_) => Record::Server(read(value)?),
         Key::Certificate(..) => Record::Certificate(read(value)?),
         Key::Revoked(_) => Record::Revoked(read(value)?),
+        Key::Authority => {
+            let authority: AuthorityRecord = read(value)?;
+            authority.check()?;
+            Record::Authority(authority)
+        }
     })
 }
 
@@ -234,6 +243,7 @@ mod tests {
             "encrypted-vni/4097",
             "tunnel/a/2",
             "turn-of-keys",
+            "authority",
             "block/front/10.8.3.0/24",
             "pin/front/10.8.9.9",
             "endpoint/a/front/10.8.3.2",

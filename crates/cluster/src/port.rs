@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 use crate::View;
-use crate::trust::{CertificateRecord, Serial};
+use crate::trust::{AuthorityRecord, CertificateRecord, Serial, Standing};
 
 /// The name of a token: 16 hexadecimal digits. It is no secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ impl From<ClusterHost> for HostRecord {
 }
 
 /// What a member's daemon says of itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AliveRecord {
     /// The latest layout that its program knows. Programs that know the first one only do not say it.
     #[serde(default = "AliveRecord::first")]
@@ -99,9 +99,17 @@ pub struct AliveRecord {
     /// Whether its host has the program of etcd, in a cluster with an etcd of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd: Option<bool>,
+    /// What it says of the authorities that it knows, in such a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<Standing>,
 }
 
 impl AliveRecord {
+    /// Of this program.
+    pub fn new(etcd: Option<bool>, authority: Option<Standing>) -> Self {
+        Self { layout: crate::layout::VERSION, etcd, authority }
+    }
+
     fn first() -> u32 {
         1
     }
@@ -150,6 +158,8 @@ pub enum Key {
     Certificate(HostName, Serial),
     /// A certificate that is worth nothing any more.
     Revoked(Serial),
+    /// The last change of the cluster's authority.
+    Authority,
 }
 
 /// What is under a key.
@@ -185,6 +195,8 @@ pub enum Record {
     Certificate(CertificateRecord),
     /// Of [`Key::Revoked`]: when it would have ended.
     Revoked(Timestamp),
+    /// Of [`Key::Authority`].
+    Authority(AuthorityRecord),
 }
 
 /// Grows with every transaction of the cluster.

@@ -6,14 +6,18 @@
 
 mod authority;
 mod files;
+mod rotation;
 mod serial;
 mod tls;
+mod trusted;
 pub mod wire;
 
 pub use authority::{Authority, Usage, Validity};
 pub use files::{Files, Own, Pending};
+pub use rotation::{AuthorityRecord, Phase, Standing};
 pub use serial::{CertificateRecord, PublicKey, Serial};
 pub use tls::{Asked, Pinned, ask_pinned, ask_with, is_other, server};
+pub use trusted::Trusted;
 
 use model::{Error, Result};
 use ring::rand::{SecureRandom, SystemRandom};

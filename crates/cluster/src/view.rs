@@ -12,7 +12,7 @@ use crate::port::{
     AliveRecord, Change, HostRecord, Key, Record, Rest, Revision, ServerRecord, TokenId,
     TokenRecord,
 };
-use crate::trust::{CertificateRecord, Serial};
+use crate::trust::{AuthorityRecord, CertificateRecord, Serial, Standing};
 
 /// What is told of records that cannot be read; more of them are only not used.
 const MOST_DAMAGED: usize = 100;
@@ -36,6 +36,10 @@ pub struct View {
     pub layouts: BTreeMap<HostName, u32>,
     /// Those of them that do not have the program of etcd.
     pub without_etcd: BTreeSet<HostName>,
+    /// What those say of the authorities that they know.
+    pub standings: BTreeMap<HostName, Standing>,
+    /// The last change of the cluster's authority, and when it was written.
+    pub authority: Option<(AuthorityRecord, Revision)>,
     /// The servers of the cluster's own etcd, where it has one.
     pub servers: BTreeMap<HostName, ServerRecord>,
     /// The certificates of each host.
@@ -102,7 +106,11 @@ impl View {
                 self.rests.insert(host.clone(), record.rest);
                 self.hosts.insert(host, record.host);
             }
-            (Key::Alive(host), Some(Record::Alive(AliveRecord { layout, etcd }))) => {
+            (Key::Alive(host), Some(Record::Alive(AliveRecord { layout, etcd, authority }))) => {
+                match authority {
+                    Some(standing) => drop(self.standings.insert(host.clone(), standing)),
+                    None => drop(self.standings.remove(&host)),
+                }
                 self.alive.insert(host.clone());
                 match etcd {
                     Some(false) => drop(self.without_etcd.insert(host.clone())),
@@ -118,6 +126,9 @@ impl View {
             }
             (Key::Revoked(serial), Some(Record::Revoked(until))) => {
                 self.revoked.insert(serial, until);
+            }
+            (Key::Authority, Some(Record::Authority(authority))) => {
+                self.authority = Some((authority, revision.unwrap_or_default()));
             }
             (Key::Turn, Some(_)) => self.turn = revision,
             (Key::Network(name), Some(Record::Network(network))) => {
@@ -166,7 +177,9 @@ impl View {
                 self.alive.remove(host);
                 self.layouts.remove(host);
                 self.without_etcd.remove(host);
+                self.standings.remove(host);
             }
+            Key::Authority => self.authority = None,
             Key::Server(host) => drop(self.servers.remove(host)),
             Key::Certificate(host, serial) => {
                 self.certificates.remove(&(host.clone(), serial.clone()));

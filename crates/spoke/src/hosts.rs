@@ -107,6 +107,12 @@ pub(crate) enum Ask {
         id: TokenId,
     },
     RotateKeys,
+    /// Begins a change of the cluster's authority, or leaves out of one that goes on.
+    RotateAuthority {
+        without: BTreeSet<HostName>,
+    },
+    AbandonAuthority,
+    Authority,
     AcceptOlder,
     Names,
     Routes,
@@ -234,6 +240,7 @@ pub(crate) enum Reply {
     Rtts(Vec<HostRtt>),
     Routes(Vec<HostRoute>),
     Tokens(BTreeMap<TokenId, Timestamp>),
+    Authority(AuthorityView),
     /// What containers of other hosts are called.
     Names(Vec<NamedElsewhere>),
     Network {
@@ -291,6 +298,33 @@ pub(crate) struct HostView {
     pub(crate) blocks: BTreeMap<String, String>,
     /// How many containers it has on networks of the cluster.
     pub(crate) containers: usize,
+}
+
+/// The cluster's authority.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AuthorityView {
+    /// SHA-256 of its certificate, in hexadecimal digits.
+    pub(crate) authority: String,
+    /// How far the last change of it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) phase: Option<String>,
+    /// When that began, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) hosts: Vec<HostAuthority>,
+}
+
+/// What a host says of the authorities that it knows.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct HostAuthority {
+    pub(crate) name: String,
+    /// Which has signed its certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) issuer: Option<String>,
+    /// Which it trusts.
+    pub(crate) trusted: Vec<String>,
+    /// `ready`, `waited for`, `lost`, or `left out`.
+    pub(crate) state: String,
 }
 
 /// What was found on the way to another host.

@@ -3,6 +3,7 @@
 use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
 use super::RACES;
+use super::authority::refuse_while_rotating;
 use super::layout::refuse_other_layout;
 use super::member::refuse_taken;
 use crate::port::{
@@ -61,6 +62,8 @@ pub fn join_with(
     for _ in 0..RACES {
         let view = cluster.read()?;
         refuse_other_layout(&view)?;
+        // Its certificate would be of an authority that is trusted no more in a moment.
+        refuse_while_rotating(&view)?;
         let known = view.tokens.get(shown.id);
         refuse_token(shown, known.map(|(known, _)| known), host.since)?;
         let Some((known, at)) = known else { return Err(refused(USED)) };

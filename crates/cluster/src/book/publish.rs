@@ -6,15 +6,13 @@ use std::net::IpAddr;
 use model::{Error, HostName, NetworkName, Result, SharedEndpoint};
 
 use super::RACES;
-use crate::layout::VERSION;
 use crate::port::{
     AliveRecord, Cluster, Expect, Key, LeaseId, Outcome, Record, Revision, Txn, Write, is_refusal,
 };
 use crate::view::View;
 
-/// Says that the daemon of a member is there, as long as the lease is renewed; in which transaction. `etcd`
-/// says whether the host has that program. The host's
-/// own record is written too: it marks since when nothing is taken over behind its back. What others wrote since `view`
+/// Says that the daemon of a member is there, and what else `alive` has, as long as the lease is renewed; in which
+/// transaction. The host's own record is written too: it marks since when nothing is taken over behind its back. What others wrote since `view`
 /// was read comes by the watch: all that was taken over before is known when `view` has come to that transaction.
 ///
 /// # Errors
@@ -23,7 +21,7 @@ pub fn be_alive(
     cluster: &impl Cluster,
     view: &mut View,
     host: &HostName,
-    (lease, etcd): (LeaseId, Option<bool>),
+    (lease, alive): (LeaseId, &AliveRecord),
 ) -> Result<Revision> {
     for _ in 0..RACES {
         let (Some(record), Some(at)) = (view.record(host), view.epochs.get(host)) else {
@@ -32,11 +30,7 @@ pub fn be_alive(
         let key = Key::Host(host.clone());
         let writes = vec![
             Write::Put(key.clone(), Record::Host(record), None),
-            Write::Put(
-                Key::Alive(host.clone()),
-                Record::Alive(AliveRecord { layout: VERSION, etcd }),
-                Some(lease),
-            ),
+            Write::Put(Key::Alive(host.clone()), Record::Alive(alive.clone()), Some(lease)),
         ];
         let expect = vec![(key, Expect::At(*at))];
         match cluster.commit(&Txn { expect, writes, ..Txn::default() })? {

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::layout::{key, path, record, value};
 use crate::port::{
-    Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, Txn, WatchEnd,
-    Write,
+    AliveRecord, Change, Cluster, Expect, Key, LeaseId, Listener, Outcome, Record, Revision, Txn,
+    WatchEnd, Write,
 };
 use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
@@ -160,7 +160,7 @@ fn an_address_of_a_gone_host_is_taken_over_and_marked() {
     let mut view = records.read().unwrap();
     assert!(view.is_taken_over(&host("b")) && !view.is_taken_over(&host("c")));
     // From its next life on it knows.
-    be_alive(&records, &mut view, &host("b"), (LeaseId(1), None)).unwrap();
+    be_alive(&records, &mut view, &host("b"), (LeaseId(1), &AliveRecord::new(None, None))).unwrap();
     let mut view = records.read().unwrap();
     assert!(view.alive.remove(&host("b")) && !view.is_taken_over(&host("b")));
 }
@@ -191,14 +191,19 @@ fn a_host_that_is_heard_of_again_knows_what_was_taken_meanwhile() {
     let records = cluster();
     let mut view = records.read().unwrap();
     ask(&records, &["b"]).unwrap();
-    let heard = be_alive(&records, &mut view, &host("b"), (LeaseId(1), None)).unwrap();
+    let heard =
+        be_alive(&records, &mut view, &host("b"), (LeaseId(1), &AliveRecord::new(None, None)))
+            .unwrap();
     // The watch tells what was written until then.
     assert!(view.revision < heard && heard == records.read().unwrap().revision);
     let mut view = records.read().unwrap();
     assert_eq!(view.pinned(&front(), [10, 8, 1, 9].into()), Some(&host("a")));
     let gone = Txn::default().delete(Key::Host(host("b")));
     *records.before.borrow_mut() = vec![gone];
-    assert!(be_alive(&records, &mut view, &host("b"), (LeaseId(1), None)).is_err());
+    assert!(
+        be_alive(&records, &mut view, &host("b"), (LeaseId(1), &AliveRecord::new(None, None)))
+            .is_err()
+    );
 }
 
 /// What is said of a lost host does not undo what was taken over from it.
@@ -337,8 +342,10 @@ fn a_removal_that_is_refused_changes_nothing() {
     // It comes back between the reading and the writing.
     let back =
         put(Key::Host(host("b")), Record::Host(view.hosts.remove(&host("b")).unwrap().into()));
-    let alive =
-        put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 1, etcd: None }));
+    let alive = put(
+        Key::Alive(host("b")),
+        Record::Alive(crate::AliveRecord { layout: 1, ..crate::AliveRecord::new(None, None) }),
+    );
     *records.before.borrow_mut() = vec![back, alive];
     let refused = remove_host(&records, &host("b"), &host("c"), false).unwrap_err();
     assert_eq!(refused.kind(), model::Kind::Conflict);
@@ -390,8 +397,10 @@ fn a_host_that_is_a_member_again_keeps_what_was_said_of_it() {
     assert_eq!(records.read().unwrap().hosts[&host("b")], said);
     assert_eq!((said.since, said.draining), (Timestamp(1), true));
     // Its daemon is heard of between the two: then it is none that comes again.
-    let alive =
-        put(Key::Alive(host("b")), Record::Alive(crate::AliveRecord { layout: 2, etcd: None }));
+    let alive = put(
+        Key::Alive(host("b")),
+        Record::Alive(crate::AliveRecord { layout: 2, ..crate::AliveRecord::new(None, None) }),
+    );
     *records.before.borrow_mut() = vec![alive];
     assert_eq!(form(&records, &host("b"), &it).unwrap_err().kind(), model::Kind::Conflict);
 }
@@ -431,7 +440,8 @@ fn an_answer_says_when_it_was_asked_for() {
     let (view, key) = (records.read().unwrap(), (front(), [10, 8, 1, 9].into()));
     let ((pin, at), (_, taken)) = (&view.pins[&key], &view.blocks[&(front(), block())]);
     assert_eq!(asked_at(pin, *at), *at);
-    be_alive(&records, &mut view.clone(), &host("c"), (LeaseId(1), None)).unwrap();
+    be_alive(&records, &mut view.clone(), &host("c"), (LeaseId(1), &AliveRecord::new(None, None)))
+        .unwrap();
     let name = (&key.0, key.1);
     answer_pin(&records, name, (pin, *at), (block(), *taken), PinState::Granted).unwrap();
     let (answered, now) = &records.read().unwrap().pins[&key];

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use model::{Error, HostName, Result, Timestamp};
+use rcgen::SigningKey;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
     DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
@@ -11,10 +14,10 @@ use rcgen::{
     SignatureAlgorithm,
 };
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use time::OffsetDateTime;
 
 use super::serial::{CertificateRecord, PublicKey, Serial};
+use super::trusted::{self, Trusted};
 
 /// What it is called in its certificates.
 const NAME: &str = "Spoke cluster";
@@ -64,20 +67,29 @@ impl Authority {
         Ok(Self { certificate, der: made.der().clone(), issuer: Issuer::new(params, key) })
     }
 
-    /// The authority that was written down, with its key in PEM.
+    /// The authority that was written down, with its key in PEM: the one of these certificates that has the key.
     ///
     /// # Errors
     /// `Invalid` where one of them is damaged.
-    pub fn read(certificate: &str, key: &str) -> Result<Self> {
+    pub fn read(certificates: &str, key: &str) -> Result<Self> {
         let invalid = || Error::invalid("the authority's certificate or key is damaged");
-        let der = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(|_| invalid())?;
+        let trusted = Trusted::read(certificates)?;
         let key = KeyPair::from_pem(key).map_err(|_| invalid())?;
-        let public = key.public_key_raw();
-        if !der.windows(public.len()).any(|part| part == public) {
-            return Err(Error::invalid("the authority's key is not that of its certificate"));
-        }
-        let certificate = certificate.to_owned();
+        let der = trusted.with_key(key.public_key_raw());
+        let der = der
+            .ok_or_else(|| Error::invalid("the authority's key is not that of its certificate"))?;
+        let certificate = trusted::pem(&der);
         Ok(Self { certificate, der, issuer: Issuer::new(params(), key) })
+    }
+
+    /// Its signature that `next` follows it, in base64.
+    ///
+    /// # Errors
+    /// `Kernel` where there is no randomness.
+    pub fn endorse(&self, next: &Trusted) -> Result<String> {
+        let signed = self.issuer.key().sign(&trusted::follows(next));
+        let signed = signed.map_err(|cause| failed("signing the next authority", cause))?;
+        Ok(STANDARD.encode(signed))
     }
 
     /// Its certificate, in PEM.

@@ -11,12 +11,16 @@ use rcgen::KeyPair;
 use serde::{Deserialize, Serialize};
 
 use super::authority::{Authority, new_key};
+use super::rotation::Standing;
 use super::serial::{CertificateRecord, PublicKey, Serial};
+use super::trusted::Trusted;
 
 /// Longer files are none of ours, in bytes.
 const LONGEST: u64 = 1 << 20;
 const AUTHORITY: &str = "ca.pem";
 const AUTHORITY_KEY: &str = "ca.key";
+/// The key of the authority that follows.
+const NEXT_KEY: &str = "next.key";
 const REVOKED: &str = "revoked.pem";
 
 /// The directory.
@@ -130,12 +134,68 @@ impl Files {
         self.write(&about(&self.revocations_path()), &json)
     }
 
-    /// SHA-256 of the authority's certificate as DER, in hexadecimal digits.
+    /// SHA-256 of the authority's certificate as DER, in hexadecimal digits; of the first, where there are two.
     ///
     /// # Errors
     /// Where it is not there, or damaged.
     pub fn authority_digest(&self) -> Result<String> {
         super::tls::certificate(&self.read(&self.authority_path())?).map(|der| super::digest(&der))
+    }
+
+    /// The authorities that this host trusts.
+    ///
+    /// # Errors
+    /// As [`Files::authority_digest`].
+    pub fn trusted(&self) -> Result<Trusted> {
+        Trusted::read(&self.read(&self.authority_path())?)
+    }
+
+    /// Trusts these and no others.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub fn keep_trusted(&self, trusted: &Trusted) -> Result<()> {
+        self.write(AUTHORITY, &trusted.text())
+    }
+
+    /// What this host says of the authorities that it knows.
+    ///
+    /// # Errors
+    /// Where a file is not there, or damaged.
+    pub fn standing(&self, now: Timestamp) -> Result<Standing> {
+        let trusted = self.trusted()?;
+        let issuer = trusted.issuer(&self.read(&self.host_path())?, now);
+        Ok(Standing { issuer, trusted: trusted.digests() })
+    }
+
+    /// The authority that follows, whose certificate this is, where this host has its key.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn next(&self, certificate: &str) -> Result<Option<Authority>> {
+        // A key that is another one's, or damaged, is none: it is asked for again.
+        Ok(self.text(NEXT_KEY)?.and_then(|key| Authority::read(certificate, &key).ok()))
+    }
+
+    /// Keeps the key of the authority that follows.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn keep_next(&self, next: &Authority) -> Result<()> {
+        self.write(NEXT_KEY, &next.key())
+    }
+
+    /// Forgets that key.
+    ///
+    /// # Errors
+    /// Where that fails.
+    pub fn forget_next(&self) -> Result<()> {
+        match std::fs::remove_file(self.0.join(NEXT_KEY)) {
+            Err(cause) if cause.kind() != ErrorKind::NotFound => {
+                Err(Error::os(format!("removing {}", self.0.join(NEXT_KEY).display()), cause))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     /// What is in one of these files.
@@ -163,6 +223,14 @@ impl Files {
     /// Where it cannot be written.
     pub fn keep_authority(&self, authority: &Authority) -> Result<()> {
         self.write(AUTHORITY, authority.certificate())?;
+        self.write(AUTHORITY_KEY, &authority.key())
+    }
+
+    /// Keeps the key with which this host signs, of an authority that it trusts.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn keep_key(&self, authority: &Authority) -> Result<()> {
         self.write(AUTHORITY_KEY, &authority.key())
     }
 

@@ -19,12 +19,17 @@ use rustls::{
 };
 use web::Timed;
 
+use super::trusted::Trusted;
 use super::wire::{self, Ask, Reply};
 
 /// How long the other host has to accept a connection.
 const CONNECT: Duration = Duration::from_secs(3);
 /// How long an exchange may take.
 const LIMIT: Duration = Duration::from_secs(10);
+
+/// Why a host may not be known by the digest of its authority.
+const OTHER_AUTHORITY: &str = ": the token is of another cluster, or of before the cluster changed its authority; make a \
+    new one with `spoke host token create`";
 
 /// An authority that is known by the digest of its certificate only.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,24 +44,25 @@ pub struct Asked {
     pub certificate: Option<String>,
 }
 
-/// What a host that is asked shows, and whom it believes: certificates of this authority, or none.
+/// What a host that is asked shows, and whom it believes: certificates of these authorities, or none.
 ///
 /// # Errors
 /// `Invalid` where one of them is damaged. All are PEM; `own` has a certificate and its key.
 pub fn server(authority: &str, own: &str) -> Result<Arc<ServerConfig>> {
-    let mut roots = RootCertStore::empty();
-    let (authority, (certificate, key)) = (certificate(authority)?, pair(own)?);
-    roots.add(authority.clone()).map_err(|cause| damaged().because(cause))?;
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
-        .allow_unauthenticated()
-        .build()
-        .map_err(|cause| damaged().because(cause))?;
+    let (trusted, (certificate, key)) = (Trusted::read(authority)?, pair(own)?);
+    let mut chain = vec![certificate];
+    chain.extend_from_slice(trusted.certificates());
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(trusted.roots()?), provider())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|cause| damaged().because(cause))?;
     let builder =
         ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let config = builder
         .map_err(|cause| Error::bug("TLS without versions").because(cause))?
         .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![certificate, authority], key);
+        .with_single_cert(chain, key);
     config.map(Arc::new).map_err(|cause| damaged().because(cause))
 }
 
@@ -96,7 +102,7 @@ impl Asked {
 pub fn ask_pinned(at: SocketAddr, pinned: Pinned, ask: &Ask) -> Result<Reply> {
     let config = client()?.dangerous();
     let config = config.with_custom_certificate_verifier(Arc::new(ByDigest(pinned)));
-    exchange(at, config.with_no_client_auth(), (ask, LIMIT))
+    exchange(at, config.with_no_client_auth(), (ask, LIMIT), OTHER_AUTHORITY)
 }
 
 /// Asks a host of the cluster, with this host's certificate, for at most `limit`.
@@ -109,12 +115,10 @@ pub fn ask_with(
     ask: &Ask,
     limit: Duration,
 ) -> Result<Reply> {
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate(authority)?).map_err(|cause| damaged().because(cause))?;
     let (certificate, key) = pair(own)?;
-    let config = client()?.with_root_certificates(roots);
+    let config = client()?.with_root_certificates(Trusted::read(authority)?.roots()?);
     let config = config.with_client_auth_cert(vec![certificate], key);
-    exchange(at, config.map_err(|cause| damaged().because(cause))?, (ask, limit))
+    exchange(at, config.map_err(|cause| damaged().because(cause))?, (ask, limit), "")
 }
 
 /// Whether TLS has refused the host that was asked, before it was asked anything.
@@ -130,7 +134,12 @@ fn client() -> Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>
     builder.map_err(|cause| Error::bug("TLS without versions").because(cause))
 }
 
-fn exchange(at: SocketAddr, config: ClientConfig, (ask, limit): (&Ask, Duration)) -> Result<Reply> {
+fn exchange(
+    at: SocketAddr,
+    config: ClientConfig,
+    (ask, limit): (&Ask, Duration),
+    hint: &str,
+) -> Result<Reply> {
     let end = Instant::now() + limit.min(LIMIT);
     let silent =
         |cause| Error::try_again(format!("the host at {at} does not answer")).because(cause);
@@ -143,8 +152,8 @@ fn exchange(at: SocketAddr, config: ClientConfig, (ask, limit): (&Ask, Duration)
         let done = connection.complete_io(&mut socket);
         done.map_err(|cause| match web::tls_error(&cause).is_some() {
             true => {
-                Error::new(Kind::Denied, format!("the host at {at} is not the one that was meant"))
-                    .because(cause)
+                let what = format!("the host at {at} is not the one that was meant{hint}");
+                Error::new(Kind::Denied, what).because(cause)
             }
             false => silent(cause),
         })?;
@@ -154,7 +163,7 @@ fn exchange(at: SocketAddr, config: ClientConfig, (ask, limit): (&Ask, Duration)
     wire::read::<Reply>(&mut stream)?.checked()
 }
 
-fn provider() -> Arc<CryptoProvider> {
+pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 

@@ -42,6 +42,11 @@ pub enum Ask {
     },
     /// The authority's key; with a certificate of a host that is to run a server of etcd.
     Authority,
+    /// The same, of the authority with this digest, while the cluster changes from one to another.
+    AuthorityOf {
+        /// SHA-256 of its certificate, in hexadecimal digits.
+        digest: String,
+    },
 }
 
 /// What is answered.
@@ -50,7 +55,7 @@ pub enum Ask {
 pub enum Reply {
     /// To [`Ask::Join`] and [`Ask::Renew`].
     Certified(Certified),
-    /// To [`Ask::Authority`]: its key, in PEM.
+    /// To [`Ask::Authority`] and [`Ask::AuthorityOf`]: its key, in PEM.
     Authority(String),
     /// It is not done.
     Failed {

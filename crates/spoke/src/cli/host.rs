@@ -1,6 +1,7 @@
 //! `spoke host`: this host among others.
 
 mod access;
+mod ca;
 mod check;
 mod network;
 mod routes;
@@ -160,6 +161,9 @@ Examples:
   spoke host rotate-keys"
     )]
     RotateKeys,
+    /// Show and change the authority that signs the hosts' certificates
+    #[command(subcommand)]
+    Ca(ca::CaCommand),
     /// Take the state of an etcd that was restored from a backup as it is
     #[command(
         after_help = "A host does nothing with an older state of the cluster than it has heard of, also after a restart \
@@ -285,6 +289,7 @@ pub(super) fn run(
             ask(Ask::RotateKeys)?;
             Ok(Answer::default())
         }
+        HostCommand::Ca(command) => ca::run(command, output, ask),
         HostCommand::AcceptOlder => {
             ask(Ask::AcceptOlder)?;
             Ok(Answer::default())

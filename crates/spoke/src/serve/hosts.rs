@@ -17,6 +17,7 @@ mod announce;
 mod ask;
 mod asked;
 mod attached;
+mod authority;
 mod blocks;
 mod check;
 mod closed;

@@ -32,7 +32,8 @@ fn its_server_stays() {
 #[test]
 fn it_was_not_removed() {
     let records = damaged();
-    let lease = (LeaseId(1), None);
+    let alive = AliveRecord::new(None, None);
+    let lease = (LeaseId(1), &alive);
     let mut view = records.read().unwrap();
     let refused = be_alive(&records, &mut view, &host("b"), lease).unwrap_err();
     assert_eq!(refused.kind(), model::Kind::TryAgain);

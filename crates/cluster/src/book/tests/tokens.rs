@@ -19,7 +19,8 @@ fn a_token_that_was_used_is_worth_something_to_its_host_only() {
     denied("d", 8, 9);
     denied("d", 7, 62);
     // A host that is there has its answer.
-    let alive = Record::Alive(crate::AliveRecord { layout: 1, etcd: None });
+    let alive =
+        Record::Alive(crate::AliveRecord { layout: 1, ..crate::AliveRecord::new(None, None) });
     records.write(&put(Key::Alive(host("d")), alive));
     denied("d", 7, 9);
     // Nor is it worth something once the host was removed, and for a later one of its name.

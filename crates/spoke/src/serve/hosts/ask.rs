@@ -90,6 +90,9 @@ impl Hosts {
             Ask::CreateNetwork(wanted) => self.create_network(*wanted),
             Ask::RemoveNetwork { name } => self.remove_network(&name),
             Ask::RotateKeys => book::rotate_keys(&self.heard()?.1).map(|()| Reply::Done),
+            Ask::RotateAuthority { without } => self.rotate_authority(&without),
+            Ask::AbandonAuthority => self.abandon_authority(),
+            Ask::Authority => self.authority_view(),
             Ask::AcceptOlder => self.accept_older(),
             Ask::Check => self.check(),
             Ask::Rtt => self.rtt(),
@@ -341,6 +344,7 @@ fn notes(state: &State) -> Vec<String> {
     let failures = failures.chain(engines::failures(state)).chain(asked::failures(state));
     let refused = state.refused.iter().map(|why| format!("not used, {why}"));
     let untended = state.untended.iter().chain(&state.unwritten).cloned();
+    let untended = untended.chain(state.view.as_ref().and_then(book::rotating));
     let broken = state.broken.iter().chain(&state.narrow).cloned();
     let broken = isolated(&state.isolated).into_iter().chain(broken);
     let unknown = state.view.iter().flat_map(View::unknown);

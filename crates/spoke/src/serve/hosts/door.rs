@@ -178,6 +178,7 @@ impl Hosts {
         }
         let view = self.lock().view.clone().unwrap_or_default();
         let host = known(&view, asked.certificate.as_deref())?;
+        let runs_server = view.servers.contains_key(&host);
         match asked.ask {
             wire::Ask::Renew { key } => {
                 let (serial, certificate, record) = signed.sign(&host, &key)?;
@@ -190,7 +191,15 @@ impl Hosts {
                 )?;
                 Ok(signed.reply(certificate, until, &view, &host))
             }
-            _ if view.servers.contains_key(&host) => Ok(wire::Reply::Authority(authority.key())),
+            wire::Ask::AuthorityOf { digest } if runs_server => {
+                let next =
+                    view.authority.as_ref().map(|(record, _)| files.next(&record.certificate));
+                let both = [Some(authority), next.transpose()?.flatten()];
+                let meant = both.into_iter().flatten().find(|known| known.digest() == digest);
+                let missing = || Error::try_again("this host does not have that key");
+                Ok(wire::Reply::Authority(meant.ok_or_else(missing)?.key()))
+            }
+            _ if runs_server => Ok(wire::Reply::Authority(authority.key())),
             _ => Err(Error::new(Kind::Denied, format!("host {host} runs no server of etcd"))),
         }
     }

@@ -18,9 +18,9 @@ impl Keeper<'_> {
         view: &mut View,
         member: &Member,
     ) -> Result<()> {
-        let (renewed, has_etcd) = (Instant::now(), self.tended.has_etcd);
+        let (renewed, alive) = (Instant::now(), self.tended.alive());
         let granted = etcd.grant(LEASE).and_then(|lease| {
-            Ok((lease, book::be_alive(etcd, view, &member.name, (lease, has_etcd))?))
+            Ok((lease, book::be_alive(etcd, view, &member.name, (lease, &alive))?))
         });
         match granted {
             Ok((lease, alive)) => {

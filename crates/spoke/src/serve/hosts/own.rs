@@ -12,6 +12,7 @@ use netlink::Socket;
 use serde::{Deserialize, Serialize};
 
 use super::Hosts;
+use super::authority::issued_by;
 use super::door::DOOR;
 use super::member::{self, Member};
 use super::server::{self, Server};
@@ -165,7 +166,8 @@ impl Hosts {
         if !member.own_etcd {
             return Ok(None);
         }
-        let authority = Files::below(&self.place).authority_digest()?;
+        book::refuse_while_rotating(view)?;
+        let authority = issued_by(&self.files(), view)?;
         let hosts = view.servers.keys().filter_map(|name| view.hosts.get(name));
         let hosts = hosts.map(|host| SocketAddr::new(host.address, DOOR)).collect();
         Ok(Some(Door { hosts, authority }))

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::EtcdServer;
-use cluster::trust::Files;
+use cluster::trust::{Files, Serial};
 use config::StoreConfig;
 use model::{Error, HostName, Process, Result};
 use netlink::process;
@@ -230,6 +230,7 @@ impl Server {
 
     /// Ends it and starts it again: connections that were there are checked anew.
     pub(super) fn restart(&self) -> Result<()> {
+        let wanted = self.wanted();
         match self.by_unit {
             true => systemctl("restart")?,
             false => {
@@ -237,13 +238,22 @@ impl Server {
                 self.start()?;
             }
         }
-        member::remove(&self.directory.join(RESTART))
+        // What was wanted meanwhile it may not have seen.
+        match self.wanted() == wanted {
+            true => member::remove(&self.directory.join(RESTART)),
+            false => Ok(()),
+        }
+    }
+
+    /// Which wish to begin anew is there. An earlier version wrote nothing into the file.
+    fn wanted(&self) -> Option<Serial> {
+        member::read(&self.directory.join(RESTART)).unwrap_or_default()
     }
 
     /// Writes down that it has to begin anew, also where the daemon ends before that.
     pub(super) fn want_restart(&self) -> Result<()> {
         match self.is_set_up() {
-            true => member::write_text(&self.directory, RESTART, b""),
+            true => member::write(&self.directory, RESTART, &Serial::new()?),
             false => Ok(()),
         }
     }
@@ -297,6 +307,12 @@ pub(super) fn client(address: IpAddr) -> String {
 /// Where it is reached by other servers.
 pub(super) fn peer(address: IpAddr) -> String {
     format!("https://{}", SocketAddr::new(address, PEERS))
+}
+
+/// The host of a server that is there.
+pub(super) fn of_peer(url: &str) -> Option<IpAddr> {
+    let at: SocketAddr = url.strip_prefix("https://")?.parse().ok()?;
+    (at.port() == PEERS).then_some(at.ip())
 }
 
 fn systemctl(verb: &str) -> Result<()> {

@@ -5,16 +5,17 @@
 //! are up, there are three servers, so that one of them can be lost. They come one after another, and each
 //! has no vote before it has what the others have: so no vote is ever missing that the others need.
 
+mod authority;
 mod grow;
 mod renew;
 
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use cluster::trust::{Authority, Files, Usage, ask_with, wire};
-use cluster::{Etcd, Url, View, book};
+use cluster::trust::{Authority, Files, Standing, Usage, ask_with, wire};
+use cluster::{AliveRecord, Etcd, Revision, Url, View, book};
 use model::{ClusterHost, Error, HostName, Kind, Result, Timestamp};
 
 use super::Hosts;
@@ -39,30 +40,38 @@ const SIGN: Duration = Duration::from_secs(4);
 /// A server that has to begin anew waits for so long for each that does so before: not all at once.
 const TURN: Duration = Duration::from_secs(5);
 
+/// How many there were of what is looked at at once, and which change of the authority.
+type Seen = (usize, usize, usize, usize, Option<Revision>);
+
 /// What was seen last.
 #[derive(Default)]
 pub(super) struct Tended {
     at: Option<Instant>,
-    seen: (usize, usize, usize, usize),
+    seen: Seen,
     /// Since when this host has the certificate that the session shows.
     shown: Option<Timestamp>,
     /// Whether etcd is installed here, as the session says; nothing where the cluster's etcd is not its own.
-    pub(super) has_etcd: Option<bool>,
+    has_etcd: Option<bool>,
+    /// What it says of the authorities that this host knows.
+    standing: Option<Standing>,
     failure: String,
     rest: Rest,
+    signing_rest: Rest,
     chosen: Chosen,
 }
 
 impl Tended {
     /// Before a session: with which certificate it is held.
     pub(super) fn begin(&mut self, hosts: &Hosts, member: &Member) -> Result<()> {
-        let Self { failure, rest, mut chosen, .. } = std::mem::take(self);
+        let Self { failure, rest, signing_rest, mut chosen, .. } = std::mem::take(self);
         chosen.begin();
-        *self = Self { failure, rest, chosen, ..Self::default() };
+        *self = Self { failure, rest, signing_rest, chosen, ..Self::default() };
         if !member.own_etcd {
             return Ok(());
         }
         self.has_etcd = Some(Server::program().is_ok());
+        // What is wrong with the files is said where they are used.
+        self.standing = hosts.standing().ok();
         let files = Files::below(&hosts.place);
         let Some(own) = files.own(&files.host_path())? else { return Ok(()) };
         self.shown = Some(own.since);
@@ -80,6 +89,11 @@ impl Tended {
         }
     }
 
+    /// What the session says of this host.
+    pub(super) fn alive(&self) -> AliveRecord {
+        AliveRecord::new(self.has_etcd, self.standing.clone())
+    }
+
     /// Does what is to be done; whether the session has to begin anew.
     pub(super) fn tend(
         &mut self,
@@ -87,7 +101,9 @@ impl Tended {
         (etcd, view): (&Etcd, &View),
         member: &Member,
     ) -> Result<bool> {
-        let seen = (view.servers.len(), view.revoked.len(), view.alive.len(), view.hosts.len());
+        let (servers, revoked) = (view.servers.len(), view.revoked.len());
+        let authority = view.authority.as_ref().map(|(_, at)| *at);
+        let seen = (servers, revoked, view.alive.len(), view.hosts.len(), authority);
         if self.seen == seen && self.at.is_some_and(|at| at.elapsed() < PERIOD) {
             return Ok(false);
         }
@@ -99,6 +115,7 @@ impl Tended {
         let work = Work { hosts, files: Files::below(&hosts.place), etcd, view, member };
         let life = daemon.context_pool.config().hosts.certificate_seconds;
         let done = work.all(life, &mut self.chosen).and_then(|()| work.renew(&mut self.rest));
+        let done = done.and(work.follow_authority(life, &mut self.signing_rest));
         let failed = match done {
             Ok(()) => self.chosen.note().map(Error::try_again),
             Err(error) => Some(error),
@@ -111,7 +128,8 @@ impl Tended {
         hosts.set(|state| state.untended = Some(failure).filter(|failure| !failure.is_empty()));
         let own = work.files.own(&work.files.host_path())?;
         let is_other = own.map(|own| own.since) != self.shown
-            || self.has_etcd != Some(Server::program().is_ok());
+            || self.has_etcd != Some(Server::program().is_ok())
+            || self.standing != hosts.standing().ok();
         Ok(work.follow()? || is_other)
     }
 }
@@ -134,6 +152,7 @@ impl Work<'_> {
             book::revoke_strays(self.etcd, self.view)?;
             self.revoke(&authority, life)?;
             self.record_own()?;
+            book::advance_rotation(self.etcd, self.view)?;
             if self.hosts.server.is_set_up() && self.is_taken_out()? {
                 return self.end_server();
             }
@@ -182,7 +201,7 @@ impl Work<'_> {
             }
         };
         let (name, address) = (&self.member.name, self.member.address);
-        self.files.keep_authority(&authority)?;
+        self.files.keep_key(&authority)?;
         self.hosts.renew_own(life)?;
         self.files.write_revocations(&authority, &self.view.revoked, host::now())?;
         let own = server::peer(address);
@@ -218,19 +237,24 @@ impl Work<'_> {
         }
         let is_more =
             all.iter().any(|(serial, until)| *until >= now && !known.contains_key(serial));
+        let write = || self.files.write_revocations(authority, &all, now);
         // A connection that is there already is not looked at again, unless etcd begins anew.
+        if is_more { self.with_restart(write) } else { write() }
+    }
+
+    /// Writes what this host's server of etcd takes over when it begins anew, and has it do so in its turn.
+    fn with_restart(&self, write: impl FnOnce() -> Result<()>) -> Result<()> {
+        if !self.hosts.server.is_set_up() {
+            return write();
+        }
         let before = self.view.servers.keys().take_while(|name| **name != self.member.name);
         let wait = TURN * u32::try_from(before.count()).unwrap_or(0);
         let restart_in = |wait| self.hosts.set(|state| state.restart = Some(Instant::now() + wait));
-        if is_more {
-            // Not before the list is there; and also where the daemon ends before.
-            restart_in(wait + TURN);
-            self.hosts.server.want_restart()?;
-        }
-        self.files.write_revocations(authority, &all, now)?;
-        if is_more {
-            restart_in(wait);
-        }
+        // Not before it is written; and also where the daemon ends before.
+        restart_in(wait + TURN);
+        self.hosts.server.want_restart()?;
+        write()?;
+        restart_in(wait);
         Ok(())
     }
 
@@ -283,14 +307,12 @@ pub(super) fn retire(member: &Member, name: &HostName, force: bool) -> Result<Et
     }
     let view = cluster::Cluster::read(&etcd)?;
     book::refuse_removal(&view, name, &member.name, force)?;
-    let (Some(host), true) = (view.hosts.get(name), view.servers.contains_key(name)) else {
-        return Ok(etcd);
-    };
-    let (own, peer) = (server::client(host.address), server::peer(host.address));
+    let Some(address) = server_of(&etcd, &view, name)? else { return Ok(etcd) };
+    let (own, peer) = (server::client(address), server::peer(address));
     let mut others = member.clone();
     others.etcd.retain(|url| url.to_string() != own);
     match others.etcd.is_empty() {
-        true if view.hosts.len() == 1 => return Ok(etcd),
+        true if view.hosts.keys().all(|host| host == name) => return Ok(etcd),
         true => {
             return Err(Error::conflict(format!(
                 "host {name} runs the cluster's only server of etcd: remove the other hosts first"
@@ -304,6 +326,15 @@ pub(super) fn retire(member: &Member, name: &HostName, force: bool) -> Result<Et
         etcd.remove_server(server.id)?;
     }
     Ok(etcd)
+}
+
+/// Where the server of a host is, if it has one. Where the host's record cannot be read, etcd's own list says it.
+fn server_of(etcd: &Etcd, view: &View, name: &HostName) -> Result<Option<IpAddr>> {
+    if let Some(host) = view.hosts.get(name) {
+        return Ok(view.servers.contains_key(name).then_some(host.address));
+    }
+    let found = etcd.servers()?.into_iter().find(|server| server.name == name.as_str());
+    Ok(found.and_then(|server| server::of_peer(&server.peer)))
 }
 
 /// The metrics have how its certificates and its server are. What cannot be read is left to `spoke doctor`.

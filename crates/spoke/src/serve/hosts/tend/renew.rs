@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::trust::{Own, Pending, wire};
+use cluster::trust::{Own, Pending, Trusted, wire};
 use model::{Error, Result};
 
 use super::Work;
@@ -26,8 +26,13 @@ impl Rest {
         self.until.is_none_or(|end| end <= now)
     }
 
+    /// Fails where it is not over: what failed is still so.
+    pub(super) fn refuse(&self, now: Instant) -> Result<()> {
+        if self.is_over(now) { Ok(()) } else { Err(Error::try_again(self.why.clone())) }
+    }
+
     /// Twice as long as the last time, and at most as long as leaves many tries before the end.
-    fn grow(&mut self, now: Instant, left: Duration, why: &Error) {
+    pub(super) fn grow(&mut self, now: Instant, left: Duration, why: &Error) {
         self.pause = (self.pause * 2).min(left / 16).min(LONGEST_REST).max(REST);
         (self.until, self.why) = (Some(now + self.pause), why.to_string());
     }
@@ -44,17 +49,15 @@ impl Work<'_> {
             *rest = Rest::default();
             return Ok(());
         }
-        if !rest.is_over(Instant::now()) {
-            // What failed is still so.
-            return Err(Error::try_again(rest.why.clone()));
-        }
+        rest.refuse(Instant::now())?;
         let left = own.map_or(0, |own| own.until.0.saturating_sub(now.0));
-        self.ask_anew().inspect_err(|error| {
+        self.ask_anew(None).inspect_err(|error| {
             rest.grow(Instant::now(), Duration::from_secs(left), error);
         })
     }
 
-    fn ask_anew(&self) -> Result<()> {
+    /// Of this authority, where one is named.
+    pub(super) fn ask_anew(&self, of: Option<(&Trusted, &str)>) -> Result<()> {
         let key = Pending::new()?;
         let reply = self.ask(&wire::Ask::Renew { key: key.public()? });
         let wire::Reply::Certified(certified) =
@@ -62,6 +65,11 @@ impl Work<'_> {
         else {
             return Err(Error::bug("a certificate was asked for, and something else came"));
         };
+        if let Some((trusted, digest)) = of
+            && trusted.issuer(&certified.certificate, host::now()).as_deref() != Some(digest)
+        {
+            return Err(Error::try_again("the certificate is not of the cluster's next authority"));
+        }
         let own = Own { serial: None, record: None, since: host::now(), until: certified.until };
         self.files.keep(&self.files.host_path(), &key, &certified.certificate, &own)
     }

@@ -1,0 +1,193 @@
+//! How the cluster changes its authority: one phase after another, each when every host has confirmed the one before.
+
+use std::collections::BTreeSet;
+
+use model::{Error, HostName, Result};
+
+use super::RACES;
+use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
+use crate::trust::{AuthorityRecord, Phase};
+use crate::view::View;
+
+/// Refuses to begin a change that could not come to its end.
+///
+/// # Errors
+/// `Conflict` where one goes on, or a host is not there that is not in `without`; `Unsupported` where a host runs a program
+/// that cannot do it; `NotFound` where one of `without` is no member.
+pub fn refuse_rotation(view: &View, without: &BTreeSet<HostName>) -> Result<()> {
+    if let Some(why) = rotating(view) {
+        return Err(Error::conflict(why));
+    }
+    refuse_left_out(view, without)?;
+    let lost: BTreeSet<HostName> = members(view)
+        .filter(|host| !view.alive.contains(host) && !without.contains(host))
+        .collect();
+    if !lost.is_empty() {
+        let lost = listed(&lost);
+        return Err(Error::conflict(format!(
+            "host {lost} is not there, and would not get a certificate of the new authority: start its daemon, or leave it \
+             out with --without; it has to join again then"
+        )));
+    }
+    let earlier = members(view)
+        .filter(|host| !view.standings.contains_key(host) && !without.contains(host))
+        .collect::<BTreeSet<_>>();
+    match earlier.is_empty() {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!(
+            "host {} runs an earlier version of Spoke, which cannot change the authority: install this one there",
+            listed(&earlier)
+        ))),
+    }
+}
+
+/// Refuses to leave out who is there, or is no member.
+fn refuse_left_out(view: &View, without: &BTreeSet<HostName>) -> Result<()> {
+    for host in without {
+        if !members(view).any(|member| member == *host) {
+            return Err(Error::not_found(format!("no host {host}; `spoke host ls` lists them")));
+        }
+        if view.alive.contains(host) {
+            return Err(Error::conflict(format!(
+                "host {host} is there, and so gets a certificate of the new authority: leave it out only where it is lost"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Begins a change. A host that joins at the same moment is seen by one of the two.
+///
+/// # Errors
+/// As [`refuse_rotation`].
+pub fn begin_rotation(cluster: &impl Cluster, record: &AuthorityRecord) -> Result<()> {
+    change(cluster, |view| {
+        refuse_rotation(view, &record.without)?;
+        Ok(record.clone())
+    })
+}
+
+/// Does not wait for these hosts any more.
+///
+/// # Errors
+/// `Conflict` where one is there, or no change goes on; `NotFound` where one is no member.
+pub fn leave_out(cluster: &impl Cluster, without: &BTreeSet<HostName>) -> Result<()> {
+    change(cluster, |view| {
+        refuse_left_out(view, without)?;
+        let mut record = going_on(view)?.clone();
+        record.without.extend(without.iter().cloned());
+        Ok(record)
+    })
+}
+
+/// Gives a change up before anything is signed.
+///
+/// # Errors
+/// `Conflict` where none goes on, or hosts have certificates of the new authority.
+pub fn abandon_rotation(cluster: &impl Cluster) -> Result<()> {
+    change(cluster, |view| {
+        let record = going_on(view)?;
+        match record.phase {
+            Phase::Trust => Ok(AuthorityRecord { phase: Phase::Abandoned, ..record.clone() }),
+            phase => Err(Error::conflict(format!(
+                "hosts have certificates of the new authority already (phase {}): it has to go on; `spoke host ca ls` \
+                 says what is in the way",
+                phase.as_str()
+            ))),
+        }
+    })
+}
+
+/// Goes on to the next phase where every host has confirmed this one.
+///
+/// # Errors
+/// As the cluster's.
+pub fn advance_rotation(cluster: &impl Cluster, view: &View) -> Result<()> {
+    let Some((record, _)) = &view.authority else { return Ok(()) };
+    let next = match record.phase {
+        Phase::Trust => Phase::Sign,
+        Phase::Sign => Phase::Drop,
+        Phase::Drop => Phase::Done,
+        Phase::Done | Phase::Abandoned => return Ok(()),
+    };
+    if !unconfirmed(view).is_empty() {
+        return Ok(());
+    }
+    let record = AuthorityRecord { phase: next, ..record.clone() };
+    // Another host may have done it: what it wrote is heard.
+    cluster.commit(&written(view, record)).map(drop)
+}
+
+/// The hosts that a change waits for.
+pub fn unconfirmed(view: &View) -> BTreeSet<HostName> {
+    let Some((record, _)) = &view.authority else { return BTreeSet::new() };
+    let Ok(next) = record.digest() else { return BTreeSet::new() };
+    let confirms = |host: &HostName| {
+        view.alive.contains(host)
+            && view.standings.get(host).is_some_and(|it| it.confirms(record.phase, &next))
+    };
+    members(view).filter(|host| !record.without.contains(host) && !confirms(host)).collect()
+}
+
+/// What is to be said while a change goes on.
+pub fn rotating(view: &View) -> Option<String> {
+    let (record, _) = view.authority.as_ref().filter(|(record, _)| record.phase.is_going_on())?;
+    let waiting = unconfirmed(view);
+    let waits = match waiting.is_empty() {
+        true => String::new(),
+        false => format!(", and waits for host {}", listed(&waiting)),
+    };
+    let phase = record.phase.as_str();
+    Some(format!(
+        "the cluster changes its authority (phase {phase}){waits}; `spoke host ca ls` says how far it is"
+    ))
+}
+
+/// Refuses what needs to know by which authority certificates are signed, before that is certain.
+///
+/// # Errors
+/// `Conflict` while a change goes on.
+pub fn refuse_while_rotating(view: &View) -> Result<()> {
+    let is_before = |(record, _): &&(AuthorityRecord, _)| record.phase < Phase::Drop;
+    match view.authority.as_ref().filter(is_before).and_then(|_| rotating(view)) {
+        Some(why) => Err(Error::conflict(format!("{why}; try it again when that is over"))),
+        None => Ok(()),
+    }
+}
+
+fn going_on(view: &View) -> Result<&AuthorityRecord> {
+    let known = view.authority.as_ref().map(|(record, _)| record);
+    known
+        .filter(|record| record.phase.is_going_on())
+        .ok_or_else(|| Error::conflict("the cluster does not change its authority now"))
+}
+
+/// All hosts, also those whose records cannot be read.
+fn members(view: &View) -> impl Iterator<Item = HostName> + '_ {
+    view.hosts.keys().cloned().chain(view.damaged_hosts())
+}
+
+fn listed(hosts: &BTreeSet<HostName>) -> String {
+    hosts.iter().map(HostName::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn change(cluster: &impl Cluster, wanted: impl Fn(&View) -> Result<AuthorityRecord>) -> Result<()> {
+    for _ in 0..RACES {
+        let view = cluster.read()?;
+        let record = wanted(&view)?;
+        if let Outcome::Done(_) = cluster.commit(&written(&view, record))? {
+            return Ok(());
+        }
+    }
+    Err(Error::try_again("others join, or declare networks of the cluster, all the time"))
+}
+
+/// Hosts that join take the turn too, so that none is overlooked.
+fn written(view: &View, record: AuthorityRecord) -> Txn {
+    let at = view.authority.as_ref().map_or(Expect::Absent, |(_, at)| Expect::At(*at));
+    Txn::default()
+        .expect(Key::Authority, at)
+        .expect(Key::Turn, view.turn.map_or(Expect::Absent, Expect::At))
+        .put(Key::Turn, Record::Mark)
+        .put(Key::Authority, Record::Authority(record))
+}

@@ -1,0 +1,121 @@
+//! How a cluster with an etcd of its own changes its authority: what the hosts know of it, and what each says of itself.
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use model::{Error, HostName, Result, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::Trusted;
+
+/// A longer certificate of an authority is none of ours, in bytes.
+const LONGEST: usize = 4096;
+/// A longer signature on the curve P-256 is none, in bytes.
+const LONGEST_PROOF: usize = 80;
+
+/// How far a change is. It goes on when every host has confirmed the phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Every host comes to trust the new authority too.
+    Trust,
+    /// Every host gets certificates of the new one.
+    Sign,
+    /// Every host ceases to trust the old one.
+    Drop,
+    /// It is over.
+    Done,
+    /// It was given up before anything was signed: the new one is trusted no more.
+    Abandoned,
+}
+
+impl Phase {
+    /// Whether the change goes on.
+    pub fn is_going_on(self) -> bool {
+        matches!(self, Self::Trust | Self::Sign | Self::Drop)
+    }
+
+    /// As people read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trust => "trust",
+            Self::Sign => "sign",
+            Self::Drop => "drop",
+            Self::Done => "done",
+            Self::Abandoned => "abandoned",
+        }
+    }
+}
+
+/// What the hosts know of the last change of the authority.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuthorityRecord {
+    /// How far it is.
+    pub phase: Phase,
+    /// The certificate of the new one, in PEM.
+    pub certificate: String,
+    /// The old one's signature of that, in base64: who does not have its key makes no other authority known.
+    pub proof: String,
+    /// When it began.
+    pub since: Timestamp,
+    /// The hosts that are not waited for. They have to join again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub without: BTreeSet<HostName>,
+}
+
+impl AuthorityRecord {
+    /// Fails with `Invalid` where it has no certificate of one authority, or a longer signature than there is.
+    pub(crate) fn check(&self) -> Result<()> {
+        let proof = STANDARD.decode(&self.proof);
+        let is_proof = proof.is_ok_and(|proof| proof.len() <= LONGEST_PROOF);
+        let is_one = self.certificate.len() <= LONGEST
+            && self.next().is_ok_and(|next| next.digests().len() == 1);
+        match is_proof && is_one {
+            true => Ok(()),
+            false => Err(Error::invalid("the cluster's next authority is none")),
+        }
+    }
+
+    /// The new authority.
+    ///
+    /// # Errors
+    /// `Invalid` where its certificate is none.
+    pub fn next(&self) -> Result<Trusted> {
+        Trusted::read(&self.certificate)
+    }
+
+    /// Its digest.
+    ///
+    /// # Errors
+    /// As [`AuthorityRecord::next`].
+    pub fn digest(&self) -> Result<String> {
+        let first = self.next()?.digests().into_iter().next();
+        first.ok_or_else(|| Error::invalid("the cluster's next authority is none"))
+    }
+}
+
+/// What a host says of the authorities that it knows. Programs that cannot change the authority do not say it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Which has signed the certificate of this host, by its digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// Which it trusts, and its server of etcd too where it has one; none while that has to begin anew.
+    #[serde(default)]
+    pub trusted: Vec<String>,
+}
+
+impl Standing {
+    /// Whether a host that says so has done what the phase asks for, where the new authority is `next`.
+    pub fn confirms(&self, phase: Phase, next: &str) -> bool {
+        let trusts = self.trusted.iter().any(|known| known == next);
+        let is_signed = trusts && self.issuer.as_deref() == Some(next);
+        match phase {
+            Phase::Trust => trusts,
+            Phase::Sign => is_signed,
+            Phase::Drop | Phase::Done => is_signed && self.trusted.len() == 1,
+            Phase::Abandoned => !trusts,
+        }
+    }
+}

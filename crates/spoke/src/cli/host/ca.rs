@@ -1,0 +1,97 @@
+//! `spoke host ca`: the authority that signs the hosts' certificates.
+
+use clap::Subcommand;
+use model::{HostName, Result};
+
+use super::unexpected;
+use crate::cli::output::render;
+use crate::cli::table::Table;
+use crate::cli::time::rfc3339;
+use crate::cli::{Answer, Output};
+use crate::hosts::{Ask, AuthorityView, Reply};
+
+/// So many digits of a digest tell authorities apart.
+const SHOWN: usize = 12;
+
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(in crate::cli) enum CaCommand {
+    /// Change the authority, and all certificates with it
+    #[command(
+        after_help = "Run it on a host with a server of the cluster's etcd. Every host comes to trust the new authority \
+        (phase trust), then gets a certificate of it (sign), then ceases to trust the old one (drop); each phase waits until \
+        every host has confirmed the one before. Traffic is not touched; etcd's servers begin anew one after another. \
+        `spoke host ca ls` says how far it is, and whom it waits for. Tokens that were made before are worth nothing then.
+
+A host that is lost holds it up. With --without, also while it goes on, it is not waited for: it has to be removed, and to \
+join again.
+
+Examples:
+  spoke host ca rotate
+  spoke host ca rotate --without db1"
+    )]
+    Rotate {
+        /// A host that is lost and not waited for; it has to join again
+        #[arg(long, value_name = "HOST")]
+        without: Vec<HostName>,
+    },
+    /// Show the authority, and how far a change of it is
+    #[command(
+        visible_alias = "list",
+        after_help = "ISSUER is the authority that has signed the host's certificate, TRUSTS those that it believes.
+
+Examples:
+  spoke host ca ls
+  spoke host ca ls -o json"
+    )]
+    Ls,
+    /// Give a change up while no host has a certificate of the new authority
+    #[command(after_help = "Examples:\n  spoke host ca abandon")]
+    Abandon,
+}
+
+pub(super) fn run(
+    command: &CaCommand,
+    output: Output,
+    ask: impl Fn(Ask) -> Result<Reply>,
+) -> Result<Answer> {
+    match command {
+        CaCommand::Rotate { without } => {
+            ask(Ask::RotateAuthority { without: without.iter().cloned().collect() })?;
+            Ok(Answer::default())
+        }
+        CaCommand::Abandon => {
+            ask(Ask::AbandonAuthority)?;
+            Ok(Answer::default())
+        }
+        CaCommand::Ls => match ask(Ask::Authority)? {
+            Reply::Authority(view) => list(&view, output),
+            other => Err(unexpected(&other)),
+        },
+    }
+}
+
+fn list(view: &AuthorityView, output: Output) -> Result<Answer> {
+    let text = render(output, view, || {
+        let mut text = format!("authority {}\n", view.authority);
+        if let (Some(phase), Some(since)) = (&view.phase, view.since) {
+            text.push_str(&format!("change of {}: {phase}\n", rfc3339(since)));
+        }
+        let mut table = Table::new(&["NAME", "ISSUER", "TRUSTS", "STATE"]);
+        for host in &view.hosts {
+            let trusted: Vec<&str> = host.trusted.iter().map(|digest| short(digest)).collect();
+            table.row([
+                host.name.clone(),
+                host.issuer.as_deref().map_or("-", short).to_owned(),
+                if trusted.is_empty() { "-".to_owned() } else { trusted.join(" ") },
+                host.state.clone(),
+            ]);
+        }
+        text + &table.text()
+    })?;
+    Ok(Answer::text(text))
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..SHOWN).unwrap_or(digest)
+}

@@ -1,0 +1,155 @@
+//! How this host takes part in a change of the cluster's authority. Each step is seen in the files, so that a daemon that
+//! was killed goes on where it was.
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use cluster::trust::{Authority, AuthorityRecord, Phase, Standing, Trusted, Usage, wire};
+use model::{Error, Kind, Result};
+
+use super::super::Hosts;
+use super::super::own::certify_self;
+use super::Work;
+use super::renew::Rest;
+use crate::host;
+
+impl Hosts {
+    /// What this host says of the authorities that it knows. While its server of etcd has to begin anew, that may trust
+    /// others than the files say.
+    pub(super) fn standing(&self) -> Result<Standing> {
+        let mut standing = self.files().standing(host::now())?;
+        if self.server.wants_restart() {
+            standing.trusted.clear();
+        }
+        Ok(standing)
+    }
+}
+
+impl Work<'_> {
+    /// Does what the phase asks of this host.
+    pub(super) fn follow_authority(&self, life: u32, rest: &mut Rest) -> Result<()> {
+        let Some((record, _)) = &self.view.authority else { return Ok(()) };
+        let (next, digest, trusted) = (record.next()?, record.digest()?, self.files.trusted()?);
+        if record.phase == Phase::Abandoned {
+            return self.distrust(trusted, &digest);
+        }
+        if !trusted.has(&digest) {
+            if !trusted.endorses(&next, &record.proof) {
+                return Err(Error::new(
+                    Kind::Denied,
+                    "the authority that etcd names is not one that this host's authority has signed, and is not used",
+                ));
+            }
+            // Who trusts it, and signs, has its key.
+            self.hold_next(record, &digest)?;
+            return self.trust(&trusted.and(next));
+        }
+        if record.phase == Phase::Trust {
+            return self.hold_next(record, &digest);
+        }
+        let is_over = record.phase == Phase::Done && trusted.digests().len() == 1;
+        if is_over || !self.is_signed((record, &digest), &trusted, (life, rest))? {
+            return Ok(());
+        }
+        if record.phase == Phase::Sign || trusted.digests().len() == 1 {
+            return Ok(());
+        }
+        self.trust(&trusted.only(|known| known == digest))?;
+        self.files.forget_next()
+    }
+
+    /// Nothing was signed by it, and nothing is to be.
+    fn distrust(&self, trusted: Trusted, digest: &str) -> Result<()> {
+        let others = trusted.clone().only(|known| known != digest);
+        if !trusted.has(digest) || others.digests().is_empty() {
+            return Ok(());
+        }
+        self.trust(&others)?;
+        self.files.forget_next()
+    }
+
+    /// A server of etcd knows whom it trusts from its start on.
+    fn trust(&self, trusted: &Trusted) -> Result<()> {
+        self.with_restart(|| self.files.keep_trusted(trusted))
+    }
+
+    /// A host that signs certificates has the next authority's key before that is trusted.
+    fn hold_next(&self, record: &AuthorityRecord, digest: &str) -> Result<()> {
+        let Some(authority) = self.files.authority()? else { return Ok(()) };
+        if authority.digest() == digest || self.files.next(&record.certificate)?.is_some() {
+            return Ok(());
+        }
+        let reply = self.ask(&wire::Ask::AuthorityOf { digest: digest.to_owned() });
+        let reply = reply.map_err(|error| error.context("getting the next authority's key"))?;
+        let wire::Reply::Authority(key) = reply else {
+            return Err(Error::bug("a key was asked for, and something else came"));
+        };
+        self.files.keep_next(&Authority::read(&record.certificate, &key)?)
+    }
+
+    /// Whether the certificates of this host are of the next authority; has them made where they are not.
+    fn is_signed(
+        &self,
+        (record, digest): (&AuthorityRecord, &str),
+        trusted: &Trusted,
+        (life, rest): (u32, &mut Rest),
+    ) -> Result<bool> {
+        let Some(authority) = self.files.authority()? else {
+            return self.is_signed_by_others(digest, trusted, rest);
+        };
+        if authority.digest() != digest {
+            self.hold_next(record, digest)?;
+            let missing = || Error::try_again("the next authority's key is not there yet");
+            let next = self.files.next(&record.certificate)?.ok_or_else(missing)?;
+            let _signing = self.hosts.signing.lock().unwrap_or_else(PoisonError::into_inner);
+            self.files.keep_key(&next)?;
+        }
+        if self.sign_own(digest, trusted, life)? {
+            self.record_own()?;
+        }
+        Ok(true)
+    }
+
+    /// Whether one had to be signed.
+    fn sign_own(&self, digest: &str, trusted: &Trusted, life: u32) -> Result<bool> {
+        let _signing = self.hosts.signing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(authority) = self.files.authority()? else { return Ok(false) };
+        let (mut has_signed, name) = (false, &self.member.name);
+        for (path, usage) in [
+            (self.files.server_path(), Usage::Server(self.member.address)),
+            (self.files.host_path(), Usage::Client),
+        ] {
+            let issuer = trusted.issuer(&self.files.read(&path)?, host::now());
+            if issuer.as_deref() != Some(digest) {
+                certify_self(&self.files, &authority, (name, usage), life)?;
+                has_signed = true;
+            }
+        }
+        Ok(has_signed)
+    }
+
+    /// The same of a host that asks for its certificate: once those that sign do so by the next authority.
+    fn is_signed_by_others(
+        &self,
+        digest: &str,
+        trusted: &Trusted,
+        rest: &mut Rest,
+    ) -> Result<bool> {
+        let own = self.files.read(&self.files.host_path())?;
+        if trusted.issuer(&own, host::now()).as_deref() == Some(digest) {
+            return Ok(true);
+        }
+        let mut servers = self.view.servers.keys().filter(|host| self.view.alive.contains(*host));
+        let standing = |host| self.view.standings.get(host).and_then(|it| it.issuer.as_deref());
+        if !servers.all(|host| standing(host) == Some(digest)) {
+            return Ok(false);
+        }
+        rest.refuse(Instant::now())?;
+        self.ask_anew(Some((trusted, digest))).inspect_err(|error| {
+            rest.grow(Instant::now(), Duration::from_secs(u64::from(u32::MAX)), error);
+        })?;
+        *rest = Rest::default();
+        // The session begins anew with it.
+        Ok(false)
+    }
+}
