@@ -104,6 +104,7 @@ fn network(number: u16) -> Result<Network> {
         settings: model::Settings::default(),
         stage: Stage::Made,
         unsupported: false,
+        title: None,
     })
 }
 

@@ -89,6 +89,8 @@ pub(crate) struct Plan {
     pub(crate) labels: Labels,
     /// Whether containers can be attached to it, where it was there before.
     pub(crate) stage: Stage,
+    /// As [`model::Network::title`].
+    pub(crate) title: Option<model::NetworkName>,
     /// Why not, as [`model::Network::unsupported`].
     pub(crate) unsupported: bool,
     /// Whether there is nothing to make.

@@ -447,6 +447,7 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
         settings: model::Settings::default(),
         stage: plan.stage,
         unsupported: plan.unsupported,
+        title: plan.title.clone(),
     }
 }
 

@@ -154,6 +154,7 @@ impl Bench {
             settings: model::Settings::default(),
             stage: model::Stage::Made,
             unsupported: false,
+            title: None,
         };
         let alias = Alias {
             id: format!("id-{name}").parse().unwrap(),

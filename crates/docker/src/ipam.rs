@@ -33,7 +33,8 @@ pub(crate) fn request_pool(
     };
     let spec = PoolSpec::read(&call.options)?;
     let is_nodes = scope == Scope::Global && space == Space::Host;
-    let is_of_hosts = spec.network.as_ref().is_some_and(|name| engine.is_of_hosts(name));
+    let network = spec.network.map(|called| engine.name_of(&called)).transpose()?;
+    let is_of_hosts = network.as_ref().is_some_and(|name| engine.is_of_hosts(name));
     let requested = match requested(call) {
         // A part is what the swarm's manager gives of it; this host's parts are its blocks.
         SubnetSpec::Exactly { net, .. } if is_nodes && is_of_hosts => {
@@ -44,7 +45,7 @@ pub(crate) fn request_pool(
     let request = SubnetRequest {
         space: within(space, spec.address_space)?,
         spec: requested,
-        network: spec.network,
+        network,
         runtime: Runtime::Docker,
         order: spec.order,
         sticky: spec.sticky,

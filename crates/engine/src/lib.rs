@@ -47,6 +47,7 @@ mod several;
 mod shared;
 mod strays;
 mod subnet;
+mod title;
 mod unlisted;
 mod view;
 

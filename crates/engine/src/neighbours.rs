@@ -49,7 +49,7 @@ impl Engine<'_> {
         let label = space.label();
         let found = self.neighbours(|outline| match outline {
             Outline::Subnet { space, net: its, .. } => *space == label && overlap(its, net),
-            Outline::Net { .. } | Outline::Bridge { .. } => false,
+            Outline::Net { .. } | Outline::Bridge { .. } | Outline::Title { .. } => false,
         })?;
         let subnets = found.subnets.into_iter().map(|read| read.value);
         Ok(subnets.filter(|subnet| overlap(&subnet.id.net, net)).collect())
@@ -62,7 +62,7 @@ impl Engine<'_> {
             Outline::Net { space, net, .. } => {
                 *space == host && nets.iter().any(|its| overlap(its, net))
             }
-            Outline::Subnet { .. } | Outline::Bridge { .. } => false,
+            Outline::Subnet { .. } | Outline::Bridge { .. } | Outline::Title { .. } => false,
         })?;
         Ok(found.networks.into_iter().map(|read| *read.value).collect())
     }
@@ -77,7 +77,7 @@ impl Engine<'_> {
         let bridge = bridge.map(IfName::as_str);
         let of_bridge = self.neighbours(|outline| match outline {
             Outline::Bridge { bridge: its, .. } => Some(*its) == bridge,
-            Outline::Subnet { .. } | Outline::Net { .. } => false,
+            Outline::Subnet { .. } | Outline::Net { .. } | Outline::Title { .. } => false,
         })?;
         let mut networks: Vec<Network> =
             of_bridge.networks.into_iter().map(|read| *read.value).collect();

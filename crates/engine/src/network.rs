@@ -24,6 +24,7 @@ impl Engine<'_> {
     pub fn create_network(&self, network: &Network) -> Result<()> {
         network.refuse_fence()?;
         network.refuse_via()?;
+        self.refuse_called(network.called(), &network.name)?;
         self.clear_remains(&network.name)?;
         if network.stage == Stage::Template {
             return self.intend(network)?.map_or_else(|| Err(exists(&network.name)), |_| Ok(()));
@@ -36,7 +37,8 @@ impl Engine<'_> {
         }
         let Some(read) = self.intend(network)? else { return Err(exists(&network.name)) };
         // Another process may have declared an overlapping network meanwhile. Then neither stays.
-        match self.overlapping(network)? {
+        let called = self.refuse_called(network.called(), &network.name).err();
+        match called.map_or_else(|| self.overlapping(network), |taken| Ok(Some(taken)))? {
             Some(other) => {
                 let key = Key::Network(network.name.clone());
                 let unchanged = unchanged(Some(&read));
@@ -62,9 +64,10 @@ impl Engine<'_> {
         Ok(networks.into_values().collect())
     }
 
-    /// The network of this name, or that which a runtime calls so.
+    /// The network that is called so, or that which was before a command renamed it, or that which a runtime
+    /// calls so.
     pub fn network(&self, name: &NetworkName) -> Result<Network> {
-        if let Some(network) = self.named(name)? {
+        if let Some(network) = self.called(name)? {
             return Ok(network);
         }
         let mut aliases = self.aliases()?.into_iter();
@@ -77,7 +80,16 @@ impl Engine<'_> {
         }
     }
 
-    /// The network of this name, if there is one: a declared one rather than a configuration's.
+    /// The network with this name in the book.
+    ///
+    /// # Errors
+    /// [`model::Kind::NotFound`] where there is none.
+    pub fn network_of(&self, name: &NetworkName) -> Result<Network> {
+        let none = || Error::not_found(format!("no network {name}; `spoke network ls` lists them"));
+        self.named(name)?.ok_or_else(none)
+    }
+
+    /// The network with this name in the book, if there is one: a declared one rather than a configuration's.
     pub fn named(&self, name: &NetworkName) -> Result<Option<Network>> {
         if let Some(read) = self.network_under(&Key::Network(name.clone()))? {
             return Ok(Some(*read.value));

@@ -76,6 +76,7 @@ impl Engine<'_> {
         };
         self.neighbours(|outline| match *outline {
             Outline::Bridge { bridge, .. } => own == Some(bridge),
+            Outline::Title { .. } => false,
             Outline::Net { space, net, .. } | Outline::Subnet { space, net, .. } => {
                 meets(space, &net)
             }

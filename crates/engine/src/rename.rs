@@ -1,7 +1,8 @@
-//! Another name for a network that no container is on.
+//! Another name for a network.
 //!
 //! Identities of attachments hold the name, and the kernel's names derive from these: so a network with
-//! attachments keeps its name. What belongs to the name without one moves in one transaction.
+//! attachments, or with the ids of an engine, keeps its name and gets a title ([`crate::title`]). Of
+//! another one all that belongs to the name moves in one transaction.
 
 use model::{Error, LinkKind, Network, NetworkName, Result, Runtime, Space, Subnet, bridge_name};
 
@@ -13,35 +14,63 @@ use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 use crate::{Engine, GATEWAY_NETWORK};
 
 impl Engine<'_> {
-    /// Calls a network of the command line otherwise. What is kept under the old name goes with it:
-    /// addresses of owners, reservations, added ports and limits, its settings, its fence. Its bridge gets the
-    /// usual name anew, where it had that.
+    /// Calls a network of the command line otherwise, also while containers are on it. Repeating it is no error.
+    ///
+    /// What is in use keeps its name in the book and the kernel, and gets a title; the old name leads to it until
+    /// another network is called so. Otherwise what is kept under the old name goes with it: addresses of
+    /// owners, reservations, added ports and limits, its settings, its fence; its bridge gets the usual name
+    /// anew, where it had that.
     ///
     /// # Errors
-    /// [`model::Kind::Conflict`] where the new name is taken, or something is attached to the network;
-    /// [`model::Kind::Unsupported`] where a runtime has the name.
+    /// [`model::Kind::Conflict`] where the new name is taken; [`model::Kind::Unsupported`] where a runtime has
+    /// the name.
     pub fn rename_network(&self, old: &NetworkName, new: &NetworkName) -> Result<Network> {
         for _ in 0..RACES {
             let name = self.network(old)?.name;
             let key = Key::Network(name.clone());
             let Some(read) = self.network_under(&key)? else { return Err(foreign(old)) };
             self.refuse_renaming(&read.value, new)?;
-            let renamed = self.called(&read.value, new)?;
-            let is_over = |outcome: &Outcome| matches!(outcome, Outcome::Done(_));
-            let renamed_by = || self.rename_closed(&read, &renamed);
-            match self.while_closed(&read.value, is_over, renamed_by)? {
-                Closing::Done(Outcome::Done(_)) => return Ok(renamed),
-                Closing::Done(Outcome::Lost(_)) => {}
-                Closing::Used(_) => self.refuse_used(&name)?,
+            let renamed = match self.is_in_use(&name)? || !self.is_unnamed(new)? {
+                true => self.rename_used(&read, new)?,
+                false => self.rename_unused(&read, new)?,
+            };
+            if let Some(renamed) = renamed {
+                return Ok(renamed);
             }
         }
         Err(Error::try_again(format!("renaming {old}: lost {RACES} races in a row")))
     }
 
+    fn rename_used(&self, read: &Read<Box<Network>>, new: &NetworkName) -> Result<Option<Network>> {
+        let titled = match read.value.called() == new {
+            true => Some(*read.value.clone()),
+            false => self.entitle(read, new)?,
+        };
+        if let Some(titled) = &titled {
+            let lock = |id: &_| Some(self.host.lock_attachment(id));
+            self.follow_settings(titled, &lock)?;
+        }
+        Ok(titled)
+    }
+
+    /// `None` where it came into use, or changed, meanwhile.
+    fn rename_unused(
+        &self,
+        read: &Read<Box<Network>>,
+        new: &NetworkName,
+    ) -> Result<Option<Network>> {
+        let renamed = self.moved(&read.value, new)?;
+        let is_over = |outcome: &Outcome| matches!(outcome, Outcome::Done(_));
+        let renamed_by = || self.rename_closed(read, &renamed);
+        match self.while_closed(&read.value, is_over, renamed_by)? {
+            Closing::Done(Outcome::Done(_)) => Ok(Some(renamed)),
+            Closing::Done(Outcome::Lost(_)) | Closing::Used(_) => Ok(None),
+        }
+    }
+
     /// The same of a network that nothing can be attached to meanwhile.
     fn rename_closed(&self, read: &Read<Box<Network>>, renamed: &Network) -> Result<Outcome> {
         let (name, new) = (&read.value.name, &renamed.name);
-        self.refuse_used(name)?;
         // What is shared in the kernel has the old name; the next attachment makes it with the new.
         self.driver.remove(&read.value)?;
         let (key, next) = (Key::Network(name.clone()), Key::Network(new.clone()));
@@ -65,44 +94,46 @@ impl Engine<'_> {
                 "Spoke itself finds the network {GATEWAY_NETWORK} by this name"
             )));
         }
-        if let Some(alias) = self.aliases_of(name)?.first() {
-            return Err(Error::unsupported(format!(
-                "{} has network {name} under its own id, with containers that come back to it by that: make \
-                 another network there, and connect the containers to it",
-                alias.runtime
-            )));
-        }
         if network.is_remote() || network.runtime != Runtime::Spoke {
-            return Err(foreign(name));
+            return Err(self.foreign_of(name)?);
         }
-        let is_its = |subnet: &Subnet| subnet.network == *name;
-        if self.subnets()?.iter().any(is_its) {
-            return Err(Error::conflict(format!(
-                "an engine has just requested the subnet of network {name}, and is about to use it"
-            )));
+        match self.network(new) {
+            Ok(other) if other.name == *name => Ok(()),
+            // It was called so before it was renamed.
+            Ok(other) if other.name == *new && other.called() != new => Ok(()),
+            Ok(_) => Err(Error::conflict(format!("a network named {new} already exists"))),
+            Err(error) if error.kind() == model::Kind::NotFound => Ok(()),
+            Err(error) => Err(error),
         }
-        if self.network(new).is_ok() {
-            return Err(Error::conflict(format!("a network named {new} already exists")));
-        }
-        self.refuse_used(name)
     }
 
-    fn refuse_used(&self, name: &NetworkName) -> Result<()> {
+    fn foreign_of(&self, name: &NetworkName) -> Result<Error> {
+        Ok(match self.aliases_of(name)?.first() {
+            Some(alias) => Error::unsupported(format!(
+                "{} has network {name} under its own id, and calls it as it was made there: make another \
+                 network there, and connect the containers to it",
+                alias.runtime
+            )),
+            None => foreign(name),
+        })
+    }
+
+    /// Whether anything but this host's records knows it by its name.
+    fn is_in_use(&self, name: &NetworkName) -> Result<bool> {
         self.refuse_if_unreadable(name)?;
-        let attached = self.records(&Prefix::AttachmentsOf(name.clone()))?;
-        let kept = self.records(&Prefix::EndpointsOf(name.clone()))?;
-        match attached.first().or(kept.first()) {
-            Some(read) => Err(Error::conflict(format!(
-                "{} is there: its devices and rules in the kernel, and the copy that its runtime has, are \
-                 called after the network. Disconnect it, rename the network, and connect it again; it gets \
-                 the same address where that is reserved for it",
-                read.value.id
-            ))),
-            None => Ok(()),
-        }
+        let is_its = |subnet: &Subnet| subnet.network == *name;
+        Ok(!self.records(&Prefix::AttachmentsOf(name.clone()))?.is_empty()
+            || !self.records(&Prefix::EndpointsOf(name.clone()))?.is_empty()
+            || !self.aliases_of(name)?.is_empty()
+            || self.subnets()?.iter().any(is_its))
     }
 
-    fn called(&self, network: &Network, new: &NetworkName) -> Result<Network> {
+    /// Whether no network has the name in the book.
+    fn is_unnamed(&self, name: &NetworkName) -> Result<bool> {
+        Ok(self.named(name)?.is_none())
+    }
+
+    fn moved(&self, network: &Network, new: &NetworkName) -> Result<Network> {
         let mut renamed = network.instance(new.clone(), network.runtime, network.since);
         (renamed.stage, renamed.unsupported) = (network.stage, network.unsupported);
         let link = renamed.wiring.link.as_mut();

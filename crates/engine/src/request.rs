@@ -65,6 +65,7 @@ impl Request {
     /// The record of the request, without any lease.
     pub(crate) fn record(&self, runtime: Runtime, since: Timestamp, phase: Phase) -> Attachment {
         Attachment {
+            title: self.network.title.clone(),
             owner: self.owner.clone(),
             handoff: self.handoff(),
             names: self.names.clone(),

@@ -57,19 +57,19 @@ impl Engine<'_> {
     /// left to the next call.
     pub(crate) fn follow_all_settings(&self) -> Result<()> {
         let mut networks = self.networks_in(&Prefix::Networks)?;
-        networks.retain(|read| !read.value.settings.is_empty() && read.value.stage.is_whole());
+        networks.retain(|read| is_changed(&read.value) && read.value.stage.is_whole());
         let lock = |id: &_| self.host.try_lock_attachment(id);
         let followed = networks.iter().map(|read| self.follow_settings(&read.value, &lock));
         all_of(followed.filter_map(Result::err).collect())
     }
 
     /// `lock`: none for an attachment that is left out.
-    fn follow_settings(
+    pub(crate) fn follow_settings(
         &self,
         network: &Network,
         lock: &dyn Fn(&AttachmentId) -> Option<AttachmentLock>,
     ) -> Result<()> {
-        if network.settings.is_empty() {
+        if !is_changed(network) {
             return Ok(());
         }
         let mut failures = Vec::new();
@@ -80,7 +80,7 @@ impl Engine<'_> {
             let (id, layer) = (&listed.value.id, listed.value.layer);
             // What is being made or removed is not waited for: it follows when it is complete.
             let is_settled = matches!(listed.value.phase, Phase::Attached(_) | Phase::Reserved);
-            if !is_settled || followed(&listed.value, &network.settings).is_none() {
+            if !is_settled || followed(&listed.value, network).is_none() {
                 continue;
             }
             let Some(_lock) = lock(id) else { continue };
@@ -95,12 +95,12 @@ impl Engine<'_> {
         let Key::Attachment(id, layer) = key else { return Ok(()) };
         for _ in 0..RACES {
             let Some(read) = self.record_of(id, *layer)? else { return Ok(()) };
-            let Some(after) = followed(&read.value, &network.settings) else { return Ok(()) };
+            let Some(after) = followed(&read.value, network) else { return Ok(()) };
             match read.value.phase {
                 // Its maker, or the end of it, is not to be disturbed.
                 Phase::Attaching { .. } | Phase::Detaching { .. } => return Ok(()),
                 Phase::Attached(_) if self.presence(&read.value) == Presence::Gone => return Ok(()),
-                // The way is the network's, and nothing of it is the container's.
+                // The way and the title are the network's, and nothing of them is the container's.
                 Phase::Attached(_) if has_same_parts(&read.value, &after) => {}
                 Phase::Attached(_) => {
                     self.driver.revise(&*self.serving(&read.value)?, &*self.serving(&after)?)?;
@@ -238,16 +238,24 @@ fn described(network: &Network) -> Error {
     ))
 }
 
+/// Whether a command changed what its attachments have of it.
+fn is_changed(network: &Network) -> bool {
+    !network.settings.is_empty() || network.title.is_some()
+}
+
 /// Whether these differ in what is the network's alone.
 fn has_same_parts(before: &Attachment, after: &Attachment) -> bool {
     let mut same = before.clone();
     same.wiring.via.clone_from(&after.wiring.via);
+    same.title.clone_from(&after.title);
     same == *after
 }
 
-/// The attachment as the settings have it; `None` where it is so.
-fn followed(attachment: &Attachment, settings: &Settings) -> Option<Attachment> {
+/// The attachment as its network's settings have it; `None` where it is so.
+fn followed(attachment: &Attachment, network: &Network) -> Option<Attachment> {
     let mut after = attachment.clone();
+    let settings = &network.settings;
+    after.title.clone_from(&network.title);
     if let (Some(mtu), Some(link)) = (settings.mtu, &mut after.wiring.link) {
         link.mtu = Some(mtu);
     }

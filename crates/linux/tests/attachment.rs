@@ -135,6 +135,7 @@ fn network(kind: LinkKind) -> Network {
         settings: model::Settings::default(),
         stage: model::Stage::Made,
         unsupported: false,
+        title: None,
     }
 }
 

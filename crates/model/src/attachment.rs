@@ -277,6 +277,9 @@ pub enum Phase {
 pub struct Attachment {
     /// Its identity.
     pub id: AttachmentId,
+    /// As [`crate::Network::title`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<NetworkName>,
     /// Which part of it this is.
     pub layer: Layer,
     /// The runtime that asked for it.
@@ -294,8 +297,7 @@ pub struct Attachment {
     #[serde(default)]
     pub alias: Option<AliasId>,
     /// The options of its reservation, where a join has put others into the wiring.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(alias = "wish")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "wish")]
     pub spec: Option<Spec>,
     /// The call that made it, where that call named other networks than this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -306,8 +308,7 @@ pub struct Attachment {
     pub teller: Option<Process>,
     /// Its role for the default route of a sandbox, where Spoke decides on that route among all
     /// interfaces of the sandbox.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[serde(alias = "lead")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "lead")]
     pub gateway_role: Option<GatewayRole>,
     /// Its names on its network, besides the container's name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -369,6 +370,7 @@ impl Attachment {
     ) -> Self {
         Self {
             id,
+            title: None,
             layer,
             runtime,
             owner: None,

@@ -24,6 +24,11 @@ impl Wiring {
 }
 
 impl Attachment {
+    /// What users call its network.
+    pub fn network(&self) -> &NetworkName {
+        self.title.as_ref().unwrap_or(&self.id.network)
+    }
+
     /// What its container resolves names with: what was said for it, or Spoke at the network's
     /// gateways, which itself asks those that were said.
     pub fn resolves_with(&self) -> Dns {
@@ -33,7 +38,7 @@ impl Attachment {
         }
         let mut dns = self.dns.clone();
         dns.nameservers = servers.iter().map(|server| server.addr().to_string()).collect();
-        dns.search.insert(0, name_domain(&self.id.network));
+        dns.search.insert(0, name_domain(self.network()));
         dns
     }
 }

@@ -14,6 +14,10 @@ use crate::{
 pub struct Network {
     /// Unique on this host.
     pub name: NetworkName,
+    /// What a command called it while containers were on it. [`Network::name`] stays what records and the
+    /// kernel's names are made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<NetworkName>,
     /// The runtime that described it.
     pub runtime: Runtime,
     /// Since when it is known.
@@ -44,6 +48,11 @@ pub struct Network {
 }
 
 impl Network {
+    /// What users call it.
+    pub fn called(&self) -> &NetworkName {
+        self.title.as_ref().unwrap_or(&self.name)
+    }
+
     /// Whether a third-party plugin makes its links or allocates its addresses. That plugin must
     /// learn of the network before the first attachment, and again after the last one.
     pub fn is_remote(&self) -> bool {
@@ -64,7 +73,7 @@ impl Network {
     /// are the caller's to name.
     pub fn instance(&self, name: NetworkName, runtime: Runtime, since: Timestamp) -> Self {
         let (stage, unsupported) = (Stage::Made, false);
-        let mut made = Self { runtime, since, stage, unsupported, ..self.clone() };
+        let mut made = Self { title: None, runtime, since, stage, unsupported, ..self.clone() };
         if let Ipam::Book { pools } | Ipam::HostLocal { pools, .. } = &mut made.ipam {
             for pool in pools {
                 pool.id.network = name.clone();

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use domain::base::iana::{Class, Opcode, Rcode, Rtype};
 use domain::base::{Message, ToName};
-use model::{NAME_DOMAIN, NetworkName, name_domain};
+use model::{NAME_DOMAIN, NetworkName};
 
 use crate::anew;
 use crate::fence::{self, Asked};
@@ -105,7 +105,7 @@ pub fn lookup<'a>(table: &'a Table, networks: &[&NetworkName], name: &str) -> Ve
         return networks.iter().filter_map(|it| table.named_at(&[*it], address)).collect();
     }
     let of_network =
-        networks.iter().find_map(|network| Some((*network, below(lower, &name_domain(network))?)));
+        networks.iter().find_map(|network| Some((*network, in_domain(table, network, lower)?)));
     match of_network {
         Some((network, name)) => table.find(&[network], name),
         None => table.find(networks, lower),
@@ -172,6 +172,11 @@ fn answered(
 }
 
 /// What is answered for a name below a network's domain, or for an address; `None` where it is neither.
+/// The part of a name before a domain of the network.
+fn in_domain<'n>(table: &Table, network: &NetworkName, name: &'n str) -> Option<&'n str> {
+    table.domains_of(network).iter().find_map(|domain| below(name, domain))
+}
+
 fn named(
     table: &Table,
     networks: &[&NetworkName],
@@ -181,10 +186,9 @@ fn named(
 ) -> Option<Decision> {
     let found = |entries: &[&Entry]| Some(found(entries, query, question, by));
     if let Some(below) = below(&question.name, NAME_DOMAIN) {
-        let of_network = networks.iter().find_map(|network| {
-            let domain = name_domain(network);
-            Some((*network, self::below(&question.name, &domain)?))
-        });
+        let of_network = networks
+            .iter()
+            .find_map(|network| Some((*network, in_domain(table, network, &question.name)?)));
         return match of_network {
             Some((network, name)) if !name.is_empty() => match table.find(&[network], name) {
                 entries if entries.is_empty() => Some(failed(query, Rcode::NXDOMAIN)),

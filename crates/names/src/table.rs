@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use model::{
     Attachment, AttachmentId, EgressPolicy, Fence, IfName, IpNet, Ipam, Layer, Moment,
-    NamedElsewhere, Network, NetworkName, Runtime, Wiring,
+    NamedElsewhere, Network, NetworkName, Runtime, Wiring, name_domain,
 };
 
 use crate::sandbox::Sandbox;
@@ -24,6 +24,8 @@ use ways::Ways;
 pub struct Place {
     /// The network.
     pub network: NetworkName,
+    /// What it is called.
+    pub called: NetworkName,
     /// Its bridge.
     pub bridge: IfName,
     /// The gateway at which it is asked, with the length of its subnet.
@@ -31,6 +33,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// The domains of the network: of what it is called, and of what it was before it was renamed.
+    pub fn domains(&self) -> impl Iterator<Item = String> {
+        let former = (self.called != self.network).then_some(&self.network);
+        std::iter::once(&self.called).chain(former).map(name_domain)
+    }
+
     /// The gateway alone.
     pub fn address(&self) -> IpAddr {
         self.gateway.addr()
@@ -83,7 +91,7 @@ impl Table {
         self.sandbox_generation += u64::from(self.ways.put_network(name, declared, now));
         let served = now.and_then(|now| {
             let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
-            Served::of(name, network)
+            Served::of((name, now.called()), network)
         });
         let key = (name.clone(), declared);
         if self.networks.get(&key) == served.as_ref() {
@@ -109,7 +117,7 @@ impl Table {
         self.sandbox_generation += u64::from(self.ways.put(id, now));
         let served = now.and_then(|now| {
             let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
-            Some((id.network.clone(), Served::of(&id.network, network)?))
+            Some((id.network.clone(), Served::of((&id.network, now.network()), network)?))
         });
         if self.attached.get(id) != served.as_ref() {
             self.generation += 1;
@@ -164,6 +172,19 @@ impl Table {
     /// The mark of what is asked of others for a network, where it has a way out of its own.
     pub(crate) fn way_of(&self, network: &NetworkName) -> Option<u32> {
         self.served(network)?.way
+    }
+
+    /// The domains in which the names of a network stand: that of what it is called, and that of what it was
+    /// before it was renamed, unless another network is called so now.
+    pub(crate) fn domains_of(&self, network: &NetworkName) -> Vec<String> {
+        let place = self.served(network).and_then(|served| served.places.first());
+        let Some(place) = place else { return vec![name_domain(network)] };
+        let is_taken =
+            || self.all_places().any(|it| it.called == *network && it.network != *network);
+        match place.called != *network && is_taken() {
+            true => vec![name_domain(&place.called)],
+            false => place.domains().collect(),
+        }
     }
 
     /// The bridge of a network.
@@ -342,10 +363,18 @@ fn drop_member<K: std::hash::Hash + Eq>(
 }
 
 impl Served {
-    fn of(name: &NetworkName, network: (&Wiring, &Ipam, &[String])) -> Option<Self> {
+    fn of(
+        (name, called): (&NetworkName, &NetworkName),
+        network: (&Wiring, &Ipam, &[String]),
+    ) -> Option<Self> {
         let (wiring, ipam, servers) = network;
         let bridge = wiring.link.as_ref()?.kind.bridge()?.name.clone();
-        let place = |gateway| Place { network: name.clone(), bridge: bridge.clone(), gateway };
+        let place = |gateway| Place {
+            network: name.clone(),
+            called: called.clone(),
+            bridge: bridge.clone(),
+            gateway,
+        };
         let places: Vec<Place> = wiring.name_servers(ipam).into_iter().map(place).collect();
         let internal = is_internal(wiring);
         let fence = wiring.fence.clone();

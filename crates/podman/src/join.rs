@@ -5,15 +5,18 @@ use model::{Error, Layer, Network, NetworkName, Result, Runtime};
 use crate::verb::Context;
 use crate::wire::{Exec, NetworkConfig};
 
-/// The network of this name, as it was made. What Podman's file says besides must be the same.
+/// The network of this name, as it was made. What Podman's file says besides must be the same: where it is not,
+/// and a renamed network was called so with those subnets, it is that one.
 pub(crate) fn network(
     config: &NetworkConfig,
     name: &NetworkName,
     context: &Context<'_>,
 ) -> Result<Network> {
     let network = context.engine.network(name)?;
-    refuse_other_subnets(config, &network)?;
-    Ok(network)
+    let Err(refusal) = refuse_other_subnets(config, &network) else { return Ok(network) };
+    let former = context.engine.named(name)?.filter(|former| former.name != network.name);
+    let fits = |former: &Network| refuse_other_subnets(config, former).is_ok();
+    former.filter(fits).ok_or(refusal)
 }
 
 /// Which network a container is on by this interface, whatever is called so by now.
@@ -39,7 +42,7 @@ fn refuse_other_subnets(config: &NetworkConfig, network: &Network) -> Result<()>
             return Err(Error::conflict(format!(
                 "network {} exists with the subnets {}, and {subnet} is none of them; leave out \
                  --subnet",
-                network.name,
+                network.called(),
                 theirs.join(", ")
             )));
         };
@@ -49,7 +52,7 @@ fn refuse_other_subnets(config: &NetworkConfig, network: &Network) -> Result<()>
             return Err(Error::conflict(format!(
                 "network {} exists with the gateway {theirs}; {gateway} cannot be another one; \
                  leave out --gateway",
-                network.name
+                network.called()
             )));
         }
     }

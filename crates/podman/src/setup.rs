@@ -45,11 +45,13 @@ pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<
 /// Detaches the container; what is gone is no error. Neither its namespace nor a network that can
 /// be described is needed.
 pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<()> {
-    let name = join::joined_before(exec, context)?.unwrap_or_else(|| exec.network.name.clone());
-    let described = match name == exec.network.name {
-        false => context.engine.network(&name).ok(),
-        true => network(exec, context).ok(),
+    let before = join::joined_before(exec, context)?;
+    let name = before.clone().unwrap_or_else(|| exec.network.name.clone());
+    let described = match before.filter(|name| *name != exec.network.name) {
+        Some(name) => context.engine.network_of(&name).ok(),
+        None => network(exec, context).ok().filter(|network| network.name == name),
     };
+    let described = described.or_else(|| context.engine.declared(&name).ok().flatten());
     let network = described.unwrap_or_else(|| remnant(name, context));
     let sandbox = sandbox(netns).ok();
     let request = match request(exec, network.clone(), sandbox.clone(), context) {
@@ -101,6 +103,7 @@ fn remnant(name: NetworkName, context: &Context<'_>) -> Network {
         settings: model::Settings::default(),
         stage: model::Stage::Made,
         unsupported: false,
+        title: None,
     }
 }
 

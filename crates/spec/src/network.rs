@@ -167,6 +167,7 @@ impl NetworkSpec {
             settings: model::Settings::default(),
             stage: Stage::Made,
             unsupported: false,
+            title: None,
         }
     }
 

@@ -43,6 +43,7 @@ mod stock;
 mod summary;
 mod table;
 pub(crate) mod time;
+mod titles;
 mod traffic;
 mod units;
 mod usage;

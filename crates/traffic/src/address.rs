@@ -115,7 +115,7 @@ fn party(record: &Attachment) -> Party {
     Party::Container {
         name: record.owner.as_ref().map_or_else(|| id.container.to_string(), ToString::to_string),
         container: id.container.to_string(),
-        network: id.network.to_string(),
+        network: record.network().to_string(),
         runtime: record.runtime.to_string(),
     }
 }

@@ -56,6 +56,7 @@ fn network(ipam: model::Ipam) -> Network {
         settings: model::Settings::default(),
         stage: model::Stage::Made,
         unsupported: false,
+        title: None,
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn joined(
                 .to_string(),
         )),
         (None, Some(_)) => Ok(None),
-        (None, None) => call.context.engine.declared(call.config.name()),
+        (None, None) => declared(call, call.config.name()),
     }
 }
 
@@ -43,11 +43,34 @@ pub(super) fn named(call: &Call<'_>, name: &NetworkName) -> Result<Network> {
             "network {name} is made by this list of plugins, which cannot join it"
         )));
     }
-    let former = match call.command {
-        Command::Check | Command::Del => network_of_container(call)?,
-        Command::Add | Command::Gc | Command::Status | Command::Version => None,
-    };
-    engine.network(former.as_ref().unwrap_or(name))
+    match former(call)? {
+        Some(former) => engine.network_of(&former),
+        None => engine.network(name),
+    }
+}
+
+/// The network of the list's own name.
+fn declared(call: &Call<'_>, name: &NetworkName) -> Result<Option<Network>> {
+    let engine = call.context.engine;
+    if let Some(former) = former(call)?
+        && let Some(network) = engine.declared(&former)?.filter(|it| is_called(it, name))
+    {
+        return Ok(Some(network));
+    }
+    engine.declared(&engine.name_of(name)?)
+}
+
+/// Whether a network is, or was, called so.
+fn is_called(network: &Network, name: &NetworkName) -> bool {
+    network.name == *name || network.called() == name || network.title.is_some()
+}
+
+/// The network that the container is on by this interface.
+fn former(call: &Call<'_>) -> Result<Option<NetworkName>> {
+    match call.command {
+        Command::Check | Command::Del => network_of_container(call),
+        Command::Add | Command::Gc | Command::Status | Command::Version => Ok(None),
+    }
 }
 
 fn network_of_container(call: &Call<'_>) -> Result<Option<NetworkName>> {

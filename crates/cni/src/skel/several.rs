@@ -60,7 +60,7 @@ pub(super) fn gc(call: &Call<'_>, plan: &Plan, valid: Members) -> Result<()> {
         std::iter::once(plan).chain(&plan.further).map(|plan| network(call, plan)).collect();
     for record in records.iter().filter(|record| made_by(record, call.config.name())) {
         if networks.iter().all(|network| network.name != record.id.network)
-            && let Ok(network) = engine.network(&record.id.network)
+            && let Ok(network) = engine.network_of(&record.id.network)
         {
             networks.push(Network { runtime: record.runtime, ..network });
         }

@@ -29,7 +29,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &libnetwork::CreateEndpoint) -> 
     let own_fence = options.remove(EGRESS).map(|rules| egress(&rules)).transpose()?;
     refuse_unknown(&options)?;
     let alias = alias_of(engine, &call.at.network)?;
-    let network = engine.network(&alias.network)?;
+    let network = engine.network_of(&alias.network)?;
     let mac = call.interface.mac.or(call.options.mac);
     let addresses = addresses(engine, &network, &call.interface, mac)?;
     let request = Request {

@@ -32,7 +32,7 @@ pub(super) fn join(
     sandboxes: &impl Sandboxes,
 ) -> Result<Answer> {
     let alias = alias_of(engine, &call.at.network)?;
-    let network = engine.network(&alias.network)?;
+    let network = engine.network_of(&alias.network)?;
     let joined = bring_in(engine, &alias, call, sandboxes)?;
     answer(&alias, &network, &joined).map(|joined| Answer::Joined(Box::new(joined)))
 }

@@ -36,7 +36,8 @@ pub(super) fn create(
     call: &libnetwork::CreateNetwork,
     circumstances: &Circumstances<'_>,
 ) -> Result<Answer> {
-    let spec = option::read(&call.options)?;
+    let mut spec = option::read(&call.options)?;
+    spec.network = spec.network.map(|called| engine.name_of(&called)).transpose()?;
     let id = alias_id(&call.id)?;
     let mut blocks = blocks(engine, call, spec.address_space.as_ref())?;
     refuse_global(&blocks)?;

@@ -24,7 +24,7 @@ pub(super) fn program(
 ) -> Result<Answer> {
     let alias = alias_of(engine, &call.at.network)?;
     let id = identity(&alias.network, &call.at)?;
-    let network = engine.network(&alias.network)?;
+    let network = engine.network_of(&alias.network)?;
     if call.ports.bindings.is_empty() {
         engine.unpublish(&id)?;
         // A third-party plugin gets its gateway role also without ports.
@@ -108,7 +108,7 @@ pub(crate) fn publishing(
 pub(super) fn revoke(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     if let Some(id) = find(engine, at)? {
         engine.unpublish(&id)?;
-        if engine.network(&id.network)?.wiring.is_remote() {
+        if engine.network_of(&id.network)?.wiring.is_remote() {
             engine.set_gateway_of_link(&id, &[])?;
         }
     }

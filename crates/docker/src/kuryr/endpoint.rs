@@ -17,7 +17,7 @@ pub(super) fn create<B: Backstage>(
     call: &libnetwork::CreateEndpoint,
 ) -> Result<Answer> {
     let alias = alias_of(stage, &call.at.network)?;
-    let network = stage.engine.network(&alias.network)?;
+    let network = stage.engine.network_of(&alias.network)?;
     let request = Request {
         labels: model::Labels::default(),
         layer: Layer::Link,

@@ -66,6 +66,7 @@ fn front(world: &World, egress: EgressPolicy) {
         settings: model::Settings::default(),
         stage: model::Stage::Made,
         unsupported: false,
+        title: None,
     };
     world.engine().create_network(&network).unwrap();
 }

@@ -109,7 +109,7 @@ impl Engine<'_> {
     /// first attachment after a boot.
     fn revive_once(&self, id: &AttachmentId) -> Result<bool> {
         let Some(kept) = self.kept_of(id)? else { return Ok(true) };
-        let network = self.network(&id.network)?;
+        let network = self.network_of(&id.network)?;
         let request = again(&kept.value, network);
         let is_filled = is_filled(&request);
         let mut started = kept.value.clone();

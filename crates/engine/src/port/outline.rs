@@ -17,6 +17,13 @@ pub enum Outline<'a> {
         /// The bridge's.
         bridge: &'a str,
     },
+    /// A declared network is called otherwise since it was made.
+    Title {
+        /// The network's name.
+        network: &'a str,
+        /// What it is called.
+        title: &'a str,
+    },
     /// All addresses of a declared network that lie in this subnet may be its own.
     Net {
         /// The network's name.
@@ -56,6 +63,9 @@ impl Outline<'_> {
                         bridge: bridge.name.as_str(),
                     });
                 }
+                if let Some(title) = &network.title {
+                    report(&Outline::Title { network: network_name, title: title.as_str() });
+                }
                 if network.stage == Stage::Template {
                     return;
                 }
@@ -82,9 +92,9 @@ impl Outline<'_> {
     /// Which record it is of.
     pub fn key(&self) -> Result<Key> {
         Ok(match *self {
-            Outline::Bridge { network, .. } | Outline::Net { network, .. } => {
-                Key::Network(network.parse::<NetworkName>()?)
-            }
+            Outline::Bridge { network, .. }
+            | Outline::Title { network, .. }
+            | Outline::Net { network, .. } => Key::Network(network.parse::<NetworkName>()?),
             Outline::Subnet { space, net, part, .. } => {
                 Key::Subnet(SubnetId { space: Space::of_label(space)?, net, part })
             }
@@ -95,7 +105,9 @@ impl Outline<'_> {
     pub fn is_of(&self, key: &Key) -> bool {
         match (*self, key) {
             (
-                Outline::Bridge { network, .. } | Outline::Net { network, .. },
+                Outline::Bridge { network, .. }
+                | Outline::Title { network, .. }
+                | Outline::Net { network, .. },
                 Key::Network(name),
             ) => network == name.as_str(),
             (Outline::Subnet { space, net, part, .. }, Key::Subnet(id)) => {

@@ -82,6 +82,7 @@ impl Engine<'_> {
             settings: model::Settings::default(),
             stage: Stage::Made,
             unsupported: false,
+            title: None,
         })
     }
 

@@ -182,7 +182,7 @@ impl Engine<'_> {
             Outline::Subnet { space, net, .. } | Outline::Net { space, net, .. } => {
                 is_near(space, net)
             }
-            Outline::Bridge { .. } => false,
+            Outline::Bridge { .. } | Outline::Title { .. } => false,
         })?;
         let clashes = |other: &Read<Subnet>| {
             other.value.id != *id && other.revision < revision && !coexist(id, &other.value.id)
@@ -234,7 +234,10 @@ impl Engine<'_> {
             Outline::Net { network, runtime, space: its, net } if its == space.label() => {
                 declared.push((network.to_owned(), Occupied { net, by: holder(runtime, network) }));
             }
-            Outline::Subnet { .. } | Outline::Net { .. } | Outline::Bridge { .. } => {}
+            Outline::Subnet { .. }
+            | Outline::Net { .. }
+            | Outline::Bridge { .. }
+            | Outline::Title { .. } => {}
         })?;
         if !space.has_networks() {
             return Ok(occupancy);
@@ -280,7 +283,7 @@ impl Engine<'_> {
         let short = name_of(&SubnetId { part: None, ..id.clone() }, runtime)?;
         let others = self.neighbours(|outline| match outline {
             Outline::Subnet { network, .. } => *network == short.as_str(),
-            Outline::Net { .. } | Outline::Bridge { .. } => false,
+            Outline::Net { .. } | Outline::Bridge { .. } | Outline::Title { .. } => false,
         })?;
         let is_taken = !others.subnets.is_empty() || self.made(&short)?.is_some();
         if is_taken { name_of(id, runtime) } else { Ok(short) }

@@ -48,7 +48,7 @@ impl Engine<'_> {
     /// network, until the network is removed. Repeating it is no error; `Conflict` where the
     /// address has a holder.
     pub fn reserve_auxiliary(&self, network: &NetworkName, address: IpAddr) -> Result<()> {
-        let made = self.network(network)?;
+        let made = self.network_of(network)?;
         if matches!(made.ipam, Ipam::HostLocal { .. }) {
             return Err(in_files(&made));
         }

@@ -247,6 +247,7 @@ pub(crate) fn network(name: &str, ipam: Ipam) -> Network {
         settings: model::Settings::default(),
         stage: model::Stage::Made,
         unsupported: false,
+        title: None,
     }
 }
 

@@ -34,7 +34,7 @@ impl Resolver {
             let (dns, resolved) = (&member.dns, member.resolves_with());
             add(&mut given.servers, resolved.nameservers.iter().map(String::as_str));
             if !member.wiring.name_servers(&member.ipam).is_empty() {
-                add(&mut own, [name_domain(&member.id.network).as_str()]);
+                add(&mut own, [name_domain(member.network()).as_str()]);
             }
             let domains = dns.domain.iter().chain(&dns.search);
             add(&mut given.search, domains.map(String::as_str));

@@ -337,6 +337,7 @@ fn network_of(ipam: Ipam, gateway: Gateway) -> Network {
         settings: model::Settings::default(),
         stage: model::Stage::Made,
         unsupported: false,
+        title: None,
     }
 }
 

@@ -166,6 +166,7 @@ pub(crate) fn network(kind: LinkKind) -> Network {
         settings: model::Settings::default(),
         stage: model::Stage::Made,
         unsupported: false,
+        title: None,
     }
 }
 

@@ -360,5 +360,6 @@ fn network_of(fence: &model::Fence) -> model::Network {
         settings: model::Settings::default(),
         stage: model::Stage::Made,
         unsupported: false,
+        title: None,
     }
 }

@@ -176,7 +176,7 @@ fn attachment(inode: u64) -> Attachment {
 }
 
 pub(super) fn attached(network: &str, address: &str, inode: u64) -> Attachment {
-    let network: NetworkName = network.parse().unwrap();
+    let network: model::NetworkName = network.parse().unwrap();
     let (container, ifname) = ("web".parse().unwrap(), "eth0".parse().unwrap());
     let id = AttachmentId { network: network.clone(), container, ifname };
     let phase = Phase::Attached(Attached::default());
@@ -308,9 +308,9 @@ fn a_socket_of_another_address_is_not_kept() {
     steps.left = Some(UdpSocket::bind("127.0.0.1:0").unwrap().into());
     let log = Arc::clone(&steps.log);
     let mut server = server(&mut steps);
-    let network = "front".parse().unwrap();
+    let network: NetworkName = "front".parse().unwrap();
     let gateway = "127.0.0.2/8".parse().unwrap();
-    let place = Place { network, bridge: "br0".parse().unwrap(), gateway };
+    let place = Place { called: network.clone(), network, bridge: "br0".parse().unwrap(), gateway };
     server.port = 0;
     server.socket(&place, SocketType::DGRAM).unwrap();
     let expected = ["discard names-udp-127.0.0.2", "leave names-udp-127.0.0.2"];

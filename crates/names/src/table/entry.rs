@@ -28,6 +28,7 @@ pub struct Entry {
     /// Its attachment, where it is on this host.
     pub(super) holder: Option<Holder>,
     pub(super) network: NetworkName,
+    pub(super) called: NetworkName,
     pub(super) sandbox: Option<(PathBuf, u64)>,
     pub(super) container: String,
     pub(super) internal: bool,
@@ -36,6 +37,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// What its network is called.
+    pub fn called(&self) -> &NetworkName {
+        &self.called
+    }
+
     /// The network that it is on.
     pub(crate) fn network(&self) -> &NetworkName {
         &self.network
@@ -61,6 +67,7 @@ impl Entry {
             host: None,
             holder: Some(Holder { id: attachment.id.clone(), since: attachment.since }),
             network: attachment.id.network.clone(),
+            called: attachment.network().clone(),
             sandbox: attachment.sandbox.as_ref().map(|it| (it.path.clone(), it.inode)),
             container,
             internal: is_internal(&attachment.wiring),
@@ -80,6 +87,7 @@ impl Entry {
             host: Some(it.host.clone()),
             holder: None,
             network: it.network.clone(),
+            called: it.network.clone(),
             sandbox: None,
             container: String::new(),
             internal: true,
@@ -108,7 +116,7 @@ impl Entry {
 
     /// What it is called in the domain of its network.
     pub fn full_name(&self) -> String {
-        format!("{}.{}", self.name, name_domain(&self.network))
+        format!("{}.{}", self.name, name_domain(&self.called))
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {

@@ -50,6 +50,7 @@ impl Neutron {
             settings: model::Settings::default(),
             stage: model::Stage::Made,
             unsupported: false,
+            title: None,
         })
     }
 }

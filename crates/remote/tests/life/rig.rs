@@ -192,6 +192,7 @@ pub(crate) fn bare(name: &str, said: &NetworkParameters, ipam: Ipam) -> Network 
         settings: model::Settings::default(),
         stage: Stage::Made,
         unsupported: false,
+        title: None,
     }
 }
 

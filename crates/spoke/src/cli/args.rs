@@ -331,7 +331,7 @@ Examples:
     Disconnect(DisconnectArgs),
     /// Change a network that is in use, with what its running containers have of it
     Set(SetArgs),
-    /// Rename an unused network
+    /// Rename a network, also while containers are on it
     Rename(RenameArgs),
     /// Remove networks, with their bridges
     #[command(visible_alias = "remove", after_help = "Examples:\n  spoke network rm front back")]

@@ -10,6 +10,7 @@ use super::events::{Tail, changed, kept, watch};
 use super::output::{line, render};
 use super::table::Table;
 use super::time::rfc3339;
+use super::titles::Titles;
 use super::{Answer, HostContext};
 use crate::denied::{Denied, path};
 use crate::standard;
@@ -32,7 +33,9 @@ pub(super) fn show(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    let all = all(known(wanted, host_context)?.as_ref(), host_context);
+    let titles = Titles::of(&(host_context.engine)()?.networks()?);
+    let mut all = all(known(wanted, host_context)?.as_ref(), host_context);
+    all.iter_mut().for_each(|one| titles.put(&mut one.network));
     let first = all.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let all = &all[first..];
     Ok(Answer::text(render(output, &all, || table(all).text())?))
@@ -65,6 +68,7 @@ pub(super) fn follow(
     out: &mut dyn Write,
 ) -> Result<Answer> {
     let network = known(wanted, host_context)?;
+    let titles = Titles::of(&(host_context.engine)()?.networks()?);
     let path = path(&host_context.events);
     let watch = watch(&path)?;
     let mut tail = Tail::open(&path).ok();
@@ -73,7 +77,9 @@ pub(super) fn follow(
     let first = news.len().saturating_sub(wanted.last.unwrap_or(0));
     news.drain(..first);
     loop {
-        for one in news.iter().filter(|one| is_of(one, network.as_ref())) {
+        news.retain(|one| is_of(one, network.as_ref()));
+        for one in &mut news {
+            titles.put(&mut one.network);
             if !write(output, one, out)? {
                 // A reader that has seen enough is no failure.
                 return Ok(Answer::default());

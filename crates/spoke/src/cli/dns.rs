@@ -94,12 +94,13 @@ pub(super) fn run(
         DnsCommand::Host => return host::run(output, &table.places(), host_context),
         DnsCommand::Ls(wanted) => {
             let mut entries = table.entries();
-            entries.retain(|(name, _)| wanted.network.as_ref().is_none_or(|it| it == *name));
+            let network = wanted.network.as_ref().map(|it| engine.name_of(it)).transpose()?;
+            entries.retain(|(name, _)| network.as_ref().is_none_or(|it| it == *name));
             (entries, &wanted.listing)
         }
         DnsCommand::Query(wanted) => (found(&table, wanted)?, &wanted.listing),
     };
-    let rows: Vec<NameView> = rows.into_iter().map(|(name, entry)| view(name, entry)).collect();
+    let rows: Vec<NameView> = rows.into_iter().map(|(_, entry)| view(entry)).collect();
     let name = |row: &NameView| row.name.clone();
     let text = list(output, listing, &rows, Shown { name: &name, table: &shown })?;
     Ok(Answer { notes, ..Answer::text(text) })
@@ -158,10 +159,10 @@ fn found<'a>(table: &'a Names, wanted: &DnsQueryArgs) -> Result<Vec<(&'a Network
     Ok(all)
 }
 
-fn view(network: &NetworkName, entry: &Entry) -> NameView {
+fn view(entry: &Entry) -> NameView {
     NameView {
         name: entry.name.clone(),
-        network: network.to_string(),
+        network: entry.called().to_string(),
         runtime: entry.runtime_name(),
         addresses: entry.addresses.iter().map(ToString::to_string).collect(),
         aliases: entry.aliases.clone(),

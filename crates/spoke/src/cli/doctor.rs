@@ -179,7 +179,7 @@ fn used_up(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check>
         record.quota().zip(used).is_some_and(|(quota, used)| used >= quota.bytes)
     };
     let check = |record: &Attachment| {
-        let (name, network) = (record.container_name(), &record.id.network);
+        let (name, network) = (record.container_name(), record.network());
         let what = format!("{name} on {network} has used up its quota: its packets are dropped");
         Check::warn(what, format!("spoke limit --network {network} {name} --quota SIZE/PERIOD"))
     };

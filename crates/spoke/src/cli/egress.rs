@@ -207,7 +207,7 @@ fn fenced(network: &Network) -> Result<Fenced> {
     Fenced::of(&network.name, &network.wiring, &network.ipam)?.ok_or_else(|| {
         Error::not_found(format!(
             "network {} has no egress rules: it was made without --egress",
-            network.name
+            network.called()
         ))
     })
 }
@@ -227,7 +227,7 @@ fn change(
     if !fenced.fence.is_learning(&now) {
         fence::prune(&mut socket, &fenced)?;
     }
-    Ok(Answer::text(names(output, &[network.name.to_string()])?))
+    Ok(Answer::text(names(output, &[network.called().to_string()])?))
 }
 
 fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Result<Answer> {
@@ -244,7 +244,7 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
     let remaining = fence_of.remaining(&host::moment()?).as_secs();
     let learning = (remaining > 0).then_some(Timestamp(host_context.now.0 + remaining));
     let view = FenceView {
-        network: network.name.to_string(),
+        network: network.called().to_string(),
         is_fenced: fence.is_some(),
         rules: texts(&fence_of),
         strict: fence_of.strict,

@@ -15,6 +15,7 @@ use super::network::connect::{self, guest, naming};
 use super::output::{Shown, json, list, names, render};
 use super::ps::shortened;
 use super::table::Table;
+use super::titles::Titles;
 use super::view::AttachmentView;
 use super::{Answer, HostContext};
 
@@ -47,6 +48,11 @@ fn ls(wanted: &EndpointLsArgs, output: Output, host_context: &HostContext) -> Re
         is_endpoint(record) && network.as_ref().is_none_or(|name| record.id.network == *name)
     };
     let rows = records.iter().filter(is_one).filter_map(|record| AttachmentView::of(&[record]));
+    let titles = Titles::of(&engine.networks()?);
+    let rows = rows.map(|mut row| {
+        titles.put(&mut row.network);
+        row
+    });
     let rows: Vec<AttachmentView> =
         rows.filter(|row| wanted.filters.iter().all(|filter| row.passes(filter))).collect();
     let listing = &wanted.listing;
@@ -139,7 +145,7 @@ fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -
     let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
     guest::refuse_guest(&engine, &id.network, &container)?;
     let there = engine.attachment(&id)?;
-    let network = engine.network(&id.network)?;
+    let network = engine.network_of(&id.network)?;
     if let Some(given) = there.as_ref().filter(|there| there.dns != network.dns) {
         naming::refuse_nameless(&given.dns, &wanted.sandbox, &path, &host_context.root)?;
     }

@@ -261,7 +261,7 @@ fn routes(records: &[Attachment]) -> Vec<RouteView> {
         .iter()
         .filter(|record| matches!(record.phase, Phase::Attached(_)))
         .filter_map(|record| {
-            let network = record.id.network.to_string();
+            let network = record.network().to_string();
             let everybody = || vec!["everybody".to_owned()];
             let wiring = &record.wiring;
             let is_direct = [Family::V4, Family::V6].into_iter().any(|it| wiring.is_direct(it));

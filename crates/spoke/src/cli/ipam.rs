@@ -106,7 +106,8 @@ fn reserve(
         _ => {}
     }
     let space = pool.map_or(Space::Host, |pool| pool.space.clone());
-    let owner = owner.and_then(|owner| Some((network?.clone(), owner.clone())));
+    let name = network.and_then(|_| networks.first()).map(|network| network.name.clone());
+    let owner = name.zip(owner.cloned());
     engine.reserve_address(&space, address, owner)?;
     let holder = engine.holder(&space, address)?;
     let note = |held: Holder| format!("{address} stays with {} until that goes", held.tenant);

@@ -10,6 +10,7 @@ use super::args::{Lifted, LimitArgs, Output};
 use super::container::{Called, attachments, waiting};
 use super::output::{Shown, list, names};
 use super::table::Table;
+use super::titles::Titles;
 use super::traffic::unit::short;
 use super::{Answer, HostContext};
 
@@ -77,7 +78,7 @@ fn set(
         lines.push(format!(
             "{} on {}: receives {}, sends {}{quota}",
             attachment.container_name(),
-            attachment.id.network,
+            attachment.network(),
             bits(limits.ingress.map(|rate| rate.rate)),
             bits(limits.egress.map(|rate| rate.rate))
         ));
@@ -104,7 +105,8 @@ fn forget(
     unknown: Error,
 ) -> Result<Answer> {
     let Some((runtime, name)) = waiting(engine, called)? else { return Err(unknown) };
-    let (owner, network) = ((runtime, &name), wanted.network.as_ref());
+    let network = wanted.network.as_ref().map(|name| engine.name_of(name)).transpose()?;
+    let (owner, network) = ((runtime, &name), network.as_ref());
     let was_kept = match wanted.lifted() {
         Lifted::Everything => engine.forget_limits(owner, network)?,
         Lifted::Rates => engine.forget_rates(owner, network)?,
@@ -146,7 +148,10 @@ fn ls(
             rows.push(LimitView { used, ..waiting_limits(amendment, limits) });
         }
     }
-    rows.retain(|row| wanted.network.as_ref().is_none_or(|it| row.network == it.as_str()));
+    let network = wanted.network.as_ref().map(|name| engine.name_of(name)).transpose()?;
+    rows.retain(|row| network.as_ref().is_none_or(|it| row.network == it.as_str()));
+    let titles = Titles::of(&engine.networks()?);
+    rows.iter_mut().for_each(|row| titles.put(&mut row.network));
     rows.sort();
     let name = |row: &LimitView| row.name.clone();
     Ok(Answer::text(list(output, &wanted.listing, &rows, Shown { name: &name, table: &table })?))

@@ -106,10 +106,15 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
     }
     let engine = (host_context.engine)()?;
     let facts = (host_context.facts)()?;
+    let called = &wanted.name;
+    let named = CreateArgs { name: engine.name_for(called)?, ..wanted.clone() };
+    let title = (named.name != *called).then(|| called.clone());
+    let wanted = &named;
     let mut tries = 0;
     loop {
         let known = near(wanted, &engine)?;
         let network = draft::network(wanted, host_context, &known, &facts, spread(tries))?;
+        let network = Network { title: title.clone(), ..network };
         if wanted.driver == Driver::Neutron {
             // The user learns now of a missing name, and not with the first container.
             engine.status(&network)?;
@@ -124,7 +129,7 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
             }
             Err(error) => return Err(error),
             Ok(()) => {
-                let text = names(output, &[network.name.to_string()])?;
+                let text = names(output, &[network.called().to_string()])?;
                 let mut notes = hidden(&network, &facts);
                 notes.extend(warnings(&network, host_context));
                 return Ok(Answer { notes, ..Answer::text(text) });

@@ -12,6 +12,7 @@ use super::mapped::Mapped;
 use super::output::{Shown, list, names};
 use super::ports::{self, PublishedView};
 use super::table::Table;
+use super::titles::Titles;
 use super::{Answer, HostContext};
 
 /// A port of a container. Of one that waits nothing is known but what was added.
@@ -98,7 +99,8 @@ fn forget(
     let called = Called::of(&wanted.container);
     let port = engine::HostPort { host: wanted.port.host.or(wanted.ip), ..wanted.port };
     let Some((runtime, name)) = waiting(engine, &called)? else { return Err(unknown) };
-    let gone = engine.forget_port((runtime, &name), wanted.network.as_ref(), &port)?;
+    let network = wanted.network.as_ref().map(|name| engine.name_of(name)).transpose()?;
+    let gone = engine.forget_port((runtime, &name), network.as_ref(), &port)?;
     if gone.is_empty() {
         return Err(unknown);
     }
@@ -121,7 +123,10 @@ fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result
     }
     let mapped = Mapped::ask(&engine.aliases()?, host_context);
     let mut rows = rows(&records, &kept, &mapped);
-    rows.retain(|row| wanted.network.as_ref().is_none_or(|it| row.port.network == it.as_str()));
+    let network = wanted.network.as_ref().map(|name| engine.name_of(name)).transpose()?;
+    rows.retain(|row| network.as_ref().is_none_or(|it| row.port.network == it.as_str()));
+    let titles = Titles::of(&engine.networks()?);
+    rows.iter_mut().for_each(|row| titles.put(&mut row.port.network));
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.port.labels)));
     let name = |row: &PortRow| format!("{}/{}", row.port.host_port, row.port.protocol);
     let table = |rows: &[PortRow]| table(rows, wanted.listing.no_trunc);

@@ -12,6 +12,7 @@ use super::mapped::Mapped;
 use super::output::{Shown, list};
 use super::table::Table;
 use super::time::ago;
+use super::titles::Titles;
 use super::view::{AttachmentView, PortView};
 use super::{Answer, HostContext};
 
@@ -30,6 +31,7 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
         Ok(network) => &network.name,
         Err(_) => *name,
     });
+    let titles = Titles::of(&engine.networks()?);
     let mut rows = rows(&records, network);
     if let (Some((_, Err(error))), true) = (&meant, rows.is_empty()) {
         return Err(Error::new(error.kind(), error.to_string()));
@@ -37,7 +39,7 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
     rows.retain(|row| wanted.filters.iter().all(|filter| row.passes(filter)));
     let aliases = engine.aliases()?;
     let mapped = Mapped::ask(&aliases, host_context);
-    complete(&mut rows, &aliases, &mapped);
+    complete(&mut rows, &aliases, &mapped, &titles);
     let listing = &wanted.listing;
     let name = |row: &AttachmentView| shortened(&row.container, listing.no_trunc);
     let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, host_context.now);
@@ -50,16 +52,20 @@ pub(super) fn all(
     records: &[Attachment],
     aliases: &[Alias],
     mapped: &Mapped,
+    titles: &Titles,
 ) -> Vec<AttachmentView> {
     let mut rows = rows(records, None);
-    complete(&mut rows, aliases, mapped);
+    complete(&mut rows, aliases, mapped, titles);
     rows
 }
 
-/// Adds what others know: the runtimes' names of networks, the ports that Docker maps.
-fn complete(rows: &mut [AttachmentView], aliases: &[Alias], mapped: &Mapped) {
+/// Adds what others know: what networks are called, here and by runtimes, the ports that Docker maps.
+fn complete(rows: &mut [AttachmentView], aliases: &[Alias], mapped: &Mapped, titles: &Titles) {
     entitle(rows, aliases);
-    rows.iter_mut().for_each(|row| row.add_ports(mapped));
+    for row in rows {
+        row.add_ports(mapped);
+        titles.put(&mut row.network);
+    }
 }
 
 /// Says what each row's runtime calls its network.

@@ -17,6 +17,7 @@ use page::{Content, Numbered, View};
 
 use super::mapped::Mapped;
 use super::time::rfc3339;
+use super::titles::Titles;
 use super::{HostContext, HostFacts, doctor, ipam, ports, ps, summary};
 use crate::dataplane::Foreign;
 use crate::hosts::{self, Ask, Reply};
@@ -110,7 +111,8 @@ impl Book {
     }
 
     fn attachments(&self, host_context: &HostContext) -> Vec<page::shown::Attachment> {
-        let rows = ps::all(&self.records, &self.aliases, &self.mapped);
+        let titles = Titles::of(&self.networks);
+        let rows = ps::all(&self.records, &self.aliases, &self.mapped, &titles);
         rows.into_iter().map(|row| containers::attachment(row, host_context)).collect()
     }
 
@@ -120,7 +122,10 @@ impl Book {
     }
 
     fn ports(&self) -> Vec<page::shown::Port> {
-        ports::all(&self.records, &self.mapped).into_iter().map(containers::port).collect()
+        let titles = Titles::of(&self.networks);
+        let mut ports = ports::all(&self.records, &self.mapped);
+        ports.iter_mut().for_each(|port| titles.put(&mut port.network));
+        ports.into_iter().map(containers::port).collect()
     }
 
     fn overview(self, host_context: &HostContext) -> Filled {

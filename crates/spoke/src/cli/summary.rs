@@ -6,6 +6,7 @@ use config::Config;
 use engine::{Engine, Finding, Mode};
 use model::Result;
 
+use super::titles::Titles;
 use super::usage::{self, Taken};
 use super::{HostContext, doctor, findings};
 use crate::serve::metrics::{Book, PoolUse, Traffic};
@@ -26,8 +27,9 @@ pub(crate) fn figures<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>) -> Result<
     let networks = engine.networks()?;
     let taken = Taken::new(engine.holders()?, engine.reservations()?, Vec::new());
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
-    let pools = pools.map(|pool| usage::view(pool, &taken)).map(|view| PoolUse {
-        network: view.network,
+    let titles = Titles::of(&networks);
+    let pools = pools.map(|pool| (pool, usage::view(pool, &taken))).map(|(pool, view)| PoolUse {
+        network: titles.called(&pool.id.network),
         pool: view.pool,
         used: view.used,
         free: view.free,

@@ -83,7 +83,7 @@ pub(super) fn checks(networks: &[Network], attachments: &[Attachment]) -> Vec<Ch
     let mut checks = Vec::new();
     for network in networks {
         let Some(view) = ViaView::of(network, attachments) else { continue };
-        let name = &network.name;
+        let name = network.called();
         if !view.leads {
             let what = format!(
                 "no packet leaves network {name}, whose way is {}: {}",

@@ -142,7 +142,7 @@ impl NetworkView {
         let lan = lan::Lan::of(wiring.link.as_ref().map(|link| &link.kind));
         let ovs = segment_of(wiring.link.as_ref()).cloned();
         Self {
-            name: network.name.to_string(),
+            name: network.called().to_string(),
             driver: match &wiring.link {
                 Some(link) => driver(&link.kind),
                 None => "none".to_owned(),

@@ -12,7 +12,8 @@ use crate::event::{Event, What};
 /// The attachments and networks that were reported.
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
-    networks: BTreeMap<NetworkName, Runtime>,
+    /// What they are called, by their names in the book.
+    networks: BTreeMap<NetworkName, (NetworkName, Runtime)>,
     attachments: BTreeMap<AttachmentId, Reported>,
 }
 
@@ -20,6 +21,8 @@ pub(super) struct EventLog {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reported {
     runtime: Option<Runtime>,
+    /// What its network is called.
+    network: Option<NetworkName>,
     name: Option<String>,
     /// The layers that give it its interface or addresses and are complete.
     layers: BTreeSet<Layer>,
@@ -44,20 +47,21 @@ impl EventLog {
     }
 
     fn network(&mut self, network: &Network, now: Timestamp) -> Vec<Event> {
-        let known = self.networks.insert(network.name.clone(), network.runtime);
-        let message = format!("network {} was made", network.name);
+        let (called, runtime) = (network.called(), network.runtime);
+        let known = self.networks.insert(network.name.clone(), (called.clone(), runtime));
+        let message = format!("network {called} was made");
         let event = || Event::new(What::NetworkCreated, now, message);
         if known.is_some() {
             return Vec::new();
         }
-        vec![event().on(&network.name, network.runtime)]
+        vec![event().on(called, runtime)]
     }
 
     fn no_network(&mut self, name: &NetworkName, now: Timestamp) -> Vec<Event> {
         let known = self.networks.remove(name);
-        let event = |runtime| {
-            Event::new(What::NetworkRemoved, now, format!("network {name} was removed"))
-                .on(name, runtime)
+        let event = |(called, runtime): (NetworkName, Runtime)| {
+            Event::new(What::NetworkRemoved, now, format!("network {called} was removed"))
+                .on(&called, runtime)
         };
         known.map(event).into_iter().collect()
     }
@@ -94,6 +98,7 @@ impl Reported {
         };
         if let Some(record) = complete {
             self.runtime = Some(record.runtime);
+            self.network = Some(record.network().clone());
             self.name = record.owner.as_ref().map(ToString::to_string).or(self.name.take());
         }
         if !matches!(layer, Layer::Link | Layer::Address) {
@@ -116,7 +121,9 @@ impl Reported {
 
 fn compare(id: &AttachmentId, before: &Reported, after: &Reported, now: Timestamp) -> Vec<Event> {
     let reported = if after.layers.is_empty() { before } else { after };
+    let network = reported.network.as_ref().unwrap_or(&id.network);
     let event = |what, message: String| Event {
+        network: Some(network.to_string()),
         name: reported.name.clone(),
         runtime: reported.runtime.map(|runtime| runtime.to_string()),
         ..Event::new(what, now, message).to(id)
@@ -131,12 +138,11 @@ fn compare(id: &AttachmentId, before: &Reported, after: &Reported, now: Timestam
     match (before.layers.is_empty(), after.layers.is_empty()) {
         (true, false) => {
             let addresses = after.addresses.clone();
-            let message =
-                format!("{who} is on network {} with {}", id.network, addresses.join(", "));
+            let message = format!("{who} is on network {network} with {}", addresses.join(", "));
             events.push(Event { addresses, ..event(What::Attached, message) });
         }
         (false, true) => {
-            let message = format!("{who} left network {}", id.network);
+            let message = format!("{who} left network {network}");
             let addresses = before.addresses.clone();
             events.push(Event { addresses, ..event(What::Detached, message) });
         }

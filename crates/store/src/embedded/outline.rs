@@ -8,6 +8,7 @@ use model::{IpNet, Runtime};
 const BRIDGE: u8 = 1;
 const NET: u8 = 2;
 const SUBNET: u8 = 3;
+const TITLE: u8 = 4;
 
 /// Appends it; `false` where it cannot be written.
 pub(super) fn write(outline: &Outline<'_>, bytes: &mut Vec<u8>) -> bool {
@@ -15,6 +16,10 @@ pub(super) fn write(outline: &Outline<'_>, bytes: &mut Vec<u8>) -> bool {
         Outline::Bridge { network, bridge } => {
             bytes.push(BRIDGE);
             write_text(network, bytes) && write_text(bridge, bytes)
+        }
+        Outline::Title { network, title } => {
+            bytes.push(TITLE);
+            write_text(network, bytes) && write_text(title, bytes)
         }
         Outline::Net { network, runtime, space, net } => {
             bytes.extend([NET, number(runtime)]);
@@ -51,6 +56,7 @@ pub(super) fn is_whole(mut bytes: &[u8]) -> bool {
 fn read<'a>(bytes: &mut &'a [u8]) -> Option<Outline<'a>> {
     match read_byte(bytes)? {
         BRIDGE => Some(Outline::Bridge { network: read_text(bytes)?, bridge: read_text(bytes)? }),
+        TITLE => Some(Outline::Title { network: read_text(bytes)?, title: read_text(bytes)? }),
         NET => {
             let (runtime, net) = (runtime(read_byte(bytes)?)?, read_net(bytes)??);
             let (network, space) = (read_text(bytes)?, read_text(bytes)?);
@@ -159,6 +165,7 @@ mod tests {
             let (network, space) = (names[0].as_str(), names[1].as_str());
             let all = [
                 Outline::Bridge { network: &names[2], bridge: &names[3] },
+                Outline::Title { network, title: &names[2] },
                 Outline::Net { network, runtime, space, net: short },
                 Outline::Subnet { network, runtime, space, net, part: None },
                 Outline::Subnet { network, runtime, space, net, part: Some(short) },

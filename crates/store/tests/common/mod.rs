@@ -87,6 +87,7 @@ pub(crate) fn network(name: &str) -> Record {
         settings: model::Settings::default(),
         stage: model::Stage::Made,
         unsupported: false,
+        title: None,
     }))
 }
 

@@ -27,6 +27,7 @@ pub(super) fn further(network: Network) -> Plan {
     let (ipam, routes, dns) = (network.ipam, network.routes, network.dns);
     Plan {
         network: Some(network.name),
+        title: network.title,
         wiring: extras::of_network(&network.wiring),
         template: network.wiring,
         source: Source { ipam, routes, dns, wanted: Vec::new() },

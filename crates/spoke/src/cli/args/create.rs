@@ -13,7 +13,7 @@ use spec::NetworkSpec;
 
 use super::flags::NetworkFlags;
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct CreateArgs {
     /// The network's name
     #[arg(value_name = "NETWORK")]
@@ -66,7 +66,7 @@ pub(in crate::cli) struct CreateArgs {
 }
 
 // Options of a network of many hosts.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct ManyArgs {
     /// Make it on all hosts of the cluster, on these, or on those with these labels (`spoke host`)
     #[arg(long, value_name = "all|HOST,…|KEY=VALUE,…", conflicts_with_all = ["driver", "gateways", "ranges", "internal", "labels",
@@ -168,7 +168,7 @@ pub(in crate::cli) fn plugin(name: &model::DriverName) -> String {
 }
 
 // Options of networks that third-party Docker plugins make, or give their addresses.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct RemoteArgs {
     /// Source of addresses: Spoke (default), none (null), or the Docker IPAM plugin of that name
     #[arg(long, value_name = "NAME", default_value = "default")]
@@ -223,7 +223,7 @@ pub(in crate::cli) enum ScopeName {
 }
 
 // Options of the drivers macvlan and ipvlan, whose containers are on the segment of a parent device.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(in crate::cli) struct LanArgs {
     /// Of macvlan bridge (unless given), private, vepa or passthru; of ipvlan l2 (unless given), l3
     /// or l3s

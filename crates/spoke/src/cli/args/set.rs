@@ -44,9 +44,9 @@ pub(in crate::cli) struct SetArgs {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "What is kept under its name goes with it: reserved and sticky addresses, ports and limits \
-    of containers that are to come back, its settings, its fence. A network with containers on it is not \
-    renamed, and neither is one that an engine made or knows.
+    after_help = "Containers on it keep their connections, addresses, ports and names. Its bridge keeps its \
+    name, and the old name leads to it until another network is called so; runtimes that say it go on. A \
+    network that an engine, Podman or a CNI file made keeps the name that it has there.
 
 Examples:
   spoke network rename front web"

@@ -1,7 +1,7 @@
 //! `spoke dns host`: what this host resolves names with.
 
 use linux::identity::GROUP;
-use model::{IfName, Result, name_domain};
+use model::{IfName, Result};
 use names::{Place, reverse_domain};
 use netlink::{At, Socket};
 use serde::Serialize;
@@ -42,11 +42,10 @@ fn zones(places: &[Place]) -> Result<Vec<ZoneView>> {
     let mut route = Socket::route()?;
     let mut zones: Vec<ZoneView> = Vec::new();
     for place in places {
-        let network = place.network.to_string();
+        let network = place.called.to_string();
         let at = zones.iter().position(|zone| zone.network == network).unwrap_or(zones.len());
         if at == zones.len() {
-            let (domains, port) =
-                (vec![name_domain(&place.network)], linux::filter::fence::NAMES_PORT);
+            let (domains, port) = (place.domains().collect(), linux::filter::fence::NAMES_PORT);
             let (servers, adopted) = (Vec::new(), None);
             zones.push(ZoneView { network, domains, servers, port, adopted });
         }

@@ -160,7 +160,7 @@ pub(super) fn set(
             None => shut_by_network(&engine, &now)?,
             Some(_) => shut_by_own(&now)?,
         }
-        lines.push(format!("{} on {}", now.container_name(), now.id.network));
+        lines.push(format!("{} on {}", now.container_name(), now.network()));
     }
     Ok(Answer::text(names(output, &lines)?))
 }
@@ -214,7 +214,7 @@ fn shut_by_own(attachment: &Attachment) -> Result<()> {
 
 /// Ends what the container's own rules allowed, and its network's do not.
 fn shut_by_network(engine: &Engine<'_>, attachment: &Attachment) -> Result<()> {
-    let network = engine.network(&attachment.id.network)?;
+    let network = engine.network_of(&attachment.id.network)?;
     let fenced = Fenced::of(&network.name, &network.wiring, &network.ipam)?;
     let now = crate::host::moment()?;
     match fenced.filter(|fenced| !fenced.fence.is_learning(&now)) {

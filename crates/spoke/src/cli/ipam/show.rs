@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use engine::Engine;
 use model::{Error, Holder, IpNet, NetworkName, Pool, Result, Space};
 
 use super::super::args::Output;
 use super::super::output::render;
 use super::super::table::Table;
 use super::super::time::{ago, rfc3339};
+use super::super::titles::Titles;
 use super::super::usage::{self, Taken};
 use super::super::view::{AddressView, BookView, PoolView};
 use super::super::{Answer, HostContext, ps};
@@ -27,7 +29,8 @@ pub(super) fn show(
     let networks = engine.networks()?;
     let taken = taken(&engine, &networks, host_context)?;
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
-    let wanted = what.map(Wanted::parse).transpose()?;
+    let titles = Titles::of(&networks);
+    let wanted = what.map(|what| Wanted::parse(what, &engine)).transpose()?;
     let pools: Vec<&Pool> =
         pools.filter(|pool| wanted.as_ref().is_none_or(|wanted| wanted.is_pool(pool))).collect();
     if let (Some(Wanted::Network(name)), true) = (&wanted, pools.is_empty()) {
@@ -39,12 +42,13 @@ pub(super) fn show(
     let mut addresses: Vec<_> = addresses(&taken).into_iter().filter(is_shown).collect();
     addresses.sort_by_key(|(address, _)| *address);
     if let (Some(Wanted::Address(address)), true) = (&wanted, addresses.is_empty()) {
-        return Ok(Answer::text(free_address(*address, &pools, output)?));
+        return Ok(Answer::text(free_address(*address, &pools, &titles, output)?));
     }
     let book = BookView {
         pools: pools.iter().map(|pool| usage::view(pool, &taken)).collect(),
         addresses: addresses.into_iter().map(|(_, view)| view).collect(),
     };
+    let book = book.called(&titles);
     let details = wanted.is_some();
     Ok(Answer::text(render(output, &book, || text(&book, details, no_trunc, host_context))?))
 }
@@ -56,17 +60,28 @@ enum Wanted {
     Address(IpAddr),
 }
 
+impl BookView {
+    /// With what networks are called.
+    fn called(mut self, titles: &Titles) -> Self {
+        let of_pools = self.pools.iter_mut().map(|pool| &mut pool.network);
+        let of_addresses = self.addresses.iter_mut().filter_map(|it| it.network.as_mut());
+        of_pools.chain(of_addresses).for_each(|name| titles.put(name));
+        self
+    }
+}
+
 impl Wanted {
-    fn parse(text: &str) -> Result<Self> {
+    fn parse(text: &str, engine: &Engine<'_>) -> Result<Self> {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
         }
         if let Ok(subnet) = text.parse::<IpNet>() {
             return Ok(Self::Subnet(subnet.trunc()));
         }
-        text.parse().map(Self::Network).map_err(|_: Error| {
+        let called: NetworkName = text.parse().map_err(|_: Error| {
             Error::invalid(format!("{text:?} is no network, subnet or address"))
-        })
+        })?;
+        engine.name_of(&called).map(Self::Network)
     }
 
     /// An address that no network has for itself belongs to those whose pools it is in.
@@ -244,9 +259,14 @@ fn holders(addresses: &[AddressView], no_trunc: bool, host_context: &HostContext
     table
 }
 
-fn free_address(address: IpAddr, pools: &[&Pool], output: Output) -> Result<String> {
+fn free_address(
+    address: IpAddr,
+    pools: &[&Pool],
+    titles: &Titles,
+    output: Output,
+) -> Result<String> {
     let gateway = pools.iter().find(|pool| pool.is_gateway(address));
-    let network = gateway.or(pools.first()).map(|pool| pool.id.network.to_string());
+    let network = gateway.or(pools.first()).map(|pool| titles.called(&pool.id.network));
     let state = match (gateway, pools) {
         (Some(_), _) => "gateway",
         (None, []) => {

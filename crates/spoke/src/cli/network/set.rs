@@ -31,11 +31,11 @@ pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) 
     {
         true => vec![format!(
             "`docker network inspect` goes on to show the options that network {} was made with",
-            network.name
+            network.called()
         )],
         false => Vec::new(),
     };
-    Ok(Answer { notes, ..Answer::text(names(output, &[network.name.to_string()])?) })
+    Ok(Answer { notes, ..Answer::text(names(output, &[network.called().to_string()])?) })
 }
 
 pub(super) fn rename(
@@ -47,7 +47,7 @@ pub(super) fn rename(
     refuse_shared(&wanted.new, host_context)?;
     let engine = (host_context.engine)()?;
     let network = engine.rename_network(&wanted.old, &wanted.new)?;
-    Ok(Answer::text(names(output, &[network.name.to_string()])?))
+    Ok(Answer::text(names(output, &[network.called().to_string()])?))
 }
 
 fn refuse_shared(name: &NetworkName, host_context: &HostContext) -> Result<()> {

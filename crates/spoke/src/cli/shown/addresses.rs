@@ -8,6 +8,7 @@ use page::shown::{Addresses, Part, Pools, Range, State, Taken};
 use page::{Content, Numbered};
 
 use crate::cli::time::ago;
+use crate::cli::titles::Titles;
 use crate::cli::usage::{self, Taken as InUse};
 use crate::cli::{HostContext, ipam};
 
@@ -22,7 +23,7 @@ pub(super) fn pools(
     let networks = engine.networks()?;
     let taken = ipam::taken(&engine, &networks, host_context)?;
     let is_wanted = |network: &&Network| {
-        wanted.of.as_ref().is_none_or(|name| network.name.as_str() == name.as_str())
+        wanted.of.as_ref().is_none_or(|name| network.called().as_str() == name.as_str())
     };
     if !networks.iter().any(|network| is_wanted(&network)) && wanted.of.is_some() {
         return Err(Error::not_found("there is no network of this name"));
@@ -30,7 +31,14 @@ pub(super) fn pools(
     let pools: Vec<&Pool> =
         networks.iter().filter(is_wanted).flat_map(|network| network.ipam.pools()).collect();
     let (pools, part) = Part::of(pools, wanted.number, MOST);
-    let pools = pools.into_iter().map(|pool| shown(pool, &taken, host_context)).collect();
+    let titles = Titles::of(&networks);
+    let pools: Vec<page::shown::Pool> = pools
+        .into_iter()
+        .map(|pool| {
+            let network = titles.called(&pool.id.network);
+            page::shown::Pool { network, ..shown(pool, &taken, host_context) }
+        })
+        .collect();
     Ok(Content::Pools(Pools { network: wanted.of.clone(), pools, part }))
 }
 

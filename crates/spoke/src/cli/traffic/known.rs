@@ -71,7 +71,7 @@ pub(super) fn name(record: &Attachment) -> String {
 
 /// Whether the word means the attachment's container or network.
 pub(super) fn is_meant(word: &str, record: &Attachment) -> bool {
-    is_container(word, record) || record.id.network.as_str() == word
+    is_container(word, record) || record.network().as_str() == word
 }
 
 /// Whether the word means the attachment's container.
@@ -97,7 +97,7 @@ pub(super) fn resolved(
         }
         let name = word.parse::<NetworkName>().ok();
         let network = name.and_then(|name| (host_context.engine)().ok()?.network(&name).ok());
-        network.map(|network| network.name.to_string()).ok_or_else(|| {
+        network.map(|network| network.called().to_string()).ok_or_else(|| {
             let word = model::text::shown(word);
             Error::not_found(format!(
                 "'{word}' is neither a container nor a network here; `spoke ps` lists both"

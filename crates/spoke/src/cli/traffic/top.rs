@@ -185,7 +185,7 @@ fn row(look: &Look<'_>, rates: Option<Rates>) -> Row {
         container: Some(link.id.container.to_string()),
         interface: Some(reported_interface(link).to_string()),
         runtime: Some(link.runtime.to_string()),
-        network: link.id.network.to_string(),
+        network: link.network().to_string(),
         port: look.port.clone(),
         interfaces: 1,
         receive_bytes: 0,

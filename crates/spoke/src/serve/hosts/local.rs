@@ -161,6 +161,7 @@ impl Local {
             settings: model::Settings::default(),
             stage: Stage::Made,
             unsupported: false,
+            title: None,
         })
     }
 

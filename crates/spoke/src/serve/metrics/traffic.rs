@@ -105,7 +105,7 @@ fn key(record: &Attachment) -> Key {
     let container = record.owner.as_ref().map(ToString::to_string);
     Key {
         runtime: record.runtime.to_string(),
-        network: record.id.network.to_string(),
+        network: record.network().to_string(),
         container: container.unwrap_or_else(|| record.id.container.to_string()),
     }
 }

@@ -10,7 +10,7 @@ use ::names::{Place, reverse_domain};
 use linux::filter::fence::NAMES_PORT;
 use linux::identity::GROUP;
 use linux::resolved::{LinkNames, Resolved};
-use model::{Error, IfName, Result, name_domain};
+use model::{Error, IfName, Result};
 use netlink::{At, Socket};
 
 use crate::serve::Daemon;
@@ -198,9 +198,7 @@ fn wanted(places: &[Place], bridges: &Bridges) -> Configured {
             || LinkNames { index, servers: Vec::new(), port: NAMES_PORT, domains: Vec::new() };
         let link = wanted.entry(place.bridge.clone()).or_insert_with(new);
         link.servers.push(place.address());
-        for domain in
-            std::iter::once(name_domain(&place.network)).chain(reverse_domain(&place.gateway))
-        {
+        for domain in place.domains().chain(reverse_domain(&place.gateway)) {
             if !link.domains.contains(&domain) {
                 link.domains.push(domain);
             }
@@ -245,7 +243,7 @@ mod tests {
 
     fn place(network: &str, bridge: &str, gateway: &str) -> Place {
         let (network, bridge) = (network.parse().unwrap(), bridge.parse().unwrap());
-        Place { network, bridge, gateway: gateway.parse().unwrap() }
+        Place { called: network.clone(), network, bridge, gateway: gateway.parse().unwrap() }
     }
 
     #[test]

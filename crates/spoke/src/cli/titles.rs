@@ -1,0 +1,33 @@
+//! What networks are called, where a command renamed them while containers were on them.
+
+use std::collections::BTreeMap;
+
+use model::{Network, NetworkName};
+
+/// By their names in the book. Lists are made with those, and say these.
+#[derive(Debug, Default)]
+pub(super) struct Titles(BTreeMap<String, String>);
+
+impl Titles {
+    /// Of these networks.
+    pub(super) fn of(networks: &[Network]) -> Self {
+        let titled = networks.iter().filter_map(|network| {
+            Some((network.name.to_string(), network.title.as_ref()?.to_string()))
+        });
+        Self(titled.collect())
+    }
+
+    /// Puts what a network is called in the place of its name.
+    pub(super) fn put(&self, name: &mut String) {
+        if let Some(title) = self.0.get(name.as_str()) {
+            name.clone_from(title);
+        }
+    }
+
+    /// What a network is called.
+    pub(super) fn called(&self, name: &NetworkName) -> String {
+        let mut called = name.to_string();
+        self.put(&mut called);
+        called
+    }
+}

@@ -1,0 +1,207 @@
+//! `spoke network rename` while containers are on the network.
+
+use serde_json::{Value, json};
+use tests::{Cni, Engine, Plugins, Podman5, PodmanRelease, Release, Remains, Serve, Trace, World};
+
+use crate::bed::{Bed, Live, SPOKE};
+use crate::flowing::Flowing;
+
+struct Host {
+    engine: Engine,
+    _serve: Serve,
+}
+
+impl Live for Host {
+    fn world(&self) -> &World {
+        self.engine.world()
+    }
+}
+
+/// What `spoke ps` says of a container.
+#[track_caller]
+fn row(on: &dyn Live, name: &str) -> Value {
+    let last = format!("/{name}");
+    let is = |row: &&Value| {
+        let known = row["name"].as_str().unwrap();
+        known == name || known.ends_with(&last)
+    };
+    let all = on.json("ps");
+    all.as_array().unwrap().iter().find(is).unwrap_or_else(|| panic!("{name}: {all:#}")).clone()
+}
+
+fn sandbox(row: &Value) -> String {
+    row["sandbox"].as_str().unwrap().replace("/var/run/", "/run/")
+}
+
+fn address(row: &Value) -> String {
+    row["addresses"][0].as_str().unwrap().split('/').next().unwrap().to_owned()
+}
+
+/// That all say the network is called so.
+#[track_caller]
+fn is_called(on: &dyn Live, name: &str, containers: &[&str]) {
+    let shown = &on.json(&format!("network inspect {name}"))[0];
+    assert_eq!((&shown["name"], &shown["bridge"]), (&name.into(), &"sp-front".into()));
+    assert!(on.spoke(&format!("ipam show {name}")).contains(name));
+    for container in containers {
+        assert_eq!(row(on, container)["network"], name, "{container}");
+        let found = on.spoke(&format!("dns query {container}.{name}.spoke"));
+        assert!(found.contains(&address(&row(on, container))) && found.contains(name), "{found}");
+    }
+    assert!(on.spoke(&format!("port ls --network {name}")).contains(name));
+    assert!(on.spoke(&format!("limit --network {name}")).contains(name));
+    let shown = on.json(&format!("top --once {name}")).to_string();
+    assert!(shown.contains(&format!("\"network\":\"{name}\"")), "{shown}");
+}
+
+#[test]
+fn docker_cni_and_the_command_line() {
+    let release = Some(Release::V28_5).filter(|release| release.is_there());
+    let mut engine = Engine::prepared(release.unwrap_or(Release::V20_10), &Plugins::subject());
+    let serve = Serve::start(engine.world(), &[]);
+    engine.start(&[]);
+    engine.import();
+    let host = Host { engine, _serve: serve };
+    host.set_up_lan();
+    host.spoke("network create --names --subnet 10.77.0.0/24 front");
+    let options = "--ipam-driver spoke --ipam-opt network=front --subnet 10.77.0.0/24";
+    host.engine.docker(&format!("network create -d spoke {options} theirs"));
+    host.engine.docker("run -d --name web --network theirs busybox sleep 100000");
+    host.until(&format!("{SPOKE} ps --format \"{{{{.Name}}}}\" | grep -Eq \"(^|/)web$\""));
+    host.world().netns("box");
+    host.spoke("network connect --publish 8080:80 front box");
+    host.spoke("limit box 500mbit");
+    let mut pod = Cni::container(host.world(), "pod");
+    let list = json!({"cniVersion": "1.1.0", "name": "pods",
+        "plugins": [{"type": "spoke", "network": "front"}]});
+    assert!(pod.add(&list).iter().all(tests::Answer::ok));
+    let (web, boxed, podded) = (row(&host, "web"), row(&host, "box"), row(&host, "pod"));
+    let mut flowing = Flowing::between(
+        host.world(),
+        &[
+            (&sandbox(&boxed), &sandbox(&web), &address(&web)),
+            (&sandbox(&web), &sandbox(&podded), &address(&podded)),
+        ],
+    );
+
+    let names = ["web", "box", "pod"];
+    host.refuses("network rename front gwbridge", 2, &["gwbridge"]);
+    host.refuses("network rename theirs theirs2", 0, &[]);
+    for (from, to) in
+        [("theirs2", "edge"), ("edge", "third"), ("third", "front"), ("front", "edge")]
+    {
+        assert_eq!(host.spoke(&format!("network rename {from} {to}")), format!("{to}\n"));
+        flowing.goes_on();
+        is_called(&host, to, &names);
+    }
+    assert_eq!(host.spoke("network rename front edge"), "edge\n", "the old name leads there");
+    assert!(host.spoke("dns query web.front.spoke").contains(&address(&web)));
+    assert!(host.spoke("explain box web").contains("on edge"));
+    assert!(pod.check(&list).iter().all(tests::Answer::ok));
+
+    // Another network is called so now. What is on the first stays there.
+    host.spoke("network create --names --subnet 10.78.0.0/24 front");
+    host.refuses("network create --subnet 10.79.0.0/24 edge", 4, &["edge already exists"]);
+    host.refuses("network create --subnet 10.79.0.0/24 front", 4, &["front already exists"]);
+    host.refuses("network rename edge front", 4, &["front already exists"]);
+    host.world().netns("api");
+    host.spoke("network connect front api");
+    assert!(address(&row(&host, "api")).starts_with("10.78.0."));
+    assert_eq!(row(&host, "api")["network"], "front");
+    host.refuses("dns query web.front.spoke", 3, &[]);
+    is_called(&host, "edge", &names);
+    flowing.goes_on();
+    assert!(pod.check(&list).iter().all(tests::Answer::ok));
+    host.engine.docker("restart -t 0 web");
+    host.until(&format!("{SPOKE} ps --format \"{{{{.Name}}}}\" | grep -Eq \"(^|/)web$\""));
+    assert_eq!(row(&host, "web")["network"], "edge");
+    assert!(pod.del(&list).iter().all(tests::Answer::ok));
+    assert!(!host.spoke("ps").contains("pod"));
+    assert!(pod.add(&list).iter().all(tests::Answer::ok));
+    assert!(address(&row(&host, "pod")).starts_with("10.78.0."));
+    assert!(pod.del(&list).iter().all(tests::Answer::ok));
+
+    host.spoke("network disconnect front api");
+    host.spoke("network disconnect edge box");
+    host.engine.remove_each("web");
+    host.engine.docker("network rm theirs");
+    host.spoke("network rm edge front");
+    assert!(!host.world().sh("ip -o link").contains("sp-"));
+}
+
+#[test]
+fn podman() {
+    let release = [PodmanRelease::V5_8, PodmanRelease::V5_4];
+    let Some(podman) = release.into_iter().find_map(Podman5::new) else { return };
+    let serve = Serve::start(&podman.world, &[]);
+    podman.spoke("network create --names --subnet 10.89.8.0/24 shared");
+    podman.podman("network create -d spoke -o network=shared back");
+    podman.serve("web", "--network back");
+    podman.serve("api", "--network back");
+    let (web, api) = (row(&podman, "web"), row(&podman, "api"));
+    let ends = [(&*sandbox(&api), &*sandbox(&web), &*address(&web))];
+    let mut flowing = Flowing::between(&podman.world, &ends);
+    podman.spoke("network rename shared edge");
+    flowing.goes_on();
+    assert_eq!(
+        (&row(&podman, "web")["network"], &row(&podman, "api")["network"]),
+        (&"edge".into(), &"edge".into())
+    );
+    // Podman goes on to say `network=shared`, with the subnet that it was told.
+    podman.podman("restart -t 0 api");
+    assert_eq!(row(&podman, "api")["network"], "edge");
+    podman.spoke("network create --subnet 10.89.9.0/24 shared");
+    podman.podman("rm -f -t 0 api");
+    assert!(!Live::spoke(&podman, "ps").contains("api"));
+    podman.serve("api", "--network back");
+    assert_eq!(row(&podman, "api")["network"], "edge");
+    podman.podman("network create -d spoke -o network=shared other");
+    podman.serve("next", "--network other");
+    assert!(address(&row(&podman, "next")).starts_with("10.89.9."));
+    flowing.goes_on();
+    podman.podman("rm -f -t 0 web api next");
+    podman.podman("network rm back other");
+    podman.spoke("network rm shared edge");
+    serve.stop();
+    podman.is_empty();
+}
+
+#[test]
+fn killed_at_each_step() {
+    let bed = Bed::new(&["web", "api"]);
+    bed.spoke("network connect --publish 8080:80 front web");
+    bed.spoke("network connect front api");
+    bed.serve("web");
+    let of = row(&bed, "web");
+    let ends = [("/run/netns/api", "/run/netns/web", &*address(&of))];
+    let mut flowing = Flowing::between(&bed.world, &ends);
+    let (there, back) = ("network rename front edge", "network rename edge front");
+    bed.spoke(there);
+    bed.spoke(back);
+    let before = Remains::of(&bed.world);
+    let trace = Trace::of_command(&bed.world, &format!("{SPOKE} {there}"));
+    let changing =
+        |name: &str| ["sendto", "sendmsg", "pwrite64", "renameat", "linkat"].contains(&name);
+    let (mut killed, mut moments) = (0, 0);
+    for moment in trace.moments().iter().filter(|it| changing(&it.name)) {
+        bed.spoke(back);
+        let answer = bed.world.try_sh(&format!("{} {SPOKE} {there}", moment.kill().join(" ")));
+        moments += 1;
+        killed += usize::from(answer.status == 137);
+        flowing.goes_on();
+        assert_eq!(bed.page(8080), "web", "{moment}");
+        // The same command completes it, and so does whatever process looks next.
+        bed.spoke("gc");
+        let called = bed.json("network inspect front")[0]["name"].clone();
+        let of = [row(&bed, "web")["network"].clone(), row(&bed, "api")["network"].clone()];
+        assert!(["front", "edge"].contains(&called.as_str().unwrap()), "{called}");
+        assert_eq!(of, [called.clone(), called], "{moment}");
+        bed.spoke(there);
+        assert_eq!(row(&bed, "web")["network"], "edge", "{moment}");
+    }
+    bed.spoke(back);
+    println!("{killed} kills in {moments} moments");
+    assert!(moments > 0 && killed * 10 > moments * 8, "{killed} of {moments}");
+    let left = Remains::of(&bed.world).changes(&before);
+    assert_eq!(left, Vec::<String>::new());
+}
