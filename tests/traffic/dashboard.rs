@@ -85,11 +85,73 @@ fn start(world: &World, folder: &Path) -> Beside {
     Beside { child: child.expect("prometheus starts (scripts/setup test)") }
 }
 
+fn dashboard() -> Value {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/grafana/spoke.json");
+    serde_json::from_str(&fs::read_to_string(path).expect("the dashboard")).expect("JSON")
+}
+
+/// As Grafana documents it (Dashboard JSON model; the fields of panels and variables).
+#[test]
+fn is_what_grafana_documents() {
+    let dashboard = dashboard();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    // An identifier of 8 to 40 characters; none in a file, where the database gives one.
+    assert!((8..=40).contains(&text(&dashboard["uid"]).len()), "{}", dashboard["uid"]);
+    assert!(dashboard.get("id").is_none_or(Value::is_null));
+    assert!(["utc", "browser"].contains(&&*text(&dashboard["timezone"])));
+    assert!(dashboard["schemaVersion"].is_u64() && dashboard["version"].is_u64());
+    assert!(dashboard["graphTooltip"].as_u64().is_some_and(|mode| mode <= 2));
+    assert!(dashboard["editable"].is_boolean() && dashboard["refresh"].is_string());
+    for list in [&dashboard["tags"], &dashboard["links"], &dashboard["annotations"]["list"]] {
+        assert!(list.is_array());
+    }
+    assert!(dashboard["time"]["from"].is_string() && dashboard["time"]["to"].is_string());
+    let variables = dashboard["templating"]["list"].as_array().expect("variables");
+    let is_one = |it: &Value| {
+        ["datasource", "query"].contains(&&*text(&it["type"])) && it["name"].is_string()
+    };
+    assert!(variables.iter().all(is_one));
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let ids: BTreeSet<u64> = panels.iter().map(|it| it["id"].as_u64().expect("an id")).collect();
+    assert_eq!(ids.len(), panels.len(), "each has an id of its own");
+    for panel in panels {
+        is_panel(panel, panels);
+    }
+}
+
+/// The width of the page is 24 columns, and no two are on one place.
+#[track_caller]
+fn is_panel(panel: &Value, all: &[Value]) {
+    assert!(
+        ["stat", "timeseries"].contains(&panel["type"].as_str().unwrap_or_default()),
+        "{panel}"
+    );
+    assert!(panel["title"].is_string() && panel["fieldConfig"]["defaults"].is_object(), "{panel}");
+    assert!(
+        panel["fieldConfig"]["overrides"].is_array() && panel["options"].is_object(),
+        "{panel}"
+    );
+    let place = |panel: &Value| {
+        ["x", "y", "w", "h"].map(|side| panel["gridPos"][side].as_u64().expect("a number"))
+    };
+    let [x, y, w, h] = place(panel);
+    assert!(w >= 1 && h >= 1 && x + w <= 24, "{panel}");
+    for other in all.iter().filter(|other| other["id"] != panel["id"]) {
+        let [left, top, wide, high] = place(other);
+        let is_beside = x + w <= left || left + wide <= x || y + h <= top || top + high <= y;
+        assert!(is_beside, "{panel} and {other}");
+    }
+    let targets = panel["targets"].as_array().expect("targets");
+    let names: BTreeSet<&str> = targets.iter().filter_map(|it| it["refId"].as_str()).collect();
+    assert_eq!(names.len(), targets.len(), "{panel}");
+    assert!(
+        targets.iter().all(|it| it["expr"].is_string() && it["datasource"]["type"] == "prometheus")
+    );
+}
+
 /// The dashboard's expressions, with its variables as Grafana fills them in.
 fn expressions() -> BTreeSet<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/grafana/spoke.json");
-    let dashboard: Value =
-        serde_json::from_str(&fs::read_to_string(path).expect("the dashboard")).expect("JSON");
+    let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().expect("panels");
     let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
     let expressions = targets.map(|target| target["expr"].as_str().expect("an expression"));
