@@ -138,8 +138,9 @@ fn podman() {
     podman.podman("network create -d spoke -o network=shared back");
     podman.serve("web", "--network back");
     podman.serve("api", "--network back");
-    let (web, api) = (row(&podman, "web"), row(&podman, "api"));
-    let ends = [(&*sandbox(&api), &*sandbox(&web), &*address(&web))];
+    podman.serve("stays", "--network back");
+    let (web, stays) = (row(&podman, "web"), row(&podman, "stays"));
+    let ends = [(&*sandbox(&stays), &*sandbox(&web), &*address(&web))];
     let mut flowing = Flowing::between(&podman.world, &ends);
     podman.spoke("network rename shared edge");
     flowing.goes_on();
@@ -159,7 +160,7 @@ fn podman() {
     podman.serve("next", "--network other");
     assert!(address(&row(&podman, "next")).starts_with("10.89.9."));
     flowing.goes_on();
-    podman.podman("rm -f -t 0 web api next");
+    podman.podman("rm -f -t 0 web api stays next");
     podman.podman("network rm back other");
     podman.spoke("network rm shared edge");
     serve.stop();
