@@ -3,7 +3,7 @@
 
 use tests::{Remains, Serve};
 
-use crate::bed::{Bed, Live};
+use crate::bed::{Bed, Live, SPOKE};
 
 const MACHINE: &str = include_str!("machine.py");
 const ASK6: &str = include_str!("ask6.py");
@@ -94,8 +94,7 @@ fn a_machine_is_one_among_containers() {
 
     is_found_and_reached(&bed, tap, mac);
     bed.refuses("endpoint leave shop vm", 2, &["virtual machine", "network disconnect shop vm"]);
-    bed.refuses("capture vm", 2, &["virtual machine", tap]);
-    bed.refuses("explain web vm 80", 5, &[]);
+    is_seen(&bed, tap, address);
 
     spoofs_nothing(&bed, mac, address);
     only_the_daemon_configures(&bed, address, &asked);
@@ -158,6 +157,36 @@ fn is_found_and_reached(bed: &Bed, tap: &str, mac: &str) {
     assert_eq!((row["tap"].as_str(), row["mac"].as_str()), (Some(tap), Some(mac)), "{row}");
     assert_eq!(row["labels"]["kind"], "vm");
     assert_eq!(row["ports"].as_array().map(Vec::len), Some(2));
+}
+
+/// Its packets at its device, in its own directions; and the way to it and from it.
+#[track_caller]
+fn is_seen(bed: &Bed, tap: &str, address: &str) {
+    let lines = bed.world.sh(&format!(
+        "ip netns exec web ping -i 0.2 {address} >/run/pings 2>&1 & pings=$!
+        timeout 30 {SPOKE} capture vm -c 4 icmp; kill $pings"
+    ));
+    let (asks, answers) = (format!("> {address} icmp"), format!("{address} > "));
+    for (direction, ends) in [("in ", asks), ("out", answers)] {
+        let is_it =
+            |line: &str| line.contains(&ends) && line.contains(&format!("{tap}  {direction}"));
+        assert!(lines.lines().any(is_it), "{direction} {ends}: {lines}");
+    }
+    bed.refuses("capture vm -i eth0", 2, &["virtual machine"]);
+    for ask in ["web vm 80", "vm web 80", "web vm.shop.spoke 80", "host vm 80"] {
+        let found = bed.try_spoke(&format!("explain {ask}"));
+        let says = found.stdout.contains("virtual machine");
+        assert!(found.status == 0 && says, "{ask}: {found:?}");
+    }
+    let to_host = |from: &str| bed.try_spoke(&format!("explain {from} host")).status;
+    assert_eq!(to_host("vm"), to_host("web"));
+    bed.world.sh(&format!("ip link set {tap} nomaster"));
+    bed.refuses("explain web vm 80", 1, &[]);
+    bed.refuses("explain vm web 80", 1, &[]);
+    bed.world.sh(&format!("ip link set {tap} master sp-shop"));
+    bed.world.sh("nft 'add table bridge t; add chain bridge t c { type filter hook forward priority 0; }; add rule bridge t c drop'");
+    bed.refuses("explain vm web 80", 1, &[]);
+    bed.world.sh("nft delete table bridge t");
 }
 
 /// It sends in nobody else's name: not another hardware address, nor another address of either family, and

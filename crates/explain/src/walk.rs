@@ -8,6 +8,7 @@ mod hop;
 mod host;
 mod interface;
 mod leave;
+mod machine;
 mod mend;
 mod mtu;
 mod ruling;

@@ -116,6 +116,11 @@ fn inside(record: &Attachment) -> Option<Counters> {
 pub fn interface(record: &Attachment) -> Result<(Netns, Link)> {
     let id = &record.id;
     let gone = || Error::not_found(format!("{id} is not connected"));
+    if record.tap().is_some() {
+        let device = crate::guest::device_name(record)?;
+        let link = Socket::route()?.link(At::Name(&device))?.ok_or_else(gone)?;
+        return Ok((Netns::current()?, link));
+    }
     let netns = namespace(record.sandbox.as_ref().ok_or_else(gone)?)?;
     let end = host_end(record)?;
     let link = netns.enter(|| find(record, end.as_ref()))??.ok_or_else(gone)?;

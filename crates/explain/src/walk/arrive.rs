@@ -17,6 +17,9 @@ impl Walker<'_> {
         link: &Link,
         packet: &mut Packet,
     ) -> Walked<Arrived> {
+        if site.device().is_some() {
+            return self.deliver_to_machine(site, packet);
+        }
         let Some(space) = site.space() else {
             return Err(self.unknown("container", format!("{} is not open", site.name)));
         };

@@ -61,6 +61,16 @@ impl Walker<'_> {
                 let what = format!("{} is gone: {why}", site.name);
                 Err(self.fail(Hop::new("container", what).fixed("spoke gc")))
             }
+            Standing::Machine(device) => {
+                self.note(
+                    "machine",
+                    format!(
+                        "{} is a virtual machine behind {device}: what is inside of it cannot be seen",
+                        site.name
+                    ),
+                );
+                Ok(())
+            }
             Standing::Closed(why) => {
                 let what = format!("the namespace of {} cannot be opened: {why}", site.name);
                 Err(self.unknown("container", what))

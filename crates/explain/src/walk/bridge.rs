@@ -89,13 +89,12 @@ impl Walker<'_> {
         out: &Out<'_>,
         packet: &mut Packet,
     ) -> Walked<Arrived> {
-        let Out { site, space, plug, link, next } = out;
-        let (space, next) = (*space, *next);
-        let whose = (space, site.name.as_str());
+        let Out { site, plug, link, next, .. } = out;
+        let next = *next;
         let owner = self.ask(|kernel| kernel.owner(Space::HOST, next))?;
         if owner.is_some() {
             let name = format!("bridge {}", bridge.name);
-            self.neighbour(whose, link, next, (&name, bridge.mac))?;
+            self.neighbour_of(out, (&name, bridge.mac))?;
             packet.input = Some(Device::from(end));
             self.of_frame(Point::PREROUTING, packet)?;
             self.of_frame(Point::INPUT, packet)?;
@@ -113,7 +112,7 @@ impl Walker<'_> {
         }
         packet.macs = link.mac.zip(to.mac);
         self.is_alone(&other, next)?;
-        let entry = self.neighbour(whose, link, next, (&other.name, to.mac))?;
+        let entry = self.neighbour_of(out, (&other.name, to.mac))?;
         let knows = entry.is_some_and(|entry| entry.mac.is_some());
         self.switched((end, bridge, &port), packet, to.mac, knows)?;
         self.deliver(&other, &to, packet)
@@ -139,6 +138,9 @@ impl Walker<'_> {
 
     /// The interface of a container with an address, and the host's end of it, in its bridge.
     pub(super) fn receiving(&mut self, site: &Site, address: IpAddr) -> Walked<(Link, Link)> {
+        if let (Some(_), Some(plug)) = (site.device(), site.plug_of(address)) {
+            return self.receiving_machine(site, plug);
+        }
         let (Some(space), Some(plug)) = (site.space(), site.plug_of(address)) else {
             return Err(self.unknown("container", format!("{} is not open", site.name)));
         };

@@ -12,7 +12,8 @@ use crate::rules::{Author, Point};
 /// The way out of a container.
 pub(super) struct Out<'a> {
     pub(super) site: &'a Site,
-    pub(super) space: Space,
+    /// None of a virtual machine.
+    pub(super) space: Option<Space>,
     pub(super) plug: &'a Plug,
     pub(super) link: Link,
     /// The next hop.
@@ -22,6 +23,9 @@ pub(super) struct Out<'a> {
 impl Walker<'_> {
     /// Sends `packet` from a container, up to where it arrives.
     pub(super) fn leave(&mut self, site: &Site, packet: &mut Packet) -> Walked<Arrived> {
+        if site.device().is_some() {
+            return self.leave_machine(site, packet);
+        }
         let Some(space) = site.space() else {
             return Err(self.unknown("container", format!("{} is not open", site.name)));
         };
@@ -48,7 +52,7 @@ impl Walker<'_> {
     }
 
     /// The interface that it is likely to leave by.
-    fn likely<'s>(&mut self, site: &'s Site, packet: &Packet) -> Walked<&'s Plug> {
+    pub(super) fn likely<'s>(&mut self, site: &'s Site, packet: &Packet) -> Walked<&'s Plug> {
         let (to, family) = (packet.destination, packet.family());
         let plugs = || site.plugs.iter().filter(|plug| plug.address(family).is_some());
         let by_source = site.plug_of(packet.source).filter(|_| packet.is_reply);
@@ -76,7 +80,7 @@ impl Walker<'_> {
         Err(self.stays(site))
     }
 
-    fn stays(&mut self, site: &Site) -> super::Stop {
+    pub(super) fn stays(&mut self, site: &Site) -> super::Stop {
         self.ok("loopback", format!("it stays in {}", site.name));
         super::Stop
     }
@@ -112,7 +116,7 @@ impl Walker<'_> {
             None => format!("to {to} out of {}, on its own segment", link.name),
         };
         self.ok("route", format!("{} sends {how}", site.name));
-        Ok(Out { site, space, plug, link, next })
+        Ok(Out { site, space: Some(space), plug, link, next })
     }
 
     /// It leaves by another interface than is likely.
@@ -209,7 +213,8 @@ impl Walker<'_> {
 
     /// Over the pair into the host, or onto a segment.
     fn cross(&mut self, out: &Out<'_>, packet: &mut Packet) -> Walked<Arrived> {
-        let Some(end) = self.host_end(out.space, &out.link)? else {
+        let end = out.space.map_or(Ok(None), |space| self.host_end(space, &out.link))?;
+        let Some(end) = end else {
             let (name, kind) = (&out.link.name, out.plug.kind);
             let what = format!(
                 "{name} of {} ({kind}) has no end in this host: where it leads cannot be seen",
@@ -217,19 +222,28 @@ impl Walker<'_> {
             );
             return Err(self.unknown("segment", what));
         };
-        self.passes(&end, false);
-        packet.input = Some(Device::from(&end));
+        self.enter_host(out, &end, packet)
+    }
+
+    /// By the host's end of an interface, or a virtual machine's device.
+    pub(super) fn enter_host(
+        &mut self,
+        out: &Out<'_>,
+        end: &Link,
+        packet: &mut Packet,
+    ) -> Walked<Arrived> {
+        self.passes(end, false);
+        packet.input = Some(Device::from(end));
         self.ingress(packet)?;
         let own = (out.link.mac, out.site, out.plug);
-        match self.port(own, &end)? {
+        match self.port(own, end)? {
             Some(bridge) => {
                 packet.macs = out.link.mac.zip(bridge.mac);
-                self.on_bridge((&end, &bridge), out, packet)
+                self.on_bridge((end, &bridge), out, packet)
             }
             None => {
-                let whose = (out.space, out.site.name.as_str());
-                self.neighbour(whose, &out.link, out.next, (end.name.as_str(), end.mac))?;
-                self.host(&end, packet)
+                self.neighbour_of(out, (end.name.as_str(), end.mac))?;
+                self.host(end, packet)
             }
         }
     }

@@ -48,6 +48,8 @@ pub enum Standing {
     Open(Space),
     /// It has none, and why.
     Gone(String),
+    /// It is a virtual machine behind this device of the host: what is inside of it cannot be seen.
+    Machine(IfName),
     /// It cannot be opened, and why.
     Closed(String),
 }
@@ -133,7 +135,15 @@ impl Site {
     pub fn space(&self) -> Option<Space> {
         match self.standing {
             Standing::Open(space) => Some(space),
-            Standing::Gone(_) | Standing::Closed(_) => None,
+            Standing::Gone(_) | Standing::Closed(_) | Standing::Machine(_) => None,
+        }
+    }
+
+    /// Its device in the host, where it is a virtual machine.
+    pub fn device(&self) -> Option<&IfName> {
+        match &self.standing {
+            Standing::Machine(device) => Some(device),
+            Standing::Open(_) | Standing::Gone(_) | Standing::Closed(_) => None,
         }
     }
 

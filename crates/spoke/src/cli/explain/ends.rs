@@ -98,7 +98,7 @@ impl<'a> Book<'a> {
         let has = |it: &&Attachment| it.addresses.iter().any(|held| held.address.addr() == address);
         let plugs = from.and_then(|from| from.end.site()).map_or(&[][..], |site| &site.plugs);
         let is_on = |it: &Attachment| {
-            plugs.iter().any(|plug| plug.network.as_str() == it.id.network.as_str())
+            plugs.iter().any(|plug| plug.network.as_str() == it.network().as_str())
         };
         let space = |it: &Attachment| it.wiring.address_space.clone();
         let spaces: Vec<_> = match plugs.is_empty() {
@@ -155,7 +155,7 @@ impl<'a> Book<'a> {
         }
         let beside = match standing {
             Standing::Open(space) => beside::plug(*space, plugs, ports, kernel).ok().flatten(),
-            Standing::Gone(_) | Standing::Closed(_) => None,
+            Standing::Gone(_) | Standing::Closed(_) | Standing::Machine(_) => None,
         };
         match (beside, plugs.first_mut()) {
             (Some(plug), _) => plugs.push(plug),
@@ -229,7 +229,7 @@ impl<'a> Book<'a> {
         let is_rival = |it: &&Attachment| {
             let path = it.sandbox.as_ref().map(|sandbox| sandbox.path.to_string_lossy());
             it.layer == Layer::Link
-                && networks.contains(&it.id.network.as_str())
+                && networks.contains(&it.network().as_str())
                 && path.is_some_and(|path| !paths.contains(&path.as_ref()))
         };
         let rivals = self.records.iter().filter(is_rival).take(RIVALS);
@@ -300,11 +300,11 @@ fn plug<'a>(
     };
     let held = if record.addresses.is_empty() { &attached.addresses } else { &record.addresses };
     Some(Plug {
-        network: record.id.network.to_string(),
+        network: record.network().to_string(),
         known_as: known_as(record, aliases),
         interface,
         addresses: held.iter().map(|it| (it.address, it.gateway)).collect(),
-        mac: inside.and_then(|it| it.mac),
+        mac: inside.and_then(|it| it.mac).or(record.wiring.link.as_ref().and_then(|link| link.mac)),
         bridging,
         kind: kind.map_or("?", |kind| kind.traits().name),
         is_internal: internal.into_iter().any(|it| it.egress == EgressPolicy::Internal),
@@ -322,7 +322,8 @@ fn known_as(record: &Attachment, aliases: &[Alias]) -> Vec<(Runtime, String)> {
         let title = alias.title.as_ref().map_or_else(|| alias.id.to_string(), ToString::to_string);
         (alias.runtime, title)
     };
-    let own = (record.runtime == Runtime::Podman).then(|| (Runtime::Podman, network.to_string()));
+    let own = (record.runtime == Runtime::Podman)
+        .then(|| (Runtime::Podman, record.network().to_string()));
     aliases.map(title).chain(own).collect()
 }
 
@@ -354,9 +355,12 @@ fn standing(record: &Attachment, kernel: &mut Netlink) -> Standing {
         (Phase::Reserved, _) => Standing::Gone("its endpoint is in no sandbox".to_owned()),
         (Phase::Attaching { .. }, _) => Standing::Closed("it is being attached".to_owned()),
         (Phase::Detaching { .. }, _) => Standing::Closed("it is being detached".to_owned()),
-        (Phase::Attached(_), None) if record.tap().is_some() => Standing::Closed(
-            "it is a virtual machine, and nothing inside of it can be seen from here".to_owned(),
-        ),
+        (Phase::Attached(_), None) if record.tap().is_some() => {
+            match linux::guest::device_name(record) {
+                Ok(device) => Standing::Machine(device),
+                Err(error) => Standing::Closed(error.to_string()),
+            }
+        }
         (Phase::Attached(_), None) => Standing::Closed("its runtime did not say where".to_owned()),
         (Phase::Attached(_), Some(sandbox)) => match kernel.open(&sandbox.path, sandbox.inode) {
             Ok(space) => Standing::Open(space),

@@ -37,6 +37,9 @@ pub(super) fn probe(
         explain::End::Host => Ok(send()),
         explain::End::Container(site) => match site.space() {
             Some(space) => kernel.within(space, send),
+            None if site.device().is_some() => {
+                Ok("not sent: nothing is sent from inside a virtual machine".to_owned())
+            }
             None => Ok("not sent: the container is not there".to_owned()),
         },
         explain::End::Outside | explain::End::Address(_) => {

@@ -1,4 +1,5 @@
-//! `spoke capture`: the packets of a container, seen in its own namespace.
+//! `spoke capture`: the packets of a container, seen in its own namespace, or of a virtual machine, seen at its
+//! device.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, Permissions};
@@ -69,20 +70,16 @@ pub(in crate::cli) fn run(
 fn of_container<'a>(word: &str, known: &'a Known) -> Result<Vec<&'a Attachment>> {
     let mut links = known.links();
     links.retain(|link| known::is_container(word, link));
-    if let Some(machine) = links.iter().find(|link| link.tap().is_some()) {
-        return Err(Error::unsupported(format!(
-            "{} is a virtual machine, without a network namespace of its own; its packets are those of its \
-             device: `tcpdump -i {}`",
-            known::name(machine),
-            linux::guest::device_name(machine)?
-        )));
-    }
-    links.retain(|link| matches!(link.phase, Phase::Attached(_)) && link.sandbox.is_some());
+    let has_place = |link: &Attachment| link.sandbox.is_some() || link.tap().is_some();
+    links.retain(|link| matches!(link.phase, Phase::Attached(_)) && has_place(link));
     let shown = model::text::shown(word);
     // Docker's endpoints each have an id of their own.
     let is_one = |one: &&Attachment| {
-        let path = |link: &Attachment| link.sandbox.as_ref().map(|it| it.path.clone());
-        links.first().is_some_and(|first| path(first) == path(one))
+        let place = |link: &Attachment| match &link.sandbox {
+            Some(sandbox) => Ok(sandbox.path.clone()),
+            None => Err(link.id.container.clone()),
+        };
+        links.first().is_some_and(|first| place(first) == place(one))
     };
     if links.is_empty() {
         return Err(Error::not_found(format!(
@@ -213,7 +210,8 @@ impl Job<'_> {
             return Ok(());
         }
         self.kept += 1;
-        let Captured { at, is_outgoing, length, .. } = *captured;
+        let Captured { at, length, .. } = *captured;
+        let is_outgoing = captured.is_outgoing != port.is_device;
         let text = match &self.sink {
             Sink::Text(_, output) => {
                 let interface = &port.described.name;
@@ -242,7 +240,8 @@ enum End {
 /// soon as the container is gone.
 struct Session {
     name: String,
-    sandbox: Sandbox,
+    /// None of a virtual machine, whose devices are this host's.
+    sandbox: Option<Sandbox>,
     netns: Netns,
     ports: Vec<Port>,
     last: Duration,
@@ -251,13 +250,17 @@ struct Session {
 impl Session {
     fn open(records: &[&Attachment], wanted: &CaptureArgs) -> Result<Self> {
         let first = records.first().ok_or_else(|| Error::bug("a container without a record"))?;
-        let sandbox = first.sandbox.clone().ok_or_else(|| Error::bug("it has no namespace"))?;
-        let netns = meter::namespace(&sandbox)?;
+        let sandbox = first.sandbox.clone();
+        let netns = sandbox.as_ref().map_or_else(Netns::current, meter::namespace)?;
         let found = match wanted.interfaces.as_slice() {
             [] => port::made(records)?,
+            _ if sandbox.is_none() => return Err(inside(first)),
             names => port::named(names, first, &netns)?,
         };
-        let open = |(link, about)| Port::open(&netns, &link, about, wanted.snap);
+        let is_device = sandbox.is_none();
+        let open = |(link, about)| {
+            Ok(Port { is_device, ..Port::open(&netns, &link, about, wanted.snap)? })
+        };
         let ports = found.into_iter().map(open).collect::<Result<_>>()?;
         let name = clean(&known::name(first));
         Ok(Self { name, sandbox, netns, ports, last: Duration::ZERO })
@@ -376,8 +379,17 @@ impl Session {
     fn is_there(&self) -> bool {
         let look = |link| self.netns.enter(|| Socket::route()?.link(At::Index(link)));
         let has = |port: &Port| matches!(look(port.capture.link()), Ok(Ok(Some(_))));
-        meter::namespace(&self.sandbox).is_ok() && self.ports.iter().any(has)
+        let is_open = |sandbox: &Sandbox| meter::namespace(sandbox).is_ok();
+        self.sandbox.as_ref().is_none_or(is_open) && self.ports.iter().any(has)
     }
+}
+
+fn inside(machine: &Attachment) -> Error {
+    Error::unsupported(format!(
+        "{} is a virtual machine, whose own interfaces cannot be seen from here: leave out --interface, and its \
+         packets are taken at its device",
+        known::name(machine)
+    ))
 }
 
 fn failed(cause: std::io::Error) -> Error {

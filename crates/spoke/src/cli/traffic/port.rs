@@ -14,6 +14,8 @@ use super::known;
 pub(super) struct Port {
     pub(super) capture: Capture,
     pub(super) described: Interface,
+    /// Whether it is the device of a virtual machine: what this host receives by it, the machine sends.
+    pub(super) is_device: bool,
 }
 
 impl Port {
@@ -23,7 +25,8 @@ impl Port {
         let has_header = link.mac.is_some() || link.flags.is_loopback();
         let form = if has_header { Form::Ethernet } else { Form::Network };
         let name = clean(link.name.as_str());
-        Ok(Self { capture, described: Interface { name, comment, form, snap } })
+        let described = Interface { name, comment, form, snap };
+        Ok(Self { capture, described, is_device: false })
     }
 }
 
@@ -51,6 +54,7 @@ fn about(record: &Attachment) -> String {
     let (id, name, runtime) = (&record.id, known::name(record), record.runtime);
     clean(&format!(
         "container {name} ({}), runtime {runtime}, network {}",
-        id.container, id.network
+        id.container,
+        record.network()
     ))
 }
