@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use cluster::{Access, Cluster, Etcd, LeaseId, Revision, Url, View, book};
+use cluster::{Access, AliveRecord, Cluster, Etcd, LeaseId, Revision, Url, View, book};
 use model::{
     ClusterHost, Error, HostName, IpNet, Mac, NetworkName, Result, SharedEndpoint, Timestamp,
 };
@@ -59,7 +59,7 @@ impl Crowd {
             book::form(&self.etcd, &name, &host)?;
             let lease = self.etcd.grant(LEASE)?;
             let mut view = self.etcd.read()?;
-            book::be_alive(&self.etcd, &mut view, &name, (lease, None))?;
+            book::be_alive(&self.etcd, &mut view, &name, (lease, &AliveRecord::new(None, None)))?;
             let (block, _) = book::claim_block(&self.etcd, &view, &self.network, &name, None)?;
             let IpAddr::V4(first) = block.network() else { continue };
             let first = u32::from(first) + 1;
@@ -125,7 +125,12 @@ impl Crowd {
             is_over.store(true, Ordering::SeqCst);
             // Whoever listens hears this, and looks whether it is over.
             let last = &self.hosts[0];
-            book::be_alive(&self.etcd, &mut from.clone(), &last.name, (last.lease, None))?;
+            book::be_alive(
+                &self.etcd,
+                &mut from.clone(),
+                &last.name,
+                (last.lease, &AliveRecord::new(None, None)),
+            )?;
             took
         })?;
         let writes = self.etcd.read()?.revision.0 - from.revision.0 - 1;

@@ -119,6 +119,7 @@ mod tests {
         Network {
             ipam: fixture::pools(&name, &["10.80.0.9/24".parse().unwrap()]),
             name,
+            title: None,
             runtime: Runtime::Spoke,
             since: Timestamp(0),
             wiring: wiring(via),

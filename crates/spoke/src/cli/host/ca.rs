@@ -21,7 +21,7 @@ pub(in crate::cli) enum CaCommand {
         after_help = "Run it on a host with a server of the cluster's etcd. Every host comes to trust the new authority \
         (phase trust), then gets a certificate of it (sign), then ceases to trust the old one (drop); each phase waits until \
         every host has confirmed the one before. Traffic is not touched; etcd's servers begin anew one after another. \
-        `spoke host ca ls` says how far it is, and whom it waits for. Tokens that were made before are worth nothing then.
+        `spoke host ca ls` says how far it is, and which hosts it waits for. Tokens that were made before are worth nothing then.
 
 A host that is lost holds it up. With --without, also while it goes on, it is not waited for: it has to be removed, and to \
 join again.

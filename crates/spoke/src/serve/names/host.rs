@@ -242,8 +242,9 @@ mod tests {
     use super::*;
 
     fn place(network: &str, bridge: &str, gateway: &str) -> Place {
-        let (network, bridge) = (network.parse().unwrap(), bridge.parse().unwrap());
-        Place { called: network.clone(), network, bridge, gateway: gateway.parse().unwrap() }
+        let network: model::NetworkName = network.parse().unwrap();
+        let (bridge, gateway) = (bridge.parse().unwrap(), gateway.parse().unwrap());
+        Place { called: network.clone(), network, bridge, gateway }
     }
 
     #[test]
