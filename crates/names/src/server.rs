@@ -20,7 +20,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use model::{Error, Result};
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::decide::{Decision, Transport};
@@ -219,7 +219,7 @@ impl<'a> Server<'a> {
             // before the query was, unless there was no room to say so.
             self.refresh(ready.contains(&BOOK) || ready.len() >= AT_ONCE)?;
             for number in ready {
-                self.serve(number);
+                self.serve(number)?;
             }
             self.expire();
         }
@@ -332,17 +332,19 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    fn serve(&mut self, number: u64) {
-        if number & ASKED != 0 {
-            return self.hear(number & !ASKED);
-        }
+    fn serve(&mut self, number: u64) -> Result<()> {
         match number {
-            OPENED => return self.send_opened(),
-            WORKED => return self.finish_works(),
-            _ => {}
+            OPENED => self.send_opened(),
+            WORKED => self.finish_works(),
+            _ if number & ASKED != 0 => self.hear(number & !ASKED),
+            _ => return self.serve_asker(number),
         }
+        Ok(())
+    }
+
+    fn serve_asker(&mut self, number: u64) -> Result<()> {
         match self.listening.get(&number) {
-            Some(Listening { socket: Socket::Udp(_), .. }) => self.receive(number),
+            Some(Listening { socket: Socket::Udp(_), .. }) => return self.receive(number),
             Some(here @ Listening { socket: Socket::Tcp(listener), .. }) => {
                 for _ in 0..AT_ONCE {
                     let Ok((stream, peer)) = listener.accept() else { break };
@@ -355,20 +357,34 @@ impl<'a> Server<'a> {
             }
             None => {}
         }
+        Ok(())
     }
 
-    fn receive(&mut self, number: u64) {
+    /// Whether the records say that they have changed.
+    fn is_outdated(&self) -> bool {
+        let mut book = [PollFd::from_borrowed_fd(self.book.wakes(), PollFlags::IN)];
+        poll(&mut book, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
+    fn receive(&mut self, number: u64) -> Result<()> {
         let mut buffer = [0; LONGEST];
-        for _ in 0..AT_ONCE {
-            let Some(here) = self.listening.get(&number) else { return };
-            let Socket::Udp(socket) = &here.socket else { return };
+        for turn in 0..AT_ONCE {
+            let Some(Socket::Udp(socket)) = self.listening.get(&number).map(|it| &it.socket) else {
+                return Ok(());
+            };
             let (length, peer) = match socket.recv_from(&mut buffer) {
                 Ok(received) => received,
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => continue,
                 // What an earlier answer met is reported here, too.
                 Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => continue,
-                Err(_) => return,
+                Err(_) => return Ok(()),
             };
+            // The first one was there when the records were read. Later ones may know of later records.
+            if turn > 0 && self.is_outdated() {
+                self.refresh(true)?;
+            }
+            let Some(here) = self.listening.get(&number) else { return Ok(()) };
+            let Socket::Udp(socket) = &here.socket else { return Ok(()) };
             let message = buffer.get(..length).unwrap_or_default();
             let (origin, decision) = {
                 let table = self.shared.table.read().unwrap_or_else(PoisonError::into_inner);
@@ -410,6 +426,7 @@ impl<'a> Server<'a> {
                 Decision::Drop => {}
             }
         }
+        Ok(())
     }
 }
 

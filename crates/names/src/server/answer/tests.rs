@@ -105,7 +105,7 @@ fn what_waits_for_an_opening_keeps_nobody_else_waiting() {
     server.answer(Done { from, query: query_of_fenced, message, has_failed: false });
 
     other.send_to(&query("web"), plain_server).unwrap();
-    server.serve(of_plain);
+    server.serve(of_plain).unwrap();
     assert_eq!(addresses(&other), 1, "a name of its own network");
     waiting.set_nonblocking(true).unwrap();
     assert!(waiting.recv(&mut [0; 512]).is_err(), "nothing is open yet");
@@ -113,6 +113,6 @@ fn what_waits_for_an_opening_keeps_nobody_else_waiting() {
 
     go.send(()).unwrap();
     while !server.wait().unwrap().contains(&OPENED) {}
-    server.serve(OPENED);
+    server.serve(OPENED).unwrap();
     assert_eq!(addresses(&waiting), 1);
 }
