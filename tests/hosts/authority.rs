@@ -132,6 +132,8 @@ fn a_lost_host_is_left_out_and_a_stranger_is_refused() {
     until(&a.world, "/opt/cni/bin/spoke host remove b");
     until(&b.world, "/opt/cni/bin/spoke host remove --force b");
     until(&b.world, &format!("{LS} | grep -q 'in no cluster'"));
+    // The server of etcd begins anew with the certificate that was revoked.
+    until(&a.world, "/opt/cni/bin/spoke host token create >/dev/null");
     join(&a.world, &b.world, "b");
     until(&a.world, &format!("{LS} | grep -q '^b .* up'"));
 }
