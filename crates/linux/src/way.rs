@@ -16,7 +16,7 @@ mod routes;
 
 use std::net::IpAddr;
 
-use model::{Family, IfName, IpNet, Network, NetworkName, Result, Via, Wiring, way_table};
+use model::{Error, Family, IfName, IpNet, Network, NetworkName, Result, Via, Wiring, way_table};
 use netlink::{At, Socket, conntrack};
 
 pub use candidate::Candidate;
@@ -223,6 +223,10 @@ pub fn forget_while(
     bridge: &IfName,
     still: &dyn Fn() -> Result<bool>,
 ) -> Result<()> {
+    // The rules of the way that it has by now stay.
+    if !still()? {
+        return Err(Error::try_again(format!("the network of {bridge} has a way out again")));
+    }
     let mut route = Socket::route()?;
     // What holds goes last: until then nothing leaves, and flows by the former way end. Another process may have
     // removed the rules just now.

@@ -103,8 +103,11 @@ fn rules() -> Vec<(&'static str, Steps)> {
 const MARK: u32 = 0x7370_0065;
 
 fn sender() -> Vec<Steps> {
+    // Who asks for an address by DHCP forges none.
+    let mut nobody = Ip::V4.only().to_vec();
+    nobody.extend([Ip::V4.source(), equal(vec![0; 4])]);
     let mut rules = of_link_or_nobody(ACCEPT).to_vec();
-    rules.push(vec![jump("genuine")]);
+    rules.extend([ending(nobody, DROP), vec![jump("genuine")]]);
     rules
 }
 

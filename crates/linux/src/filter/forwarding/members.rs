@@ -64,7 +64,9 @@ impl Members {
     pub(super) fn there(leaving: Option<&IfName>) -> Result<BTreeSet<Self>> {
         let links = Socket::route()?.links(Links::default())?;
         let stay = links.iter().filter(|link| Some(&link.name) != leaving);
-        Ok(stay.filter(|link| link.master.is_none()).filter_map(Self::of).collect())
+        let leads_nowhere = |link: &Link, of| link.master.is_some() && of == Self::Pairs;
+        let there = stay.filter_map(|link| Self::of(link).filter(|of| !leads_nowhere(link, *of)));
+        Ok(there.collect())
     }
 
     /// The names of those that are there now.
