@@ -126,7 +126,7 @@ fn subnets_of(network: &Network) -> Value {
 /// An existing network of another front end is joined only on request, not by accident. One that
 /// Podman had under this name, and that has no attachments, is deleted.
 fn refuse_known(name: &NetworkName, context: &Context<'_>) -> Result<()> {
-    let Some(known) = context.engine.named(name)? else { return Ok(()) };
+    let Some(known) = context.engine.called(name)? else { return Ok(()) };
     if known.runtime == Runtime::Podman && context.engine.declared(name)?.is_none() {
         return Ok(());
     }

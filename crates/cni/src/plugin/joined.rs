@@ -1,6 +1,6 @@
 //! Networks that a configuration of type `spoke` joins rather than describes.
 
-use model::{Error, Layer, Network, NetworkName, Result};
+use model::{Attachment, Error, IfName, Layer, Network, NetworkName, Result};
 
 use super::Call;
 use crate::wire::{Command, Node, Object};
@@ -37,50 +37,65 @@ pub(super) fn described<'a>(
 
 /// A container leaves the network that it is on, whatever is called so by now.
 pub(super) fn named(call: &Call<'_>, name: &NetworkName) -> Result<Network> {
-    let engine = call.context.engine;
     if call.environment.chain == name.as_str() {
         return Err(Error::invalid(format!(
             "network {name} is made by this list of plugins, which cannot join it"
         )));
     }
-    match former(call)? {
-        Some(former) => engine.network_of(&former),
-        None => engine.network(name),
+    named_among(call, name, call.subject.as_ref().map(|(_, ifname)| ifname))
+}
+
+/// The same of one of several networks, which the container is on by this interface.
+pub(super) fn named_among(
+    call: &Call<'_>,
+    name: &NetworkName,
+    ifname: Option<&IfName>,
+) -> Result<Network> {
+    let engine = call.context.engine;
+    if let Some(former) = former(call, ifname)?
+        && let network = engine.network_of(&former.id.network)?
+        && is_called(&network, name, &former)
+    {
+        return Ok(network);
     }
+    engine.network(name)
 }
 
 /// The network of the list's own name.
 fn declared(call: &Call<'_>, name: &NetworkName) -> Result<Option<Network>> {
     let engine = call.context.engine;
-    if let Some(former) = former(call)?
-        && let Some(network) = engine.declared(&former)?.filter(|it| is_called(it, name))
+    let ifname = call.subject.as_ref().map(|(_, ifname)| ifname);
+    if let Some(former) = former(call, ifname)?
+        && let Some(network) = engine.declared(&former.id.network)?
+        && is_called(&network, name, &former)
     {
         return Ok(Some(network));
     }
     engine.declared(&engine.name_of(name)?)
 }
 
-/// Whether a network is, or was, called so.
-fn is_called(network: &Network, name: &NetworkName) -> bool {
-    network.name == *name || network.called() == name || network.title.is_some()
+/// Whether the network that a container is on is, or was, called so. Of names between its first and its last
+/// only the call that attached the container knows.
+fn is_called(network: &Network, name: &NetworkName, former: &Attachment) -> bool {
+    let is_its_list = former.origin.as_ref().is_some_and(|origin| origin.config == *name);
+    network.name == *name || network.called() == name || is_its_list
 }
 
-/// The network that the container is on by this interface.
-fn former(call: &Call<'_>) -> Result<Option<NetworkName>> {
+/// What the container has at this interface.
+fn former(call: &Call<'_>, ifname: Option<&IfName>) -> Result<Option<Attachment>> {
     match call.command {
-        Command::Check | Command::Del => network_of_container(call),
+        Command::Check | Command::Del => attached_at(call, ifname),
         Command::Add | Command::Gc | Command::Status | Command::Version => Ok(None),
     }
 }
 
-fn network_of_container(call: &Call<'_>) -> Result<Option<NetworkName>> {
-    let Some((container, ifname)) = &call.subject else { return Ok(None) };
+fn attached_at(call: &Call<'_>, ifname: Option<&IfName>) -> Result<Option<Attachment>> {
+    let (Some((container, _)), Some(ifname)) = (&call.subject, ifname) else { return Ok(None) };
     let mut records = call.context.engine.attachments_of(container)?.into_iter();
-    let record = records.find(|record| {
+    Ok(records.find(|record| {
         record.layer == Layer::Link
             && record.alias.is_none()
             && record.id.network.as_str() != call.environment.chain
             && record.id.ifname == *ifname
-    });
-    Ok(record.map(|record| record.id.network))
+    }))
 }

@@ -21,6 +21,7 @@ impl Engine<'_> {
                 Record::Reservation(reserved) => self.holder_instead_of(reserved)?,
                 Record::Attachment(endpoint) => self.instead_of_endpoint(endpoint)?,
                 Record::Subnet(subnet) => self.instead_of_subnet(subnet)?,
+                Record::Network(network) => self.called_instead_of(network)?,
                 _ => None,
             };
             if let Some(why) = taken {
@@ -29,6 +30,14 @@ impl Engine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The network that is called so by now, after one of them was renamed.
+    fn called_instead_of(&self, network: &Network) -> Result<Option<String>> {
+        let called = network.called();
+        let other = self.called(called)?.filter(|it| it.name != network.name);
+        let other = other.filter(|it| it.called() == called);
+        Ok(other.map(|_| format!("another network is called {called} now; rename that one")))
     }
 
     /// What holds an address that is for another owner. One that is for none stays with its holder until that

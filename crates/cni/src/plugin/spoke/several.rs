@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use model::{Error, IfName, LinkKind, Mac, Network, NetworkName, Result, Wiring};
 
 use super::{extras, field, join};
-use crate::plugin::joined::described;
+use crate::plugin::joined::{described, named_among};
 use crate::plugin::{Call, Plan};
 use crate::source;
 use crate::wire::{Command, Node, Object};
@@ -42,7 +42,7 @@ pub(super) fn plan(
     let names = names(call, &entries)?;
     let mut plans = Vec::with_capacity(entries.len());
     for (place, (entry, ifname)) in entries.iter().zip(names).enumerate() {
-        match call.context.engine.network(&entry.name) {
+        match named_among(call, &entry.name, ifname.as_ref()) {
             Ok(network) => plans.push(of_entry(call, network, entry, (ifname, place == 0))?),
             // The store has the attachments of a network that is gone.
             Err(_) if call.command == Command::Del => {}

@@ -199,7 +199,7 @@ pub(super) fn learn(
     let one = learner(&engine, container, network, host_context)?;
     let now = engine.learn_egress(&one.id, until.as_ref())?;
     shut_by_own(&now)?;
-    let line = format!("{} on {}", now.container_name(), now.id.network);
+    let line = format!("{} on {}", now.container_name(), now.network());
     Ok(Answer::text(names(output, &[line])?))
 }
 
@@ -233,7 +233,8 @@ fn forget(
     let Some((runtime, name)) = waiting(engine, &Called::of(container))? else {
         return Err(unknown);
     };
-    match engine.forget_egress((runtime, &name), network)? {
+    let network = network.map(|called| engine.name_of(called)).transpose()?;
+    match engine.forget_egress((runtime, &name), network.as_ref())? {
         true => Ok(Answer::default()),
         false => Err(unknown),
     }

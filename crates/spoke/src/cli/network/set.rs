@@ -21,9 +21,8 @@ pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) 
         ));
     }
     let engine = (host_context.engine)()?;
-    let name = engine.network(&wanted.name)?.name;
-    refuse_shared(&name, host_context)?;
-    let network = engine.set_network(&name, &change)?;
+    refuse_shared(&engine.network(&wanted.name)?.name, host_context)?;
+    let network = engine.set_network(&wanted.name, &change)?;
     let notes = match engine
         .aliases()?
         .iter()
