@@ -108,6 +108,12 @@ fn docker_cni_and_the_command_line() {
     host.spoke("network connect front api");
     assert!(address(&row(&host, "api")).starts_with("10.78.0."));
     assert_eq!(row(&host, "api")["network"], "front");
+    host.spoke("network set edge --label tier=web");
+    let label_of = |name| host.json(&format!("network inspect {name}"))[0]["labels"].clone();
+    assert_eq!(
+        (label_of("edge")["tier"].clone(), &label_of("front")["tier"]),
+        ("web".into(), &Value::Null)
+    );
     host.refuses("dns query web.front.spoke", 3, &[]);
     is_called(&host, "edge", &names);
     flowing.goes_on();
