@@ -116,16 +116,22 @@ impl Engine<'_> {
         }
     }
 
-    /// Removes every reservation that is over.
+    /// Removes every reservation that is over, or that ends with its network.
     pub(crate) fn end_all_over(&self) -> Result<()> {
         for (key, versioned) in self.store.list(&Prefix::Reservations)? {
             // One that is damaged is reported elsewhere.
             let Ok(read) = reservation(&key, versioned) else { continue };
-            if self.is_over(&read.value) {
+            if self.is_over(&read.value) || self.is_for_nothing(&read.value)? {
                 self.end_over(key, &read)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether it is for a container that comes back to a network, and that is gone.
+    fn is_for_nothing(&self, reservation: &Reservation) -> Result<bool> {
+        let network = reservation.until.and(reservation.network.as_ref());
+        network.map_or(Ok(false), |name| Ok(self.named(name)?.is_none()))
     }
 
     pub(crate) fn reservations_in(&self, prefix: &Prefix) -> Result<Vec<Read<Reservation>>> {

@@ -78,6 +78,18 @@ fn it_is_no_room_for_others_and_goes_by_itself() {
     assert!(engine.reservations().unwrap().is_empty(), "the record is gone");
 }
 
+#[test]
+fn it_ends_with_its_network() {
+    let (world, network) = (World::new(), book("10.0.0.0/28"));
+    world.engine().create_network(&network).unwrap();
+    between(&world, &network);
+    world.engine().reconcile(Mode::Mend).unwrap();
+    assert_eq!(world.engine().reservations().unwrap().len(), 1);
+    world.engine().remove_network(&network.name, false).unwrap();
+    world.engine().reconcile(Mode::Mend).unwrap();
+    assert!(world.engine().reservations().unwrap().is_empty());
+}
+
 /// What a user reserved, and what a name keeps for good, is not for a moment.
 #[test]
 fn other_reservations_stay() {
