@@ -86,6 +86,8 @@ fn docker_cni_and_the_command_line() {
 
     let names = ["web", "box", "pod"];
     host.refuses("network rename front gwbridge", 2, &["gwbridge"]);
+    // The daemon learns what Docker calls its networks a moment after they were made.
+    host.until(&format!("{SPOKE} network inspect theirs >/dev/null 2>&1"));
     host.refuses("network rename theirs theirs2", 0, &[]);
     for (from, to) in
         [("theirs2", "edge"), ("edge", "third"), ("third", "front"), ("front", "edge")]
