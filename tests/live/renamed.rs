@@ -54,6 +54,14 @@ fn is_called(on: &dyn Live, name: &str, containers: &[&str]) {
     assert!(shown.contains(&format!("\"network\":\"{name}\"")), "{shown}");
 }
 
+/// That a setting of one is none of the other.
+#[track_caller]
+fn is_set_alone(on: &dyn Live, name: &str, other: &str) {
+    on.spoke(&format!("network set {name} --label tier=web"));
+    let tier = |name| on.json(&format!("network inspect {name}"))[0]["labels"]["tier"].clone();
+    assert_eq!((tier(name), tier(other)), ("web".into(), Value::Null));
+}
+
 #[test]
 fn docker_cni_and_the_command_line() {
     let release = Some(Release::V28_5).filter(|release| release.is_there());
@@ -110,12 +118,7 @@ fn docker_cni_and_the_command_line() {
     host.spoke("network connect front api");
     assert!(address(&row(&host, "api")).starts_with("10.78.0."));
     assert_eq!(row(&host, "api")["network"], "front");
-    host.spoke("network set edge --label tier=web");
-    let label_of = |name| host.json(&format!("network inspect {name}"))[0]["labels"].clone();
-    assert_eq!(
-        (label_of("edge")["tier"].clone(), &label_of("front")["tier"]),
-        ("web".into(), &Value::Null)
-    );
+    is_set_alone(&host, "edge", "front");
     host.refuses("dns query web.front.spoke", 3, &[]);
     is_called(&host, "edge", &names);
     flowing.goes_on();

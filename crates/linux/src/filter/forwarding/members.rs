@@ -13,7 +13,7 @@ use crate::identity::{GROUP, VLAN_GATEWAY};
 /// Which of them: a name's beginning, and a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Members {
-    /// Bridges with the name that Spoke gives a network's bridge ([`model::link::default_bridge`]).
+    /// Bridges with the name that Spoke gives a network's bridge ([`model::bridge_name`]).
     Bridges,
     /// The host's ends of ptp ([`crate::identity::Identity::host_link`]).
     Pairs,
