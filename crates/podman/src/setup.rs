@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use engine::Request;
 use model::{
@@ -65,15 +65,18 @@ pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Resu
     context.engine.detach(&request)
 }
 
-/// Whether a process is in the namespace. A container that ended has none there any more; one whose network
-/// Podman reloads goes on.
+/// Whether a container's process is in the namespace. One that ended has none there any more; one whose network
+/// Podman reloads goes on. Podman's own processes visit the namespace, in the mount namespace that they have given
+/// to this one. A container always has another.
 fn is_lived_in(sandbox: &Sandbox) -> bool {
+    let inode = |at: PathBuf| fs::metadata(at).map(|namespace| namespace.ino());
+    let Ok(own) = inode("/proc/self/ns/mnt".into()) else { return false };
     let Ok(processes) = fs::read_dir("/proc") else { return false };
     processes.flatten().any(|process| {
         let is_number = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
         process.file_name().to_str().is_some_and(is_number)
-            && fs::metadata(process.path().join("ns/net"))
-                .is_ok_and(|namespace| namespace.ino() == sandbox.inode)
+            && inode(process.path().join("ns/net")).is_ok_and(|net| net == sandbox.inode)
+            && inode(process.path().join("ns/mnt")).is_ok_and(|mounts| mounts != own)
     })
 }
 
