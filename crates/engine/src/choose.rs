@@ -112,14 +112,37 @@ impl Engine<'_> {
             choice.pins.push(pin);
             return Ok(());
         }
-        let comes_back = read.as_ref().and_then(|read| self.comes_back(&read.value));
-        let is_back = comes_back.is_some();
-        let reserved = refuse_reserved(read, address, request, comes_back)?;
+        let is_back = read.as_ref().is_some_and(|read| read.value.until.is_some());
+        let reserved = self.refuse_reserved(read, address, request)?;
         choice.take(pool.lease(address)?, reserved, request);
         if is_back {
             choice.returned.push(Key::Reservation(pool.space.clone(), address));
         }
         Ok(())
+    }
+
+    /// Refuses an address that is reserved for another one; otherwise says how its reservation must be.
+    fn refuse_reserved(
+        &self,
+        read: Option<Read<Reservation>>,
+        address: IpAddr,
+        request: &Request,
+    ) -> Result<Expect> {
+        let Some(read) = read else { return Ok(Expect::Absent) };
+        if let Some(error) = kept_address(&read.value) {
+            return Err(error);
+        }
+        match (&read.value.owner, &request.owner) {
+            (Some(reserved), Some(owner)) if reserved == owner => Ok(unchanged(Some(&read))),
+            (Some(reserved), _) => Err(self.comes_back(&read.value).unwrap_or_else(|| {
+                Error::conflict(format!(
+                    "address {address} is reserved for {reserved}; `spoke ipam release {address}` ends that"
+                ))
+            })),
+            (None, _) => Err(Error::conflict(format!(
+                "address {address} is reserved; `spoke ipam release {address}` ends that"
+            ))),
+        }
     }
 
     fn any(
@@ -258,12 +281,10 @@ impl Engine<'_> {
 fn learn(network: &NetworkName, owner: &OwnerName, lease: &Lease, txn: Txn) -> Txn {
     let address = lease.address.addr();
     let reservation = Reservation {
-        space: lease.space.clone(),
-        address,
         owner: Some(owner.clone()),
         network: Some(network.clone()),
         learned: true,
-        until: None,
+        ..Reservation::new(lease.space.clone(), address)
     };
     let key = Key::Reservation(lease.space.clone(), address);
     txn.expect(key.clone(), Expect::Absent).put(key, Record::Reservation(reservation))
@@ -334,27 +355,4 @@ fn full(pool: &Pool) -> Error {
         ),
     )
     .about(Fact::Full { index: pool.id.index, ranges: pool.shown() })
-}
-
-/// Refuses an address that is reserved for another one, who perhaps `comes_back`; otherwise says how its
-/// reservation must be.
-fn refuse_reserved(
-    read: Option<Read<Reservation>>,
-    address: IpAddr,
-    request: &Request,
-    comes_back: Option<Error>,
-) -> Result<Expect> {
-    let Some(read) = read else { return Ok(Expect::Absent) };
-    if let Some(error) = kept_address(&read.value) {
-        return Err(error);
-    }
-    match (&read.value.owner, &request.owner) {
-        (Some(reserved), Some(owner)) if reserved == owner => Ok(unchanged(Some(&read))),
-        (Some(reserved), _) => Err(comes_back.unwrap_or_else(|| Error::conflict(format!(
-            "address {address} is reserved for {reserved}; `spoke ipam release {address}` ends that"
-        )))),
-        (None, _) => Err(Error::conflict(format!(
-            "address {address} is reserved; `spoke ipam release {address}` ends that"
-        ))),
-    }
 }

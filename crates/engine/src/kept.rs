@@ -338,12 +338,9 @@ fn reservations(attachment: &Attachment) -> impl Iterator<Item = (Key, Reservati
     let pooled = attachment.leases.iter().filter(|lease| lease.pool.is_some());
     pooled.map(move |lease| {
         let reservation = Reservation {
-            space: lease.space.clone(),
-            address: lease.address.addr(),
             owner: owner.clone(),
             network: Some(id.network.clone()),
-            learned: false,
-            until: None,
+            ..Reservation::new(lease.space.clone(), lease.address.addr())
         };
         let key = Key::Reservation(lease.space.clone(), lease.address.addr());
         (key, reservation)

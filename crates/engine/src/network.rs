@@ -72,12 +72,8 @@ impl Engine<'_> {
         }
         let mut aliases = self.aliases()?.into_iter();
         let titled = aliases.find(|alias| alias.title.as_ref() == Some(name));
-        match titled.map(|alias| self.named(&alias.network)).transpose()?.flatten() {
-            Some(network) => Ok(network),
-            None => {
-                Err(Error::not_found(format!("no network {name}; `spoke network ls` lists them")))
-            }
-        }
+        let network = titled.map(|alias| self.named(&alias.network)).transpose()?.flatten();
+        network.ok_or_else(|| unknown(name))
     }
 
     /// The network with this name in the book.
@@ -85,8 +81,7 @@ impl Engine<'_> {
     /// # Errors
     /// [`model::Kind::NotFound`] where there is none.
     pub fn network_of(&self, name: &NetworkName) -> Result<Network> {
-        let none = || Error::not_found(format!("no network {name}; `spoke network ls` lists them"));
-        self.named(name)?.ok_or_else(none)
+        self.named(name)?.ok_or_else(|| unknown(name))
     }
 
     /// The network with this name in the book, if there is one: a declared one rather than a configuration's.
@@ -255,4 +250,8 @@ pub(crate) fn refuse_if_used(
         }
         None => Ok(()),
     }
+}
+
+fn unknown(name: &NetworkName) -> Error {
+    Error::not_found(format!("no network {name}; `spoke network ls` lists them"))
 }

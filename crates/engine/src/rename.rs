@@ -11,6 +11,7 @@ use crate::attach::RACES;
 use crate::book::{Read, unchanged};
 use crate::closing::Closing;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
+use crate::provision::exists;
 use crate::{Engine, GATEWAY_NETWORK};
 
 impl Engine<'_> {
@@ -30,7 +31,7 @@ impl Engine<'_> {
             let key = Key::Network(name.clone());
             let Some(read) = self.network_under(&key)? else { return Err(foreign(old)) };
             self.refuse_renaming(&read.value, new)?;
-            let renamed = match self.is_in_use(&name)? || !self.is_unnamed(new)? {
+            let renamed = match self.is_in_use(&name)? || self.named(new)?.is_some() {
                 true => self.rename_used(&read, new)?,
                 false => self.rename_unused(&read, new)?,
             };
@@ -101,7 +102,7 @@ impl Engine<'_> {
             Ok(other) if other.name == *name => Ok(()),
             // It was called so before it was renamed.
             Ok(other) if other.name == *new && other.called() != new => Ok(()),
-            Ok(_) => Err(Error::conflict(format!("a network named {new} already exists"))),
+            Ok(_) => Err(exists(new)),
             Err(error) if error.kind() == model::Kind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
@@ -126,11 +127,6 @@ impl Engine<'_> {
             || !self.records(&Prefix::EndpointsOf(name.clone()))?.is_empty()
             || !self.aliases_of(name)?.is_empty()
             || self.subnets()?.iter().any(is_its))
-    }
-
-    /// Whether no network has the name in the book.
-    fn is_unnamed(&self, name: &NetworkName) -> Result<bool> {
-        Ok(self.named(name)?.is_none())
     }
 
     fn moved(&self, network: &Network, new: &NetworkName) -> Result<Network> {

@@ -8,6 +8,7 @@ use model::{
 
 use crate::Engine;
 use crate::port::{Expect, Key, Record, Txn};
+use crate::subnet::reserved_for;
 
 /// How long an address is kept, in seconds.
 const MOMENT: u64 = 10;
@@ -46,12 +47,11 @@ impl Engine<'_> {
         let until = Some(Timestamp(self.host.now().0 + MOMENT));
         let pooled = attachment.leases.iter().filter(|lease| lease.pool.is_some());
         pooled.map(move |lease| Reservation {
-            space: lease.space.clone(),
-            address: lease.address.addr(),
             owner: Some(owner.clone()),
             network: Some(attachment.id.network.clone()),
             learned: true,
             until,
+            ..Reservation::new(lease.space.clone(), lease.address.addr())
         })
     }
 
@@ -59,6 +59,11 @@ impl Engine<'_> {
     pub(crate) fn is_over(&self, reservation: &Reservation) -> bool {
         let left = |until: Timestamp| until.0.checked_sub(self.host.now().0);
         reservation.until.is_some_and(|until| !matches!(left(until), Some(1..=MOMENT)))
+    }
+
+    /// The error where an address is reserved for another one.
+    pub(crate) fn reserved_for(&self, reservation: &Reservation) -> Error {
+        self.comes_back(reservation).unwrap_or_else(|| reserved_for(reservation))
     }
 
     /// The error where an address is kept for another one that comes back.

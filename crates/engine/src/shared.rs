@@ -98,7 +98,7 @@ impl Engine<'_> {
         if let Some(read) = self.reservation_of(space, address)?
             && !is_agreed(&read.value)
         {
-            return Err(crate::subnet::reserved_for(&read.value));
+            return Err(self.reserved_for(&read.value));
         }
         if !self.host.pin(network, address, by)? {
             return Ok(None);
@@ -289,12 +289,9 @@ impl Engine<'_> {
             return Ok(Some(InUse::Held(Box::new(read.value))));
         }
         let reservation = Reservation {
-            space: space.clone(),
-            address,
             owner: Some(owner),
             network: Some(network.clone()),
-            learned: false,
-            until: None,
+            ..Reservation::new(space.clone(), address)
         };
         let txn = Txn::new()
             .expect(Key::Lease(space, address), Expect::Absent)
@@ -383,12 +380,9 @@ mod tests {
     #[test]
     fn only_our_own_reservations_are_of_hosts() {
         let reservation = |owner: &str| Reservation {
-            space: Space::Host,
-            address: "10.64.0.9".parse().unwrap(),
             owner: Some(owner.parse().unwrap()),
             network: Some("front".parse().unwrap()),
-            learned: false,
-            until: None,
+            ..Reservation::new(Space::Host, "10.64.0.9".parse().unwrap())
         };
         let said = |owner| shared_address(&reservation(owner)).map(|error| error.to_string());
         let elsewhere = "address 10.64.0.9 of network front is in use on host b";

@@ -9,6 +9,7 @@ use model::{Error, Network, NetworkName, Result};
 use crate::Engine;
 use crate::book::{Read, unchanged};
 use crate::port::{Expect, Key, Outcome, Outline, Record, Txn};
+use crate::provision::exists;
 
 /// So many networks have had one name, each before it was renamed.
 const MOST_FORMER: u32 = 1000;
@@ -32,6 +33,22 @@ impl Engine<'_> {
     /// As [`Engine::called`].
     pub fn name_of(&self, called: &NetworkName) -> Result<NetworkName> {
         Ok(self.called(called)?.map_or_else(|| called.clone(), |network| network.name))
+    }
+
+    /// The declared network that is called so; none where a configuration's has the name.
+    ///
+    /// # Errors
+    /// As [`Engine::called`].
+    pub fn declared_as(&self, called: &NetworkName) -> Result<Option<Network>> {
+        let declared = self.declared(called)?;
+        if declared.as_ref().is_some_and(|network| network.called() == called) {
+            return Ok(declared);
+        }
+        let configured = Key::Configured(called.clone());
+        if declared.is_none() && self.network_under(&configured)?.is_some() {
+            return Ok(None);
+        }
+        Ok(self.titled(called)?.map(|read| *read.value).or(declared))
     }
 
     /// The name in the book for a new network that is to be called so: another one where a network had that
@@ -99,8 +116,4 @@ impl Engine<'_> {
         let is_called = |read: &Read<Box<Network>>| read.value.called() == called;
         Ok(found.networks.into_iter().find(is_called))
     }
-}
-
-fn exists(name: &NetworkName) -> Error {
-    Error::conflict(format!("a network named {name} already exists"))
 }

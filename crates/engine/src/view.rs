@@ -103,12 +103,9 @@ impl Engine<'_> {
     ) -> Result<()> {
         let key = Key::Reservation(space.clone(), address);
         let reservation = Reservation {
-            space: space.clone(),
-            address,
             owner: owner.as_ref().map(|(_, owner)| owner.clone()),
             network: owner.as_ref().map(|(network, _)| network.clone()),
-            learned: false,
-            until: None,
+            ..Reservation::new(space.clone(), address)
         };
         let mut txn = Txn::new()
             .expect(key.clone(), crate::port::Expect::Absent)

@@ -230,9 +230,14 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
+    /// Whether it limits what is sent or received at a time.
+    pub const fn has_rates(&self) -> bool {
+        self.ingress.is_some() || self.egress.is_some()
+    }
+
     /// Whether it limits anything.
     pub const fn is_any(&self) -> bool {
-        self.ingress.is_some() || self.egress.is_some() || self.quota.is_some()
+        self.has_rates() || self.quota.is_some()
     }
 }
 

@@ -197,6 +197,13 @@ pub struct Reservation {
     pub until: Option<Timestamp>,
 }
 
+impl Reservation {
+    /// An address that is kept for nobody, until that is ended.
+    pub const fn new(space: Space, address: IpAddr) -> Self {
+        Self { space, address, owner: None, network: None, learned: false, until: None }
+    }
+}
+
 /// The source of a network's addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -140,14 +140,7 @@ mod tests {
 
     fn reservation() -> (Key, Record) {
         let (space, address) = (Space::Host, "10.1.0.9".parse().unwrap());
-        let held = Reservation {
-            space: space.clone(),
-            address,
-            owner: None,
-            network: None,
-            learned: false,
-            until: None,
-        };
+        let held = Reservation::new(space.clone(), address);
         (Key::Reservation(space, address), Record::Reservation(held))
     }
 

@@ -55,7 +55,7 @@ impl Engine<'_> {
             let asked = blank.wiring.bandwidth.clone().unwrap_or_default();
             let limits = match link.is_some_and(|link| is_limited(&link.value)) {
                 true => {
-                    if limits.ingress.or(limits.egress).is_none() {
+                    if !limits.has_rates() {
                         self.limit_for_plugin(&blank.id, &asked)?;
                     }
                     Bandwidth::default()

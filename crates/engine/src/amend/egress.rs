@@ -5,6 +5,7 @@ use model::{
 };
 
 use super::Remember;
+use super::holders::not_attached;
 use super::kept::Part;
 use crate::Engine;
 use crate::attach::RACES;
@@ -96,9 +97,7 @@ impl Engine<'_> {
     ) -> Result<Option<Attachment>> {
         let _lock = self.host.lock_attachment(id);
         for _ in 0..RACES {
-            let Some(read) = self.attached(id, Layer::Link)? else {
-                return Err(not_attached(id));
-            };
+            let Some(read) = self.attached(id, Layer::Link)? else { return Err(not_attached(id)) };
             let mut now = read.value.clone();
             let learning = now.wiring.own_fence.take().and_then(|own| own.learning);
             now.wiring.own_fence = rules.map(|rules| Fence { learning, ..rules.clone() });
@@ -126,8 +125,4 @@ impl Engine<'_> {
         }
         Err(Error::try_again(format!("egress of {id}: lost {RACES} races in a row")))
     }
-}
-
-fn not_attached(id: &AttachmentId) -> Error {
-    Error::not_found(format!("{id} is not attached; `spoke ps` lists what is"))
 }

@@ -62,10 +62,10 @@ impl Engine<'_> {
     pub(super) fn holders_as_they_are(&self, id: &AttachmentId) -> Result<Holders> {
         let link = self.record_of(id, Layer::Link)?;
         let published = self.record_of(id, Layer::Publish)?;
-        let Some(base) = link.as_ref().or(published.as_ref()) else { return Err(unknown(id)) };
+        let Some(base) = link.as_ref().or(published.as_ref()) else { return Err(not_attached(id)) };
         let is_attached = matches!(base.value.phase, Phase::Attached(_));
         if !is_attached || self.presence(&base.value) == Presence::Gone {
-            return Err(unknown(id));
+            return Err(not_attached(id));
         }
         let (base, revision) = (base.value.clone(), base.revision);
         let alias = base.alias.as_ref().map(|id| self.alias_of(id)).transpose()?.flatten();
@@ -345,6 +345,6 @@ fn refuse_portless(link: &Attachment, alias: Option<&Alias>) -> Result<()> {
     }
 }
 
-fn unknown(id: &AttachmentId) -> Error {
+pub(super) fn not_attached(id: &AttachmentId) -> Error {
     Error::not_found(format!("{id} is not attached; `spoke ps` lists what is"))
 }

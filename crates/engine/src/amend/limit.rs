@@ -6,6 +6,7 @@ use model::{
 };
 
 use super::bring::is_limited;
+use super::holders::not_attached;
 use super::kept::Part;
 use super::key_of_amendment;
 use crate::Engine;
@@ -69,10 +70,7 @@ impl Engine<'_> {
     ) -> Result<bool> {
         let part = Part {
             title: "rates",
-            is_kept: |kept| {
-                let rates = kept.bandwidth.as_ref().map(|it| it.ingress.or(it.egress));
-                rates.flatten().is_some()
-            },
+            is_kept: |kept| kept.bandwidth.as_ref().is_some_and(Bandwidth::has_rates),
             clear: |kept| {
                 let quota = kept.quota();
                 let rest = Bandwidth { quota, ..Bandwidth::default() };
@@ -110,20 +108,16 @@ impl Engine<'_> {
 
     /// Sets the rates that a plugin asks for where the link's record limits, whose name keeps none.
     pub(super) fn limit_for_plugin(&self, id: &AttachmentId, asked: &Bandwidth) -> Result<()> {
-        match asked.ingress.or(asked.egress) {
-            Some(_) => self.try_limit(id, asked, Source::Plugin),
-            None => Ok(()),
+        match asked.has_rates() {
+            true => self.try_limit(id, asked, Source::Plugin),
+            false => Ok(()),
         }
     }
 
     fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, source: Source) -> Result<()> {
         let _lock = self.host.lock_attachment(id);
         for _ in 0..RACES {
-            let Some(read) = self.limited(id)? else {
-                return Err(Error::not_found(format!(
-                    "{id} is not attached; `spoke ps` lists what is"
-                )));
-            };
+            let Some(read) = self.limited(id)? else { return Err(not_attached(id)) };
             limits.quota.map_or(Ok(()), |_| read.value.refuse_quota())?;
             let wanted = match source {
                 Source::Command => limits.clone(),
@@ -227,8 +221,8 @@ impl Engine<'_> {
 
 /// The limits that a name keeps, for one of its containers: where no rate is kept, its runtime's hold.
 pub(super) fn completed(kept: &Bandwidth, record: &Attachment) -> Bandwidth {
-    match (kept.ingress.or(kept.egress), &record.wiring.bandwidth) {
-        (None, Some(own)) => Bandwidth { quota: kept.quota, ..own.clone() },
+    match (kept.has_rates(), &record.wiring.bandwidth) {
+        (false, Some(own)) => Bandwidth { quota: kept.quota, ..own.clone() },
         (_, _) => kept.clone(),
     }
 }

@@ -93,9 +93,7 @@ impl Engine<'_> {
             (Some(_), _) => false,
         };
         match reserved {
-            Some(read) if !is_for_owner => {
-                Err(self.comes_back(&read.value).unwrap_or_else(|| reserved_for(&read.value)))
-            }
+            Some(read) if !is_for_owner => Err(self.reserved_for(&read.value)),
             reserved => Ok(Proposal { lease, reserved, searched: None }),
         }
     }

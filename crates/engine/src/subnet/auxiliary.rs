@@ -8,7 +8,6 @@ use model::{
 };
 
 use super::AUXILIARY;
-use super::address::reserved_for;
 use super::place::Place;
 use crate::Engine;
 use crate::attach::held;
@@ -57,10 +56,7 @@ impl Engine<'_> {
         for _ in 0..RACES {
             match self.reservation_of(&Space::Host, address)? {
                 Some(read) if is_auxiliary(&read.value, network) => return Ok(()),
-                Some(read) => {
-                    let back = self.comes_back(&read.value);
-                    return Err(back.unwrap_or_else(|| reserved_for(&read.value)));
-                }
+                Some(read) => return Err(self.reserved_for(&read.value)),
                 None => {}
             }
             if let Some(read) = self.holder_of(&Space::Host, address)? {
@@ -126,11 +122,8 @@ pub(super) fn mark(place: &Place, lease: &Lease, owner: &str) -> Result<Record> 
 
 fn marked(network: &NetworkName, space: Space, address: IpAddr, owner: &str) -> Result<Record> {
     Ok(Record::Reservation(Reservation {
-        space,
-        address,
         owner: Some(owner.parse()?),
         network: Some(network.clone()),
-        learned: false,
-        until: None,
+        ..Reservation::new(space, address)
     }))
 }

@@ -178,14 +178,7 @@ mod tests {
     }
 
     fn reserved(address: IpAddr) -> Reservation {
-        Reservation {
-            space: Space::Host,
-            address,
-            owner: None,
-            network: None,
-            learned: false,
-            until: None,
-        }
+        Reservation::new(Space::Host, address)
     }
 
     #[test]

@@ -197,15 +197,7 @@ pub(crate) fn reservation_key(address: &str) -> Key {
 }
 
 pub(crate) fn reservation(address: &str) -> Record {
-    let address = address.parse().unwrap();
-    Record::Reservation(Reservation {
-        space: Space::Host,
-        address,
-        owner: None,
-        network: None,
-        learned: false,
-        until: None,
-    })
+    Record::Reservation(Reservation::new(Space::Host, address.parse().unwrap()))
 }
 
 /// Commits what must not be lost.
