@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::{
     EngineKind, Error, HostName, IpNet, Ipv4Net, Ipv6Net, Mtu, NetworkName, Placement, Result,
-    SharedNetwork, Timestamp, Transport, Vni,
+    SharedNetwork, Timestamp, Transport, Vni, overlap,
 };
 
 use super::RACES;
@@ -238,7 +238,7 @@ fn block_of(subnet: &IpNet) -> u8 {
 
 fn overlapping<'a>(view: &'a View, subnet: &IpNet) -> Option<(&'a NetworkName, IpNet)> {
     let all = view.networks.iter().flat_map(|(name, it)| it.nets().map(move |net| (name, net)));
-    all.into_iter().find(|(_, net)| net.contains(subnet) || subnet.contains(net))
+    all.into_iter().find(|(_, net)| overlap(net, subnet))
 }
 
 fn choose(view: &View) -> Result<Ipv4Net> {

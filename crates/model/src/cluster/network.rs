@@ -6,7 +6,7 @@ use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use super::{Engines, Placement, Transport, Vni, lenient};
-use crate::{Error, IpNet, Mtu, NetworkName, Result, Timestamp};
+use crate::{Error, IpNet, Mtu, NetworkName, Result, Timestamp, next_address};
 
 /// A network of many hosts, as it is declared for all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,10 +76,7 @@ impl SharedNetwork {
     }
 
     fn check_subnets(&self) -> std::result::Result<(), String> {
-        match self.subnet {
-            IpNet::V4(subnet) => check4(&subnet)?,
-            IpNet::V6(subnet) => check6(&subnet)?,
-        }
+        check_subnet(self.subnet)?;
         let (subnet, narrowest) =
             (self.subnet.prefix_len(), self.subnet.max_prefix_len() - Self::LEAST_BITS);
         if self.block <= subnet || self.block > narrowest {
@@ -105,7 +102,7 @@ impl SharedNetwork {
         if subnet6.prefix_len() > Self::NARROWEST6 {
             return Err(format!("{subnet6} is not between a /8 and a /{}", Self::NARROWEST6));
         }
-        check6(&subnet6)?;
+        check_subnet(subnet6.into())?;
         match 128 - self.block6(&subnet6) < 32 - self.block {
             true => Err(format!("a block of {subnet6} has fewer addresses than a /{}", self.block)),
             false => Ok(()),
@@ -208,46 +205,34 @@ impl SharedNetwork {
     /// The address that a host's bridge has in its block, or of the IPv6 addresses of that: the second, as the first
     /// may be the subnet's own.
     pub fn gateway(block: &IpNet) -> IpAddr {
-        match block {
-            IpNet::V4(block) => Ipv4Addr::from(u32::from(block.network()).saturating_add(1)).into(),
-            IpNet::V6(block) => Ipv6Addr::from(u128::from(block.network()) | 1).into(),
+        let first = block.network();
+        next_address(first).unwrap_or(first)
+    }
+}
+
+/// Why a subnet is none of a network of many hosts.
+fn check_subnet(subnet: IpNet) -> std::result::Result<(), String> {
+    if subnet != subnet.trunc() {
+        return Err(format!("{subnet} is no subnet, but an address in one"));
+    }
+    if subnet.prefix_len() < SharedNetwork::WIDEST {
+        return Err(format!("{subnet} is larger than a /{}", SharedNetwork::WIDEST));
+    }
+    let is_unusable = match subnet.network() {
+        IpAddr::V4(first) => {
+            first.octets()[0] == 0
+                || first.is_loopback()
+                || first.is_link_local()
+                || first.octets()[0] >= 224
         }
-    }
-}
-
-/// Why an IPv4 subnet is none of a network of many hosts.
-fn check4(subnet: &Ipv4Net) -> std::result::Result<(), String> {
-    let first = subnet.network();
-    if *subnet != subnet.trunc() {
-        return Err(format!("{subnet} is no subnet, but an address in one"));
-    }
-    if subnet.prefix_len() < SharedNetwork::WIDEST {
-        return Err(format!("{subnet} is larger than a /{}", SharedNetwork::WIDEST));
-    }
-    let is_unusable = first.octets()[0] == 0
-        || first.is_loopback()
-        || first.is_link_local()
-        || first.octets()[0] >= 224;
-    match is_unusable {
-        true => Err(format!("{subnet} has no addresses that hosts give")),
-        false => Ok(()),
-    }
-}
-
-/// Why an IPv6 subnet is none of a network of many hosts.
-fn check6(subnet: &Ipv6Net) -> std::result::Result<(), String> {
-    let first = subnet.network();
-    if *subnet != subnet.trunc() {
-        return Err(format!("{subnet} is no subnet, but an address in one"));
-    }
-    if subnet.prefix_len() < SharedNetwork::WIDEST {
-        return Err(format!("{subnet} is larger than a /{}", SharedNetwork::WIDEST));
-    }
-    let is_unusable = first.is_unspecified()
-        || first.is_loopback()
-        || first.is_multicast()
-        || first.is_unicast_link_local()
-        || first.to_ipv4_mapped().is_some();
+        IpAddr::V6(first) => {
+            first.is_unspecified()
+                || first.is_loopback()
+                || first.is_multicast()
+                || first.is_unicast_link_local()
+                || first.to_ipv4_mapped().is_some()
+        }
+    };
     match is_unusable {
         true => Err(format!("{subnet} has no addresses that hosts give")),
         false => Ok(()),

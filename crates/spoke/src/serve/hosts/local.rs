@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use model::{
     Backend, Bridge, BridgePort, EgressPolicy, Error, Firewall, Gateway, IngressPolicy, IpNet,
     Ipam, Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Passage, Pool, PoolId,
     Range, Result, Runtime, SharedNetwork, Sources, Space, Stage, Timestamp, Transport, Wiring,
+    hosts_of, next_address,
 };
 use netlink::Socket;
 use serde::{Deserialize, Serialize};
@@ -198,24 +199,12 @@ impl Local {
 /// A part of a subnet without what would be a bridge's address, and without those of the subnet that no host may
 /// have. The gateway is the bridge's own address, in `own`.
 fn range(subnet: IpNet, own: IpNet, part: IpNet) -> Range {
-    let last = match part.broadcast() {
-        IpAddr::V4(last) if subnet.broadcast() == last => {
-            Ipv4Addr::from(u32::from(last).saturating_sub(1)).into()
-        }
-        last => last,
-    };
+    let bridge = SharedNetwork::gateway(&part);
     Range {
         subnet,
-        first: behind(SharedNetwork::gateway(&part)),
-        last,
+        first: next_address(bridge).unwrap_or(bridge),
+        last: part.broadcast().min(hosts_of(&subnet).1),
         gateway: Some(SharedNetwork::gateway(&own)),
-    }
-}
-
-fn behind(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(address) => Ipv4Addr::from(u32::from(address).saturating_add(1)).into(),
-        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address).saturating_add(1)).into(),
     }
 }
 
