@@ -54,7 +54,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::overlay::{Guard, RouteFilter};
-use cluster::trust::Files;
 use cluster::{Change, Revision, View};
 use model::{AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp};
 
@@ -204,7 +203,7 @@ impl Daemon {
             asking: Later::default(),
         });
         hosts.lock().member = Member::read(&hosts.place)?;
-        hosts.lock().signs = Files::below(&hosts.place).authority()?.is_some();
+        hosts.lock().signs = hosts.files().authority()?.is_some();
         let (listener, made) = sockets::bind(&hosts::socket(&store.runtime))?;
         let listener = Arc::new(listener);
         self.answer_hosts(&hosts, &listener)?;

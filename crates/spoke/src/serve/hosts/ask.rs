@@ -180,8 +180,8 @@ impl Hosts {
     /// What a command asks for, as it is declared.
     pub(super) fn declared(&self, member: &Member, wanted: Wanted) -> Result<book::Declared> {
         let underlay = overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
-        let transport =
-            near::transport(&cluster::Cluster::read(&member.etcd()?)?, member, &wanted)?;
+        let (view, subnets) = (cluster::Cluster::read(&member.etcd()?)?, subnets(&wanted));
+        let transport = near::transport(&view, member, (&wanted, &subnets))?;
         if wanted.encrypt {
             overlay::refuse_clear(&wanted.name, member.address)?;
         }
@@ -206,7 +206,6 @@ impl Hosts {
                 member.address,
             )));
         }
-        let subnets = subnets(&wanted);
         let Wanted { name, block, hosts, encrypt: encrypted, engines, names, .. } = wanted;
         let since = host::now();
         Ok(book::Declared {
@@ -387,7 +386,7 @@ fn joined(view: &View, member: &Member, wanted: &book::Declared) -> Option<Share
 }
 
 /// One of IPv6 that is named alone is the only one.
-pub(super) fn subnets(wanted: &Wanted) -> Subnets {
+fn subnets(wanted: &Wanted) -> Subnets {
     let chosen = || Subnet6::Chosen(host::site());
     match (wanted.subnet, wanted.subnet6.map(Subnet6::Named)) {
         (None, v6) if wanted.only_v6 => Subnets::V6(v6.unwrap_or_else(chosen)),

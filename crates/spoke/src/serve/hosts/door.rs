@@ -147,7 +147,7 @@ impl Hosts {
     }
 
     fn answer(&self, stream: TcpStream, life: u32) -> Result<bool> {
-        let files = Files::below(&self.place);
+        let files = self.files();
         stream.set_nonblocking(false).map_err(|cause| Error::os("answering a host", cause))?;
         let config = trust::server(
             &files.read(&files.authority_path())?,

@@ -5,7 +5,6 @@ use cluster::{Cluster, View};
 use model::{Error, Result, Transport, TransportChoice};
 use netlink::Socket;
 
-use super::ask::subnets;
 use super::member::Member;
 use crate::hosts::Wanted;
 
@@ -36,7 +35,11 @@ pub(super) fn report(etcd: &impl Cluster, view: &mut View, member: &Member) -> R
 ///
 /// # Errors
 /// `Invalid` where routes are asked for, and cannot be.
-pub(super) fn transport(view: &View, member: &Member, wanted: &Wanted) -> Result<Transport> {
+pub(super) fn transport(
+    view: &View,
+    member: &Member,
+    (wanted, subnets): (&Wanted, &Subnets),
+) -> Result<Transport> {
     let choice = wanted.transport;
     if wanted.encrypt && choice == TransportChoice::Route {
         return Err(Error::invalid(format!(
@@ -48,7 +51,7 @@ pub(super) fn transport(view: &View, member: &Member, wanted: &Wanted) -> Result
     if wanted.encrypt || choice == TransportChoice::Vxlan {
         return Ok(Transport::Vxlan);
     }
-    let far = match no_hop(member, wanted) {
+    let far = match no_hop(member, subnets) {
         Some(why) => Some(why),
         None => far(view, member, wanted)?,
     };
@@ -63,8 +66,8 @@ pub(super) fn transport(view: &View, member: &Member, wanted: &Wanted) -> Result
 }
 
 /// Why packets of the network have no next hop, where they have none: its addresses are of IPv4, those of the hosts not.
-fn no_hop(member: &Member, wanted: &Wanted) -> Option<String> {
-    let has_v4 = !matches!(subnets(wanted), Subnets::V6(_));
+fn no_hop(member: &Member, subnets: &Subnets) -> Option<String> {
+    let has_v4 = !matches!(subnets, Subnets::V6(_));
     (has_v4 && member.address.is_ipv6())
         .then(|| format!("it has addresses of IPv4, and {} is none", member.address))
 }

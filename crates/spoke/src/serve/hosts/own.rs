@@ -53,7 +53,7 @@ impl Hosts {
         }
         let address = me.address.map_or_else(usual_address, Ok)?;
         overlay::underlay_mtu(address, &mut Socket::route()?)?;
-        let files = Files::below(&self.place);
+        let files = self.files();
         // What an earlier try left that came to nothing.
         self.forget_own()?;
         match self.try_to_begin(daemon, (&me.name, address), &files) {
@@ -131,7 +131,7 @@ impl Hosts {
             }
             Err(error)
         })?;
-        let files = Files::below(&self.place);
+        let files = self.files();
         files.keep_certificate(&certified.authority)?;
         let own = Own { serial: None, record: None, since: host::now(), until: certified.until };
         files.keep(&files.host_path(), &key, &certified.certificate, &own)?;
@@ -158,7 +158,7 @@ impl Hosts {
     pub(super) fn forget_own(&self) -> Result<()> {
         self.set(|state| state.signs = false);
         self.server.remove()?;
-        Files::below(&self.place).remove()
+        self.files().remove()
     }
 
     /// Where a host that joins is let in, where the cluster has an etcd of its own.

@@ -11,6 +11,7 @@ mod renew;
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
@@ -72,7 +73,7 @@ impl Tended {
         self.has_etcd = Some(Server::program().is_ok());
         // What is wrong with the files is said where they are used.
         self.standing = hosts.standing().ok();
-        let files = Files::below(&hosts.place);
+        let files = hosts.files();
         let Some(own) = files.own(&files.host_path())? else { return Ok(()) };
         self.shown = Some(own.since);
         match own.until < host::now() {
@@ -112,7 +113,7 @@ impl Tended {
         if !member.own_etcd {
             return Ok(false);
         }
-        let work = Work { hosts, files: Files::below(&hosts.place), etcd, view, member };
+        let work = Work { hosts, files: hosts.files(), etcd, view, member };
         let life = daemon.context_pool.config().hosts.certificate_seconds;
         let done = work.all(life, &mut self.chosen).and_then(|()| work.renew(&mut self.rest));
         let done = done.and(work.follow_authority(life, &mut self.signing_rest));
@@ -383,19 +384,30 @@ pub(super) fn run(daemon: &Daemon, hosts: &Hosts) {
 impl Hosts {
     /// A host with the authority's key signs its certificates itself: etcd needs one to begin with.
     fn renew_own(&self, life: u32) -> Result<()> {
+        let is_due = |files: &Files, path: &Path| {
+            Ok(files.own(path)?.is_none_or(|own| own.is_due(host::now())))
+        };
+        self.sign_due(life, is_due).map(drop)
+    }
+
+    /// Signs those of this host's certificates that `is_due` names; whether there was one. The host's goes last:
+    /// by it others know that both are there.
+    fn sign_due(&self, life: u32, is_due: impl Fn(&Files, &Path) -> Result<bool>) -> Result<bool> {
         let _signing = self.signing.lock().unwrap_or_else(PoisonError::into_inner);
         let member = self.lock().member.clone().filter(|member| member.own_etcd);
-        let Some(member) = member else { return Ok(()) };
-        let files = Files::below(&self.place);
-        let Some(authority) = files.authority()? else { return Ok(()) };
+        let Some(member) = member else { return Ok(false) };
+        let files = self.files();
+        let Some(authority) = files.authority()? else { return Ok(false) };
+        let mut has_signed = false;
         for (path, usage) in [
-            (files.host_path(), Usage::Client),
             (files.server_path(), Usage::Server(member.address)),
+            (files.host_path(), Usage::Client),
         ] {
-            if files.own(&path)?.is_none_or(|own| own.is_due(host::now())) {
+            if is_due(&files, &path)? {
                 certify_self(&files, &authority, (&member.name, usage), life)?;
+                has_signed = true;
             }
         }
-        Ok(())
+        Ok(has_signed)
     }
 }

@@ -1,14 +1,14 @@
 //! How this host takes part in a change of the cluster's authority. Each step is seen in the files, so that a daemon that
 //! was killed goes on where it was.
 
+use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use cluster::trust::{Authority, AuthorityRecord, Phase, Standing, Trusted, Usage, wire};
+use cluster::trust::{Authority, AuthorityRecord, Files, Phase, Standing, Trusted, wire};
 use model::{Error, Kind, Result};
 
 use super::super::Hosts;
-use super::super::own::certify_self;
 use super::Work;
 use super::renew::Rest;
 use crate::host;
@@ -104,28 +104,13 @@ impl Work<'_> {
             let _signing = self.hosts.signing.lock().unwrap_or_else(PoisonError::into_inner);
             self.files.keep_key(&next)?;
         }
-        if self.sign_own(digest, trusted, life)? {
+        let is_due = |files: &Files, path: &Path| {
+            Ok(trusted.issuer(&files.read(path)?, host::now()).as_deref() != Some(digest))
+        };
+        if self.hosts.sign_due(life, is_due)? {
             self.record_own()?;
         }
         Ok(true)
-    }
-
-    /// Whether one had to be signed.
-    fn sign_own(&self, digest: &str, trusted: &Trusted, life: u32) -> Result<bool> {
-        let _signing = self.hosts.signing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(authority) = self.files.authority()? else { return Ok(false) };
-        let (mut has_signed, name) = (false, &self.member.name);
-        for (path, usage) in [
-            (self.files.server_path(), Usage::Server(self.member.address)),
-            (self.files.host_path(), Usage::Client),
-        ] {
-            let issuer = trusted.issuer(&self.files.read(&path)?, host::now());
-            if issuer.as_deref() != Some(digest) {
-                certify_self(&self.files, &authority, (name, usage), life)?;
-                has_signed = true;
-            }
-        }
-        Ok(has_signed)
     }
 
     /// The same of a host that asks for its certificate: once those that sign do so by the next authority.
