@@ -39,5 +39,12 @@ pub use sandbox_names::{
 };
 pub use shared::{forget_bridge, make_internal};
 
+use model::IfName;
+
+/// The name of an interface in a key, which the kernel fills with zeros.
+pub(crate) fn name_of(bytes: &[u8]) -> Option<IfName> {
+    str::from_utf8(bytes.split(|byte| *byte == 0).next()?).ok()?.parse().ok()
+}
+
 #[cfg(test)]
 pub(crate) mod tests;

@@ -5,6 +5,7 @@
 //! for allowed names open is elements that expire.
 
 mod calm;
+mod learning;
 mod near;
 mod opened;
 mod own;
@@ -14,7 +15,7 @@ mod strays;
 mod strict;
 
 use model::{DomainName, Fence, IfName, IpNet, Ipam, Moment, NetworkName, Result, Wiring};
-use netlink::nft::{self, Between, Comment, Element, Expiring, Transaction, Tuple};
+use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -229,14 +230,8 @@ fn of_bridge(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Betw
 }
 
 fn learn(transaction: &mut Transaction, fenced: &Fenced, now: &Moment) {
-    let element = Element::of(fenced.key());
-    let about = fenced.about("learning beside");
-    let remaining = fenced.fence.remaining(now);
-    let limit = remaining.max(Duration::from_secs(1));
-    transaction.put_expiring((TABLE, LEARNING.name), &element, limit, &about);
-    if remaining.is_zero() {
-        transaction.delete_element(TABLE, LEARNING.name, &element, about);
-    }
+    let (element, remaining) = ((LEARNING.name, fenced.key()), fenced.fence.remaining(now));
+    learning::put_for(transaction, element, remaining, fenced.about("learning beside"));
 }
 
 /// Whether the table is as these fences make it.
@@ -255,7 +250,9 @@ pub fn is_kept(socket: &mut Socket, all: &[Fenced], now: &Moment) -> Result<bool
         return Ok(false);
     }
     let learning = nft::expiring(socket, TABLE, LEARNING.name)?;
-    if !all.iter().all(|fenced| is_learning_so(fenced, &learning, now))
+    let is_learning_so =
+        |it: &Fenced| learning::is_so(&learning, &it.key(), it.fence.remaining(now));
+    if !all.iter().all(is_learning_so)
         || nft::elements(socket, TABLE, WITHIN.name)?.iter().any(is_across)
     {
         return Ok(false);
@@ -274,15 +271,6 @@ pub fn is_kept(socket: &mut Socket, all: &[Fenced], now: &Moment) -> Result<bool
         }
     }
     Ok(true)
-}
-
-/// Whether the kernel lets a network learn no longer than it should.
-fn is_learning_so(fenced: &Fenced, there: &[Expiring], now: &Moment) -> bool {
-    let key = fenced.key();
-    let mut own = there.iter().filter(|it| it.element.key == key);
-    // Whole seconds are recorded, and a moment passes between the two.
-    let most = fenced.fence.remaining(now) + Duration::from_secs(2);
-    own.all(|it| it.remaining.is_some_and(|remaining| remaining <= most))
 }
 
 /// The bridges that have fences, whatever their networks are now.
@@ -355,8 +343,7 @@ fn take_out(socket: &mut Socket, transaction: &mut Transaction, bridge: &IfName)
         transaction.ensure_element(TABLE, set, &own, about());
         transaction.delete_element(TABLE, set, &own, about());
     }
-    transaction.put_expiring((TABLE, LEARNING.name), &own, Duration::from_secs(1), &about());
-    transaction.delete_element(TABLE, LEARNING.name, &own, about());
+    learning::put_for(transaction, (LEARNING.name, own.key), Duration::ZERO, about());
     for set in range_sets() {
         for range in of_bridge(socket, set.name, bridge)? {
             transaction.delete_between(TABLE, set.name, &range, about());

@@ -19,6 +19,7 @@ use netlink::{Errno, Socket};
 
 use self::members::Members;
 use self::rules::{Rule, interface_of, is, is_about, rule};
+use super::name_of;
 use super::ruleset::settled;
 
 /// Each attempt but the last one found the ruleset changed in between.
@@ -74,13 +75,21 @@ pub fn allow_forwarding(
     open: Open<'_>,
 ) -> Result<Forwarding> {
     let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
+    let mut tables = Vec::new();
     for (family, table) in TABLES {
         if dropping(socket, table)? {
-            let is_direct = open.direct.contains(&family);
-            let allowed = Allowed { interface, is_direct, open };
-            found.changed |= allow_in(socket, table, Members::of_name(interface)?, allowed)?;
-            found.accepted.push(family);
+            tables.push((family, table));
         }
+    }
+    if tables.is_empty() {
+        return Ok(found);
+    }
+    let members = Members::of_name(interface)?;
+    for (family, table) in tables {
+        let is_direct = open.direct.contains(&family);
+        let allowed = Allowed { interface, is_direct, open };
+        found.changed |= allow_in(socket, table, members, allowed)?;
+        found.accepted.push(family);
     }
     Ok(found)
 }
@@ -326,8 +335,7 @@ fn remove_pairs<'a>(
     there: impl Iterator<Item = &'a nft::Rule>,
 ) {
     for there in there {
-        let name = interface_of(there).and_then(|name| str::from_utf8(name).ok());
-        let name = name.and_then(|name| name.trim_end_matches('\0').parse::<IfName>().ok());
+        let name = interface_of(there).and_then(name_of);
         let is_former = |name: &IfName| {
             Members::is_pair(name) && rules::plain(name).iter().any(|rule| is(there, rule))
         };

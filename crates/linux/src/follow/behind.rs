@@ -8,7 +8,7 @@ use netlink::{Errno, Socket};
 
 use super::SHUT;
 use super::table::{ATTEMPTS, BEHIND, TABLE, is_loaded};
-use crate::filter::HAIRPIN;
+use crate::filter::{HAIRPIN, name_of};
 
 /// Judges what goes out by this interface too, where there is the table: for one that leads to containers
 /// and that Spoke did not make.
@@ -72,9 +72,7 @@ fn published_behind(socket: &mut Socket) -> Result<Vec<Element>> {
     for set in &HAIRPIN {
         for element in nft::elements(socket, crate::filter::TABLE, set.name)? {
             let fields = element.key.fields(set.key);
-            let name = fields.and_then(|fields| fields.first().map(|name| name.to_vec()));
-            let name = name.and_then(|name| String::from_utf8(name).ok());
-            let name = name.and_then(|name| name.trim_end_matches('\0').parse::<IfName>().ok());
+            let name = fields.and_then(|fields| name_of(fields.first()?));
             all.extend(name.as_ref().map(of));
         }
     }

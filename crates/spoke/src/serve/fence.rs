@@ -216,17 +216,9 @@ impl Fences {
     /// Removes a fence whose network is gone, or has none any more. A record that could not be read just
     /// now is no proof of that, nor is a network without a record that has attachments.
     fn forget(&mut self, daemon: &Daemon, fenced: Fenced, socket: &mut Socket) {
-        let network =
-            daemon.context_pool.with(|host_context| host_context.engine().named(&fenced.network));
         let bridge = fenced.bridge.clone();
-        let is_over = network.and_then(|network| match network {
-            Some(network) if remains::is_bridge_of(&network, &bridge) => {
-                Ok(network.wiring.fence.is_none())
-            }
-            // Another one may have its name, with another bridge.
-            Some(_) | None => remains::is_unnamed(daemon, &bridge, has_fence),
-        });
-        let forgotten = is_over.and_then(|is_over: bool| match is_over {
+        let is_over = remains::is_over(daemon, (&fenced.network, &bridge), has_fence);
+        let forgotten = is_over.and_then(|is_over| match is_over {
             true => fence::unfence(socket, &bridge).map(|()| true),
             false => Ok(false),
         });
@@ -300,7 +292,8 @@ impl Fences {
 
     fn put_back(&self, daemon: &Daemon, all: &[Fenced], socket: &mut Socket) -> Result<bool> {
         let now = host::moment()?;
-        let is_kept = fence::is_kept(socket, all, &now)? && self.is_own_kept(daemon, socket)?;
+        let is_kept =
+            fence::is_kept(socket, all, &now)? && self.is_own_kept(daemon, socket, &now)?;
         let own = self.own_in(&[Stage::Coming, Stage::There]);
         // All are shut before one is opened again, and what fails for one keeps no other from it.
         let mut failures = Vec::new();

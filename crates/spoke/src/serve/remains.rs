@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use engine::port::{Prefix, Record, Store};
-use model::{IfName, Network, Result, Stage, Wiring};
+use model::{IfName, Network, NetworkName, Result, Stage, Wiring};
 
 use super::Daemon;
 
@@ -43,6 +43,21 @@ pub(super) fn is_unnamed(
 ) -> Result<bool> {
     let named = named(daemon, is_so)?;
     Ok(named.is_some_and(|named| !named.contains(bridge)))
+}
+
+/// Whether a bridge's network is gone, or its wiring is not so any more. A network without a record that has
+/// attachments is not gone.
+pub(super) fn is_over(
+    daemon: &Daemon,
+    (network, bridge): (&NetworkName, &IfName),
+    is_so: impl Fn(&Wiring) -> bool,
+) -> Result<bool> {
+    let named = daemon.context_pool.with(|host_context| host_context.engine().named(network))?;
+    match named {
+        Some(network) if is_bridge_of(&network, bridge) => Ok(!is_so(&network.wiring)),
+        // Another one may have its name, with another bridge.
+        Some(_) | None => is_unnamed(daemon, bridge, is_so),
+    }
 }
 
 /// Whether this is the bridge of a network.

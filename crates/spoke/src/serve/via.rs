@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
 use linux::way::{self, Candidate, Flows, Hold, Hops, WayOut};
-use model::{Family, IfName, Network, NetworkName, Result, Stage, Wiring};
+use model::{Family, IfName, Network, Result, Stage, Wiring};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
@@ -185,7 +185,7 @@ impl Ways {
     /// read just now is no proof of that, nor is a network without a record that has attachments.
     fn forget(&mut self, daemon: &Daemon, bridge: &IfName, socket: &mut Socket) {
         let Some((way, _)) = self.followed.get(bridge) else { return };
-        let is_over = || is_over(daemon, &way.network, bridge);
+        let is_over = || remains::is_over(daemon, (&way.network, bridge), has_way);
         let forgotten = is_over().and_then(|now| match now {
             true => way::forget_while(socket, bridge, &is_over).map(|()| true),
             false => Ok(false),
@@ -254,18 +254,6 @@ impl Ways {
             daemon.journal.metrics.heal();
             daemon.journal.report(&Event::new(What::Healed, host::now(), message));
         }
-    }
-}
-
-/// Whether a bridge's network is gone, or has no way of its own any more.
-fn is_over(daemon: &Daemon, network: &NetworkName, bridge: &IfName) -> Result<bool> {
-    let named = daemon.context_pool.with(|host_context| host_context.engine().named(network))?;
-    match named {
-        Some(network) if remains::is_bridge_of(&network, bridge) => {
-            Ok(network.wiring.via.is_none())
-        }
-        // Another one may have its name, with another bridge.
-        Some(_) | None => remains::is_unnamed(daemon, bridge, has_way),
     }
 }
 

@@ -11,9 +11,11 @@ use netlink::nft::{self, Comment, Element, Expiring, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
 use super::calm::{self, calmly};
+use super::learning;
 use super::own::{Own, own_sources};
 use super::sets::{OPENINGS, RECENT, TABLE, of};
 use super::{Fenced, NAMES_PORT};
+use crate::filter::name_of;
 use crate::filter::ruleset::settled;
 
 /// How long it is known what a name led to.
@@ -83,10 +85,6 @@ pub(super) fn bridge(key: &Tuple) -> Option<IfName> {
     name_of(key.bytes().get(..NAME)?)
 }
 
-fn name_of(bytes: &[u8]) -> Option<IfName> {
-    str::from_utf8(bytes.split(|byte| *byte == 0).next()?).ok()?.parse().ok()
-}
-
 /// The interface and the address of a key that has only these.
 pub(super) fn bridge_and_address(key: &Tuple) -> Option<(IfName, IpAddr)> {
     of_bytes(key.bytes())
@@ -124,7 +122,8 @@ pub fn open(
     let mut transaction = Transaction::of_generation(generation);
     for opening in gone {
         let about = format!("forgetting what a name opened ({TABLE})");
-        remove_one(&mut transaction, (of(&RECENT, opening.source), opening), about);
+        let element = (of(&RECENT, opening.source), opening.key());
+        learning::put_for(&mut transaction, element, Duration::ZERO, about);
     }
     for (opening, names) in all {
         let comment = Some(comment(names)?);
@@ -149,17 +148,6 @@ pub fn is_open(socket: &mut Socket, all: &[&Opening], name: &DomainName) -> Resu
     let found = nft::find(socket, TABLE, &keys)?;
     let is_there = |(_, element): &&(usize, Element)| names(element).contains(name);
     Ok(found.iter().filter(is_there).count() == all.len())
-}
-
-/// Removes an element, whether it is there or not: it is there for the one that is removed.
-fn remove_one(
-    transaction: &mut Transaction,
-    (set, opening): (&'static str, &Opening),
-    about: String,
-) {
-    let element = Element::of(opening.key());
-    transaction.put_expiring((TABLE, set), &element, Duration::from_secs(1), &about);
-    transaction.delete_element(TABLE, set, &element, about);
 }
 
 /// As many of the names as fit, the latest first. Where nft(8) takes none that long it does not show them. One of
@@ -372,7 +360,8 @@ fn try_to_remove(
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
         let about = || format!("closing what a name opened ({TABLE})");
-        remove_one(&mut transaction, (of(&OPENINGS, nothing), &mark), about());
+        let element = (of(&OPENINGS, nothing), mark.key());
+        learning::put_for(&mut transaction, element, Duration::ZERO, about());
         let others = transaction.next_index();
         for (set, _) in sets() {
             for there in nft::expiring(socket, TABLE, set)? {

@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use model::{Attachment, AttachmentId, DomainName, Fence, IfName, IpNet, Moment, Result};
-use netlink::nft::{self, Between, Comment, Element, Expiring, Transaction, Tuple};
+use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
 use super::calm::calmly;
+use super::learning;
 use super::opened::{self, Opening};
 use super::sets::{
     FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, TABLE, WITHIN, of, own_allowed,
@@ -153,34 +154,8 @@ fn learn(transaction: &mut Transaction, own: &Own, now: &Moment) {
     let remaining = own.fence.remaining(now);
     for (source, key) in own.keys() {
         let about = own.about("learning beside");
-        learn_for(transaction, (source, &key), remaining, &about);
+        learning::put_for(transaction, (of(&OWN_LEARNING, source), key), remaining, about);
     }
-}
-
-/// Has one address only recorded for so long. The element is made where it is to be removed: then it is there.
-fn learn_for(
-    transaction: &mut Transaction,
-    (source, key): (IpAddr, &Tuple),
-    remaining: Duration,
-    about: &str,
-) {
-    let (set, element) = (of(&OWN_LEARNING, source), Element::of(key.clone()));
-    let limit = remaining.max(Duration::from_secs(1));
-    transaction.put_expiring((TABLE, set), &element, limit, about);
-    if remaining.is_zero() {
-        transaction.delete_element(TABLE, set, &element, about.to_owned());
-    }
-}
-
-/// Whether the kernel lets a container learn no longer than it should.
-fn is_learning_so(own: &Own, there: &[Expiring], now: &Moment) -> bool {
-    // Whole seconds are recorded, and a moment passes between the two.
-    let most = own.fence.remaining(now) + Duration::from_secs(2);
-    let mut keys = own.keys();
-    keys.all(|(_, key)| {
-        let mut of = there.iter().filter(|it| it.element.key == key);
-        of.all(|it| it.remaining.is_some_and(|remaining| remaining <= most))
-    })
 }
 
 /// Whether containers that are not known may have rules of their own.
@@ -231,7 +206,11 @@ pub fn is_own_kept(
     }
     for set in OWN_LEARNING {
         let learning = nft::expiring(socket, TABLE, set.name)?;
-        if !all.iter().all(|own| is_learning_so(own, &learning, now)) {
+        let is_learning_so = |own: &Own| {
+            let remaining = own.fence.remaining(now);
+            own.keys().all(|(_, key)| learning::is_so(&learning, &key, remaining))
+        };
+        if !all.iter().all(is_learning_so) {
             return Ok(false);
         }
     }
@@ -307,13 +286,20 @@ fn remove(
     if gone.len() == there.len() && nft::elements(socket, TABLE, FENCED.name)?.is_empty() {
         transaction.delete_table(TABLE);
     } else {
+        let key = |(bridge, source): &&(IfName, IpAddr)| {
+            let element = Element::of(Tuple::new().interface(bridge).address(*source));
+            (of(&OWN_LEARNING, *source), element)
+        };
+        let keys: Vec<(&str, Element)> = gone.iter().map(key).collect();
+        let asked: Vec<_> = keys.iter().map(|(set, element)| (*set, element)).collect();
+        let learning = nft::find(socket, TABLE, &asked)?;
         for (bridge, source) in gone {
             let about =
                 || format!("removing the egress rules of {source} behind {bridge} ({TABLE})");
             let key = Tuple::new().interface(bridge).address(*source);
-            let learning = nft::expiring(socket, TABLE, of(&OWN_LEARNING, *source))?;
-            if learning.iter().any(|it| it.element.key == key) {
-                learn_for(&mut transaction, (*source, &key), Duration::ZERO, &about());
+            if learning.iter().any(|(_, there)| there.key == key) {
+                let element = (of(&OWN_LEARNING, *source), key.clone());
+                learning::put_for(&mut transaction, element, Duration::ZERO, about());
             }
             transaction.delete_element(TABLE, of(&OWN, *source), &Element::of(key), about());
             for set in range_sets() {

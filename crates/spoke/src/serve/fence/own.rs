@@ -64,13 +64,17 @@ impl Fences {
 
     /// Whether containers have the rules of their own that they should have, and no others have any. Where a record
     /// is damaged its container may have some: those of nobody else are left as they are.
-    pub(super) fn is_own_kept(&self, daemon: &Daemon, socket: &mut Socket) -> Result<bool> {
-        let now = host::moment()?;
+    pub(super) fn is_own_kept(
+        &self,
+        daemon: &Daemon,
+        socket: &mut Socket,
+        now: &Moment,
+    ) -> Result<bool> {
         let there = self.own_in(&[Stage::There]);
         let moving = self.own_in(&[Stage::Coming, Stage::Going]);
-        Ok(fence::is_own_kept(socket, &there, (&moving, Others::Refused), &now)?
+        Ok(fence::is_own_kept(socket, &there, (&moving, Others::Refused), now)?
             || daemon.fence.has_damaged()?
-                && fence::is_own_kept(socket, &there, (&moving, Others::Tolerated), &now)?)
+                && fence::is_own_kept(socket, &there, (&moving, Others::Tolerated), now)?)
     }
 
     /// Makes the changed rules hold, and removes those of containers that have none any more.
