@@ -80,17 +80,8 @@ pub(crate) fn execute_keeping(
     limit: Duration,
 ) -> Result<Output> {
     let (stdin, text) = input.split();
-    let started = start(file, environment, more, stdin);
-    run(started, (file, environment), text, limit)
-}
-
-fn run(
-    started: io::Result<Child>,
-    (file, environment): (&Path, &Environment),
-    input: String,
-    limit: Duration,
-) -> Result<Output> {
-    let ended = started.and_then(|child| process::finish(child, input, limit));
+    let ended =
+        start(file, environment, more, stdin).and_then(|child| process::finish(child, text, limit));
     ended.map_err(|cause| match cause.kind() {
         ErrorKind::TimedOut => Error::try_again(format!(
             "{} did not end its {} within {} s and was killed",

@@ -52,26 +52,31 @@ pub(super) fn named_among(
     ifname: Option<&IfName>,
 ) -> Result<Network> {
     let engine = call.context.engine;
-    if let Some(former) = former(call, ifname)?
-        && let network = engine.network_of(&former.id.network)?
-        && is_called(&network, name, &former)
-    {
-        return Ok(network);
+    match left(call, name, ifname, |on| engine.network_of(on).map(Some))? {
+        Some(network) => Ok(network),
+        None => engine.network(name),
     }
-    engine.network(name)
 }
 
 /// The network of the list's own name.
 fn declared(call: &Call<'_>, name: &NetworkName) -> Result<Option<Network>> {
     let engine = call.context.engine;
     let ifname = call.subject.as_ref().map(|(_, ifname)| ifname);
-    if let Some(former) = former(call, ifname)?
-        && let Some(network) = engine.declared(&former.id.network)?
-        && is_called(&network, name, &former)
-    {
-        return Ok(Some(network));
+    match left(call, name, ifname, |on| engine.declared(on))? {
+        Some(network) => Ok(Some(network)),
+        None => engine.declared_as(name),
     }
-    engine.declared(&engine.name_of(name)?)
+}
+
+/// The network that the container is on, where that is, or was, called so.
+fn left(
+    call: &Call<'_>,
+    name: &NetworkName,
+    ifname: Option<&IfName>,
+    named: impl Fn(&NetworkName) -> Result<Option<Network>>,
+) -> Result<Option<Network>> {
+    let Some(former) = former(call, ifname)? else { return Ok(None) };
+    Ok(named(&former.id.network)?.filter(|network| is_called(network, name, &former)))
 }
 
 /// Whether the network that a container is on is, or was, called so. Of names between its first and its last
