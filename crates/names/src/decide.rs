@@ -104,9 +104,7 @@ pub fn lookup<'a>(table: &'a Table, networks: &[&NetworkName], name: &str) -> Ve
     if let Some(address) = address {
         return networks.iter().filter_map(|it| table.named_at(&[*it], address)).collect();
     }
-    let of_network =
-        networks.iter().find_map(|network| Some((*network, in_domain(table, network, lower)?)));
-    match of_network {
+    match of_network(table, networks, lower) {
         Some((network, name)) => table.find(&[network], name),
         None => table.find(networks, lower),
     }
@@ -171,12 +169,19 @@ fn answered(
     }
 }
 
-/// What is answered for a name below a network's domain, or for an address; `None` where it is neither.
-/// The part of a name before a domain of the network.
-fn in_domain<'n>(table: &Table, network: &NetworkName, name: &'n str) -> Option<&'n str> {
-    table.domains_of(network).iter().find_map(|domain| below(name, domain))
+/// Below which of these networks' domains a name is, and its part before that.
+fn of_network<'a, 'n>(
+    table: &Table,
+    networks: &[&'a NetworkName],
+    name: &'n str,
+) -> Option<(&'a NetworkName, &'n str)> {
+    networks.iter().find_map(|network| {
+        let domains = table.domains_of(network);
+        Some((*network, domains.iter().find_map(|domain| below(name, domain))?))
+    })
 }
 
+/// What is answered for a name below a network's domain, or for an address; `None` where it is neither.
 fn named(
     table: &Table,
     networks: &[&NetworkName],
@@ -186,10 +191,7 @@ fn named(
 ) -> Option<Decision> {
     let found = |entries: &[&Entry]| Some(found(entries, query, question, by));
     if let Some(below) = below(&question.name, NAME_DOMAIN) {
-        let of_network = networks
-            .iter()
-            .find_map(|network| Some((*network, in_domain(table, network, &question.name)?)));
-        return match of_network {
+        return match of_network(table, networks, &question.name) {
             Some((network, name)) if !name.is_empty() => match table.find(&[network], name) {
                 entries if entries.is_empty() => Some(failed(query, Rcode::NXDOMAIN)),
                 entries => found(&entries),
