@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use engine::{AddressRequest, Engine, Purpose, SubnetRequest, SubnetSpec};
 use model::{
-    AddressSpace, Error, Family, IpNet, Order, OwnerName, Result, Runtime, Space, Sticky, Subnet,
-    Want,
+    AddressSpace, Error, Family, IpNet, NetworkName, Order, OwnerName, Result, Runtime, Space,
+    Sticky, Subnet, Want,
 };
 
 use key::{GLOBAL, LOCAL, key_of, space_of, subnet_of};
@@ -32,14 +32,12 @@ pub(crate) fn request_pool(
         )));
     };
     let spec = PoolSpec::read(&call.options)?;
-    let is_nodes = scope == Scope::Global && space == Space::Host;
     let network = spec.network.map(|called| engine.name_of(&called)).transpose()?;
-    let is_of_hosts = network.as_ref().is_some_and(|name| engine.is_of_hosts(name));
+    let is_of_nodes =
+        network.as_ref().is_some_and(|name| is_of_nodes(engine, (scope, &space), name));
     let requested = match requested(call) {
         // A part is what the swarm's manager gives of it; this host's parts are its blocks.
-        SubnetSpec::Exactly { net, .. } if is_nodes && is_of_hosts => {
-            SubnetSpec::Exactly { net, part: None }
-        }
+        SubnetSpec::Exactly { net, .. } if is_of_nodes => SubnetSpec::Exactly { net, part: None },
         requested => requested,
     };
     let request = SubnetRequest {
@@ -57,6 +55,15 @@ pub(crate) fn request_pool(
         None => BTreeMap::new(),
     };
     Ok(Answer::Pool(PoolGiven { key: key_of(&subnet.id)?, pool: subnet.id.net, data }))
+}
+
+/// Whether a swarm asks for all of its nodes, each of which has its own blocks of the network.
+fn is_of_nodes(
+    engine: &Engine<'_>,
+    (scope, space): (Scope, &Space),
+    network: &NetworkName,
+) -> bool {
+    scope == Scope::Global && *space == Space::Host && engine.is_of_hosts(network)
 }
 
 /// A tenant's space is one of this host's.
@@ -116,9 +123,7 @@ pub(crate) fn request_address(
     })?;
     if let Some(address) = call.address
         && call.purpose == libnetwork::Purpose::Gateway
-        && scope == Scope::Global
-        && id.space == Space::Host
-        && engine.is_of_hosts(&subnet.network)
+        && is_of_nodes(engine, (scope, &id.space), &subnet.network)
     {
         // A swarm's manager chooses one for all nodes. Each has its own, which Join answers; this one is not used.
         let address = IpNet::new(address, id.net.prefix_len());

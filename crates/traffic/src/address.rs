@@ -113,7 +113,7 @@ pub fn is_name(word: &str, [name, container, runtime]: [&str; 3]) -> bool {
 fn party(record: &Attachment) -> Party {
     let id = &record.id;
     Party::Container {
-        name: record.owner.as_ref().map_or_else(|| id.container.to_string(), ToString::to_string),
+        name: record.container_name(),
         container: id.container.to_string(),
         network: record.network().to_string(),
         runtime: record.runtime.to_string(),

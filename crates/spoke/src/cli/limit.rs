@@ -10,7 +10,7 @@ use super::args::{Lifted, LimitArgs, Output};
 use super::container::{Called, attachments, waiting};
 use super::output::{Shown, list, names};
 use super::table::Table;
-use super::titles::Titles;
+use super::titles::entitle;
 use super::traffic::unit::short;
 use super::{Answer, HostContext};
 
@@ -148,10 +148,7 @@ fn ls(
             rows.push(LimitView { used, ..waiting_limits(amendment, limits) });
         }
     }
-    let network = wanted.network.as_ref().map(|name| engine.name_of(name)).transpose()?;
-    rows.retain(|row| network.as_ref().is_none_or(|it| row.network == it.as_str()));
-    let titles = Titles::of(&engine.networks()?);
-    rows.iter_mut().for_each(|row| titles.put(&mut row.network));
+    entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.network)?;
     rows.sort();
     let name = |row: &LimitView| row.name.clone();
     Ok(Answer::text(list(output, &wanted.listing, &rows, Shown { name: &name, table: &table })?))

@@ -12,7 +12,7 @@ use super::mapped::Mapped;
 use super::output::{Shown, list, names};
 use super::ports::{self, PublishedView};
 use super::table::Table;
-use super::titles::Titles;
+use super::titles::entitle;
 use super::{Answer, HostContext};
 
 /// A port of a container. Of one that waits nothing is known but what was added.
@@ -123,10 +123,7 @@ fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result
     }
     let mapped = Mapped::ask(&engine.aliases()?, host_context);
     let mut rows = rows(&records, &kept, &mapped);
-    let network = wanted.network.as_ref().map(|name| engine.name_of(name)).transpose()?;
-    rows.retain(|row| network.as_ref().is_none_or(|it| row.port.network == it.as_str()));
-    let titles = Titles::of(&engine.networks()?);
-    rows.iter_mut().for_each(|row| titles.put(&mut row.port.network));
+    entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.port.network)?;
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.port.labels)));
     let name = |row: &PortRow| format!("{}/{}", row.port.host_port, row.port.protocol);
     let table = |rows: &[PortRow]| table(rows, wanted.listing.no_trunc);

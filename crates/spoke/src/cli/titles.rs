@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use model::{Network, NetworkName};
+use engine::Engine;
+use model::{Network, NetworkName, Result};
 
 /// By their names in the book. Lists are made with those, and say these.
 #[derive(Debug, Default)]
@@ -30,4 +31,18 @@ impl Titles {
         self.put(&mut called);
         called
     }
+}
+
+/// Keeps the rows of the network that is called so, where one is wanted; they say what networks are called then.
+pub(super) fn entitle<R>(
+    engine: &Engine<'_>,
+    wanted: Option<&NetworkName>,
+    rows: &mut Vec<R>,
+    network_of: fn(&mut R) -> &mut String,
+) -> Result<()> {
+    let network = wanted.map(|called| engine.name_of(called)).transpose()?;
+    rows.retain_mut(|row| network.as_ref().is_none_or(|it| *network_of(row) == it.as_str()));
+    let titles = Titles::of(&engine.networks()?);
+    rows.iter_mut().for_each(|row| titles.put(network_of(row)));
+    Ok(())
 }

@@ -262,7 +262,7 @@ impl Session {
             Ok(Port { is_device, ..Port::open(&netns, &link, about, wanted.snap)? })
         };
         let ports = found.into_iter().map(open).collect::<Result<_>>()?;
-        let name = clean(&known::name(first));
+        let name = clean(&first.container_name());
         Ok(Self { name, sandbox, netns, ports, last: Duration::ZERO })
     }
 
@@ -388,7 +388,7 @@ fn inside(machine: &Attachment) -> Error {
     Error::unsupported(format!(
         "{} is a virtual machine, whose own interfaces cannot be seen from here: leave out --interface, and its \
          packets are taken at its device",
-        known::name(machine)
+        machine.container_name()
     ))
 }
 

@@ -64,11 +64,6 @@ impl Known {
     }
 }
 
-/// What people call an attachment's container.
-pub(super) fn name(record: &Attachment) -> String {
-    record.owner.as_ref().map_or_else(|| record.id.container.to_string(), ToString::to_string)
-}
-
 /// Whether the word means the attachment's container or network.
 pub(super) fn is_meant(word: &str, record: &Attachment) -> bool {
     is_container(word, record) || record.network().as_str() == word
@@ -76,7 +71,7 @@ pub(super) fn is_meant(word: &str, record: &Attachment) -> bool {
 
 /// Whether the word means the attachment's container.
 pub(super) fn is_container(word: &str, record: &Attachment) -> bool {
-    let (name, runtime) = (name(record), record.runtime.to_string());
+    let (name, runtime) = (record.container_name(), record.runtime.to_string());
     traffic::address::is_name(word, [&name, record.id.container.as_str(), &runtime])
 }
 

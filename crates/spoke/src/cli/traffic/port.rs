@@ -8,7 +8,6 @@ use traffic::capture::Form;
 use traffic::capture::pcapng::Interface;
 
 use super::super::table::clean;
-use super::known;
 
 /// One interface.
 pub(super) struct Port {
@@ -43,7 +42,7 @@ pub(super) fn named(
 ) -> Result<Vec<(Link, String)>> {
     let look = |name: &IfName| {
         let link = netns.enter(|| Socket::route()?.link(At::Name(name)))??;
-        let missing = || format!("container {} has no interface {name}", known::name(record));
+        let missing = || format!("container {} has no interface {name}", record.container_name());
         let link = link.ok_or_else(|| Error::not_found(missing()))?;
         Ok((link, about(record)))
     };
@@ -51,7 +50,7 @@ pub(super) fn named(
 }
 
 fn about(record: &Attachment) -> String {
-    let (id, name, runtime) = (&record.id, known::name(record), record.runtime);
+    let (id, name, runtime) = (&record.id, record.container_name(), record.runtime);
     clean(&format!(
         "container {name} ({}), runtime {runtime}, network {}",
         id.container,

@@ -121,7 +121,7 @@ fn uncounted(links: &[&Attachment], counted: &[Option<Counters>]) -> Option<Stri
         0 => String::new(),
         count => format!(" and {count} others"),
     };
-    let name = known::name(first);
+    let name = first.container_name();
     Some(format!("the links of {name}{others} are gone or cannot be entered: not counted"))
 }
 
@@ -181,7 +181,7 @@ fn rows(looks: &[Look<'_>], rate: impl Fn(&Look<'_>) -> Option<Rates>, by: By) -
 fn row(look: &Look<'_>, rates: Option<Rates>) -> Row {
     let (link, counters) = (look.link, look.counters);
     let mut row = Row {
-        name: Some(known::name(link)),
+        name: Some(link.container_name()),
         container: Some(link.id.container.to_string()),
         interface: Some(reported_interface(link).to_string()),
         runtime: Some(link.runtime.to_string()),

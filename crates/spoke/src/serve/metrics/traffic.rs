@@ -102,11 +102,10 @@ fn ports(records: &[&Attachment]) -> BTreeMap<(Key, String), Counted> {
 }
 
 fn key(record: &Attachment) -> Key {
-    let container = record.owner.as_ref().map(ToString::to_string);
     Key {
         runtime: record.runtime.to_string(),
         network: record.network().to_string(),
-        container: container.unwrap_or_else(|| record.id.container.to_string()),
+        container: record.container_name(),
     }
 }
 
