@@ -4,8 +4,8 @@ use tests::{Engine, Plugins, Release, Serve, World};
 
 use crate::bed::{Live, SPOKE};
 
-struct Docker {
-    engine: Engine,
+pub(crate) struct Docker {
+    pub(crate) engine: Engine,
     serve: Option<Serve>,
 }
 
@@ -17,7 +17,7 @@ impl Live for Docker {
 
 impl Docker {
     #[track_caller]
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let release = Some(Release::V28_5).filter(|release| release.is_there());
         let mut engine = Engine::prepared(release.unwrap_or(Release::V20_10), &Plugins::subject());
         let serve = Some(Serve::start(engine.world(), &[]));

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tests::World;
 
-const PROGRAM: &str = include_str!("flowing.py");
+const PROGRAM: &str = concat!(include_str!("within.py"), include_str!("flowing.py"));
 
 /// They end with it.
 pub(crate) struct Flowing {

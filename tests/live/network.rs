@@ -4,7 +4,7 @@ use tests::{Remains, Serve, Trace, World};
 
 use crate::bed::{Bed, Live, SPOKE};
 
-const GOING_ON: &str = include_str!("going_on.py");
+const GOING_ON: &str = concat!(include_str!("within.py"), include_str!("going_on.py"));
 
 /// The MTU of each of Spoke's devices in the host, sorted, and of the container's end.
 #[track_caller]

@@ -1,21 +1,11 @@
 //! `spoke network rename` while containers are on the network.
 
 use serde_json::{Value, json};
-use tests::{Cni, Engine, Plugins, Podman5, PodmanRelease, Release, Remains, Serve, Trace, World};
+use tests::{Cni, Podman5, PodmanRelease, Remains, Serve, Trace};
 
 use crate::bed::{Bed, Live, SPOKE};
+use crate::docker::Docker;
 use crate::flowing::Flowing;
-
-struct Host {
-    engine: Engine,
-    _serve: Serve,
-}
-
-impl Live for Host {
-    fn world(&self) -> &World {
-        self.engine.world()
-    }
-}
 
 /// What `spoke ps` says of a container.
 #[track_caller]
@@ -64,13 +54,7 @@ fn is_set_alone(on: &dyn Live, name: &str, other: &str) {
 
 #[test]
 fn docker_cni_and_the_command_line() {
-    let release = Some(Release::V28_5).filter(|release| release.is_there());
-    let mut engine = Engine::prepared(release.unwrap_or(Release::V20_10), &Plugins::subject());
-    let serve = Serve::start(engine.world(), &[]);
-    engine.start(&[]);
-    engine.import();
-    let host = Host { engine, _serve: serve };
-    host.set_up_lan();
+    let host = Docker::new();
     host.spoke("network create --names --subnet 10.77.0.0/24 front");
     let options = "--ipam-driver spoke --ipam-opt network=front --subnet 10.77.0.0/24";
     host.engine.docker(&format!("network create -d spoke {options} theirs"));
