@@ -80,7 +80,7 @@ impl Talk {
     /// Everything is given back, in the engine's order. That never fails, and leaves nothing.
     fn end(&self) {
         let engine = self.engine();
-        let records = engine.attachments().expect("memory does not fail");
+        let records = engine.records.attachments().expect("memory does not fail");
         let endpoints: BTreeSet<_> = records
             .into_iter()
             .filter_map(|record| Some((record.alias?, record.id.container)))
@@ -96,15 +96,15 @@ impl Talk {
                 self.call(call).expect("what is deleted is gone");
             }
         }
-        for holder in engine.holders().expect("memory does not fail") {
+        for holder in engine.records.holders().expect("memory does not fail") {
             let Tenant::Request { subnet, .. } = &holder.tenant else { continue };
             let address = holder.lease.address.addr().to_string();
             self.give_back("ReleaseAddress", json!({"PoolID": key(subnet), "Address": address}));
         }
-        while let Some(subnet) = engine.subnets().expect("memory does not fail").first() {
+        while let Some(subnet) = engine.records.subnets().expect("memory does not fail").first() {
             self.give_back("ReleasePool", json!({"PoolID": key(&subnet.id)}));
         }
-        for alias in engine.aliases().expect("memory does not fail") {
+        for alias in engine.records.aliases().expect("memory does not fail") {
             let id = alias.id.as_str().parse().expect("an id");
             self.call(Call::DeleteNetwork(id)).expect("what is deleted is gone");
         }
@@ -122,12 +122,14 @@ impl Talk {
     fn left(&self) -> Vec<String> {
         let engine = self.engine();
         let mut left: Vec<String> = Vec::new();
-        left.extend(engine.networks().unwrap().iter().map(|n| format!("network {}", n.name)));
-        left.extend(engine.aliases().unwrap().iter().map(|a| format!("alias {}", a.id)));
-        left.extend(engine.subnets().unwrap().iter().map(|s| format!("subnet {}", s.id)));
-        left.extend(engine.attachments().unwrap().iter().map(|a| format!("{a:?}")));
-        left.extend(engine.holders().unwrap().iter().map(|h| format!("{h:?}")));
-        left.extend(engine.ports().unwrap().iter().map(|port| format!("{port:?}")));
+        left.extend(
+            engine.records.networks().unwrap().iter().map(|n| format!("network {}", n.name)),
+        );
+        left.extend(engine.records.aliases().unwrap().iter().map(|a| format!("alias {}", a.id)));
+        left.extend(engine.records.subnets().unwrap().iter().map(|s| format!("subnet {}", s.id)));
+        left.extend(engine.records.attachments().unwrap().iter().map(|a| format!("{a:?}")));
+        left.extend(engine.records.holders().unwrap().iter().map(|h| format!("{h:?}")));
+        left.extend(engine.records.ports().unwrap().iter().map(|port| format!("{port:?}")));
         left
     }
 

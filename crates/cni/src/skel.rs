@@ -51,7 +51,7 @@ pub struct Output {
     pub stderr: String,
     /// The exit code.
     pub code: i32,
-    /// The process that prints this must then call [`Engine::answered`] with these, in this order.
+    /// The process that prints this must then call [`Attachments::answered`](engine::Attachments::answered) with these, in this order.
     pub unreported: Vec<(AttachmentId, Layer)>,
 }
 
@@ -254,7 +254,7 @@ impl Run<'_> {
         });
         match call.plugin {
             Plugin::Spoke => several::del(call, plan),
-            _ => call.context.engine.detach(&request(call, plan)?),
+            _ => call.context.engine.links.detach(&request(call, plan)?),
         }
     }
 }
@@ -314,7 +314,7 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
         let more = format!("; a result of version {version} needs one, and \"ipam\" gives none");
         return Err(reported(NO_ADDRESS, &more));
     }
-    let attachment = call.context.engine.attach_unreported(&request)?;
+    let attachment = call.context.engine.attachments.attach_unreported(&request)?;
     let success = match (call.previous.clone(), request.layer) {
         (_, Layer::Address) => Success::of_leases(&attachment),
         (Some(previous), Layer::Publish | Layer::Firewall | Layer::Vrf | Layer::SourceRouting) => {
@@ -332,7 +332,7 @@ fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
     };
     let rendered = success.render(version).inspect_err(|_| {
         // An attachment whose result cannot be printed must not stay.
-        let _ = call.context.engine.detach(&request);
+        let _ = call.context.engine.links.detach(&request);
     })?;
     Ok((rendered, vec![(attachment.id, attachment.layer)]))
 }
@@ -367,7 +367,8 @@ fn check(call: &Call<'_>) -> Result<()> {
     let source = (asks && !several::is_joining(&plan)).then(|| request(call, plan.clone()));
     check_as(call, plan).map_err(|error| {
         let source = source.and_then(Result::ok);
-        let missed = source.and_then(|request| call.context.engine.check_source(&request).err());
+        let missed =
+            source.and_then(|request| call.context.engine.attachments.check_source(&request).err());
         missed.unwrap_or(error)
     })
 }
@@ -393,7 +394,7 @@ fn check_as(call: &Call<'_>, plan: Plan) -> Result<()> {
             previous.attached()?
         }
     };
-    call.context.engine.check(&request, &attached)
+    call.context.engine.attachments.check(&request, &attached)
 }
 
 fn require_previous(call: &Call<'_>) -> Result<()> {
@@ -428,7 +429,7 @@ fn gc(call: &Call<'_>) -> Result<()> {
     let plan = call.plugin.plan(call).unwrap_or_else(|_| call.plugin.remnant(call));
     match call.plugin {
         Plugin::Spoke => several::gc(call, &plan, valid),
-        _ => call.context.engine.gc(&network(call, &plan), &valid),
+        _ => call.context.engine.repair.gc(&network(call, &plan), &valid),
     }
 }
 

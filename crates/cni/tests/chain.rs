@@ -168,7 +168,7 @@ impl Bench {
             lister: None,
             prefix: None,
         };
-        self.engine(|engine| engine.enroll(&alias, &network)).unwrap();
+        self.engine(|engine| engine.networks.enroll(&alias, &network)).unwrap();
         network
     }
 }
@@ -222,11 +222,12 @@ fn a_container_of_docker() {
             let network = bench.network("a", main);
             let alias = "id-a".parse().unwrap();
             let asked = request(&network, "c1", None);
-            let reserved = bench.engine(|engine| engine.reserve(&asked, &alias)).unwrap();
+            let reserved =
+                bench.engine(|engine| engine.attachments.reserve(&asked, &alias)).unwrap();
             assert_eq!(reserved.addresses[0].address.to_string(), "10.66.0.2/24", "{main}");
             assert_eq!(reserved.leases.len(), 1);
             let mac = reserved.wiring.link.as_ref().unwrap().mac.expect("its hardware address");
-            let again = bench.engine(|engine| engine.reserve(&asked, &alias)).unwrap();
+            let again = bench.engine(|engine| engine.attachments.reserve(&asked, &alias)).unwrap();
             assert_eq!(again, reserved);
             let at = sandbox("box");
             let joining = Joining {
@@ -235,7 +236,8 @@ fn a_container_of_docker() {
                 name: None,
                 sysctls: Vec::new(),
             };
-            let joined = bench.engine(|engine| engine.join(&asked.id(), &joining)).unwrap();
+            let joined =
+                bench.engine(|engine| engine.attachments.join(&asked.id(), &joining)).unwrap();
             let Phase::Attached(attached) = &joined.phase else { panic!("attached") };
             let last = attached.interfaces.last().unwrap();
             assert_eq!((last.name.as_str(), last.place), ("wait-c1", Place::Host));
@@ -250,12 +252,12 @@ fn a_container_of_docker() {
             if !main.contains("macvlan") {
                 sh("ip netns exec box ping -q -c 1 -W 5 10.66.0.1");
             }
-            bench.engine(|engine| engine.leave(&asked.id())).unwrap();
+            bench.engine(|engine| engine.attachments.leave(&asked.id())).unwrap();
             sh("ip -n box link set eth0 down && ip -n box link set eth0 netns here name wait-c1");
             sh("ip link show wait-c1");
-            bench.engine(|engine| engine.remove(&asked.id())).unwrap();
+            bench.engine(|engine| engine.links.remove(&asked.id())).unwrap();
             assert_eq!(remains(), "", "{main}");
-            bench.engine(|engine| engine.remove(&asked.id())).unwrap();
+            bench.engine(|engine| engine.links.remove(&asked.id())).unwrap();
         });
     }
 }
@@ -266,7 +268,9 @@ fn a_sandbox_that_died() {
     isolated(|bench| {
         let network = bench.network("a", KINDS[2]);
         let asked = request(&network, "c1", None);
-        bench.engine(|engine| engine.reserve(&asked, &"id-a".parse().unwrap())).unwrap();
+        bench
+            .engine(|engine| engine.attachments.reserve(&asked, &"id-a".parse().unwrap()))
+            .unwrap();
         let joining = |at: Sandbox| Joining {
             sandbox: at,
             handoff: Handoff::Finish,
@@ -274,7 +278,7 @@ fn a_sandbox_that_died() {
             sysctls: Vec::new(),
         };
         let first = joining(sandbox("box"));
-        bench.engine(|engine| engine.join(&asked.id(), &first)).unwrap();
+        bench.engine(|engine| engine.attachments.join(&asked.id(), &first)).unwrap();
         let reported = sh("ip -n box address show dev net7; ip -n box route");
         assert!(
             reported.contains("10.66.0.2/24") && reported.contains("default via 10.66.0.1"),
@@ -282,16 +286,17 @@ fn a_sandbox_that_died() {
         );
         sh("ip netns exec box ping -q -c 1 -W 5 10.66.0.1");
         // Leaving parks it, so that it can be joined again.
-        bench.engine(|engine| engine.leave(&asked.id())).unwrap();
-        bench.engine(|engine| engine.join(&asked.id(), &first)).unwrap();
+        bench.engine(|engine| engine.attachments.leave(&asked.id())).unwrap();
+        bench.engine(|engine| engine.attachments.join(&asked.id(), &first)).unwrap();
         sh("ip netns exec box ping -q -c 1 -W 5 10.66.0.1");
         // The kernel takes its time, and no longer than this.
         sh("end=$(ip -o link show type veth | grep -o 'veth[0-9a-f]*'); ip netns del box
             for i in $(seq 500); do ip link show $end || break; sleep 0.02; done >/dev/null 2>&1");
         let second = joining(sandbox("two"));
-        let refused = bench.engine(|engine| engine.join(&asked.id(), &second)).unwrap_err();
+        let refused =
+            bench.engine(|engine| engine.attachments.join(&asked.id(), &second)).unwrap_err();
         assert_eq!(refused.kind(), Kind::NotFound, "{refused}");
-        bench.engine(|engine| engine.remove(&asked.id())).unwrap();
+        bench.engine(|engine| engine.links.remove(&asked.id())).unwrap();
         assert_eq!(remains(), "");
     });
 }
@@ -303,15 +308,15 @@ fn a_container_with_a_sandbox() {
         isolated(move |bench| {
             let network = bench.network("a", main);
             let asked = request(&network, "c1", Some(sandbox("box")));
-            let made = bench.engine(|engine| engine.attach(&asked)).unwrap();
+            let made = bench.engine(|engine| engine.attachments.attach(&asked)).unwrap();
             let Phase::Attached(attached) = &made.phase else { panic!("attached") };
-            bench.engine(|engine| engine.check(&asked, attached)).unwrap();
+            bench.engine(|engine| engine.attachments.check(&asked, attached)).unwrap();
             sh("ip -n box address show dev eth | grep -q 10.66.0.2");
-            let twice = bench.engine(|engine| engine.attach(&asked)).unwrap_err();
+            let twice = bench.engine(|engine| engine.attachments.attach(&asked)).unwrap_err();
             assert_eq!(twice.kind(), Kind::Conflict);
             sh("ip netns del box");
-            bench.engine(|engine| engine.detach(&asked)).unwrap();
-            bench.engine(|engine| engine.detach(&asked)).unwrap();
+            bench.engine(|engine| engine.links.detach(&asked)).unwrap();
+            bench.engine(|engine| engine.links.detach(&asked)).unwrap();
             assert_eq!(remains(), "", "{main}");
         });
     }
@@ -323,15 +328,15 @@ fn an_address_that_somebody_has() {
     isolated(|bench| {
         let (a, b) = (bench.network("a", KINDS[2]), bench.network("b", KINDS[1]));
         let first = request(&a, "c1", Some(sandbox("one")));
-        bench.engine(|engine| engine.attach(&first)).unwrap();
+        bench.engine(|engine| engine.attachments.attach(&first)).unwrap();
         let before = remains();
         let second = request(&b, "c2", Some(sandbox("two")));
-        let refused = bench.engine(|engine| engine.attach(&second)).unwrap_err();
+        let refused = bench.engine(|engine| engine.attachments.attach(&second)).unwrap_err();
         assert_eq!(refused.kind(), Kind::Conflict);
         assert!(refused.to_string().contains("container c1 (eth) on network a"), "{refused}");
         assert_eq!(remains(), before);
         assert_eq!(sh("ip -n two -o link | wc -l").trim(), "1");
-        bench.engine(|engine| engine.detach(&first)).unwrap();
+        bench.engine(|engine| engine.links.detach(&first)).unwrap();
         assert_eq!(remains(), "");
     });
 }
@@ -344,7 +349,8 @@ fn a_death_on_the_way() {
         let alias = "id-a".parse().unwrap();
         for step in 0..3 {
             let asked = request(&network, "c1", None);
-            let reserved = bench.engine(|engine| engine.reserve(&asked, &alias)).unwrap();
+            let reserved =
+                bench.engine(|engine| engine.attachments.reserve(&asked, &alias)).unwrap();
             if step == 1 {
                 // Moved, and nobody wrote that down.
                 let handed = Attachment { handoff: Handoff::Caller, ..reserved.clone() };
@@ -359,7 +365,7 @@ fn a_death_on_the_way() {
             let later = Chain::new(Path::new("/run/spoke"), waiting, report);
             later.detach(&reserved).unwrap();
             later.detach(&reserved).unwrap();
-            bench.engine(|engine| engine.remove(&asked.id())).unwrap();
+            bench.engine(|engine| engine.links.remove(&asked.id())).unwrap();
             assert_eq!(remains(), "", "{step}");
         }
     });
@@ -373,10 +379,10 @@ fn a_parking_without_a_record() {
         let alias = "id-a".parse().unwrap();
         for container in ["c1", "c2"] {
             let asked = request(&network, container, None);
-            bench.engine(|engine| engine.reserve(&asked, &alias)).unwrap();
+            bench.engine(|engine| engine.attachments.reserve(&asked, &alias)).unwrap();
         }
         let strays = |of: &[Attachment]| bench.driver.strays(&|| Ok(of.to_vec())).unwrap();
-        let records = bench.engine(|engine| engine.attachments()).unwrap();
+        let records = bench.engine(|engine| engine.records.attachments()).unwrap();
         assert!(strays(&records).is_empty());
         let found = strays(&records[1..]);
         let [(stray, Presence::Gone)] = found.as_slice() else { panic!("{found:?}") };
@@ -385,7 +391,7 @@ fn a_parking_without_a_record() {
         assert_eq!(sh("ls /run/spoke/parked /run/spoke/turns | grep -c '^[0-9a-f]'").trim(), "2");
         assert_eq!(sh("find /run/a -name '10.*'").lines().count(), 1);
         for record in records {
-            bench.engine(|engine| engine.remove(&record.id)).unwrap();
+            bench.engine(|engine| engine.links.remove(&record.id)).unwrap();
         }
         assert_eq!(remains(), "");
     });
@@ -404,7 +410,7 @@ fn a_plugin_that_refuses() {
             chain.path = vec![PathBuf::from("/run/bin")];
         }
         let asked = request(&network, "c1", Some(sandbox("box")));
-        let refused = bench.engine(|engine| engine.attach(&asked)).unwrap_err();
+        let refused = bench.engine(|engine| engine.attachments.attach(&asked)).unwrap_err();
         let words = r#"plugin type="ptp" failed (add): no lease"#;
         assert!(
             refused.to_string().contains(&format!("{words}; 192.0.2.1 is silent")),
@@ -425,13 +431,13 @@ fn plugins_that_are_gone() {
             chain.path = vec![PathBuf::from("/run/bin")];
         }
         let asked = request(&network, "gone1", Some(sandbox("box")));
-        bench.engine(|engine| engine.attach(&asked)).unwrap();
+        bench.engine(|engine| engine.attachments.attach(&asked)).unwrap();
         sh("rm /run/bin/ptp");
         let status = bench.driver.0.status(&network).unwrap_err();
         assert!(status.to_string().contains("containernetworking-plugins"), "{status}");
-        bench.engine(|engine| engine.detach(&asked)).unwrap();
+        bench.engine(|engine| engine.links.detach(&asked)).unwrap();
         assert!(REPORTED.lock().unwrap().contains("the CNI plugins ptp are not in /run/bin"));
         assert_eq!(sh("ip -n box -o link | wc -l").trim(), "1");
-        assert!(bench.engine(|engine| engine.attachments()).unwrap().is_empty());
+        assert!(bench.engine(|engine| engine.records.attachments()).unwrap().is_empty());
     });
 }

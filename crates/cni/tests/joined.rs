@@ -20,7 +20,7 @@ fn make(rig: &Rig, name: &str, subnet: &str, title: &str) {
     rig.add(Plugin::Spoke, "first", &described);
     rig.command("DEL", Plugin::Spoke, "first", &described);
     rig.engine(|engine| {
-        let network = engine.network(&name.parse().unwrap()).unwrap();
+        let network = engine.records.network(&name.parse().unwrap()).unwrap();
         let id: AliasId = format!("{name}-id").parse().unwrap();
         let alias = Alias {
             id: id.clone(),
@@ -34,14 +34,14 @@ fn make(rig: &Rig, name: &str, subnet: &str, title: &str) {
             lister: None,
             prefix: None,
         };
-        engine.enroll(&alias, &network).unwrap();
-        engine.set_title(&id, &title.parse().unwrap(), None).unwrap();
+        engine.networks.enroll(&alias, &network).unwrap();
+        engine.networks.set_title(&id, &title.parse().unwrap(), None).unwrap();
     });
 }
 
 fn networks(rig: &Rig) -> Vec<(String, String)> {
     let shown = |a: model::Attachment| (a.id.container.to_string(), a.id.network.to_string());
-    rig.engine(|engine| engine.attachments().unwrap().into_iter().map(shown).collect())
+    rig.engine(|engine| engine.records.attachments().unwrap().into_iter().map(shown).collect())
 }
 
 #[test]
@@ -69,8 +69,11 @@ fn left_is_what_was_joined() {
     rig.add(Plugin::Spoke, "a", &joining("front"));
     rig.engine(|engine| {
         let title: NetworkName = "front".parse().unwrap();
-        engine.set_title(&"one-id".parse().unwrap(), &"gone".parse().unwrap(), None).unwrap();
-        engine.set_title(&"two-id".parse().unwrap(), &title, None).unwrap();
+        engine
+            .networks
+            .set_title(&"one-id".parse().unwrap(), &"gone".parse().unwrap(), None)
+            .unwrap();
+        engine.networks.set_title(&"two-id".parse().unwrap(), &title, None).unwrap();
     });
     rig.add(Plugin::Spoke, "b", &joining("front"));
     let held = |a: &str, b: &str| (a.to_owned(), b.to_owned());

@@ -132,8 +132,8 @@ fn of_several_networks_the_cloud_s_is_asked() {
         rig.add(Plugin::Spoke, "first", &described);
         rig.command("DEL", Plugin::Spoke, "first", &described);
         rig.engine(|engine| {
-            let network = engine.network(&name.parse().unwrap()).unwrap();
-            engine.create_network(&Network { runtime: Runtime::Spoke, ..network }).unwrap();
+            let network = engine.records.network(&name.parse().unwrap()).unwrap();
+            engine.networks.create(&Network { runtime: Runtime::Spoke, ..network }).unwrap();
         });
     }
     let fields = json!({"networks": ["back", "front"], "runtimeConfig": {"ips": ["10.5.0.77"]}});
@@ -155,7 +155,8 @@ fn del_and_gc_need_no_configuration() {
     let (verb, made) = rig.last();
     assert_eq!(verb, "detach");
     assert!(matches!(made.wiring.link.unwrap().kind, LinkKind::Neutron(_)), "as it was made");
-    let left =
-        rig.engine(|engine| engine.attachments().unwrap().len() + engine.holders().unwrap().len());
+    let left = rig.engine(|engine| {
+        engine.records.attachments().unwrap().len() + engine.records.holders().unwrap().len()
+    });
     assert_eq!(left, 0);
 }

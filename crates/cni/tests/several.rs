@@ -22,8 +22,8 @@ fn rig() -> Rig {
         rig.add(Plugin::Spoke, "first", &described);
         rig.command("DEL", Plugin::Spoke, "first", &described);
         rig.engine(|engine| {
-            let network = engine.network(&name.parse().unwrap()).unwrap();
-            engine.create_network(&Network { runtime: Runtime::Spoke, ..network }).unwrap();
+            let network = engine.records.network(&name.parse().unwrap()).unwrap();
+            engine.networks.create(&Network { runtime: Runtime::Spoke, ..network }).unwrap();
         });
     }
     rig
@@ -37,7 +37,7 @@ fn attachments(rig: &Rig) -> Vec<(String, String, String)> {
     let shown = |a: Attachment| {
         (a.id.container.to_string(), a.id.network.to_string(), a.id.ifname.to_string())
     };
-    rig.engine(|engine| engine.attachments().unwrap().into_iter().map(shown).collect())
+    rig.engine(|engine| engine.records.attachments().unwrap().into_iter().map(shown).collect())
 }
 
 fn on(container: &str, network: &str, ifname: &str) -> (String, String, String) {
@@ -69,7 +69,7 @@ fn an_interface_on_each() {
     );
     rig.engine(|engine| {
         let publishing = |record: &&Attachment| record.wiring.publish.is_some();
-        let records = engine.attachments().unwrap();
+        let records = engine.records.attachments().unwrap();
         assert_eq!(records.iter().filter(publishing).count(), 1);
         let with_mac = |record: &&Attachment| record.wiring.link.as_ref().unwrap().mac.is_some();
         let named: Vec<&str> =
@@ -87,7 +87,7 @@ fn ports_are_published_where_that_is_possible() {
     config["runtimeConfig"] = json!({"portMappings": port});
     rig.add(Plugin::Spoke, "c1", &config);
     rig.engine(|engine| {
-        let records = engine.attachments().unwrap().into_iter();
+        let records = engine.records.attachments().unwrap().into_iter();
         let publishing = records.filter(|record| record.wiring.publish.is_some());
         let names: Vec<String> = publishing.map(|record| record.id.network.to_string()).collect();
         assert_eq!(names, ["front"]);
@@ -100,8 +100,10 @@ fn ports_are_published_where_that_is_possible() {
 #[test]
 fn all_or_nothing() {
     let rig = rig();
-    rig.engine(|engine| engine.reserve_address(&Space::Host, "10.8.2.9".parse().unwrap(), None))
-        .unwrap();
+    rig.engine(|engine| {
+        engine.addresses.reserve_address(&Space::Host, "10.8.2.9".parse().unwrap(), None)
+    })
+    .unwrap();
     let mut config = joining(&json!(["front", {"name": "back", "ips": ["10.8.2.9"]}]));
     let (code, msg) = rig.refused(Plugin::Spoke, "", &config);
     assert!(code == 101 && msg.contains("10.8.2.9 is reserved"), "{msg}");
@@ -147,8 +149,8 @@ fn check_looks_at_all() {
     let was = rig.driver.calls.borrow().iter().filter(|(verb, _)| *verb == "check").count();
     assert_eq!(was, 2);
     rig.engine(|engine| {
-        let holders = engine.holders().unwrap();
-        engine.evict(&holders[1]).unwrap();
+        let holders = engine.records.holders().unwrap();
+        engine.repair.evict(&holders[1]).unwrap();
     });
     let output = checked(&config);
     assert_eq!(output.code, 1, "{output:?}");

@@ -48,7 +48,7 @@ fn labels_of_the_network_and_of_the_container() {
     );
     let rig = Rig::new();
     rig.add(Plugin::Spoke, "c1", &with(&json!({"labels": {"team": "net"}})));
-    let network = rig.engine(|engine| engine.networks().unwrap().remove(0));
+    let network = rig.engine(|engine| engine.records.networks().unwrap().remove(0));
     assert_eq!(network.labels.pairs()["team"], "net");
     // The other plugins read what they know, and pass over what is none.
     let bridge = |args: &Value| {

@@ -273,7 +273,8 @@ impl<B: Backstage> Plugin for Docker<B> {
                 else {
                     return self.backstage.is_awaited(&subnet);
                 };
-                let asks = |engine: &Engine<'_>| engine.address_asks_hosts(&subnet, address);
+                let asks =
+                    |engine: &Engine<'_>| engine.addresses.address_asks_hosts(&subnet, address);
                 return self.backstage.is_awaited(&subnet)
                     || self.backstage.with_engine(asks).unwrap_or(false);
             }

@@ -32,7 +32,7 @@ pub(crate) fn request_pool(
         )));
     };
     let spec = PoolSpec::read(&call.options)?;
-    let network = spec.network.map(|called| engine.name_of(&called)).transpose()?;
+    let network = spec.network.map(|called| engine.records.name_of(&called)).transpose()?;
     let is_of_nodes =
         network.as_ref().is_some_and(|name| is_of_nodes(engine, (scope, &space), name));
     let requested = match requested(call) {
@@ -49,7 +49,7 @@ pub(crate) fn request_pool(
         sticky: spec.sticky,
         despite_others: spec.despite_others,
     };
-    let subnet = engine.request_subnet(&request)?;
+    let subnet = engine.subnets.request_subnet(&request)?;
     let data = match gateway(engine, &subnet)? {
         Some(gateway) => BTreeMap::from([(GATEWAY.to_owned(), gateway.to_string())]),
         None => BTreeMap::new(),
@@ -63,7 +63,7 @@ fn is_of_nodes(
     (scope, space): (Scope, &Space),
     network: &NetworkName,
 ) -> bool {
-    scope == Scope::Global && *space == Space::Host && engine.is_of_hosts(network)
+    scope == Scope::Global && *space == Space::Host && engine.addresses.is_of_hosts(network)
 }
 
 /// A tenant's space is one of this host's.
@@ -98,7 +98,7 @@ fn gateway(engine: &Engine<'_>, subnet: &Subnet) -> Result<Option<IpNet>> {
     if subnet.id.space == Space::Global {
         return Ok(None);
     }
-    let Some(network) = engine.declared(&subnet.network)? else { return Ok(None) };
+    let Some(network) = engine.records.declared(&subnet.network)? else { return Ok(None) };
     let mut ranges = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
     let gateway =
         ranges.find(|range| range.subnet == subnet.id.net).and_then(|range| range.gateway);
@@ -107,7 +107,7 @@ fn gateway(engine: &Engine<'_>, subnet: &Subnet) -> Result<Option<IpNet>> {
 
 /// ReleasePool. A pool that is not allocated is no error.
 pub(crate) fn release_pool(engine: &Engine<'_>, key: &PoolKey) -> Result<Answer> {
-    engine.release_subnet(&subnet_of(key)?)?;
+    engine.subnets.release_subnet(&subnet_of(key)?)?;
     Ok(Answer::Done {})
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn request_address(
     scope: Scope,
 ) -> Result<Answer> {
     let id = subnet_of(&call.pool)?;
-    let subnet = engine.subnet(&id)?.ok_or_else(|| {
+    let subnet = engine.records.subnet(&id)?.ok_or_else(|| {
         Error::not_found(format!("pool {} is not handed out; request it first", call.pool))
     })?;
     if let Some(address) = call.address
@@ -136,7 +136,7 @@ pub(crate) fn request_address(
         purpose: purpose(engine, call, &subnet)?,
         order: call.serial.then_some(Order::NextAfterLast),
     };
-    let lease = engine.request_address(&request)?;
+    let lease = engine.subnets.request_address(&request)?;
     Ok(Answer::Address { address: lease.address, data: BTreeMap::new() })
 }
 
@@ -159,7 +159,7 @@ fn purpose(
 }
 
 fn is_made(engine: &Engine<'_>, subnet: &Subnet) -> Result<bool> {
-    Ok(engine.aliases()?.iter().any(|alias| alias.network == subnet.network))
+    Ok(engine.records.aliases()?.iter().any(|alias| alias.network == subnet.network))
 }
 
 /// The key by which the address is kept, or else the holder to show.
@@ -179,6 +179,6 @@ pub(crate) fn release_address(
     engine: &Engine<'_>,
     call: &libnetwork::ReleaseAddress,
 ) -> Result<Answer> {
-    engine.release_address(&subnet_of(&call.pool)?, call.address)?;
+    engine.subnets.release_address(&subnet_of(&call.pool)?, call.address)?;
     Ok(Answer::Done {})
 }

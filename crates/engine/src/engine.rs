@@ -1,14 +1,33 @@
 //! `Engine`, the one type through which front ends call.
 
 use crate::port::{Driver, Host, Ipam, Store};
+use crate::{Addresses, Attachments, Links, Networks, Records, Repair, Subnets};
 
-/// Every verb, over the ports that the binary wired. The verbs stand in the modules that are
-/// named after them.
-pub struct Engine<'a> {
+/// What the engine asks everything else for, as the binary wired it.
+pub(crate) struct Ports<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) driver: &'a dyn Driver,
     pub(crate) ipam: &'a dyn Ipam,
     pub(crate) host: &'a dyn Host,
+}
+
+/// Every verb, by the service that has it. A service calls those above it in this list, and never
+/// one below it.
+pub struct Engine<'a> {
+    /// Reads records, and replaces one where it is unchanged.
+    pub records: Records<'a>,
+    /// Chooses what an attachment holds, and adds it to the transaction that takes it.
+    pub addresses: Addresses<'a>,
+    /// Undoes an attachment from every state, and keeps what it has as its record says.
+    pub links: Links<'a>,
+    /// Allocates subnets and addresses by request (libnetwork's IPAM driver).
+    pub subnets: Subnets<'a>,
+    /// Makes attachments and endpoints, checks them, and changes their ports, names and limits.
+    pub attachments: Attachments<'a>,
+    /// Makes, changes, renames and removes networks; connects sandboxes; joins endpoints.
+    pub networks: Networks<'a>,
+    /// Collects what is left over, restores what is missing, backs up.
+    pub repair: Repair<'a>,
 }
 
 impl<'a> Engine<'a> {
@@ -19,6 +38,15 @@ impl<'a> Engine<'a> {
         ipam: &'a dyn Ipam,
         host: &'a dyn Host,
     ) -> Self {
-        Self { store, driver, ipam, host }
+        let ports = &Ports { store, driver, ipam, host };
+        Self {
+            records: Records::new(ports),
+            addresses: Addresses::new(ports),
+            links: Links::new(ports),
+            subnets: Subnets::new(ports),
+            attachments: Attachments::new(ports),
+            networks: Networks::new(ports),
+            repair: Repair::new(ports),
+        }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value
             let network = describe::network(&NetworkConfig::read(&document)?, &spec, context)?;
             refuse_shared_bridge(&network, context)?;
             if matches!(spec.kind, Some(KindSpec::Neutron(_) | KindSpec::Ovs(_))) {
-                context.engine.status(&network)?;
+                context.engine.attachments.status(&network)?;
             }
             network
         }
@@ -126,8 +126,8 @@ fn subnets_of(network: &Network) -> Value {
 /// An existing network of another front end is joined only on request, not by accident. One that
 /// Podman had under this name, and that has no attachments, is deleted.
 fn refuse_known(name: &NetworkName, context: &Context<'_>) -> Result<()> {
-    let Some(known) = context.engine.called(name)? else { return Ok(()) };
-    if known.runtime == Runtime::Podman && context.engine.declared(name)?.is_none() {
+    let Some(known) = context.engine.records.called(name)? else { return Ok(()) };
+    if known.runtime == Runtime::Podman && context.engine.records.declared(name)?.is_none() {
         return Ok(());
     }
     Err(Error::conflict(format!(
@@ -141,7 +141,7 @@ fn refuse_shared_bridge(network: &Network, context: &Context<'_>) -> Result<()> 
     let Some(bridge) = network.wiring.link.as_ref().and_then(|link| link.kind.bridge()) else {
         return Ok(());
     };
-    match context.engine.on_bridge(&bridge.name, &network.name)? {
+    match context.engine.records.on_bridge(&bridge.name, &network.name)? {
         None => Ok(()),
         Some(other) => Err(Error::conflict(format!(
             "-o bridge={}: network {} has this bridge; -o network={} joins it",
@@ -159,7 +159,7 @@ fn subnets(config: &NetworkConfig, spec: &NetworkSpec, context: &Context<'_>) ->
     }
     let on_parent = spec.kind != Some(KindSpec::Bridge);
     let space = Space::of_networks(spec.address_space.as_ref());
-    let occupancy = context.engine.occupancy_of(&space)?;
+    let occupancy = context.engine.subnets.occupancy_of(&space)?;
     let mut subnets: Vec<SubnetConfig> = Vec::new();
     for of in config.subnets() {
         // As Podman does for its own drivers.

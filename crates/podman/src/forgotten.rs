@@ -18,17 +18,17 @@ pub fn forgotten(
     known: &[Declared],
     mode: Mode,
 ) -> Result<(Vec<NetworkName>, Vec<Error>)> {
-    let attachments = engine.attachments()?;
+    let attachments = engine.records.attachments()?;
     let in_use: BTreeSet<&NetworkName> = attachments.iter().map(|it| &it.id.network).collect();
     let known: BTreeSet<&NetworkName> = known.iter().map(|known| &known.name).collect();
     let (mut gone, mut failures) = (Vec::new(), Vec::new());
-    for network in engine.networks()? {
+    for network in engine.records.networks()? {
         let name = &network.name;
         let is_known = known.contains(name) || in_use.contains(name);
         if network.runtime != Runtime::Podman || is_known {
             continue;
         }
-        if engine.declared(name)?.is_some() {
+        if engine.records.declared(name)?.is_some() {
             continue;
         }
         let removed = match mode {
@@ -45,10 +45,10 @@ pub fn forgotten(
 }
 
 fn remove(engine: &Engine<'_>, name: &NetworkName) -> Result<()> {
-    engine.remove_network(name, false)?;
-    for kept in engine.reservations()? {
+    engine.networks.remove(name, false)?;
+    for kept in engine.records.reservations()? {
         if kept.learned && kept.network.as_ref() == Some(name) {
-            engine.unreserve_address(&kept.space, kept.address)?;
+            engine.addresses.unreserve_address(&kept.space, kept.address)?;
         }
     }
     Ok(())

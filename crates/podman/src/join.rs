@@ -12,16 +12,16 @@ pub(crate) fn network(
     name: &NetworkName,
     context: &Context<'_>,
 ) -> Result<Network> {
-    let network = context.engine.network(name)?;
+    let network = context.engine.records.network(name)?;
     let Err(refusal) = refuse_other_subnets(config, &network) else { return Ok(network) };
-    let former = context.engine.named(name)?.filter(|former| former.name != network.name);
+    let former = context.engine.records.named(name)?.filter(|former| former.name != network.name);
     let fits = |former: &Network| refuse_other_subnets(config, former).is_ok();
     former.filter(fits).ok_or(refusal)
 }
 
 /// Which network a container is on by this interface, whatever is called so by now.
 pub(crate) fn joined_before(exec: &Exec, context: &Context<'_>) -> Result<Option<NetworkName>> {
-    let mut records = context.engine.attachments_of(&exec.container_id)?.into_iter();
+    let mut records = context.engine.records.attachments_of(&exec.container_id)?.into_iter();
     let record = records.find(|record| {
         record.layer == Layer::Link
             && record.runtime == Runtime::Podman

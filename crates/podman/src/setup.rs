@@ -33,7 +33,7 @@ pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<
     let network = network(exec, context)?;
     let sandbox = Some(sandbox(netns)?);
     let request = request(exec, network, sandbox, context)?;
-    let attachment = context.engine.attach(&request)?;
+    let attachment = context.engine.attachments.attach(&request)?;
     match attachment.phase {
         Phase::Attached(attached) => Ok(status(exec, &request.network, attached)),
         Phase::Reserved | Phase::Attaching { .. } | Phase::Detaching { .. } => {
@@ -48,10 +48,10 @@ pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Resu
     let before = join::joined_before(exec, context)?;
     let name = before.clone().unwrap_or_else(|| exec.network.name.clone());
     let described = match before.filter(|name| *name != exec.network.name) {
-        Some(name) => context.engine.network_of(&name).ok(),
+        Some(name) => context.engine.records.network_of(&name).ok(),
         None => network(exec, context).ok().filter(|network| network.name == name),
     };
-    let described = described.or_else(|| context.engine.declared(&name).ok().flatten());
+    let described = described.or_else(|| context.engine.records.declared(&name).ok().flatten());
     let network = described.unwrap_or_else(|| remnant(name, context));
     let sandbox = sandbox(netns).ok();
     let request = match request(exec, network.clone(), sandbox.clone(), context) {
@@ -60,9 +60,9 @@ pub(crate) fn teardown(exec: &Exec, netns: &Path, context: &Context<'_>) -> Resu
     };
     if request.sandbox.as_ref().is_some_and(is_lived_in) {
         // Only `podman network reload` needs it, which is repeated where it fails.
-        let _ = context.engine.keep_for_return(&request.id());
+        let _ = context.engine.records.keep_for_return(&request.id());
     }
-    context.engine.detach(&request)
+    context.engine.links.detach(&request)
 }
 
 /// Whether a container's process is in the namespace. One that ended has none there any more; one whose network
@@ -139,7 +139,7 @@ fn request(
     let (mut ipam, wanted) = with_wanted(&network, wanted, has_mac)?;
     let mut network = network;
     if let (Ipam::Dhcp(_), true, Some(owner)) = (&ipam, network.sticky, exec.owner()) {
-        let site = context.engine.occupancy()?.site;
+        let site = context.engine.subnets.occupancy()?.site;
         client::be_known(&owner, &network.name, site, &mut wiring, &mut ipam);
     }
     way_out::rank(exec.ifname(), &wiring, &mut ipam, &mut network.routes);

@@ -60,7 +60,7 @@ impl HostContext {
     pub(crate) fn restore(&self) -> Result<bool> {
         let followed = self.driver.follow().ensure_any();
         let mended = self.driver.linux().mend();
-        let restored = self.engine().restore(&mut AtOnce)?;
+        let restored = self.engine().repair.restore(&mut AtOnce)?;
         followed?;
         self.counted()?;
         Ok(mended? || restored)
@@ -80,7 +80,7 @@ impl HostContext {
             rivals.looked_at_table(table, was_changed);
             Ok(was_changed)
         });
-        let restored = self.engine().restore(rivals)?;
+        let restored = self.engine().repair.restore(rivals)?;
         followed?;
         self.counted()?;
         mended.into_iter().try_fold(restored, |any, mended: Result<bool>| Ok(mended? || any))

@@ -91,7 +91,7 @@ fn answer(
     if report(&output) {
         for (id, layer) in &output.unreported {
             // Where it cannot be noted, the worst is that a second ADD is not refused.
-            let _ = engine.answered(id, *layer);
+            let _ = engine.attachments.answered(id, *layer);
         }
     }
     Ok(output)

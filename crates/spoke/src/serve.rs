@@ -251,7 +251,7 @@ impl Daemon {
     /// made must not keep the rest from working.
     fn raise(&self) {
         if let Err(error) =
-            self.context_pool.with(|host_context| host_context.engine().raise_networks())
+            self.context_pool.with(|host_context| host_context.engine().repair.raise_networks())
         {
             self.journal.failed("making the networks of this host", &error);
         }

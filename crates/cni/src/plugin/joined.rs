@@ -52,9 +52,9 @@ pub(super) fn named_among(
     ifname: Option<&IfName>,
 ) -> Result<Network> {
     let engine = call.context.engine;
-    match left(call, name, ifname, |on| engine.network_of(on).map(Some))? {
+    match left(call, name, ifname, |on| engine.records.network_of(on).map(Some))? {
         Some(network) => Ok(network),
-        None => engine.network(name),
+        None => engine.records.network(name),
     }
 }
 
@@ -62,9 +62,9 @@ pub(super) fn named_among(
 fn declared(call: &Call<'_>, name: &NetworkName) -> Result<Option<Network>> {
     let engine = call.context.engine;
     let ifname = call.subject.as_ref().map(|(_, ifname)| ifname);
-    match left(call, name, ifname, |on| engine.declared(on))? {
+    match left(call, name, ifname, |on| engine.records.declared(on))? {
         Some(network) => Ok(Some(network)),
-        None => engine.declared_as(name),
+        None => engine.records.declared_as(name),
     }
 }
 
@@ -96,7 +96,7 @@ fn former(call: &Call<'_>, ifname: Option<&IfName>) -> Result<Option<Attachment>
 
 fn attached_at(call: &Call<'_>, ifname: Option<&IfName>) -> Result<Option<Attachment>> {
     let (Some((container, _)), Some(ifname)) = (&call.subject, ifname) else { return Ok(None) };
-    let mut records = call.context.engine.attachments_of(container)?.into_iter();
+    let mut records = call.context.engine.records.attachments_of(container)?.into_iter();
     Ok(records.find(|record| {
         record.layer == Layer::Link
             && record.alias.is_none()

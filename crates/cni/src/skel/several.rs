@@ -23,17 +23,18 @@ pub(super) fn add(call: &Call<'_>, plan: Plan) -> Result<Added> {
         let more = format!("; a result of version {version} needs one, and no network gives one");
         return Err(reported(NO_ADDRESS, &more));
     }
-    let made = engine.attach_several(&origin(call)?, &requests)?;
+    let made = engine.attachments.attach_several(&origin(call)?, &requests)?;
     let result = merged(call, &made).and_then(|success| success.render(version));
     let result = result.inspect_err(|_| {
         // An attachment whose result cannot be printed must not stay.
-        let _ = origin(call).and_then(|origin| engine.detach_several(&origin, &requests));
+        let _ =
+            origin(call).and_then(|origin| engine.attachments.detach_several(&origin, &requests));
     })?;
     Ok((result, made.into_iter().map(|attachment| (attachment.id, attachment.layer)).collect()))
 }
 
 pub(super) fn del(call: &Call<'_>, plan: Plan) -> Result<()> {
-    call.context.engine.detach_several(&origin(call)?, &requests(call, plan)?)
+    call.context.engine.attachments.detach_several(&origin(call)?, &requests(call, plan)?)
 }
 
 pub(super) fn check(call: &Call<'_>, plan: Plan) -> Result<()> {
@@ -42,12 +43,12 @@ pub(super) fn check(call: &Call<'_>, plan: Plan) -> Result<()> {
     for request in &requests {
         require_interface(call, &previous, request)?;
     }
-    call.context.engine.check_several(&origin(call)?, &requests, &previous.attached()?)
+    call.context.engine.attachments.check_several(&origin(call)?, &requests, &previous.attached()?)
 }
 
 pub(super) fn status(call: &Call<'_>, plan: &Plan) -> Result<()> {
     let mut plans = std::iter::once(plan).chain(&plan.further);
-    plans.try_for_each(|plan| call.context.engine.status(&network(call, plan)))
+    plans.try_for_each(|plan| call.context.engine.attachments.status(&network(call, plan)))
 }
 
 /// The runtime lists what it named: neither the further interfaces of a call, nor others'
@@ -55,12 +56,12 @@ pub(super) fn status(call: &Call<'_>, plan: &Plan) -> Result<()> {
 /// it does not name any more belongs to it too.
 pub(super) fn gc(call: &Call<'_>, plan: &Plan, valid: Members) -> Result<()> {
     let engine = call.context.engine;
-    let records = engine.attachments()?;
+    let records = engine.records.attachments()?;
     let mut networks: Vec<Network> =
         std::iter::once(plan).chain(&plan.further).map(|plan| network(call, plan)).collect();
     for record in records.iter().filter(|record| made_by(record, call.config.name())) {
         if networks.iter().all(|network| network.name != record.id.network)
-            && let Ok(network) = engine.network_of(&record.id.network)
+            && let Ok(network) = engine.records.network_of(&record.id.network)
         {
             networks.push(Network { runtime: record.runtime, ..network });
         }
@@ -69,7 +70,7 @@ pub(super) fn gc(call: &Call<'_>, plan: &Plan, valid: Members) -> Result<()> {
         .iter()
         .filter_map(|network| {
             let valid = kept(&records, network, call.config.name(), &valid);
-            engine.gc(network, &valid).err()
+            engine.repair.gc(network, &valid).err()
         })
         .collect();
     let sentences: Vec<String> = failures.iter().map(ToString::to_string).collect();

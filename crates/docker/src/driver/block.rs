@@ -68,12 +68,12 @@ fn refuse_overlap(blocks: &[Block]) -> Result<()> {
 /// network that is not made yet is meant.
 fn requested(engine: &Engine<'_>, space: &Space, net: IpNet) -> Result<Subnet> {
     let whole = SubnetId { space: space.clone(), net, part: None };
-    if let Some(subnet) = engine.subnet(&whole)? {
+    if let Some(subnet) = engine.records.subnet(&whole)? {
         return Ok(subnet);
     }
-    let mut parts = engine.subnets_over(space, &net)?;
+    let mut parts = engine.records.subnets_over(space, &net)?;
     parts.retain(|subnet| subnet.id.net == net);
-    let aliases = engine.aliases()?;
+    let aliases = engine.records.aliases()?;
     let is_made = |subnet: &Subnet| aliases.iter().any(|alias| alias.network == subnet.network);
     let new = parts.iter().position(|subnet| !is_made(subnet)).unwrap_or(0);
     match parts.len() {

@@ -29,7 +29,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &libnetwork::CreateEndpoint) -> 
     let own_fence = options.remove(EGRESS).map(|rules| egress(&rules)).transpose()?;
     refuse_unknown(&options)?;
     let alias = alias_of(engine, &call.at.network)?;
-    let network = engine.network_of(&alias.network)?;
+    let network = engine.records.network_of(&alias.network)?;
     let mac = call.interface.mac.or(call.options.mac);
     let addresses = addresses(engine, &network, &call.interface, mac)?;
     let request = Request {
@@ -46,7 +46,7 @@ pub(super) fn create(engine: &Engine<'_>, call: &libnetwork::CreateEndpoint) -> 
         addresses: Vec::new(),
         network: with_servers(without_default_route(network), &call.options.dns),
     };
-    let attachment = engine.reserve(&request, &alias.id)?;
+    let attachment = engine.attachments.reserve(&request, &alias.id)?;
     Ok(Answer::Endpoint { interface: given(&call.interface, &attachment) })
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn given(asked: &libnetwork::Interface, attachment: &Attachment) -> E
 /// DeleteEndpoint. One that is not known is gone.
 pub(crate) fn delete(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     if let Some(id) = find(engine, at)? {
-        engine.remove(&id)?;
+        engine.links.remove(&id)?;
     }
     Ok(Answer::Done {})
 }
@@ -79,7 +79,7 @@ pub(crate) fn delete(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
 pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     let alias = alias_of(engine, &at.network)?;
     let id = identity(&alias.network, at)?;
-    let attachment = engine.attachment(&id)?.ok_or_else(|| unknown(at))?;
+    let attachment = engine.records.attachment(&id)?.ok_or_else(|| unknown(at))?;
     let mut value = BTreeMap::from([("network".to_owned(), id.network.to_string())]);
     let mut report = |key: &str, text: Option<String>| {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
@@ -111,7 +111,7 @@ pub(super) fn info(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
         report("interface", name(Place::Sandbox));
         report("host interface", name(Place::Host));
     }
-    let ports = engine.published(&id)?;
+    let ports = engine.attachments.published(&id)?;
     report("ports", list(ports.iter().map(ToString::to_string).collect()));
     Ok(Answer::Info { value })
 }
@@ -127,11 +127,11 @@ pub(crate) fn identity(network: &model::NetworkName, at: &EndpointRef) -> Result
 
 /// The same for a call that removes: the network may be gone already.
 pub(crate) fn find(engine: &Engine<'_>, at: &EndpointRef) -> Result<Option<AttachmentId>> {
-    if let Some(alias) = engine.alias(&alias_id(&at.network)?)? {
+    if let Some(alias) = engine.records.alias(&alias_id(&at.network)?)? {
         return identity(&alias.network, at).map(Some);
     }
     let Ok(container) = at.endpoint.as_str().parse() else { return Ok(None) };
-    let records = engine.attachments_of(&container)?;
+    let records = engine.records.attachments_of(&container)?;
     let mut ours = records.into_iter().filter(|record| record.runtime == Runtime::Docker);
     Ok(ours.find(|record| record.id.ifname.as_str() == INTERFACE).map(|record| record.id))
 }
@@ -189,7 +189,7 @@ fn addresses(
         refuse_strange(network, &address)?;
         let space = space_of(network, &address);
         let mut lease = Lease { space: space.clone(), pool: None, address, gateway: None };
-        let holder = engine.holder(&space, address.addr())?;
+        let holder = engine.records.holder(&space, address.addr())?;
         match holder.map(|holder| (holder.tenant, holder.lease, holder.owner)) {
             Some((Tenant::Request { .. }, held, name)) => {
                 (requested, lease) = (true, held);
@@ -260,7 +260,7 @@ fn is_of_subnet(
     space: &Space,
     address: &IpNet,
 ) -> Result<bool> {
-    let over = engine.subnets_over(space, &model::host_net(address.addr()))?;
+    let over = engine.records.subnets_over(space, &model::host_net(address.addr()))?;
     Ok(over
         .iter()
         .any(|subnet| subnet.network == network.name && subnet.id.net.contains(&address.addr())))

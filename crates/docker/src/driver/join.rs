@@ -32,7 +32,7 @@ pub(super) fn join(
     sandboxes: &impl Sandboxes,
 ) -> Result<Answer> {
     let alias = alias_of(engine, &call.at.network)?;
-    let network = engine.network_of(&alias.network)?;
+    let network = engine.records.network_of(&alias.network)?;
     let joined = bring_in(engine, &alias, call, sandboxes)?;
     answer(&alias, &network, &joined).map(|joined| Answer::Joined(Box::new(joined)))
 }
@@ -45,7 +45,7 @@ pub(crate) fn bring_in(
     sandboxes: &impl Sandboxes,
 ) -> Result<Attachment> {
     let id = identity(&alias.network, &call.at)?;
-    let reserved = engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
+    let reserved = engine.records.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
     let within = match is_ours(alias, &reserved) {
         true => sandboxes.inspect(&call.sandbox)?,
         false => None,
@@ -63,7 +63,7 @@ pub(crate) fn bring_in(
 /// Leave. What is not known is gone.
 pub(crate) fn leave(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     if let Some(id) = find(engine, at)? {
-        engine.leave(&id)?;
+        engine.attachments.leave(&id)?;
     }
     Ok(Answer::Done {})
 }
@@ -93,7 +93,7 @@ fn is_safe(
             && other.spec().name.is_none()
             && sandbox.is_some_and(|sandbox| sandbox.inode == within.inode)
     };
-    Ok(engine.attachments()?.iter().any(is_there))
+    Ok(engine.records.attachments()?.iter().any(is_there))
 }
 
 /// Makes the interface in the sandbox. Where Spoke chooses its name, another Join may take it
@@ -117,7 +117,7 @@ fn finish(
             sysctls: sysctls(reserved, &name),
             name: Some(name.clone()),
         };
-        match engine.join(&reserved.id, &joining) {
+        match engine.attachments.join(&reserved.id, &joining) {
             Err(error) if error.kind() == Kind::Conflict && fixed.is_none() => {
                 within = sandboxes.inspect(&call.sandbox)?.unwrap_or(within);
                 if !within.links.contains(&name) {
@@ -188,7 +188,7 @@ fn hand_over(
         name: reserved.spec().name,
         sysctls: Vec::new(),
     };
-    engine.join(&reserved.id, &joining)
+    engine.attachments.join(&reserved.id, &joining)
 }
 
 fn answer(alias: &Alias, network: &Network, joined: &Attachment) -> Result<Joined> {

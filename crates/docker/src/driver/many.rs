@@ -70,7 +70,7 @@ pub(super) fn create(
     // Each host has a gateway of its own; this address may be another host's.
     for block in &blocks {
         if let (Some(subnet), Some(gateway)) = (&block.subnet, block.gateway) {
-            engine.release_address(&subnet.id, gateway)?;
+            engine.subnets.release_address(&subnet.id, gateway)?;
         }
     }
     Ok(Answer::Done {})

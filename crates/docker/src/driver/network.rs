@@ -37,13 +37,13 @@ pub(super) fn create(
     circumstances: &Circumstances<'_>,
 ) -> Result<Answer> {
     let mut spec = option::read(&call.options)?;
-    spec.network = spec.network.map(|called| engine.name_of(&called)).transpose()?;
+    spec.network = spec.network.map(|called| engine.records.name_of(&called)).transpose()?;
     let id = alias_id(&call.id)?;
     let mut blocks = blocks(engine, call, spec.address_space.as_ref())?;
     refuse_global(&blocks)?;
     refuse_unknown_to_us(&spec, &blocks)?;
     let name = name(engine, &spec, &blocks, &id)?;
-    if engine.is_of_hosts(&name) {
+    if engine.addresses.is_of_hosts(&name) {
         // Each host has a gateway of its own: the request for another one was refused, or is of a swarm.
         blocks.iter_mut().filter(|it| it.subnet.is_some()).for_each(|it| it.gateway = None);
     }
@@ -58,24 +58,24 @@ pub(super) fn create(
             let network = template::network(&name, &spec, &blocks, circumstances)?;
             refuse_torn_subnet(engine, &network, &blocks)?;
             if let Some(KindSpec::Neutron(_) | KindSpec::Ovs(_)) = &spec.kind {
-                engine.status(&network)?;
+                engine.attachments.status(&network)?;
             }
             network
         }
     };
     for subnet in blocks.iter().filter_map(|block| block.subnet.as_ref()) {
         if subnet.network != name {
-            engine.relabel_subnet(&subnet.id, &name)?;
+            engine.subnets.relabel_subnet(&subnet.id, &name)?;
         }
     }
     keep_auxiliary(engine, &blocks)?;
     let alias = alias(id, &name, &spec, call, circumstances);
-    let is_known = engine.alias(&alias.id)?.is_some();
-    engine.enroll(&alias, &network)?;
+    let is_known = engine.records.alias(&alias.id)?.is_some();
+    engine.networks.enroll(&alias, &network)?;
     match reserve_auxiliary(engine, &name, &blocks) {
         Err(error) if !is_known => {
             // If this fails, the reconciler finds what is left.
-            let _ = engine.withdraw(&alias.id);
+            let _ = engine.networks.withdraw(&alias.id);
             Err(error)
         }
         reserved => reserved.map(|()| Answer::Done {}),
@@ -86,7 +86,7 @@ pub(super) fn create(
 fn reserve_auxiliary(engine: &Engine<'_>, name: &NetworkName, blocks: &[Block]) -> Result<()> {
     let of_others = blocks.iter().filter(|block| block.subnet.is_none());
     let mut auxiliary = of_others.flat_map(|block| &block.auxiliary);
-    auxiliary.try_for_each(|address| engine.reserve_auxiliary(name, *address))
+    auxiliary.try_for_each(|address| engine.subnets.reserve_auxiliary(name, *address))
 }
 
 /// On a shared network they were requested like a container's address, because they could not be
@@ -95,7 +95,7 @@ fn keep_auxiliary(engine: &Engine<'_>, blocks: &[Block]) -> Result<()> {
     for block in blocks {
         let Some(subnet) = &block.subnet else { continue };
         let mut auxiliary = block.auxiliary.iter();
-        auxiliary.try_for_each(|address| engine.keep_auxiliary(&subnet.id, *address))?;
+        auxiliary.try_for_each(|address| engine.subnets.keep_auxiliary(&subnet.id, *address))?;
     }
     Ok(())
 }
@@ -103,9 +103,9 @@ fn keep_auxiliary(engine: &Engine<'_>, blocks: &[Block]) -> Result<()> {
 /// DeleteNetwork. One that is not known is gone.
 pub(super) fn delete(engine: &Engine<'_>, id: &NetworkId) -> Result<Answer> {
     let id = alias_id(id)?;
-    engine.withdraw(&id).inspect_err(|_| {
+    engine.networks.withdraw(&id).inspect_err(|_| {
         // Engines drop a network after any answer: then the reconciler removes it.
-        let _ = engine.set_known(&id);
+        let _ = engine.networks.set_known(&id);
     })?;
     Ok(Answer::Done {})
 }
@@ -131,19 +131,19 @@ pub(crate) fn alias_id(id: &NetworkId) -> Result<AliasId> {
 
 /// Whether what is done on the network waits for third parties.
 pub(super) fn asks_others(engine: &Engine<'_>, id: &NetworkId) -> Result<bool> {
-    let Some(alias) = engine.alias(&alias_id(id)?)? else { return Ok(false) };
-    Ok(engine.named(&alias.network)?.is_some_and(|network| network.asks_others()))
+    let Some(alias) = engine.records.alias(&alias_id(id)?)? else { return Ok(false) };
+    Ok(engine.records.named(&alias.network)?.is_some_and(|network| network.asks_others()))
 }
 
 /// The same of the network that has the subnet.
 pub(super) fn of_subnet_asks_others(engine: &Engine<'_>, id: &SubnetId) -> Result<bool> {
-    let Some(subnet) = engine.subnet(id)? else { return Ok(false) };
-    Ok(engine.named(&subnet.network)?.is_some_and(|network| network.asks_others()))
+    let Some(subnet) = engine.records.subnet(id)? else { return Ok(false) };
+    Ok(engine.records.named(&subnet.network)?.is_some_and(|network| network.asks_others()))
 }
 
 /// The record of a network's id.
 pub(super) fn alias_of(engine: &Engine<'_>, id: &NetworkId) -> Result<Alias> {
-    engine.alias(&alias_id(id)?)?.ok_or_else(|| {
+    engine.records.alias(&alias_id(id)?)?.ok_or_else(|| {
         Error::not_found(format!(
             "no network {}; it was made while Spoke's state was another one: remove it in Docker \
              and create it again",
@@ -218,7 +218,7 @@ fn short(id: &str) -> &str {
 }
 
 fn known(engine: &Engine<'_>, name: &NetworkName) -> Result<Option<Network>> {
-    engine.named(name)
+    engine.records.named(name)
 }
 
 /// In the space of a cluster subnets are only agreed on.
@@ -260,7 +260,7 @@ fn refuse_uninvited(
     if spec.network.is_some() || blocks.iter().any(|block| block.subnet.is_some()) {
         return Ok(());
     }
-    let aliases = engine.aliases()?;
+    let aliases = engine.records.aliases()?;
     match aliases.iter().find(|alias| alias.network == known.name && alias.id != *id) {
         None => Ok(()),
         Some(other) => Err(Error::conflict(format!(
@@ -277,7 +277,7 @@ fn refuse_uninvited(
 /// A bridge goes with its network, so no two have one.
 fn refuse_shared_bridge(engine: &Engine<'_>, spec: &NetworkSpec, name: &NetworkName) -> Result<()> {
     let Some(bridge) = &spec.bridge else { return Ok(()) };
-    match engine.on_bridge(bridge, name)? {
+    match engine.records.on_bridge(bridge, name)? {
         None => Ok(()),
         Some(other) => Err(Error::conflict(format!(
             "-o bridge={bridge}: network {} has this bridge; --ipam-opt network={} joins it",
@@ -293,7 +293,9 @@ fn refuse_torn_subnet(engine: &Engine<'_>, new: &Network, blocks: &[Block]) -> R
         return Ok(());
     }
     let nets: Vec<_> = blocks.iter().map(|block| block.net).collect();
-    for other in engine.declared_over(&nets)?.into_iter().filter(|other| other.name != new.name) {
+    for other in
+        engine.records.declared_over(&nets)?.into_iter().filter(|other| other.name != new.name)
+    {
         if bridge_of(&other).is_none_or(|of| of.gateway == Gateway::None) {
             continue;
         }

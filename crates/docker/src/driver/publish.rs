@@ -24,12 +24,12 @@ pub(super) fn program(
 ) -> Result<Answer> {
     let alias = alias_of(engine, &call.at.network)?;
     let id = identity(&alias.network, &call.at)?;
-    let network = engine.network_of(&alias.network)?;
+    let network = engine.records.network_of(&alias.network)?;
     if call.ports.bindings.is_empty() {
-        engine.unpublish(&id)?;
+        engine.attachments.unpublish(&id)?;
         // A third-party plugin gets its gateway role also without ports.
         if network.wiring.is_remote() {
-            engine.set_gateway_of_link(&id, &[Family::V4, Family::V6])?;
+            engine.attachments.set_gateway_of_link(&id, &[Family::V4, Family::V6])?;
         }
         return Ok(Answer::Done {});
     }
@@ -38,12 +38,12 @@ pub(super) fn program(
     match alias.publisher {
         Publisher::Spoke if !is_internal(&network) => {
             let (call, usual) = translated(call, alias.publish_on, network.wiring.passage());
-            engine.publish(&id, &publishing(&call, usual, publish, ephemeral))?;
+            engine.attachments.publish(&id, &publishing(&call, usual, publish, ephemeral))?;
         }
         // No port of the host leads there.
         Publisher::Nobody if !publish.served.is_empty() => {
             let siblings = Siblings::GiveWay;
-            engine.publish(&id, &Publishing { publish, open: Vec::new(), siblings })?;
+            engine.attachments.publish(&id, &Publishing { publish, open: Vec::new(), siblings })?;
         }
         Publisher::Spoke | Publisher::Runtime | Publisher::Nobody => {}
     }
@@ -107,9 +107,9 @@ pub(crate) fn publishing(
 /// RevokeExternalConnectivity. What is not published is done.
 pub(super) fn revoke(engine: &Engine<'_>, at: &EndpointRef) -> Result<Answer> {
     if let Some(id) = find(engine, at)? {
-        engine.unpublish(&id)?;
-        if engine.network_of(&id.network)?.wiring.is_remote() {
-            engine.set_gateway_of_link(&id, &[])?;
+        engine.attachments.unpublish(&id)?;
+        if engine.records.network_of(&id.network)?.wiring.is_remote() {
+            engine.attachments.set_gateway_of_link(&id, &[])?;
         }
     }
     Ok(Answer::Done {})

@@ -17,7 +17,7 @@ pub(super) fn create<B: Backstage>(
     call: &libnetwork::CreateEndpoint,
 ) -> Result<Answer> {
     let alias = alias_of(stage, &call.at.network)?;
-    let network = stage.engine.network_of(&alias.network)?;
+    let network = stage.engine.records.network_of(&alias.network)?;
     let request = Request {
         labels: model::Labels::default(),
         layer: Layer::Link,
@@ -32,8 +32,8 @@ pub(super) fn create<B: Backstage>(
         addresses: Vec::new(),
         network,
     };
-    let is_new = stage.engine.attachment(&request.id())?.is_none();
-    let attachment = stage.engine.reserve(&request, &alias.id)?;
+    let is_new = stage.engine.records.attachment(&request.id())?.is_none();
+    let attachment = stage.engine.attachments.reserve(&request, &alias.id)?;
     if is_new {
         stage.hidden.add(&call.at.endpoint);
     }
@@ -80,7 +80,7 @@ pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Re
 /// EndpointOperInfo: whether the port passes traffic. Nothing of what is not there.
 pub(super) fn info<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<Answer> {
     let attachment = match find(stage.engine, at)? {
-        Some(id) => stage.engine.attachment(&id)?,
+        Some(id) => stage.engine.records.attachment(&id)?,
         None => None,
     };
     let value = match attachment {

@@ -20,7 +20,7 @@ pub(super) fn program<B: Backstage>(
 ) -> Result<Answer> {
     let alias = alias_of(stage, &call.at.network)?;
     let id = identity(&alias.network, &call.at)?;
-    let attachment = stage.engine.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
+    let attachment = stage.engine.records.attachment(&id)?.ok_or_else(|| unknown(&call.at))?;
     let exposed = exposed(&call.ports);
     if stage.settings.exposes && !exposed.is_empty() {
         stage.hidden.remove(&call.at.endpoint);
@@ -33,13 +33,13 @@ pub(super) fn program<B: Backstage>(
     }
     let publishes = alias.publisher == Publisher::Spoke && !call.ports.bindings.is_empty();
     if !publishes || has_floating_address(&attachment) {
-        stage.engine.unpublish(&id)?;
+        stage.engine.attachments.unpublish(&id)?;
         return Ok(Answer::Done {});
     }
     // Answers find the way back only through this host.
     let publish = Publish { masquerade_all: true, ..Publish::new(stage.settings.backend) };
     let wanted = publishing(call, None, publish, &stage.settings.ephemeral);
-    match stage.engine.publish(&id, &wanted) {
+    match stage.engine.attachments.publish(&id, &wanted) {
         Ok(_) => Ok(Answer::Done {}),
         Err(error) => {
             // If this fails, the endpoint's removal does it.
@@ -52,7 +52,7 @@ pub(super) fn program<B: Backstage>(
 /// RevokeExternalConnectivity. What is not exposed is done.
 pub(super) fn revoke<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> Result<Answer> {
     let Some(id) = find(stage.engine, at)? else { return Ok(Answer::Done {}) };
-    let unpublished = stage.engine.unpublish(&id);
+    let unpublished = stage.engine.attachments.unpublish(&id);
     conceal(stage, at)?;
     unpublished.map(|()| Answer::Done {})
 }
@@ -63,7 +63,7 @@ pub(super) fn conceal<B: Backstage>(stage: &Stage<'_, B>, at: &EndpointRef) -> R
         return Ok(());
     }
     let Some(id) = find(stage.engine, at)? else { return Ok(()) };
-    let Some(attachment) = stage.engine.attachment(&id)? else { return Ok(()) };
+    let Some(attachment) = stage.engine.records.attachment(&id)? else { return Ok(()) };
     stage.cloud.conceal(&attachment)?;
     stage.hidden.add(&at.endpoint);
     Ok(())

@@ -40,13 +40,13 @@ pub(super) fn create<B: Backstage>(
     let texts = Texts { flag: "-o", map: &call.options.generic };
     let prefix = texts.parsed(PREFIX)?;
     let publishes = publishes(&texts)?.unwrap_or(stage.settings.publishes);
-    let is_known = stage.engine.alias(&id)?.is_some();
+    let is_known = stage.engine.records.alias(&id)?.is_some();
     let made = stage.cloud.create_network(&network)?;
     let publisher = publisher(publishes && !call.options.internal);
     match enroll(stage, &id, &made, (publisher, prefix)) {
         Err(error) if !is_known => {
             // If this fails, the cloud's reconciler finds what is left.
-            let _ = stage.cloud.delete_network(&id, &|| stage.engine.intact_attachments());
+            let _ = stage.cloud.delete_network(&id, &|| stage.engine.records.intact_attachments());
             Err(error)
         }
         enrolled => {
@@ -140,7 +140,7 @@ pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Resu
     if deleted.is_err() {
         // Engines drop a network after any answer. The store notes that this one had it, so that
         // the reconciler removes it once it is on no engine's list.
-        let _ = stage.engine.set_known(&id);
+        let _ = stage.engine.networks.set_known(&id);
     }
     deleted.map(|()| Answer::Done {})
 }
@@ -152,15 +152,15 @@ pub(super) fn delete<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Resu
 /// [`model::Kind::Conflict`] where an endpoint is in a sandbox, or a port of it has another owner;
 /// the cloud's refusal.
 pub fn remove(engine: &Engine<'_>, cloud: &dyn Cloud, id: &AliasId) -> Result<()> {
-    engine.refuse_joined(id)?;
-    let members = engine.attachments()?;
+    engine.networks.refuse_joined(id)?;
+    let members = engine.records.attachments()?;
     let members = members.into_iter().filter(|member| member.alias.as_ref() == Some(id));
     for member in members {
-        engine.remove(&member.id)?;
+        engine.links.remove(&member.id)?;
     }
     // Where a record is damaged the cloud refuses, and notes what it still has.
-    cloud.delete_network(id, &|| engine.intact_attachments())?;
-    engine.withdraw(id)
+    cloud.delete_network(id, &|| engine.records.intact_attachments())?;
+    engine.networks.withdraw(id)
 }
 
 /// Removes the networks that engines have removed and that the cloud did not delete; returns the
@@ -182,7 +182,7 @@ pub fn remove_given_up(
 /// The network of an id, by the store or else by the cloud.
 pub(super) fn alias_of<B: Backstage>(stage: &Stage<'_, B>, id: &NetworkId) -> Result<Alias> {
     let id = alias_id(id)?;
-    if let Some(alias) = stage.engine.alias(&id)? {
+    if let Some(alias) = stage.engine.records.alias(&id)? {
         return Ok(alias);
     }
     let Some(found) = stage.cloud.network(&id)? else {
@@ -212,7 +212,7 @@ fn enroll<B: Backstage>(
         lister: None,
         prefix,
     };
-    stage.engine.enroll(&alias, network)?;
+    stage.engine.networks.enroll(&alias, network)?;
     Ok(alias)
 }
 

@@ -55,7 +55,7 @@ fn refuse_host_bits(net: IpNet) -> Result<()> {
 /// ReleasePool. One that is not there is released.
 pub(super) fn release<B: Backstage>(stage: &Stage<'_, B>, key: &PoolKey) -> Result<Answer> {
     let pool = id(key)?;
-    stage.cloud.release_pool(&pool, &|| stage.engine.intact_attachments())?;
+    stage.cloud.release_pool(&pool, &|| stage.engine.records.intact_attachments())?;
     stage.pending.remove(&pool);
     Ok(Answer::Done {})
 }
@@ -88,7 +88,7 @@ pub(super) fn release_address<B: Backstage>(
     stage: &Stage<'_, B>,
     call: &libnetwork::ReleaseAddress,
 ) -> Result<Answer> {
-    let records = || stage.engine.intact_attachments();
+    let records = || stage.engine.records.intact_attachments();
     stage.cloud.release_address(&id(&call.pool)?, call.address, &records)?;
     Ok(Answer::Done {})
 }

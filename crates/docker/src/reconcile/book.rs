@@ -78,10 +78,10 @@ pub(super) trait Book {
     /// Docker's records.
     fn held(&self) -> Result<Held>;
 
-    /// [`Engine::reclaim_unlisted`].
+    /// [`Repair::reclaim_unlisted`](engine::Repair::reclaim_unlisted).
     fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Reconciled>;
 
-    /// [`Engine::lower_references`].
+    /// [`Subnets::lower_references`](engine::Subnets::lower_references).
     fn lower_references(&self, live: &Live, grace: Duration) -> Result<()>;
 
     /// Sets the name of a network for people.
@@ -112,33 +112,35 @@ impl<B: Backstage> Book for EngineBook<'_, B> {
 
     fn reclaim(&self, live: &Live, grace: Duration, mode: Mode) -> Result<Reconciled> {
         self.backstage.with_engine(|engine| match mode {
-            Mode::DryRun => engine.reclaim_unlisted(Runtime::Docker, live, grace, mode),
+            Mode::DryRun => engine.repair.reclaim_unlisted(Runtime::Docker, live, grace, mode),
             Mode::Mend => self.mend(engine, live, grace),
         })
     }
 
     fn lower_references(&self, live: &Live, grace: Duration) -> Result<()> {
-        self.backstage.with_engine(|engine| engine.lower_references(Runtime::Docker, live, grace))
+        self.backstage
+            .with_engine(|engine| engine.subnets.lower_references(Runtime::Docker, live, grace))
     }
 
     fn entitle(&self, network: &AliasId, title: &NetworkName, by: Option<&EngineId>) -> Result<()> {
-        self.backstage.with_engine(|engine| engine.set_title(network, title, by))
+        self.backstage.with_engine(|engine| engine.networks.set_title(network, title, by))
     }
 
     fn enlist(&self, subnet: &SubnetId, by: Option<&EngineId>) -> Result<()> {
-        self.backstage.with_engine(|engine| engine.set_listed(subnet, by))
+        self.backstage.with_engine(|engine| engine.subnets.set_listed(subnet, by))
     }
 
     fn name(&self, endpoint: &AttachmentId, owner: &OwnerName) -> Result<()> {
-        self.backstage.with_engine(|engine| engine.set_owner(endpoint, owner))
+        self.backstage.with_engine(|engine| engine.attachments.set_owner(endpoint, owner))
     }
 
     fn call(&self, names: &Names) -> Result<()> {
         self.backstage.with_engine(|engine| {
-            let records = engine.attachments_of(&names.endpoint)?;
+            let records = engine.records.attachments_of(&names.endpoint)?;
             let of_docker = records.iter().filter(|record| record.runtime == Runtime::Docker);
-            let called = of_docker
-                .map(|record| engine.set_names(&record.id, names.owner.as_ref(), &names.names));
+            let called = of_docker.map(|record| {
+                engine.attachments.set_names(&record.id, names.owner.as_ref(), &names.names)
+            });
             called.collect::<Vec<_>>().into_iter().collect()
         })
     }
@@ -154,7 +156,9 @@ impl<B: Backstage> EngineBook<'_, B> {
     fn mend(&self, engine: &Engine<'_>, live: &Live, grace: Duration) -> Result<Reconciled> {
         let mut known = live.clone();
         let (mut clouds, mut failures) = (Vec::new(), Vec::new());
-        for found in engine.reclaim_unlisted(Runtime::Docker, live, grace, Mode::DryRun)?.findings {
+        for found in
+            engine.repair.reclaim_unlisted(Runtime::Docker, live, grace, Mode::DryRun)?.findings
+        {
             let Garbage::Alias(id) = &found.what else { continue };
             match is_of_cloud(engine, id) {
                 Ok(false) => continue,
@@ -163,9 +167,10 @@ impl<B: Backstage> EngineBook<'_, B> {
             }
             known.networks.insert(id.clone(), Some(BTreeSet::new()));
         }
-        let mut mended = engine.reclaim_unlisted(Runtime::Docker, &known, grace, Mode::Mend)?;
+        let mut mended =
+            engine.repair.reclaim_unlisted(Runtime::Docker, &known, grace, Mode::Mend)?;
         for (id, found) in clouds {
-            let deleted = self.backstage.abandon(&id).and_then(|()| engine.withdraw(&id));
+            let deleted = self.backstage.abandon(&id).and_then(|()| engine.networks.withdraw(&id));
             mended.add(
                 found,
                 deleted.map_err(|error| error.context(format!("deleting network {id}"))),
@@ -177,15 +182,17 @@ impl<B: Backstage> EngineBook<'_, B> {
 }
 
 fn is_of_cloud(engine: &Engine<'_>, id: &AliasId) -> Result<bool> {
-    let Some(alias) = engine.alias(id)? else { return Ok(false) };
-    let network = engine.declared(&alias.network)?;
+    let Some(alias) = engine.records.alias(id)? else { return Ok(false) };
+    let network = engine.records.declared(&alias.network)?;
     let link = network.as_ref().and_then(|network| network.wiring.link.as_ref());
     Ok(matches!(link.map(|link| &link.kind), Some(LinkKind::Neutron(_))))
 }
 
 fn held(engine: &Engine<'_>) -> Result<Held> {
     let mut held = Held::default();
-    for alias in engine.aliases()?.into_iter().filter(|alias| alias.runtime == Runtime::Docker) {
+    for alias in
+        engine.records.aliases()?.into_iter().filter(|alias| alias.runtime == Runtime::Docker)
+    {
         held.networks.push(HeldNetwork {
             id: alias.id,
             network: alias.network,
@@ -193,19 +200,19 @@ fn held(engine: &Engine<'_>) -> Result<Held> {
             lister: alias.lister,
         });
     }
-    let idle = engine.idle_subnets(IDLE)?;
-    for subnet in engine.subnets()?.into_iter().filter(|s| s.runtime == Runtime::Docker) {
+    let idle = engine.subnets.idle_subnets(IDLE)?;
+    for subnet in engine.records.subnets()?.into_iter().filter(|s| s.runtime == Runtime::Docker) {
         let Subnet { id, network, listed, lister, .. } = subnet;
         let idle = idle.contains(&id);
         held.subnets.push(HeldSubnet { id, network, listed, lister, idle });
     }
-    for record in engine.attachments()? {
+    for record in engine.records.attachments()? {
         if record.runtime == Runtime::Docker && record.layer == Layer::Link {
             let (id, network, owner) = (record.id, record.alias, record.owner);
             held.endpoints.push(HeldEndpoint { id, network, owner });
         }
     }
-    for holder in engine.holders()? {
+    for holder in engine.records.holders()? {
         if let (Tenant::Request { subnet, user }, Runtime::Docker) = (holder.tenant, holder.runtime)
         {
             let address = holder.lease.address.addr();

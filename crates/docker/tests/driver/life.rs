@@ -111,7 +111,7 @@ fn servers_of_the_container_are_asked() {
     let servers = ["9.9.9.9", "2620:fe::fe"];
     let options = json!({"com.docker.network.endpoint.dnsservers": servers});
     let (world, address) = made(&json!({}), false, &options);
-    let attachments = world.engine().attachments().unwrap();
+    let attachments = world.engine().records.attachments().unwrap();
     assert_eq!(attachments[0].dns.nameservers, servers);
     take_down(&world, &address);
 }
@@ -124,7 +124,7 @@ fn an_interface_with_a_name_of_its_own_is_ours_to_finish() {
     open(&world, &["lo", "eth0"]);
     let joined = world.twice("NetworkDriver.Join", &join());
     assert_eq!(joined.get("InterfaceName"), None);
-    let record = world.engine().attachments().unwrap().remove(0);
+    let record = world.engine().records.attachments().unwrap().remove(0);
     let link = record.wiring.link.unwrap();
     assert_eq!(link.name.unwrap().as_str(), "web7");
     let sysctl = &record.wiring.tuning.unwrap().sysctls[0];
@@ -142,7 +142,7 @@ fn what_an_endpoint_asked_for_holds_for_each_join() {
         "com.docker.network.endpoint.sysctls": sysctls});
     let (world, address) = made(&json!({}), false, &options);
     let settled = |world: &World| {
-        let record = world.engine().attachments().unwrap().remove(0);
+        let record = world.engine().records.attachments().unwrap().remove(0);
         let sysctl = record.wiring.tuning.unwrap().sysctls.remove(0);
         (record.wiring.link.unwrap().name, sysctl.path)
     };
@@ -262,7 +262,7 @@ fn options_shape_the_network() {
     let generic = json!({"bridge": "br7", "mtu": "1400", "isolation": "none", "publish": "local",
         "masquerade": "false", "hairpin": "false", "promiscuous": "true"});
     let (world, address) = made(&generic, false, &json!({}));
-    let network = world.engine().networks().unwrap().remove(0);
+    let network = world.engine().records.networks().unwrap().remove(0);
     let link = network.wiring.link.unwrap();
     assert_eq!(link.mtu, Mtu::new(1400));
     let LinkKind::Bridge(bridge) = link.kind else { panic!("no bridge") };
@@ -277,7 +277,7 @@ fn options_shape_the_network() {
 #[test]
 fn a_network_of_docker_is_apart_by_default() {
     let (world, address) = made(&json!({}), true, &json!({}));
-    let network = world.engine().networks().unwrap().remove(0);
+    let network = world.engine().records.networks().unwrap().remove(0);
     assert_eq!(network.name.as_str(), "docker-10.1.0.0-16");
     let firewall = network.wiring.firewall.unwrap();
     assert_eq!(firewall.ingress, IngressPolicy::SameBridge);
@@ -301,7 +301,7 @@ fn hardware_addresses_are_told_or_taken() {
     );
     call["Interface"]["MacAddress"] = "02:aa:bb:cc:dd:01".into();
     assert_eq!(world.twice("NetworkDriver.CreateEndpoint", &call), json!({"Interface": {}}));
-    let record = world.engine().attachments().unwrap().remove(0);
+    let record = world.engine().records.attachments().unwrap().remove(0);
     assert_eq!(record.wiring.link.unwrap().mac.unwrap().to_string(), "02:aa:bb:cc:dd:01");
     take_down(&world, &address);
 }

@@ -261,15 +261,17 @@ impl World {
     pub(crate) fn left(&self) -> Vec<String> {
         let engine = self.engine();
         let mut left: Vec<String> = Vec::new();
-        left.extend(engine.networks().unwrap().iter().map(|n| format!("network {}", n.name)));
-        left.extend(engine.aliases().unwrap().iter().map(|a| format!("alias {}", a.id)));
-        left.extend(engine.subnets().unwrap().iter().map(|s| format!("subnet {}", s.id)));
-        left.extend(engine.attachments().unwrap().iter().map(|a| a.id.to_string()));
-        let holders = engine.holders().unwrap();
+        left.extend(
+            engine.records.networks().unwrap().iter().map(|n| format!("network {}", n.name)),
+        );
+        left.extend(engine.records.aliases().unwrap().iter().map(|a| format!("alias {}", a.id)));
+        left.extend(engine.records.subnets().unwrap().iter().map(|s| format!("subnet {}", s.id)));
+        left.extend(engine.records.attachments().unwrap().iter().map(|a| a.id.to_string()));
+        let holders = engine.records.holders().unwrap();
         left.extend(holders.iter().map(|h| format!("{} of {}", h.lease.address, h.tenant)));
-        let kept = engine.reservations().unwrap();
+        let kept = engine.records.reservations().unwrap();
         left.extend(kept.iter().map(|kept| format!("reserved {}", kept.address)));
-        left.extend(engine.ports().unwrap().iter().map(|port| format!("port {port:?}")));
+        left.extend(engine.records.ports().unwrap().iter().map(|port| format!("port {port:?}")));
         let kernel = self.kernel.lock().unwrap();
         left.extend(kernel.bridges.iter().map(|name| format!("bridge of {name}")));
         left.extend(kernel.links.keys().map(|id| format!("link of {id}")));

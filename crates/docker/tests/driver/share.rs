@@ -68,7 +68,7 @@ fn front(world: &World, egress: EgressPolicy) {
         unsupported: false,
         title: None,
     };
-    world.engine().create_network(&network).unwrap();
+    world.engine().networks.create(&network).unwrap();
 }
 
 fn share(world: &Arc<World>) -> Value {
@@ -91,7 +91,7 @@ fn a_network_of_the_command_line_is_joined_by_name() {
     assert_eq!(joined["Gateway"], "10.9.0.1");
     let route = json!({"Destination": "10.99.0.0/16", "RouteType": 0, "NextHop": "10.9.0.1"});
     assert_eq!(joined["StaticRoutes"], json!([route]));
-    let record = world.engine().attachments().unwrap().remove(0);
+    let record = world.engine().records.attachments().unwrap().remove(0);
     assert_eq!(record.id.network.as_str(), "front");
     world.twice("NetworkDriver.Leave", &at());
     world.twice("NetworkDriver.DeleteEndpoint", &at());
@@ -111,11 +111,11 @@ fn a_network_of_the_command_line_is_joined_by_name() {
 fn a_call_that_asks_other_hosts_is_known_before() {
     let world = Arc::new(World::default());
     front(&world, EgressPolicy::Open);
-    let mut network = world.engine().network(&"front".parse().unwrap()).unwrap();
+    let mut network = world.engine().records.network(&"front".parse().unwrap()).unwrap();
     let Ipam::Book { pools } = &mut network.ipam else { panic!("{network:?}") };
     pools[0].ranges[0].last = "10.9.0.127".parse().unwrap();
-    world.engine().remove_network(&network.name, false).unwrap();
-    world.engine().create_network(&network).unwrap();
+    world.engine().networks.remove(&network.name, false).unwrap();
+    world.engine().networks.create(&network).unwrap();
     let shared = share(&world);
     let asks = |address: &str, kind: Option<&str>| {
         let options = kind.map(|kind| json!({"RequestAddressType": kind}));
@@ -175,7 +175,7 @@ fn what_contradicts_the_network_is_refused() {
         let error = create(generic.clone(), internal).unwrap_err().to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{generic}: {error}");
     }
-    assert_eq!(world.engine().aliases().unwrap(), []);
+    assert_eq!(world.engine().records.aliases().unwrap(), []);
     create(json!({"mtu": "1400", "network": "front", "ports": "docker"}), false).unwrap();
 }
 
@@ -213,9 +213,9 @@ fn a_network_is_made_under_the_name_that_is_given() {
         let gateway = gateway(&world, &subnet);
         let call = create(&[(&subnet, Some(gateway))], &generic, false);
         world.twice("NetworkDriver.CreateNetwork", &call);
-        let network = world.engine().networks().unwrap().remove(0);
+        let network = world.engine().records.networks().unwrap().remove(0);
         assert_eq!(network.name.as_str(), "back");
-        assert_eq!(world.engine().subnets().unwrap()[0].network.as_str(), "back");
+        assert_eq!(world.engine().records.subnets().unwrap()[0].network.as_str(), "back");
     }
 }
 
@@ -229,7 +229,7 @@ fn several_subnets_are_one_network_and_overflow() {
     let with_gateways: Vec<(&Value, Option<String>)> =
         pools.iter().map(|pool| (pool, Some(gateway(&world, pool)))).collect();
     world.twice("NetworkDriver.CreateNetwork", &create(&with_gateways, &json!({}), false));
-    let network = world.engine().networks().unwrap().remove(0);
+    let network = world.engine().records.networks().unwrap().remove(0);
     let ranges: Vec<usize> = network.ipam.pools().iter().map(|pool| pool.ranges.len()).collect();
     assert_eq!(ranges, [2, 1]);
     assert_eq!(address(&world, &pools[0], ""), "10.1.0.2/30");
@@ -267,7 +267,7 @@ fn docker_s_own_addresses_are_in_the_book_too() {
     let call = with_docker_s_ipam(NETWORK, &json!({}));
     world.twice("NetworkDriver.CreateNetwork", &call);
     world.twice("NetworkDriver.CreateEndpoint", &endpoint("172.18.0.2/16", "", &json!({})));
-    let holder = world.engine().holders().unwrap().remove(0);
+    let holder = world.engine().records.holders().unwrap().remove(0);
     assert!(matches!(holder.tenant, Tenant::Attachment { .. }));
     let joined = without_interface(world.twice("NetworkDriver.Join", &join()));
     assert_eq!(joined, json!({"Gateway": "172.18.0.1"}));
@@ -289,7 +289,7 @@ fn auxiliary_addresses_of_docker_s_own_subnets_are_kept_from_others() {
     call["IPv4Data"][0]["AuxAddresses"] = json!({"printer": "172.18.128.0/16"});
     world.twice("NetworkDriver.CreateNetwork", &call);
     let engine = world.engine();
-    let network = engine.networks().unwrap().remove(0);
+    let network = engine.records.networks().unwrap().remove(0);
     let pod = Request {
         labels: model::Labels::default(),
         layer: Layer::Address,
@@ -304,16 +304,16 @@ fn auxiliary_addresses_of_docker_s_own_subnets_are_kept_from_others() {
         addresses: Vec::new(),
         network: network.clone(),
     };
-    let joined = engine.attach(&pod).unwrap();
+    let joined = engine.attachments.attach(&pod).unwrap();
     assert_eq!(joined.leases[0].address.to_string(), "172.18.128.1/16");
     let mut other = with_docker_s_ipam(OTHER, &json!({"network": network.name.as_str()}));
     other["IPv4Data"][0]["AuxAddresses"] = json!({"router": "172.18.128.1/16"});
     let error = world.call("NetworkDriver.CreateNetwork", &other).unwrap_err();
     assert!(error.kind() == Kind::Conflict && error.to_string().contains("pod-of-cni"), "{error}");
-    assert_eq!(engine.aliases().unwrap().len(), 1);
-    engine.detach(&pod).unwrap();
+    assert_eq!(engine.records.aliases().unwrap().len(), 1);
+    engine.links.detach(&pod).unwrap();
     world.twice("NetworkDriver.DeleteNetwork", &json!({"NetworkID": NETWORK}));
-    assert_eq!(engine.reservations().unwrap(), []);
+    assert_eq!(engine.records.reservations().unwrap(), []);
     assert_eq!(world.left(), Vec::<String>::new());
 }
 
@@ -326,7 +326,7 @@ fn docker_s_own_subnet_is_shared_only_on_purpose() {
     assert!(error.contains("172.18.0.0/16") && error.contains("-o network="), "{error}");
     let call = with_docker_s_ipam(OTHER, &json!({"network": "docker-172.18.0.0-16"}));
     world.twice("NetworkDriver.CreateNetwork", &call);
-    assert_eq!(world.engine().networks().unwrap().len(), 1);
+    assert_eq!(world.engine().records.networks().unwrap().len(), 1);
 }
 
 #[test]
@@ -336,7 +336,7 @@ fn a_network_without_ipam_has_no_addresses() {
         "IPv4Data": [{"AddressSpace": "null", "Pool": "0.0.0.0/0"}],
         "Options": {"com.docker.network.enable_ipv4": true, "com.docker.network.generic": {}}});
     world.twice("NetworkDriver.CreateNetwork", &call);
-    let network = world.engine().networks().unwrap().remove(0);
+    let network = world.engine().records.networks().unwrap().remove(0);
     assert_eq!(network.name.as_str(), "docker-7928035c1758");
     assert_eq!(network.ipam, Ipam::None);
     world.twice("NetworkDriver.CreateEndpoint", &endpoint("", "", &json!({})));
@@ -361,7 +361,7 @@ fn an_address_that_is_released_first_is_given_up() {
     // The engine forgets a failed CreateEndpoint, and says no more than this.
     let release = json!({"PoolID": subnet["PoolID"], "Address": "10.1.0.2"});
     world.twice("IpamDriver.ReleaseAddress", &release);
-    assert_eq!(world.engine().attachments().unwrap(), []);
+    assert_eq!(world.engine().records.attachments().unwrap(), []);
     assert_eq!(address(&world, &subnet, ""), given);
 }
 
@@ -414,7 +414,7 @@ fn auxiliary_addresses_are_kept_for_good() {
     // Once there is a network, what comes without options is a container's.
     let call = json!({"PoolID": subnet["PoolID"], "Address": "10.1.0.9", "Options": null});
     world.call("IpamDriver.RequestAddress", &call).unwrap();
-    assert_eq!(world.engine().holders().unwrap().len(), 2);
+    assert_eq!(world.engine().records.holders().unwrap().len(), 2);
 }
 
 #[test]
@@ -484,11 +484,11 @@ fn auxiliary_addresses_of_a_shared_network_outlive_a_reboot_as_others_do() {
     world.call("IpamDriver.RequestAddress", &request).unwrap();
     made(OTHER, &shared, json!({"printer": "10.9.0.9/24"}));
     let kept = |world: &World| -> Vec<String> {
-        let kept = world.engine().reservations().unwrap();
+        let kept = world.engine().records.reservations().unwrap();
         kept.iter().map(|kept| kept.address.to_string()).collect()
     };
     assert_eq!(kept(&world), ["10.9.0.9"]);
-    assert_eq!(world.engine().holders().unwrap(), []);
+    assert_eq!(world.engine().records.holders().unwrap(), []);
     let release = json!({"PoolID": shared["PoolID"], "Address": "10.9.0.9"});
     world.twice("IpamDriver.ReleaseAddress", &release);
     assert_eq!(kept(&world), [""; 0]);

@@ -56,7 +56,7 @@ fn names(world: &World, fake: &Fake) -> Vec<String> {
     let before = fake.times("/networks");
     fake.happen();
     fake.wait_in_all("/networks", before + 1);
-    let record = world.engine().attachments().unwrap().remove(0);
+    let record = world.engine().records.attachments().unwrap().remove(0);
     record.names.iter().map(ToString::to_string).collect()
 }
 

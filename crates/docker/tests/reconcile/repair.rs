@@ -55,8 +55,8 @@ fn frees_what_the_engine_forgot_and_learns_the_names_of_the_rest() {
     assert!(left.contains(LIVING) && left.contains(&addresses[0]), "{left}");
     assert!(!left.contains(LEAKED) && !left.contains(&addresses[1]), "{left}");
     let engine = world.engine();
-    assert_eq!(engine.attachments().unwrap()[0].owner.as_ref().unwrap().as_str(), "web");
-    assert_eq!(engine.aliases().unwrap()[0].title.as_ref().unwrap().as_str(), "front");
+    assert_eq!(engine.records.attachments().unwrap()[0].owner.as_ref().unwrap().as_str(), "web");
+    assert_eq!(engine.records.aliases().unwrap()[0].title.as_ref().unwrap().as_str(), "front");
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn looks_when_something_happens() {
     let sockets = std::slice::from_ref(&fake.socket);
     let reconciling = Reconciling::begin(&world, sockets, Duration::from_secs(3600));
     reconciling.until(is_reclaimed);
-    let title = || world.engine().aliases().unwrap()[0].title.clone().unwrap().to_string();
+    let title = || world.engine().records.aliases().unwrap()[0].title.clone().unwrap().to_string();
     assert_eq!(title(), "front");
     let renamed = listed("n1", "back", "spoke", &[SUBNET]);
     list(&fake, &renamed, &[]);

@@ -3,7 +3,7 @@
 use model::{IpNet, NetworkName, Result, Runtime, Space, Stage, SubnetId};
 
 use super::{Key, Record};
-use crate::overlap::spans;
+use crate::addresses::overlap::spans;
 
 /// The name and the subnets of a declared network or an allocated subnet. A search for overlapping
 /// networks needs no more than this, however many there are. Spaces are identified by their

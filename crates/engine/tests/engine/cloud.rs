@@ -70,7 +70,7 @@ fn endpoint(network: &Network, container: &str, addresses: &[&str]) -> Request {
 
 fn enrolled(engine: &Engine<'_>, name: &str) -> Network {
     let made = clouded(name);
-    engine.enroll(&alias(name, &made), &made).unwrap();
+    engine.networks.enroll(&alias(name, &made), &made).unwrap();
     made
 }
 
@@ -84,16 +84,16 @@ fn one_address_in_two_clouds_networks_is_two_addresses() {
     rig.with(|engine| {
         let (front, back) = (enrolled(engine, "front"), enrolled(engine, "back"));
         let asked = endpoint(&front, "a", &["10.9.0.5/24"]);
-        let made = engine.reserve(&asked, &id("front")).unwrap();
+        let made = engine.attachments.reserve(&asked, &id("front")).unwrap();
         assert_eq!(held(&made), ["10.9.0.5/24", "fd77::61/64"]);
         assert!(made.leases.iter().all(|it| it.space == Space::Network(front.name.clone())));
         let LinkKind::Neutron(link) = &made.wiring.link.as_ref().unwrap().kind else { panic!() };
         assert_eq!(link.binding.as_ref().unwrap().port.as_str(), "port-a");
-        engine.reserve(&endpoint(&back, "b", &["10.9.0.5/24"]), &id("back")).unwrap();
-        engine.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
+        engine.attachments.reserve(&endpoint(&back, "b", &["10.9.0.5/24"]), &id("back")).unwrap();
+        engine.attachments.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
         let taken = endpoint(&front, "c", &["10.9.0.5/24"]);
         let calls = rig.calls().len();
-        let error = engine.reserve(&taken, &id("front")).unwrap_err();
+        let error = engine.attachments.reserve(&taken, &id("front")).unwrap_err();
         assert_eq!(error.kind(), Kind::Conflict);
         // The cloud was not even asked.
         assert!(rig.calls().is_empty() && calls > 0);
@@ -107,13 +107,16 @@ fn an_endpoint_that_is_made_again_is_the_same() {
         let front = enrolled(engine, "front");
         for addresses in [&["10.9.0.5/24"][..], &[]] {
             let asked = endpoint(&front, if addresses.is_empty() { "b" } else { "a" }, addresses);
-            let made = engine.reserve(&asked, &id("front")).unwrap();
+            let made = engine.attachments.reserve(&asked, &id("front")).unwrap();
             rig.calls();
-            assert_eq!(engine.reserve(&asked, &id("front")).unwrap(), made);
+            assert_eq!(engine.attachments.reserve(&asked, &id("front")).unwrap(), made);
             assert_eq!(rig.calls(), Vec::<String>::new());
         }
         let other = endpoint(&front, "a", &["10.9.0.6/24"]);
-        assert_eq!(engine.reserve(&other, &id("front")).unwrap_err().kind(), Kind::Conflict);
+        assert_eq!(
+            engine.attachments.reserve(&other, &id("front")).unwrap_err().kind(),
+            Kind::Conflict
+        );
     });
 }
 
@@ -123,10 +126,10 @@ fn a_wanted_address_gets_the_prefix_of_its_subnet() {
     rig.with(|engine| {
         let mut asked = request(&clouded("front"), "a");
         asked.wanted = vec!["10.9.0.7".parse().unwrap()];
-        let made = engine.attach(&asked).unwrap();
+        let made = engine.attachments.attach(&asked).unwrap();
         assert_eq!(held(&made), ["10.9.0.7/24", "fd77::61/64"]);
         assert_eq!(rig.kernel().clouded.len(), 1);
-        engine.detach(&asked).unwrap();
+        engine.links.detach(&asked).unwrap();
     });
     assert_eq!(rig.kernel(), Kernel::default());
 }
@@ -136,18 +139,19 @@ fn leaving_keeps_the_port_and_a_refusal_none() {
     let rig = Rig::new();
     rig.with(|engine| {
         let front = enrolled(engine, "front");
-        let made = engine.reserve(&endpoint(&front, "a", &[]), &id("front")).unwrap();
-        engine.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
-        engine.leave(&made.id).unwrap();
+        let made = engine.attachments.reserve(&endpoint(&front, "a", &[]), &id("front")).unwrap();
+        engine.attachments.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
+        engine.attachments.leave(&made.id).unwrap();
         assert_eq!(rig.kernel().clouded.len(), 1);
-        let again = engine.join(&made.id, &joining("t", Handoff::Caller)).unwrap();
+        let again = engine.attachments.join(&made.id, &joining("t", Handoff::Caller)).unwrap();
         assert_eq!(again.leases, made.leases);
-        engine.remove(&made.id).unwrap();
+        engine.links.remove(&made.id).unwrap();
         *rig.fails.lock().unwrap() = Some("offer");
-        let refused = engine.reserve(&endpoint(&front, "b", &["10.9.0.5/24"]), &id("front"));
+        let refused =
+            engine.attachments.reserve(&endpoint(&front, "b", &["10.9.0.5/24"]), &id("front"));
         assert_eq!(refused.unwrap_err().kind(), Kind::Kernel);
         *rig.fails.lock().unwrap() = None;
-        assert!(engine.holders().unwrap().is_empty() && rig.kernel().clouded.is_empty());
+        assert!(engine.records.holders().unwrap().is_empty() && rig.kernel().clouded.is_empty());
     });
 }
 
@@ -160,19 +164,19 @@ fn whenever_the_process_dies_removing_leaves_nothing() {
                 rig.with(|engine| endpoint(&enrolled(engine, "front"), "a", &["10.9.0.5/24"]));
             rig.die_before(effect);
             let lived = rig.with(|engine| {
-                let made = engine.reserve(&asked, &id("front"))?;
-                engine.join(&made.id, &joining("s", Handoff::Finish))?;
-                engine.leave(&made.id)?;
-                engine.remove(&made.id)
+                let made = engine.attachments.reserve(&asked, &id("front"))?;
+                engine.attachments.join(&made.id, &joining("s", Handoff::Finish))?;
+                engine.attachments.leave(&made.id)?;
+                engine.links.remove(&made.id)
             });
             rig.reborn();
             rig.with(|engine| {
                 if again {
-                    engine.reserve(&asked, &id("front")).unwrap();
+                    engine.attachments.reserve(&asked, &id("front")).unwrap();
                 }
-                engine.remove(&asked.id()).unwrap();
-                assert_eq!(engine.attachments().unwrap(), [], "effect {effect}");
-                assert!(engine.holders().unwrap().is_empty(), "effect {effect}");
+                engine.links.remove(&asked.id()).unwrap();
+                assert_eq!(engine.records.attachments().unwrap(), [], "effect {effect}");
+                assert!(engine.records.holders().unwrap().is_empty(), "effect {effect}");
             });
             let kernel = rig.kernel();
             assert!(kernel.links.is_empty() && kernel.clouded.is_empty(), "effect {effect}");

@@ -30,7 +30,7 @@ pub(crate) fn world(ways: &[(&str, &[Family])]) -> World {
             let kind = LinkKind::Ptp(Ptp::default());
             made.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
         }
-        world.engine().create_network(&made).unwrap();
+        world.engine().networks.create(&made).unwrap();
         world.set_ways(name, ways);
     }
     world.take_log();
@@ -50,7 +50,7 @@ pub(crate) fn publishing(mut request: Request, ports: &[u16]) -> Request {
 }
 
 fn gateway_network(world: &World) -> Option<Attachment> {
-    let mut all = world.engine().attachments().unwrap().into_iter();
+    let mut all = world.engine().records.attachments().unwrap().into_iter();
     all.find(|record| record.id.network.as_str() == GATEWAY_NETWORK)
 }
 
@@ -58,7 +58,7 @@ fn gateway_network(world: &World) -> Option<Attachment> {
 fn the_first_leads_until_a_better_one_comes() {
     let world = world(&[("b", V4), ("c", BOTH), ("a", V6)]);
     let engine = world.engine();
-    let first = engine.connect(&to(&world, "b", "s", "eth0"), 0).unwrap();
+    let first = engine.networks.connect(&to(&world, "b", "s", "eth0"), 0).unwrap();
     assert_eq!(
         first.gateway_role,
         Some(GatewayRole { families: V4.to_vec(), ..GatewayRole::default() })
@@ -66,21 +66,21 @@ fn the_first_leads_until_a_better_one_comes() {
     assert_eq!(first.runtime, Runtime::Spoke);
     assert_eq!(world.default_gateways("s"), ["b: [V4]"]);
     world.take_log();
-    engine.connect(&to(&world, "c", "s", "eth1"), 0).unwrap();
+    engine.networks.connect(&to(&world, "c", "s", "eth1"), 0).unwrap();
     assert_eq!(world.take_log(), ["attach c", "lead b []", "lead c [V4, V6]"]);
     // One that leads less leads less first.
-    engine.connect(&to(&world, "a", "s", "eth2"), 5).unwrap();
+    engine.networks.connect(&to(&world, "a", "s", "eth2"), 5).unwrap();
     let log = world.take_log();
     assert_eq!(log, ["lease a", "offer a", "attach a", "lead c [V4]", "lead a [V6]"]);
-    engine.disconnect(&to(&world, "c", "s", "eth1").id()).unwrap();
+    engine.networks.disconnect(&to(&world, "c", "s", "eth1").id()).unwrap();
     assert_eq!(world.take_log(), ["detach c", "lead b [V4]"]);
     assert_eq!(world.default_gateways("s"), ["a: [V6]", "b: [V4]"]);
-    engine.disconnect(&to(&world, "c", "s", "eth1").id()).unwrap();
+    engine.networks.disconnect(&to(&world, "c", "s", "eth1").id()).unwrap();
     for (network, ifname) in [("a", "eth2"), ("b", "eth0")] {
-        engine.disconnect(&to(&world, network, "s", ifname).id()).unwrap();
+        engine.networks.disconnect(&to(&world, network, "s", ifname).id()).unwrap();
     }
     for network in ["a", "b", "c"] {
-        engine.remove_network(&network.parse().unwrap(), false).unwrap();
+        engine.networks.remove(&network.parse().unwrap(), false).unwrap();
     }
     world.assert_empty("all gone");
 }
@@ -90,33 +90,36 @@ fn without_a_way_out_there_is_an_exit_with_the_ports_of_all() {
     let world = world(&[("a", &[]), ("b", &[]), ("c", V6)]);
     let engine = world.engine();
     let first = publishing(to(&world, "a", "s", "eth0"), &[80, 81]);
-    engine.connect(&first, 0).unwrap();
+    engine.networks.connect(&first, 0).unwrap();
     let made = gateway_network(&world).unwrap();
     assert_eq!(
         (made.id.ifname.as_str(), world.default_gateways("s").as_slice()),
         ("eth1", &["gwbridge: [V4]".to_owned()][..])
     );
-    let gateway = engine.network(&GATEWAY_NETWORK.parse().unwrap()).unwrap();
+    let gateway = engine.records.network(&GATEWAY_NETWORK.parse().unwrap()).unwrap();
     let LinkKind::Bridge(bridge) = &gateway.wiring.link.as_ref().unwrap().kind else { panic!() };
     assert!(bridge.port.isolated && bridge.gateway == Gateway::Default);
     assert!(gateway.wiring.masquerade.is_some() && gateway.ipam.families() == V4);
     assert_eq!(made.wiring.publish.unwrap().ports.len(), 2);
     // Another without a way out brings its ports.
-    engine.connect(&publishing(to(&world, "b", "s", "eth7"), &[81, 82]), 0).unwrap();
+    engine.networks.connect(&publishing(to(&world, "b", "s", "eth7"), &[81, 82]), 0).unwrap();
     let again = gateway_network(&world).unwrap();
     assert_eq!(again.wiring.publish.unwrap().ports.len(), 3);
     // Of whatever family, a way out is one.
-    engine.connect(&to(&world, "c", "s", "eth8"), -5).unwrap();
+    engine.networks.connect(&to(&world, "c", "s", "eth8"), -5).unwrap();
     assert!(gateway_network(&world).is_none());
     assert_eq!(world.default_gateways("s"), ["c: [V6]"]);
-    engine.disconnect(&to(&world, "c", "s", "eth8").id()).unwrap();
+    engine.networks.disconnect(&to(&world, "c", "s", "eth8").id()).unwrap();
     assert_eq!(gateway_network(&world).unwrap().id.ifname.as_str(), "eth8");
-    engine.disconnect(&to(&world, "a", "s", "eth0").id()).unwrap();
+    engine.networks.disconnect(&to(&world, "a", "s", "eth0").id()).unwrap();
     assert_eq!(world.served("s"), ["gwbridge: [80, 81, 82]"], "they are the sandbox's");
     // With the last one it goes, and its network stays.
-    engine.disconnect(&to(&world, "b", "s", "eth7").id()).unwrap();
-    assert!(engine.attachments().unwrap().is_empty() && engine.ports().unwrap().is_empty());
-    assert_eq!(engine.network(&gateway.name).unwrap(), gateway);
+    engine.networks.disconnect(&to(&world, "b", "s", "eth7").id()).unwrap();
+    assert!(
+        engine.records.attachments().unwrap().is_empty()
+            && engine.records.ports().unwrap().is_empty()
+    );
+    assert_eq!(engine.records.network(&gateway.name).unwrap(), gateway);
 }
 
 #[test]
@@ -125,20 +128,20 @@ fn a_sandbox_that_is_gone_needs_no_way_out() {
     let engine = world.engine();
     let (a, b) = (to(&world, "a", "s", "eth0"), to(&world, "b", "s", "eth1"));
     for request in [&a, &b] {
-        engine.connect(request, 0).unwrap();
+        engine.networks.connect(request, 0).unwrap();
     }
     // Before and after `a` is detached and its address released, and then before `b` leads.
     let fault = Fault::Fails(4);
-    let (came, done) = world.with(fault, || engine.disconnect(&a.id()));
+    let (came, done) = world.with(fault, || engine.networks.disconnect(&a.id()));
     assert!(came && done.unwrap().is_err(), "whoever is there is told that it has no way out");
-    engine.connect(&a, 0).unwrap();
+    engine.networks.connect(&a, 0).unwrap();
     world.gone.lock().unwrap().insert(b.id());
-    let (came, done) = world.with(fault, || engine.disconnect(&a.id()));
+    let (came, done) = world.with(fault, || engine.networks.disconnect(&a.id()));
     assert!(came, "it is tried");
     done.unwrap().unwrap();
-    engine.disconnect(&b.id()).unwrap();
+    engine.networks.disconnect(&b.id()).unwrap();
     for network in ["a", "b"] {
-        engine.remove_network(&network.parse().unwrap(), false).unwrap();
+        engine.networks.remove(&network.parse().unwrap(), false).unwrap();
     }
     world.assert_empty("all gone");
 }
@@ -148,7 +151,7 @@ fn who_wants_none_gets_none() {
     let world = world(&[("a", &[]), ("b", &[])]);
     let engine = world.engine();
     world.keeps_in.lock().unwrap().insert("a".to_owned());
-    engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
+    engine.networks.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
     assert!(gateway_network(&world).is_none() && world.default_gateways("s").is_empty());
     let mut inner = to(&world, "b", "t", "eth0");
     inner.wiring.firewall = Some(Firewall {
@@ -160,7 +163,7 @@ fn who_wants_none_gets_none() {
         zone: None,
         passage: model::Passage::default(),
     });
-    engine.connect(&inner, 0).unwrap();
+    engine.networks.connect(&inner, 0).unwrap();
     assert!(gateway_network(&world).is_none() && world.default_gateways("t").is_empty());
 }
 
@@ -168,14 +171,14 @@ fn who_wants_none_gets_none() {
 fn what_makes_no_sense_is_refused() {
     let world = world(&[("a", &[])]);
     let engine = world.engine();
-    engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
+    engine.networks.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
     let homeless = Request { sandbox: None, ..to(&world, "a", "t", "eth0") };
     let partly = Request { layer: Layer::Publish, ..to(&world, "a", "t", "eth0") };
     let gateway_network = to(&world, GATEWAY_NETWORK, "t", "eth0");
     for senseless in [homeless, partly, gateway_network] {
-        assert_eq!(engine.connect(&senseless, 0).unwrap_err().kind(), Kind::Invalid);
+        assert_eq!(engine.networks.connect(&senseless, 0).unwrap_err().kind(), Kind::Invalid);
     }
-    let twice = engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap_err();
+    let twice = engine.networks.connect(&to(&world, "a", "s", "eth0"), 0).unwrap_err();
     assert_eq!(twice.kind(), Kind::Conflict);
     assert!(world.default_gateways("s") == ["gwbridge: [V4]"], "what was there stays");
 }
@@ -187,13 +190,13 @@ fn an_exit_of_somebody_else_is_used_or_refused() {
     let engine = world.engine();
     let mut given = book("10.77.0.0/24");
     given.name = GATEWAY_NETWORK.parse().unwrap();
-    engine.create_network(&given).unwrap();
-    let error = engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap_err();
+    engine.networks.create(&given).unwrap();
+    let error = engine.networks.connect(&to(&world, "a", "s", "eth0"), 0).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict, "{error}");
-    assert!(engine.attachments().unwrap().is_empty() && world.state().made.is_empty());
-    engine.remove_network(&given.name, false).unwrap();
-    engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
-    let error = engine.remove_network(&given.name, true).unwrap_err();
+    assert!(engine.records.attachments().unwrap().is_empty() && world.state().made.is_empty());
+    engine.networks.remove(&given.name, false).unwrap();
+    engine.networks.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
+    let error = engine.networks.remove(&given.name, true).unwrap_err();
     assert!(error.kind() == Kind::Conflict && gateway_network(&world).is_some(), "it is needed");
 }
 
@@ -205,11 +208,11 @@ fn an_unled_sandbox_is_found() {
     world.gone.lock().unwrap().insert(to(&world, "b", "s", "eth1").id());
     live(&world, 0).unwrap();
     assert_led(&world, &["b: [V4]"], "nobody looked");
-    let found = engine.reconcile(Mode::Mend).unwrap();
+    let found = engine.repair.reconcile(Mode::Mend).unwrap();
     assert_eq!(found.len(), 2);
     assert_eq!(found[1].what, Garbage::Sandbox("s".parse().unwrap()));
     assert_led(&world, &["gwbridge: [V4]"], "mended");
-    assert!(engine.reconcile(Mode::Mend).unwrap().is_empty());
+    assert!(engine.repair.reconcile(Mode::Mend).unwrap().is_empty());
 }
 
 /// Where links prove nothing, the namespace's own end does, and nothing else.
@@ -217,19 +220,19 @@ fn an_unled_sandbox_is_found() {
 fn a_namespace_that_ended_is_proof_of_death() {
     let world = world(&[("a", V4)]);
     let engine = world.engine();
-    engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
+    engine.networks.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
     let other = Request {
         sandbox: Some(Sandbox { path: "/run/netns/t".into(), inode: 2 }),
         ..to(&world, "a", "t", "eth0")
     };
-    engine.connect(&other, 0).unwrap();
+    engine.networks.connect(&other, 0).unwrap();
     world.unseen.lock().unwrap().extend([to(&world, "a", "s", "eth0").id(), other.id()]);
-    let found = engine.reconcile(Mode::Mend).unwrap();
+    let found = engine.repair.reconcile(Mode::Mend).unwrap();
     assert!(found.iter().all(|it| matches!(it.what, Garbage::Doubtful(_))), "{found:?}");
-    assert_eq!(engine.attachments().unwrap().len(), 2);
+    assert_eq!(engine.records.attachments().unwrap().len(), 2);
     world.ended.lock().unwrap().insert(2);
-    engine.reconcile(Mode::Mend).unwrap();
-    let left = engine.attachments().unwrap();
+    engine.repair.reconcile(Mode::Mend).unwrap();
+    let left = engine.records.attachments().unwrap();
     assert_eq!(left.iter().map(|it| it.id.container.as_str()).collect::<Vec<_>>(), ["s"]);
 }
 
@@ -243,7 +246,7 @@ fn processes_that_connect_at_once_agree() {
             move || {
                 become_process(pid);
                 let ifname = format!("net{pid}");
-                world.engine().connect(&to(world, name, "s", &ifname), priority).unwrap();
+                world.engine().networks.connect(&to(world, name, "s", &ifname), priority).unwrap();
                 ifname
             }
         };
@@ -262,12 +265,16 @@ fn processes_that_connect_at_once_agree() {
                 let world = &world;
                 scope.spawn(move || {
                     become_process(pid);
-                    world.engine().disconnect(&to(world, name, "s", &ifname).id()).unwrap();
+                    world
+                        .engine()
+                        .networks
+                        .disconnect(&to(world, name, "s", &ifname).id())
+                        .unwrap();
                 });
             }
         });
         for network in ["a", "b", "c", "d"] {
-            world.engine().remove_network(&network.parse().unwrap(), false).unwrap();
+            world.engine().networks.remove(&network.parse().unwrap(), false).unwrap();
         }
         world.assert_empty(&format!("round {round}"));
     }
@@ -320,13 +327,13 @@ proptest! {
                 _ => Fault::None,
             };
             world.with(fault, || match is_coming {
-                true => world.engine().connect(&asked, priority).map(|_| ()),
-                false => world.engine().disconnect(&asked.id()),
+                true => world.engine().networks.connect(&asked, priority).map(|_| ()),
+                false => world.engine().networks.disconnect(&asked.id()),
             });
             if luck < 2 {
-                world.engine().reconcile(Mode::Mend).unwrap();
+                world.engine().repair.reconcile(Mode::Mend).unwrap();
             }
-            let records = world.engine().attachments().unwrap();
+            let records = world.engine().records.attachments().unwrap();
             let members: Vec<(usize, i32)> = records
                 .iter()
                 .filter_map(|record| {
@@ -339,7 +346,7 @@ proptest! {
             prop_assert_eq!(led, expected(&members));
         }
         for name in names {
-            world.engine().remove_network(&name.parse().unwrap(), true).unwrap();
+            world.engine().networks.remove(&name.parse().unwrap(), true).unwrap();
         }
         world.assert_empty("all gone");
     }
@@ -350,9 +357,12 @@ proptest! {
 fn who_is_attached_by_others_is_left_alone() {
     let world = life();
     let engine = world.engine();
-    let made = engine.attach(&to(&world, "b", "s", "eth9")).unwrap();
+    let made = engine.attachments.attach(&to(&world, "b", "s", "eth9")).unwrap();
     assert_eq!((made.gateway_role, world.default_gateways("s").len()), (None, 0));
     live(&world, 0).unwrap();
     assert_eq!(world.default_gateways("s"), ["gwbridge: [V4]"]);
-    engine.detach(&request(&engine.network(&"b".parse().unwrap()).unwrap(), "t")).unwrap();
+    engine
+        .links
+        .detach(&request(&engine.records.network(&"b".parse().unwrap()).unwrap(), "t"))
+        .unwrap();
 }

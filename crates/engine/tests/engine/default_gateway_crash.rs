@@ -15,12 +15,12 @@ pub(crate) fn live(world: &World, step: usize) -> Result<()> {
     let engine = world.engine();
     let ports = |request| publishing(request, &[8080]);
     match step {
-        0 => engine.connect(&ports(to(world, "a", "s", "eth0")), 0).map(|_| ()),
-        1 => engine.connect(&ports(to(world, "b", "s", "eth1")), 0).map(|_| ()),
-        2 => engine.connect(&to(world, "c", "s", "eth2"), 7).map(|_| ()),
-        3 => engine.disconnect(&to(world, "c", "s", "eth2").id()),
-        4 => engine.disconnect(&to(world, "b", "s", "eth1").id()),
-        _ => engine.disconnect(&to(world, "a", "s", "eth0").id()),
+        0 => engine.networks.connect(&ports(to(world, "a", "s", "eth0")), 0).map(|_| ()),
+        1 => engine.networks.connect(&ports(to(world, "b", "s", "eth1")), 0).map(|_| ()),
+        2 => engine.networks.connect(&to(world, "c", "s", "eth2"), 7).map(|_| ()),
+        3 => engine.networks.disconnect(&to(world, "c", "s", "eth2").id()),
+        4 => engine.networks.disconnect(&to(world, "b", "s", "eth1").id()),
+        _ => engine.networks.disconnect(&to(world, "a", "s", "eth0").id()),
     }
 }
 
@@ -44,7 +44,7 @@ fn led(step: usize) -> &'static [&'static str] {
 /// The records agree with what the drivers were told, and with the choice.
 pub(crate) fn assert_led(world: &World, led: &[&str], when: &str) {
     assert_eq!(world.default_gateways("s"), led, "{when}");
-    for record in world.engine().attachments().unwrap() {
+    for record in world.engine().records.attachments().unwrap() {
         let reported = world.state().gateway_families.get(&record.id).cloned().unwrap_or_default();
         if let Some(served) = world.state().serves.get(&record.id) {
             let ports = record.wiring.publish.iter().flat_map(|publish| &publish.ports);
@@ -64,7 +64,7 @@ fn every_failure_of_a_connect_leaves_the_sandbox_as_it_was() {
             for before in 0..step {
                 live(&world, before).unwrap();
             }
-            let before = world.engine().attachments().unwrap();
+            let before = world.engine().records.attachments().unwrap();
             let addresses = world.state().addresses;
             let (is_hit, done) = world.with(Fault::Fails(point), || live(&world, step));
             if !is_hit {
@@ -83,7 +83,7 @@ fn every_failure_of_a_connect_leaves_the_sandbox_as_it_was() {
                 ids.sort();
                 ids
             };
-            assert_eq!(ids(&world.engine().attachments().unwrap()), ids(&before), "{when}");
+            assert_eq!(ids(&world.engine().records.attachments().unwrap()), ids(&before), "{when}");
             assert_eq!(world.state().addresses, addresses, "{when}");
             live(&world, step).unwrap();
             assert_led(&world, led(step), &when);
@@ -128,8 +128,8 @@ fn every_kill_is_mended_by_the_next_call_or_the_reconciler() {
                 came += 1;
                 let when = format!("step {step} point {point}");
                 if is_reconciled {
-                    world.engine().reconcile(Mode::Mend).unwrap();
-                    let again = world.engine().reconcile(Mode::Mend).unwrap();
+                    world.engine().repair.reconcile(Mode::Mend).unwrap();
+                    let again = world.engine().repair.reconcile(Mode::Mend).unwrap();
                     assert!(again.is_empty(), "{when}: {again:?}");
                 }
                 // It is there already where nobody lived to say so.
@@ -142,7 +142,7 @@ fn every_kill_is_mended_by_the_next_call_or_the_reconciler() {
                     assert_led(&world, led(after), &format!("{when}: {after}"));
                 }
                 for network in ["a", "b", "c"] {
-                    world.engine().remove_network(&network.parse().unwrap(), false).unwrap();
+                    world.engine().networks.remove(&network.parse().unwrap(), false).unwrap();
                 }
                 world.assert_empty(&when);
             }
@@ -160,7 +160,7 @@ fn every_fault_of_one_that_leads_at_once() {
             let world = world(&[("a", BOTH), ("b", V4)]);
             let connect = |network: &str, ifname: &str| {
                 let request = publishing(to(&world, network, "s", ifname), &[8080]);
-                world.engine().connect(&request, 0)
+                world.engine().networks.connect(&request, 0)
             };
             let (is_hit, done) = world.with(fault(point), || connect("a", "eth0"));
             if !is_hit {
@@ -170,7 +170,7 @@ fn every_fault_of_one_that_leads_at_once() {
             let when = format!("{:?}", fault(point));
             if done.is_some_and(|done| done.is_err()) {
                 assert_led(&world, &[], &when);
-                assert!(world.engine().attachments().unwrap().is_empty(), "{when}");
+                assert!(world.engine().records.attachments().unwrap().is_empty(), "{when}");
             }
             // Whatever is left of it, another one's coming says who leads.
             connect("b", "eth1").unwrap();
@@ -180,8 +180,8 @@ fn every_fault_of_one_that_leads_at_once() {
             }
             assert_led(&world, &["a: [V4, V6]"], &when);
             for (network, ifname) in [("a", "eth0"), ("b", "eth1")] {
-                world.engine().disconnect(&to(&world, network, "s", ifname).id()).unwrap();
-                world.engine().remove_network(&network.parse().unwrap(), false).unwrap();
+                world.engine().networks.disconnect(&to(&world, network, "s", ifname).id()).unwrap();
+                world.engine().networks.remove(&network.parse().unwrap(), false).unwrap();
             }
             world.assert_empty(&when);
         }

@@ -17,34 +17,34 @@ fn sibling() -> AttachmentId {
 /// A container's life, as Docker calls it: its first network, a second one that takes its ports
 /// over, and its end.
 const LIFE: &[Call] = &[
-    |engine| engine.enroll(&alias("n", &front()), &front()).map(drop),
-    |engine| engine.reserve(&asked(), &id("n")).map(drop),
-    |engine| engine.join(&asked().id(), &joining("s", Handoff::Finish)).map(drop),
+    |engine| engine.networks.enroll(&alias("n", &front()), &front()).map(drop),
+    |engine| engine.attachments.reserve(&asked(), &id("n")).map(drop),
+    |engine| engine.attachments.join(&asked().id(), &joining("s", Handoff::Finish)).map(drop),
     |engine| {
         let ports = vec![map(None, 80), map(None, 90)];
-        engine.publish(&asked().id(), &publishing(ports, Siblings::TakeOver)).map(drop)
+        engine.attachments.publish(&asked().id(), &publishing(ports, Siblings::TakeOver)).map(drop)
     },
     |engine| {
         let network = docker("back", "10.1.0.0/29", "fd01::/125");
-        engine.enroll(&alias("m", &network), &network)?;
-        engine.reserve(&both(&network, "b", 3), &id("m"))?;
-        engine.join(&sibling(), &joining("s", Handoff::Caller)).map(drop)
+        engine.networks.enroll(&alias("m", &network), &network)?;
+        engine.attachments.reserve(&both(&network, "b", 3), &id("m"))?;
+        engine.attachments.join(&sibling(), &joining("s", Handoff::Caller)).map(drop)
     },
     |engine| {
         let ports = vec![map(None, 80)];
-        engine.publish(&sibling(), &publishing(ports, Siblings::TakeOver)).map(drop)
+        engine.attachments.publish(&sibling(), &publishing(ports, Siblings::TakeOver)).map(drop)
     },
     |engine| {
         let ports = vec![map(None, 80), map(None, 70)];
-        engine.publish(&asked().id(), &publishing(ports, Siblings::TakeOver)).map(drop)
+        engine.attachments.publish(&asked().id(), &publishing(ports, Siblings::TakeOver)).map(drop)
     },
-    |engine| engine.unpublish(&asked().id()),
-    |engine| engine.leave(&asked().id()),
-    |engine| engine.remove(&asked().id()),
-    |engine| engine.withdraw(&id("n")),
-    |engine| engine.leave(&sibling()),
-    |engine| engine.remove(&sibling()),
-    |engine| engine.withdraw(&id("m")),
+    |engine| engine.attachments.unpublish(&asked().id()),
+    |engine| engine.attachments.leave(&asked().id()),
+    |engine| engine.links.remove(&asked().id()),
+    |engine| engine.networks.withdraw(&id("n")),
+    |engine| engine.attachments.leave(&sibling()),
+    |engine| engine.links.remove(&sibling()),
+    |engine| engine.networks.withdraw(&id("m")),
 ];
 
 /// Runs until the process dies; which call it was that it died in.
@@ -71,11 +71,11 @@ fn each_death(mut then: impl FnMut(&Rig, usize)) {
         let kernel = rig.kernel();
         assert_eq!(kernel, Kernel::default(), "effect {effect}, call {place}");
         rig.with(|engine| {
-            assert_eq!(engine.attachments().unwrap(), [], "effect {effect}, call {place}");
-            assert_eq!(engine.networks().unwrap(), [], "effect {effect}, call {place}");
-            assert_eq!(engine.aliases().unwrap(), [], "effect {effect}, call {place}");
-            assert!(engine.ports().unwrap().is_empty(), "effect {effect}, call {place}");
-            let held = engine.holders().unwrap();
+            assert_eq!(engine.records.attachments().unwrap(), [], "effect {effect}, call {place}");
+            assert_eq!(engine.records.networks().unwrap(), [], "effect {effect}, call {place}");
+            assert_eq!(engine.records.aliases().unwrap(), [], "effect {effect}, call {place}");
+            assert!(engine.records.ports().unwrap().is_empty(), "effect {effect}, call {place}");
+            let held = engine.records.holders().unwrap();
             assert!(held.iter().all(|holder| holder.attachment().is_none()), "{held:?}");
         });
     }
@@ -93,7 +93,7 @@ fn the_same_call_again_goes_on() {
 #[test]
 fn after_a_reconciliation_the_same_call_goes_on_too() {
     each_death(|rig, place| {
-        rig.with(|engine| engine.reconcile(Mode::Mend)).unwrap();
+        rig.with(|engine| engine.repair.reconcile(Mode::Mend)).unwrap();
         for call in &LIFE[place..] {
             rig.with(call).unwrap();
         }
@@ -104,10 +104,10 @@ fn after_a_reconciliation_the_same_call_goes_on_too() {
 fn deleting_at_once_leaves_nothing() {
     each_death(|rig, _| {
         rig.with(|engine| {
-            engine.remove(&asked().id()).unwrap();
-            engine.withdraw(&id("n")).unwrap();
-            engine.remove(&sibling()).unwrap();
-            engine.withdraw(&id("m")).unwrap();
+            engine.links.remove(&asked().id()).unwrap();
+            engine.networks.withdraw(&id("n")).unwrap();
+            engine.links.remove(&sibling()).unwrap();
+            engine.networks.withdraw(&id("m")).unwrap();
         });
     });
 }
@@ -116,8 +116,8 @@ fn deleting_at_once_leaves_nothing() {
 fn withdrawing_the_networks_leaves_nothing() {
     each_death(|rig, _| {
         rig.with(|engine| {
-            engine.withdraw(&id("n")).unwrap();
-            engine.withdraw(&id("m")).unwrap();
+            engine.networks.withdraw(&id("n")).unwrap();
+            engine.networks.withdraw(&id("m")).unwrap();
         });
     });
 }
@@ -126,12 +126,12 @@ fn withdrawing_the_networks_leaves_nothing() {
 fn healing_makes_the_kernel_what_the_book_says() {
     each_death(|rig, _| {
         rig.with(|engine| {
-            engine.reconcile(Mode::Mend).unwrap();
-            engine.raise_networks().unwrap();
-            engine.restore(&mut AtOnce).unwrap();
+            engine.repair.reconcile(Mode::Mend).unwrap();
+            engine.repair.raise_networks().unwrap();
+            engine.repair.restore(&mut AtOnce).unwrap();
             let kernel = rig.kernel();
             let mut claimed: Vec<(Protocol, u16, AttachmentId)> = Vec::new();
-            for (protocol, port, claims) in engine.ports().unwrap() {
+            for (protocol, port, claims) in engine.records.ports().unwrap() {
                 claimed.extend(claims.into_iter().map(|claim| (protocol, port, claim.holder)));
             }
             let mut served: Vec<(Protocol, u16, AttachmentId)> = kernel
@@ -142,8 +142,8 @@ fn healing_makes_the_kernel_what_the_book_says() {
             claimed.sort();
             served.sort();
             assert_eq!(served, claimed);
-            engine.withdraw(&id("n")).unwrap();
-            engine.withdraw(&id("m")).unwrap();
+            engine.networks.withdraw(&id("n")).unwrap();
+            engine.networks.withdraw(&id("m")).unwrap();
         });
     });
 }

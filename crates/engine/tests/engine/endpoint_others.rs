@@ -66,25 +66,28 @@ fn who_is_overtaken_says_that_it_is_done() {
     let rig = Arc::new(Rig::new());
     let made = rig.with(|engine| {
         let network = front();
-        engine.enroll(&alias("n", &network), &network).unwrap();
-        engine.reserve(&both(&network, "a", 2), &id("n")).unwrap()
+        engine.networks.enroll(&alias("n", &network), &network).unwrap();
+        engine.attachments.reserve(&both(&network, "a", 2), &id("n")).unwrap()
     });
     let remover: Arc<Mutex<Option<std::thread::JoinHandle<Result<()>>>>> = Arc::default();
     let (of_rig, of_remover, name) = (rig.clone(), remover.clone(), made.id.network.clone());
     *rig.meanwhile.lock().unwrap() = Some(Box::new(move |_| {
-        let (thread, waiting) = aside(&of_rig, move |engine| engine.remove_network(&name, true));
+        let (thread, waiting) = aside(&of_rig, move |engine| engine.networks.remove(&name, true));
         waiting.recv().unwrap();
         *of_remover.lock().unwrap() = Some(thread);
     }));
     let error = rig
-        .with(|engine| engine.join(&made.id, &joining("s", model::Handoff::Finish)))
+        .with(|engine| engine.attachments.join(&made.id, &joining("s", model::Handoff::Finish)))
         .unwrap_err();
     assert_eq!(error.kind(), Kind::TryAgain, "{error}");
     let remover = remover.lock().unwrap().take().unwrap();
     remover.join().unwrap().unwrap();
     assert_eq!(rig.kernel(), Kernel::default());
     rig.with(|engine| {
-        assert!(engine.attachments().unwrap().is_empty() && engine.aliases().unwrap().is_empty());
+        assert!(
+            engine.records.attachments().unwrap().is_empty()
+                && engine.records.aliases().unwrap().is_empty()
+        );
     });
 }
 
@@ -93,21 +96,21 @@ fn who_leaves_waits_for_whoever_joins() {
     let rig = Arc::new(Rig::new());
     let made = rig.with(|engine| {
         let network = front();
-        engine.enroll(&alias("n", &network), &network).unwrap();
-        engine.reserve(&both(&network, "a", 2), &id("n")).unwrap()
+        engine.networks.enroll(&alias("n", &network), &network).unwrap();
+        engine.attachments.reserve(&both(&network, "a", 2), &id("n")).unwrap()
     });
     let leaver: Arc<Mutex<Option<std::thread::JoinHandle<Result<()>>>>> = Arc::default();
     let (of_rig, of_leaver, of_id) = (rig.clone(), leaver.clone(), made.id.clone());
     *rig.meanwhile.lock().unwrap() = Some(Box::new(move |_| {
-        let (thread, waiting) = aside(&of_rig, move |engine| engine.leave(&of_id));
+        let (thread, waiting) = aside(&of_rig, move |engine| engine.attachments.leave(&of_id));
         waiting.recv().unwrap();
         *of_leaver.lock().unwrap() = Some(thread);
     }));
-    rig.with(|engine| engine.join(&made.id, &joining("s", Handoff::Finish))).unwrap();
+    rig.with(|engine| engine.attachments.join(&made.id, &joining("s", Handoff::Finish))).unwrap();
     leaver.lock().unwrap().take().unwrap().join().unwrap().unwrap();
     assert!(rig.kernel().links.is_empty());
     rig.with(|engine| {
-        assert_eq!(engine.attachment(&made.id).unwrap().unwrap().phase, Phase::Reserved);
+        assert_eq!(engine.records.attachment(&made.id).unwrap().unwrap().phase, Phase::Reserved);
     });
 }
 
@@ -115,7 +118,7 @@ fn who_leaves_waits_for_whoever_joins() {
 fn who_waits_for_a_detacher_sees_the_record_go() {
     let rig = Arc::new(Rig::new());
     let made = rig.with(|engine| up(engine, &front(), "a", "s"));
-    let record = rig.with(|engine| engine.attachment(&made).unwrap().unwrap());
+    let record = rig.with(|engine| engine.records.attachment(&made).unwrap().unwrap());
     // The daemon is detaching it.
     let by = rig.me();
     let mut leaving = record;
@@ -126,10 +129,10 @@ fn who_waits_for_a_detacher_sees_the_record_go() {
     assert!(matches!(rig.commit(&txn).unwrap(), engine::port::Outcome::Done(_)));
     let (thread, waiting) = aside(&rig, {
         let made = made.clone();
-        move |engine| engine.remove(&made)
+        move |engine| engine.links.remove(&made)
     });
     waiting.recv().unwrap();
-    rig.with(|engine| engine.remove(&made)).unwrap();
+    rig.with(|engine| engine.links.remove(&made)).unwrap();
     thread.join().unwrap().unwrap();
     assert!(rig.kernel().links.is_empty());
 }

@@ -23,9 +23,10 @@ fn served(rig: &Rig) -> Vec<String> {
 /// An endpoint with an IPv4 address only.
 fn v4_only(engine: &Engine<'_>, sandbox: &str) -> AttachmentId {
     let network = front();
-    engine.enroll(&alias("n", &network), &network).unwrap();
-    let made = engine.reserve(&endpoint(&network, "a", &["10.0.0.2/29"]), &id("n")).unwrap();
-    engine.join(&made.id, &joining(sandbox, Handoff::Finish)).unwrap();
+    engine.networks.enroll(&alias("n", &network), &network).unwrap();
+    let made =
+        engine.attachments.reserve(&endpoint(&network, "a", &["10.0.0.2/29"]), &id("n")).unwrap();
+    engine.attachments.join(&made.id, &joining(sandbox, Handoff::Finish)).unwrap();
     made.id
 }
 
@@ -37,13 +38,14 @@ fn docker_29_programs_two_endpoints_of_one_container() {
         let (a, b) = (v4_only(engine, "s"), up(engine, &back(), "b", "s"));
         let plain = publishing(wanted.clone(), Siblings::TakeOver);
         // The order of the recorded calls: the gateway of IPv4 again, then that of IPv6, marked.
-        engine.publish(&a, &plain).unwrap();
-        engine.publish(&a, &plain).unwrap();
-        let reported = engine.publish(&b, &publishing(wanted, Siblings::GiveWay)).unwrap();
+        engine.attachments.publish(&a, &plain).unwrap();
+        engine.attachments.publish(&a, &plain).unwrap();
+        let reported =
+            engine.attachments.publish(&b, &publishing(wanted, Siblings::GiveWay)).unwrap();
         assert_eq!(show(&reported), ["[::]:18081->80/tcp"]);
         assert_eq!(served(&rig), ["127.0.0.1 18080 a", "0.0.0.0 18081 a", ":: 18081 b"]);
-        engine.unpublish(&b).unwrap();
-        engine.publish(&a, &plain).unwrap();
+        engine.attachments.unpublish(&b).unwrap();
+        engine.attachments.publish(&a, &plain).unwrap();
         assert_eq!(served(&rig), ["127.0.0.1 18080 a", "0.0.0.0 18081 a"]);
     });
 }
@@ -55,21 +57,21 @@ fn the_last_call_wins_and_takes_exactly_what_it_serves() {
         let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "s"));
         let two = publishing(vec![map(None, 80), map(None, 90)], Siblings::TakeOver);
         let one = publishing(vec![map(None, 80)], Siblings::TakeOver);
-        engine.publish(&a, &two).unwrap();
+        engine.attachments.publish(&a, &two).unwrap();
         rig.calls();
-        engine.publish(&b, &one).unwrap();
+        engine.attachments.publish(&b, &one).unwrap();
         let lost = "publish of a 0.0.0.0:80->80/tcp [::]:80->80/tcp";
         let gained = "publish of b 0.0.0.0:80->80/tcp [::]:80->80/tcp";
         // What limits all ports of the loser stays with the other one.
         assert_eq!(rig.calls(), [format!("withdraw_ports {lost}"), format!("attach {gained}")]);
         assert_eq!(served(&rig), ["0.0.0.0 80 b", ":: 80 b", "0.0.0.0 90 a", ":: 90 a"]);
-        assert_eq!(engine.published(&a).unwrap().len(), 2);
+        assert_eq!(engine.attachments.published(&a).unwrap().len(), 2);
         // What it had taken over is not given back: Docker programs the other one again.
-        engine.unpublish(&b).unwrap();
+        engine.attachments.unpublish(&b).unwrap();
         assert_eq!(served(&rig), ["0.0.0.0 90 a", ":: 90 a"]);
-        engine.publish(&a, &two).unwrap();
+        engine.attachments.publish(&a, &two).unwrap();
         assert_eq!(served(&rig).len(), 4);
-        assert_eq!(engine.ports().unwrap().len(), 2);
+        assert_eq!(engine.records.ports().unwrap().len(), 2);
     });
 }
 
@@ -79,15 +81,15 @@ fn a_sibling_that_loses_everything_has_no_record_left() {
     rig.with(|engine| {
         let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "s"));
         let one = publishing(vec![map(None, 80)], Siblings::TakeOver);
-        engine.publish(&a, &one).unwrap();
-        engine.publish(&b, &one).unwrap();
-        assert!(engine.published(&a).unwrap().is_empty());
-        assert_eq!(engine.attachments().unwrap().len(), 3);
+        engine.attachments.publish(&a, &one).unwrap();
+        engine.attachments.publish(&b, &one).unwrap();
+        assert!(engine.attachments.published(&a).unwrap().is_empty());
+        assert_eq!(engine.records.attachments().unwrap().len(), 3);
         for id in [&b, &a] {
-            engine.leave(id).unwrap();
-            engine.remove(id).unwrap();
+            engine.attachments.leave(id).unwrap();
+            engine.links.remove(id).unwrap();
         }
-        assert!(engine.ports().unwrap().is_empty() && served(&rig).is_empty());
+        assert!(engine.records.ports().unwrap().is_empty() && served(&rig).is_empty());
     });
 }
 
@@ -102,14 +104,15 @@ fn siblings_that_take_from_each_other_do_not_wait_for_each_other() {
             scope.spawn(move || {
                 rig.with(|engine| {
                     for _ in 0..100 {
-                        assert_eq!(engine.publish(id, one).unwrap().len(), 2);
+                        assert_eq!(engine.attachments.publish(id, one).unwrap().len(), 2);
                     }
                 });
             });
         }
     });
     rig.with(|engine| {
-        let claims: usize = engine.ports().unwrap().iter().map(|(.., claims)| claims.len()).sum();
+        let claims: usize =
+            engine.records.ports().unwrap().iter().map(|(.., claims)| claims.len()).sum();
         assert_eq!((claims, served(&rig).len()), (2, 2));
     });
 }
@@ -124,18 +127,18 @@ fn a_port_of_another_container_is_refused_until_that_is_dead() {
         pod.network.runtime = Runtime::Podman;
         pod.wiring.publish =
             Some(publishing(vec![map(Some("0.0.0.0"), 80)], Siblings::TakeOver).publish);
-        let pod = engine.attach(&pod).unwrap();
+        let pod = engine.attachments.attach(&pod).unwrap();
         let wanted = publishing(vec![map(None, 80)], Siblings::TakeOver);
-        let error = engine.publish(&a, &wanted).unwrap_err();
+        let error = engine.attachments.publish(&a, &wanted).unwrap_err();
         assert_eq!(error.kind(), Kind::Conflict);
         let said = error.to_string();
         assert!(
             said.contains("held by container pod") && said.contains("runtime podman"),
             "{said}"
         );
-        assert!(engine.published(&a).unwrap().is_empty());
+        assert!(engine.attachments.published(&a).unwrap().is_empty());
         rig.gone.lock().unwrap().insert(pod.id);
-        engine.publish(&a, &wanted).unwrap();
+        engine.attachments.publish(&a, &wanted).unwrap();
         assert_eq!(served(&rig), ["0.0.0.0 80 a", ":: 80 a"]);
     });
 }
@@ -146,13 +149,13 @@ fn another_sandbox_is_no_sibling() {
     rig.with(|engine| {
         let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "t"));
         let one = publishing(vec![map(None, 80)], Siblings::TakeOver);
-        engine.publish(&a, &one).unwrap();
-        let error = engine.publish(&b, &one).unwrap_err();
+        engine.attachments.publish(&a, &one).unwrap();
+        let error = engine.attachments.publish(&b, &one).unwrap_err();
         assert!(error.to_string().contains("container a"), "{error}");
         // Another address of the host is another port.
         let one = |host| publishing(vec![map(Some(host), 81)], Siblings::TakeOver);
-        engine.publish(&a, &one("127.0.0.1")).unwrap();
-        engine.publish(&b, &one("127.0.0.2")).unwrap();
+        engine.attachments.publish(&a, &one("127.0.0.1")).unwrap();
+        engine.attachments.publish(&b, &one("127.0.0.2")).unwrap();
         assert_eq!(served(&rig), ["127.0.0.1 81 a", "127.0.0.2 81 b"]);
     });
 }
@@ -166,21 +169,21 @@ fn what_replaces_keeps_what_stays_and_fails_whole() {
             let ports = ports.iter().map(|port| map(Some("0.0.0.0"), *port)).collect();
             publishing(ports, Siblings::TakeOver)
         };
-        engine.publish(&a, &of(&[80, 81])).unwrap();
+        engine.attachments.publish(&a, &of(&[80, 81])).unwrap();
         rig.calls();
-        engine.publish(&a, &of(&[81, 82])).unwrap();
+        engine.attachments.publish(&a, &of(&[81, 82])).unwrap();
         assert_eq!(rig.calls()[0], "withdraw_ports publish of a 0.0.0.0:80->80/tcp");
         assert_eq!(served(&rig), ["0.0.0.0 81 a", "0.0.0.0 82 a"]);
         rig.listens.lock().unwrap().insert(83);
-        let error = engine.publish(&a, &of(&[82, 83])).unwrap_err();
+        let error = engine.attachments.publish(&a, &of(&[82, 83])).unwrap_err();
         assert!(error.to_string().contains("listens"), "{error}");
         assert_eq!(served(&rig), ["0.0.0.0 81 a", "0.0.0.0 82 a"]);
-        assert_eq!(engine.ports().unwrap().len(), 2);
-        engine.publish(&a, &of(&[])).unwrap();
-        assert!(served(&rig).is_empty() && engine.ports().unwrap().is_empty());
-        assert_eq!(engine.attachments().unwrap().len(), 1);
+        assert_eq!(engine.records.ports().unwrap().len(), 2);
+        engine.attachments.publish(&a, &of(&[])).unwrap();
+        assert!(served(&rig).is_empty() && engine.records.ports().unwrap().is_empty());
+        assert_eq!(engine.records.attachments().unwrap().len(), 1);
         let twice = publishing(vec![map(None, 80), map(Some("127.0.0.1"), 80)], Siblings::TakeOver);
-        assert_eq!(engine.publish(&a, &twice).unwrap_err().kind(), Kind::Conflict);
+        assert_eq!(engine.attachments.publish(&a, &twice).unwrap_err().kind(), Kind::Conflict);
     });
 }
 
@@ -194,19 +197,19 @@ fn a_number_is_chosen_and_kept() {
     rig.with(|engine| {
         let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "t"));
         rig.listens.lock().unwrap().insert(32768);
-        let reported = engine.publish(&a, &any(32768, 32770)).unwrap();
+        let reported = engine.attachments.publish(&a, &any(32768, 32770)).unwrap();
         assert_eq!(show(&reported), ["0.0.0.0:32769->80/tcp", "[::]:32769->80/tcp"]);
-        let reported = engine.publish(&b, &any(32768, 32770)).unwrap();
+        let reported = engine.attachments.publish(&b, &any(32768, 32770)).unwrap();
         assert_eq!(show(&reported), ["0.0.0.0:32770->80/tcp", "[::]:32770->80/tcp"]);
         rig.listens.lock().unwrap().clear();
-        let again = engine.publish(&b, &any(32768, 32770)).unwrap();
+        let again = engine.attachments.publish(&b, &any(32768, 32770)).unwrap();
         assert_eq!(again, reported, "the same call gives the same number");
         let two = Publishing {
             open: vec![open(32768, 32769), open(32768, 32769)],
             ..publishing(vec![map(None, 7)], Siblings::TakeOver)
         };
-        assert_eq!(engine.publish(&b, &two).unwrap_err().kind(), Kind::Exhausted);
-        assert_eq!(engine.published(&b).unwrap(), reported, "what it had it has");
+        assert_eq!(engine.attachments.publish(&b, &two).unwrap_err().kind(), Kind::Exhausted);
+        assert_eq!(engine.attachments.published(&b).unwrap(), reported, "what it had it has");
     });
 }
 
@@ -225,9 +228,13 @@ fn thousands_of_ports_are_chosen_in_one_go() {
             open: ports.clone().map(open).collect(),
             ..publishing(Vec::new(), Siblings::TakeOver)
         };
-        let first = engine.publish(&a, &wanted).unwrap();
+        let first = engine.attachments.publish(&a, &wanted).unwrap();
         let numbers: Vec<u16> = first.iter().map(|map| map.host_port.get()).collect();
         assert_eq!(numbers, ports.map(|port| 32_767 + port).collect::<Vec<_>>());
-        assert_eq!(engine.publish(&a, &wanted).unwrap(), first, "each keeps its number");
+        assert_eq!(
+            engine.attachments.publish(&a, &wanted).unwrap(),
+            first,
+            "each keeps its number"
+        );
     });
 }

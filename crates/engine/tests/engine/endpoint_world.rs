@@ -490,10 +490,10 @@ pub(crate) fn up(
     sandbox: &str,
 ) -> AttachmentId {
     let known = alias(&format!("id-{}", network.name), network);
-    engine.enroll(&known, network).unwrap();
+    engine.networks.enroll(&known, network).unwrap();
     let last = container.as_bytes()[0] - b'a' + 2;
     let asked = both(network, container, last);
-    let made = engine.reserve(&asked, &known.id).unwrap();
-    engine.join(&made.id, &joining(sandbox, Handoff::Finish)).unwrap();
+    let made = engine.attachments.reserve(&asked, &known.id).unwrap();
+    engine.attachments.join(&made.id, &joining(sandbox, Handoff::Finish)).unwrap();
     made.id
 }

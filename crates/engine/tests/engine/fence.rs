@@ -26,7 +26,8 @@ fn fenced() -> Network {
 
 fn allow(engine: &engine::Engine<'_>, rules: &str) {
     let rules: Fence = rules.parse().unwrap();
-    let changed = engine.change_fence(&fenced().name, &|fence| *fence = rules.clone()).unwrap();
+    let changed =
+        engine.networks.change_fence(&fenced().name, &|fence| *fence = rules.clone()).unwrap();
     assert_eq!(changed.wiring.fence, Some(rules));
 }
 
@@ -36,11 +37,11 @@ fn who_joins_has_the_rules_of_then() {
     let rig = Rig::new();
     rig.with(|engine| {
         let network = fenced();
-        engine.enroll(&alias("n", &network), &network).unwrap();
-        let made = engine.reserve(&both(&network, "a", 2), &id("n")).unwrap();
+        engine.networks.enroll(&alias("n", &network), &network).unwrap();
+        let made = engine.attachments.reserve(&both(&network, "a", 2), &id("n")).unwrap();
         allow(engine, "none");
         rig.calls();
-        let joined = engine.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
+        let joined = engine.attachments.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
         assert_eq!(joined.wiring.fence, Some(Fence::default()));
         assert_eq!(rig.calls(), ["attach link of a"]);
     });
@@ -52,14 +53,14 @@ fn rules_that_change_while_somebody_joins_hold_afterwards() {
     let rig = Arc::new(Rig::new());
     let made = rig.with(|engine| {
         let network = fenced();
-        engine.enroll(&alias("n", &network), &network).unwrap();
-        engine.reserve(&both(&network, "a", 2), &id("n")).unwrap()
+        engine.networks.enroll(&alias("n", &network), &network).unwrap();
+        engine.attachments.reserve(&both(&network, "a", 2), &id("n")).unwrap()
     });
     let of_rig = Arc::clone(&rig);
     let change = move |_: &Rig| of_rig.with(|engine| allow(engine, "none"));
     *rig.meanwhile.lock().unwrap() = Some(Box::new(change));
     rig.calls();
-    rig.with(|engine| engine.join(&made.id, &joining("s", Handoff::Finish))).unwrap();
+    rig.with(|engine| engine.attachments.join(&made.id, &joining("s", Handoff::Finish))).unwrap();
     assert_eq!(rig.calls(), ["attach link of a", "up front"]);
 }
 
@@ -72,13 +73,13 @@ fn what_is_put_back_has_the_rules_and_the_way_of_now() {
         let mut network = fenced();
         network.wiring.via = Some("wg0".parse().unwrap());
         let old = network.clone();
-        engine.attach(&both(&network, "a", 2)).unwrap();
+        engine.attachments.attach(&both(&network, "a", 2)).unwrap();
         (network.wiring.fence, network.wiring.via) = (None, None);
-        engine.attach(&both(&network, "b", 3)).unwrap();
-        let recorded = engine.attachment(&both(&network, "a", 2).id()).unwrap().unwrap();
+        engine.attachments.attach(&both(&network, "b", 3)).unwrap();
+        let recorded = engine.records.attachment(&both(&network, "a", 2).id()).unwrap().unwrap();
         assert_eq!(recorded.wiring.fence, old.wiring.fence, "as it was attached");
         rig.restored.lock().unwrap().clear();
-        engine.restore(&mut engine::AtOnce).unwrap();
+        engine.repair.restore(&mut engine::AtOnce).unwrap();
         for restored in rig.restored.lock().unwrap().iter() {
             assert_eq!((&restored.fence, &restored.via), (&None, &None));
         }
@@ -89,7 +90,7 @@ fn what_is_put_back_has_the_rules_and_the_way_of_now() {
 fn leave(engine: &engine::Engine<'_>, by: &str) -> Result<Network> {
     let settings = Settings { way: Some(by.parse()?), ..Settings::default() };
     let change = NetworkChange { settings, ..NetworkChange::default() };
-    engine.set_network(&fenced().name, &change)
+    engine.networks.set_network(&fenced().name, &change)
 }
 
 /// The book has another way before the kernel, and each container's record has it afterwards. Who is being attached
@@ -101,9 +102,9 @@ fn a_network_that_runs_gets_another_way() {
     rig.with(|engine| {
         let mut network = fenced();
         network.wiring.via = Some("wg0".parse().unwrap());
-        engine.create_network(&network).unwrap();
-        engine.attach(&both(&network, "a", 2)).unwrap();
-        let way = |id: &AttachmentId| engine.attachment(id).unwrap().unwrap().wiring.via;
+        engine.networks.create(&network).unwrap();
+        engine.attachments.attach(&both(&network, "a", 2)).unwrap();
+        let way = |id: &AttachmentId| engine.records.attachment(id).unwrap().unwrap().wiring.via;
         let a = both(&network, "a", 2).id();
         for (by, via) in [("wg1", Some("wg1")), ("none", None), ("wg1", Some("wg1"))] {
             rig.calls();
@@ -119,16 +120,19 @@ fn a_network_that_runs_gets_another_way() {
         for bad in ["127.0.0.1", &bridge_of(&network)] {
             assert!(leave(engine, bad).is_err(), "{bad}");
         }
-        assert_eq!(engine.network(&network.name).unwrap().wiring.via, Some("wg1".parse().unwrap()));
+        assert_eq!(
+            engine.records.network(&network.name).unwrap().wiring.via,
+            Some("wg1".parse().unwrap())
+        );
 
         let change = move |_: &Rig| of_rig.with(|engine| drop(leave(engine, "wg3").unwrap()));
         *rig.meanwhile.lock().unwrap() = Some(Box::new(change));
-        network = engine.network(&network.name).unwrap();
+        network = engine.records.network(&network.name).unwrap();
         rig.calls();
         let late = both(&network, "b", 3);
-        engine.attach(&late).unwrap();
+        engine.attachments.attach(&late).unwrap();
         assert_eq!(rig.calls().last().unwrap(), "lead front by wg3");
-        engine.restore(&mut engine::AtOnce).unwrap();
+        engine.repair.restore(&mut engine::AtOnce).unwrap();
         assert_eq!(way(&late.id()), Some("wg3".parse().unwrap()));
     });
 }
@@ -151,10 +155,10 @@ fn a_container_of_docker_is_no_way_by_its_id() {
             ("container:docker/gluetun".to_owned(), None),
         ] {
             network.wiring.via = Some(via.parse().unwrap());
-            let made = engine.create_network(&network);
+            let made = engine.networks.create(&network);
             assert_eq!(made.err().map(|error| error.kind()), expected, "{via}");
             if expected.is_none() {
-                engine.remove_network(&network.name, false).unwrap();
+                engine.networks.remove(&network.name, false).unwrap();
             }
         }
     });

@@ -13,11 +13,11 @@ fn networks_come_back_after_a_reboot() {
     rig.with(|engine| drop(up(engine, &front(), "a", "s")));
     rig.reboot();
     rig.with(|engine| {
-        assert!(engine.attachments().unwrap().is_empty(), "the containers are gone");
-        engine.raise_networks().unwrap();
+        assert!(engine.records.attachments().unwrap().is_empty(), "the containers are gone");
+        engine.repair.raise_networks().unwrap();
         assert!(rig.kernel().bridges.contains(&front().name));
         *rig.fails.lock().unwrap() = Some("up");
-        let error = engine.raise_networks().unwrap_err();
+        let error = engine.repair.raise_networks().unwrap_err();
         assert!(error.to_string().contains("making network front"), "{error}");
     });
 }
@@ -27,14 +27,17 @@ fn the_filter_comes_back() {
     let rig = Rig::new();
     rig.with(|engine| {
         let a = up(engine, &front(), "a", "s");
-        engine.publish(&a, &publishing(vec![map(None, 80)], Siblings::TakeOver)).unwrap();
+        engine
+            .attachments
+            .publish(&a, &publishing(vec![map(None, 80)], Siblings::TakeOver))
+            .unwrap();
         let before = rig.kernel();
         rig.kernel.lock().unwrap().ports.clear();
         rig.calls();
-        assert!(engine.restore(&mut AtOnce).unwrap());
+        assert!(engine.repair.restore(&mut AtOnce).unwrap());
         assert_eq!(rig.kernel(), before);
         assert_eq!(rig.calls().len(), 2);
-        assert!(!engine.restore(&mut AtOnce).unwrap(), "nothing was missing");
+        assert!(!engine.repair.restore(&mut AtOnce).unwrap(), "nothing was missing");
     });
 }
 
@@ -63,25 +66,28 @@ fn an_attachment_that_is_worked_on_keeps_no_other_waiting() {
     rig.with(|engine| {
         let ids = ["a", "b", "c"].map(|name| up(engine, &front(), name, name));
         for (id, port) in ids.iter().zip(80..) {
-            engine.publish(id, &publishing(vec![map(None, port)], Siblings::TakeOver)).unwrap();
+            engine
+                .attachments
+                .publish(id, &publishing(vec![map(None, port)], Siblings::TakeOver))
+                .unwrap();
         }
         let settings = Settings { mtu: Mtu::new(1400), ..Settings::default() };
         *rig.fails.lock().unwrap() = Some("revise");
         let change = NetworkChange { settings, ..NetworkChange::default() };
-        engine.set_network(&front().name, &change).unwrap_err();
+        engine.networks.set_network(&front().name, &change).unwrap_err();
         *rig.fails.lock().unwrap() = None;
         let before = rig.kernel();
         rig.kernel.lock().unwrap().ports.clear();
         let held = rig.lock_attachment(&ids[0]);
         let mut noting = Noting::default();
-        assert!(engine.restore(&mut noting).unwrap());
+        assert!(engine.repair.restore(&mut noting).unwrap());
         let healed: BTreeSet<AttachmentId> = rig.kernel().ports.into_values().collect();
         assert_eq!(healed, ids[1..].iter().cloned().collect());
         assert_eq!(noting.0, [ids[0].clone(), ids[0].clone()], "both of its layers");
 
         drop(held);
         let mut noting = Noting::default();
-        assert!(engine.restore(&mut noting).unwrap());
+        assert!(engine.repair.restore(&mut noting).unwrap());
         assert_eq!((rig.kernel(), noting.0), (before, Vec::new()));
     });
 }
@@ -93,7 +99,7 @@ fn what_another_process_withdraws_meanwhile_does_not_come_back() {
     rig.with(|engine| {
         let a = up(engine, &front(), "a", "s");
         let ports = vec![map(None, 80), map(None, 81)];
-        engine.publish(&a, &publishing(ports, Siblings::TakeOver)).unwrap();
+        engine.attachments.publish(&a, &publishing(ports, Siblings::TakeOver)).unwrap();
         let of = |rig: &Rig| -> BTreeSet<u16> {
             rig.kernel().ports.keys().map(|(_, port, _)| *port).collect()
         };
@@ -110,14 +116,14 @@ fn what_another_process_withdraws_meanwhile_does_not_come_back() {
             rig.commit(&at.put(changed, Record::Attachment(record))).unwrap();
             rig.kernel.lock().unwrap().ports.retain(|(_, port, _), _| *port == 80);
         }));
-        engine.restore(&mut AtOnce).unwrap();
+        engine.repair.restore(&mut AtOnce).unwrap();
         assert_eq!(of(&rig), BTreeSet::from([80]), "the other was withdrawn");
 
         *rig.meanwhile.lock().unwrap() = Some(Box::new(move |rig| {
             rig.commit(&Txn::new().delete(key)).unwrap();
             rig.kernel.lock().unwrap().ports.clear();
         }));
-        engine.restore(&mut AtOnce).unwrap();
+        engine.repair.restore(&mut AtOnce).unwrap();
         assert_eq!(of(&rig), BTreeSet::new(), "the record is gone");
     });
 }
@@ -129,11 +135,11 @@ fn garbage_that_is_worked_on_keeps_no_other() {
         let ids = ["a", "b"].map(|name| up(engine, &front(), name, name));
         rig.gone.lock().unwrap().extend(ids.clone());
         let held = rig.lock_attachment(&ids[0]);
-        engine.reconcile(Mode::Mend).unwrap();
-        let left = || engine.attachments().unwrap().into_iter().map(|record| record.id);
+        engine.repair.reconcile(Mode::Mend).unwrap();
+        let left = || engine.records.attachments().unwrap().into_iter().map(|record| record.id);
         assert_eq!(left().collect::<BTreeSet<_>>(), BTreeSet::from([ids[0].clone()]));
         drop(held);
-        engine.reconcile(Mode::Mend).unwrap();
+        engine.repair.reconcile(Mode::Mend).unwrap();
         assert_eq!(left().count(), 0);
     });
 }
@@ -143,7 +149,10 @@ fn what_is_put_back_in_part_goes_with_its_record() {
     let rig = Rig::new();
     rig.with(|engine| {
         let a = up(engine, &front(), "a", "s");
-        engine.publish(&a, &publishing(vec![map(None, 80)], Siblings::TakeOver)).unwrap();
+        engine
+            .attachments
+            .publish(&a, &publishing(vec![map(None, 80)], Siblings::TakeOver))
+            .unwrap();
         *rig.meanwhile.lock().unwrap() = Some(Box::new(move |rig| {
             for layer in Layer::ALL {
                 rig.commit(&Txn::new().delete(Key::Attachment(a.clone(), layer))).unwrap();
@@ -151,7 +160,7 @@ fn what_is_put_back_in_part_goes_with_its_record() {
             rig.kernel.lock().unwrap().ports.clear();
         }));
         *rig.fails.lock().unwrap() = Some("restore");
-        engine.restore(&mut AtOnce).unwrap_err();
+        engine.repair.restore(&mut AtOnce).unwrap_err();
         assert!(rig.kernel().ports.is_empty());
     });
 }
@@ -175,15 +184,15 @@ fn names_are_learned_although_the_record_changes() {
             record.link_local = vec!["169.254.7.1".parse().unwrap()];
             rig.commit(&Txn::new().put(key, Record::Attachment(record))).unwrap();
         }));
-        engine.set_names(&a, Some(&owner), &names).unwrap();
-        let now = engine.attachment(&a).unwrap().unwrap();
+        engine.attachments.set_names(&a, Some(&owner), &names).unwrap();
+        let now = engine.records.attachment(&a).unwrap().unwrap();
         assert_eq!((now.owner.as_ref(), &now.names[..]), (Some(&owner), &names[..]));
         assert_eq!(now.link_local.len(), 1, "the other change is kept");
 
         let _held = rig.lock_attachment(&a);
-        let busy = engine.set_names(&a, Some(&owner), &[]).unwrap_err();
+        let busy = engine.attachments.set_names(&a, Some(&owner), &[]).unwrap_err();
         assert_eq!(busy.kind(), Kind::TryAgain, "it is learned later: {busy}");
-        engine.set_owner(&a, &"db".parse().unwrap()).unwrap();
+        engine.attachments.set_owner(&a, &"db".parse().unwrap()).unwrap();
     });
 }
 
@@ -211,7 +220,7 @@ fn what_stands_for_a_lost_address_goes() {
                 rig.commit(&Txn::new().put(key, Record::Attachment(record))).unwrap();
             }));
             rig.calls();
-            engine.restore(&mut AtOnce).unwrap();
+            engine.repair.restore(&mut AtOnce).unwrap();
             let of_lost = |call: &String| call.starts_with("withdraw_addresses");
             let calls = rig.calls();
             assert_eq!(calls.iter().filter(|call| of_lost(call)).count(), expected, "{calls:?}");
@@ -229,7 +238,7 @@ fn what_has_a_record_by_now_is_no_stray() {
         let its = Stray::Elements(attached.to_string());
         let others = Stray::Elements("other".to_owned());
         *rig.strays.lock().unwrap() = vec![(its.clone(), Presence::Gone), (others, Presence::Gone)];
-        let found = engine.reconcile(Mode::Mend).unwrap();
+        let found = engine.repair.reconcile(Mode::Mend).unwrap();
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(*rig.strays.lock().unwrap(), [(its, Presence::Gone)]);
     });
@@ -243,18 +252,18 @@ fn nothing_goes_that_a_damaged_record_may_be_of() {
     let damaged = Damaged { path: "attachments/front/a".to_owned(), why: "cut".to_owned() };
     rig.damaged.lock().unwrap().push(damaged);
     let found = |engine: &Engine<'_>| -> Vec<Remedy> {
-        let mut found = engine.reconcile(Mode::Mend).unwrap();
+        let mut found = engine.repair.reconcile(Mode::Mend).unwrap();
         found.retain(|it| it.what == Garbage::Stray(tap.clone()));
         found.into_iter().map(|it| it.remedy).collect()
     };
     rig.with(|engine| {
         assert_eq!(found(engine), [Remedy::Quarantine]);
         assert_eq!(rig.strays.lock().unwrap().len(), 1, "it was removed");
-        assert_eq!(engine.attachments().unwrap(), [], "lists go on");
-        let refused = engine.intact_attachments().unwrap_err();
+        assert_eq!(engine.records.attachments().unwrap(), [], "lists go on");
+        let refused = engine.records.intact_attachments().unwrap_err();
         assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
         rig.damaged.lock().unwrap().clear();
-        assert_eq!(engine.intact_attachments().unwrap(), []);
+        assert_eq!(engine.records.intact_attachments().unwrap(), []);
         assert_eq!(found(engine), [Remedy::Free]);
         assert!(rig.strays.lock().unwrap().is_empty());
     });
@@ -288,12 +297,12 @@ fn what_is_forgotten_meanwhile_is_not_brought_back() {
                 *rig.before_commit.lock().unwrap() = Some(Box::new(move |rig| {
                     *rig.before_commit.lock().unwrap() = is_forgotten.then_some(forget);
                 }));
-                engine.set_owner(&a, &name_of).unwrap();
-                let has = engine.attachments().unwrap().iter().any(|record| {
+                engine.attachments.set_owner(&a, &name_of).unwrap();
+                let has = engine.records.attachments().unwrap().iter().any(|record| {
                     let wiring = &record.wiring;
                     wiring.publish.is_some() || wiring.bandwidth.is_some()
                 });
-                assert_eq!(has, !is_forgotten, "{:?}", engine.attachments());
+                assert_eq!(has, !is_forgotten, "{:?}", engine.records.attachments());
             });
         }
     }

@@ -18,14 +18,14 @@ fn live(world: &World, network: &str, step: usize) -> Result<()> {
     let request = publishing(apart(world, network, "web"), &[8080]);
     let id = request.id();
     match step {
-        0 => match engine.create_endpoint(&request, &Connecting::default()) {
+        0 => match engine.networks.create_endpoint(&request, &Connecting::default()) {
             // Done before it was told.
             Err(error) if error.kind() == Kind::Conflict => Ok(()),
             made => made.map(|_| ()),
         },
-        1 | 3 => engine.join_endpoint(&id, &into("s", "eth0")).map(|_| ()),
-        2 | 4 => engine.leave_endpoint(&id),
-        _ => match engine.remove_endpoint(&id, false) {
+        1 | 3 => engine.networks.join_endpoint(&id, &into("s", "eth0")).map(|_| ()),
+        2 | 4 => engine.networks.leave_endpoint(&id),
+        _ => match engine.networks.remove_endpoint(&id, false) {
             Err(error) if error.kind() == Kind::NotFound => Ok(()),
             removed => removed,
         },
@@ -59,9 +59,9 @@ fn each(fault: fn(usize) -> Fault, between: fn(&World)) -> usize {
                     }
                 }
                 let engine = world.engine();
-                assert!(engine.reconcile(Mode::Mend).unwrap().is_empty(), "{when}");
+                assert!(engine.repair.reconcile(Mode::Mend).unwrap().is_empty(), "{when}");
                 for network in ["a", "b"] {
-                    engine.remove_network(&network.parse().unwrap(), false).unwrap();
+                    engine.networks.remove(&network.parse().unwrap(), false).unwrap();
                 }
                 world.assert_empty(&when);
             }
@@ -71,7 +71,7 @@ fn each(fault: fn(usize) -> Fault, between: fn(&World)) -> usize {
 }
 
 fn address(world: &World) -> Option<IpNet> {
-    let found = world.engine().attachments().unwrap();
+    let found = world.engine().records.attachments().unwrap();
     found.first().and_then(|record| record.addresses.first()).map(|held| held.address)
 }
 
@@ -86,10 +86,10 @@ fn led(network: &str, step: usize) -> &'static [&'static str] {
 #[track_caller]
 fn world_is_led(world: &World, led: &[&str], when: &str) {
     assert_eq!(world.default_gateways("web"), led, "{when}");
-    let ports = world.engine().ports().unwrap().len();
+    let ports = world.engine().records.ports().unwrap().len();
     assert_eq!(ports, usize::from(!led.is_empty()), "{when}");
     if !led.is_empty() {
-        let attachments = world.engine().attachments().unwrap();
+        let attachments = world.engine().records.attachments().unwrap();
         assert!(attachments.iter().all(|it| it.gateway_role.is_some()), "{when}");
     }
 }
@@ -102,7 +102,7 @@ fn a_kill_at_any_point_is_repaired_by_the_next_call() {
 #[test]
 fn a_kill_at_any_point_is_mended_by_the_collector() {
     let mended = |world: &World| {
-        world.engine().reconcile(Mode::Mend).unwrap();
+        world.engine().repair.reconcile(Mode::Mend).unwrap();
     };
     assert!(each(Fault::Kills, mended) > 80);
 }
@@ -111,7 +111,7 @@ fn a_kill_at_any_point_is_mended_by_the_collector() {
 fn a_kill_and_a_reboot_leave_what_was_made() {
     let rebooted = |world: &World| {
         world.reboot();
-        world.engine().revive_endpoints(None).unwrap();
+        world.engine().networks.revive_endpoints(None).unwrap();
     };
     assert!(each(Fault::Kills, rebooted) > 80);
 }
@@ -130,11 +130,11 @@ fn a_repetition_that_fails_takes_nothing_out() {
             let world = networks();
             let request = apart(&world, network, "web");
             let id = request.id();
-            world.engine().create_endpoint(&request, &Connecting::default()).unwrap();
-            let join = || drop(world.engine().join_endpoint(&id, &into("s", "eth0")));
+            world.engine().networks.create_endpoint(&request, &Connecting::default()).unwrap();
+            let join = || drop(world.engine().networks.join_endpoint(&id, &into("s", "eth0")));
             let (was_killed, _) = world.with(Fault::Kills(kills), join);
             let is_in = || {
-                let record = world.engine().attachment(&id).unwrap().unwrap();
+                let record = world.engine().records.attachment(&id).unwrap().unwrap();
                 matches!(record.phase, Phase::Attached(_))
             };
             for fails in (0..MANY).take_while(|_| is_in()) {

@@ -12,10 +12,10 @@ use proptest::prelude::*;
 fn addresses_follow_one_another_and_rest_when_freed() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let engine = world.engine();
-    assert_eq!(ip(&engine.attach(&request(&network, "a")).unwrap()), "10.0.0.2");
-    assert_eq!(ip(&engine.attach(&request(&network, "b")).unwrap()), "10.0.0.3");
-    engine.detach(&request(&network, "a")).unwrap();
-    assert_eq!(ip(&engine.attach(&request(&network, "c")).unwrap()), "10.0.0.4");
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "a")).unwrap()), "10.0.0.2");
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "b")).unwrap()), "10.0.0.3");
+    engine.links.detach(&request(&network, "a")).unwrap();
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "c")).unwrap()), "10.0.0.4");
 }
 
 #[test]
@@ -25,21 +25,21 @@ fn the_lowest_free_is_found_again() {
     let network = network("front", Ipam::Book { pools });
     let engine = world.engine();
     for container in ["a", "b", "c"] {
-        engine.attach(&request(&network, container)).unwrap();
+        engine.attachments.attach(&request(&network, container)).unwrap();
     }
-    engine.detach(&request(&network, "a")).unwrap();
-    assert_eq!(ip(&engine.attach(&request(&network, "d")).unwrap()), "10.0.0.2");
-    assert_eq!(ip(&engine.attach(&request(&network, "e")).unwrap()), "10.0.0.5");
+    engine.links.detach(&request(&network, "a")).unwrap();
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "d")).unwrap()), "10.0.0.2");
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "e")).unwrap()), "10.0.0.5");
 }
 
 #[test]
 fn attaching_twice_is_a_conflict_and_changes_nothing() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let engine = world.engine();
-    engine.attach(&request(&network, "a")).unwrap();
-    let error = engine.attach(&request(&network, "a")).unwrap_err();
+    engine.attachments.attach(&request(&network, "a")).unwrap();
+    let error = engine.attachments.attach(&request(&network, "a")).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
-    assert_eq!(engine.holders().unwrap().len(), 1);
+    assert_eq!(engine.records.holders().unwrap().len(), 1);
     assert_eq!(world.dataplane.made.borrow().len(), 1);
 }
 
@@ -47,11 +47,14 @@ fn attaching_twice_is_a_conflict_and_changes_nothing() {
 fn detaching_can_be_repeated() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let engine = world.engine();
-    engine.attach(&request(&network, "a")).unwrap();
-    engine.detach(&request(&network, "a")).unwrap();
-    engine.detach(&request(&network, "a")).unwrap();
-    engine.detach(&request(&network, "never")).unwrap();
-    assert!(engine.holders().unwrap().is_empty() && engine.attachments().unwrap().is_empty());
+    engine.attachments.attach(&request(&network, "a")).unwrap();
+    engine.links.detach(&request(&network, "a")).unwrap();
+    engine.links.detach(&request(&network, "a")).unwrap();
+    engine.links.detach(&request(&network, "never")).unwrap();
+    assert!(
+        engine.records.holders().unwrap().is_empty()
+            && engine.records.attachments().unwrap().is_empty()
+    );
 }
 
 #[test]
@@ -59,8 +62,14 @@ fn a_failed_attach_leaves_nothing() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     world.dataplane.fails.set(true);
     let engine = world.engine();
-    assert_eq!(engine.attach(&request(&network, "a")).unwrap_err().kind(), Kind::Kernel);
-    assert!(engine.holders().unwrap().is_empty() && engine.attachments().unwrap().is_empty());
+    assert_eq!(
+        engine.attachments.attach(&request(&network, "a")).unwrap_err().kind(),
+        Kind::Kernel
+    );
+    assert!(
+        engine.records.holders().unwrap().is_empty()
+            && engine.records.attachments().unwrap().is_empty()
+    );
     assert!(world.dataplane.made.borrow().is_empty());
 }
 
@@ -69,15 +78,18 @@ fn a_dead_process_bequeaths_its_address() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let record = begun(&world, &network);
     let engine = world.engine();
-    assert_eq!(engine.attach(&request(&network, "a")).unwrap_err().kind(), Kind::TryAgain);
+    assert_eq!(
+        engine.attachments.attach(&request(&network, "a")).unwrap_err().kind(),
+        Kind::TryAgain
+    );
     world.machine.dead.borrow_mut().insert(7);
-    assert_eq!(ip(&engine.attach(&request(&network, "a")).unwrap()), ip(&record));
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "a")).unwrap()), ip(&record));
 }
 
 /// The record that process 7 had committed when it was killed.
 fn begun(world: &World, network: &Network) -> Attachment {
     use engine::port::{Key, Outcome, Record, Store, Txn};
-    let mut record = world.engine().attach(&request(network, "a")).unwrap();
+    let mut record = world.engine().attachments.attach(&request(network, "a")).unwrap();
     record.phase = Phase::Attaching { by: Process { pid: 7, start: 1 } };
     let key = Key::Attachment(record.id.clone(), record.layer);
     let txn = Txn::new().put(key, Record::Attachment(Box::new(record.clone())));
@@ -89,26 +101,29 @@ fn begun(world: &World, network: &Network) -> Attachment {
 fn reconciling_frees_the_dead_and_only_them() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let engine = world.engine();
-    let dead = engine.attach(&request(&network, "a")).unwrap();
-    engine.attach(&request(&network, "b")).unwrap();
+    let dead = engine.attachments.attach(&request(&network, "a")).unwrap();
+    engine.attachments.attach(&request(&network, "b")).unwrap();
     world.dataplane.gone.borrow_mut().insert(dead.id.clone());
-    let seen = engine.reconcile(Mode::DryRun).unwrap();
+    let seen = engine.repair.reconcile(Mode::DryRun).unwrap();
     assert_eq!(seen[0].what, Garbage::Attachment(dead.id));
-    assert_eq!(engine.holders().unwrap().len(), 2);
-    assert_eq!(engine.reconcile(Mode::Mend).unwrap(), seen);
-    assert_eq!(engine.holders().unwrap().len(), 1);
-    assert!(engine.reconcile(Mode::Mend).unwrap().is_empty());
+    assert_eq!(engine.records.holders().unwrap().len(), 2);
+    assert_eq!(engine.repair.reconcile(Mode::Mend).unwrap(), seen);
+    assert_eq!(engine.records.holders().unwrap().len(), 1);
+    assert!(engine.repair.reconcile(Mode::Mend).unwrap().is_empty());
 }
 
 #[test]
 fn a_full_pool_says_so_unless_somebody_is_dead() {
     let (world, network) = (World::new(), book("10.0.0.0/30"));
     let engine = world.engine();
-    let only = engine.attach(&request(&network, "a")).unwrap();
-    assert_eq!(engine.status(&network).unwrap_err().kind(), Kind::Exhausted);
-    assert_eq!(engine.attach(&request(&network, "b")).unwrap_err().kind(), Kind::Exhausted);
+    let only = engine.attachments.attach(&request(&network, "a")).unwrap();
+    assert_eq!(engine.attachments.status(&network).unwrap_err().kind(), Kind::Exhausted);
+    assert_eq!(
+        engine.attachments.attach(&request(&network, "b")).unwrap_err().kind(),
+        Kind::Exhausted
+    );
     world.dataplane.gone.borrow_mut().insert(only.id.clone());
-    assert_eq!(ip(&engine.attach(&request(&network, "b")).unwrap()), ip(&only));
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "b")).unwrap()), ip(&only));
 }
 
 #[test]
@@ -117,14 +132,18 @@ fn an_exact_address_is_given_or_its_holder_named() {
     let engine = world.engine();
     let mut exact = request(&network, "a");
     exact.wanted = vec!["10.0.0.77".parse().unwrap()];
-    assert_eq!(ip(&engine.attach(&exact).unwrap()), "10.0.0.77");
+    assert_eq!(ip(&engine.attachments.attach(&exact).unwrap()), "10.0.0.77");
     exact.container = "b".parse().unwrap();
-    let error = engine.attach(&exact).unwrap_err();
+    let error = engine.attachments.attach(&exact).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
     assert!(error.to_string().contains("container a (eth0) on network front"), "{error}");
     for refused in ["10.0.0.1", "10.0.1.77"] {
         exact.wanted = vec![refused.parse().unwrap()];
-        assert_eq!(engine.attach(&exact).unwrap_err().kind(), Kind::Invalid, "{refused}");
+        assert_eq!(
+            engine.attachments.attach(&exact).unwrap_err().kind(),
+            Kind::Invalid,
+            "{refused}"
+        );
     }
 }
 
@@ -136,8 +155,8 @@ fn two_networks_with_one_subnet_share_its_addresses() {
         network(name, Ipam::Book { pools })
     };
     let engine = world.engine();
-    let one = engine.attach(&request(&of("one"), "a")).unwrap();
-    let other = engine.attach(&request(&of("other"), "a")).unwrap();
+    let one = engine.attachments.attach(&request(&of("one"), "a")).unwrap();
+    let other = engine.attachments.attach(&request(&of("other"), "a")).unwrap();
     assert_ne!(ip(&one), ip(&other));
 }
 
@@ -148,15 +167,16 @@ fn reserved_addresses_wait_for_their_owner() {
     let web: OwnerName = "web".parse().unwrap();
     let address = "10.0.0.2".parse().unwrap();
     engine
+        .addresses
         .reserve_address(&Space::Host, address, Some((network.name.clone(), web.clone())))
         .unwrap();
-    assert_eq!(ip(&engine.attach(&request(&network, "other")).unwrap()), "10.0.0.3");
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "other")).unwrap()), "10.0.0.3");
     let mut owner = request(&network, "a");
     owner.owner = Some(web);
-    assert_eq!(ip(&engine.attach(&owner).unwrap()), "10.0.0.2");
-    engine.detach(&owner).unwrap();
+    assert_eq!(ip(&engine.attachments.attach(&owner).unwrap()), "10.0.0.2");
+    engine.links.detach(&owner).unwrap();
     owner.container = "b".parse().unwrap();
-    assert_eq!(ip(&engine.attach(&owner).unwrap()), "10.0.0.2");
+    assert_eq!(ip(&engine.attachments.attach(&owner).unwrap()), "10.0.0.2");
 }
 
 #[test]
@@ -166,11 +186,11 @@ fn a_sticky_network_remembers_its_owners() {
     let engine = world.engine();
     let mut named = request(&network, "a");
     named.owner = Some("web".parse().unwrap());
-    let first = engine.attach(&named).unwrap();
-    engine.detach(&named).unwrap();
-    engine.attach(&request(&network, "other")).unwrap();
+    let first = engine.attachments.attach(&named).unwrap();
+    engine.links.detach(&named).unwrap();
+    engine.attachments.attach(&request(&network, "other")).unwrap();
     named.container = "a2".parse().unwrap();
-    assert_eq!(ip(&engine.attach(&named).unwrap()), ip(&first));
+    assert_eq!(ip(&engine.attachments.attach(&named).unwrap()), ip(&first));
 }
 
 /// A container of the name comes and goes.
@@ -178,8 +198,8 @@ fn come_and_go(world: &World, network: &Network, name: &str) {
     let mut named = request(network, name);
     named.owner = Some(name.parse().unwrap());
     let engine = world.engine();
-    engine.attach(&named).unwrap();
-    engine.detach(&named).unwrap();
+    engine.attachments.attach(&named).unwrap();
+    engine.links.detach(&named).unwrap();
 }
 
 /// Jobs have another name each time.
@@ -191,7 +211,7 @@ fn a_sticky_network_forgets_its_oldest_owners() {
         come_and_go(&world, &network, &format!("job-{job}"));
     }
     let engine = world.engine();
-    let kept = engine.reservations().unwrap();
+    let kept = engine.records.reservations().unwrap();
     assert!((1024..1024 + 64).contains(&kept.len()), "{}", kept.len());
     let is_kept = |job: &str| kept.iter().any(|it| it.owner.as_ref().unwrap().as_str() == job);
     assert!(is_kept("job-1299") && !is_kept("job-0"));
@@ -209,16 +229,16 @@ fn room_is_made_in_few_commits() {
     for job in 16 * 20..509 {
         let address = u32::from(std::net::Ipv4Addr::new(10, 0, 0, 2)) + job;
         let address = std::net::IpAddr::from(std::net::Ipv4Addr::from(address));
-        world.engine().reserve_address(&Space::Host, address, owner(job)).unwrap();
+        world.engine().addresses.reserve_address(&Space::Host, address, owner(job)).unwrap();
     }
     let commits = || match world.store.commit(&Txn::new()).unwrap() {
         Outcome::Done(revision) => revision.0,
         Outcome::Lost(key) => panic!("{key:?}"),
     };
     let before = commits();
-    let kept = || world.engine().reservations().unwrap().len();
+    let kept = || world.engine().records.reservations().unwrap().len();
     let all = kept();
-    world.engine().attach(&request(&network, "late")).unwrap();
+    world.engine().attachments.attach(&request(&network, "late")).unwrap();
     assert_eq!(all - kept(), 21, "a sixteenth of what was learned");
     assert!(commits() - before < 10, "{}", commits() - before);
 }
@@ -233,13 +253,13 @@ fn addresses_held_outside_the_book_are_passed_over() {
         world.directory.held.borrow_mut().insert(held.parse().unwrap());
     }
     let engine = world.engine();
-    assert_eq!(ip(&engine.attach(&request(&network, "a")).unwrap()), "10.0.0.4");
-    assert_eq!(engine.holders().unwrap().len(), 1);
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "a")).unwrap()), "10.0.0.4");
+    assert_eq!(engine.records.holders().unwrap().len(), 1);
     let mut exact = request(&network, "b");
     exact.wanted = vec!["10.0.0.2".parse().unwrap()];
-    let error = engine.attach(&exact).unwrap_err();
+    let error = engine.attachments.attach(&exact).unwrap_err();
     assert!(error.to_string().contains("somebody else"), "{error}");
-    assert_eq!(engine.holders().unwrap().len(), 1);
+    assert_eq!(engine.records.holders().unwrap().len(), 1);
 }
 
 fn publish(port: u16, host: Option<&str>) -> Publish {
@@ -261,17 +281,17 @@ fn a_host_port_has_one_holder() {
     let engine = world.engine();
     let mut one = request(&network, "a");
     one.wiring.publish = Some(publish(80, None));
-    engine.attach(&one).unwrap();
+    engine.attachments.attach(&one).unwrap();
     let mut other = request(&network, "b");
     other.wiring.publish = Some(publish(80, Some("192.0.2.1")));
-    let error = engine.attach(&other).unwrap_err();
+    let error = engine.attachments.attach(&other).unwrap_err();
     assert!(error.to_string().contains("held by container a"), "{error}");
-    assert_eq!(engine.holders().unwrap().len(), 1);
-    engine.detach(&one).unwrap();
-    engine.attach(&other).unwrap();
+    assert_eq!(engine.records.holders().unwrap().len(), 1);
+    engine.links.detach(&one).unwrap();
+    engine.attachments.attach(&other).unwrap();
     one.wiring.publish = Some(publish(80, Some("192.0.2.2")));
-    engine.attach(&one).unwrap();
-    assert_eq!(engine.ports().unwrap().len(), 1);
+    engine.attachments.attach(&one).unwrap();
+    assert_eq!(engine.records.ports().unwrap().len(), 1);
 }
 
 #[test]
@@ -279,45 +299,48 @@ fn gc_removes_what_the_runtime_no_longer_lists() {
     let (world, network) = (World::new(), book("10.0.0.0/24"));
     let engine = world.engine();
     for container in ["a", "b", "c"] {
-        engine.attach(&request(&network, container)).unwrap();
+        engine.attachments.attach(&request(&network, container)).unwrap();
     }
     let valid = [("b".parse().unwrap(), "eth0".parse().unwrap())].into();
-    engine.gc(&network, &valid).unwrap();
-    let left = engine.attachments().unwrap();
+    engine.repair.gc(&network, &valid).unwrap();
+    let left = engine.records.attachments().unwrap();
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].id.container.as_str(), "b");
     let others = Network { runtime: Runtime::Podman, ..network };
-    engine.gc(&others, &Members::new()).unwrap();
-    assert_eq!(engine.attachments().unwrap().len(), 1, "it is not Podman's to list");
+    engine.repair.gc(&others, &Members::new()).unwrap();
+    assert_eq!(engine.records.attachments().unwrap().len(), 1, "it is not Podman's to list");
 }
 
 #[test]
 fn networks_are_refused_where_they_overlap_and_removed_when_empty() {
     let (world, network) = (World::new(), book("10.0.0.0/24"));
     let engine = world.engine();
-    engine.create_network(&network).unwrap();
+    engine.networks.create(&network).unwrap();
     let mut other = book("10.0.0.0/25");
     other.name = "other".parse().unwrap();
-    assert_eq!(engine.create_network(&other).unwrap_err().kind(), Kind::Conflict);
-    engine.attach(&request(&network, "a")).unwrap();
-    let error = engine.remove_network(&network.name, false).unwrap_err();
+    assert_eq!(engine.networks.create(&other).unwrap_err().kind(), Kind::Conflict);
+    engine.attachments.attach(&request(&network, "a")).unwrap();
+    let error = engine.networks.remove(&network.name, false).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
-    engine.remove_network(&network.name, true).unwrap();
-    assert!(engine.networks().unwrap().is_empty() && engine.attachments().unwrap().is_empty());
+    engine.networks.remove(&network.name, true).unwrap();
+    assert!(
+        engine.records.networks().unwrap().is_empty()
+            && engine.records.attachments().unwrap().is_empty()
+    );
 }
 
 #[test]
 fn what_somebody_made_is_not_taken_by_a_configuration() {
     let (world, made) = (World::new(), book("10.0.0.0/24"));
     let engine = world.engine();
-    engine.create_network(&made).unwrap();
+    engine.networks.create(&made).unwrap();
     let pools = vec![pool("described", "10.0.0.128/25", Order::LowestFree)];
     let mut described = network("described", Ipam::Book { pools });
-    let error = engine.attach(&request(&described, "a")).unwrap_err();
+    let error = engine.attachments.attach(&request(&described, "a")).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
     assert!(error.to_string().contains("10.0.0.128/25 overlaps network front"), "{error}");
-    assert!(engine.attachments().unwrap().is_empty());
-    assert_eq!(engine.networks().unwrap(), std::slice::from_ref(&made));
+    assert!(engine.records.attachments().unwrap().is_empty());
+    assert_eq!(engine.records.networks().unwrap(), std::slice::from_ref(&made));
     // On the bridge of the other it does no harm; nor where nobody made the other.
     let bridge = Bridge {
         name: "sp-front".parse().unwrap(),
@@ -329,13 +352,13 @@ fn what_somebody_made_is_not_taken_by_a_configuration() {
         port: model::BridgePort::default(),
     };
     let link = Link { kind: LinkKind::Bridge(bridge), name: None, mac: None, mtu: None };
-    engine.remove_network(&made.name, false).unwrap();
+    engine.networks.remove(&made.name, false).unwrap();
     let made = Network { wiring: Wiring { link: Some(link), ..Wiring::default() }, ..made };
-    engine.create_network(&made).unwrap();
+    engine.networks.create(&made).unwrap();
     described.wiring = made.wiring.clone();
-    engine.attach(&request(&described, "b")).unwrap();
-    engine.remove_network(&made.name, true).unwrap();
-    engine.attach(&request(&made, "c")).unwrap();
+    engine.attachments.attach(&request(&described, "b")).unwrap();
+    engine.networks.remove(&made.name, true).unwrap();
+    engine.attachments.attach(&request(&made, "c")).unwrap();
 }
 
 proptest! {
@@ -352,16 +375,16 @@ proptest! {
         for (container, attach) in moves {
             let request = request(&network, &format!("c{container}"));
             if attach {
-                let _ = engine.attach(&request);
+                let _ = engine.attachments.attach(&request);
             } else {
-                engine.detach(&request).unwrap();
+                engine.links.detach(&request).unwrap();
             }
-            let attachments = engine.attachments().unwrap();
+            let attachments = engine.records.attachments().unwrap();
             let mut held: Vec<String> = attachments.iter().map(ip).collect();
             held.sort();
             held.dedup();
             prop_assert_eq!(held.len(), attachments.len());
-            prop_assert_eq!(engine.holders().unwrap().len(), attachments.len());
+            prop_assert_eq!(engine.records.holders().unwrap().len(), attachments.len());
             prop_assert!(attachments.len() <= 5);
         }
     }

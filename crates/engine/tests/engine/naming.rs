@@ -12,7 +12,7 @@ use super::plugin_networks::to;
 use super::plugin_world::World;
 
 fn named(world: &World) -> Vec<String> {
-    let notes = world.engine().name_sandboxes().unwrap().into_iter();
+    let notes = world.engine().networks.name_sandboxes().unwrap().into_iter();
     notes.map(|note| format!("{}: {}", note.namespace, note.sentence)).collect()
 }
 
@@ -32,13 +32,13 @@ fn what_is_said_for_one_network_stays_with_that() {
         dns: searching("said"),
         ..Connecting::default()
     };
-    let made = engine.connect(&request, how.clone()).unwrap();
+    let made = engine.networks.connect(&request, how.clone()).unwrap();
     assert_eq!((made.names, made.link_local), (how.names, how.link_local));
-    engine.connect(&to(&world, "b", "s", "eth1"), 0).unwrap();
+    engine.networks.connect(&to(&world, "b", "s", "eth1"), 0).unwrap();
     assert_eq!(named(&world), [r#"s: a [HostName("www")] ["said"]"#, "s: b [] []"]);
     // The network says what it said.
-    assert_ne!(engine.network(&"a".parse().unwrap()).unwrap().dns, searching("said"));
-    engine.disconnect(&request.id()).unwrap();
+    assert_ne!(engine.records.network(&"a".parse().unwrap()).unwrap().dns, searching("said"));
+    engine.networks.disconnect(&request.id()).unwrap();
     assert_eq!(named(&world), ["s: b [] []"]);
 }
 
@@ -46,12 +46,12 @@ fn what_is_said_for_one_network_stays_with_that() {
 fn what_leads_out_and_what_is_not_complete_has_no_names() {
     let world = world(&[("a", &[])]);
     let engine = world.engine();
-    engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
-    let exits = engine.attachments().unwrap().len();
+    engine.networks.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
+    let exits = engine.records.attachments().unwrap().len();
     assert_eq!(exits, 2, "one of them is the exit");
     assert_eq!(named(&world), ["s: a [] []"]);
     // Nor has what others made.
-    let other = engine.attach(&to(&world, "a", "other", "eth0")).unwrap();
+    let other = engine.attachments.attach(&to(&world, "a", "other", "eth0")).unwrap();
     assert!(other.layer == Layer::Link && matches!(other.phase, Phase::Attached(_)));
     assert_eq!(named(&world), ["s: a [] []"]);
 }
@@ -61,7 +61,8 @@ fn near(world: &World, container: &str, network: &str) -> (Vec<String>, usize) {
     let path = format!("/run/netns/{container}");
     let before = world.reads.load(Relaxed);
     let (container, network) = (container.parse().unwrap(), network.parse().unwrap());
-    let notes = world.engine().name_sandbox(&container, Path::new(&path), &network).unwrap();
+    let notes =
+        world.engine().networks.name_sandbox(&container, Path::new(&path), &network).unwrap();
     let said = notes.into_iter().map(|note| format!("{} {}", note.namespace, note.sentence));
     (said.collect(), world.reads.load(Relaxed) - before)
 }
@@ -77,18 +78,18 @@ fn a_connect_concerns_those_on_its_network_and_what_they_are_on() {
         ("b", "u", "eth0"),
         ("c", "v", "eth0"),
     ] {
-        engine.connect(&to(&world, network, container, ifname), 0).unwrap();
+        engine.networks.connect(&to(&world, network, container, ifname), 0).unwrap();
     }
     // The last is on none of their networks; `u` is told of, and is not written for.
     let (said, _) = near(&world, "s", "a");
     assert_eq!(said, ["s ", "t ", "s a [] []", "t a [] []", "t b [] []", "u b [] []"]);
     // One that is gone is written for all the same.
-    engine.disconnect(&to(&world, "a", "s", "eth0").id()).unwrap();
+    engine.networks.disconnect(&to(&world, "a", "s", "eth0").id()).unwrap();
     assert_eq!(near(&world, "s", "a").0[..2], ["s ", "t "]);
     // Under another name in `t`'s namespace, on a network of its own.
     let mut odd = to(&world, "c", "odd", "eth7");
     odd.sandbox = to(&world, "c", "t", "eth7").sandbox;
-    engine.connect(&odd, 0).unwrap();
+    engine.networks.connect(&odd, 0).unwrap();
     let others: BTreeSet<ContainerId> = BTreeSet::from(["odd".parse().unwrap()]);
     world.others.lock().unwrap().insert("t".into(), others);
     let (said, _) = near(&world, "s", "a");
@@ -101,9 +102,9 @@ fn what_a_connect_reads_does_not_grow_with_those_elsewhere() {
         let world = world(&[("a", V4), ("b", V4)]);
         let engine = world.engine();
         for number in 0..elsewhere {
-            engine.connect(&to(&world, "b", &format!("e{number}"), "eth0"), 0).unwrap();
+            engine.networks.connect(&to(&world, "b", &format!("e{number}"), "eth0"), 0).unwrap();
         }
-        engine.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
+        engine.networks.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
         near(&world, "s", "a").1
     };
     assert_eq!(read(1), read(100));

@@ -69,19 +69,19 @@ fn an_address_has_one_host() {
         let world = World::new();
         let given = || {
             let host: HostName = "b".parse().unwrap();
-            let given = world.engine().give_to_host(&network.name, address, &host);
+            let given = world.engine().addresses.give_to_host(&network.name, address, &host);
             assert_eq!(given.unwrap(), None);
         };
         let between = Between::new(&world, takes_a_lease, given);
         let mut wants = request(&network, "a");
         wants.wanted.extend(wanted);
-        let attached = between.engine().attach(&wants);
+        let attached = between.engine().attachments.attach(&wants);
         assert!(between.has_come());
         match wanted {
             None => assert_eq!(ip(&attached.unwrap()), "10.0.0.3"),
             Some(_) => assert_eq!(attached.unwrap_err().kind(), Kind::Conflict),
         }
-        assert!(world.engine().holder(&Space::Host, address).unwrap().is_none());
+        assert!(world.engine().records.holder(&Space::Host, address).unwrap().is_none());
     }
 }
 
@@ -91,16 +91,16 @@ fn an_address_is_no_device_s_and_a_container_s() {
     let (world, mut network) = (World::new(), book("10.0.0.0/29"));
     network.sticky = true;
     let address = "10.0.0.2".parse().unwrap();
-    world.engine().create_network(&network).unwrap();
+    world.engine().networks.create(&network).unwrap();
     let mut owned = request(&network, "a");
     owned.owner = Some("web".parse().unwrap());
-    assert_eq!(ip(&world.engine().attach(&owned).unwrap()), "10.0.0.2");
-    world.engine().detach(&owned).unwrap();
+    assert_eq!(ip(&world.engine().attachments.attach(&owned).unwrap()), "10.0.0.2");
+    world.engine().links.detach(&owned).unwrap();
     let between = Between::new(&world, takes_a_lease, || {
-        world.engine().unreserve_address(&Space::Host, address).unwrap();
-        world.engine().reserve_auxiliary(&network.name, address).unwrap();
+        world.engine().addresses.unreserve_address(&Space::Host, address).unwrap();
+        world.engine().subnets.reserve_auxiliary(&network.name, address).unwrap();
     });
-    assert_eq!(ip(&between.engine().attach(&owned).unwrap()), "10.0.0.3");
+    assert_eq!(ip(&between.engine().attachments.attach(&owned).unwrap()), "10.0.0.3");
     assert!(between.has_come());
 }
 
@@ -110,23 +110,24 @@ fn no_container_is_on_a_network_that_was_removed() {
     let both: [fn(&Txn) -> bool; 2] = [|_| true, deletes_a_network];
     for (when, is_first) in both.into_iter().zip([true, false]) {
         let (world, network) = (World::new(), book("10.0.0.0/29"));
-        world.engine().create_network(&network).unwrap();
+        world.engine().networks.create(&network).unwrap();
         let attached = RefCell::new(None);
         let between = Between::new(&world, when, || {
-            *attached.borrow_mut() = Some(world.engine().attach(&request(&network, "a")));
+            *attached.borrow_mut() =
+                Some(world.engine().attachments.attach(&request(&network, "a")));
         });
-        let removed = between.engine().remove_network(&network.name, false);
+        let removed = between.engine().networks.remove(&network.name, false);
         assert!(between.has_come());
         let attached = attached.take().unwrap();
         assert_eq!(attached.is_ok(), is_first, "{attached:?}");
         assert_eq!(removed.is_ok(), !is_first, "{removed:?}");
-        assert_eq!(world.engine().networks().unwrap().len(), usize::from(is_first));
+        assert_eq!(world.engine().records.networks().unwrap().len(), usize::from(is_first));
         let is_gone = world.dataplane.removed.borrow().contains(&network.name);
         assert_eq!(is_gone, !is_first);
         // What was refused can be repeated.
         match is_first {
-            true => world.engine().remove_network(&network.name, true).unwrap(),
-            false => drop(world.engine().attach(&request(&network, "a")).unwrap()),
+            true => world.engine().networks.remove(&network.name, true).unwrap(),
+            false => drop(world.engine().attachments.attach(&request(&network, "a")).unwrap()),
         }
     }
 }
@@ -142,13 +143,13 @@ fn a_dead_removal_keeps_no_container_out() {
     assert!(matches!(world.store.commit(&txn).unwrap(), Outcome::Done(_)));
     let engine = world.engine();
     let wanted = request(&network, "a");
-    assert_eq!(engine.attach(&wanted).unwrap_err().kind(), Kind::TryAgain);
-    assert_eq!(engine.remove_network(&network.name, true).unwrap_err().kind(), Kind::TryAgain);
+    assert_eq!(engine.attachments.attach(&wanted).unwrap_err().kind(), Kind::TryAgain);
+    assert_eq!(engine.networks.remove(&network.name, true).unwrap_err().kind(), Kind::TryAgain);
     world.machine.dead.borrow_mut().insert(dead.pid);
-    assert_eq!(engine.network(&network.name).unwrap(), network);
-    engine.attach(&wanted).unwrap();
-    engine.remove_network(&network.name, true).unwrap();
-    assert!(engine.networks().unwrap().is_empty());
+    assert_eq!(engine.records.network(&network.name).unwrap(), network);
+    engine.attachments.attach(&wanted).unwrap();
+    engine.networks.remove(&network.name, true).unwrap();
+    assert!(engine.records.networks().unwrap().is_empty());
 }
 
 /// A daemon that cannot undo a container's network does not keep others from doing that.
@@ -157,16 +158,16 @@ fn a_failed_detach_has_no_owner() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let (daemon, plugin) = (Process { pid: 1, start: 1 }, Process { pid: 2, start: 1 });
     let wanted = request(&network, "a");
-    world.engine().attach(&wanted).unwrap();
+    world.engine().attachments.attach(&wanted).unwrap();
     world.machine.me.set(daemon);
     world.dataplane.undo_fails.set(true);
-    assert_eq!(world.engine().detach(&wanted).unwrap_err().kind(), Kind::Kernel);
+    assert_eq!(world.engine().links.detach(&wanted).unwrap_err().kind(), Kind::Kernel);
     world.machine.me.set(plugin);
     // The plugin finds the fault that the daemon found, and not the daemon.
-    assert_eq!(world.engine().detach(&wanted).unwrap_err().kind(), Kind::Kernel);
+    assert_eq!(world.engine().links.detach(&wanted).unwrap_err().kind(), Kind::Kernel);
     world.dataplane.undo_fails.set(false);
-    world.engine().detach(&wanted).unwrap();
-    assert!(world.engine().attachments().unwrap().is_empty());
+    world.engine().links.detach(&wanted).unwrap();
+    assert!(world.engine().records.attachments().unwrap().is_empty());
 }
 
 /// A daemon that cannot wait for an attacher any longer does not stay the record's owner.
@@ -175,24 +176,24 @@ fn a_detach_that_waited_too_long_has_no_owner() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let wanted = request(&network, "a");
     let attacher = Process { pid: 8, start: 1 };
-    let mut record = world.engine().attach(&wanted).unwrap();
+    let mut record = world.engine().attachments.attach(&wanted).unwrap();
     record.phase = Phase::Attaching { by: attacher };
     let key = Key::Attachment(record.id.clone(), record.layer);
     let txn = Txn::new().put(key, Record::Attachment(Box::new(record)));
     assert!(matches!(world.store.commit(&txn).unwrap(), Outcome::Done(_)));
-    assert_eq!(world.engine().detach(&wanted).unwrap_err().kind(), Kind::TryAgain);
+    assert_eq!(world.engine().links.detach(&wanted).unwrap_err().kind(), Kind::TryAgain);
     world.machine.dead.borrow_mut().insert(attacher.pid);
     world.machine.me.set(Process { pid: 2, start: 1 });
-    world.engine().detach(&wanted).unwrap();
-    assert!(world.engine().holders().unwrap().is_empty());
+    world.engine().links.detach(&wanted).unwrap();
+    assert!(world.engine().records.holders().unwrap().is_empty());
 }
 
 /// Another process gives the address to a container while it is being taken from one that is gone.
 #[test]
 fn an_evicted_address_is_the_one_that_was_read() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
-    let stale = world.engine().attach(&request(&network, "a")).unwrap();
-    let holder = world.engine().holders().unwrap().remove(0);
+    let stale = world.engine().attachments.attach(&request(&network, "a")).unwrap();
+    let holder = world.engine().records.holders().unwrap().remove(0);
     let key = Key::Attachment(stale.id.clone(), stale.layer);
     world.store.commit(&Txn::new().delete(key)).unwrap();
     let lease = Key::Lease(Space::Host, holder.lease.address.addr());
@@ -204,8 +205,8 @@ fn an_evicted_address_is_the_one_that_was_read() {
             world.store.commit(&Txn::new().put(lease.clone(), newer)).unwrap();
         },
     );
-    assert_eq!(between.engine().evict(&holder).unwrap_err().kind(), Kind::TryAgain);
-    assert_eq!(world.engine().holders().unwrap().len(), 1);
+    assert_eq!(between.engine().repair.evict(&holder).unwrap_err().kind(), Kind::TryAgain);
+    assert_eq!(world.engine().records.holders().unwrap().len(), 1);
 }
 
 /// A request begins to use an address while its subnet is released: it has its file in the directory that
@@ -215,22 +216,22 @@ fn an_address_that_is_not_freed_keeps_its_file() {
     let world = World::new();
     let pools = vec![pool("podman", "10.88.0.0/29", Order::NextAfterLast)];
     let podman = network("podman", Ipam::HostLocal { pools, directory: "/n/podman".into() });
-    world.engine().create_network(&podman).unwrap();
+    world.engine().networks.create(&podman).unwrap();
     let wanted = for_network("podman", exactly("10.88.0.0/29"));
-    let id = world.engine().request_subnet(&wanted).unwrap().id;
-    let lease = world.engine().request_address(&container(&id, None)).unwrap();
+    let id = world.engine().subnets.request_subnet(&wanted).unwrap().id;
+    let lease = world.engine().subnets.request_address(&container(&id, None)).unwrap();
     let address = lease.address.addr();
     assert!(world.directory.claimed.borrow().contains(&address));
     let when = |txn: &Txn| matches!(txn.changes.first(), Some((Key::Lease(..), None)));
     let between = Between::new(&world, when, || {
-        let holder = world.engine().holder(&Space::Host, address).unwrap().unwrap();
+        let holder = world.engine().records.holder(&Space::Host, address).unwrap().unwrap();
         let newer = Record::Lease(Holder { since: Timestamp(2_000), ..holder });
         let txn = Txn::new().put(Key::Lease(Space::Host, address), newer);
         world.store.commit(&txn).unwrap();
     });
-    between.engine().release_subnet(&id).unwrap();
+    between.engine().subnets.release_subnet(&id).unwrap();
     assert!(between.has_come());
-    assert!(world.engine().holder(&Space::Host, address).unwrap().is_some());
+    assert!(world.engine().records.holder(&Space::Host, address).unwrap().is_some());
     assert!(world.directory.claimed.borrow().contains(&address));
 }
 
@@ -240,14 +241,15 @@ fn an_address_that_is_not_freed_keeps_its_file() {
 fn an_address_kept_for_a_host_becomes_a_pin() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let (engine, address) = (world.engine(), "10.0.0.2".parse().unwrap());
-    let kept = engine.give_to_host(&network.name, address, &"b".parse().unwrap()).unwrap();
+    let kept =
+        engine.addresses.give_to_host(&network.name, address, &"b".parse().unwrap()).unwrap();
     assert_eq!(kept, None);
-    engine.note_pin(&network.name, address).unwrap();
-    engine.note_pin(&network.name, address).unwrap();
-    assert_eq!(engine.given_to_hosts().unwrap(), []);
-    assert_eq!(engine.pins().unwrap(), [(network.name.clone(), address)]);
-    assert_eq!(ip(&engine.attach(&request(&network, "a")).unwrap()), "10.0.0.3");
-    assert!(engine.end_pin(address).unwrap());
+    engine.addresses.note_pin(&network.name, address).unwrap();
+    engine.addresses.note_pin(&network.name, address).unwrap();
+    assert_eq!(engine.addresses.given_to_hosts().unwrap(), []);
+    assert_eq!(engine.addresses.pins().unwrap(), [(network.name.clone(), address)]);
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "a")).unwrap()), "10.0.0.3");
+    assert!(engine.addresses.end_pin(address).unwrap());
 }
 
 /// The same the other way.
@@ -255,12 +257,15 @@ fn an_address_kept_for_a_host_becomes_a_pin() {
 fn a_pin_becomes_an_address_kept_for_a_host() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let (engine, address, b) = (world.engine(), "10.0.0.2".parse().unwrap(), "b".parse().unwrap());
-    engine.note_pin(&network.name, address).unwrap();
-    assert!(engine.pass_pin(address, &b).unwrap() && engine.pass_pin(address, &b).unwrap());
-    assert_eq!(engine.pins().unwrap(), []);
+    engine.addresses.note_pin(&network.name, address).unwrap();
+    assert!(
+        engine.addresses.pass_pin(address, &b).unwrap()
+            && engine.addresses.pass_pin(address, &b).unwrap()
+    );
+    assert_eq!(engine.addresses.pins().unwrap(), []);
     let kept = [(network.name.clone(), address, "b".to_owned())];
-    assert_eq!(engine.given_to_hosts().unwrap(), kept);
-    assert_eq!(ip(&engine.attach(&request(&network, "a")).unwrap()), "10.0.0.3");
+    assert_eq!(engine.addresses.given_to_hosts().unwrap(), kept);
+    assert_eq!(ip(&engine.attachments.attach(&request(&network, "a")).unwrap()), "10.0.0.3");
 }
 
 /// ADD would refuse what is only half there, or takes no more containers here.
@@ -268,13 +273,16 @@ fn a_pin_becomes_an_address_kept_for_a_host() {
 fn status_refuses_what_an_attach_would_refuse() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let engine = world.engine();
-    engine.status(&network).unwrap();
+    engine.attachments.status(&network).unwrap();
     let (draining, rest) = ((Stage::Draining, true), [Stage::Failed, Stage::Template]);
     let all = [Stage::Draining].into_iter().chain(rest).map(|stage| (stage, false));
     for (stage, unsupported) in all.chain([draining]) {
         let network = Network { stage, unsupported, ..network.clone() };
-        let refused = engine.attach(&request(&network, "a")).unwrap_err();
-        assert_eq!(engine.status(&network).unwrap_err().to_string(), refused.to_string());
+        let refused = engine.attachments.attach(&request(&network, "a")).unwrap_err();
+        assert_eq!(
+            engine.attachments.status(&network).unwrap_err().to_string(),
+            refused.to_string()
+        );
     }
 }
 
@@ -285,11 +293,14 @@ fn a_backup_has_the_owners_of_networks_of_configurations() {
     network.sticky = true;
     let mut owned = request(&network, "a");
     owned.owner = Some("web".parse().unwrap());
-    world.engine().attach(&owned).unwrap();
-    let backup = world.engine().backup().unwrap();
+    world.engine().attachments.attach(&owned).unwrap();
+    let backup = world.engine().repair.backup().unwrap();
     let other = World::new();
-    other.engine().restore_backup(&backup, engine::RestoreMode::default()).unwrap();
+    other.engine().repair.restore_backup(&backup, engine::RestoreMode::default()).unwrap();
     // The address that is free first is kept for it.
-    assert_eq!(ip(&other.engine().attach(&request(&network, "b")).unwrap()), "10.0.0.3");
-    assert_eq!(ip(&other.engine().attach(&owned).unwrap()), "10.0.0.2");
+    assert_eq!(
+        ip(&other.engine().attachments.attach(&request(&network, "b")).unwrap()),
+        "10.0.0.3"
+    );
+    assert_eq!(ip(&other.engine().attachments.attach(&owned).unwrap()), "10.0.0.2");
 }

@@ -41,7 +41,7 @@ pub(crate) fn remote_ipam() -> Ipam {
 
 /// To connect a sandbox to a network that is there.
 pub(crate) fn to(world: &World, network: &str, container: &str, ifname: &str) -> Request {
-    let network = world.engine().network(&network.parse().unwrap()).unwrap();
+    let network = world.engine().records.network(&network.parse().unwrap()).unwrap();
     let mut request = request(&network, container);
     request.ifname = ifname.parse().unwrap();
     request.sandbox = Some(Sandbox { path: format!("/run/netns/{container}").into(), inode: 1 });

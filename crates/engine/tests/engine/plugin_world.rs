@@ -196,10 +196,10 @@ impl World {
     pub(crate) fn assert_empty(&self, when: &str) {
         let engine = self.engine();
         assert_eq!(self.state(), State::default(), "{when}");
-        assert!(engine.attachments().unwrap().is_empty(), "{when}");
-        assert!(engine.holders().unwrap().is_empty(), "{when}");
-        assert!(engine.ports().unwrap().is_empty(), "{when}");
-        let left = engine.networks().unwrap();
+        assert!(engine.records.attachments().unwrap().is_empty(), "{when}");
+        assert!(engine.records.holders().unwrap().is_empty(), "{when}");
+        assert!(engine.records.ports().unwrap().is_empty(), "{when}");
+        let left = engine.records.networks().unwrap();
         let left: Vec<_> = left.iter().map(|network| network.name.as_str()).collect();
         assert!(left.iter().all(|name| *name == GATEWAY_NETWORK), "{when}: {left:?}");
         for prefix in [Prefix::Sandboxes, Prefix::Endpoints, Prefix::Reservations] {

@@ -128,7 +128,7 @@ fn noted(engine: &Engine<'_>) -> usize {
 
 fn noted_as(engine: &Engine<'_>, noting: Noting) -> usize {
     let mut used_up = Vec::new();
-    engine.note_usages(noting, &mut used_up).unwrap();
+    engine.links.note_usages(noting, &mut used_up).unwrap();
     used_up.len()
 }
 
@@ -137,8 +137,8 @@ fn a_successor_a_flush_and_a_killed_daemon_count_on() {
     let rig = Rig::new();
     let kernel = Metering::new(&rig);
     let first = kernel.with(|engine| {
-        let id = engine.attach(&web("a")).unwrap().id;
-        engine.set_limits(&id, &of(1_000, Period::Month)).unwrap();
+        let id = engine.attachments.attach(&web("a")).unwrap().id;
+        engine.attachments.set_limits(&id, &of(1_000, Period::Month)).unwrap();
         assert_eq!(kernel.used(&id), Some(0));
         kernel.carry(&id, 300);
         assert_eq!(noted(engine), 0);
@@ -149,28 +149,28 @@ fn a_successor_a_flush_and_a_killed_daemon_count_on() {
     kernel.flush();
     rig.reborn();
     let second = kernel.with(|engine| {
-        assert!(engine.restore(&mut AtOnce).unwrap(), "it was missing");
+        assert!(engine.repair.restore(&mut AtOnce).unwrap(), "it was missing");
         assert_eq!(kernel.used(&first), Some(300));
-        assert!(!engine.restore(&mut AtOnce).unwrap(), "it is there");
+        assert!(!engine.repair.restore(&mut AtOnce).unwrap(), "it is there");
         kernel.counted.lock().unwrap().get_mut(&first).unwrap().used = 0;
-        assert!(engine.restore(&mut AtOnce).unwrap(), "it is behind the book");
+        assert!(engine.repair.restore(&mut AtOnce).unwrap(), "it is behind the book");
         assert_eq!(kernel.used(&first), Some(300));
         kernel.carry(&first, 50);
-        engine.detach(&web("a")).unwrap();
+        engine.links.detach(&web("a")).unwrap();
         assert_eq!(kernel.used(&first), None);
-        let kept = engine.amendments().unwrap();
-        assert_eq!(engine.used_of_name(kept.first().unwrap()).unwrap(), Some(350));
-        engine.attach(&web("b")).unwrap()
+        let kept = engine.attachments.amendments().unwrap();
+        assert_eq!(engine.links.used_of_name(kept.first().unwrap()).unwrap(), Some(350));
+        engine.attachments.attach(&web("b")).unwrap()
     });
     assert_eq!(kernel.used(&second.id), Some(350));
     kernel.with(|engine| {
-        assert_eq!(engine.used_of(&second).unwrap(), Some(350));
+        assert_eq!(engine.links.used_of(&second).unwrap(), Some(350));
         // A larger one counts on; none forgets.
-        engine.set_limits(&second.id, &of(2_000, Period::Month)).unwrap();
+        engine.attachments.set_limits(&second.id, &of(2_000, Period::Month)).unwrap();
         assert_eq!(kernel.used(&second.id), Some(350));
-        engine.set_limits(&second.id, &Bandwidth::default()).unwrap();
+        engine.attachments.set_limits(&second.id, &Bandwidth::default()).unwrap();
         assert_eq!(kernel.used(&second.id), None);
-        engine.set_limits(&second.id, &of(1_000, Period::Month)).unwrap();
+        engine.attachments.set_limits(&second.id, &of(1_000, Period::Month)).unwrap();
         assert_eq!(kernel.used(&second.id), Some(0));
     });
 }
@@ -181,8 +181,8 @@ fn a_period_begins_anew() {
     let kernel = Metering::new(&rig);
     kernel.set_clock(20_000 * DAY + 5);
     kernel.with(|engine| {
-        let id = engine.attach(&web("a")).unwrap().id;
-        engine.set_limits(&id, &of(1_000, Period::Day)).unwrap();
+        let id = engine.attachments.attach(&web("a")).unwrap().id;
+        engine.attachments.set_limits(&id, &of(1_000, Period::Day)).unwrap();
         kernel.carry(&id, 5_000);
         assert_eq!((noted(engine), noted(engine)), (1, 0), "it is reported once");
         // A clock that is set back, or goes on within the day, changes nothing.
@@ -200,9 +200,9 @@ fn a_period_begins_anew() {
         assert_eq!(noted(engine), 1);
 
         // It begins without anybody attached, too.
-        engine.detach(&web("a")).unwrap();
+        engine.links.detach(&web("a")).unwrap();
         kernel.set_clock(20_002 * DAY);
-        let id = engine.attach(&web("a")).unwrap().id;
+        let id = engine.attachments.attach(&web("a")).unwrap().id;
         assert_eq!(kernel.used(&id), Some(0));
     });
 }
@@ -212,19 +212,19 @@ fn what_a_killed_command_left_of_a_quota_goes() {
     let rig = Rig::new();
     let kernel = Metering::new(&rig);
     kernel.with(|engine| {
-        let id = engine.attach(&web("a")).unwrap().id;
-        engine.set_limits(&id, &of(1_000, Period::Week)).unwrap();
+        let id = engine.attachments.attach(&web("a")).unwrap().id;
+        engine.attachments.set_limits(&id, &of(1_000, Period::Week)).unwrap();
         let quota = kernel.counted.lock().unwrap().clone();
-        engine.set_limits(&id, &Bandwidth::default()).unwrap();
+        engine.attachments.set_limits(&id, &Bandwidth::default()).unwrap();
         kernel.counted.lock().unwrap().clone_from(&quota);
-        assert!(engine.restore(&mut AtOnce).unwrap());
+        assert!(engine.repair.restore(&mut AtOnce).unwrap());
         assert_eq!(kernel.used(&id), None);
 
         // Nor does it last until the next container of that identity, which has no limits at all.
         *kernel.counted.lock().unwrap() = quota;
-        engine.detach(&web("a")).unwrap();
+        engine.links.detach(&web("a")).unwrap();
         assert_eq!(kernel.used(&id), Some(0), "the record has none");
-        engine.attach(&web("a")).unwrap();
+        engine.attachments.attach(&web("a")).unwrap();
         assert_eq!(kernel.used(&id), None);
     });
 }
@@ -235,9 +235,14 @@ fn little_is_written_once_a_minute_and_at_the_end() {
     let kernel = Metering::new(&rig);
     kernel.set_clock(20_000 * DAY);
     kernel.with(|engine| {
-        let id = engine.attach(&web("a")).unwrap().id;
-        engine.set_limits(&id, &of(10_000, Period::Day)).unwrap();
-        let known = || engine.used_of_name(engine.amendments().unwrap().first().unwrap()).unwrap();
+        let id = engine.attachments.attach(&web("a")).unwrap().id;
+        engine.attachments.set_limits(&id, &of(10_000, Period::Day)).unwrap();
+        let known = || {
+            engine
+                .links
+                .used_of_name(engine.attachments.amendments().unwrap().first().unwrap())
+                .unwrap()
+        };
         kernel.carry(&id, 99);
         noted(engine);
         assert_eq!(known(), Some(0), "less than a hundredth");
@@ -255,7 +260,7 @@ fn little_is_written_once_a_minute_and_at_the_end() {
         noted_as(engine, Noting::All);
         assert_eq!(known(), Some(102));
         kernel.carry(&id, 1);
-        engine.detach(&web("a")).unwrap();
+        engine.links.detach(&web("a")).unwrap();
         assert_eq!(known(), Some(103));
     });
 }
@@ -266,29 +271,29 @@ fn a_renamed_container_counts_on_and_its_old_name_too() {
     let kernel = Metering::new(&rig);
     let web2: OwnerName = "web2".parse().unwrap();
     kernel.with(|engine| {
-        let id = engine.attach(&web("a")).unwrap().id;
-        engine.set_limits(&id, &of(1_000, Period::Month)).unwrap();
+        let id = engine.attachments.attach(&web("a")).unwrap().id;
+        engine.attachments.set_limits(&id, &of(1_000, Period::Month)).unwrap();
         kernel.carry(&id, 1_000);
         assert_eq!(noted(engine), 1);
-        engine.set_owner(&id, &web2).unwrap();
+        engine.attachments.set_owner(&id, &web2).unwrap();
         assert_eq!(noted(engine), 0, "it is reported once");
-        engine.restore(&mut AtOnce).unwrap();
+        engine.repair.restore(&mut AtOnce).unwrap();
         assert_eq!(kernel.used(&id), Some(1_000));
         // A flush does not give it another one.
         kernel.flush();
-        engine.restore(&mut AtOnce).unwrap();
+        engine.repair.restore(&mut AtOnce).unwrap();
         assert_eq!(kernel.used(&id), Some(1_000));
         // The old name keeps the quota, and what was used of it.
-        let next = engine.attach(&web("b")).unwrap().id;
+        let next = engine.attachments.attach(&web("b")).unwrap().id;
         assert_eq!(kernel.used(&next), Some(1_000));
         // What is lifted is forgotten, under whichever name.
         assert_eq!(usages(&rig), ["web", "web2"]);
-        engine.set_limits(&id, &Bandwidth::default()).unwrap();
+        engine.attachments.set_limits(&id, &Bandwidth::default()).unwrap();
         assert_eq!(usages(&rig), ["web"]);
         // What is of no name that keeps a quota goes with the network.
-        engine.set_owner(&next, &web2).unwrap();
+        engine.attachments.set_owner(&next, &web2).unwrap();
         assert_eq!(usages(&rig), ["web", "web2"]);
-        engine.remove_network(&front().name, true).unwrap();
+        engine.networks.remove(&front().name, true).unwrap();
         assert_eq!(usages(&rig), [""; 0]);
     });
 }
@@ -309,17 +314,17 @@ fn each_interface_on_a_network_has_its_own() {
     let kernel = Metering::new(&rig);
     kernel.with(|engine| {
         let other = Request { ifname: "eth7".parse().unwrap(), ..web("a") };
-        let ids = [web("a"), other].map(|asked| engine.attach(&asked).unwrap().id);
+        let ids = [web("a"), other].map(|asked| engine.attachments.attach(&asked).unwrap().id);
         for id in &ids {
-            engine.set_limits(id, &of(1_000, Period::Month)).unwrap();
+            engine.attachments.set_limits(id, &of(1_000, Period::Month)).unwrap();
         }
         kernel.carry(&ids[0], 1_000);
         kernel.carry(&ids[1], 200);
         assert_eq!((noted(engine), noted(engine)), (1, 0));
-        assert!(!engine.restore(&mut AtOnce).unwrap(), "each is counted as the book has it");
+        assert!(!engine.repair.restore(&mut AtOnce).unwrap(), "each is counted as the book has it");
         assert_eq!(ids.each_ref().map(|id| kernel.used(id)), [Some(1_000), Some(200)]);
-        let kept = engine.amendments().unwrap();
-        assert_eq!(engine.used_of_name(kept.first().unwrap()).unwrap(), Some(1_000));
+        let kept = engine.attachments.amendments().unwrap();
+        assert_eq!(engine.links.used_of_name(kept.first().unwrap()).unwrap(), Some(1_000));
     });
 }
 
@@ -331,10 +336,10 @@ fn a_quota_that_is_not_enforced_is_refused() {
         let mut asked = web("a");
         let kind = LinkKind::Device(Device { choice: DeviceChoice::Name("eth9".parse().unwrap()) });
         asked.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
-        let id = engine.attach(&asked).unwrap().id;
-        let error = engine.set_limits(&id, &of(1_000, Period::Day)).unwrap_err();
+        let id = engine.attachments.attach(&asked).unwrap().id;
+        let error = engine.attachments.set_limits(&id, &of(1_000, Period::Day)).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported, "{error}");
-        assert!(engine.amendments().unwrap().is_empty());
+        assert!(engine.attachments.amendments().unwrap().is_empty());
     });
 }
 
@@ -345,18 +350,18 @@ fn a_quota_alone_lifts_no_limit_of_a_plugin() {
     let rig = Rig::new();
     let kernel = Metering::new(&rig);
     kernel.with(|engine| {
-        let id = engine.attach(&web("a")).unwrap().id;
-        engine.set_limits(&id, &of(1_000, Period::Day)).unwrap();
-        engine.detach(&web("a")).unwrap();
+        let id = engine.attachments.attach(&web("a")).unwrap().id;
+        engine.attachments.set_limits(&id, &of(1_000, Period::Day)).unwrap();
+        engine.links.detach(&web("a")).unwrap();
 
         let rate = Some(Rate { rate: 8_000, burst: 64_000 });
-        let id = engine.attach(&web("b")).unwrap().id;
+        let id = engine.attachments.attach(&web("b")).unwrap().id;
         let mut plugin = Request { layer: Layer::Bandwidth, ipam: Ipam::None, ..web("b") };
         let limits = Bandwidth { ingress: rate, egress: rate, ..Bandwidth::default() };
         plugin.wiring = Wiring { bandwidth: Some(limits), ..Wiring::default() };
-        engine.attach(&plugin).unwrap();
+        engine.attachments.attach(&plugin).unwrap();
         let of_link = || {
-            let all = engine.attachments().unwrap();
+            let all = engine.records.attachments().unwrap();
             let link = all.into_iter().find(|it| it.id == id && it.layer == Layer::Link).unwrap();
             link.wiring.bandwidth.unwrap()
         };
@@ -366,17 +371,17 @@ fn a_quota_alone_lifts_no_limit_of_a_plugin() {
             "one record limits a device"
         );
         assert!(of_link().quota.is_some());
-        engine.reconcile(Mode::Mend).unwrap();
+        engine.repair.reconcile(Mode::Mend).unwrap();
         assert_eq!(of_link().ingress, rate, "what is kept is compared with what is kept");
-        let kept = engine.amendments().unwrap();
+        let kept = engine.attachments.amendments().unwrap();
         assert_eq!(kept[0].bandwidth.as_ref().unwrap().ingress, None);
         // A rate of the name's own holds instead.
-        engine.detach(&plugin).unwrap();
-        engine.detach(&web("b")).unwrap();
-        engine.attach(&web("b")).unwrap();
+        engine.links.detach(&plugin).unwrap();
+        engine.links.detach(&web("b")).unwrap();
+        engine.attachments.attach(&web("b")).unwrap();
         let own = Bandwidth { ingress: rate, ..of(1_000, Period::Day) };
-        engine.set_limits(&id, &own).unwrap();
-        engine.attach(&plugin).unwrap();
+        engine.attachments.set_limits(&id, &own).unwrap();
+        engine.attachments.attach(&plugin).unwrap();
         assert_eq!((of_link().ingress, of_link().egress), (rate, None));
     });
 }

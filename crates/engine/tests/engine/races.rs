@@ -10,7 +10,7 @@ const DEAD: Process = Process { pid: 7, start: 1 };
 
 /// Attaches, and puts the record into `phase` as if another process had left it so.
 fn left(world: &World, request: &Request, phase: Phase) -> Attachment {
-    let mut record = world.engine().attach(request).unwrap();
+    let mut record = world.engine().attachments.attach(request).unwrap();
     record.phase = phase;
     let key = Key::Attachment(record.id.clone(), record.layer);
     let txn = Txn::new().put(key, Record::Attachment(Box::new(record.clone())));
@@ -39,11 +39,12 @@ fn ports_of_a_dead_attempt_are_free_again() {
     left(&world, &published(&network, 8080), Phase::Attaching { by: DEAD });
     world.machine.dead.borrow_mut().insert(DEAD.pid);
     let engine = world.engine();
-    engine.attach(&published(&network, 9090)).unwrap();
-    let ports: Vec<u16> = engine.ports().unwrap().iter().map(|(_, port, _)| *port).collect();
+    engine.attachments.attach(&published(&network, 9090)).unwrap();
+    let ports: Vec<u16> =
+        engine.records.ports().unwrap().iter().map(|(_, port, _)| *port).collect();
     assert_eq!(ports, [9090]);
-    engine.detach(&published(&network, 9090)).unwrap();
-    assert!(engine.ports().unwrap().is_empty());
+    engine.links.detach(&published(&network, 9090)).unwrap();
+    assert!(engine.records.ports().unwrap().is_empty());
 }
 
 #[test]
@@ -63,9 +64,9 @@ fn a_server_may_give_another_address_than_to_a_dead_attempt() {
     assert_eq!(ip(&left(&world, &asked, Phase::Attaching { by: DEAD })), "10.0.0.5");
     world.machine.dead.borrow_mut().insert(DEAD.pid);
     let engine = world.engine();
-    assert_eq!(ip(&engine.attach(&asked).unwrap()), "10.0.0.9");
+    assert_eq!(ip(&engine.attachments.attach(&asked).unwrap()), "10.0.0.9");
     let held: Vec<IpNet> =
-        engine.holders().unwrap().iter().map(|holder| holder.lease.address).collect();
+        engine.records.holders().unwrap().iter().map(|holder| holder.lease.address).collect();
     assert_eq!(held, ["10.0.0.9/24".parse().unwrap()]);
 }
 
@@ -78,9 +79,9 @@ fn claims_without_a_record_are_found() {
     let claims = Record::Port(vec![Claim { host: None, holder, sandbox: None }]);
     assert!(matches!(world.store.commit(&Txn::new().put(key, claims)).unwrap(), Outcome::Done(_)));
     let engine = world.engine();
-    let found = engine.reconcile(Mode::Mend).unwrap();
+    let found = engine.repair.reconcile(Mode::Mend).unwrap();
     assert!(matches!(found[..], [engine::Finding { what: Garbage::Port(_), .. }]), "{found:?}");
-    assert!(engine.ports().unwrap().is_empty());
+    assert!(engine.records.ports().unwrap().is_empty());
 }
 
 #[test]
@@ -90,13 +91,15 @@ fn nobody_undoes_beside_a_living_detacher() {
     let other = Process { pid: 8, start: 1 };
     left(&world, &wanted, Phase::Detaching { by: other, attacher: None });
     let engine = world.engine();
-    assert_eq!(engine.detach(&wanted).unwrap_err().kind(), Kind::TryAgain);
-    assert_eq!(engine.attach(&wanted).unwrap_err().kind(), Kind::TryAgain);
-    assert!(engine.reconcile(Mode::Mend).unwrap().is_empty());
+    assert_eq!(engine.links.detach(&wanted).unwrap_err().kind(), Kind::TryAgain);
+    assert_eq!(engine.attachments.attach(&wanted).unwrap_err().kind(), Kind::TryAgain);
+    assert!(engine.repair.reconcile(Mode::Mend).unwrap().is_empty());
     assert_eq!(world.dataplane.made.borrow().len(), 1);
     world.machine.dead.borrow_mut().insert(other.pid);
-    engine.detach(&wanted).unwrap();
-    assert!(world.dataplane.made.borrow().is_empty() && engine.holders().unwrap().is_empty());
+    engine.links.detach(&wanted).unwrap();
+    assert!(
+        world.dataplane.made.borrow().is_empty() && engine.records.holders().unwrap().is_empty()
+    );
 }
 
 /// A host whose attacher writes that it is done, and ends before anybody asks again.
@@ -142,9 +145,12 @@ fn a_detach_that_overtakes_an_attach_leaves_nothing() {
     left(&world, &asked, Phase::Attaching { by: Process { pid: 8, start: 1 } });
     let host = LettingGo { world: &world, asked: asked.clone() };
     let engine = Engine::new(&world.store, &world.dataplane, &world.directory, &host);
-    engine.detach(&asked).unwrap();
-    assert!(engine.attachments().unwrap().is_empty() && engine.ports().unwrap().is_empty());
-    assert!(engine.holders().unwrap().is_empty());
+    engine.links.detach(&asked).unwrap();
+    assert!(
+        engine.records.attachments().unwrap().is_empty()
+            && engine.records.ports().unwrap().is_empty()
+    );
+    assert!(engine.records.holders().unwrap().is_empty());
 }
 
 #[test]
@@ -155,11 +161,11 @@ fn a_dead_detacher_does_not_hide_a_living_attacher() {
     world.machine.dead.borrow_mut().insert(DEAD.pid);
     left(&world, &wanted, Phase::Detaching { by: DEAD, attacher: Some(attacher) });
     let engine = world.engine();
-    assert_eq!(engine.detach(&wanted).unwrap_err().kind(), Kind::TryAgain);
-    assert!(engine.reconcile(Mode::Mend).unwrap().is_empty());
+    assert_eq!(engine.links.detach(&wanted).unwrap_err().kind(), Kind::TryAgain);
+    assert!(engine.repair.reconcile(Mode::Mend).unwrap().is_empty());
     world.machine.dead.borrow_mut().insert(attacher.pid);
-    engine.detach(&wanted).unwrap();
-    assert!(engine.attachments().unwrap().is_empty());
+    engine.links.detach(&wanted).unwrap();
+    assert!(engine.records.attachments().unwrap().is_empty());
 }
 
 #[test]
@@ -169,11 +175,12 @@ fn a_gateway_is_nobodys_even_if_it_is_reserved_for_somebody() {
     let web: OwnerName = "web".parse().unwrap();
     let gateway = "10.0.0.1".parse().unwrap();
     engine
+        .addresses
         .reserve_address(&Space::Host, gateway, Some((network.name.clone(), web.clone())))
         .unwrap();
     let mut owner = request(&network, "a");
     owner.owner = Some(web);
-    assert_eq!(ip(&engine.attach(&owner).unwrap()), "10.0.0.2");
+    assert_eq!(ip(&engine.attachments.attach(&owner).unwrap()), "10.0.0.2");
 }
 
 #[test]
@@ -187,13 +194,13 @@ fn an_owner_that_is_replaced_while_it_lives_keeps_both_addresses() {
         named
     };
     let mut seen = std::collections::BTreeSet::new();
-    seen.insert(ip(&engine.attach(&named("web-0")).unwrap()));
+    seen.insert(ip(&engine.attachments.attach(&named("web-0")).unwrap()));
     for round in 1..8 {
-        seen.insert(ip(&engine.attach(&named(&format!("web-{round}"))).unwrap()));
-        engine.detach(&named(&format!("web-{}", round - 1))).unwrap();
+        seen.insert(ip(&engine.attachments.attach(&named(&format!("web-{round}"))).unwrap()));
+        engine.links.detach(&named(&format!("web-{}", round - 1))).unwrap();
     }
     assert_eq!(seen.len(), 2, "{seen:?}");
-    assert_eq!(engine.reservations().unwrap().len(), 2);
+    assert_eq!(engine.records.reservations().unwrap().len(), 2);
 }
 
 #[test]
@@ -205,9 +212,9 @@ fn a_network_that_nobody_is_on_holds_no_subnet() {
         network(name, Ipam::Book { pools })
     };
     let engine = world.engine();
-    engine.attach(&request(&of("oops"), "a")).unwrap_err();
-    engine.create_network(&of("front")).unwrap();
-    assert_eq!(engine.create_network(&of("other")).unwrap_err().kind(), Kind::Conflict);
+    engine.attachments.attach(&request(&of("oops"), "a")).unwrap_err();
+    engine.networks.create(&of("front")).unwrap();
+    assert_eq!(engine.networks.create(&of("other")).unwrap_err().kind(), Kind::Conflict);
 }
 
 #[test]
@@ -216,10 +223,10 @@ fn gc_keeps_what_is_just_being_attached() {
     let other = Process { pid: 8, start: 1 };
     left(&world, &request(&network, "a"), Phase::Attaching { by: other });
     let engine = world.engine();
-    engine.gc(&network, &engine::Members::new()).unwrap();
+    engine.repair.gc(&network, &engine::Members::new()).unwrap();
     let kept = world.directory.kept.borrow();
     assert!(kept.iter().any(|(container, _)| container.as_str() == "a"));
-    assert_eq!(engine.holders().unwrap().len(), 1);
+    assert_eq!(engine.records.holders().unwrap().len(), 1);
 }
 
 /// A store that cannot list the attachments of a container.
@@ -254,14 +261,14 @@ fn an_interface_stays_while_nobody_can_say_whose_it_is() {
         request
     };
     let engine = world.engine();
-    engine.attach(&of("front")).unwrap();
+    engine.attachments.attach(&of("front")).unwrap();
     let store = Unlisted(&world.store);
     let blind = Engine::new(&store, &world.dataplane, &world.directory, &world.machine);
-    let error = blind.detach(&of("other")).unwrap_err();
+    let error = blind.links.detach(&of("other")).unwrap_err();
     assert_eq!(error.to_string(), "cannot list");
     assert_eq!(*world.dataplane.detached_in.borrow(), None, "not by its name");
-    engine.detach(&of("other")).unwrap();
+    engine.links.detach(&of("other")).unwrap();
     assert_eq!(*world.dataplane.detached_in.borrow(), None, "it is front's");
-    engine.detach(&of("front")).unwrap();
+    engine.links.detach(&of("front")).unwrap();
     assert_eq!(*world.dataplane.detached_in.borrow(), Some(sandbox));
 }

@@ -23,9 +23,9 @@ fn thief(network: &Network) -> Request {
 /// The world, after the runtime undid the container's network and before it makes it again.
 fn between(world: &World, network: &Network) {
     let engine = world.engine();
-    assert_eq!(ip(&engine.attach(&web(network)).unwrap()), ASKED);
-    engine.keep_for_return(&web(network).id()).unwrap();
-    engine.detach(&web(network)).unwrap();
+    assert_eq!(ip(&engine.attachments.attach(&web(network)).unwrap()), ASKED);
+    engine.records.keep_for_return(&web(network).id()).unwrap();
+    engine.links.detach(&web(network)).unwrap();
 }
 
 #[test]
@@ -34,17 +34,17 @@ fn nobody_else_gets_its_address_meanwhile() {
     between(&world, &network);
     let engine = world.engine();
     world.machine.at.set(1_004);
-    let refused = engine.attach(&thief(&network)).unwrap_err();
+    let refused = engine.attachments.attach(&thief(&network)).unwrap_err();
     assert_eq!(refused.kind(), Kind::Conflict);
     let text = refused.to_string();
     assert!(text.contains("kept for web") && text.contains("6 more seconds"), "{text}");
     let any = Request { wanted: Vec::new(), ..thief(&network) };
-    assert_ne!(ip(&engine.attach(&any).unwrap()), ASKED);
-    assert_eq!(ip(&engine.attach(&web(&network)).unwrap()), ASKED);
+    assert_ne!(ip(&engine.attachments.attach(&any).unwrap()), ASKED);
+    assert_eq!(ip(&engine.attachments.attach(&web(&network)).unwrap()), ASKED);
     // It is back, so nothing is kept once it goes for good.
-    engine.detach(&web(&network)).unwrap();
-    engine.detach(&any).unwrap();
-    assert_eq!(ip(&engine.attach(&thief(&network)).unwrap()), ASKED);
+    engine.links.detach(&web(&network)).unwrap();
+    engine.links.detach(&any).unwrap();
+    assert_eq!(ip(&engine.attachments.attach(&thief(&network)).unwrap()), ASKED);
 }
 
 #[test]
@@ -54,8 +54,8 @@ fn who_does_not_come_back_keeps_nobody_away() {
         between(&world, &network);
         world.machine.at.set(if backwards { 7 } else { 1_000 + later });
         let engine = world.engine();
-        assert_eq!(ip(&engine.attach(&thief(&network)).unwrap()), ASKED);
-        assert!(engine.reservations().unwrap().is_empty());
+        assert_eq!(ip(&engine.attachments.attach(&thief(&network)).unwrap()), ASKED);
+        assert!(engine.records.reservations().unwrap().is_empty());
     }
 }
 
@@ -66,28 +66,28 @@ fn it_is_no_room_for_others_and_goes_by_itself() {
     between(&world, &network);
     let engine = world.engine();
     let others = (0..).map(|n| request(&network, &format!("c{n}")));
-    let refused = others.map_while(|it| engine.attach(&it).ok()).take(20).count();
+    let refused = others.map_while(|it| engine.attachments.attach(&it).ok()).take(20).count();
     assert_eq!(refused, 12, "of thirteen addresses without the gateway's");
-    assert_eq!(ip(&engine.attach(&web(&network)).unwrap()), ASKED);
-    engine.keep_for_return(&web(&network).id()).unwrap();
-    engine.detach(&web(&network)).unwrap();
-    assert_eq!(engine.reservations().unwrap().len(), 1);
+    assert_eq!(ip(&engine.attachments.attach(&web(&network)).unwrap()), ASKED);
+    engine.records.keep_for_return(&web(&network).id()).unwrap();
+    engine.links.detach(&web(&network)).unwrap();
+    assert_eq!(engine.records.reservations().unwrap().len(), 1);
     world.machine.at.set(1_011);
-    engine.reconcile(Mode::Mend).unwrap();
+    engine.repair.reconcile(Mode::Mend).unwrap();
     world.machine.at.set(1_001);
-    assert!(engine.reservations().unwrap().is_empty(), "the record is gone");
+    assert!(engine.records.reservations().unwrap().is_empty(), "the record is gone");
 }
 
 #[test]
 fn it_ends_with_its_network() {
     let (world, network) = (World::new(), book("10.0.0.0/28"));
-    world.engine().create_network(&network).unwrap();
+    world.engine().networks.create(&network).unwrap();
     between(&world, &network);
-    world.engine().reconcile(Mode::Mend).unwrap();
-    assert_eq!(world.engine().reservations().unwrap().len(), 1);
-    world.engine().remove_network(&network.name, false).unwrap();
-    world.engine().reconcile(Mode::Mend).unwrap();
-    assert!(world.engine().reservations().unwrap().is_empty());
+    world.engine().repair.reconcile(Mode::Mend).unwrap();
+    assert_eq!(world.engine().records.reservations().unwrap().len(), 1);
+    world.engine().networks.remove(&network.name, false).unwrap();
+    world.engine().repair.reconcile(Mode::Mend).unwrap();
+    assert!(world.engine().records.reservations().unwrap().is_empty());
 }
 
 /// What a user reserved, and what a name keeps for good, is not for a moment.
@@ -95,9 +95,9 @@ fn it_ends_with_its_network() {
 fn other_reservations_stay() {
     let (world, network) = (World::new(), book("10.0.0.0/28"));
     let owner = Some((network.name.clone(), "web".parse().unwrap()));
-    world.engine().reserve_address(&Space::Host, ASKED.parse().unwrap(), owner).unwrap();
+    world.engine().addresses.reserve_address(&Space::Host, ASKED.parse().unwrap(), owner).unwrap();
     between(&world, &network);
     world.machine.at.set(1_100);
-    let refused = world.engine().attach(&thief(&network)).unwrap_err().to_string();
+    let refused = world.engine().attachments.attach(&thief(&network)).unwrap_err().to_string();
     assert!(refused.contains("reserved for web"), "{refused}");
 }

@@ -29,13 +29,13 @@ fn another_address_is_chosen_than_one_that_answers() {
     let (world, network) = (World::new(), probed(book("10.0.0.0/28")));
     answering(&world, &["10.0.0.2", "10.0.0.3"]);
     let engine = world.engine();
-    let attached = engine.attach(&request(&network, "a")).unwrap();
+    let attached = engine.attachments.attach(&request(&network, "a")).unwrap();
     assert_eq!(ip(&attached), "10.0.0.4");
     let Phase::Attached(became) = &attached.phase else { panic!("{:?}", attached.phase) };
     assert_eq!(became.addresses[0].address.addr().to_string(), "10.0.0.4");
-    assert_eq!(engine.holders().unwrap().len(), 1, "what answered is not held");
-    engine.detach(&request(&network, "a")).unwrap();
-    assert!(engine.holders().unwrap().is_empty());
+    assert_eq!(engine.records.holders().unwrap().len(), 1, "what answered is not held");
+    engine.links.detach(&request(&network, "a")).unwrap();
+    assert!(engine.records.holders().unwrap().is_empty());
 }
 
 #[test]
@@ -48,12 +48,17 @@ fn the_address_that_is_used_is_the_one_that_is_kept() {
         let owner = Some("web".parse().unwrap());
         engine::Request { owner, ..request(&network, container) }
     };
-    assert_eq!(ip(&engine.attach(&of("a")).unwrap()), "10.0.0.4");
-    engine.detach(&of("a")).unwrap();
-    let kept: Vec<String> =
-        engine.reservations().unwrap().iter().map(|kept| kept.address.to_string()).collect();
+    assert_eq!(ip(&engine.attachments.attach(&of("a")).unwrap()), "10.0.0.4");
+    engine.links.detach(&of("a")).unwrap();
+    let kept: Vec<String> = engine
+        .records
+        .reservations()
+        .unwrap()
+        .iter()
+        .map(|kept| kept.address.to_string())
+        .collect();
     assert_eq!(kept, ["10.0.0.4"], "and not what answered");
-    assert_eq!(ip(&engine.attach(&of("b")).unwrap()), "10.0.0.4");
+    assert_eq!(ip(&engine.attachments.attach(&of("b")).unwrap()), "10.0.0.4");
 }
 
 #[test]
@@ -63,11 +68,13 @@ fn an_address_that_was_asked_for_is_refused_when_it_answers() {
     let engine = world.engine();
     let mut exact = request(&network, "a");
     exact.wanted = vec!["10.0.0.5".parse().unwrap()];
-    let refused = engine.attach(&exact).unwrap_err();
+    let refused = engine.attachments.attach(&exact).unwrap_err();
     assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
-    assert!(world.dataplane.made.borrow().is_empty() && engine.holders().unwrap().is_empty());
+    assert!(
+        world.dataplane.made.borrow().is_empty() && engine.records.holders().unwrap().is_empty()
+    );
     exact.wanted = vec!["10.0.0.6".parse().unwrap()];
-    assert_eq!(ip(&engine.attach(&exact).unwrap()), "10.0.0.6");
+    assert_eq!(ip(&engine.attachments.attach(&exact).unwrap()), "10.0.0.6");
 }
 
 #[test]
@@ -75,9 +82,11 @@ fn a_full_segment_is_said_to_be_full() {
     let (world, network) = (World::new(), probed(book("10.0.0.0/29")));
     answering(&world, &["10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"]);
     let engine = world.engine();
-    let refused = engine.attach(&request(&network, "a")).unwrap_err();
+    let refused = engine.attachments.attach(&request(&network, "a")).unwrap_err();
     assert_eq!(refused.kind(), Kind::Exhausted, "{refused}");
-    assert!(world.dataplane.made.borrow().is_empty() && engine.holders().unwrap().is_empty());
+    assert!(
+        world.dataplane.made.borrow().is_empty() && engine.records.holders().unwrap().is_empty()
+    );
 }
 
 #[test]
@@ -86,5 +95,8 @@ fn nobody_asks_for_a_network_that_does_not_want_it() {
     let pools = vec![pool("front", "10.0.0.0/29", Order::LowestFree)];
     let network = network("front", Ipam::Book { pools });
     answering(&world, &["10.0.0.2"]);
-    assert_eq!(ip(&world.engine().attach(&request(&network, "a")).unwrap()), "10.0.0.2");
+    assert_eq!(
+        ip(&world.engine().attachments.attach(&request(&network, "a")).unwrap()),
+        "10.0.0.2"
+    );
 }

@@ -10,7 +10,7 @@ fn mtu(bytes: u32) -> NetworkChange {
 }
 
 fn mtu_of(engine: &Engine<'_>, id: &AttachmentId) -> Option<u32> {
-    let link = engine.attachment(id).unwrap().unwrap().wiring.link;
+    let link = engine.records.attachment(id).unwrap().unwrap().wiring.link;
     link.unwrap().mtu.map(Mtu::bytes)
 }
 
@@ -22,17 +22,18 @@ fn all_follow_after_any_death() {
         let rig = Rig::new();
         let ids = rig.with(|engine| ["a", "b"].map(|name| up(engine, &front(), name, name)));
         rig.die_before(steps);
-        let done = rig.with(|engine| engine.set_network(&front().name, &mtu(1400)).is_ok());
+        let done =
+            rig.with(|engine| engine.networks.set_network(&front().name, &mtu(1400)).is_ok());
         rig.reborn();
         rig.with(|engine| {
-            engine.reconcile(Mode::Mend).unwrap();
-            let said = engine.network(&front().name).unwrap().settings.mtu;
+            engine.repair.reconcile(Mode::Mend).unwrap();
+            let said = engine.records.network(&front().name).unwrap().settings.mtu;
             assert_eq!(said.is_some(), steps > 0, "the book has it before the kernel");
             for id in &ids {
                 assert_eq!(mtu_of(engine, id), said.map(Mtu::bytes), "{steps}");
             }
             rig.calls();
-            engine.restore(&mut AtOnce).unwrap();
+            engine.repair.restore(&mut AtOnce).unwrap();
             assert!(!rig.calls().iter().any(|call| call.starts_with("revise")), "once is enough");
         });
         if done {
@@ -48,12 +49,12 @@ fn all_follow_after_any_death() {
 fn a_container_that_is_being_made_follows() {
     let rig = Rig::new();
     *rig.meanwhile.lock().unwrap() = Some(Box::new(|rig: &Rig| {
-        rig.with(|engine| drop(engine.set_network(&front().name, &mtu(1400)).unwrap()));
+        rig.with(|engine| drop(engine.networks.set_network(&front().name, &mtu(1400)).unwrap()));
     }));
     rig.with(|engine| {
         let a = up(engine, &front(), "a", "s");
         assert_eq!(mtu_of(engine, &a), None);
-        engine.restore(&mut AtOnce).unwrap();
+        engine.repair.restore(&mut AtOnce).unwrap();
         assert_eq!(mtu_of(engine, &a), Some(1400));
     });
 }
@@ -65,12 +66,12 @@ fn a_failure_is_told_and_tried_again() {
     rig.with(|engine| {
         let a = up(engine, &front(), "a", "s");
         *rig.fails.lock().unwrap() = Some("revise");
-        let error = engine.set_network(&front().name, &mtu(1400)).unwrap_err();
+        let error = engine.networks.set_network(&front().name, &mtu(1400)).unwrap_err();
         assert!(error.to_string().contains("changing container a"), "{error}");
         *rig.fails.lock().unwrap() = None;
-        engine.restore(&mut AtOnce).unwrap();
+        engine.repair.restore(&mut AtOnce).unwrap();
         assert_eq!(mtu_of(engine, &a), Some(1400));
-        let error = engine.set_network(&front().name, &mtu(1279)).unwrap_err();
+        let error = engine.networks.set_network(&front().name, &mtu(1279)).unwrap_err();
         assert_eq!(error.kind(), Kind::Invalid, "{error}");
     });
 }

@@ -26,13 +26,13 @@ fn two() -> [Request; 2] {
 }
 
 fn left(engine: &Engine<'_>) -> Vec<String> {
-    engine.attachments().unwrap().iter().map(|record| record.id.to_string()).collect()
+    engine.records.attachments().unwrap().iter().map(|record| record.id.to_string()).collect()
 }
 
 #[test]
 fn the_first_default_route_of_a_family_stays() {
     let world = World::new();
-    let made = world.engine().attach_several(&origin(), &two()).unwrap();
+    let made = world.engine().attachments.attach_several(&origin(), &two()).unwrap();
     assert_eq!(made[0].routes, [default(Family::V4)]);
     assert_eq!(made[1].routes, [default(Family::V6)]);
     assert_eq!(made[1].origin.as_ref().unwrap().routed, [Family::V4]);
@@ -42,8 +42,8 @@ fn the_first_default_route_of_a_family_stays() {
 fn all_or_none() {
     let (world, [first, second]) = (World::new(), two());
     let engine = world.engine();
-    engine.attach(&second).unwrap();
-    let error = engine.attach_several(&origin(), &[first, second.clone()]).unwrap_err();
+    engine.attachments.attach(&second).unwrap();
+    let error = engine.attachments.attach_several(&origin(), &[first, second.clone()]).unwrap_err();
     assert_eq!(error.kind(), Kind::Conflict);
     assert_eq!(left(&engine), [second.id().to_string()]);
 }
@@ -57,14 +57,16 @@ fn what_was_made_is_removed_whatever_the_call_says_by_then() {
     for now in
         [vec![first.clone(), second.clone()], vec![first.clone()], vec![second], vec![elsewhere]]
     {
-        engine.attach_several(&origin(), &two()).unwrap();
-        engine.attach(&request(&first.network, "b")).unwrap();
-        engine.detach_several(&origin(), &now).unwrap();
+        engine.attachments.attach_several(&origin(), &two()).unwrap();
+        engine.attachments.attach(&request(&first.network, "b")).unwrap();
+        engine.attachments.detach_several(&origin(), &now).unwrap();
         assert_eq!(left(&engine), ["container b (eth0) on network front"]);
-        engine.detach_several(&origin(), &now).unwrap();
-        engine.detach(&request(&first.network, "b")).unwrap();
+        engine.attachments.detach_several(&origin(), &now).unwrap();
+        engine.links.detach(&request(&first.network, "b")).unwrap();
     }
-    assert!(engine.holders().unwrap().is_empty() && world.dataplane.made.borrow().is_empty());
+    assert!(
+        engine.records.holders().unwrap().is_empty() && world.dataplane.made.borrow().is_empty()
+    );
 }
 
 #[test]
@@ -72,9 +74,9 @@ fn another_call_of_the_container_keeps_its_own() {
     let (world, [first, second]) = (World::new(), two());
     let engine = world.engine();
     let other = Origin { ifname: "net1".parse().unwrap(), ..origin() };
-    engine.attach_several(&other, std::slice::from_ref(&second)).unwrap();
-    engine.attach_several(&origin(), std::slice::from_ref(&first)).unwrap();
-    engine.detach_several(&origin(), &[first, second.clone()]).unwrap();
+    engine.attachments.attach_several(&other, std::slice::from_ref(&second)).unwrap();
+    engine.attachments.attach_several(&origin(), std::slice::from_ref(&first)).unwrap();
+    engine.attachments.detach_several(&origin(), &[first, second.clone()]).unwrap();
     assert_eq!(left(&engine), [second.id().to_string()]);
 }
 
@@ -92,16 +94,16 @@ fn a_renamed_network_is_left_all_the_same() {
     };
     let (made, other) = (link("old", "10.0.0.0/29"), link("other", "10.1.0.0/29"));
     let tuned = Request { layer: Layer::Tuning, ipam: Ipam::None, ..made.clone() };
-    engine.attach(&made).unwrap();
-    engine.attach(&tuned).unwrap();
-    engine.detach(&other).unwrap();
+    engine.attachments.attach(&made).unwrap();
+    engine.attachments.attach(&tuned).unwrap();
+    engine.links.detach(&other).unwrap();
     assert_eq!(left(&engine).len(), 2, "another network could not have it");
-    engine.detach(&link("new", "10.0.0.0/29")).unwrap();
-    assert!(left(&engine).is_empty() && engine.holders().unwrap().is_empty());
+    engine.links.detach(&link("new", "10.0.0.0/29")).unwrap();
+    assert!(left(&engine).is_empty() && engine.records.holders().unwrap().is_empty());
     // One that a command declared is still called so.
-    engine.create_network(&made.network).unwrap();
-    engine.attach(&made).unwrap();
-    engine.detach(&link("new", "10.0.0.0/29")).unwrap();
+    engine.networks.create(&made.network).unwrap();
+    engine.attachments.attach(&made).unwrap();
+    engine.links.detach(&link("new", "10.0.0.0/29")).unwrap();
     assert_eq!(left(&engine).len(), 1);
 }
 
@@ -117,10 +119,10 @@ fn a_renamed_network_gives_back_values_and_devices() {
         let plain = request(&network(name, Ipam::None), "a");
         Request { layer: Layer::Tuning, wiring, ..plain }
     };
-    engine.attach(&tuned("old", 1300)).unwrap();
-    engine.detach(&tuned("other", 1400)).unwrap();
+    engine.attachments.attach(&tuned("old", 1300)).unwrap();
+    engine.links.detach(&tuned("other", 1400)).unwrap();
     assert_eq!(left(&engine).len(), 1, "other values are another network's");
-    engine.detach(&tuned("new", 1300)).unwrap();
+    engine.links.detach(&tuned("new", 1300)).unwrap();
     assert!(left(&engine).is_empty());
     let device = |name: &str, device: &str| {
         let mut network = network(name, Ipam::None);
@@ -128,10 +130,10 @@ fn a_renamed_network_gives_back_values_and_devices() {
         network.wiring.link = Some(Link { kind, name: None, mac: None, mtu: None });
         request(&network, "a")
     };
-    engine.attach(&device("old", "lan0")).unwrap();
-    engine.detach(&device("other", "lan1")).unwrap();
+    engine.attachments.attach(&device("old", "lan0")).unwrap();
+    engine.links.detach(&device("other", "lan1")).unwrap();
     assert_eq!(left(&engine).len(), 1, "another device is another network's");
-    engine.detach(&device("new", "lan0")).unwrap();
+    engine.links.detach(&device("new", "lan0")).unwrap();
     assert!(left(&engine).is_empty());
 }
 
@@ -189,11 +191,11 @@ fn a_renamed_network_gives_back_what_stands_behind_the_plugins_of_others() {
             filter(IngressPolicy::Isolated, None),
         ),
     ] {
-        engine.attach(&work("old", layer, &made)).unwrap();
-        engine.detach(&work("new", layer, &other)).unwrap();
+        engine.attachments.attach(&work("old", layer, &made)).unwrap();
+        engine.links.detach(&work("new", layer, &other)).unwrap();
         assert_eq!(left(&engine).len(), 1, "{layer:?}: other work is another network's");
-        engine.check(&work("new", layer, &renamed), &Attached::default()).unwrap();
-        engine.detach(&work("new", layer, &renamed)).unwrap();
+        engine.attachments.check(&work("new", layer, &renamed), &Attached::default()).unwrap();
+        engine.links.detach(&work("new", layer, &renamed)).unwrap();
         assert!(left(&engine).is_empty(), "{layer:?}");
     }
 }
@@ -202,8 +204,8 @@ fn a_renamed_network_gives_back_what_stands_behind_the_plugins_of_others() {
 fn each_is_checked() {
     let (world, requests) = (World::new(), two());
     let engine = world.engine();
-    engine.attach_several(&origin(), &requests).unwrap();
-    let check = |named| engine.check_several(&origin(), named, &Attached::default());
+    engine.attachments.attach_several(&origin(), &requests).unwrap();
+    let check = |named| engine.attachments.check_several(&origin(), named, &Attached::default());
     check(&requests).unwrap();
     world.dataplane.made.borrow_mut().remove(&requests[1].id());
     // Also where the call does not name it any more.

@@ -13,7 +13,7 @@ fn any(family: Family, prefix_len: Option<u8>) -> SubnetRequest {
 }
 
 fn tried(rig: &Rig, request: &SubnetRequest) -> String {
-    match rig.engine().request_subnet(request) {
+    match rig.engine().subnets.request_subnet(request) {
         Ok(subnet) => format!("{} {} ({})", subnet.network, subnet.id, subnet.references),
         Err(error) => format!("{:?}: {error}", error.kind()),
     }
@@ -70,19 +70,19 @@ fn a_subnet_must_be_one() {
         let refused = tried(&rig, &exactly(text));
         assert!(refused.starts_with("Invalid") && refused.contains(why), "{text}: {refused}");
     }
-    assert!(rig.engine().subnets().unwrap().is_empty());
+    assert!(rig.engine().records.subnets().unwrap().is_empty());
 }
 
 #[test]
 fn everybody_counts() {
     let store = Memory::new();
     let rig = Rig::new(&store);
-    rig.engine().create_network(&book("10.1.0.0/24")).unwrap();
+    rig.engine().networks.create(&book("10.1.0.0/24")).unwrap();
     let used = network(
         "podman",
         Ipam::Book { pools: vec![pool("podman", "10.88.0.0/16", Order::NextAfterLast)] },
     );
-    rig.engine().attach(&request(&used, "c")).unwrap();
+    rig.engine().attachments.attach(&request(&used, "c")).unwrap();
     rig.host.occupied.borrow_mut().push(Occupied {
         net: "172.17.0.0/16".parse().unwrap(),
         by: "Docker's bridge docker0".into(),
@@ -116,7 +116,7 @@ fn the_same_subnet_stands_in_both_spaces() {
     let rig = Rig::new(&store);
     let host = rig.subnet("10.1.0.0/24");
     let request = SubnetRequest { space: Space::Global, ..exactly("10.1.0.0/24") };
-    let global = rig.engine().request_subnet(&request).unwrap().id;
+    let global = rig.engine().subnets.request_subnet(&request).unwrap().id;
     assert_eq!((rig.any(&host), rig.any(&global)), ("10.1.0.1/24".into(), "10.1.0.1/24".into()));
     rig.release(&global, "10.1.0.1");
     assert_eq!(rig.any(&host), "10.1.0.2/24");
@@ -149,7 +149,7 @@ fn subnets_of_our_choice_follow_one_another() {
 fn a_network_that_is_there_is_shared() {
     let store = Memory::new();
     let rig = Rig::new(&store);
-    rig.engine().create_network(&book("10.1.0.0/24")).unwrap();
+    rig.engine().networks.create(&book("10.1.0.0/24")).unwrap();
     let front = |request| tried(&rig, &for_network("front", request));
     assert_eq!(front(any(Family::V4, None)), "front 10.1.0.0/24 (1)");
     assert_eq!(front(exactly("10.1.0.0/24")), "front 10.1.0.0/24 (2)");
@@ -171,21 +171,21 @@ fn a_network_that_is_there_is_shared() {
     let id = SubnetId { space: Space::Host, net: "10.1.0.0/24".parse().unwrap(), part: None };
     let engine = rig.engine();
     for left in [Some(1), None, None] {
-        engine.release_subnet(&id).unwrap();
-        assert_eq!(engine.subnet(&id).unwrap().map(|subnet| subnet.references), left);
+        engine.subnets.release_subnet(&id).unwrap();
+        assert_eq!(engine.records.subnet(&id).unwrap().map(|subnet| subnet.references), left);
     }
-    assert!(engine.declared(&"front".parse().unwrap()).unwrap().is_some());
+    assert!(engine.records.declared(&"front".parse().unwrap()).unwrap().is_some());
 }
 
 #[test]
 fn a_configured_network_outlives_the_boot_once_it_is_shared() {
     let store = Memory::new();
     let rig = Rig::new(&store);
-    rig.engine().attach(&request(&book("10.1.0.0/24"), "c")).unwrap();
-    assert!(rig.engine().declared(&"front".parse().unwrap()).unwrap().is_none());
+    rig.engine().attachments.attach(&request(&book("10.1.0.0/24"), "c")).unwrap();
+    assert!(rig.engine().records.declared(&"front".parse().unwrap()).unwrap().is_none());
     assert_eq!(tried(&rig, &for_network("front", any(Family::V4, None))), "front 10.1.0.0/24 (1)");
     store.reboot();
-    let declared = rig.engine().declared(&"front".parse().unwrap()).unwrap().unwrap();
+    let declared = rig.engine().records.declared(&"front".parse().unwrap()).unwrap().unwrap();
     assert_eq!(declared.ipam, book("10.1.0.0/24").ipam);
 }
 
@@ -195,8 +195,8 @@ fn who_cannot_be_shared_says_why() {
     let rig = Rig::new(&store);
     let mut lan = pool("lan", "10.3.0.0/24", Order::NextAfterLast);
     lan.space = Space::Network("lan".parse().unwrap());
-    rig.engine().create_network(&network("lan", Ipam::Book { pools: vec![lan] })).unwrap();
-    rig.engine().create_network(&network("none", Ipam::None)).unwrap();
+    rig.engine().networks.create(&network("lan", Ipam::Book { pools: vec![lan] })).unwrap();
+    rig.engine().networks.create(&network("none", Ipam::None)).unwrap();
     let lan = tried(&rig, &for_network("lan", any(Family::V4, None)));
     assert!(lan.starts_with("Unsupported") && lan.contains("not routed by this host"), "{lan}");
     let none = tried(&rig, &for_network("none", any(Family::V4, None)));
@@ -240,21 +240,24 @@ fn the_last_share_takes_what_is_left_with_it() {
     let store = Memory::new();
     let rig = Rig::new(&store);
     let request = SubnetRequest { sticky: Sticky::Name, ..exactly("10.1.0.0/24") };
-    let id = rig.engine().request_subnet(&request).unwrap().id;
+    let id = rig.engine().subnets.request_subnet(&request).unwrap().id;
     rig.purpose(&id, Purpose::Gateway, "");
     rig.purpose(&id, Purpose::Auxiliary, "10.1.0.9");
     rig.named(&id, "web");
     rig.any(&id);
     let by_hand = "10.1.0.77".parse().unwrap();
-    rig.engine().reserve_address(&Space::Host, by_hand, None).unwrap();
-    rig.engine().release_subnet(&id).unwrap();
+    rig.engine().addresses.reserve_address(&Space::Host, by_hand, None).unwrap();
+    rig.engine().subnets.release_subnet(&id).unwrap();
     let engine = rig.engine();
-    assert!(engine.subnets().unwrap().is_empty() && engine.holders().unwrap().is_empty());
-    let left = engine.reservations().unwrap();
+    assert!(
+        engine.records.subnets().unwrap().is_empty()
+            && engine.records.holders().unwrap().is_empty()
+    );
+    let left = engine.records.reservations().unwrap();
     assert_eq!(left.iter().map(|reserved| reserved.address).collect::<Vec<_>>(), [by_hand]);
     let names = Prefix::StickyOf("docker-10.1.0.0-24".parse().unwrap());
     assert!(store.list(&names).unwrap().is_empty());
-    rig.engine().release_subnet(&id).unwrap();
+    rig.engine().subnets.release_subnet(&id).unwrap();
     let id = rig.subnet("10.1.0.0/24");
     assert_eq!(rig.any(&id), "10.1.0.1/24");
 }

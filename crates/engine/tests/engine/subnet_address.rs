@@ -159,7 +159,7 @@ fn refusals_name_the_holder() {
     );
     rig.release(&id, "10.1.0.3");
     assert_eq!(rig.any(&id), "10.1.0.3/29");
-    rig.engine().release_subnet(&id).unwrap();
+    rig.engine().subnets.release_subnet(&id).unwrap();
     assert!(rig.any(&id).starts_with("NotFound"));
 }
 
@@ -171,22 +171,22 @@ fn only_what_was_requested_from_a_subnet_is_released() {
         "front",
         Ipam::Book { pools: vec![pool("front", "10.1.0.0/29", Order::LowestFree)] },
     );
-    rig.engine().create_network(&front).unwrap();
-    let ours = rig.engine().attach(&request(&front, "c")).unwrap();
+    rig.engine().networks.create(&front).unwrap();
+    let ours = rig.engine().attachments.attach(&request(&front, "c")).unwrap();
     let shared = for_network("front", exactly("10.1.0.0/29"));
-    let id = rig.engine().request_subnet(&shared).unwrap().id;
+    let id = rig.engine().subnets.request_subnet(&shared).unwrap().id;
     assert_eq!(rig.any(&id), "10.1.0.3/29");
     rig.release(&id, "10.1.0.2");
     rig.release(&id, "10.1.0.1");
     let other = rig.subnet("10.9.0.0/24");
     rig.release(&other, "10.1.0.3");
-    assert_eq!(rig.engine().holders().unwrap().len(), 2);
+    assert_eq!(rig.engine().records.holders().unwrap().len(), 2);
     assert!(rig.exact(&id, "10.1.0.2").contains(&ours.id.to_string()));
     // Either frees for the other, and the lowest is found.
-    rig.engine().detach(&request(&front, "c")).unwrap();
+    rig.engine().links.detach(&request(&front, "c")).unwrap();
     assert_eq!(rig.any(&id), "10.1.0.2/29");
     rig.release(&id, "10.1.0.2");
-    let next = rig.engine().attach(&request(&front, "d")).unwrap();
+    let next = rig.engine().attachments.attach(&request(&front, "d")).unwrap();
     assert_eq!(next.leases[0].address.to_string(), "10.1.0.2/29");
 }
 
@@ -198,14 +198,19 @@ fn the_gateway_of_a_shared_network_is_granted_as_it_is() {
         "front",
         Ipam::Book { pools: vec![pool("front", "10.1.0.0/29", Order::NextAfterLast)] },
     );
-    rig.engine().create_network(&front).unwrap();
-    let id = rig.engine().request_subnet(&for_network("front", exactly("10.1.0.0/29"))).unwrap().id;
+    rig.engine().networks.create(&front).unwrap();
+    let id = rig
+        .engine()
+        .subnets
+        .request_subnet(&for_network("front", exactly("10.1.0.0/29")))
+        .unwrap()
+        .id;
     assert_eq!(rig.purpose(&id, Purpose::Gateway, ""), "10.1.0.1/29");
     assert_eq!(rig.purpose(&id, Purpose::Gateway, "10.1.0.1"), "10.1.0.1/29");
     let other = rig.purpose(&id, Purpose::Gateway, "10.1.0.5");
     assert!(other.starts_with("Conflict") && other.contains("has 10.1.0.1"), "{other}");
     assert!(rig.exact(&id, "10.1.0.1").contains("is the gateway of network front"));
-    assert!(rig.engine().reservations().unwrap().is_empty());
+    assert!(rig.engine().records.reservations().unwrap().is_empty());
     rig.release(&id, "10.1.0.1");
     // The network's own order holds for all who share it.
     assert_eq!((rig.any(&id), rig.any(&id)), ("10.1.0.2/29".into(), "10.1.0.3/29".into()));
@@ -220,26 +225,30 @@ fn a_requested_gateway_stays_while_others_share_it() {
     let id = rig.subnet("10.1.0.0/24");
     rig.purpose(&id, Purpose::Gateway, "10.1.0.254");
     rig.engine()
+        .subnets
         .request_subnet(&for_network("docker-10.1.0.0-24", exactly("10.1.0.0/24")))
         .unwrap();
     rig.release(&id, "10.1.0.254");
-    assert_eq!(rig.engine().reservations().unwrap().len(), 1);
-    rig.engine().release_subnet(&id).unwrap();
+    assert_eq!(rig.engine().records.reservations().unwrap().len(), 1);
+    rig.engine().subnets.release_subnet(&id).unwrap();
     rig.release(&id, "10.1.0.254");
-    assert!(rig.engine().reservations().unwrap().is_empty());
+    assert!(rig.engine().records.reservations().unwrap().is_empty());
 }
 
 /// A network with these subnets, made for the first of them.
 fn made(rig: &Rig, nets: &[&str]) -> Vec<SubnetId> {
     let ids: Vec<SubnetId> = nets.iter().map(|net| rig.subnet(net)).collect();
-    let name = rig.engine().subnet(&ids[0]).unwrap().unwrap().network;
+    let name = rig.engine().records.subnet(&ids[0]).unwrap().unwrap().network;
     let mut pool = pool(name.as_str(), nets[0], Order::LowestFree);
     pool.ranges.clear();
     for id in &ids {
-        rig.engine().relabel_subnet(id, &name).unwrap();
+        rig.engine().subnets.relabel_subnet(id, &name).unwrap();
         pool.ranges.push(Range::of_hosts(id.net, id.part, None).unwrap());
     }
-    rig.engine().create_network(&network(name.as_str(), Ipam::Book { pools: vec![pool] })).unwrap();
+    rig.engine()
+        .networks
+        .create(&network(name.as_str(), Ipam::Book { pools: vec![pool] }))
+        .unwrap();
     ids
 }
 
@@ -265,7 +274,7 @@ fn the_same_name_gets_the_same_address() {
     let store = Memory::new();
     let rig = Rig::new(&store);
     let request = SubnetRequest { sticky: Sticky::Name, ..exactly("10.1.0.0/29") };
-    let id = rig.engine().request_subnet(&request).unwrap().id;
+    let id = rig.engine().subnets.request_subnet(&request).unwrap().id;
     assert_eq!(
         (rig.named(&id, "web"), rig.named(&id, "db")),
         ("10.1.0.1/29".into(), "10.1.0.2/29".into())
@@ -290,17 +299,17 @@ fn names_of_long_ago_make_room() {
     let store = Memory::new();
     let rig = Rig::new(&store);
     let request = SubnetRequest { sticky: Sticky::Name, ..exactly("10.1.0.0/29") };
-    let id = rig.engine().request_subnet(&request).unwrap().id;
+    let id = rig.engine().subnets.request_subnet(&request).unwrap().id;
     let by_hand = "10.1.0.6".parse().unwrap();
     let owner = Some(("docker-10.1.0.0-29".parse().unwrap(), "kept".parse().unwrap()));
-    rig.engine().reserve_address(&Space::Host, by_hand, owner).unwrap();
+    rig.engine().addresses.reserve_address(&Space::Host, by_hand, owner).unwrap();
     assert_eq!(rig.named(&id, "lives"), "10.1.0.1/29");
     for round in 0..20 {
         let got = rig.named(&id, &format!("gone-{round}"));
         rig.release(&id, got.split('/').next().unwrap());
     }
     assert_eq!(rig.named(&id, "lives").split('/').next(), Some("10.1.0.2"));
-    let kept = rig.engine().reservations().unwrap();
+    let kept = rig.engine().records.reservations().unwrap();
     assert!(kept.iter().any(|reserved| reserved.address == by_hand));
     for got in ["10.1.0.3", "10.1.0.4", "10.1.0.5"] {
         assert!(rig.any(&id).starts_with(got));
@@ -316,16 +325,20 @@ fn files_of_others_are_claimed_and_respected() {
     let pools = vec![pool("podman", "10.88.0.0/29", Order::NextAfterLast)];
     let directory = "/var/lib/cni/networks/podman".into();
     let podman = network("podman", Ipam::HostLocal { pools, directory });
-    rig.engine().create_network(&podman).unwrap();
+    rig.engine().networks.create(&podman).unwrap();
     rig.directory.held.borrow_mut().insert("10.88.0.2".parse().unwrap());
-    let id =
-        rig.engine().request_subnet(&for_network("podman", exactly("10.88.0.0/29"))).unwrap().id;
+    let id = rig
+        .engine()
+        .subnets
+        .request_subnet(&for_network("podman", exactly("10.88.0.0/29")))
+        .unwrap()
+        .id;
     assert_eq!(rig.any(&id), "10.88.0.3/29");
     let refused = rig.exact(&id, "10.88.0.2");
     assert!(refused.starts_with("Conflict") && refused.contains("somebody else"), "{refused}");
-    assert_eq!(rig.engine().holders().unwrap().len(), 1);
+    assert_eq!(rig.engine().records.holders().unwrap().len(), 1);
     assert!(rig.purpose(&id, Purpose::Auxiliary, "10.88.0.5").starts_with("Unsupported"));
-    rig.engine().gc(&podman, &engine::Members::new()).unwrap();
+    rig.engine().repair.gc(&podman, &engine::Members::new()).unwrap();
     let kept = rig.directory.kept.borrow();
     assert!(kept.iter().any(|(container, _)| container.as_str() == "requested-10.88.0.3"));
 }
@@ -336,9 +349,9 @@ fn what_was_only_passed_over_is_not_forgotten() {
     let rig = Rig::new(&store);
     let pools = vec![pool("podman", "10.88.0.0/29", Order::LowestFree)];
     let podman = network("podman", Ipam::HostLocal { pools, directory: "/n/podman".into() });
-    rig.engine().create_network(&podman).unwrap();
+    rig.engine().networks.create(&podman).unwrap();
     let shared = for_network("podman", exactly("10.88.0.0/29"));
-    let id = rig.engine().request_subnet(&shared).unwrap().id;
+    let id = rig.engine().subnets.request_subnet(&shared).unwrap().id;
     rig.directory.held.borrow_mut().insert("10.88.0.2".parse().unwrap());
     assert_eq!(rig.any(&id), "10.88.0.3/29");
     rig.directory.held.borrow_mut().clear();

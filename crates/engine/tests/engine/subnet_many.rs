@@ -20,14 +20,16 @@ fn threads_never_get_the_same_address() {
         let rig = Rig::new(&store);
         let mut mine = Vec::new();
         for round in 0..30 {
-            mine.push(rig.engine().request_address(&container(&id, None)).unwrap().address.addr());
+            mine.push(
+                rig.engine().subnets.request_address(&container(&id, None)).unwrap().address.addr(),
+            );
             if round % 3 == 2 {
                 let freed = mine.remove(0);
-                rig.engine().release_address(&id, freed).unwrap();
+                rig.engine().subnets.release_address(&id, freed).unwrap();
             }
             if mine.len() > 10 {
                 let freed = mine.remove(0);
-                rig.engine().release_address(&id, freed).unwrap();
+                rig.engine().subnets.release_address(&id, freed).unwrap();
             }
         }
         mine
@@ -36,7 +38,7 @@ fn threads_never_get_the_same_address() {
     let unique: BTreeSet<&IpAddr> = all.iter().collect();
     assert_eq!(unique.len(), all.len());
     let rig = Rig::new(&store);
-    assert_eq!(rig.engine().holders().unwrap().len(), all.len());
+    assert_eq!(rig.engine().records.holders().unwrap().len(), all.len());
     // Nothing was forgotten: what is free below the highest comes first.
     let mut held: BTreeSet<IpAddr> = all.into_iter().collect();
     while held.len() < 254 {
@@ -56,7 +58,9 @@ fn threads_never_get_overlapping_subnets() {
         let sizes = [24_u8, 20, 28, 16];
         let prefix_len = Some(sizes[thread % sizes.len()]);
         let request = wanting(SubnetSpec::Any { family: Family::V4, prefix_len });
-        (0..6).map(|_| rig.engine().request_subnet(&request).unwrap().id.net).collect::<Vec<_>>()
+        (0..6)
+            .map(|_| rig.engine().subnets.request_subnet(&request).unwrap().id.net)
+            .collect::<Vec<_>>()
     };
     let all: Vec<IpNet> = at_once(work).into_iter().flatten().collect();
     assert_eq!(all.len(), THREADS * 6);
@@ -72,10 +76,10 @@ fn of_two_overlapping_exact_wishes_one_is_granted() {
         let work = |thread: usize| {
             let rig = Rig::new(&store);
             let net = ["10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.0.0.0/9"][thread % 4];
-            rig.engine().request_subnet(&exactly(net)).is_ok()
+            rig.engine().subnets.request_subnet(&exactly(net)).is_ok()
         };
         let granted = at_once(work).into_iter().filter(|granted| *granted).count();
-        let there = Rig::new(&store).engine().subnets().unwrap();
+        let there = Rig::new(&store).engine().records.subnets().unwrap();
         assert_eq!((granted, there.len()), (1, 1));
     }
 }
@@ -141,7 +145,7 @@ fn a_reboot_frees_containers_and_nothing_else() {
     store.reboot();
     assert_eq!(rig.any(&id), "10.1.0.3/24");
     assert!(rig.exact(&id, "10.1.0.1").starts_with("Conflict"));
-    assert_eq!(rig.engine().subnets().unwrap().len(), 1);
+    assert_eq!(rig.engine().records.subnets().unwrap().len(), 1);
 }
 
 /// What libnetwork's own IPAM would do, as a set.
@@ -204,7 +208,7 @@ proptest! {
                 }
             }
         }
-        let holders = rig.engine().holders().unwrap();
+        let holders = rig.engine().records.holders().unwrap();
         let held: BTreeMap<IpAddr, ()> =
             holders.iter().map(|holder| (holder.lease.address.addr(), ())).collect();
         prop_assert_eq!(held.len(), reference.held.len());

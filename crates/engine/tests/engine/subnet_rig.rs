@@ -94,39 +94,42 @@ impl<'s> Rig<'s> {
 
     /// Hands out this subnet, written `10.1.0.0/16` or `10.1.0.0/16 10.1.4.0/24`.
     pub(crate) fn subnet(&self, text: &str) -> SubnetId {
-        self.engine().request_subnet(&exactly(text)).unwrap().id
+        self.engine().subnets.request_subnet(&exactly(text)).unwrap().id
     }
 
     pub(crate) fn any(&self, subnet: &SubnetId) -> String {
-        self.engine().request_address(&container(subnet, None)).map_or_else(shown_error, shown)
+        self.engine()
+            .subnets
+            .request_address(&container(subnet, None))
+            .map_or_else(shown_error, shown)
     }
 
     pub(crate) fn serial(&self, subnet: &SubnetId) -> String {
         let order = Some(Order::NextAfterLast);
         let request = AddressRequest { order, ..container(subnet, None) };
-        self.engine().request_address(&request).map_or_else(shown_error, shown)
+        self.engine().subnets.request_address(&request).map_or_else(shown_error, shown)
     }
 
     pub(crate) fn exact(&self, subnet: &SubnetId, address: &str) -> String {
         let want = Want::Exactly(address.parse().unwrap());
         let request = AddressRequest { want, ..container(subnet, None) };
-        self.engine().request_address(&request).map_or_else(shown_error, shown)
+        self.engine().subnets.request_address(&request).map_or_else(shown_error, shown)
     }
 
     pub(crate) fn named(&self, subnet: &SubnetId, owner: &str) -> String {
         let request = container(subnet, Some(owner));
-        self.engine().request_address(&request).map_or_else(shown_error, shown)
+        self.engine().subnets.request_address(&request).map_or_else(shown_error, shown)
     }
 
     pub(crate) fn purpose(&self, subnet: &SubnetId, purpose: Purpose, want: &str) -> String {
         let want = want.parse().map_or(Want::Any, Want::Exactly);
         let request = AddressRequest { want, purpose, ..container(subnet, None) };
-        self.engine().request_address(&request).map_or_else(shown_error, shown)
+        self.engine().subnets.request_address(&request).map_or_else(shown_error, shown)
     }
 
     pub(crate) fn release(&self, subnet: &SubnetId, address: &str) {
         let address: IpAddr = address.parse().unwrap();
-        self.engine().release_address(subnet, address).unwrap();
+        self.engine().subnets.release_address(subnet, address).unwrap();
     }
 }
 

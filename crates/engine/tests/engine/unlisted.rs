@@ -26,7 +26,7 @@ fn live(networks: &[(&str, Option<&[&str]>)]) -> Live {
 }
 
 fn absent(engine: &Engine<'_>, live: &Live, mode: Mode) -> Vec<Garbage> {
-    let found = engine.reclaim_unlisted(Runtime::Docker, live, GRACE, mode).unwrap();
+    let found = engine.repair.reclaim_unlisted(Runtime::Docker, live, GRACE, mode).unwrap();
     assert!(found.failures.is_empty(), "{:?}", found.failures);
     found.findings.into_iter().map(|Finding { what, .. }| what).collect()
 }
@@ -47,12 +47,12 @@ fn forgotten_endpoints_and_networks_are_freed_once_they_are_old() {
         assert!(absent(engine, &knows_b, Mode::DryRun).is_empty(), "they are young");
         *rig.now.lock().unwrap() += 31;
         assert_eq!(of_network(&absent(engine, &knows_b, Mode::DryRun)), std::slice::from_ref(&a));
-        assert_eq!(engine.attachments().unwrap().len(), 2);
+        assert_eq!(engine.records.attachments().unwrap().len(), 2);
         assert!(of_network(&absent(engine, &live(&[("id-front", None)]), Mode::DryRun)).is_empty());
         let either = knows_b.clone().or(&live(&[("id-front", Some(&["a"]))]));
         assert!(of_network(&absent(engine, &either, Mode::DryRun)).is_empty());
 
-        engine.remove(&a).unwrap();
+        engine.links.remove(&a).unwrap();
         let nothing = live(&[]);
         let found = absent(engine, &nothing, Mode::DryRun);
         assert!(of_network(&found).is_empty(), "b lives, and the network with it");
@@ -70,30 +70,30 @@ fn a_lost_release_keeps_nobody_from_a_shared_subnet() {
     let rig = Rig::new();
     rig.with(|engine| {
         let front = Network { runtime: Runtime::Spoke, ..front() };
-        engine.create_network(&front).unwrap();
+        engine.networks.create(&front).unwrap();
         let any = SubnetSpec::Any { family: Family::V4, prefix_len: None };
-        let share = || engine.request_subnet(&for_network("front", wanting(any.clone())));
-        let references = |id: &SubnetId| engine.subnet(id).unwrap().unwrap().references;
+        let share = || engine.subnets.request_subnet(&for_network("front", wanting(any.clone())));
+        let references = |id: &SubnetId| engine.records.subnet(id).unwrap().unwrap().references;
         let shared = share().unwrap().id;
         assert_eq!(share().unwrap_err().kind(), Kind::Conflict, "it is repeated");
-        engine.enroll(&alias("one", &front), &front).unwrap();
+        engine.networks.enroll(&alias("one", &front), &front).unwrap();
         share().unwrap();
-        engine.enroll(&alias("two", &front), &front).unwrap();
-        engine.withdraw(&id("two")).unwrap();
+        engine.networks.enroll(&alias("two", &front), &front).unwrap();
+        engine.networks.withdraw(&id("two")).unwrap();
         assert_eq!((share().unwrap_err().kind(), references(&shared)), (Kind::Conflict, 2));
 
         *rig.now.lock().unwrap() += 60;
         share().unwrap();
-        engine.enroll(&alias("three", &front), &front).unwrap();
+        engine.networks.enroll(&alias("three", &front), &front).unwrap();
         assert_eq!(share().unwrap_err().kind(), Kind::Conflict);
         let mut live = live(&[("one", None), ("three", None)]);
         live.shares.insert(shared.clone(), 2);
-        engine.lower_references(Runtime::Docker, &live, GRACE).unwrap();
+        engine.subnets.lower_references(Runtime::Docker, &live, GRACE).unwrap();
         assert_eq!(references(&shared), 3, "it is young");
         *rig.now.lock().unwrap() += 31;
-        engine.lower_references(Runtime::Docker, &Live::default(), GRACE).unwrap();
+        engine.subnets.lower_references(Runtime::Docker, &Live::default(), GRACE).unwrap();
         assert_eq!(references(&shared), 3, "nobody says how many there are");
-        engine.lower_references(Runtime::Docker, &live, GRACE).unwrap();
+        engine.subnets.lower_references(Runtime::Docker, &live, GRACE).unwrap();
         assert_eq!(references(&shared), 2);
         share().unwrap();
     });
@@ -108,7 +108,8 @@ fn what_cannot_be_freed_hides_nothing_that_was() {
         *rig.now.lock().unwrap() += 31;
         *rig.fails.lock().unwrap() = Some("detach");
         let known = live(&[("id-front", Some(&[]))]);
-        let result = engine.reclaim_unlisted(Runtime::Docker, &known, GRACE, Mode::Mend).unwrap();
+        let result =
+            engine.repair.reclaim_unlisted(Runtime::Docker, &known, GRACE, Mode::Mend).unwrap();
         let freed: Vec<Garbage> = result.findings.into_iter().map(|found| found.what).collect();
         assert!(freed.contains(&Garbage::Subnet(other)), "{freed:?}");
         assert!(!freed.iter().any(|it| matches!(it, Garbage::Attachment(_))), "{freed:?}");
@@ -127,7 +128,8 @@ fn what_is_worked_on_is_not_freed() {
         rig.gone.lock().unwrap().insert(a.clone());
         let held = rig.lock_attachment(&a);
         let nothing = live(&[]);
-        let result = engine.reclaim_unlisted(Runtime::Docker, &nothing, GRACE, Mode::Mend).unwrap();
+        let result =
+            engine.repair.reclaim_unlisted(Runtime::Docker, &nothing, GRACE, Mode::Mend).unwrap();
         let is_of = |found: &Finding| match &found.what {
             Garbage::Attachment(id) => *id == a,
             Garbage::Alias(alias) => *alias == id("id-front"),
@@ -148,10 +150,10 @@ fn what_other_runtimes_made_is_never_absent() {
     let rig = Rig::new();
     rig.with(|engine| {
         let pod = super::common::request(&super::common::book("10.9.0.0/29"), "pod");
-        engine.attach(&pod).unwrap();
+        engine.attachments.attach(&pod).unwrap();
         *rig.now.lock().unwrap() += 1_000;
         assert!(absent(engine, &Live::default(), Mode::Mend).is_empty());
-        assert_eq!(engine.attachments().unwrap().len(), 1);
+        assert_eq!(engine.records.attachments().unwrap().len(), 1);
     });
 }
 
@@ -165,12 +167,12 @@ fn subnet(engine: &Engine<'_>, net: &str) -> SubnetId {
         sticky: Sticky::No,
         despite_others: false,
     };
-    engine.request_subnet(&wanted).unwrap().id
+    engine.subnets.request_subnet(&wanted).unwrap().id
 }
 
 fn address(engine: &Engine<'_>, subnet: &SubnetId, purpose: Purpose) -> std::net::IpAddr {
     let wanted = AddressRequest { subnet: subnet.clone(), want: Want::Any, purpose, order: None };
-    engine.request_address(&wanted).unwrap().address.addr()
+    engine.subnets.request_address(&wanted).unwrap().address.addr()
 }
 
 /// Docker's own bridge driver with our addresses: there is neither an id nor an endpoint of ours.
@@ -194,7 +196,7 @@ fn forgotten_addresses_and_subnets_are_freed() {
             sticky: Sticky::No,
             despite_others: false,
         };
-        engine.request_subnet(&global).unwrap();
+        engine.subnets.request_subnet(&global).unwrap();
         let mut live = Live::default();
         live.subnets.insert(kept.clone());
         live.addresses.insert((Space::Host, lives));
@@ -213,10 +215,10 @@ fn forgotten_addresses_and_subnets_are_freed() {
         assert_eq!(freed, [dead, with_it]);
         assert_eq!(found[2..], [Garbage::Subnet(lost)]);
         let held: Vec<_> =
-            engine.holders().unwrap().iter().map(|h| h.lease.address.addr()).collect();
+            engine.records.holders().unwrap().iter().map(|h| h.lease.address.addr()).collect();
         assert_eq!(held, [lives, late]);
-        assert_eq!(engine.reservations().unwrap().len(), 1, "the gateway of what is kept");
-        assert_eq!(engine.subnets().unwrap().len(), 2);
+        assert_eq!(engine.records.reservations().unwrap().len(), 1, "the gateway of what is kept");
+        assert_eq!(engine.records.subnets().unwrap().len(), 2);
         assert!(absent(engine, &live, Mode::Mend).is_empty());
     });
 }
@@ -227,25 +229,37 @@ fn a_whole_network_that_was_forgotten_goes() {
     let rig = Rig::new();
     rig.with(|engine| {
         let pool = subnet(engine, "10.7.0.0/24");
-        let of = engine.subnet(&pool).unwrap().unwrap();
+        let of = engine.records.subnet(&pool).unwrap().unwrap();
         let network = docker(of.network.as_str(), "10.7.0.0/24", "fd07::/125");
         address(engine, &pool, Purpose::Gateway);
         let leased = address(engine, &pool, Purpose::Container(None));
         let known = alias("n", &network);
-        engine.enroll(&known, &network).unwrap();
+        engine.networks.enroll(&known, &network).unwrap();
         let asked = endpoint(&network, "a", &[&format!("{leased}/24")]);
-        let made = engine.reserve(&asked, &known.id).unwrap();
-        engine.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
-        engine.publish(&made.id, &publishing(vec![map(None, 80)], Siblings::TakeOver)).unwrap();
+        let made = engine.attachments.reserve(&asked, &known.id).unwrap();
+        engine.attachments.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
+        engine
+            .attachments
+            .publish(&made.id, &publishing(vec![map(None, 80)], Siblings::TakeOver))
+            .unwrap();
         *rig.now.lock().unwrap() += 31;
         // A network with a living container is another runtime's.
         assert_eq!(absent(engine, &Live::default(), Mode::Mend), []);
         rig.gone.lock().unwrap().insert(made.id);
         let found = absent(engine, &Live::default(), Mode::Mend);
         assert_eq!(found.len(), 4, "{found:?}");
-        assert!(engine.attachments().unwrap().is_empty() && engine.holders().unwrap().is_empty());
-        assert!(engine.networks().unwrap().is_empty() && engine.aliases().unwrap().is_empty());
-        assert!(engine.subnets().unwrap().is_empty() && engine.reservations().unwrap().is_empty());
+        assert!(
+            engine.records.attachments().unwrap().is_empty()
+                && engine.records.holders().unwrap().is_empty()
+        );
+        assert!(
+            engine.records.networks().unwrap().is_empty()
+                && engine.records.aliases().unwrap().is_empty()
+        );
+        assert!(
+            engine.records.subnets().unwrap().is_empty()
+                && engine.records.reservations().unwrap().is_empty()
+        );
         assert_eq!(rig.kernel(), Kernel::default());
     });
 }
@@ -256,14 +270,14 @@ fn an_unknown_network_stays_while_somebody_has_just_come() {
     let rig = Rig::new();
     rig.with(|engine| {
         let network = front();
-        engine.enroll(&alias("n", &network), &network).unwrap();
+        engine.networks.enroll(&alias("n", &network), &network).unwrap();
         *rig.now.lock().unwrap() += 31;
         let asked = both(&network, "a", 2);
-        let made = engine.reserve(&asked, &id("n")).unwrap();
+        let made = engine.attachments.reserve(&asked, &id("n")).unwrap();
         assert_eq!(absent(engine, &Live::default(), Mode::Mend), []);
-        engine.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
+        engine.attachments.join(&made.id, &joining("s", Handoff::Finish)).unwrap();
         assert_eq!(absent(engine, &Live::default(), Mode::Mend), []);
-        assert!(engine.attachment(&made.id).unwrap().is_some());
+        assert!(engine.records.attachment(&made.id).unwrap().is_some());
     });
 }
 
@@ -300,21 +314,22 @@ fn an_address_that_is_being_freed_is_not_taken_from_who_begins_to_use_it() {
         let rig = Rig::new();
         let (network, leased) = rig.with(|engine| {
             let pool = subnet(engine, "10.7.0.0/24");
-            let of = engine.subnet(&pool).unwrap().unwrap();
+            let of = engine.records.subnet(&pool).unwrap().unwrap();
             let network = docker(of.network.as_str(), "10.7.0.0/24", "fd07::/125");
-            engine.enroll(&alias("n", &network), &network).unwrap();
+            engine.networks.enroll(&alias("n", &network), &network).unwrap();
             (network, address(engine, &pool, Purpose::Container(None)))
         });
         *rig.now.lock().unwrap() += 31;
         let asked = endpoint(&network, "a", &[&format!("{leased}/24")]);
-        let begin = || drop(rig.with(|engine| engine.reserve(&asked, &id("n")).unwrap()));
+        let begin =
+            || drop(rig.with(|engine| engine.attachments.reserve(&asked, &id("n")).unwrap()));
         let key = Key::Lease(Space::Host, leased);
         let store = Interrupted { rig: &rig, key, reads: AtomicI64::new(reads), then: &begin };
         let directory = Directory::default();
         let engine = Engine::new(&store, &rig, &directory, &rig);
         absent(&engine, &live(&[("n", Some(&[]))]), Mode::Mend);
         if store.reads.load(Ordering::SeqCst) <= 0 {
-            let made = rig.with(|engine| engine.attachment(&asked.id()).unwrap());
+            let made = rig.with(|engine| engine.records.attachment(&asked.id()).unwrap());
             assert!(made.is_some(), "interrupted after {reads} reads");
         }
     }
@@ -326,11 +341,11 @@ fn the_address_of_who_is_gone_without_leaving_can_be_had_again() {
     let rig = Rig::new();
     rig.with(|engine| {
         let pool = subnet(engine, "10.7.0.0/24");
-        let of = engine.subnet(&pool).unwrap().unwrap();
+        let of = engine.records.subnet(&pool).unwrap().unwrap();
         let network = docker(of.network.as_str(), "10.7.0.0/24", "fd07::/125");
         address(engine, &pool, Purpose::Gateway);
         let known = alias("n", &network);
-        engine.enroll(&known, &network).unwrap();
+        engine.networks.enroll(&known, &network).unwrap();
         let wanted = address(engine, &pool, Purpose::Container(None));
         let again = AddressRequest {
             subnet: pool.clone(),
@@ -339,19 +354,23 @@ fn the_address_of_who_is_gone_without_leaving_can_be_had_again() {
             order: None,
         };
         let asked = endpoint(&network, "a", &[&format!("{wanted}/24")]);
-        let made = engine.reserve(&asked, &known.id).unwrap();
-        engine.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
-        assert_eq!(engine.request_address(&again).unwrap_err().kind(), Kind::Conflict, "it lives");
+        let made = engine.attachments.reserve(&asked, &known.id).unwrap();
+        engine.attachments.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
+        assert_eq!(
+            engine.subnets.request_address(&again).unwrap_err().kind(),
+            Kind::Conflict,
+            "it lives"
+        );
         rig.gone.lock().unwrap().insert(made.id.clone());
-        assert_eq!(engine.request_address(&again).unwrap().address.addr(), wanted);
-        assert!(engine.attachments().unwrap().is_empty());
-        assert_eq!(engine.holders().unwrap().len(), 1);
+        assert_eq!(engine.subnets.request_address(&again).unwrap().address.addr(), wanted);
+        assert!(engine.records.attachments().unwrap().is_empty());
+        assert_eq!(engine.records.holders().unwrap().len(), 1);
 
         // Who has left is about to give it back.
-        let made = engine.reserve(&asked, &known.id).unwrap();
-        engine.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
-        engine.leave(&made.id).unwrap();
-        assert_eq!(engine.request_address(&again).unwrap_err().kind(), Kind::Conflict);
-        assert_eq!(engine.request_address(&again).unwrap_err().kind(), Kind::Conflict);
+        let made = engine.attachments.reserve(&asked, &known.id).unwrap();
+        engine.attachments.join(&made.id, &joining("s", Handoff::Caller)).unwrap();
+        engine.attachments.leave(&made.id).unwrap();
+        assert_eq!(engine.subnets.request_address(&again).unwrap_err().kind(), Kind::Conflict);
+        assert_eq!(engine.subnets.request_address(&again).unwrap_err().kind(), Kind::Conflict);
     });
 }

@@ -47,8 +47,8 @@ struct RestoredView {
 
 pub(super) fn backup(wanted: &BackupArgs, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let damaged = engine.damaged_durable()?;
-    let records = engine.backup()?;
+    let damaged = engine.repair.damaged_durable()?;
+    let records = engine.repair.backup()?;
     let bytes = archive::write(&records, env!("CARGO_PKG_VERSION"), host_context.now)?;
     let mut answer = written(&wanted.file, bytes)?;
     if !damaged.is_empty() {
@@ -119,7 +119,7 @@ pub(super) fn restore(
 ) -> Result<Answer> {
     let records = archive::read(&read(&wanted.file)?)?;
     let mode = RestoreMode { keep_existing: wanted.keep_existing, dry_run: wanted.dry_run };
-    let result = (host_context.engine)()?.restore_backup(&records, mode)?;
+    let result = (host_context.engine)()?.repair.restore_backup(&records, mode)?;
     let view = RestoredView {
         restored: result.restored.iter().map(describe).collect(),
         unchanged: result.unchanged,

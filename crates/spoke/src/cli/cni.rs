@@ -172,7 +172,7 @@ fn gc(wanted: &GcArgs, host_context: &HostContext) -> Result<Answer> {
         valid.extend(alive.into_iter().map(member));
         // Other runtimes keep theirs elsewhere. Of those that are kept here the cache knows.
         let gone: BTreeSet<_> = gone.into_iter().map(member).collect();
-        let recorded = (host_context.engine)()?.remaining(&list.name)?;
+        let recorded = (host_context.engine)()?.repair.remaining(&list.name)?;
         valid.extend(recorded.into_iter().filter(|it| !gone.contains(it)));
     }
     with(&wanted.place, |runtime| runtime.gc(&list, Valid::These(&valid)))?;

@@ -75,7 +75,7 @@ pub(super) fn attachments(
         found.iter().map(|it| (it.runtime.to_string(), it.container_name())).collect();
     refuse_several(called, &who)?;
     if let Some(network) = network {
-        let network = engine.network(network).map_or(network.clone(), |known| known.name);
+        let network = engine.records.network(network).map_or(network.clone(), |known| known.name);
         found.retain(|it| it.id.network == network);
     }
     match found.is_empty() {
@@ -96,7 +96,7 @@ pub(super) fn waiting(
     engine: &Engine<'_>,
     called: &Called<'_>,
 ) -> Result<Option<(Runtime, OwnerName)>> {
-    let mut kept = engine.amendments()?;
+    let mut kept = engine.attachments.amendments()?;
     kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
     let who: BTreeSet<_> =
         kept.iter().map(|it| (it.runtime.to_string(), it.name.to_string())).collect();
@@ -117,7 +117,7 @@ fn refuse_several(called: &Called<'_>, who: &BTreeSet<(String, String)>) -> Resu
 }
 
 fn named(engine: &Engine<'_>, called: &Called<'_>) -> Result<Vec<Attachment>> {
-    let mut records = engine.attachments()?;
+    let mut records = engine.records.attachments()?;
     records.retain(|it| matches!(it.phase, Phase::Attached(_)));
     let mut found: Vec<Attachment> = records.iter().filter(|it| called.is(it)).cloned().collect();
     if found.is_empty() {
@@ -133,7 +133,7 @@ fn named(engine: &Engine<'_>, called: &Called<'_>) -> Result<Vec<Attachment>> {
 /// Docker's containers have names that the daemon learns: without it, or before, the engines are
 /// asked. Whether there is one of that name.
 fn learn(engine: &Engine<'_>, called: &Called<'_>, host_context: &HostContext) -> Result<bool> {
-    let records = engine.attachments()?;
+    let records = engine.records.attachments()?;
     let is_nameless = |it: &&Attachment| {
         it.runtime == Runtime::Docker && it.layer == Layer::Link && it.owner.is_none()
     };
@@ -147,7 +147,7 @@ fn learn(engine: &Engine<'_>, called: &Called<'_>, host_context: &HostContext) -
         let is_it = |name: &&OwnerName| called.is_name(Runtime::Docker, name.as_str());
         let record = nameless.iter().find(|it| it.id.container == endpoint.id);
         if let (Some(name), Some(record)) = (endpoint.name.as_ref().filter(is_it), record) {
-            engine.set_owner(&record.id, name)?;
+            engine.attachments.set_owner(&record.id, name)?;
             learned = true;
         }
     }

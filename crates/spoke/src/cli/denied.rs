@@ -33,7 +33,7 @@ pub(super) fn show(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    let titles = Titles::of(&(host_context.engine)()?.networks()?);
+    let titles = Titles::of(&(host_context.engine)()?.records.networks()?);
     let mut all = all(known(wanted, host_context)?.as_ref(), host_context);
     all.iter_mut().for_each(|one| titles.put(&mut one.network));
     let first = all.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
@@ -53,7 +53,7 @@ fn known(wanted: &DeniedArgs, host_context: &HostContext) -> Result<Option<Netwo
     let Some(name) = &wanted.network else { return Ok(None) };
     let engine = (host_context.engine)()?;
     // What is gone by now may be in the log.
-    Ok(Some(engine.network(name).map_or_else(|_| name.clone(), |network| network.name)))
+    Ok(Some(engine.records.network(name).map_or_else(|_| name.clone(), |network| network.name)))
 }
 
 fn is_of(denied: &Denied, network: Option<&NetworkName>) -> bool {
@@ -68,7 +68,7 @@ pub(super) fn follow(
     out: &mut dyn Write,
 ) -> Result<Answer> {
     let network = known(wanted, host_context)?;
-    let titles = Titles::of(&(host_context.engine)()?.networks()?);
+    let titles = Titles::of(&(host_context.engine)()?.records.networks()?);
     let path = path(&host_context.events);
     let watch = watch(&path)?;
     let mut tail = Tail::open(&path).ok();

@@ -84,7 +84,7 @@ pub(super) fn run(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let mut table = table(&engine.networks()?, &engine.attachments()?);
+    let mut table = table(&engine.records.networks()?, &engine.records.attachments()?);
     let mut notes = Vec::new();
     match elsewhere(host_context) {
         Ok(names) => table.put_elsewhere(&names),
@@ -94,7 +94,8 @@ pub(super) fn run(
         DnsCommand::Host => return host::run(output, &table.places(), host_context),
         DnsCommand::Ls(wanted) => {
             let mut entries = table.entries();
-            let network = wanted.network.as_ref().map(|it| engine.name_of(it)).transpose()?;
+            let network =
+                wanted.network.as_ref().map(|it| engine.records.name_of(it)).transpose()?;
             entries.retain(|(name, _)| network.as_ref().is_none_or(|it| it == *name));
             (entries, &wanted.listing)
         }

@@ -175,7 +175,7 @@ fn lost_ports(host_context: &HostContext) -> Vec<Check> {
 fn used_up(host_context: &HostContext, attachments: &[Attachment]) -> Vec<Check> {
     let Ok(engine) = (host_context.engine)() else { return Vec::new() };
     let is_over = |record: &&Attachment| {
-        let used = engine.used_of(record).ok().flatten();
+        let used = engine.links.used_of(record).ok().flatten();
         record.quota().zip(used).is_some_and(|(quota, used)| used >= quota.bytes)
     };
     let check = |record: &Attachment| {
@@ -218,7 +218,7 @@ fn book(
         let found = findings::leftovers(&engine, Mode::DryRun, host_context);
         match found.failures.into_iter().next() {
             Some(error) => Err(error),
-            None => Ok((found.findings, found.networks, engine.attachments()?)),
+            None => Ok((found.findings, found.networks, engine.records.attachments()?)),
         }
     };
     match read() {

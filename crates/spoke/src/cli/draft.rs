@@ -144,7 +144,7 @@ fn refuse_taken(name: &IfName, known: &[Network], facts: &HostFacts) -> Result<(
 /// The subnets in use. A subnet that would hide a route of this host is not proposed.
 fn taken(host_context: &HostContext, known: &[Network], facts: &HostFacts) -> Result<Occupancy> {
     let occupied = |claim: claims::Claimed| Occupied { net: claim.subnet, by: claim.holder() };
-    let mut taken = (host_context.engine)()?.occupancy()?;
+    let mut taken = (host_context.engine)()?.subnets.occupancy()?;
     let of_networks = claims(host_context, known, facts).into_iter().map(occupied);
     taken.refused = of_networks.chain(taken.refused).collect();
     taken.avoided.extend(routed(facts).map(|route| route.dst));

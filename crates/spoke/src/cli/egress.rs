@@ -219,7 +219,7 @@ fn change(
     host_context: &HostContext,
     change: &dyn Fn(&mut Fence),
 ) -> Result<Answer> {
-    let network = (host_context.engine)()?.change_fence(name, change)?;
+    let network = (host_context.engine)()?.networks.change_fence(name, change)?;
     let fenced = fenced(&network)?;
     let mut socket = Socket::netfilter()?;
     let now = host::moment()?;
@@ -232,7 +232,7 @@ fn change(
 
 fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let network = engine.network(name)?;
+    let network = engine.records.network(name)?;
     let containers = own::views(&engine, &network.name, host_context)?;
     // Without rules of its own it may have a container with some.
     let fence = match fenced(&network) {
@@ -322,7 +322,7 @@ fn text(view: &FenceView) -> String {
 
 fn test(wanted: &TestArgs, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let network = engine.network(&wanted.network)?;
+    let network = engine.records.network(&wanted.network)?;
     let found = match &wanted.container {
         Some(name) => own::called(&engine, name, Some(&network.name), host_context)?,
         None => Vec::new(),
@@ -378,7 +378,7 @@ fn suggest(wanted: &SuggestArgs, host_context: &HostContext) -> Result<Answer> {
             (one.wiring.own_fence.unwrap_or_default(), denied)
         }
         (None, Some(network)) => {
-            let network = engine.network(network)?;
+            let network = engine.records.network(network)?;
             let mut denied = denied::all(Some(&network.name), host_context);
             denied.retain(|one| !one.by_own_rules);
             (fenced(&network)?.fence, denied)

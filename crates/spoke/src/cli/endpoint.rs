@@ -40,15 +40,15 @@ pub(super) fn run(
 fn ls(wanted: &EndpointLsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let network = match &wanted.network {
-        Some(name) => Some(engine.network(name)?.name),
+        Some(name) => Some(engine.records.network(name)?.name),
         None => None,
     };
-    let records = engine.attachments()?;
+    let records = engine.records.attachments()?;
     let is_one = |record: &&Attachment| {
         is_endpoint(record) && network.as_ref().is_none_or(|name| record.id.network == *name)
     };
     let rows = records.iter().filter(is_one).filter_map(|record| AttachmentView::of(&[record]));
-    let titles = Titles::of(&engine.networks()?);
+    let titles = Titles::of(&engine.records.networks()?);
     let rows = rows.map(|mut row| {
         titles.put(&mut row.network);
         row
@@ -89,7 +89,7 @@ fn table(rows: &[AttachmentView], no_trunc: bool) -> Table {
 fn inspect(wanted: &NamedArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let id = find(&engine, wanted)?;
-    let mut records = engine.attachments()?;
+    let mut records = engine.records.attachments()?;
     records.retain(|record| record.id == id && record.layer == Layer::Link);
     let views: Vec<_> = records.iter().filter_map(|record| AttachmentView::of(&[record])).collect();
     let text = match output {
@@ -107,10 +107,15 @@ fn create(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.named.network)? };
+    let network =
+        Network { runtime: Runtime::Spoke, ..engine.records.network(&wanted.named.network)? };
     let name = &wanted.named.name;
     guest::refuse_guest(&engine, &network.name, name)?;
-    if engine.endpoint_named(&network.name, name)?.is_some_and(|id| is_finished(&engine, &id)) {
+    if engine
+        .records
+        .endpoint_named(&network.name, name)?
+        .is_some_and(|id| is_finished(&engine, &id))
+    {
         return Err(there(&network.name, name));
     }
     let request = Request {
@@ -128,13 +133,13 @@ fn create(
         network: network.clone(),
     };
     let how = naming::connecting(&wanted.made, 0, &network)?;
-    let made = engine.create_endpoint(&request, &how)?;
+    let made = engine.networks.create_endpoint(&request, &how)?;
     shown(&made, output)
 }
 
 /// What a dead process left of one does not count.
 fn is_finished(engine: &Engine<'_>, id: &AttachmentId) -> bool {
-    let record = engine.attachment(id).ok().flatten();
+    let record = engine.records.attachment(id).ok().flatten();
     record.is_none_or(|record| matches!(record.phase, Phase::Reserved | Phase::Attached(_)))
 }
 
@@ -144,12 +149,12 @@ fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -
     let (path, called) = connect::find(&wanted.sandbox, &host_context.root);
     let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
     guest::refuse_guest(&engine, &id.network, &container)?;
-    let there = engine.attachment(&id)?;
-    let network = engine.network_of(&id.network)?;
+    let there = engine.records.attachment(&id)?;
+    let network = engine.records.network_of(&id.network)?;
     if let Some(given) = there.as_ref().filter(|there| there.dns != network.dns) {
         naming::refuse_nameless(&given.dns, &wanted.sandbox, &path, &host_context.root)?;
     }
-    let known = engine.connected(&container)?;
+    let known = engine.records.connected(&container)?;
     let mut tries = 0;
     loop {
         let within =
@@ -169,7 +174,7 @@ fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -
             name: name.clone(),
             priority: wanted.joined.gw_priority,
         };
-        match engine.join_endpoint(&id, &entering) {
+        match engine.networks.join_endpoint(&id, &entering) {
             // Another process took the name meanwhile.
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
                 let is_chosen = wanted.joined.ifname.is_none();
@@ -193,8 +198,8 @@ fn join(wanted: &EndpointJoinArgs, output: Output, host_context: &HostContext) -
 fn leave(wanted: &NamedArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let id = find(&engine, wanted)?;
-    let was = engine.attachment(&id)?;
-    let left_sandbox = engine.leave_endpoint(&id);
+    let was = engine.records.attachment(&id)?;
+    let left_sandbox = engine.networks.leave_endpoint(&id);
     let notes = parted(&engine, &id, was.as_ref(), host_context);
     left_sandbox?;
     Ok(Answer { notes, ..Answer::text(names(output, &[id.container.to_string()])?) })
@@ -208,8 +213,8 @@ fn rm(wanted: &EndpointRmArgs, output: Output, host_context: &HostContext) -> Re
         }
         found => found?,
     };
-    let was = engine.attachment(&id)?;
-    let removed = engine.remove_endpoint(&id, wanted.force);
+    let was = engine.records.attachment(&id)?;
+    let removed = engine.networks.remove_endpoint(&id, wanted.force);
     let notes = parted(&engine, &id, was.as_ref(), host_context);
     removed?;
     Ok(Answer { notes, ..Answer::text(names(output, &[id.container.to_string()])?) })
@@ -229,9 +234,9 @@ fn parted(
 
 /// The network may be gone, or have another name.
 fn find(engine: &Engine<'_>, wanted: &NamedArgs) -> Result<AttachmentId> {
-    let network = engine.network(&wanted.network).map(|network| network.name);
+    let network = engine.records.network(&wanted.network).map(|network| network.name);
     let network = network.unwrap_or_else(|_| wanted.network.clone());
-    engine.endpoint_named(&network, &wanted.name)?.ok_or_else(|| {
+    engine.records.endpoint_named(&network, &wanted.name)?.ok_or_else(|| {
         Error::not_found(format!(
             "endpoint {} of network {network} is not there; `spoke endpoint ls` shows those that are",
             wanted.name

@@ -113,15 +113,15 @@ fn explained(
 ) -> Result<(show::View, Vec<String>)> {
     let engine = (host_context.engine)()?;
     let mut kernel = Netlink::new()?;
-    let records = engine.attachments()?;
-    let aliases = engine.aliases()?;
+    let records = engine.records.attachments()?;
+    let aliases = engine.records.aliases()?;
     let mapped = Mapped::ask(&aliases, host_context);
     let book = Book::new(&records, &aliases, &mapped);
     let from = book.sender(&wanted.from, &mut kernel)?;
     let (to, before) = match book.receiver(&wanted.to, Some(&from), &mut kernel)? {
         Some(found) => (found, Vec::new()),
         None => {
-            let networks = engine.networks()?;
+            let networks = engine.records.networks()?;
             let names = names::Names::new(&networks, &records);
             names.find(&wanted.to, &from, &book, &mut kernel)?
         }

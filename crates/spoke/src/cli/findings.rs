@@ -134,7 +134,7 @@ fn text(findings: &[FindingView]) -> String {
 /// What dead containers left: in the store, in the kernel, and in the reference plugins' files.
 /// Returned with the present networks.
 pub(super) fn leftovers(engine: &Engine, mode: Mode, host_context: &HostContext) -> Leftovers {
-    let found = engine.reconcile_each(mode);
+    let found = engine.repair.reconcile_each(mode);
     let findings = found.findings.iter().map(|finding| of_engine(finding, mode));
     let unmended = found.unmended.iter().map(|finding| of_engine(finding, Mode::DryRun));
     let findings = findings.chain(unmended).collect();
@@ -152,8 +152,8 @@ fn unrecorded_files(
     host_context: &HostContext,
     all: &mut Leftovers,
 ) -> Result<()> {
-    all.networks = engine.networks()?;
-    let holders = engine.holders()?;
+    all.networks = engine.records.networks()?;
+    let holders = engine.records.holders()?;
     let recorded: BTreeSet<(IpAddr, &str)> = holders
         .iter()
         .filter_map(|holder| {

@@ -190,8 +190,8 @@ struct RouteView {
 
 fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let records = engine.attachments()?;
-    let mapped = Mapped::ask(&engine.aliases()?, host_context);
+    let records = engine.records.attachments()?;
+    let mapped = Mapped::ask(&engine.records.aliases()?, host_context);
     let kept = place(host_context)?.kept()?;
     let mut socket = Socket::netfilter()?;
     let seen = seen::all(kept.as_ref(), &host_context.root, &mut socket)?;

@@ -47,11 +47,11 @@ pub(super) fn taken(
     networks: &[Network],
     host_context: &HostContext,
 ) -> Result<Taken> {
-    let holders = engine.holders()?;
+    let holders = engine.records.holders()?;
     let mut files = reference::files(host_context, networks);
     let held: BTreeSet<IpAddr> = holders.iter().map(|holder| holder.lease.address.addr()).collect();
     files.retain(|file| !held.contains(&file.address));
-    Ok(Taken::new(holders, engine.reservations()?, files))
+    Ok(Taken::new(holders, engine.records.reservations()?, files))
 }
 
 fn free(
@@ -61,7 +61,7 @@ fn free(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let network = engine.network(name)?;
+    let network = engine.records.network(name)?;
     let taken = taken(&engine, std::slice::from_ref(&network), host_context)?;
     let free: Vec<String> = network
         .ipam
@@ -87,8 +87,8 @@ fn reserve(
 ) -> Result<Vec<String>> {
     let engine = (host_context.engine)()?;
     let networks = match network {
-        Some(name) => vec![engine.network(name)?],
-        None => engine.networks()?,
+        Some(name) => vec![engine.records.network(name)?],
+        None => engine.records.networks()?,
     };
     space::only(address, &space::of_networks(&networks, address), &networks)?;
     let mut pools = networks.iter().flat_map(|network| network.ipam.pools());
@@ -108,8 +108,8 @@ fn reserve(
     let space = pool.map_or(Space::Host, |pool| pool.space.clone());
     let name = network.and_then(|_| networks.first()).map(|network| network.name.clone());
     let owner = name.zip(owner.cloned());
-    engine.reserve_address(&space, address, owner)?;
-    let holder = engine.holder(&space, address)?;
+    engine.addresses.reserve_address(&space, address, owner)?;
+    let holder = engine.records.holder(&space, address)?;
     let note = |held: Holder| format!("{address} stays with {} until that goes", held.tenant);
     Ok(holder.map(note).into_iter().collect())
 }

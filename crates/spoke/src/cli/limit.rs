@@ -73,7 +73,10 @@ fn set(
     let mut lines = Vec::new();
     for attachment in found {
         let limits = wanted.applied_to(attachment.wiring.bandwidth.as_ref());
-        engine.set_limits(&attachment.id, &limits).map_err(|error| partly(error, &lines))?;
+        engine
+            .attachments
+            .set_limits(&attachment.id, &limits)
+            .map_err(|error| partly(error, &lines))?;
         let quota = limits.quota.map_or_else(String::new, |quota| format!(", {quota} in all"));
         lines.push(format!(
             "{} on {}: receives {}, sends {}{quota}",
@@ -105,12 +108,12 @@ fn forget(
     unknown: Error,
 ) -> Result<Answer> {
     let Some((runtime, name)) = waiting(engine, called)? else { return Err(unknown) };
-    let network = wanted.network.as_ref().map(|name| engine.name_of(name)).transpose()?;
+    let network = wanted.network.as_ref().map(|name| engine.records.name_of(name)).transpose()?;
     let (owner, network) = ((runtime, &name), network.as_ref());
     let was_kept = match wanted.lifted() {
-        Lifted::Everything => engine.forget_limits(owner, network)?,
-        Lifted::Rates => engine.forget_rates(owner, network)?,
-        Lifted::Quota => engine.forget_quota(owner, network)?,
+        Lifted::Everything => engine.attachments.forget_limits(owner, network)?,
+        Lifted::Rates => engine.attachments.forget_rates(owner, network)?,
+        Lifted::Quota => engine.attachments.forget_quota(owner, network)?,
     };
     match was_kept {
         true => Ok(Answer::default()),
@@ -125,7 +128,7 @@ fn ls(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let (mut records, mut kept) = (engine.attachments()?, engine.amendments()?);
+    let (mut records, mut kept) = (engine.records.attachments()?, engine.attachments.amendments()?);
     if let Some(container) = container {
         let called = Called::of(container);
         kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
@@ -138,13 +141,13 @@ fn ls(
     }
     let mut rows = Vec::new();
     for record in &records {
-        let used = engine.used_of(record)?;
+        let used = engine.links.used_of(record)?;
         rows.extend(of(record, &records, &kept).map(|row| LimitView { used, ..row }));
     }
     for amendment in &kept {
         let is_set = |row: &LimitView| is_of(row, amendment);
         if let Some(limits) = amendment.bandwidth.as_ref().filter(|_| !rows.iter().any(is_set)) {
-            let used = engine.used_of_name(amendment)?;
+            let used = engine.links.used_of_name(amendment)?;
             rows.push(LimitView { used, ..waiting_limits(amendment, limits) });
         }
     }

@@ -37,8 +37,9 @@ pub(super) fn run(
 
 fn ls(wanted: &LsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let (attachments, aliases) = (engine.attachments()?, by_network(engine.aliases()?));
-    let views = engine.networks()?;
+    let (attachments, aliases) =
+        (engine.records.attachments()?, by_network(engine.records.aliases()?));
+    let views = engine.records.networks()?;
     let views = views.iter().map(|network| NetworkView::of(network, &attachments, &aliases));
     let holds = |view: &NetworkView| wanted.filters.iter().all(|filter| passes(filter, view));
     let rows: Vec<NetworkView> = views.filter(holds).collect();
@@ -86,10 +87,11 @@ fn table(rows: &[NetworkView]) -> Table {
 
 fn inspect(wanted: &InspectArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let (attachments, aliases) = (engine.attachments()?, by_network(engine.aliases()?));
+    let (attachments, aliases) =
+        (engine.records.attachments()?, by_network(engine.records.aliases()?));
     let mut views = Vec::new();
     for name in &wanted.names {
-        views.push(NetworkView::of(&engine.network(name)?, &attachments, &aliases));
+        views.push(NetworkView::of(&engine.records.network(name)?, &attachments, &aliases));
     }
     let text = match &wanted.format {
         Some(format) if format != "json" => templated(format, &views)?,
@@ -107,7 +109,7 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
     let engine = (host_context.engine)()?;
     let facts = (host_context.facts)()?;
     let called = &wanted.name;
-    let named = CreateArgs { name: engine.name_for(called)?, ..wanted.clone() };
+    let named = CreateArgs { name: engine.records.name_for(called)?, ..wanted.clone() };
     let title = (named.name != *called).then(|| called.clone());
     let wanted = &named;
     let mut tries = 0;
@@ -117,9 +119,9 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
         let network = Network { title: title.clone(), ..network };
         if wanted.driver == Driver::Neutron {
             // The user learns now of a missing name, and not with the first container.
-            engine.status(&network)?;
+            engine.attachments.status(&network)?;
         }
-        match engine.create_network(&network) {
+        match engine.networks.create(&network) {
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
                 let is_chosen = wanted.subnets.is_empty() && network.ipam.remote().is_none();
                 if !is_chosen {
@@ -143,7 +145,7 @@ fn near(wanted: &CreateArgs, engine: &Engine<'_>) -> Result<Vec<Network>> {
     let names: Vec<_> = [&wanted.name].into_iter().chain(&wanted.remote.config_from).collect();
     let bridge =
         wanted.flags.spec.bridge.clone().map_or_else(|| model::bridge_name(&wanted.name), Ok)?;
-    engine.namesakes(&names, Some(&bridge))
+    engine.records.namesakes(&names, Some(&bridge))
 }
 
 /// How far from the first free subnet the next one is chosen after so many lost races: concurrent
@@ -192,7 +194,7 @@ fn rm(wanted: &RmArgs, output: Output, host_context: &HostContext) -> Result<Ans
     let mut answer = Answer::default();
     let mut removed = Vec::new();
     for name in &wanted.names {
-        let known = engine.network(name).ok();
+        let known = engine.records.network(name).ok();
         match remove(&engine, name, wanted.force, host_context) {
             Ok(()) => {
                 removed.push(name.to_string());
@@ -219,7 +221,7 @@ fn remove(
         return Ok(());
     }
     let removed = match cloud::remove(engine, name, force, host_context) {
-        Ok(false) => engine.remove_network(name, force),
+        Ok(false) => engine.networks.remove(name, force),
         removed => removed.map(drop),
     };
     removed.map_err(|error| with_advice(error, force))

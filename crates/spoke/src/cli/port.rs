@@ -42,7 +42,7 @@ fn add(wanted: &PortAddArgs, output: Output, host_context: &HostContext) -> Resu
     let found = attachments(&engine, &called, wanted.network.as_ref(), host_context)?;
     let Some(attachment) = leading(found) else { return Err(Error::bug("a container of nothing")) };
     let map = PortMap { host: one_address(wanted.port.host, wanted.ip)?, ..wanted.port.clone() };
-    engine.add_port(&attachment.id, &map)?;
+    engine.attachments.add_port(&attachment.id, &map)?;
     Ok(Answer::text(names(output, &[map.to_string()])?))
 }
 
@@ -74,7 +74,7 @@ fn rm(wanted: &PortRmArgs, output: Output, host_context: &HostContext) -> Result
     let mut gone: Vec<PortMap> = Vec::new();
     let mut failed = Ok(());
     for attachment in &found {
-        match engine.remove_port(&attachment.id, &port) {
+        match engine.attachments.remove_port(&attachment.id, &port) {
             Ok(maps) => {
                 gone.extend(maps.into_iter().filter(|map| !gone.contains(map)).collect::<Vec<_>>())
             }
@@ -99,8 +99,8 @@ fn forget(
     let called = Called::of(&wanted.container);
     let port = engine::HostPort { host: wanted.port.host.or(wanted.ip), ..wanted.port };
     let Some((runtime, name)) = waiting(engine, &called)? else { return Err(unknown) };
-    let network = wanted.network.as_ref().map(|name| engine.name_of(name)).transpose()?;
-    let gone = engine.forget_port((runtime, &name), network.as_ref(), &port)?;
+    let network = wanted.network.as_ref().map(|name| engine.records.name_of(name)).transpose()?;
+    let gone = engine.attachments.forget_port((runtime, &name), network.as_ref(), &port)?;
     if gone.is_empty() {
         return Err(unknown);
     }
@@ -110,7 +110,7 @@ fn forget(
 
 fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let (mut records, mut kept) = (engine.attachments()?, engine.amendments()?);
+    let (mut records, mut kept) = (engine.records.attachments()?, engine.attachments.amendments()?);
     if let Some(container) = &wanted.container {
         let called = Called::of(container);
         kept.retain(|it| called.is_name(it.runtime, it.name.as_str()));
@@ -121,7 +121,7 @@ fn ls(wanted: &PortLsArgs, output: Output, host_context: &HostContext) -> Result
             Err(unknown) => return Err(unknown),
         }
     }
-    let mapped = Mapped::ask(&engine.aliases()?, host_context);
+    let mapped = Mapped::ask(&engine.records.aliases()?, host_context);
     let mut rows = rows(&records, &kept, &mapped);
     entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.port.network)?;
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.port.labels)));

@@ -79,8 +79,8 @@ pub(super) fn run(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let records = engine.attachments()?;
-    let mapped = Mapped::ask(&engine.aliases()?, host_context);
+    let records = engine.records.attachments()?;
+    let mapped = Mapped::ask(&engine.records.aliases()?, host_context);
     let mut rows = all(&records, &mapped);
     entitle(&engine, wanted.network.as_ref(), &mut rows, |row| &mut row.network)?;
     rows.retain(|row| wanted.filters.iter().all(|filter| filter.holds(&row.labels)));

@@ -24,20 +24,20 @@ const PORT: usize = 11;
 
 pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let records = engine.attachments()?;
+    let records = engine.records.attachments()?;
     // A runtime's own name for a network does as well.
-    let meant = wanted.network.as_ref().map(|name| (name, engine.network(name)));
+    let meant = wanted.network.as_ref().map(|name| (name, engine.records.network(name)));
     let network = meant.as_ref().map(|(name, found)| match found {
         Ok(network) => &network.name,
         Err(_) => *name,
     });
-    let titles = Titles::of(&engine.networks()?);
+    let titles = Titles::of(&engine.records.networks()?);
     let mut rows = rows(&records, network);
     if let (Some((_, Err(error))), true) = (&meant, rows.is_empty()) {
         return Err(Error::new(error.kind(), error.to_string()));
     }
     rows.retain(|row| wanted.filters.iter().all(|filter| row.passes(filter)));
-    let aliases = engine.aliases()?;
+    let aliases = engine.records.aliases()?;
     let mapped = Mapped::ask(&aliases, host_context);
     complete(&mut rows, &aliases, &mapped, &titles);
     let listing = &wanted.listing;

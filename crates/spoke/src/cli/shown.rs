@@ -104,9 +104,9 @@ type Filled = Result<Option<(Content, Vec<String>)>>;
 impl Book {
     fn read(host_context: &HostContext) -> Result<Self> {
         let engine = (host_context.engine)()?;
-        let aliases = engine.aliases()?;
+        let aliases = engine.records.aliases()?;
         let mapped = Mapped::ask(&aliases, host_context);
-        let (networks, records) = (engine.networks()?, engine.attachments()?);
+        let (networks, records) = (engine.records.networks()?, engine.records.attachments()?);
         Ok(Self { networks, records, aliases: super::network::by_network(aliases), mapped })
     }
 

@@ -17,15 +17,15 @@ pub(crate) fn clashes<'a>(
     config: &Config,
 ) -> Result<BTreeSet<String>> {
     let host_context = host_context(engine, config);
-    let networks = engine()?.networks()?;
+    let networks = engine()?.records.networks()?;
     Ok(doctor::clashes(&host_context, &networks, &(host_context.facts)()?).into_iter().collect())
 }
 
 /// The present state of the store.
 pub(crate) fn figures<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>) -> Result<Book> {
     let engine = engine()?;
-    let networks = engine.networks()?;
-    let taken = Taken::new(engine.holders()?, engine.reservations()?, Vec::new());
+    let networks = engine.records.networks()?;
+    let taken = Taken::new(engine.records.holders()?, engine.records.reservations()?, Vec::new());
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
     let titles = Titles::of(&networks);
     let pools = pools.map(|pool| (pool, usage::view(pool, &taken))).map(|(pool, view)| PoolUse {
@@ -34,15 +34,15 @@ pub(crate) fn figures<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>) -> Result<
         used: view.used,
         free: view.free,
     });
-    let (pools, attachments) = (pools.collect(), engine.attachments()?);
+    let (pools, attachments) = (pools.collect(), engine.records.attachments()?);
     // Without the kernel's counters the others are right.
     let mut traffic = Traffic::read(&attachments).unwrap_or_default();
     for record in &attachments {
-        if let (Some(quota), Ok(Some(used))) = (record.quota(), engine.used_of(record)) {
+        if let (Some(quota), Ok(Some(used))) = (record.quota(), engine.links.used_of(record)) {
             traffic.add_quota(record, quota.bytes, used);
         }
     }
-    Ok(Book { pools, attachments, ports: engine.ports()?.len(), networks, traffic })
+    Ok(Book { pools, attachments, ports: engine.records.ports()?.len(), networks, traffic })
 }
 
 /// A finding's kind, and a sentence about it.

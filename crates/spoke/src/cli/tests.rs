@@ -186,8 +186,8 @@ impl Fixture {
     }
 
     fn attach(&self, network: &str, container: &str, owner: Option<&str>) -> Attachment {
-        let network = self.engine().network(&network.parse().unwrap()).unwrap();
-        self.engine().attach(&request(&network, container, owner)).unwrap()
+        let network = self.engine().records.network(&network.parse().unwrap()).unwrap();
+        self.engine().attachments.attach(&request(&network, container, owner)).unwrap()
     }
 
     fn address_file(&self, network: &str, address: &str, container: &str, age: u64) {

@@ -99,7 +99,7 @@ impl Backstage for Stage {
     }
 
     fn abandon(&self, network: &AliasId) -> Result<()> {
-        let records = || self.with_engine(|engine| engine.intact_attachments());
+        let records = || self.with_engine(|engine| engine.records.intact_attachments());
         self.0.context_pool.neutron()?.delete_network(network, &records)
     }
 

@@ -25,7 +25,7 @@ impl Places for Book {
         let found = self
             .0
             .context_pool
-            .with(|host_context| host_context.engine().attachment(id))
+            .with(|host_context| host_context.engine().records.attachment(id))
             .ok()??;
         found.sandbox.map(|sandbox| sandbox.path)
     }

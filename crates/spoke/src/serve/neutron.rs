@@ -63,12 +63,12 @@ struct Keeper<'a> {
 /// speaks of may be that one's.
 pub(crate) fn facts(engine: &Engine, is_asked: bool, listed: Option<Listed>) -> Result<Facts> {
     let links = Socket::route()?.links(Links::default())?;
-    let mut facts = Facts::of(&engine.intact_attachments()?, &engine.aliases()?);
+    let mut facts = Facts::of(&engine.records.intact_attachments()?, &engine.records.aliases()?);
     facts.links = links.into_iter().map(|link| link.name.to_string()).collect();
     facts.is_asked = is_asked;
     facts.listed = listed;
-    engine.networks()?.iter().filter_map(neutron_link).for_each(|link| facts.declare(link));
-    engine.refuse_damaged(&[Prefix::Aliases, Prefix::Networks])?;
+    engine.records.networks()?.iter().filter_map(neutron_link).for_each(|link| facts.declare(link));
+    engine.records.refuse_damaged(&[Prefix::Aliases, Prefix::Networks])?;
     Ok(facts)
 }
 

@@ -28,7 +28,7 @@ fn note_as(daemon: &Daemon, noting: Noting) {
     let mut used_up = Vec::new();
     let noted = daemon
         .context_pool
-        .with(|host_context| host_context.engine().note_usages(noting, &mut used_up));
+        .with(|host_context| host_context.engine().links.note_usages(noting, &mut used_up));
     for UsedUp { id, name, quota } in used_up {
         let network = &id.network;
         let message = format!(

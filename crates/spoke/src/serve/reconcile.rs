@@ -27,7 +27,7 @@ pub(super) fn book(daemon: &Daemon) {
         kurma::end_unused(daemon);
         let found = daemon
             .context_pool
-            .with(|host_context| Ok(host_context.engine().reconcile_each(Mode::Mend)))
+            .with(|host_context| Ok(host_context.engine().repair.reconcile_each(Mode::Mend)))
             .unwrap_or_else(|error| Reconciled { failures: vec![error], ..Reconciled::default() });
         announce(daemon, &found.findings, &mut reported);
         for error in &found.failures {

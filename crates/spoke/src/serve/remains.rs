@@ -52,7 +52,8 @@ pub(super) fn is_over(
     (network, bridge): (&NetworkName, &IfName),
     is_so: impl Fn(&Wiring) -> bool,
 ) -> Result<bool> {
-    let named = daemon.context_pool.with(|host_context| host_context.engine().named(network))?;
+    let named =
+        daemon.context_pool.with(|host_context| host_context.engine().records.named(network))?;
     match named {
         Some(network) if is_bridge_of(&network, bridge) => Ok(!is_so(&network.wiring)),
         // Another one may have its name, with another bridge.

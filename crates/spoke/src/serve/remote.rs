@@ -322,8 +322,10 @@ impl Keeper<'_> {
 
     /// The drivers of Spoke's networks.
     fn used(&self) -> Result<BTreeSet<DriverName>> {
-        let networks =
-            self.daemon.context_pool.with(|host_context| host_context.engine().networks())?;
+        let networks = self
+            .daemon
+            .context_pool
+            .with(|host_context| host_context.engine().records.networks())?;
         let drivers = networks.iter().filter_map(|network| {
             match network.wiring.link.as_ref().map(|link| &link.kind) {
                 Some(LinkKind::Remote(link)) => Some(link.driver.clone()),

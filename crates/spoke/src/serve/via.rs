@@ -259,7 +259,8 @@ impl Ways {
 
 /// Whether a network's record has this way still. One that cannot be read has no other one.
 fn is_way(daemon: &Daemon, way: &WayOut) -> Result<bool> {
-    let named = daemon.context_pool.with(|host_context| host_context.engine().named(&way.network));
+    let named =
+        daemon.context_pool.with(|host_context| host_context.engine().records.named(&way.network));
     Ok(match named {
         Ok(Some(network)) if remains::is_bridge_of(&network, &way.bridge) => {
             network.wiring.via.as_ref() == Some(&way.via)

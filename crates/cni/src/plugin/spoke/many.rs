@@ -32,7 +32,7 @@ pub(super) fn network(call: &Call<'_>, root: &Object<'_>) -> Result<Option<Netwo
     match call.command {
         Command::Add | Command::Status => {
             (call.context.share)(&wanted(call, root)?)?;
-            let network = call.context.engine.declared(name)?;
+            let network = call.context.engine.records.declared(name)?;
             let elsewhere = || {
                 Error::not_found(format!(
                     "network {name} is on other hosts of the cluster, and not on this one (\"{HOSTS}\")"

@@ -8,7 +8,7 @@ use crate::cli::args::{CreateArgs, Driver, IpamDriver};
 
 /// The subnets in use in the space. Those that this host routes are in another.
 pub(super) fn taken(host_context: &HostContext, space: &AddressSpace) -> Result<Occupancy> {
-    (host_context.engine)()?.occupancy_of(&Space::Named(space.clone()))
+    (host_context.engine)()?.subnets.occupancy_of(&Space::Named(space.clone()))
 }
 
 /// Refuses what needs a way through this host, and drivers whose addresses are not theirs to choose.

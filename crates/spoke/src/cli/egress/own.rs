@@ -80,7 +80,7 @@ pub(super) fn views(
     network: &NetworkName,
     host_context: &HostContext,
 ) -> Result<Vec<OwnView>> {
-    let all = engine.attachments()?;
+    let all = engine.records.attachments()?;
     let now = crate::host::moment()?;
     let view = |attachment: &Attachment| {
         let own = attachment.wiring.own_fence.as_ref()?;
@@ -155,7 +155,7 @@ pub(super) fn set(
     }
     let mut lines = Vec::new();
     for attachment in found {
-        let now = engine.set_egress(&attachment.id, rules.as_ref())?;
+        let now = engine.attachments.set_egress(&attachment.id, rules.as_ref())?;
         match rules {
             None => shut_by_network(&engine, &now)?,
             Some(_) => shut_by_own(&now)?,
@@ -197,7 +197,7 @@ pub(super) fn learn(
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let one = learner(&engine, container, network, host_context)?;
-    let now = engine.learn_egress(&one.id, until.as_ref())?;
+    let now = engine.attachments.learn_egress(&one.id, until.as_ref())?;
     shut_by_own(&now)?;
     let line = format!("{} on {}", now.container_name(), now.network());
     Ok(Answer::text(names(output, &[line])?))
@@ -214,7 +214,7 @@ fn shut_by_own(attachment: &Attachment) -> Result<()> {
 
 /// Ends what the container's own rules allowed, and its network's do not.
 fn shut_by_network(engine: &Engine<'_>, attachment: &Attachment) -> Result<()> {
-    let network = engine.network_of(&attachment.id.network)?;
+    let network = engine.records.network_of(&attachment.id.network)?;
     let fenced = Fenced::of(&network.name, &network.wiring, &network.ipam)?;
     let now = crate::host::moment()?;
     match fenced.filter(|fenced| !fenced.fence.is_learning(&now)) {
@@ -233,8 +233,8 @@ fn forget(
     let Some((runtime, name)) = waiting(engine, &Called::of(container))? else {
         return Err(unknown);
     };
-    let network = network.map(|called| engine.name_of(called)).transpose()?;
-    match engine.forget_egress((runtime, &name), network.as_ref())? {
+    let network = network.map(|called| engine.records.name_of(called)).transpose()?;
+    match engine.attachments.forget_egress((runtime, &name), network.as_ref())? {
         true => Ok(Answer::default()),
         false => Err(unknown),
     }

@@ -74,7 +74,8 @@ pub(in crate::cli) fn remove_network(
     // A host that does not have the network can end it too, once the hosts that had it are gone.
     let is_shared = places.any(|place| {
         hosts::networks(&place).join(name.as_str()).exists()
-            || (hosts::is_member(&place) && engine.called(name).is_ok_and(|it| it.is_none()))
+            || (hosts::is_member(&place)
+                && engine.records.called(name).is_ok_and(|it| it.is_none()))
     });
     if !is_shared {
         return Ok(false);

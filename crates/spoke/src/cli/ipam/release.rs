@@ -27,12 +27,12 @@ pub(super) fn release(
     host_context: &HostContext,
 ) -> Result<Vec<String>> {
     let engine = (host_context.engine)()?;
-    let networks = engine.networks()?;
+    let networks = engine.records.networks()?;
     let mut keeping = Keeping::of(address, &engine, &networks, host_context)?;
     let space = match network {
         Some(name) => Some(match held_in(name.as_str(), &keeping.holders) {
             Some(space) => space.clone(),
-            None => named(address, &engine.network(name)?)?,
+            None => named(address, &engine.records.network(name)?)?,
         }),
         None => space::only(address, &keeping.spaces(), &networks)?,
     };
@@ -64,7 +64,8 @@ impl Keeping {
         networks: &[Network],
         host_context: &HostContext,
     ) -> Result<Self> {
-        let (mut reservations, mut holders) = (engine.reservations()?, engine.holders()?);
+        let (mut reservations, mut holders) =
+            (engine.records.reservations()?, engine.records.holders()?);
         reservations.retain(|reserved| reserved.address == address);
         holders.retain(|holder| holder.lease.address.addr() == address);
         let space_of = |file: &HeldFile| {
@@ -96,12 +97,12 @@ impl Keeping {
         let address = self.address;
         let mut done = !self.reservations.is_empty();
         for reserved in &self.reservations {
-            engine.unreserve_address(&reserved.space, address)?;
+            engine.addresses.unreserve_address(&reserved.space, address)?;
         }
         let mut notes = Vec::new();
         for holder in &self.holders {
             if force {
-                engine.evict(holder)?;
+                engine.repair.evict(holder)?;
                 done = true;
             } else if done {
                 notes.push(format!("{address} stays with {}", holder.tenant));

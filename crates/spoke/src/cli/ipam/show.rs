@@ -26,7 +26,7 @@ pub(super) fn show(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let networks = engine.networks()?;
+    let networks = engine.records.networks()?;
     let taken = taken(&engine, &networks, host_context)?;
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
     let titles = Titles::of(&networks);
@@ -34,7 +34,7 @@ pub(super) fn show(
     let pools: Vec<&Pool> =
         pools.filter(|pool| wanted.as_ref().is_none_or(|wanted| wanted.is_pool(pool))).collect();
     if let (Some(Wanted::Network(name)), true) = (&wanted, pools.is_empty()) {
-        engine.network(name)?;
+        engine.records.network(name)?;
     }
     let is_shown = |(address, view): &(IpAddr, AddressView)| {
         wanted.as_ref().is_none_or(|wanted| wanted.is_address(*address, view, &pools))
@@ -81,7 +81,7 @@ impl Wanted {
         let called: NetworkName = text.parse().map_err(|_: Error| {
             Error::invalid(format!("{text:?} is no network, subnet or address"))
         })?;
-        engine.name_of(&called).map(Self::Network)
+        engine.records.name_of(&called).map(Self::Network)
     }
 
     /// An address that no network has for itself belongs to those whose pools it is in.

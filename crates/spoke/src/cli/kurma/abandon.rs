@@ -29,7 +29,7 @@ pub(super) fn run(
     }));
     let (mut code, mut notes) = (0, Vec::new());
     for id in of_pod(uuid, host_context)? {
-        let done = (host_context.engine)()?.remove(&id);
+        let done = (host_context.engine)()?.links.remove(&id);
         if let Err(error) = &done {
             code = code.max(exit_code(error.kind()));
             notes.push(format!("{id}: {error}"));
@@ -55,7 +55,7 @@ fn of_pod(uuid: &PodId, host_context: &HostContext) -> Result<BTreeSet<Attachmen
         return Ok(BTreeSet::new());
     }
     let container: ContainerId = uuid.try_into()?;
-    let records = (host_context.engine)()?.attachments_of(&container)?.into_iter();
+    let records = (host_context.engine)()?.records.attachments_of(&container)?.into_iter();
     Ok(records.map(|record| record.id).collect())
 }
 

@@ -15,8 +15,9 @@ pub(super) fn remove(
     force: bool,
     host_context: &HostContext,
 ) -> Result<bool> {
-    let Ok(network) = engine.network(name) else { return Ok(false) };
-    let ids: Vec<AliasId> = engine.aliases()?.into_iter().filter(of(&network)).map(id).collect();
+    let Ok(network) = engine.records.network(name) else { return Ok(false) };
+    let ids: Vec<AliasId> =
+        engine.records.aliases()?.into_iter().filter(of(&network)).map(id).collect();
     if cloud_of(&network).is_none() || ids.is_empty() {
         return Ok(false);
     }
@@ -27,8 +28,10 @@ pub(super) fn remove(
         return Ok(false);
     };
     if force {
-        for member in engine.attachments()?.into_iter().filter(|of| of.id.network == network.name) {
-            engine.remove(&member.id)?;
+        for member in
+            engine.records.attachments()?.into_iter().filter(|of| of.id.network == network.name)
+        {
+            engine.links.remove(&member.id)?;
         }
     }
     ids.iter().try_for_each(|id| kuryr::remove_network(engine, &*neutron, id)).map(|()| true)

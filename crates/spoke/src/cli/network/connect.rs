@@ -45,7 +45,7 @@ pub(super) fn connect(
         return guest::connect(wanted, output, host_context);
     }
     let engine = (host_context.engine)()?;
-    let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.network)? };
+    let network = Network { runtime: Runtime::Spoke, ..engine.records.network(&wanted.network)? };
     let mut wiring = wiring(&wanted.made, &network, host_context.backend)?;
     if let Some(link) = &mut wiring.link {
         link.name = wanted.joined.ifname.clone().or(link.name.take());
@@ -54,7 +54,7 @@ pub(super) fn connect(
     let how = naming::connecting(&wanted.made, wanted.joined.gw_priority, &network)?;
     naming::refuse_nameless(&how.dns, &wanted.sandbox, &path, &host_context.root)?;
     let container = wanted.joined.container.clone().map_or_else(|| called.parse(), Ok)?;
-    let known = engine.connected(&container)?;
+    let known = engine.records.connected(&container)?;
     let labels = Labels::of(wanted.made.labels.iter().cloned())?;
     refuse_apart(&engine, &network.name, &container)?;
     guest::refuse_guest(&engine, &network.name, &container)?;
@@ -80,7 +80,7 @@ pub(super) fn connect(
             addresses: Vec::new(),
             network: network.clone(),
         };
-        match engine.connect(&request, how.clone()) {
+        match engine.networks.connect(&request, how.clone()) {
             // Another process took the name meanwhile.
             Err(error) if error.kind() == Kind::Conflict && tries < RACES => {
                 let is_chosen = wanted.joined.ifname.is_none();
@@ -114,7 +114,7 @@ pub(in crate::cli) fn inspect_sandbox(
     container: &ContainerId,
     host_context: &HostContext,
 ) {
-    let records = engine.connected(container).unwrap_or_default();
+    let records = engine.records.connected(container).unwrap_or_default();
     let is_remote = |record: &&Attachment| {
         matches!(record.phase, Phase::Attached(_)) && record.wiring.is_remote()
     };
@@ -133,10 +133,10 @@ pub(super) fn disconnect(
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     // The network may be gone, or have another name.
-    let named = engine.network(&wanted.network).map(|network| network.name);
+    let named = engine.records.network(&wanted.network).map(|network| network.name);
     let name = named.unwrap_or_else(|_| wanted.network.clone());
-    let mut connected = engine.connected(&wanted.container)?;
-    connected.extend(engine.guests(&name, &wanted.container)?);
+    let mut connected = engine.records.connected(&wanted.container)?;
+    connected.extend(engine.attachments.guests(&name, &wanted.container)?);
     let on_it: Vec<&Attachment> =
         connected.iter().filter(|record| record.id.network == name).collect();
     if on_it.is_empty() && !wanted.force {
@@ -148,7 +148,7 @@ pub(super) fn disconnect(
     }
     let mut done = Ok(());
     for record in &on_it {
-        done = done.and_then(|()| engine.disconnect(&record.id));
+        done = done.and_then(|()| engine.networks.disconnect(&record.id));
     }
     let moved = Moved { container: &wanted.container, path: path_of(&on_it), network: &name };
     let notes = naming::name(&engine, &moved, &host_context.root);
@@ -224,7 +224,7 @@ pub(in crate::cli) fn is_taken_since(name: &IfName, before: &Within, path: &Path
 fn refuse_apart(engine: &Engine<'_>, network: &NetworkName, name: &ContainerId) -> Result<()> {
     let ifname = engine::APART.parse()?;
     let id = AttachmentId { network: network.clone(), container: name.clone(), ifname };
-    match engine.attachment(&id)? {
+    match engine.records.attachment(&id)? {
         Some(_) => Err(Error::conflict(format!(
             "endpoint {name} of network {network} is there already; join it with `spoke endpoint join \
              {network} {name} SANDBOX`, or name the container otherwise with --container"

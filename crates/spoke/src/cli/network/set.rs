@@ -21,9 +21,10 @@ pub(super) fn set(wanted: &SetArgs, output: Output, host_context: &HostContext) 
         ));
     }
     let engine = (host_context.engine)()?;
-    refuse_shared(&engine.network(&wanted.name)?.name, host_context)?;
-    let network = engine.set_network(&wanted.name, &change)?;
+    refuse_shared(&engine.records.network(&wanted.name)?.name, host_context)?;
+    let network = engine.networks.set_network(&wanted.name, &change)?;
     let notes = match engine
+        .records
         .aliases()?
         .iter()
         .any(|alias| alias.network == network.name && alias.runtime == Runtime::Docker)
@@ -45,7 +46,7 @@ pub(super) fn rename(
     refuse_shared(&wanted.old, host_context)?;
     refuse_shared(&wanted.new, host_context)?;
     let engine = (host_context.engine)()?;
-    let network = engine.rename_network(&wanted.old, &wanted.new)?;
+    let network = engine.networks.rename(&wanted.old, &wanted.new)?;
     Ok(Answer::text(names(output, &[network.called().to_string()])?))
 }
 

@@ -20,7 +20,7 @@ pub(super) fn pools(
     host_context: &HostContext,
 ) -> Result<Content> {
     let engine = (host_context.engine)()?;
-    let networks = engine.networks()?;
+    let networks = engine.records.networks()?;
     let taken = ipam::taken(&engine, &networks, host_context)?;
     let is_wanted = |network: &&Network| {
         wanted.of.as_ref().is_none_or(|name| network.called().as_str() == name.as_str())

@@ -51,7 +51,7 @@ fn hop(hop: explain::Hop) -> Hop {
 }
 
 fn choices(host_context: &HostContext) -> Result<Vec<String>> {
-    let records = (host_context.engine)()?.attachments()?;
+    let records = (host_context.engine)()?.records.attachments()?;
     let name =
         |record: &model::Attachment| format!("{}/{}", record.runtime, record.container_name());
     let names: BTreeSet<String> = records.iter().map(name).collect();

@@ -38,14 +38,14 @@ fn waiting() -> Fixture {
 fn a_name_of_two_waiting_containers_is_refused() {
     let host = waiting();
     for line in ["port rm NAME 8080", "limit NAME none", "egress set --inherit --container NAME"] {
-        let before = host.engine().amendments().unwrap();
+        let before = host.engine().attachments.amendments().unwrap();
         let (code, error) = host.refused(&line.replace("NAME", "web"));
         assert_eq!(code, 4, "{line}: {error}");
         assert!(error.contains("docker:web, podman:web"), "{error}");
-        assert_eq!(host.engine().amendments().unwrap(), before, "{line}");
+        assert_eq!(host.engine().attachments.amendments().unwrap(), before, "{line}");
         host.try_spoke(&line.replace("NAME", "podman:web").split(' ').collect::<Vec<_>>());
     }
-    let remaining = host.engine().amendments().unwrap();
+    let remaining = host.engine().attachments.amendments().unwrap();
     let runtimes: Vec<Runtime> = remaining.iter().map(|it| it.runtime).collect();
     assert_eq!(runtimes, [Runtime::Docker]);
 }

@@ -107,12 +107,13 @@ fn a_large_mtu_is_lowered_where_the_network_is_described() {
     host.spoke("network create --subnet 10.2.0.0/24 --internal inner");
     host.spoke("network create --subnet 10.3.0.0/24 -d macvlan --parent eth0 lan");
     host.spoke("network create --subnet 10.4.0.0/24 -d ptp pairs");
-    let mut pods = host.engine().network(&"front".parse().unwrap()).unwrap();
+    let mut pods = host.engine().records.network(&"front".parse().unwrap()).unwrap();
     pods.name = "pods".parse().unwrap();
     pods.runtime = model::Runtime::Podman;
-    pods.wiring.link = host.engine().network(&"pairs".parse().unwrap()).unwrap().wiring.link;
+    pods.wiring.link =
+        host.engine().records.network(&"pairs".parse().unwrap()).unwrap().wiring.link;
     pods.ipam = model::Ipam::Book { pools: Vec::new() };
-    host.engine().create_network(&pods).unwrap();
+    host.engine().networks.create(&pods).unwrap();
     host.facts.links[1].mtu = 1450;
     let report = host.spoke("doctor");
     assert_eq!(report.matches("on the way out only 1450").count(), 3, "{report}");

@@ -72,7 +72,7 @@ fn options_reach_the_network() {
         "network create --subnet 10.9.0.0/24 --gateway 10.9.0.254 --ip-range 10.9.0.128/25 \
          --internal --ingress isolated --bridge br9 n",
     );
-    let network = host.engine().network(&"n".parse().unwrap()).unwrap();
+    let network = host.engine().records.network(&"n".parse().unwrap()).unwrap();
     let range = &network.ipam.pools()[0].ranges[0];
     assert_eq!(
         (range.first.to_string(), range.last.to_string()),
@@ -91,7 +91,7 @@ fn options_reach_the_network() {
 fn a_network_says_who_reaches_its_ports() {
     let host = Fixture::new();
     host.spoke("network create --publish local home");
-    let network = host.engine().network(&"home".parse().unwrap()).unwrap();
+    let network = host.engine().records.network(&"home".parse().unwrap()).unwrap();
     assert_eq!(network.wiring.publish.unwrap().reach, model::Reach::Local);
     let json: serde_json::Value =
         serde_json::from_str(&host.spoke("network inspect home")).unwrap();
@@ -119,9 +119,9 @@ fn alias(network: &Network, title: &str, publisher: model::Publisher) -> model::
 #[test]
 fn ports_that_docker_maps_are_shown_with_ours() {
     let host = two_networks();
-    let network = host.engine().network(&"back".parse().unwrap()).unwrap();
+    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
     let alias = alias(&network, "shop", model::Publisher::Runtime);
-    host.engine().enroll(&alias, &network).unwrap();
+    host.engine().networks.enroll(&alias, &network).unwrap();
     host.attach("back", "c1", None);
     let answer = || {
         let end = |network: &str, id: &str| {
@@ -165,9 +165,9 @@ fn ports_that_docker_maps_are_shown_with_ours() {
 #[test]
 fn runtimes_call_networks_as_they_like() {
     let host = two_networks();
-    let network = host.engine().network(&"back".parse().unwrap()).unwrap();
+    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
     let alias = alias(&network, "shop", model::Publisher::Spoke);
-    host.engine().enroll(&alias, &network).unwrap();
+    host.engine().networks.enroll(&alias, &network).unwrap();
     host.attach("back", "c1", None);
     assert_eq!(host.spoke("ps shop"), host.spoke("ps back"));
     assert!(host.spoke("ps").contains("shop"));
@@ -226,13 +226,13 @@ fn networks_on_the_segment_of_a_parent() {
     );
     host.spoke("network create -d macvlan --dhcp lan");
     host.spoke("network create -d ipvlan --parent eth0 --mode l3 --subnet 10.9.0.0/24 routed");
-    let lab = host.engine().network(&"lab".parse().unwrap()).unwrap();
+    let lab = host.engine().records.network(&"lab".parse().unwrap()).unwrap();
     let wiring = &lab.wiring;
     assert!(wiring.masquerade.is_none() && wiring.firewall.is_none());
     assert_eq!(lab.routes.len(), 1, "through the segment's own gateway");
     let model::LinkKind::Macvlan(macvlan) = &wiring.link.as_ref().unwrap().kind else { panic!() };
     assert!(macvlan.host_access && macvlan.probe);
-    let lan = host.engine().network(&"lan".parse().unwrap()).unwrap();
+    let lan = host.engine().records.network(&"lan".parse().unwrap()).unwrap();
     assert!(matches!(lan.ipam, model::Ipam::Dhcp(_)) && lan.routes.is_empty());
     let shown: Vec<Vec<String>> = host
         .spoke("network ls")
@@ -306,11 +306,11 @@ fn removes_networks() {
 fn ps_merges_layers() {
     let host = two_networks();
     host.attach("back", "4be1d7a0c3f24be1d7a0c3f24be1d7a0c3f2", Some("web"));
-    let network = host.engine().network(&"back".parse().unwrap()).unwrap();
+    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
     let mut tuning = request(&network, "4be1d7a0c3f24be1d7a0c3f24be1d7a0c3f2", None);
     (tuning.layer, tuning.ipam) = (Layer::Tuning, model::Ipam::None);
     tuning.wiring = model::Wiring::default();
-    host.engine().attach(&tuning).unwrap();
+    host.engine().attachments.attach(&tuning).unwrap();
     host.attach("front", "f00dd7a0c3f24be1d7a0c3f24be1d7a0c3f2", None);
     assert_eq!(
         host.spoke("ps"),
@@ -340,7 +340,7 @@ fn networks_of_docker_plugins() {
     host.spoke("network create --config-only --subnet 10.9.0.0/24 --opt mode=fast template");
     host.spoke("network create -d weave --config-from template woven");
     host.spoke("network create -d weave --subnet 10.8.0.0/24 --aux-address router=10.8.0.9 other");
-    let network = |name: &str| host.engine().network(&name.parse().unwrap()).unwrap();
+    let network = |name: &str| host.engine().records.network(&name.parse().unwrap()).unwrap();
     let woven = network("woven");
     assert_eq!(woven.ipam.pools()[0].ranges[0].subnet.to_string(), "10.9.0.0/24");
     let json: serde_json::Value =
@@ -370,7 +370,7 @@ fn several_pools_of_an_ipam_plugin() {
         "network create --ipam-driver pools --ipam-opt color=red --subnet 10.1.0.0/30 \
          --subnet 10.1.1.0/24 --gateway 10.1.1.7 --ip-range 10.1.1.128/25 --ipv6 n",
     );
-    let network = host.engine().network(&"n".parse().unwrap()).unwrap();
+    let network = host.engine().records.network(&"n".parse().unwrap()).unwrap();
     let asked = network.ipam.remote().unwrap();
     assert_eq!((asked.driver.as_str(), asked.pools.len()), ("pools", 3));
     assert_eq!(asked.pools[1].gateway, Some("10.1.1.7".parse().unwrap()));

@@ -18,7 +18,7 @@ pub(super) struct Known {
 impl Known {
     /// As they are now.
     pub(super) fn now(host_context: &HostContext) -> Result<Self> {
-        let all = (host_context.engine)()?.attachments()?.into_iter();
+        let all = (host_context.engine)()?.records.attachments()?.into_iter();
         let records = all.map(|record| ((record.id.clone(), record.layer), record)).collect();
         Ok(Self { records, watch: None })
     }
@@ -91,7 +91,8 @@ pub(super) fn resolved(
             return Ok(word.clone());
         }
         let name = word.parse::<NetworkName>().ok();
-        let network = name.and_then(|name| (host_context.engine)().ok()?.network(&name).ok());
+        let network =
+            name.and_then(|name| (host_context.engine)().ok()?.records.network(&name).ok());
         network.map(|network| network.called().to_string()).ok_or_else(|| {
             let word = model::text::shown(word);
             Error::not_found(format!(

@@ -245,7 +245,7 @@ fn fail(daemon: &Daemon, hosts: &Hosts, (id, is_listed): (&AliasId, bool), error
 fn attempt(daemon: &Daemon, hosts: &Hosts, mut record: Record, lists: &Lists) -> Result<Outcome> {
     let pool = &daemon.context_pool;
     let id = record.id.clone();
-    if pool.with(|context| context.engine().alias(&id))?.is_some() {
+    if pool.with(|context| context.engine().records.alias(&id))?.is_some() {
         return Ok(Outcome::Done);
     }
     let Some(listed) = lists.all.iter().find(|listed| listed.id == record.id) else {
@@ -270,7 +270,7 @@ fn attempt(daemon: &Daemon, hosts: &Hosts, mut record: Record, lists: &Lists) ->
 /// Makes sure that the cluster, and this host, has the network.
 fn declare(daemon: &Daemon, hosts: &Hosts, record: &mut Record, name: &NetworkName) -> Result<()> {
     let pool = &daemon.context_pool;
-    let here = pool.with(|context| context.engine().declared(name))?;
+    let here = pool.with(|context| context.engine().records.declared(name))?;
     let was_named = record.name.as_ref() == Some(name);
     match here {
         Some(network) if was_named && record.is(&network) => return Ok(()),
@@ -295,7 +295,7 @@ fn declare(daemon: &Daemon, hosts: &Hosts, record: &mut Record, name: &NetworkNa
     });
     for net in &record.subnets {
         let subnet = SubnetId { space: Space::Host, net: *net, part: None };
-        pool.with(|context| context.engine().relabel_subnet(&subnet, name))?;
+        pool.with(|context| context.engine().subnets.relabel_subnet(&subnet, name))?;
     }
     match hosts.create_network(record.wanted(name)?)? {
         Reply::Network { failure: Some(failure), .. } => Err(Error::conflict(failure)),
@@ -322,11 +322,11 @@ fn refuse_now_taken(hosts: &Hosts, name: &NetworkName) -> Result<()> {
 fn join(daemon: &Daemon, record: &Record, name: &NetworkName) -> Result<()> {
     daemon.context_pool.with(|context| {
         let engine = context.engine();
-        let network = engine.declared(name)?.ok_or_else(|| {
+        let network = engine.records.declared(name)?.ok_or_else(|| {
             Error::new(Kind::TryAgain, "the cluster has it, and this host does not yet")
         })?;
         let alias = record.many().alias(name, host::now());
-        engine.enroll(&alias, &network).map(drop)
+        engine.networks.enroll(&alias, &network).map(drop)
     })
 }
 

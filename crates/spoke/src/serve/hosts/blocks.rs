@@ -195,7 +195,7 @@ impl Keeper<'_> {
     fn is_in_book(&self, name: &NetworkName, local: &Local, block: IpNet) -> Result<bool> {
         let first = local.range(block).first;
         self.daemon.context_pool.with(|host_context| {
-            let network = host_context.engine().declared(name)?;
+            let network = host_context.engine().records.declared(name)?;
             let pools = network.iter().flat_map(|network| network.ipam.pools());
             Ok(pools.flat_map(|pool| &pool.ranges).any(|range| range.first == first))
         })

@@ -208,7 +208,8 @@ impl Pass<'_> {
     /// Podman and CNI read their files when they detach a container, too.
     fn refuse_used(&self, name: &NetworkName) -> Result<()> {
         let context_pool = &self.daemon.context_pool;
-        let all = context_pool.with(|host_context| host_context.engine().intact_attachments())?;
+        let all =
+            context_pool.with(|host_context| host_context.engine().records.intact_attachments())?;
         match all.iter().any(|attachment| attachment.id.network == *name) {
             true => Err(Error::conflict("it stays while containers are on it")),
             false => Ok(()),
@@ -273,7 +274,8 @@ pub(super) fn failures(state: &State) -> impl Iterator<Item = String> + '_ {
 pub(super) fn forget(daemon: &Daemon, place: &Path) -> Result<()> {
     for (name, record) in records(place) {
         let context_pool = &daemon.context_pool;
-        let declared = context_pool.with(|host_context| host_context.engine().declared(&name))?;
+        let declared =
+            context_pool.with(|host_context| host_context.engine().records.declared(&name))?;
         if declared.is_none() {
             for kind in record.engines {
                 match kind {

@@ -40,16 +40,24 @@ impl Local {
     ) -> Result<()> {
         let known: Option<Self> = member::read(&path(place, name))?;
         let engine = host_context.engine();
-        let declared = engine.declared(name)?;
+        let declared = engine.records.declared(name)?;
         let network = match (declared, known) {
             (Some(declared), Some(known)) if known == *self => {
                 // The process that wrote this may have ended before the book had the ranges.
-                engine.set_shared(name, &self.ranges(), (is_draining, self.network.names))?;
+                engine.addresses.set_shared(
+                    name,
+                    &self.ranges(),
+                    (is_draining, self.network.names),
+                )?;
                 declared
             }
             (Some(declared), Some(known)) if self.is_same(&known) => {
                 self.write(name, place)?;
-                engine.set_shared(name, &self.ranges(), (is_draining, self.network.names))?;
+                engine.addresses.set_shared(
+                    name,
+                    &self.ranges(),
+                    (is_draining, self.network.names),
+                )?;
                 declared
             }
             (Some(_), Some(_)) => {
@@ -81,10 +89,10 @@ impl Local {
         // The intent, before the first side effect.
         self.write(name, place)?;
         let network = self.described(name, backend, now)?;
-        host_context.engine().create_network(&network)?;
+        host_context.engine().networks.create(&network)?;
         if is_draining {
             let names = self.network.names;
-            host_context.engine().set_shared(name, &self.ranges(), (true, names))?;
+            host_context.engine().addresses.set_shared(name, &self.ranges(), (true, names))?;
         }
         Ok(network)
     }
@@ -223,7 +231,7 @@ pub(super) fn made(place: &Path) -> Result<BTreeMap<NetworkName, Local>> {
 
 /// Removes a network from this host. `Conflict` while it is used.
 pub(super) fn remove(name: &NetworkName, place: &Path, host_context: &HostContext) -> Result<()> {
-    match host_context.engine().remove_network(name, false) {
+    match host_context.engine().networks.remove(name, false) {
         Ok(()) => {}
         Err(error) if error.kind() == Kind::NotFound => {}
         Err(error) => return Err(error),
@@ -233,7 +241,7 @@ pub(super) fn remove(name: &NetworkName, place: &Path, host_context: &HostContex
 
 /// Forgets that the daemon made it: it stays, as a network of this host alone, which others reach by published ports.
 pub(super) fn disown(name: &NetworkName, place: &Path, host_context: &HostContext) -> Result<()> {
-    host_context.engine().close_network(name)?;
+    host_context.engine().addresses.close_network(name)?;
     member::remove(&path(place, name))
 }
 

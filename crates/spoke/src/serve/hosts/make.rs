@@ -62,7 +62,9 @@ impl Keeper<'_> {
         if !local::made(&self.hosts.place)?.contains_key(name) {
             return Ok(());
         }
-        self.daemon.context_pool.with(|host_context| host_context.engine().suspend_network(name))
+        self.daemon
+            .context_pool
+            .with(|host_context| host_context.engine().addresses.suspend_network(name))
     }
 
     /// The block with the gateway of a network that cannot be made as it should be, and is here as it was: a full disk

@@ -35,7 +35,7 @@ impl Hosts {
         let noted = pinned.and_then(|()| {
             daemon
                 .context_pool
-                .with(|host_context| host_context.engine().note_pin(network, address))
+                .with(|host_context| host_context.engine().addresses.note_pin(network, address))
         });
         self.set(|state| {
             match &noted {

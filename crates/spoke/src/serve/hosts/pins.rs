@@ -60,10 +60,10 @@ impl Keeper<'_> {
     fn take_back(&self, name: &NetworkName, wanted: impl Fn(IpAddr, &str) -> bool) -> Result<()> {
         self.daemon.context_pool.with(|host_context| {
             let engine = host_context.engine();
-            let given = engine.given_to_hosts()?.into_iter();
+            let given = engine.addresses.given_to_hosts()?.into_iter();
             let mut over =
                 given.filter(|(of, address, host)| of == name && !wanted(*address, host));
-            over.try_for_each(|(_, address, _)| engine.take_from_host(address).map(drop))
+            over.try_for_each(|(_, address, _)| engine.addresses.take_from_host(address).map(drop))
         })
     }
 
@@ -78,10 +78,9 @@ impl Keeper<'_> {
         let block = network.and_then(|network| network.block_with(address));
         let taken = view.block_with(name, address);
         let Some((block, (_, taken))) = block.zip(taken) else { return Ok(()) };
-        let in_use = self
-            .daemon
-            .context_pool
-            .with(|host_context| host_context.engine().give_to_host(name, address, &pin.host))?;
+        let in_use = self.daemon.context_pool.with(|host_context| {
+            host_context.engine().addresses.give_to_host(name, address, &pin.host)
+        })?;
         let state = match in_use {
             None => PinState::Granted,
             Some(InUse::Held(holder)) => PinState::Held(shown(&holder)),
@@ -101,9 +100,9 @@ impl Keeper<'_> {
     ) -> Result<()> {
         let host = &pin.host;
         let give = || {
-            self.daemon
-                .context_pool
-                .with(|host_context| host_context.engine().give_to_host(name, address, host))
+            self.daemon.context_pool.with(|host_context| {
+                host_context.engine().addresses.give_to_host(name, address, host)
+            })
         };
         if let Some(InUse::Held(holder)) = give()? {
             if book::asked_at(pin, at) > self.alive {
@@ -138,8 +137,10 @@ impl Keeper<'_> {
         holder: &Holder,
         host: &HostName,
     ) -> Result<()> {
-        let evicted =
-            self.daemon.context_pool.with(|host_context| host_context.engine().evict(holder));
+        let evicted = self
+            .daemon
+            .context_pool
+            .with(|host_context| host_context.engine().repair.evict(holder));
         let what = format!(
             "{} was detached from network {name}: host {host} has its address {address} by now, because \
              this host was not heard of for too long",
@@ -165,7 +166,8 @@ impl Keeper<'_> {
             self.settle_own(etcd, view, (name, at, state), attached)?;
         }
         self.sweep(view, member)?;
-        let noted = self.daemon.context_pool.with(|host_context| host_context.engine().pins())?;
+        let noted =
+            self.daemon.context_pool.with(|host_context| host_context.engine().addresses.pins())?;
         for (network, address) in noted {
             if view.pinned(&network, address) != Some(&member.name) {
                 self.settle_lost(etcd, view, member, &(network, address))?;
@@ -181,8 +183,9 @@ impl Keeper<'_> {
         };
         self.daemon.context_pool.with(|host_context| {
             let engine = host_context.engine();
-            let mut over = engine.given_to_hosts()?.into_iter().filter(|(of, _, _)| !is_here(of));
-            over.try_for_each(|(_, address, _)| engine.take_from_host(address).map(drop))
+            let mut over =
+                engine.addresses.given_to_hosts()?.into_iter().filter(|(of, _, _)| !is_here(of));
+            over.try_for_each(|(_, address, _)| engine.addresses.take_from_host(address).map(drop))
         })
     }
 
@@ -214,7 +217,7 @@ impl Keeper<'_> {
             || self
                 .daemon
                 .context_pool
-                .with(|host_context| host_context.engine().end_pin(name.1))?;
+                .with(|host_context| host_context.engine().addresses.end_pin(name.1))?;
         if is_over {
             book::unpin(etcd, (&name.0, name.1), at)?;
             view.pins.remove(&name);
@@ -234,7 +237,7 @@ impl Keeper<'_> {
         let holder = self
             .daemon
             .context_pool
-            .with(|host_context| host_context.engine().holder(&Space::Host, address))?;
+            .with(|host_context| host_context.engine().records.holder(&Space::Host, address))?;
         if let Some(holder) = holder {
             let Some(other) = ask_again(etcd, view, member, (name, &shown(&holder)))? else {
                 return Ok(());
@@ -242,8 +245,8 @@ impl Keeper<'_> {
             self.evict((network, address), &holder, &other)?;
         }
         self.daemon.context_pool.with(|host_context| match kept_for(view, member, name) {
-            Some(other) => host_context.engine().pass_pin(address, other).map(drop),
-            None => host_context.engine().end_pin(address).map(drop),
+            Some(other) => host_context.engine().addresses.pass_pin(address, other).map(drop),
+            None => host_context.engine().addresses.end_pin(address).map(drop),
         })
     }
 }

@@ -96,7 +96,7 @@ impl Keeper<'_> {
         closed.values_mut().for_each(Vec::clear);
         outcome = outcome.and(closed::unlink(member, closed));
         outcome
-            .and(context_pool.with(|host_context| host_context.engine().forget_hosts()))
+            .and(context_pool.with(|host_context| host_context.engine().addresses.forget_hosts()))
             .and(tunnel::forget(place))
             .and(engines::forget(self.daemon, place))?;
         self.hosts.forget_own()?;

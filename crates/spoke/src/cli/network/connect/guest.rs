@@ -25,7 +25,7 @@ pub(super) fn connect(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let network = Network { runtime: Runtime::Spoke, ..engine.network(&wanted.network)? };
+    let network = Network { runtime: Runtime::Spoke, ..engine.records.network(&wanted.network)? };
     let name: ContainerId = wanted.sandbox.parse()?;
     let tap = tap(&wanted.tap, &host_context.root)?;
     let mut wiring = super::wiring(&wanted.made, &network, host_context.backend)?;
@@ -52,8 +52,8 @@ pub(super) fn connect(
         addresses: Vec::new(),
         network,
     };
-    let attachment = engine.connect_guest(&request, &how).map_err(|error| match error.kind() {
-        Kind::Conflict if engine.guests(&request.network.name, &name).is_ok_and(|it| !it.is_empty()) => {
+    let attachment = engine.attachments.connect_guest(&request, &how).map_err(|error| match error.kind() {
+        Kind::Conflict if engine.attachments.guests(&request.network.name, &name).is_ok_and(|it| !it.is_empty()) => {
             error.context(format!(
                 "virtual machine {name} is on network {0} already; `spoke network disconnect {0} {name}` \
                  removes its device",
@@ -69,7 +69,7 @@ pub(super) fn connect(
 
 /// Of one name there is one machine or sandbox on a network.
 fn refuse_sandbox(engine: &Engine<'_>, network: &NetworkName, name: &ContainerId) -> Result<()> {
-    match engine.connected(name)?.iter().any(|record| record.id.network == *network) {
+    match engine.records.connected(name)?.iter().any(|record| record.id.network == *network) {
         true => Err(Error::conflict(format!(
             "a sandbox {name} is on network {network} already; call the virtual machine otherwise"
         ))),
@@ -83,7 +83,7 @@ pub(in crate::cli) fn refuse_guest(
     network: &NetworkName,
     name: &ContainerId,
 ) -> Result<()> {
-    match engine.guests(network, name)?.is_empty() {
+    match engine.attachments.guests(network, name)?.is_empty() {
         true => Ok(()),
         false => Err(Error::conflict(format!(
             "virtual machine {name} is on network {network} already; choose another name"

@@ -97,9 +97,9 @@ pub(in crate::cli) struct Moved<'a> {
 pub(in crate::cli) fn name(engine: &Engine<'_>, moved: &Moved<'_>, root: &Path) -> Vec<String> {
     let own = moved.path.and_then(|path| names(root).name_of(path).map(str::to_owned));
     let named = match moved.path {
-        Some(path) => engine.name_sandbox(moved.container, path, moved.network),
+        Some(path) => engine.networks.name_sandbox(moved.container, path, moved.network),
         // An earlier process died before it could do this, for unknown sandboxes.
-        None => engine.name_sandboxes(),
+        None => engine.networks.name_sandboxes(),
     };
     match named {
         Ok(notes) => {

@@ -63,7 +63,7 @@ impl<'a> Dockers<'a> {
     /// Whether Docker has an id for a network, which Docker gives up itself.
     fn is_known(&self, name: &NetworkName) -> Result<bool> {
         let context_pool = &self.daemon.context_pool;
-        let aliases = context_pool.with(|host_context| host_context.engine().aliases())?;
+        let aliases = context_pool.with(|host_context| host_context.engine().records.aliases())?;
         Ok(aliases.iter().any(|alias| alias.network == *name && alias.runtime == Runtime::Docker))
     }
 }

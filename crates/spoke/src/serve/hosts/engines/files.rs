@@ -33,7 +33,8 @@ pub(super) fn write_podmans(daemon: &Daemon, name: &NetworkName, has_names: bool
     if has_cni() {
         return write_list(name, has_names).map(|()| true);
     }
-    let declared = daemon.context_pool.with(|host_context| host_context.engine().declared(name))?;
+    let declared =
+        daemon.context_pool.with(|host_context| host_context.engine().records.declared(name))?;
     let network =
         declared.ok_or_else(|| Error::try_again(format!("network {name} is not made yet")))?;
     let file = podman::shared_file(&network, &rfc3339(network.since));

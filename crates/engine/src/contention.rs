@@ -1,0 +1,24 @@
+//! What is reported where another process or another attachment was first.
+
+use model::{Attachment, AttachmentId, Error, Holder};
+
+/// How often a lost race for an address, a port or the record is run again.
+pub(crate) const RACES: usize = 200;
+
+pub(crate) fn lost(attachment: &Attachment) -> Error {
+    Error::try_again(format!("attaching {}: lost {RACES} races in a row", attachment.id))
+}
+
+pub(crate) fn overtaken(id: &AttachmentId) -> Error {
+    Error::try_again(format!("{id} was detached while it was being attached"))
+}
+
+pub(crate) fn held(holder: &Holder) -> Error {
+    Error::conflict(format!(
+        "address {} is held by {} (runtime {}); `spoke ipam show {}` says since when",
+        holder.lease.address.addr(),
+        holder.tenant,
+        holder.runtime,
+        holder.lease.address.addr()
+    ))
+}

@@ -1,0 +1,29 @@
+//! What the store has: typed reading of it, and the conditions under which a record may change.
+
+mod bind;
+pub(crate) mod book;
+pub(crate) mod endpoint;
+pub(crate) mod neighbours;
+pub(crate) mod network;
+mod orphan;
+mod replace;
+pub(crate) mod reservation;
+mod returning;
+pub(crate) mod stage;
+pub(crate) mod title;
+mod view;
+
+use crate::engine::Ports;
+use crate::port::{Host, Store};
+
+/// Reads records, and replaces one where it is unchanged.
+pub struct Records<'a> {
+    store: &'a dyn Store,
+    host: &'a dyn Host,
+}
+
+impl<'a> Records<'a> {
+    pub(crate) fn new(ports: &Ports<'a>) -> Self {
+        Self { store: ports.store, host: ports.host }
+    }
+}

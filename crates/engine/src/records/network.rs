@@ -1,0 +1,95 @@
+//! Networks, and the names that runtimes have for them, as the store has them.
+
+use std::collections::BTreeMap;
+
+use model::{Alias, AliasId, Error, Network, NetworkName, Result, Subnet, SubnetId};
+
+use crate::Records;
+use crate::port::{Key, Prefix};
+
+impl Records<'_> {
+    /// The ids of a network.
+    pub(crate) fn aliases_of(&self, network: &NetworkName) -> Result<Vec<Alias>> {
+        let mut aliases = self.aliases()?;
+        aliases.retain(|alias| alias.network == *network);
+        Ok(aliases)
+    }
+
+    /// The record of the id.
+    pub fn alias(&self, id: &AliasId) -> Result<Option<Alias>> {
+        Ok(self.alias_of(id)?.map(|read| read.value))
+    }
+
+    /// Every id that is known.
+    pub fn aliases(&self) -> Result<Vec<Alias>> {
+        Ok(self.aliases_in(&Prefix::Aliases)?.into_iter().map(|read| read.value).collect())
+    }
+
+    /// Every network that is declared, or that a configuration described on this boot.
+    pub fn networks(&self) -> Result<Vec<Network>> {
+        let mut networks = BTreeMap::new();
+        for prefix in [Prefix::Configured, Prefix::Networks] {
+            for read in self.networks_in(&prefix)? {
+                let network = match prefix {
+                    Prefix::Configured => self.unmarked(*read.value),
+                    _ => *read.value,
+                };
+                networks.insert(network.name.clone(), network);
+            }
+        }
+        Ok(networks.into_values().collect())
+    }
+
+    /// The network that is called so, or that which was before a command renamed it, or that which a runtime
+    /// calls so.
+    pub fn network(&self, name: &NetworkName) -> Result<Network> {
+        if let Some(network) = self.called(name)? {
+            return Ok(network);
+        }
+        let mut aliases = self.aliases()?.into_iter();
+        let titled = aliases.find(|alias| alias.title.as_ref() == Some(name));
+        let network = titled.map(|alias| self.named(&alias.network)).transpose()?.flatten();
+        network.ok_or_else(|| unknown(name))
+    }
+
+    /// The network with this name in the book.
+    ///
+    /// # Errors
+    /// [`model::Kind::NotFound`] where there is none.
+    pub fn network_of(&self, name: &NetworkName) -> Result<Network> {
+        self.named(name)?.ok_or_else(|| unknown(name))
+    }
+
+    /// The network with this name in the book, if there is one: a declared one rather than a configuration's.
+    pub fn named(&self, name: &NetworkName) -> Result<Option<Network>> {
+        if let Some(read) = self.network_under(&Key::Network(name.clone()))? {
+            return Ok(Some(*read.value));
+        }
+        let configured = self.network_under(&Key::Configured(name.clone()))?;
+        Ok(configured.map(|read| self.unmarked(*read.value)))
+    }
+
+    /// The network of this name that was declared by a command, if it was.
+    pub fn declared(&self, name: &NetworkName) -> Result<Option<Network>> {
+        let read = self.network_under(&Key::Network(name.clone()))?;
+        Ok(read.map(|read| *read.value))
+    }
+
+    /// Every subnet that is allocated.
+    pub fn subnets(&self) -> Result<Vec<Subnet>> {
+        Ok(self.subnets_in(&Prefix::Subnets)?.into_iter().map(|read| read.value).collect())
+    }
+
+    /// The subnet of this name.
+    pub fn subnet(&self, id: &SubnetId) -> Result<Option<Subnet>> {
+        Ok(self.subnet_of(id)?.map(|read| read.value))
+    }
+}
+
+fn unknown(name: &NetworkName) -> Error {
+    Error::not_found(format!("no network {name}; `spoke network ls` lists them"))
+}
+
+pub(crate) fn exists(name: &NetworkName) -> Error {
+    Error::conflict(format!("a network named {name} already exists"))
+}
