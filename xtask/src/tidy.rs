@@ -2,6 +2,7 @@
 
 mod layers;
 mod licences;
+mod services;
 mod sources;
 
 use std::path::Path;
