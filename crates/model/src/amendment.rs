@@ -1,5 +1,7 @@
 //! What a command changed of a running container.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -27,6 +29,30 @@ pub struct Amendment {
     /// Where it may go, instead of what its runtime or its network says. None where that holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress: Option<Fence>,
+}
+
+/// A part of an [`Amendment`] that a command can have forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AmendmentPart {
+    /// Rates and quota.
+    Limits,
+    /// Rates alone.
+    Rates,
+    /// The quota alone.
+    Quota,
+    /// Egress rules.
+    Egress,
+}
+
+impl fmt::Display for AmendmentPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AmendmentPart::Limits => "limits",
+            AmendmentPart::Rates => "rates",
+            AmendmentPart::Quota => "quota",
+            AmendmentPart::Egress => "egress",
+        })
+    }
 }
 
 impl Amendment {
@@ -60,5 +86,75 @@ impl Amendment {
     /// Whether it comes to nothing.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty() && self.bandwidth.is_none() && self.egress.is_none()
+    }
+
+    /// Whether it holds such a part.
+    pub fn has(&self, part: AmendmentPart) -> bool {
+        match part {
+            AmendmentPart::Limits => self.bandwidth.is_some(),
+            AmendmentPart::Rates => self.bandwidth.as_ref().is_some_and(Bandwidth::has_rates),
+            AmendmentPart::Quota => self.quota().is_some(),
+            AmendmentPart::Egress => self.egress.is_some(),
+        }
+    }
+
+    /// Takes a part out.
+    pub fn clear(&mut self, part: AmendmentPart) {
+        match part {
+            AmendmentPart::Egress => self.egress = None,
+            AmendmentPart::Limits => self.bandwidth = None,
+            AmendmentPart::Rates => {
+                let rest = Bandwidth { quota: self.quota(), ..Bandwidth::default() };
+                self.bandwidth = Some(rest).filter(Bandwidth::is_any);
+            }
+            AmendmentPart::Quota => {
+                let rest = self.bandwidth.take().map(|it| Bandwidth { quota: None, ..it });
+                self.bandwidth = rest.filter(Bandwidth::is_any);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Period, Quota, Rate};
+
+    /// Of a container with rates, a quota and rules.
+    fn whole() -> Amendment {
+        let rate = Some(Rate { rate: 1_000_000, burst: 12_000 });
+        let quota = Some(Quota { bytes: 1_000_000, period: Period::Day });
+        Amendment {
+            network: "lan".parse().unwrap(),
+            runtime: Runtime::Docker,
+            name: "web".parse().unwrap(),
+            layer: Layer::Link,
+            ports: Vec::new(),
+            bandwidth: Some(Bandwidth { ingress: rate, egress: rate, quota, device: None }),
+            egress: Some(Fence::default()),
+        }
+    }
+
+    #[test]
+    fn a_part_is_taken_out_and_the_others_stay() {
+        for (part, stays) in [
+            (AmendmentPart::Limits, vec![AmendmentPart::Egress]),
+            (AmendmentPart::Rates, vec![AmendmentPart::Quota, AmendmentPart::Egress]),
+            (AmendmentPart::Quota, vec![AmendmentPart::Rates, AmendmentPart::Egress]),
+            (AmendmentPart::Egress, vec![AmendmentPart::Rates, AmendmentPart::Quota]),
+        ] {
+            let mut rest = whole();
+            rest.clear(part);
+            assert!(!rest.has(part), "{part}");
+            assert!(stays.iter().all(|other| rest.has(*other)), "{part}");
+        }
+    }
+
+    #[test]
+    fn limits_without_any_are_none() {
+        let mut rest = whole();
+        rest.clear(AmendmentPart::Rates);
+        rest.clear(AmendmentPart::Quota);
+        assert_eq!(rest.bandwidth, None);
     }
 }

@@ -37,7 +37,7 @@ mod via;
 pub use address::{
     Mac, first_host, host_net, hosts_of, next_address, overlap, overlapping_pairs, previous_address,
 };
-pub use amendment::Amendment;
+pub use amendment::{Amendment, AmendmentPart};
 pub use attached::{Attached, Dns, Interface, InterfaceAddress, Place, Route};
 pub use attachment::{
     Attachment, AttachmentId, Handoff, Layer, Origin, Phase, Process, Runtime, Sandbox, Spec,

@@ -23,7 +23,7 @@ pub(super) use endpoint::{
     NamedArgs, RowFilter,
 };
 pub(super) use ipam::IpamCommand;
-pub(super) use limit::{Lifted, LimitArgs};
+pub(super) use limit::LimitArgs;
 pub(super) use port::{PortAddArgs, PortCommand, PortLsArgs, PortRmArgs};
 pub(super) use runtime::{CniCommand, DhcpCommand, DockerCommand, ImageArgs, Units};
 pub(super) use set::{RenameArgs, SetArgs};

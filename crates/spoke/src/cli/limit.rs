@@ -6,7 +6,7 @@ use model::{
 };
 use serde::Serialize;
 
-use super::args::{Lifted, LimitArgs, Output};
+use super::args::{LimitArgs, Output};
 use super::container::{Called, attachments, waiting};
 use super::output::{Shown, list, names};
 use super::table::Table;
@@ -109,13 +109,8 @@ fn forget(
 ) -> Result<Answer> {
     let Some((runtime, name)) = waiting(engine, called)? else { return Err(unknown) };
     let network = wanted.network.as_ref().map(|name| engine.records.name_of(name)).transpose()?;
-    let (owner, network) = ((runtime, &name), network.as_ref());
-    let was_kept = match wanted.lifted() {
-        Lifted::Everything => engine.attachments.forget_limits(owner, network)?,
-        Lifted::Rates => engine.attachments.forget_rates(owner, network)?,
-        Lifted::Quota => engine.attachments.forget_quota(owner, network)?,
-    };
-    match was_kept {
+    let (owner, part) = ((runtime, &name), wanted.lifted());
+    match engine.attachments.forget_amendment(owner, network.as_ref(), part)? {
         true => Ok(Answer::default()),
         false => Err(unknown),
     }

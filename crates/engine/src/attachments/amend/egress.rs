@@ -1,13 +1,10 @@
 //! Where a running container may go, instead of what its network says.
 
-use model::{
-    Attachment, AttachmentId, Error, Fence, Layer, Moment, NetworkName, OwnerName, Result, Runtime,
-};
+use model::{Attachment, AttachmentId, Error, Fence, Layer, Moment, Result};
 
 use crate::Attachments;
 use crate::attachments::amend::Remember;
 use crate::attachments::amend::holders::not_attached;
-use crate::attachments::amend::kept::Part;
 use crate::contention::RACES;
 use crate::port::{Key, Outcome, Record, Txn};
 use crate::records::book::unchanged;
@@ -58,25 +55,7 @@ impl Attachments<'_> {
         Err(Error::try_again(format!("egress of {id}: lost {RACES} races in a row")))
     }
 
-    /// Forgets the rules that the containers of a name would get again, where none is attached. Whether there
-    /// were any.
-    ///
-    /// # Errors
-    /// Where the records cannot be read or written.
-    pub fn forget_egress(
-        &self,
-        owner: (Runtime, &OwnerName),
-        network: Option<&NetworkName>,
-    ) -> Result<bool> {
-        let part = Part {
-            title: "egress",
-            is_kept: |kept| kept.egress.is_some(),
-            clear: |kept| kept.egress = None,
-        };
-        self.forget_part(owner, network, &part)
-    }
-
-    /// The same of rules that the container's name keeps already.
+    /// Gives an attached container the rules that its name keeps already, where it has others.
     pub(super) fn fence_again(&self, id: &AttachmentId, rules: &Fence) -> Result<()> {
         match self.attached(id, Layer::Link)? {
             Some(read)

@@ -1,22 +1,14 @@
 //! What a container's name keeps, and the records of attached containers that it belongs to.
 
 use model::{
-    Amendment, Attachment, AttachmentId, Error, Layer, NetworkName, OwnerName, Phase, Result,
-    Runtime,
+    Amendment, AmendmentPart, Attachment, AttachmentId, Error, Layer, NetworkName, OwnerName,
+    Phase, Result, Runtime,
 };
 
 use crate::Attachments;
 use crate::contention::RACES;
 use crate::port::{Key, Outcome, Presence, Record, Txn};
 use crate::records::book::{Read, key_of_amendment, unchanged};
-
-/// A part of what a name keeps.
-pub(super) struct Part {
-    /// What it is called in an error.
-    pub(super) title: &'static str,
-    pub(super) is_kept: fn(&Amendment) -> bool,
-    pub(super) clear: fn(&mut Amendment),
-}
 
 impl Attachments<'_> {
     /// The record of a layer, where it is attached and its interface is there.
@@ -60,31 +52,34 @@ impl Attachments<'_> {
         Ok(known.map(|read| txn.expect(key, unchanged(Some(&read)))))
     }
 
-    /// Forgets a part of what the containers of a name would get again. Whether there was any.
-    pub(super) fn forget_part(
+    /// Forgets a part of what the containers of a name would get again, where none is attached; on every
+    /// network unless one is given. Whether there was any.
+    ///
+    /// # Errors
+    /// Where the records cannot be read or written.
+    pub fn forget_amendment(
         &self,
         (runtime, name): (Runtime, &OwnerName),
         network: Option<&NetworkName>,
-        part: &Part,
+        part: AmendmentPart,
     ) -> Result<bool> {
         for _ in 0..RACES {
             let mut known = self.amendments_of(runtime, name, network)?;
-            known.retain(|read| (part.is_kept)(&read.value));
+            known.retain(|read| read.value.has(part));
             if known.is_empty() {
                 return Ok(false);
             }
             let mut txn = Txn::new();
             for read in &known {
                 let mut rest = read.value.clone();
-                (part.clear)(&mut rest);
+                rest.clear(part);
                 txn = self.kept(Some(read), rest, txn)?;
             }
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 return Ok(true);
             }
         }
-        let title = part.title;
-        Err(Error::try_again(format!("the {title} of {name}: lost {RACES} races in a row")))
+        Err(Error::try_again(format!("the {part} of {name}: lost {RACES} races in a row")))
     }
 
     /// Adds to a transaction that a name keeps this now; nothing is no record.

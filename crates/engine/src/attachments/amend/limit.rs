@@ -1,37 +1,23 @@
 //! Limits of a running container's bandwidth.
 
-use model::{
-    Amendment, Attachment, AttachmentId, Bandwidth, Error, Layer, NetworkName, OwnerName, Result,
-    Runtime,
-};
+use model::{Amendment, Attachment, AttachmentId, Bandwidth, Error, Layer, Result};
 
 use crate::Attachments;
 use crate::attachments::amend::bring::is_limited;
 use crate::attachments::amend::holders::not_attached;
-use crate::attachments::amend::kept::Part;
 use crate::contention::RACES;
 use crate::port::{Key, Outcome, Record, Txn};
 use crate::records::book::{Read, key_of_amendment, unchanged};
 
-/// What the container's name keeps when limits are written.
-#[derive(Clone, Copy)]
-enum Kept<'a> {
-    /// These from now on.
-    Becomes(&'a Bandwidth),
-    /// These already, or nothing is written.
-    Is(&'a Bandwidth),
-    Unasked,
-}
-
-/// Where limits come from.
+/// What the container's name has to do with limits that are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    /// A command: the container's name keeps them from now on.
-    Command,
-    /// The container's name.
-    Name,
-    /// A plugin that limits what the link's record limits already; the quota stays.
-    Plugin,
+enum Kept {
+    /// It keeps them from now on: they are a command's.
+    Becomes,
+    /// It keeps them already, or nothing is written.
+    Is,
+    /// It is not asked: a plugin limits what the link's record limits already, and the quota stays.
+    Unasked,
 }
 
 impl Attachments<'_> {
@@ -43,64 +29,14 @@ impl Attachments<'_> {
     /// Fails with [`model::Kind::NotFound`] where it is not attached, and with
     /// [`model::Kind::Unsupported`] where its interface cannot be limited.
     pub fn set_limits(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
-        self.try_limit(id, limits, Source::Command)
+        self.try_limit(id, limits, Kept::Becomes)
     }
 
-    /// Forgets the limits that the containers of a name would get again, where none is attached.
-    /// Whether there were any.
-    pub fn forget_limits(
-        &self,
-        owner: (Runtime, &OwnerName),
-        network: Option<&NetworkName>,
-    ) -> Result<bool> {
-        let part = Part {
-            title: "limits",
-            is_kept: |kept| kept.bandwidth.is_some(),
-            clear: |kept| kept.bandwidth = None,
-        };
-        self.forget_part(owner, network, &part)
-    }
-
-    /// The same of rates alone.
-    pub fn forget_rates(
-        &self,
-        owner: (Runtime, &OwnerName),
-        network: Option<&NetworkName>,
-    ) -> Result<bool> {
-        let part = Part {
-            title: "rates",
-            is_kept: |kept| kept.bandwidth.as_ref().is_some_and(Bandwidth::has_rates),
-            clear: |kept| {
-                let quota = kept.quota();
-                let rest = Bandwidth { quota, ..Bandwidth::default() };
-                kept.bandwidth = Some(rest).filter(Bandwidth::is_any);
-            },
-        };
-        self.forget_part(owner, network, &part)
-    }
-
-    /// The same of a quota alone.
-    pub fn forget_quota(
-        &self,
-        owner: (Runtime, &OwnerName),
-        network: Option<&NetworkName>,
-    ) -> Result<bool> {
-        let part = Part {
-            title: "quota",
-            is_kept: |kept| kept.quota().is_some(),
-            clear: |kept| {
-                let rest = kept.bandwidth.take().map(|it| Bandwidth { quota: None, ..it });
-                kept.bandwidth = rest.filter(Bandwidth::is_any);
-            },
-        };
-        self.forget_part(owner, network, &part)
-    }
-
-    /// The same of limits that the container's name keeps already.
+    /// Sets the limits that the container's name keeps already, where it has others.
     pub(super) fn limit_again(&self, id: &AttachmentId, limits: &Bandwidth) -> Result<()> {
         match self.limited(id)? {
             Some(read) if is_so(&read.value, &completed(limits, &read.value)) => Ok(()),
-            Some(_) => self.try_limit(id, limits, Source::Name),
+            Some(_) => self.try_limit(id, limits, Kept::Is),
             None => Ok(()),
         }
     }
@@ -108,47 +44,39 @@ impl Attachments<'_> {
     /// Sets the rates that a plugin asks for where the link's record limits, whose name keeps none.
     pub(super) fn limit_for_plugin(&self, id: &AttachmentId, asked: &Bandwidth) -> Result<()> {
         match asked.has_rates() {
-            true => self.try_limit(id, asked, Source::Plugin),
+            true => self.try_limit(id, asked, Kept::Unasked),
             false => Ok(()),
         }
     }
 
-    fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, source: Source) -> Result<()> {
+    fn try_limit(&self, id: &AttachmentId, limits: &Bandwidth, kept: Kept) -> Result<()> {
         let _lock = self.host.lock_attachment(id);
         for _ in 0..RACES {
             let Some(read) = self.limited(id)? else { return Err(not_attached(id)) };
             limits.quota.map_or(Ok(()), |_| read.value.refuse_quota())?;
-            let wanted = match source {
-                Source::Command => limits.clone(),
-                Source::Name => completed(limits, &read.value),
-                Source::Plugin => Bandwidth { quota: read.value.quota(), ..limits.clone() },
+            let wanted = match kept {
+                Kept::Becomes => limits.clone(),
+                Kept::Is => completed(limits, &read.value),
+                Kept::Unasked => Bandwidth { quota: read.value.quota(), ..limits.clone() },
             };
             let before = read.value.wiring.bandwidth.clone();
             let mut now = read.value.clone();
             let device = before.as_ref().and_then(|before| before.device.clone());
             now.wiring.bandwidth = Some(Bandwidth { device, ..wanted });
-            let amendment = match source {
-                Source::Command => Kept::Becomes(limits),
-                Source::Name => Kept::Is(limits),
-                Source::Plugin => Kept::Unasked,
-            };
-            let kept = self.kept_limits(&read.value)?;
-            if source == Source::Name && kept.as_ref() != Some(limits) {
+            let old = self.kept_limits(&read.value)?;
+            if kept == Kept::Is && old.as_ref() != Some(limits) {
                 return Ok(());
             }
-            let Some(read) = self.write_limits(&read, now, amendment)? else { continue };
-            let set = self.make_limits(read.value.clone());
-            return set.inspect_err(|_| {
-                let mut old = read.value.clone();
-                old.wiring.bandwidth = Some(before.unwrap_or_default());
-                let kept = kept.unwrap_or_default();
-                let kept = match source {
-                    Source::Command => Kept::Becomes(&kept),
-                    Source::Name | Source::Plugin => Kept::Unasked,
-                };
+            let Some(read) = self.write_limits(&read, now, limits, kept)? else { continue };
+            return self.make_limits(read.value.clone()).inspect_err(|_| {
+                let mut undone = read.value.clone();
+                undone.wiring.bandwidth = Some(before.unwrap_or_default());
+                let kept = if kept == Kept::Becomes { kept } else { Kept::Unasked };
                 // If this fails the record has what was asked for, and is compared again.
-                if let Ok(Some(_)) = self.write_limits(&read, old.clone(), kept) {
-                    let _ = self.links.limit_as_recorded(&old);
+                let written =
+                    self.write_limits(&read, undone.clone(), &old.unwrap_or_default(), kept);
+                if let Ok(Some(_)) = written {
+                    let _ = self.links.limit_as_recorded(&undone);
                 }
             });
         }
@@ -191,7 +119,8 @@ impl Attachments<'_> {
         &self,
         read: &Read<Box<Attachment>>,
         now: Box<Attachment>,
-        kept: Kept<'_>,
+        limits: &Bandwidth,
+        kept: Kept,
     ) -> Result<Option<Read<Box<Attachment>>>> {
         let key = Key::Attachment(now.id.clone(), now.layer);
         let txn = Txn::new()
@@ -199,11 +128,11 @@ impl Attachments<'_> {
             .put(key, Record::Attachment(now.clone()));
         let txn = self.links.forget_usage_of(&read.value, &now, txn)?;
         let txn = match kept {
-            Kept::Becomes(limits) => {
+            Kept::Becomes => {
                 let limits = limits.is_any().then(|| Bandwidth { device: None, ..limits.clone() });
                 self.remember_change(&now, txn, |kept| kept.bandwidth = limits)?
             }
-            Kept::Is(limits) => {
+            Kept::Is => {
                 match self.while_kept(&now, txn, |kept| kept.bandwidth.as_ref() == Some(limits))? {
                     Some(txn) => txn,
                     None => return Ok(None),

@@ -1,7 +1,7 @@
 //! Limits of a running container's bandwidth.
 
 use clap::Args;
-use model::{Bandwidth, NetworkName, Period, Quota, Rate};
+use model::{AmendmentPart, Bandwidth, NetworkName, Period, Quota, Rate};
 
 use super::Listing;
 
@@ -56,14 +56,6 @@ pub(in crate::cli) struct LimitArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Limit(pub(in crate::cli) Option<Rate>);
 
-/// What of a container's limits ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Lifted {
-    Everything,
-    Rates,
-    Quota,
-}
-
 /// A quota, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) struct Allowance(pub(in crate::cli) Option<Quota>);
@@ -79,12 +71,12 @@ impl LimitArgs {
     }
 
     /// What is to be lifted, where nothing is to be set.
-    pub(in crate::cli) fn lifted(&self) -> Lifted {
+    pub(in crate::cli) fn lifted(&self) -> AmendmentPart {
         let keeps_quota = self.quota.is_none() && self.both.is_none();
         match (self.is_rate_asked(), keeps_quota) {
-            (true, true) => Lifted::Rates,
-            (true, false) => Lifted::Everything,
-            (false, _) => Lifted::Quota,
+            (true, true) => AmendmentPart::Rates,
+            (true, false) => AmendmentPart::Limits,
+            (false, _) => AmendmentPart::Quota,
         }
     }
 
@@ -245,12 +237,12 @@ mod tests {
             assert_eq!((now.ingress, now.egress, now.quota), (rates, rates, kept), "{words}");
         }
         for (words, lifted) in [
-            ("web none", Lifted::Everything),
-            ("web none --quota none", Lifted::Everything),
-            ("web --egress none --quota none", Lifted::Everything),
-            ("web --ingress none", Lifted::Rates),
-            ("web --ingress none --egress none", Lifted::Rates),
-            ("web --quota none", Lifted::Quota),
+            ("web none", AmendmentPart::Limits),
+            ("web none --quota none", AmendmentPart::Limits),
+            ("web --egress none --quota none", AmendmentPart::Limits),
+            ("web --ingress none", AmendmentPart::Rates),
+            ("web --ingress none --egress none", AmendmentPart::Rates),
+            ("web --quota none", AmendmentPart::Quota),
         ] {
             assert_eq!(parse(words).lifted(), lifted, "{words}");
         }

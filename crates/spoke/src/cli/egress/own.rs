@@ -3,7 +3,9 @@
 use clap::Args;
 use engine::Engine;
 use linux::filter::fence::{self, Fenced, Own};
-use model::{Attachment, Error, Fence, Layer, Moment, NetworkName, Result, Timestamp};
+use model::{
+    AmendmentPart, Attachment, Error, Fence, Layer, Moment, NetworkName, Result, Timestamp,
+};
 use netlink::Socket;
 use serde::Serialize;
 
@@ -234,7 +236,8 @@ fn forget(
         return Err(unknown);
     };
     let network = network.map(|called| engine.records.name_of(called)).transpose()?;
-    match engine.attachments.forget_egress((runtime, &name), network.as_ref())? {
+    let (owner, part) = ((runtime, &name), AmendmentPart::Egress);
+    match engine.attachments.forget_amendment(owner, network.as_ref(), part)? {
         true => Ok(Answer::default()),
         false => Err(unknown),
     }
