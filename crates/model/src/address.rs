@@ -7,6 +7,7 @@ use std::str::FromStr;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+use crate::name::by_text;
 use crate::{Error, Result};
 
 /// An Ethernet address, written `02:42:ac:11:00:02`.
@@ -57,18 +58,7 @@ impl FromStr for Mac {
     }
 }
 
-impl TryFrom<String> for Mac {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<Mac> for String {
-    fn from(mac: Mac) -> Self {
-        mac.to_string()
-    }
-}
+by_text!(Mac);
 
 /// The address that follows; none after the last of its family.
 pub fn next_address(address: IpAddr) -> Option<IpAddr> {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
+use crate::name::by_text;
 use crate::{
     Backend, EgressPolicy, Error, Family, Gateway, Ipam, NAME_DOMAIN, NetworkName, Protocol,
 };
@@ -268,19 +269,7 @@ impl FromStr for EgressRule {
     }
 }
 
-impl TryFrom<String> for EgressRule {
-    type Error = Error;
-
-    fn try_from(given: String) -> Result<Self> {
-        given.parse()
-    }
-}
-
-impl From<EgressRule> for String {
-    fn from(rule: EgressRule) -> Self {
-        rule.to_string()
-    }
-}
+by_text!(EgressRule);
 
 impl Fence {
     /// The ports that the rules allow of a name; none where the name is not allowed.

@@ -1,6 +1,5 @@
 //! Names, parsed once. Each type states its grammar; nothing else can be in it.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -10,24 +9,32 @@ use crate::{Error, Result};
 /// Names longer than this are refused: every name must fit into a file name with room to spare.
 const LONGEST: usize = 200;
 
-/// The conversions of a parsed text type: from a string, to a string, and to be shown.
-macro_rules! as_text {
+/// The conversions of a type that is text in records: from a string as it is parsed, to a string as it is shown.
+macro_rules! by_text {
     ($name:ident) => {
         impl TryFrom<String> for $name {
-            type Error = Error;
-            fn try_from(text: String) -> Result<Self> {
+            type Error = $crate::Error;
+            fn try_from(text: String) -> $crate::Result<Self> {
                 text.parse()
             }
         }
 
         impl From<$name> for String {
-            fn from(name: $name) -> Self {
-                name.0
+            fn from(value: $name) -> Self {
+                value.to_string()
             }
         }
+    };
+}
+pub(crate) use by_text;
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// The same of a type that holds the text; it is shown as that.
+macro_rules! as_text {
+    ($name:ident) => {
+        $crate::name::by_text!($name);
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(&self.0)
             }
         }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name::by_text;
 use crate::{Error, Result};
 
 /// A public key of Curve25519 (RFC 7748), as WireGuard has them; as text 64 hexadecimal digits.
@@ -53,19 +54,7 @@ impl FromStr for PublicKey {
     }
 }
 
-impl TryFrom<String> for PublicKey {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<PublicKey> for String {
-    fn from(key: PublicKey) -> Self {
-        key.to_string()
-    }
-}
+by_text!(PublicKey);
 
 #[cfg(test)]
 mod tests {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name::by_text;
 use crate::{Error, Label, Labels, Mtu, Network, Reach, Result, Via};
 
 /// The settings that a command gave a network after it was made. They hold for every attachment of
@@ -63,19 +64,7 @@ impl fmt::Display for Way {
     }
 }
 
-impl TryFrom<String> for Way {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<Way> for String {
-    fn from(way: Way) -> Self {
-        way.to_string()
-    }
-}
+by_text!(Way);
 
 impl Settings {
     /// Whether nothing was changed.

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name::by_text;
 use crate::{
     Backend, EgressPolicy, Error, Family, Gateway, IfName, NetworkName, Result, Runtime, Vlans,
     Wiring, text,
@@ -133,19 +134,7 @@ impl fmt::Display for Via {
     }
 }
 
-impl TryFrom<String> for Via {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<Via> for String {
-    fn from(via: Via) -> Self {
-        via.to_string()
-    }
-}
+by_text!(Via);
 
 impl Wiring {
     /// Refuses a way out for links whose packets it would not hold.

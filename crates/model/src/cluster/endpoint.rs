@@ -1,6 +1,5 @@
 //! An address of a network of many hosts, and what the container is called that has it.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 

@@ -1,9 +1,11 @@
 //! Links that are devices of the host, of programs, or of third-party plugins.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name::as_text;
 use crate::{Error, IfName, Mac, Result};
 
 /// A device of the host that one container has exclusively while it is attached.
@@ -39,14 +41,14 @@ impl DeviceAddress {
     }
 }
 
-impl TryFrom<String> for DeviceAddress {
-    type Error = Error;
+impl FromStr for DeviceAddress {
+    type Err = Error;
 
-    fn try_from(text: String) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b":._-".contains(&byte);
         let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
         match first && text.len() <= 64 && text.bytes().all(is_plain) {
-            true => Ok(Self(text)),
+            true => Ok(Self(text.to_owned())),
             false => Err(Error::invalid(format!(
                 "device address {text:?} is not like 0000:00:1f.6 or mlx5_core.sf.4"
             ))),
@@ -54,11 +56,7 @@ impl TryFrom<String> for DeviceAddress {
     }
 }
 
-impl From<DeviceAddress> for String {
-    fn from(address: DeviceAddress) -> String {
-        address.0
-    }
-}
+as_text!(DeviceAddress);
 
 /// A device whose packets a program in the container sends and receives.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use super::{DeviceAddress, IpvlanMode, MacvlanMode, VlanId};
+use crate::name::as_text;
 use crate::{Error, IfName, Mac, Result};
 
 /// A cloud's id of one of its resources: a UUID, mostly.
@@ -41,25 +42,7 @@ impl FromStr for ResourceId {
     }
 }
 
-impl TryFrom<String> for ResourceId {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<ResourceId> for String {
-    fn from(id: ResourceId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for ResourceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+as_text!(ResourceId);
 
 /// A resource's name: at most 255 printable characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -84,25 +67,7 @@ impl FromStr for ResourceName {
     }
 }
 
-impl TryFrom<String> for ResourceName {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<ResourceName> for String {
-    fn from(name: ResourceName) -> Self {
-        name.0
-    }
-}
-
-impl fmt::Display for ResourceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+as_text!(ResourceName);
 
 /// Which of a cloud's resources is meant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -331,24 +296,20 @@ impl ScriptName {
     }
 }
 
-impl TryFrom<String> for ScriptName {
-    type Error = Error;
+impl FromStr for ScriptName {
+    type Err = Error;
 
-    fn try_from(text: String) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self> {
         let is_plain =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
         match (1..=64).contains(&text.len()) && text.bytes().all(is_plain) {
-            true => Ok(Self(text)),
+            true => Ok(Self(text.to_owned())),
             false => Err(Error::invalid(format!("VIF type {text:?} is none of Neutron's"))),
         }
     }
 }
 
-impl From<ScriptName> for String {
-    fn from(name: ScriptName) -> Self {
-        name.0
-    }
-}
+as_text!(ScriptName);
 
 /// A pair whose end in the host a third party connects. That end has neither address nor master nor
 /// route.

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::name::by_text;
 use crate::{Error, NetworkName, Result};
 
 /// Within one space no address is held twice, whichever network or runtime asks.
@@ -60,19 +61,7 @@ impl FromStr for AddressSpace {
     }
 }
 
-impl TryFrom<String> for AddressSpace {
-    type Error = Error;
-
-    fn try_from(name: String) -> Result<Self> {
-        name.parse()
-    }
-}
-
-impl From<AddressSpace> for String {
-    fn from(space: AddressSpace) -> String {
-        space.as_str().to_owned()
-    }
-}
+by_text!(AddressSpace);
 
 impl fmt::Display for AddressSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
