@@ -36,7 +36,7 @@ pub(crate) use news::{author, read as read_news};
 pub use object::{Base, ChainKind, Family, Hook, Policy, Table};
 pub use quota::{QuotaState, quota, quota_matches, quotas};
 pub use step::{Datum, Decision, Header, Place as RegisterPlace, Step};
-pub use transaction::{Place, Transaction};
+pub use transaction::{Place, Transaction, remove_table};
 pub use verify::verify;
 pub use whole::{
     AnyChain, AnyHook, AnyRule, AnySet, Keys, all_chains, all_rules, all_sets, keys, seek,

@@ -9,11 +9,11 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use model::{IfName, IpNet, Result};
+use netlink::Socket;
 use netlink::nft::{
     self, Base, ChainKind, Element, Expression, Field, Hook, Interval, Meta, Policy, Set, Table,
     Transaction, Tuple, Verdict,
 };
-use netlink::{Errno, Socket};
 
 use super::lan::interval;
 use super::rules::{ACCEPT, DROP, Ip, R, RETURN, Steps, ending};
@@ -86,9 +86,7 @@ pub fn unload(socket: &mut Socket) -> Result<()> {
     if !nft::chain_exists(socket, TABLE, STAMP)? {
         return Ok(());
     }
-    let mut transaction = Transaction::new();
-    transaction.delete_table(TABLE);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+    nft::remove_table(socket, TABLE)
 }
 
 fn is_loaded(socket: &mut Socket, servers: &[NameServer], port: u16) -> Result<bool> {

@@ -169,10 +169,7 @@ impl Ruleset {
     ) -> Result<()> {
         let comment: Comment = COMMENT.parse()?;
         let mut transaction = Transaction::new();
-        // It is there when it is removed.
-        transaction.add_table(self.table, Some(&comment));
-        transaction.delete_table(self.table);
-        transaction.add_table(self.table, Some(&comment));
+        transaction.replace_table(self.table, Some(&comment));
         for set in &self.sets {
             transaction.add_set(self.table, set);
         }
@@ -312,9 +309,7 @@ pub fn verify(socket: &mut Socket) -> Result<()> {
 /// # Errors
 /// Where the process may not change it.
 pub fn unload(socket: &mut Socket) -> Result<()> {
-    let mut transaction = Transaction::new();
-    transaction.delete_table(TABLE);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+    nft::remove_table(socket, TABLE)
 }
 
 /// Removes the table if it has no owned elements, and no process adds one meanwhile.

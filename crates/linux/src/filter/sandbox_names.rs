@@ -8,11 +8,11 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr};
 
 use model::Result;
+use netlink::Socket;
 use netlink::nft::{
     self, Base, ChainKind, Element, Expression, Field, Hook, Meta, Policy, Set, Table, Transaction,
     Tuple,
 };
-use netlink::{Errno, Socket};
 
 use super::names::{DOMAIN, PROTOCOLS};
 use super::rules::{DROP, Ip, R, Steps, ending};
@@ -66,9 +66,7 @@ fn add_elements(transaction: &mut Transaction, names: &SandboxNames) {
 /// # Errors
 /// Where the process may not change it.
 pub fn unlead(socket: &mut Socket) -> Result<()> {
-    let mut transaction = Transaction::new();
-    transaction.delete_table(TABLE);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+    nft::remove_table(socket, TABLE)
 }
 
 fn ruleset(mark: Option<u32>) -> Ruleset {

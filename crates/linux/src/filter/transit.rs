@@ -141,9 +141,7 @@ pub(crate) fn mend(socket: &mut Socket) -> Result<bool> {
 
 /// Removes the table with everything in it. A missing table is done.
 pub(crate) fn unload(socket: &mut Socket) -> Result<()> {
-    let mut transaction = Transaction::new();
-    transaction.delete_table(TABLE);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+    nft::remove_table(socket, TABLE)
 }
 
 fn ruleset() -> Ruleset {

@@ -15,8 +15,8 @@
 use std::collections::BTreeSet;
 
 use model::{IfName, Result};
+use netlink::Socket;
 use netlink::nft::{self, Expression, Family, Place, Table, Transaction, Verdict};
-use netlink::{Errno, Socket};
 
 use super::behind::behind;
 use super::table::{BASE, BEHIND, entering};
@@ -33,9 +33,7 @@ const CHAIN: &str = "forward";
 pub fn shut(socket: &mut Socket, known: &BTreeSet<IfName>) -> Result<()> {
     let behind = behind(socket, known)?;
     let mut transaction = Transaction::new();
-    transaction.add_table(SHUT, None);
-    transaction.delete_table(SHUT);
-    transaction.add_table(SHUT, None);
+    transaction.replace_table(SHUT, None);
     transaction.add_set(SHUT, &BEHIND);
     for element in &behind {
         let about = format!("adding an interface to {SHUT}");
@@ -57,9 +55,7 @@ pub fn open(socket: &mut Socket) -> Result<()> {
     if !is_shut(socket)? {
         return Ok(());
     }
-    let mut transaction = Transaction::new();
-    transaction.delete_table(SHUT);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+    nft::remove_table(socket, SHUT)
 }
 
 /// Whether published ports are withdrawn.

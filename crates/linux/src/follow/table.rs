@@ -79,9 +79,7 @@ pub fn keep(socket: &mut Socket, judgement: &Judgement, known: &BTreeSet<IfName>
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
         let behind = behind(socket, known)?;
-        transaction.add_table(TABLE, Some(&comment));
-        transaction.delete_table(TABLE);
-        transaction.add_table(TABLE, Some(&comment));
+        transaction.replace_table(TABLE, Some(&comment));
         for set in [BEHIND, OFTEN[0], OFTEN[1]] {
             transaction.add_set(TABLE, &set);
         }
@@ -174,9 +172,7 @@ pub fn is_loaded(socket: &mut Socket) -> Result<bool> {
 /// # Errors
 /// Where the process may not change it.
 pub fn unload(socket: &mut Socket) -> Result<()> {
-    let mut transaction = Transaction::new();
-    transaction.delete_table(TABLE);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+    nft::remove_table(socket, TABLE)
 }
 
 fn chains(judgement: &Judgement) -> Vec<Chain> {

@@ -86,6 +86,14 @@ impl Transaction {
         self.request(abi::DELTABLE, 0, table.family, about).text(abi::TABLE_NAME, table.name);
     }
 
+    /// Makes a table without anything in it, whatever was in one of that name.
+    pub fn replace_table(&mut self, table: Table<'_>, comment: Option<&Comment>) {
+        // To be removed it has to be there.
+        self.add_table(table, comment);
+        self.delete_table(table);
+        self.add_table(table, comment);
+    }
+
     /// Makes a chain: a base chain with `base`, one to jump to without. With `exclusive` it must
     /// not be there yet (EEXIST).
     pub fn add_chain(
@@ -269,6 +277,16 @@ impl Transaction {
         let mut end = self.batch.request(abi::BATCH_END, 0, "changing the nftables ruleset");
         end.bytes(&header(0, abi::BATCH_RESOURCE));
     }
+}
+
+/// Removes a table with everything in it. A missing one is done.
+///
+/// # Errors
+/// Where the process may not change it.
+pub fn remove_table(socket: &mut Socket, table: Table<'_>) -> Result<()> {
+    let mut transaction = Transaction::new();
+    transaction.delete_table(table);
+    transaction.commit(socket)?.except(Errno::NOENT).into_result()
 }
 
 /// Whether the same change may be made a moment later.

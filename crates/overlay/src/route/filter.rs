@@ -5,10 +5,10 @@ mod rules;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{IfName, IpNet, Mac, Result};
+use netlink::Socket;
 use netlink::nft::{
     self, Between, Element, Family, Field, Interval, Lookup, Place, Set, Table, Transaction, Tuple,
 };
-use netlink::{Errno, Socket};
 
 use crate::guard::is_as_made;
 
@@ -148,10 +148,7 @@ impl RouteFilter {
 
     fn make(&self) -> Result<Transaction> {
         let mut transaction = Transaction::new();
-        // To remove it, it has to be there.
-        transaction.add_table(TABLE, None);
-        transaction.delete_table(TABLE);
-        transaction.add_table(TABLE, Some(&COMMENT.parse()?));
+        transaction.replace_table(TABLE, Some(&COMMENT.parse()?));
         for set in EXACT.into_iter().chain(SOURCES).chain(SUBNETS) {
             transaction.add_set(TABLE, &set);
         }
@@ -205,9 +202,7 @@ pub(super) fn has_one_of<'a>(
 
 /// Removes it.
 pub(super) fn remove(socket: &mut Socket) -> Result<()> {
-    let mut transaction = Transaction::new();
-    transaction.delete_table(TABLE);
-    transaction.commit(socket)?.except(Errno::NOENT).into_result()
+    nft::remove_table(socket, TABLE)
 }
 
 /// Whether the chains are there as this program makes them.
