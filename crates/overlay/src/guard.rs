@@ -35,11 +35,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{Kind, Result};
+use netlink::Socket;
 use netlink::nft::{
     self, Base, ChainKind, Element, Expression, Family, Field, Hook, Lookup, Meta, Place, Policy,
     Register, Set, Table, Transaction, Tuple, Verdict,
 };
-use netlink::{Errno, Socket};
 
 use crate::tunnel::GROUP;
 use crate::{ENCRYPTED_PORT, PORT};
@@ -53,8 +53,8 @@ const PRIORITY: i32 = -150;
 /// `IPPROTO_UDP`.
 const UDP: u8 = 17;
 /// Where the source and the destination are in the headers of IPv4 (RFC 791 §3.1) and IPv6 (RFC 8200 §3).
-const SOURCE: [u32; 2] = [12, 8];
-const DESTINATION: [u32; 2] = [16, 24];
+pub(crate) const SOURCE: [u32; 2] = [12, 8];
+pub(crate) const DESTINATION: [u32; 2] = [16, 24];
 /// How long an address is, in bytes.
 const LENGTH: [u32; 2] = [4, 16];
 
@@ -126,10 +126,7 @@ impl Guard {
 
     fn make(&self) -> Transaction {
         let (mut transaction, table) = (Transaction::new(), self.table());
-        // To remove it, it has to be there.
-        transaction.add_table(table, None);
-        transaction.delete_table(table);
-        transaction.add_table(table, None);
+        transaction.replace_table(table, None);
         transaction.add_set(table, &members(self.ip()));
         for (chain, hook) in CHAINS {
             transaction.add_chain(table, chain, Some(&base(hook)), false);
@@ -151,12 +148,7 @@ fn members(ip: usize) -> Set<'static> {
 
 /// Removes it.
 pub(crate) fn remove(socket: &mut Socket) -> Result<()> {
-    for table in TABLES {
-        let mut transaction = Transaction::new();
-        transaction.delete_table(table);
-        transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
-    }
-    Ok(())
+    TABLES.into_iter().try_for_each(|table| nft::remove_table(socket, table))
 }
 
 /// Of a table whether it was found as it is made.
@@ -168,7 +160,8 @@ pub(crate) fn is_as_made(verified: Result<()>) -> Result<bool> {
     }
 }
 
-fn base(hook: Hook) -> Base {
+/// A chain that sees packets before connection tracking's users do.
+pub(crate) fn base(hook: Hook) -> Base {
     Base { kind: ChainKind::Filter, hook, priority: PRIORITY, policy: Policy::Accept }
 }
 
@@ -193,22 +186,22 @@ fn rules(ip: usize, hook: Hook) -> Vec<Vec<Expression<'static>>> {
 }
 
 fn members_only(ip: usize, hook: Hook) -> Vec<Expression<'static>> {
-    let address = |offset: [u32; 2]| Expression::Network {
-        offset: offset[ip],
-        length: LENGTH[ip],
-        into: VALUE,
-    };
     let mut steps = to_port(PORT);
     match hook {
         Hook::Input => {
-            steps.extend([address(SOURCE), Expression::NotIn(MEMBERS, VALUE)]);
+            steps.extend([address(ip, SOURCE, VALUE), Expression::NotIn(MEMBERS, VALUE)]);
         }
-        _ => steps.extend([address(DESTINATION), Expression::In(MEMBERS, VALUE)]),
+        _ => steps.extend([address(ip, DESTINATION, VALUE), Expression::In(MEMBERS, VALUE)]),
     }
     if hook == Hook::Output {
         steps.extend(of_a_user());
     }
     steps
+}
+
+/// Reads the address that is at this offset of its family's header.
+pub(crate) fn address(ip: usize, offset: [u32; 2], into: Register) -> Expression<'static> {
+    Expression::Network { offset: offset[ip], length: LENGTH[ip], into }
 }
 
 fn to_port(port: u16) -> Vec<Expression<'static>> {

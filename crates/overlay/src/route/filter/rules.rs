@@ -6,6 +6,8 @@ use netlink::nft::{
     Base, ChainKind, Conntrack, Expression, Family, Hook, Meta, Policy, Register, Set, Verdict,
 };
 
+use crate::guard::{DESTINATION, SOURCE, address, base};
+
 use super::{BRIDGES, HOSTS, SOURCES, SUBNETS, SWITCHED, UNDERLAY};
 
 /// A rule.
@@ -18,8 +20,6 @@ const R: Register = Register::FIRST;
 const NAME_WORDS: u8 = 4;
 const ACCEPT: Expression<'static> = Expression::Verdict(Verdict::Accept);
 const DROP: Expression<'static> = Expression::Verdict(Verdict::Drop);
-/// Before connection tracking's users, and before Spoke's own chains.
-const PRIORITY: i32 = -150;
 /// Before every other translation of sources (`srcnat` is 100).
 const BEFORE_SOURCE: i32 = 99;
 /// `NF_CT_STATE_BIT`: established and related.
@@ -32,18 +32,12 @@ const GROUPS: [u32; 2] = [0x7370_6f6b, 0x7370_6f67];
 
 const V4: usize = 0;
 const V6: usize = 1;
-/// Where the source and the destination are in the headers (RFC 791 §3.1, RFC 8200 §3), and their length.
-const SOURCE: [u32; 2] = [12, 8];
-const DESTINATION: [u32; 2] = [16, 24];
-const LENGTH: [u32; 2] = [4, 16];
 /// `NFPROTO_*`.
 const NUMBER: [u8; 2] = [2, 10];
 const FAMILY: [Family; 2] = [Family::Ipv4, Family::Ipv6];
 
 pub(super) fn chains() -> Vec<Chain> {
-    let filter = |hook| {
-        Some(Base { kind: ChainKind::Filter, hook, priority: PRIORITY, policy: Policy::Accept })
-    };
+    let filter = |hook| Some(base(hook));
     let nat = Base {
         kind: ChainKind::Nat,
         hook: Hook::Postrouting,
@@ -144,10 +138,6 @@ fn by(name: Meta, set: Set<'static>) -> Steps {
 fn only(ip: usize) -> [Expression<'static>; 2] {
     let number = NUMBER[ip];
     [Expression::Meta(Meta::Family, R), Expression::Equal(R, Cow::Owned(vec![number]))]
-}
-
-fn address(ip: usize, offset: [u32; 2], into: Register) -> Expression<'static> {
-    Expression::Network { offset: offset[ip], length: LENGTH[ip], into }
 }
 
 /// Matches an interface together with an address that is behind it on other hosts.
