@@ -33,10 +33,11 @@ impl Certified<'_> {
 }
 
 /// Makes a certificate of a member known. Where the host has too many, its oldest ones are worth nothing from then
-/// on, but for the one with the digest `shown`: a host that cannot keep its certificates has only that one.
+/// on, but for the one with the digest `shown`: a host that cannot keep its certificates has only that one. Where one is
+/// shown, it has to be known still when the new one is written: the view may be of before the host was removed.
 ///
 /// # Errors
-/// `NotFound` where the host is no member any more.
+/// `NotFound` where the host is no member any more, or what it shows is worth nothing.
 pub fn certify(
     cluster: &impl Cluster,
     view: &View,
@@ -49,7 +50,18 @@ pub fn certify(
     let mut others: Vec<_> = own.filter(|(_, record)| Some(&*record.digest) != shown).collect();
     others.sort_by_key(|(_, record)| record.expires);
     let oldest = others.into_iter().take(too_many.min(Txn::MOST / 3)).flat_map(revocation);
-    write(cluster, &host, oldest.chain([certified.write()]).collect())
+    let writes = oldest.chain([certified.write()]).collect();
+    write(cluster, (&host, shown_key(view, &host, shown)?), writes)
+}
+
+/// The key of the certificate that a host shows, where it shows one.
+fn shown_key(view: &View, host: &HostName, shown: Option<&str>) -> Result<Option<Key>> {
+    let Some(shown) = shown else { return Ok(None) };
+    let mut own = view.certificates.iter().filter(|((of, _), _)| of == host);
+    match own.find(|(_, record)| record.digest == shown) {
+        Some(((_, serial), _)) => Ok(Some(Key::Certificate(host.clone(), serial.clone()))),
+        None => Err(removed(host)),
+    }
 }
 
 /// What makes a certificate worth nothing.
@@ -66,7 +78,7 @@ fn revocation(((host, serial), record): (&(HostName, Serial), &CertificateRecord
 /// `NotFound` where the host is no member any more.
 pub fn put_server(cluster: &impl Cluster, host: &HostName, voter: bool) -> Result<()> {
     let record = Record::Server(ServerRecord { voter });
-    write(cluster, host, vec![Write::Put(Key::Server(host.clone()), record, None)])
+    write(cluster, (host, None), vec![Write::Put(Key::Server(host.clone()), record, None)])
 }
 
 /// Whether a certificate that ended then is forgotten: one more `life`, in seconds, has gone since. A host whose clock
@@ -162,10 +174,20 @@ fn unknown_end(view: &View) -> Timestamp {
     ends.max().unwrap_or(Timestamp(u32::MAX.into()))
 }
 
-fn write(cluster: &impl Cluster, host: &HostName, writes: Vec<Write>) -> Result<()> {
-    let expect = vec![(Key::Host(host.clone()), Expect::Present)];
+/// Writes what is known of a member, while that and `shown` are there.
+fn write(
+    cluster: &impl Cluster,
+    (host, shown): (&HostName, Option<Key>),
+    writes: Vec<Write>,
+) -> Result<()> {
+    let there = [Key::Host(host.clone())].into_iter().chain(shown);
+    let expect = there.map(|key| (key, Expect::Present)).collect();
     match cluster.commit(&Txn { expect, writes, ..Txn::default() })? {
         Outcome::Done(_) => Ok(()),
-        Outcome::Lost => Err(Error::not_found(format!("host {host} was removed from the cluster"))),
+        Outcome::Lost => Err(removed(host)),
     }
+}
+
+fn removed(host: &HostName) -> Error {
+    Error::not_found(format!("host {host} was removed from the cluster"))
 }

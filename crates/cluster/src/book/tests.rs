@@ -21,6 +21,7 @@ use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
 mod damaged;
+mod renewal;
 mod six;
 mod tokens;
 
