@@ -14,7 +14,7 @@ mod tests;
 mod tunnel;
 
 pub use authority::{
-    abandon_rotation, advance_rotation, begin_rotation, leave_out, refuse_rotation,
+    abandon_rotation, advance_rotation, begin_rotation, leave_out, needs_next, refuse_rotation,
     refuse_while_rotating, rotating, unconfirmed,
 };
 pub use certificate::{

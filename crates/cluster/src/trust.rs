@@ -14,7 +14,7 @@ pub mod wire;
 
 pub use authority::{Authority, Usage, Validity};
 pub use files::{Files, Own, Pending};
-pub use rotation::{AuthorityRecord, Phase, Standing};
+pub use rotation::{AuthorityRecord, Phase, Standing, Successor};
 pub use serial::{CertificateRecord, PublicKey, Serial};
 pub use tls::{Asked, Pinned, ask_pinned, ask_with, is_other, server};
 pub use trusted::Trusted;

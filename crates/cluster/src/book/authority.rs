@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use model::{Error, HostName, Result};
 
 use super::RACES;
+use crate::layout;
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
 use crate::trust::{AuthorityRecord, Phase};
 use crate::view::View;
@@ -12,8 +13,9 @@ use crate::view::View;
 /// Refuses to begin a change that could not come to its end.
 ///
 /// # Errors
-/// `Conflict` where one goes on, or a host is not there that is not in `without`; `Unsupported` where a host runs a program
-/// that cannot do it; `NotFound` where one of `without` is no member.
+/// `Conflict` where one goes on, hosts still trust the authority of one that was given up, or a host is not there that is
+/// not in `without`; `Unsupported`
+/// where a host runs a program that cannot do it; `NotFound` where one of `without` is no member.
 pub fn refuse_rotation(view: &View, without: &BTreeSet<HostName>) -> Result<()> {
     if let Some(why) = rotating(view) {
         return Err(Error::conflict(why));
@@ -33,10 +35,27 @@ pub fn refuse_rotation(view: &View, without: &BTreeSet<HostName>) -> Result<()> 
         .filter(|host| !view.standings.contains_key(host) && !without.contains(host))
         .collect::<BTreeSet<_>>();
     match earlier.is_empty() {
-        true => Ok(()),
+        true => refuse_unfinished(view, without),
         false => Err(Error::unsupported(format!(
             "host {} runs an earlier version of Spoke, which cannot change the authority: install this one there",
             listed(&earlier)
+        ))),
+    }
+}
+
+/// Refuses another change while hosts still trust the authority of one that was given up: nothing would have them cease to.
+fn refuse_unfinished(view: &View, without: &BTreeSet<HostName>) -> Result<()> {
+    let abandoned = |(record, _): &&(AuthorityRecord, _)| record.phase == Phase::Abandoned;
+    if view.authority.as_ref().filter(abandoned).is_none() {
+        return Ok(());
+    }
+    let waiting = unconfirmed(view).difference(without).cloned().collect::<BTreeSet<_>>();
+    match waiting.is_empty() {
+        true => Ok(()),
+        false => Err(Error::conflict(format!(
+            "host {} still trusts the authority of the change that was given up; try it again once `spoke host ca ls` says \
+             ready of every host",
+            listed(&waiting)
         ))),
     }
 }
@@ -121,12 +140,29 @@ pub fn advance_rotation(cluster: &impl Cluster, view: &View) -> Result<()> {
 /// The hosts that a change waits for.
 pub fn unconfirmed(view: &View) -> BTreeSet<HostName> {
     let Some((record, _)) = &view.authority else { return BTreeSet::new() };
-    let Ok(next) = record.digest() else { return BTreeSet::new() };
     let confirms = |host: &HostName| {
         view.alive.contains(host)
-            && view.standings.get(host).is_some_and(|it| it.confirms(record.phase, &next))
+            && view
+                .standings
+                .get(host)
+                .is_some_and(|it| it.confirms(record.phase, record.next.digest()))
     };
     members(view).filter(|host| !record.without.contains(host) && !confirms(host)).collect()
+}
+
+/// Whether what the cluster holds of a change cannot be read, so that one may go on.
+fn is_unknown(view: &View) -> bool {
+    view.damaged.contains_key(&layout::path(&Key::Authority))
+}
+
+/// Whether a host with the authority's key may still need that of the next one, where `own` is the digest of that by which
+/// it signs.
+pub fn needs_next(view: &View, own: &str) -> bool {
+    match &view.authority {
+        Some((record, _)) if record.phase == Phase::Done => record.next.digest() != own,
+        Some((record, _)) => record.phase.is_going_on(),
+        None => is_unknown(view),
+    }
 }
 
 /// What is to be said while a change goes on.
@@ -182,9 +218,13 @@ fn change(cluster: &impl Cluster, wanted: impl Fn(&View) -> Result<AuthorityReco
     Err(Error::try_again("others join, or declare networks of the cluster, all the time"))
 }
 
-/// Hosts that join take the turn too, so that none is overlooked.
+/// Hosts that join take the turn too, so that none is overlooked. What cannot be read is replaced.
 fn written(view: &View, record: AuthorityRecord) -> Txn {
-    let at = view.authority.as_ref().map_or(Expect::Absent, |(_, at)| Expect::At(*at));
+    let at = match &view.authority {
+        Some((_, at)) => Expect::At(*at),
+        None if is_unknown(view) => Expect::Present,
+        None => Expect::Absent,
+    };
     Txn::default()
         .expect(Key::Authority, at)
         .expect(Key::Turn, view.turn.map_or(Expect::Absent, Expect::At))

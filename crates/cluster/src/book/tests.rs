@@ -20,6 +20,7 @@ use crate::port::{
 use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
+mod authority;
 mod damaged;
 mod renewal;
 mod six;

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use model::{Error, HostName, Result, Timestamp};
 use rcgen::SigningKey;
 use rcgen::{
@@ -16,6 +14,7 @@ use rcgen::{
 use rustls::pki_types::CertificateDer;
 use time::OffsetDateTime;
 
+use super::rotation::Successor;
 use super::serial::{CertificateRecord, PublicKey, Serial};
 use super::trusted::{self, Trusted};
 
@@ -82,14 +81,15 @@ impl Authority {
         Ok(Self { certificate, der, issuer: Issuer::new(params(), key) })
     }
 
-    /// Its signature that `next` follows it, in base64.
+    /// `next`, with the signature of this one that it follows.
     ///
     /// # Errors
     /// `Kernel` where there is no randomness.
-    pub fn endorse(&self, next: &Trusted) -> Result<String> {
-        let signed = self.issuer.key().sign(&trusted::follows(next));
+    pub fn endorse(&self, next: &Self) -> Result<Successor> {
+        let next = Trusted::read(&next.certificate)?;
+        let signed = self.issuer.key().sign(&trusted::follows(&next));
         let signed = signed.map_err(|cause| failed("signing the next authority", cause))?;
-        Ok(STANDARD.encode(signed))
+        Successor::new(next, signed)
     }
 
     /// Its certificate, in PEM.

@@ -5,13 +5,14 @@ use std::fs::DirBuilder;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use model::{Error, Result, Timestamp};
 use rcgen::KeyPair;
 use serde::{Deserialize, Serialize};
 
 use super::authority::{Authority, new_key};
-use super::rotation::Standing;
+use super::rotation::{Standing, Successor};
 use super::serial::{CertificateRecord, PublicKey, Serial};
 use super::trusted::Trusted;
 
@@ -168,13 +169,28 @@ impl Files {
         Ok(Standing { issuer, trusted: trusted.digests() })
     }
 
-    /// The authority that follows, whose certificate this is, where this host has its key.
+    /// The authority that follows, where this host has its key.
     ///
     /// # Errors
     /// Where the file cannot be read.
-    pub fn next(&self, certificate: &str) -> Result<Option<Authority>> {
+    pub fn next(&self, next: &Successor) -> Result<Option<Authority>> {
+        let certificate = next.trusted().text();
         // A key that is another one's, or damaged, is none: it is asked for again.
-        Ok(self.text(NEXT_KEY)?.and_then(|key| Authority::read(certificate, &key).ok()))
+        Ok(self.text(NEXT_KEY)?.and_then(|key| Authority::read(&certificate, &key).ok()))
+    }
+
+    /// How long the key of an authority that follows has been here, where one is.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn next_age(&self, now: SystemTime) -> Result<Option<Duration>> {
+        let path = self.0.join(NEXT_KEY);
+        match std::fs::metadata(&path).and_then(|it| it.modified()) {
+            // Written by a clock that was ahead: it is as if it were written now.
+            Ok(at) => Ok(Some(now.duration_since(at).unwrap_or_default())),
+            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(Error::os(format!("reading {}", path.display()), cause)),
+        }
     }
 
     /// Keeps the key of the authority that follows.

@@ -53,10 +53,9 @@ impl Phase {
 pub struct AuthorityRecord {
     /// How far it is.
     pub phase: Phase,
-    /// The certificate of the new one, in PEM.
-    pub certificate: String,
-    /// The old one's signature of that, in base64: who does not have its key makes no other authority known.
-    pub proof: String,
+    /// The new one.
+    #[serde(flatten)]
+    pub next: Successor,
     /// When it began.
     pub since: Timestamp,
     /// The hosts that are not waited for. They have to join again.
@@ -64,34 +63,70 @@ pub struct AuthorityRecord {
     pub without: BTreeSet<HostName>,
 }
 
-impl AuthorityRecord {
-    /// Fails with `Invalid` where it has no certificate of one authority, or a longer signature than there is.
-    pub(crate) fn check(&self) -> Result<()> {
-        let proof = STANDARD.decode(&self.proof);
-        let is_proof = proof.is_ok_and(|proof| proof.len() <= LONGEST_PROOF);
-        let is_one = self.certificate.len() <= LONGEST
-            && self.next().is_ok_and(|next| next.digests().len() == 1);
-        match is_proof && is_one {
-            true => Ok(()),
-            false => Err(Error::invalid("the cluster's next authority is none")),
+/// The authority that follows another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub struct Successor {
+    trusted: Trusted,
+    digest: String,
+    proof: Vec<u8>,
+}
+
+/// The same, as it is written.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    /// Its certificate, in PEM.
+    certificate: String,
+    /// The old one's signature of that, in base64: who does not have its key makes no other authority known.
+    proof: String,
+}
+
+impl Successor {
+    /// # Errors
+    /// `Invalid` where these are more authorities than one, or the signature is longer than there is.
+    pub(super) fn new(trusted: Trusted, proof: Vec<u8>) -> Result<Self> {
+        let invalid = || Error::invalid("the cluster's next authority is none");
+        let [digest] = <[String; 1]>::try_from(trusted.digests()).map_err(|_| invalid())?;
+        match proof.len() <= LONGEST_PROOF {
+            true => Ok(Self { trusted, digest, proof }),
+            false => Err(invalid()),
         }
     }
 
-    /// The new authority.
-    ///
-    /// # Errors
-    /// `Invalid` where its certificate is none.
-    pub fn next(&self) -> Result<Trusted> {
-        Trusted::read(&self.certificate)
+    /// As an authority that is trusted: one.
+    pub fn trusted(&self) -> &Trusted {
+        &self.trusted
     }
 
-    /// Its digest.
-    ///
-    /// # Errors
-    /// As [`AuthorityRecord::next`].
-    pub fn digest(&self) -> Result<String> {
-        let first = self.next()?.digests().into_iter().next();
-        first.ok_or_else(|| Error::invalid("the cluster's next authority is none"))
+    /// SHA-256 of its certificate as DER, in hexadecimal digits.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    pub(super) fn proof(&self) -> &[u8] {
+        &self.proof
+    }
+}
+
+impl TryFrom<Written> for Successor {
+    type Error = Error;
+
+    fn try_from(written: Written) -> Result<Self> {
+        if written.certificate.len() > LONGEST {
+            return Err(Error::invalid(
+                "the certificate of the cluster's next authority is too long",
+            ));
+        }
+        let proof = STANDARD.decode(&written.proof);
+        let proof =
+            proof.map_err(|_| Error::invalid("a signature of an authority is no base64"))?;
+        Self::new(Trusted::read(&written.certificate)?, proof)
+    }
+}
+
+impl From<Successor> for Written {
+    fn from(next: Successor) -> Self {
+        Self { certificate: next.trusted.text(), proof: STANDARD.encode(next.proof) }
     }
 }
 

@@ -11,6 +11,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 
+use super::rotation::Successor;
+
 /// More authorities than this are none of ours.
 const MOST: usize = 4;
 /// A line of PEM, in characters (RFC 7468 §2).
@@ -88,15 +90,14 @@ impl Trusted {
     }
 
     /// Whether one of them has said that `next` follows.
-    pub fn endorses(&self, next: &Self, proof: &str) -> bool {
-        let Ok(signature) = STANDARD.decode(proof) else { return false };
-        let message = follows(next);
+    pub fn endorses(&self, next: &Successor) -> bool {
+        let message = follows(next.trusted());
         self.0.iter().any(|der| {
             let Ok(parsed) = ParsedCertificate::try_from(der) else { return false };
             let info = parsed.subject_public_key_info();
             let Some(begin) = info.len().checked_sub(POINT) else { return false };
             let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &info[begin..]);
-            key.verify(&message, &signature).is_ok()
+            key.verify(&message, next.proof()).is_ok()
         })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use cluster::trust::{Authority, AuthorityRecord, Files, Phase, Trusted};
+use cluster::trust::{Authority, AuthorityRecord, Files, Phase};
 use cluster::{Cluster, Etcd, View, book};
 use model::{Error, HostName, Result};
 
@@ -37,11 +37,11 @@ impl Hosts {
         };
         let now = host::now();
         let next = Authority::new(now)?;
-        let proof = authority.endorse(&Trusted::read(next.certificate())?)?;
-        files.keep_next(&next)?;
-        let certificate = next.certificate().to_owned();
         let (phase, without) = (Phase::Trust, without.clone());
-        let record = AuthorityRecord { phase, certificate, proof, since: now, without };
+        let record =
+            AuthorityRecord { phase, next: authority.endorse(&next)?, since: now, without };
+        // Where nothing comes of it, the key is forgotten later: etcd may take what it did not answer.
+        files.keep_next(&next)?;
         book::begin_rotation(&etcd, &record).map(|()| Reply::Done)
     }
 
@@ -97,9 +97,8 @@ impl Hosts {
 pub(super) fn issued_by(files: &Files, view: &View) -> Result<String> {
     let is_signed = |phase: Phase| matches!(phase, Phase::Drop | Phase::Done);
     let record = view.authority.as_ref().filter(|(record, _)| is_signed(record.phase));
-    let digest = record.map(|(record, _)| record.digest()).transpose()?;
-    match digest {
-        Some(digest) if files.trusted()?.has(&digest) => Ok(digest),
+    match record.map(|(record, _)| record.next.digest()) {
+        Some(digest) if files.trusted()?.has(digest) => Ok(digest.to_owned()),
         Some(_) | None => files.authority_digest(),
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::trust::{self, Asked, Authority, Files, PublicKey, Serial, Usage, Validity, wire};
-use cluster::{View, book};
+use cluster::{Cluster, View, book};
 use model::{ClusterHost, Error, HostName, Kind, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -178,7 +178,6 @@ impl Hosts {
         }
         let view = self.lock().view.clone().unwrap_or_default();
         let host = known(&view, asked.certificate.as_deref())?;
-        let runs_server = view.servers.contains_key(&host);
         match asked.ask {
             wire::Ask::Renew { key } => {
                 let (serial, certificate, record) = signed.sign(&host, &key)?;
@@ -191,16 +190,14 @@ impl Hosts {
                 )?;
                 Ok(signed.reply(certificate, until, &view, &host))
             }
-            wire::Ask::AuthorityOf { digest } if runs_server => {
-                let next =
-                    view.authority.as_ref().map(|(record, _)| files.next(&record.certificate));
-                let both = [Some(authority), next.transpose()?.flatten()];
-                let meant = both.into_iter().flatten().find(|known| known.digest() == digest);
-                let missing = || Error::try_again("this host does not have that key");
-                Ok(wire::Reply::Authority(meant.ok_or_else(missing)?.key()))
-            }
-            _ if runs_server => Ok(wire::Reply::Authority(authority.key())),
-            _ => Err(Error::new(Kind::Denied, format!("host {host} runs no server of etcd"))),
+            wire::Ask::Authority => key_of(&etcd, &asked.certificate, |_| Ok(Some(authority))),
+            wire::Ask::AuthorityOf { digest } => key_of(&etcd, &asked.certificate, |view| {
+                let record = view.authority.as_ref().map(|(record, _)| record);
+                let next = record.map(|record| files.next(&record.next)).transpose()?;
+                let both = [Some(authority), next.flatten()];
+                Ok(both.into_iter().flatten().find(|known| known.digest() == digest))
+            }),
+            wire::Ask::Join { .. } => Err(Error::bug("a host that joins shows no certificate")),
         }
     }
 }
@@ -235,6 +232,22 @@ impl Signed<'_> {
         let servers = servers(view, name);
         wire::Reply::Certified(wire::Certified { certificate, authority, servers, until })
     }
+}
+
+/// An authority's key, for a host that runs a server of etcd. Who may have it is read of etcd anew: what was heard last may
+/// be of before the host was removed.
+fn key_of(
+    etcd: &impl Cluster,
+    shown: &Option<String>,
+    meant: impl FnOnce(&View) -> Result<Option<Authority>>,
+) -> Result<wire::Reply> {
+    let view = etcd.read()?;
+    let host = known(&view, shown.as_deref())?;
+    if !view.servers.contains_key(&host) {
+        return Err(Error::new(Kind::Denied, format!("host {host} runs no server of etcd")));
+    }
+    let missing = || Error::try_again("this host does not have that key");
+    Ok(wire::Reply::Authority(meant(&view)?.ok_or_else(missing)?.key()))
 }
 
 /// Which member has shown a certificate: one that is known, and not revoked.

@@ -3,15 +3,19 @@
 
 use std::path::Path;
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use cluster::trust::{Authority, AuthorityRecord, Files, Phase, Standing, Trusted, wire};
+use cluster::trust::{Authority, Files, Phase, Standing, Successor, Trusted, wire};
+use cluster::{Cluster, book};
 use model::{Error, Kind, Result};
 
 use super::super::Hosts;
 use super::Work;
 use super::renew::Rest;
 use crate::host;
+
+/// So long after a request etcd may still take it.
+const UNCERTAIN: Duration = Duration::from_secs(60);
 
 impl Hosts {
     /// What this host says of the authorities that it knows. While its server of etcd has to begin anew, that may trust
@@ -28,44 +32,73 @@ impl Hosts {
 impl Work<'_> {
     /// Does what the phase asks of this host.
     pub(super) fn follow_authority(&self, life: u32, rest: &mut Rest) -> Result<()> {
+        self.collect_next()?;
         let Some((record, _)) = &self.view.authority else { return Ok(()) };
-        let (next, digest, trusted) = (record.next()?, record.digest()?, self.files.trusted()?);
+        let (next, trusted) = (&record.next, self.files.trusted()?);
         if record.phase == Phase::Abandoned {
-            return self.distrust(trusted, &digest);
+            return self.distrust(&trusted, next);
         }
-        if !trusted.has(&digest) {
-            if !trusted.endorses(&next, &record.proof) {
-                return Err(Error::new(
-                    Kind::Denied,
-                    "the authority that etcd names is not one that this host's authority has signed, and is not used",
-                ));
-            }
+        let has_only = trusted.digests() == [next.digest()];
+        // Also of one that is trusted already: nobody goes back to the one before.
+        if !has_only && !trusted.endorses(next) {
+            return Err(Error::new(
+                Kind::Denied,
+                "the authority that etcd names is not one that this host's authority has signed, and is not used",
+            ));
+        }
+        if !trusted.has(next.digest()) {
             // Who trusts it, and signs, has its key.
-            self.hold_next(record, &digest)?;
-            return self.trust(&trusted.and(next));
+            self.hold_next(next)?;
+            return self.trust(&trusted.and(next.trusted().clone()));
         }
         if record.phase == Phase::Trust {
-            return self.hold_next(record, &digest);
+            return self.hold_next(next);
         }
-        let is_over = record.phase == Phase::Done && trusted.digests().len() == 1;
-        if is_over || !self.is_signed((record, &digest), &trusted, (life, rest))? {
+        let is_over = record.phase == Phase::Done && has_only;
+        if is_over || !self.is_signed(next, &trusted, (life, rest))? {
             return Ok(());
         }
-        if record.phase == Phase::Sign || trusted.digests().len() == 1 {
+        if record.phase == Phase::Sign || has_only {
             return Ok(());
         }
-        self.trust(&trusted.only(|known| known == digest))?;
+        self.trust(&trusted.only(|known| known == next.digest()))?;
         self.files.forget_next()
     }
 
     /// Nothing was signed by it, and nothing is to be.
-    fn distrust(&self, trusted: Trusted, digest: &str) -> Result<()> {
-        let others = trusted.clone().only(|known| known != digest);
-        if !trusted.has(digest) || others.digests().is_empty() {
+    fn distrust(&self, trusted: &Trusted, next: &Successor) -> Result<()> {
+        let others = trusted.clone().only(|known| known != next.digest());
+        if !trusted.has(next.digest()) || others.digests().is_empty() {
             return Ok(());
+        }
+        let signs = self.files.authority()?.map(|authority| authority.digest());
+        let own = trusted.issuer(&self.files.read(&self.files.host_path())?, host::now());
+        if [signs, own].into_iter().flatten().any(|known| known == next.digest()) {
+            return Err(Error::conflict(
+                "etcd says that the change of the authority was given up, but this host has a certificate of the new one; it \
+                 goes on with both",
+            ));
         }
         self.trust(&others)?;
         self.files.forget_next()
+    }
+
+    /// Forgets the next authority's key where no change needs it: one that did not begin, or a daemon that was killed,
+    /// leaves it. Who has it could come back to that change.
+    fn collect_next(&self) -> Result<()> {
+        if self.files.next_age(SystemTime::now())?.is_none_or(|age| age < UNCERTAIN) {
+            return Ok(());
+        }
+        let Some(authority) = self.files.authority()? else { return self.files.forget_next() };
+        if book::needs_next(self.view, &authority.digest()) {
+            return Ok(());
+        }
+        // None begins here meanwhile; and one may have begun since the view was heard.
+        let _signing = self.hosts.signing.lock().unwrap_or_else(PoisonError::into_inner);
+        match book::needs_next(&self.etcd.read()?, &authority.digest()) {
+            true => Ok(()),
+            false => self.files.forget_next(),
+        }
     }
 
     /// A server of etcd knows whom it trusts from its start on.
@@ -74,33 +107,39 @@ impl Work<'_> {
     }
 
     /// A host that signs certificates has the next authority's key before that is trusted.
-    fn hold_next(&self, record: &AuthorityRecord, digest: &str) -> Result<()> {
+    fn hold_next(&self, next: &Successor) -> Result<()> {
         let Some(authority) = self.files.authority()? else { return Ok(()) };
-        if authority.digest() == digest || self.files.next(&record.certificate)?.is_some() {
+        if authority.digest() == next.digest() || self.files.next(next)?.is_some() {
             return Ok(());
         }
-        let reply = self.ask(&wire::Ask::AuthorityOf { digest: digest.to_owned() });
-        let reply = reply.map_err(|error| error.context("getting the next authority's key"))?;
+        let reply = self.ask(&wire::Ask::AuthorityOf { digest: next.digest().to_owned() });
+        let reply = reply.map_err(|error| {
+            error.context(
+                "getting the next authority's key, without which the change does not go on (`spoke host ca abandon` gives \
+                 it up)",
+            )
+        })?;
         let wire::Reply::Authority(key) = reply else {
             return Err(Error::bug("a key was asked for, and something else came"));
         };
-        self.files.keep_next(&Authority::read(&record.certificate, &key)?)
+        self.files.keep_next(&Authority::read(&next.trusted().text(), &key)?)
     }
 
     /// Whether the certificates of this host are of the next authority; has them made where they are not.
     fn is_signed(
         &self,
-        (record, digest): (&AuthorityRecord, &str),
+        next: &Successor,
         trusted: &Trusted,
         (life, rest): (u32, &mut Rest),
     ) -> Result<bool> {
+        let digest = next.digest();
         let Some(authority) = self.files.authority()? else {
             return self.is_signed_by_others(digest, trusted, rest);
         };
         if authority.digest() != digest {
-            self.hold_next(record, digest)?;
+            self.hold_next(next)?;
             let missing = || Error::try_again("the next authority's key is not there yet");
-            let next = self.files.next(&record.certificate)?.ok_or_else(missing)?;
+            let next = self.files.next(next)?.ok_or_else(missing)?;
             let _signing = self.hosts.signing.lock().unwrap_or_else(PoisonError::into_inner);
             self.files.keep_key(&next)?;
         }

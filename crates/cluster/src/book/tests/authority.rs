@@ -1,0 +1,147 @@
+//! A change of the authority: what is refused, and what it waits for.
+
+use super::super::{
+    abandon_rotation, advance_rotation, begin_rotation, needs_next, refuse_rotation, rotating,
+    unconfirmed,
+};
+use super::*;
+use crate::trust::{Authority, AuthorityRecord, Phase, Standing, Trusted};
+
+fn authority() -> Authority {
+    Authority::new(Timestamp(1)).unwrap()
+}
+
+/// A change from one authority to another.
+fn change((from, to): (&Authority, &Authority), phase: Phase) -> AuthorityRecord {
+    let next = from.endorse(to).unwrap();
+    AuthorityRecord { phase, next, since: Timestamp(1), without: BTreeSet::new() }
+}
+
+fn say(records: &Records, name: &str, standing: Option<Standing>) {
+    let alive = AliveRecord::new(None, standing);
+    records.write(&put(Key::Alive(host(name)), Record::Alive(alive)));
+}
+
+fn trusting(issuer: &Authority, trusted: &[&Authority]) -> Option<Standing> {
+    let trusted = trusted.iter().map(|it| it.digest()).collect();
+    Some(Standing { issuer: Some(issuer.digest()), trusted })
+}
+
+/// Three hosts that trust one authority.
+fn of(one: &Authority) -> Records {
+    let records = cluster();
+    ["a", "b", "c"].into_iter().for_each(|name| say(&records, name, trusting(one, &[one])));
+    records
+}
+
+#[test]
+fn a_host_of_the_first_version_keeps_the_authority_as_it_is() {
+    let (one, two) = (authority(), authority());
+    let records = of(&one);
+    // As 0.1.0 writes it.
+    let key = Key::Alive(host("c"));
+    records.kept.borrow_mut().1.insert(path(&key), ("{}".to_owned(), 99));
+    let begun = begin_rotation(&records, &change((&one, &two), Phase::Trust)).unwrap_err();
+    assert_eq!(begun.kind(), model::Kind::Unsupported);
+    assert!(begun.to_string().contains("host c runs an earlier version"), "{begun}");
+    assert!(records.read().unwrap().authority.is_none());
+    // It was put back while a change goes on: that waits for it.
+    let (both, next) = ([&one, &two], Record::Authority(change((&one, &two), Phase::Trust)));
+    records.write(&put(Key::Authority, next));
+    ["a", "b"].into_iter().for_each(|name| say(&records, name, trusting(&one, &both)));
+    advance_rotation(&records, &records.read().unwrap()).unwrap();
+    let view = records.read().unwrap();
+    assert_eq!(unconfirmed(&view), BTreeSet::from([host("c")]));
+    assert_eq!(view.authority.unwrap().0.phase, Phase::Trust);
+}
+
+#[test]
+fn of_two_that_begin_at_once_one_is_refused() {
+    let (one, two, three) = (authority(), authority(), authority());
+    let records = of(&one);
+    let other = change((&one, &three), Phase::Trust);
+    *records.before.borrow_mut() =
+        vec![put(Key::Authority, Record::Authority(other.clone())).put(Key::Turn, Record::Mark)];
+    let begun = begin_rotation(&records, &change((&one, &two), Phase::Trust)).unwrap_err();
+    assert!(begun.to_string().contains("the cluster changes its authority"), "{begun}");
+    assert_eq!(records.read().unwrap().authority.unwrap().0, other);
+}
+
+#[test]
+fn an_authority_that_was_given_up_is_trusted_no_more_before_another_change() {
+    let (one, two, three) = (authority(), authority(), authority());
+    let records = of(&one);
+    begin_rotation(&records, &change((&one, &two), Phase::Trust)).unwrap();
+    say(&records, "b", trusting(&one, &[&one, &two]));
+    abandon_rotation(&records).unwrap();
+    let again = change((&one, &three), Phase::Trust);
+    let refused = begin_rotation(&records, &again).unwrap_err();
+    assert!(refused.to_string().contains("host b still trusts"), "{refused}");
+    say(&records, "b", trusting(&one, &[&one]));
+    begin_rotation(&records, &again).unwrap();
+}
+
+#[test]
+fn a_record_that_cannot_be_read_is_in_no_ones_way() {
+    let (one, two) = (authority(), authority());
+    let records = of(&one);
+    let damaged = ("{\"phase\":\"sign\"}".to_owned(), 99);
+    records.kept.borrow_mut().1.insert(path(&Key::Authority), damaged);
+    let view = records.read().unwrap();
+    // A change may go on.
+    assert!(needs_next(&view, &one.digest()) && rotating(&view).is_none());
+    refuse_rotation(&view, &BTreeSet::new()).unwrap();
+    begin_rotation(&records, &change((&one, &two), Phase::Trust)).unwrap();
+    assert_eq!(records.read().unwrap().authority.unwrap().0.phase, Phase::Trust);
+}
+
+#[test]
+fn the_next_key_is_needed_until_it_signs_or_is_given_up() {
+    let (one, two) = (authority(), authority());
+    let records = of(&one);
+    assert!(!needs_next(&records.read().unwrap(), &one.digest()));
+    for (phase, own, needs) in [
+        (Phase::Trust, &one, true),
+        (Phase::Sign, &two, true),
+        (Phase::Done, &one, true),
+        (Phase::Done, &two, false),
+        (Phase::Abandoned, &one, false),
+    ] {
+        records.write(&put(Key::Authority, Record::Authority(change((&one, &two), phase))));
+        assert_eq!(needs_next(&records.read().unwrap(), &own.digest()), needs, "{phase:?}");
+    }
+}
+
+#[test]
+fn only_what_an_authority_has_signed_follows_it() {
+    let (one, two, other) = (authority(), authority(), authority());
+    let trusted = |it: &Authority| Trusted::read(it.certificate()).unwrap();
+    let both = trusted(&one).and(trusted(&two));
+    let (next, back) = (one.endorse(&two).unwrap(), other.endorse(&one).unwrap());
+    assert!(trusted(&one).endorses(&next) && both.endorses(&next));
+    // Neither by a stranger nor by the one that came before.
+    assert!(!trusted(&one).endorses(&other.endorse(&two).unwrap()) && !both.endorses(&back));
+}
+
+#[test]
+fn a_record_of_a_change_is_one_authority() {
+    let (one, two) = (authority(), authority());
+    let written = value(&Record::Authority(change((&one, &two), Phase::Trust))).unwrap();
+    let read = |text: &str| record(&Key::Authority, text.as_bytes());
+    assert_eq!(value(&read(&written).unwrap()).unwrap(), written);
+    let of = |certificates: String, proof: &str| {
+        serde_json::json!({"phase": "trust", "certificate": certificates, "proof": proof, "since": 1})
+            .to_string()
+    };
+    let pem = |it: &Authority| it.certificate().to_owned();
+    assert!(read(&of(pem(&two), "AAAA")).is_ok());
+    for bad in [
+        of(String::new(), "AAAA"),
+        of(pem(&one) + &pem(&two), "AAAA"),
+        of(pem(&two), "*"),
+        of(pem(&two), &"A".repeat(400)),
+        of(pem(&two) + &" ".repeat(5000), "AAAA"),
+    ] {
+        assert!(read(&bad).is_err(), "{bad}");
+    }
+}
