@@ -109,3 +109,38 @@ impl Change {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An encrypted network with a container on a host with this address.
+    fn encrypted(host: IpAddr) -> OverlayNetwork {
+        let mac = Mac::local([2, 0, 0, 0, 0, 2]);
+        OverlayNetwork {
+            name: "front".parse().unwrap(),
+            vni: model::Vni::new(7).unwrap(),
+            bridge: "br0".parse().unwrap(),
+            mac: Mac::local([2, 0, 0, 0, 0, 1]),
+            subnets: vec!["fd00:8::/64".parse().unwrap()],
+            mtu: model::Mtu::new(1350).unwrap(),
+            encrypted: true,
+            endpoints: BTreeMap::from([("fd00:8::2".parse().unwrap(), (mac, host))]),
+        }
+    }
+
+    #[test]
+    fn nothing_of_an_encrypted_network_is_sent_where_no_tunnel_leads() {
+        for host in ["192.0.2.2", "2001:db8::2"] {
+            let (network, ways) = (encrypted(host.parse().unwrap()), Ways::default());
+            let mac = Mac::local([2, 0, 0, 0, 0, 2]);
+            let mut changes = Changes::default();
+            changes.forwarding(&[], &network, (5, Some(&ways)));
+            assert_eq!(changes.0, [], "{host}");
+            // What led there in clear text goes.
+            let there = [Entry::Tunnel(mac, host.parse().unwrap(), None), Entry::Port(mac)];
+            changes.forwarding(&there, &network, (5, Some(&ways)));
+            assert_eq!(changes.0, [Change::DeleteTunnel(5, mac), Change::DeletePort(5, mac)]);
+        }
+    }
+}
