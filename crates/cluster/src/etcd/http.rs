@@ -174,10 +174,33 @@ fn with(request: RequestBuilder<WithBody>, token: Option<&str>) -> RequestBuilde
 const NO_CERTIFICATE: &str =
     "; where it wants a certificate of its clients, name one with --etcd-cert";
 
+/// A host that was not waited for while the cluster changed its authority sees it so, and so does one whose --etcd-ca is
+/// another one's.
+const OTHER_AUTHORITY: &str = ", and this host trusts no authority that has signed its certificate. Where the cluster has \
+    changed its authority without this host, remove it (`spoke host remove`, on another host and with --force here) and \
+    join it again; of an etcd that was there, --etcd-ca names the authority";
+
 fn unreachable((url, access): (&Url, &Access), cause: &ureq::Error) -> Error {
-    let is_bare = url.is_https() && access.certificate.is_none();
-    let hint = if is_bare { NO_CERTIFICATE } else { "" };
+    let hint = match () {
+        () if is_other_authority(cause) => OTHER_AUTHORITY,
+        () if url.is_https() && access.certificate.is_none() => NO_CERTIFICATE,
+        () => "",
+    };
     Error::try_again(format!("etcd at {url} does not answer: {}{hint}", web::why(cause)))
+}
+
+fn is_other_authority(cause: &ureq::Error) -> bool {
+    let known = match cause {
+        ureq::Error::Io(error) => web::tls_error(error),
+        ureq::Error::Rustls(error) => Some(error),
+        _ => None,
+    };
+    matches!(
+        known,
+        Some(rustls::Error::InvalidCertificate(
+            rustls::CertificateError::UnknownIssuer | rustls::CertificateError::BadSignature
+        ))
+    )
 }
 
 fn accepted(url: &Url, path: &str, mut answer: Response<Body>) -> Result<Response<Body>> {
