@@ -7,7 +7,7 @@ use model::{Error, HostName, Result};
 use super::RACES;
 use crate::layout;
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
-use crate::trust::{AuthorityRecord, Phase};
+use crate::trust::{AuthorityRecord, Phase, Successor};
 use crate::view::View;
 
 /// Refuses to begin a change that could not come to its end.
@@ -99,15 +99,21 @@ pub fn leave_out(cluster: &impl Cluster, without: &BTreeSet<HostName>) -> Result
     })
 }
 
-/// Gives a change up before anything is signed.
+/// Gives a change up before anything is signed; and in every phase one to an authority that no host can have followed: `is_ours`
+/// says of it that this host trusts it, or one that has signed it.
 ///
 /// # Errors
 /// `Conflict` where none goes on, or hosts have certificates of the new authority.
-pub fn abandon_rotation(cluster: &impl Cluster) -> Result<()> {
+pub fn abandon_rotation(
+    cluster: &impl Cluster,
+    is_ours: impl Fn(&Successor) -> bool,
+) -> Result<()> {
     change(cluster, |view| {
         let record = going_on(view)?;
+        let abandoned = || AuthorityRecord { phase: Phase::Abandoned, ..record.clone() };
         match record.phase {
-            Phase::Trust => Ok(AuthorityRecord { phase: Phase::Abandoned, ..record.clone() }),
+            Phase::Trust => Ok(abandoned()),
+            _ if !is_ours(&record.next) => Ok(abandoned()),
             phase => Err(Error::conflict(format!(
                 "hosts have certificates of the new authority already (phase {}): it has to go on; `spoke host ca ls` \
                  says what is in the way",

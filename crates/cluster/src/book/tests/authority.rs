@@ -5,7 +5,7 @@ use super::super::{
     unconfirmed,
 };
 use super::*;
-use crate::trust::{Authority, AuthorityRecord, Phase, Standing, Trusted};
+use crate::trust::{Authority, AuthorityRecord, Phase, Standing, Successor, Trusted};
 
 fn authority() -> Authority {
     Authority::new(Timestamp(1)).unwrap()
@@ -73,12 +73,29 @@ fn an_authority_that_was_given_up_is_trusted_no_more_before_another_change() {
     let records = of(&one);
     begin_rotation(&records, &change((&one, &two), Phase::Trust)).unwrap();
     say(&records, "b", trusting(&one, &[&one, &two]));
-    abandon_rotation(&records).unwrap();
+    abandon_rotation(&records, |_| true).unwrap();
     let again = change((&one, &three), Phase::Trust);
     let refused = begin_rotation(&records, &again).unwrap_err();
     assert!(refused.to_string().contains("host b still trusts"), "{refused}");
     say(&records, "b", trusting(&one, &[&one]));
     begin_rotation(&records, &again).unwrap();
+}
+
+#[test]
+fn a_change_that_no_host_follows_is_given_up_in_every_phase() {
+    let (one, two, other) = (authority(), authority(), authority());
+    let trusted = Trusted::read(one.certificate()).unwrap();
+    let is_ours = |next: &Successor| trusted.has(next.digest()) || trusted.endorses(next);
+    for phase in [Phase::Sign, Phase::Drop] {
+        let records = of(&one);
+        records.write(&put(Key::Authority, Record::Authority(change((&one, &two), phase))));
+        let refused = abandon_rotation(&records, is_ours).unwrap_err();
+        assert!(refused.to_string().contains("it has to go on"), "{refused}");
+        // A member without the authority's key has written it.
+        records.write(&put(Key::Authority, Record::Authority(change((&other, &two), phase))));
+        abandon_rotation(&records, is_ours).unwrap();
+        begin_rotation(&records, &change((&one, &two), Phase::Trust)).unwrap();
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use cluster::trust::{Authority, AuthorityRecord, Files, Phase};
+use cluster::trust::{Authority, AuthorityRecord, Files, Phase, Successor};
 use cluster::{Cluster, Etcd, View, book};
 use model::{Error, HostName, Result};
 
@@ -48,7 +48,9 @@ impl Hosts {
     /// Gives a change up.
     pub(super) fn abandon_authority(&self) -> Result<Reply> {
         let (_, etcd) = self.own_etcd()?;
-        book::abandon_rotation(&etcd).map(|()| Reply::Done)
+        let trusted = self.files().trusted()?;
+        let is_ours = |next: &Successor| trusted.has(next.digest()) || trusted.endorses(next);
+        book::abandon_rotation(&etcd, is_ours).map(|()| Reply::Done)
     }
 
     /// Which authority the cluster has, and how far a change of it is.

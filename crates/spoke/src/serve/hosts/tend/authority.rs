@@ -43,7 +43,8 @@ impl Work<'_> {
         if !has_only && !trusted.endorses(next) {
             return Err(Error::new(
                 Kind::Denied,
-                "the authority that etcd names is not one that this host's authority has signed, and is not used",
+                "the authority that etcd names is not one that this host's authority has signed, and is not used; `spoke host \
+                 ca abandon` ends that change, and `spoke host ca rotate` begins another one",
             ));
         }
         if !trusted.has(next.digest()) {
