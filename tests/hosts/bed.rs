@@ -176,6 +176,17 @@ impl Segment {
         self.start_etcd();
     }
 
+    /// etcd's data are those of a snapshot.
+    #[track_caller]
+    pub(crate) fn restore_etcd(&self, snapshot: &str) {
+        let peer = format!("http://{}:2380", self.server());
+        self.world.sh(&format!(
+            "rm -r /world/etcd
+             ETCDCTL_API=3 etcdctl snapshot restore {snapshot} --data-dir /world/etcd --name one \
+                 --initial-cluster one={peer} --initial-advertise-peer-urls {peer}"
+        ));
+    }
+
     /// What `etcdctl ARGUMENTS` prints.
     #[track_caller]
     pub(crate) fn etcdctl(&self, arguments: &str) -> String {

@@ -1,6 +1,20 @@
 //! What works while something does not: the rows of docs/hosts.md.
 
-use crate::bed::{Segment, until, until_equal, until_reached};
+use crate::bed::{Host, Segment, until, until_equal, until_reached};
+
+/// As much as a day's work of others.
+const PUTS: &str = "for n in $(seq 300); do ETCDCTL_API=3 etcdctl --endpoints http://192.0.2.100:2379 put /other $n; \
+                    done >/world/puts";
+
+/// Waits until a host has written down all that etcd has.
+#[track_caller]
+fn until_heard(segment: &Segment, host: &Host) {
+    let key = segment.etcdctl("get --prefix /spoke/v1/pin/ -w json");
+    let written = key.split("\"mod_revision\":").nth(1).expect("a pin");
+    let written: String = written.chars().take_while(char::is_ascii_digit).collect();
+    let heard = "grep -o '\"heard\":[0-9]*' /var/lib/spoke/hosts/heard.json | cut -d : -f 2";
+    until(&host.world, &format!("[ $({heard}) -ge {written} ]"));
+}
 
 /// etcd is gone: traffic flows, a host attaches from its own block and detaches, and what others have
 /// to know they learn when etcd is back.
@@ -164,8 +178,7 @@ fn etcd_has_a_state_from_before_a_host_joined() {
     let older = "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'an older state'";
     until(&c.world, older);
     c.kill();
-    // As much as a day's work.
-    segment.sh("for n in $(seq 300); do ETCDCTL_API=3 etcdctl --endpoints http://192.0.2.100:2379 put /other $n; done >/world/puts");
+    segment.sh(PUTS);
     c.start();
     until(&c.world, older);
     c.sh(&format!("ip netns exec three ping -q -c 1 -W 3 {one}"));
@@ -175,6 +188,58 @@ fn etcd_has_a_state_from_before_a_host_joined() {
     a.start();
     let more = b.attach("front", "more");
     until_reached(&c.world, "three", &more);
+}
+
+/// etcd is restored from a snapshot that has the hosts' own records as they are, and others write to it until its revision is
+/// beyond all that was heard: the hosts know it still, whether their daemons ran meanwhile or not. Taken as it is, it gets
+/// what the hosts have from their own books.
+#[test]
+fn an_older_state_that_others_wrote_to() {
+    let mut segment = Segment::new();
+    let [a, mut b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    until_reached(&b.world, "two", &one);
+    until_equal(&segment, &a.world, "front", "a", 2);
+    until_equal(&segment, &b.world, "front", "b", 2);
+    segment.etcdctl("snapshot save /world/snapshot");
+    // Only the restored state lacks these.
+    let three = a.attach("front", "three");
+    until_reached(&b.world, "two", &three);
+    a.world.netns("exact");
+    let moved = "10.64.200.7";
+    a.spoke(&format!("network connect --ip {moved} front exact"));
+    until_reached(&b.world, "two", moved);
+    until_heard(&segment, &b);
+    b.kill();
+    segment.stop_etcd();
+    segment.restore_etcd("/world/snapshot");
+    // Others reach it before a host does.
+    a.sh("ip link set eth0 down");
+    segment.start_etcd();
+    segment.sh(PUTS);
+    a.sh("ip link set eth0 up");
+    b.start();
+    let older =
+        "/opt/cni/bin/spoke host ls 2>&1 | grep -q 'an older state .* to which others wrote since'";
+    for host in [&a, &b] {
+        until(&host.world, older);
+        let said = host.world.try_sh("/opt/cni/bin/spoke doctor").stdout;
+        assert!(said.contains("spoke host accept-older"), "{said}");
+    }
+    until(&a.world, "/opt/cni/bin/spoke events | grep -q 'failed.*older state.*wrote since'");
+    b.sh(&format!("ip netns exec two ping -q -c 1 -W 3 {three}"));
+    for host in [&a, &b] {
+        host.spoke("host accept-older");
+        until(&host.world, "! /opt/cni/bin/spoke host ls 2>&1 | grep -q 'not heard of'");
+    }
+    // The gateway, two containers, and the one with an address of nobody's block; the other gateway and one container.
+    until_equal(&segment, &b.world, "front", "b", 4);
+    until_equal(&segment, &a.world, "front", "a", 2);
+    assert!(segment.etcdctl("get /spoke/v1/pin/front/10.64.200.7").contains("granted"));
+    until_reached(&b.world, "two", &three);
+    until_reached(&b.world, "two", moved);
 }
 
 /// The daemon is killed: traffic flows, a container is attached meanwhile, and another host's as well;

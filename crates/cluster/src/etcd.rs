@@ -9,6 +9,7 @@ mod url;
 mod watch;
 mod wire;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ const MOST_BYTES: usize = 256 << 20;
 /// So many kinds of records are told apart, by so many bytes of their names: a layout has fewer, and shorter ones.
 const MOST_KINDS: usize = 64;
 const LONGEST_KIND: usize = 32;
+
+/// What etcd says of a state that it does not keep any more (`ErrGRPCCompacted`).
+const COMPACTED: &str = "required revision has been compacted";
 
 /// How long a renewal may take: a host notices by it that it is cut off, and then connects anew rather than
 /// wait for a connection whose packets are repeated ever more rarely.
@@ -68,6 +72,30 @@ impl Etcd {
             Some(Ok((_, Some((Record::Token(token), _))))) => Some(token),
             Some(_) | None => None,
         })
+    }
+
+    /// Whether a record was written in this transaction; `None` where etcd does not know any more. In a state that was
+    /// restored, and to which others wrote since, something else or nothing was.
+    ///
+    /// # Errors
+    /// As those of the port.
+    pub fn has_written(&self, key: &Key, at: Revision) -> Result<Option<bool>> {
+        let path = encoded(&layout::path(key));
+        let body = json!({"key": path, "revision": at.0.to_string()});
+        let found: Ranged = match self.http.ask("/v3/kv/range", &body) {
+            Ok(found) => found,
+            Err(error) if error.to_string().contains(COMPACTED) => {
+                let now: Ranged = self.http.ask("/v3/kv/range", &json!({"key": path}))?;
+                let is_known = |known: &KeyValue| match known.mod_revision.cmp(&at.0) {
+                    Ordering::Less => Some(false),
+                    Ordering::Equal => Some(true),
+                    Ordering::Greater => None,
+                };
+                return Ok(now.kvs.first().and_then(is_known));
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Some(found.kvs.first().is_some_and(|known| known.mod_revision == at.0)))
     }
 
     /// The next records, at most `limit`: fewer from then on where they are long.

@@ -66,6 +66,8 @@ pub struct View {
     pub tokens: BTreeMap<TokenId, (TokenRecord, Revision)>,
     /// When a network was declared or removed, or a host joined, last.
     pub turn: Option<Revision>,
+    /// The latest record that no lease ends, and when it was written.
+    pub latest: Option<(Key, Revision)>,
     /// Keys that cannot be read, or whose values cannot, and why.
     pub damaged: BTreeMap<String, String>,
 }
@@ -99,6 +101,12 @@ impl View {
 
     fn set(&mut self, key: Key, now: Option<(Record, Revision)>) {
         let revision = now.as_ref().map(|(_, revision)| *revision);
+        if let Some(revision) = revision
+            && !matches!(key, Key::Alive(_) | Key::Token(_))
+            && self.latest.as_ref().is_none_or(|(_, latest)| *latest <= revision)
+        {
+            self.latest = Some((key.clone(), revision));
+        }
         match (key, now.map(|(record, _)| record)) {
             (Key::Layout, Some(Record::Layout(version))) => self.layout = Some(version),
             (Key::Host(host), Some(Record::Host(record))) => {

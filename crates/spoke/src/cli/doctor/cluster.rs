@@ -26,8 +26,12 @@ fn notes(host_context: &HostContext, state: &Path) -> Vec<Check> {
     }
     match hosts::ask(&host_context.runtime, &Ask::Hosts) {
         Ok(Reply::Hosts(view)) => {
+            let lost = view.lost.map(|(since, why)| {
+                let what = format!("since {} the cluster is not heard of: {why}", rfc3339(since));
+                Check::fail(what, "spoke host ls")
+            });
             let notes = view.notes.into_iter();
-            notes.map(|note| Check::warn(note, "spoke host ls")).collect()
+            lost.into_iter().chain(notes.map(|note| Check::warn(note, "spoke host ls"))).collect()
         }
         // That the daemon does not run is another check's.
         Ok(_) | Err(_) => Vec::new(),

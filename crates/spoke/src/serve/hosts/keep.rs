@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use cluster::{Cluster, Etcd, LeaseId, Revision, View, WatchEnd, book};
+use cluster::{Cluster, Etcd, Key, LeaseId, Revision, View, WatchEnd, book};
 use model::{Error, HostName, IpNet, Kind, NetworkName, Result};
 
 use super::announce::Announced;
@@ -53,6 +53,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         noted,
         heard,
         alive: heard,
+        latest: None,
         changed: 0,
         resting: BTreeMap::new(),
         deferred: BTreeSet::new(),
@@ -65,6 +66,8 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         unwritten_before: None,
         pauses: Pauses::default(),
         is_older: false,
+        is_refused: false,
+        is_refusal_told: false,
         kept: Kept::default(),
         isolated: BTreeSet::new(),
         membership: Membership::default(),
@@ -116,6 +119,8 @@ pub(super) struct Keeper<'a> {
     pub(super) heard: Revision,
     /// Since when this host is heard of without a break: nobody takes its addresses over meanwhile.
     pub(super) alive: Revision,
+    /// The latest record that it knows, and when that was written.
+    pub(super) latest: Option<(Key, Revision)>,
     /// The bytes of the changes of this session.
     changed: usize,
     /// Blocks that are given back soon.
@@ -137,6 +142,9 @@ pub(super) struct Keeper<'a> {
     pub(super) pauses: Pauses,
     /// Whether etcd had an older state than was heard of before.
     pub(super) is_older: bool,
+    /// Whether etcd answers with a state that is not heeded, and whether that was reported.
+    is_refused: bool,
+    is_refusal_told: bool,
     pub(super) kept: Kept,
     /// The hosts that may have given addresses of this one to others.
     pub(super) isolated: BTreeSet<HostName>,
@@ -159,7 +167,9 @@ impl Keeper<'_> {
         let mut view = etcd.read()?;
         book::refuse_other_layout(&view)?;
         self.pauses.read();
-        self.refuse_older(&view, member)?;
+        let refused = self.refuse_older(&etcd, &view, member);
+        self.is_refused = refused.is_err();
+        refused?;
         refuse_removed(&view, member)?;
         self.changed = 0;
         self.be_heard_of(&etcd, &mut view, member)?;
@@ -231,6 +241,7 @@ impl Keeper<'_> {
             }
             next = self.wakes.try_recv().ok();
         }
+        self.note_latest(view);
         Ok(self.changed <= MOST_BYTES && !self.daemon.sleep(Duration::ZERO))
     }
 
@@ -361,10 +372,11 @@ impl Keeper<'_> {
         self.noted = failures;
     }
 
-    /// etcd does not answer: reported once. What the kernel has stays as it is.
-    fn lose(&self, error: &Error) {
+    /// etcd does not answer, or with a state that is not heeded: each is reported once. What the kernel has stays as it is.
+    fn lose(&mut self, error: &Error) {
         let was_lost = self.hosts.lock().lost.is_some();
-        if !was_lost {
+        let is_told = std::mem::replace(&mut self.is_refusal_told, self.is_refused);
+        if !was_lost || (self.is_refused && !is_told) {
             self.daemon.journal.failed("the cluster of hosts", error);
         }
         let what = error.to_string();

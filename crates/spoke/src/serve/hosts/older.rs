@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cluster::{Revision, View};
+use cluster::{Etcd, Key, Revision, View, layout};
 use model::{Error, HostName, Result};
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ impl Older {
 }
 
 /// What was heard of the cluster last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Heard {
     /// In which transaction this host wrote its own record.
     #[serde(default)]
@@ -53,6 +53,9 @@ pub(super) struct Heard {
     /// Whether etcd had an older state after that.
     #[serde(default)]
     older: bool,
+    /// The latest record that it knew, by its key, and in which transaction that was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    latest: Option<(String, u64)>,
 }
 
 impl Heard {
@@ -66,12 +69,17 @@ impl Heard {
         member::remove(&place.join(HEARD))
     }
 
-    fn write(self, place: &Path) -> Result<()> {
-        member::write(place, HEARD, &self)
+    fn write(&self, place: &Path) -> Result<()> {
+        member::write(place, HEARD, self)
+    }
+
+    fn latest(&self) -> Option<(Key, Revision)> {
+        let (path, at) = self.latest.as_ref()?;
+        Some((layout::key(path).ok()?, Revision(*at)))
     }
 
     /// The latest state, and the one of this host's own record. An earlier version kept the second one alone.
-    fn revisions(self) -> (Revision, Revision) {
+    fn revisions(&self) -> (Revision, Revision) {
         (Revision(self.heard.max(self.alive)), Revision(self.alive))
     }
 }
@@ -124,12 +132,15 @@ impl Keeper<'_> {
         let known = Heard::read(&self.hosts.place)?;
         (self.heard, self.alive) = known.revisions();
         self.is_older = known.older;
+        self.latest = known.latest();
         Ok(())
     }
 
     /// Keeps what this daemon has heard for the next one. A full disk is no reason to be lost.
     pub(super) fn keep_heard(&mut self) {
-        let heard = Heard { alive: self.alive.0, heard: self.heard.0, older: self.is_older };
+        let latest = self.latest.as_ref().map(|(key, at)| (layout::path(key), at.0));
+        let (alive, heard, older) = (self.alive.0, self.heard.0, self.is_older);
+        let heard = Heard { alive, heard, older, latest };
         let written = heard.write(&self.hosts.place);
         let had_failed = self.kept.has_failed;
         let (at, has_failed) = (Some(Instant::now()), written.is_err());
@@ -151,7 +162,7 @@ impl Keeper<'_> {
 
     /// Such an etcd says nothing of which hosts were removed: what this host has stays until etcd is as it was, or the
     /// operator decides.
-    pub(super) fn refuse_older(&mut self, view: &View, member: &Member) -> Result<()> {
+    pub(super) fn refuse_older(&mut self, etcd: &Etcd, view: &View, member: &Member) -> Result<()> {
         if view.layout.is_none() && self.hosts.lock().leaving {
             return Err(Error::not_found("this host left a cluster of which etcd has no records"));
         }
@@ -162,9 +173,12 @@ impl Keeper<'_> {
             ));
         }
         let was_older = self.is_older;
-        self.is_older = is_older(view, &member.name, (self.heard, self.alive), self.is_older);
+        let had_latest = self.had_latest(etcd, view)?;
+        self.is_older = is_older(view, &member.name, (self.heard, self.alive), was_older)
+            || is_other(had_latest, self.latest.is_some() && was_older);
         if self.is_older && self.hosts.lock().older == Older::Accepted {
             (self.is_older, self.alive, self.heard) = (false, Revision::default(), view.revision);
+            self.latest = None;
         }
         if self.is_older != was_older {
             self.keep_heard();
@@ -172,15 +186,52 @@ impl Keeper<'_> {
         let older = if self.is_older { Older::Refused } else { Older::No };
         self.hosts.set(|state| state.older = older);
         if self.is_older {
-            return Err(Error::try_again(format!(
-                "etcd has an older state ({}) than was heard of before ({}): it was restored from a \
-                 backup; `spoke host accept-older` takes it as it is",
-                view.revision.0, self.heard.0
-            )));
+            return Err(self.older(view));
         }
         self.heard = view.revision;
+        if had_latest.is_none() {
+            // Of that etcd does not know any more.
+            self.latest = None;
+        }
+        self.note_latest(view);
         Ok(())
     }
+
+    fn older(&self, view: &View) -> Error {
+        let state = match view.revision < self.heard {
+            true => format!("({}) than was heard of before ({})", view.revision.0, self.heard.0),
+            false => format!(
+                "than was heard of before, to which others wrote since ({})",
+                view.revision.0
+            ),
+        };
+        Error::try_again(format!(
+            "etcd has an older state {state}: it was restored from a backup; `spoke host accept-older` takes it as it is"
+        ))
+    }
+
+    /// Whether the latest record that was heard of was written as that says. A state that was restored comes to the same
+    /// revision by what others write to it, and not with this record.
+    fn had_latest(&self, etcd: &Etcd, view: &View) -> Result<Option<bool>> {
+        match &self.latest {
+            Some((key, at)) if *at <= view.revision => etcd.has_written(key, *at),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// The record by which this state is known again.
+    pub(super) fn note_latest(&mut self, view: &View) {
+        let known = self.latest.as_ref().map(|(_, at)| *at);
+        if view.latest.as_ref().map(|(_, at)| *at) > known {
+            self.latest.clone_from(&view.latest);
+        }
+    }
+}
+
+/// Whether the latest record that was heard of says that this is another history. Where etcd does not keep what was at that
+/// moment, it stays what it was taken for.
+fn is_other(had_latest: Option<bool>, was_other: bool) -> bool {
+    had_latest.map_or(was_other, |had| !had)
 }
 
 /// Whether etcd has an older state than this daemon `heard` of, or than the one in which the host wrote its own record.
@@ -204,8 +255,11 @@ mod tests {
     #[test]
     fn the_next_daemon_knows_the_latest_state() {
         let place = tempfile::tempdir().unwrap();
-        Heard { alive: 90, heard: 100, older: true }.write(place.path()).unwrap();
+        let latest = Some(("/spoke/v1/turn".to_owned(), 95));
+        let heard = Heard { alive: 90, heard: 100, older: true, latest };
+        heard.write(place.path()).unwrap();
         let read = Heard::read(place.path()).unwrap();
+        assert_eq!(read.latest(), Some((Key::Turn, Revision(95))));
         assert_eq!(read.revisions(), (Revision(100), Revision(90)));
         let name: HostName = "a".parse().unwrap();
         let mut view = View { revision: Revision(95), ..View::default() };
@@ -214,6 +268,12 @@ mod tests {
         // An earlier version wrote less.
         let earlier: Heard = serde_json::from_str(r#"{"alive":90,"older":true}"#).unwrap();
         assert_eq!(earlier.revisions(), (Revision(90), Revision(90)));
+    }
+
+    #[test]
+    fn another_history_stays_one_where_etcd_has_forgotten_the_moment() {
+        assert!(is_other(Some(false), false) && is_other(None, true));
+        assert!(!is_other(Some(true), true) && !is_other(None, false));
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Keeper<'_> {
         (self.membership, self.renewed, self.is_settled) = (Membership::default(), None, false);
         self.is_swept = false;
         (self.heard, self.alive, self.is_older) = (Revision::default(), Revision::default(), false);
-        self.lease = None;
+        (self.lease, self.latest) = (None, None);
         self.set_isolated(BTreeSet::new());
         self.daemon.set_members(None);
         self.daemon.journal.metrics.no_hosts();
