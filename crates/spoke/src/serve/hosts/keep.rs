@@ -67,7 +67,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         pauses: Pauses::default(),
         is_older: false,
         is_refused: false,
-        is_refusal_told: false,
+        is_refusal_reported: false,
         kept: Kept::default(),
         isolated: BTreeSet::new(),
         membership: Membership::default(),
@@ -144,7 +144,7 @@ pub(super) struct Keeper<'a> {
     pub(super) is_older: bool,
     /// Whether etcd answers with a state that is not heeded, and whether that was reported.
     is_refused: bool,
-    is_refusal_told: bool,
+    is_refusal_reported: bool,
     pub(super) kept: Kept,
     /// The hosts that may have given addresses of this one to others.
     pub(super) isolated: BTreeSet<HostName>,
@@ -375,8 +375,8 @@ impl Keeper<'_> {
     /// etcd does not answer, or with a state that is not heeded: each is reported once. What the kernel has stays as it is.
     fn lose(&mut self, error: &Error) {
         let was_lost = self.hosts.lock().lost.is_some();
-        let is_told = std::mem::replace(&mut self.is_refusal_told, self.is_refused);
-        if !was_lost || (self.is_refused && !is_told) {
+        let was_reported = std::mem::replace(&mut self.is_refusal_reported, self.is_refused);
+        if !was_lost || (self.is_refused && !was_reported) {
             self.daemon.journal.failed("the cluster of hosts", error);
         }
         let what = error.to_string();
