@@ -41,6 +41,26 @@ fn what_is_kept_under_the_name_goes_with_it() {
 }
 
 #[test]
+fn a_former_name_removes_nothing() {
+    let bed = Bed::new(&["web"]);
+    bed.spoke("network connect --publish 8080:80 front web");
+    bed.spoke("network rename front edge");
+    let shown = bed.spoke("firewall status");
+    assert!(shown.contains("edge") && !shown.contains("front"), "{shown}");
+    assert_eq!(bed.json("firewall status")["ports"][0]["network"], "edge");
+    bed.spoke("network create --subnet 10.74.9.0/24 front");
+    bed.spoke("network rm --force front");
+    // The same command again means the network that is gone, and not the one that was called so.
+    for command in ["network rm --force front", "network rm front"] {
+        bed.refuses(command, 4, &["no network is called front", "spoke network rm edge"]);
+    }
+    assert_eq!(bed.json("ps")[0]["network"], "edge");
+    bed.refuses("network rm edge", 4, &["network edge still has 1 attachments", "--force"]);
+    bed.spoke("network rm --force edge");
+    assert_eq!(bed.json("network ls"), serde_json::json!([]));
+}
+
+#[test]
 fn killed_at_each_step() {
     let bed = Bed::new(&["web"]);
     bed.spoke("network connect front web");

@@ -71,7 +71,7 @@ impl Networks<'_> {
         let records = self.records.attachments_in(&Prefix::AttachmentsOf(name.clone()))?;
         let aliases = self.records.aliases_of(name)?;
         if !detach_all {
-            refuse_if_used(name, &records, &aliases)?;
+            refuse_if_used(network.called(), &records, &aliases)?;
         }
         self.detach_all(records)?;
         let ids = aliases.into_iter().map(|alias| Key::Alias(alias.id));

@@ -1,5 +1,6 @@
 //! `spoke egress`: where the containers of a network may go.
 
+mod judged;
 mod own;
 
 pub(super) use own::texts;
@@ -172,7 +173,7 @@ pub(super) fn run(
 ) -> Result<Answer> {
     match command {
         EgressCommand::Show(which) => show(&which.network, output, host_context),
-        EgressCommand::Test(wanted) => test(wanted, host_context),
+        EgressCommand::Test(wanted) => judged::test(wanted, output, host_context),
         EgressCommand::Set(wanted) => match wanted.wanted()? {
             own::Wanted::Network(network, rules) => {
                 change(&network, output, host_context, &move |fence| {
@@ -184,7 +185,7 @@ pub(super) fn run(
             }
         },
         EgressCommand::Learn(wanted) => learn(wanted, output, host_context),
-        EgressCommand::Suggest(wanted) => suggest(wanted, host_context),
+        EgressCommand::Suggest(wanted) => suggest(wanted, output, host_context),
     }
 }
 
@@ -320,39 +321,6 @@ fn text(view: &FenceView) -> String {
     text
 }
 
-fn test(wanted: &TestArgs, host_context: &HostContext) -> Result<Answer> {
-    let engine = (host_context.engine)()?;
-    let network = engine.records.network(&wanted.network)?;
-    let found = match &wanted.container {
-        Some(name) => own::called(&engine, name, Some(&network.name), host_context)?,
-        None => Vec::new(),
-    };
-    let is_of_one = !found.is_empty();
-    let own = found.into_iter().find_map(|it| it.wiring.own_fence);
-    if is_of_one && own.is_none() && network.wiring.fence.is_none() {
-        return Ok(Answer::text(all_allowed(&wanted.targets)));
-    }
-    let fence = own.map_or_else(|| Ok(fenced(&network)?.fence), Ok::<_, Error>)?;
-    let mut table = Table::headless();
-    let mut code = 0;
-    for target in &wanted.targets {
-        let by = fence.rules.iter().find(|rule| allows(rule, target));
-        let shown = by.map_or("refused".to_owned(), |rule| format!("allowed by {rule}"));
-        if by.is_none() {
-            code = FOUND;
-        }
-        table.row([target.to_string(), shown]);
-    }
-    Ok(Answer { code, ..Answer::text(table.text()) })
-}
-
-/// Of a container without rules on a network without any.
-fn all_allowed(targets: &[EgressRule]) -> String {
-    let mut table = Table::headless();
-    targets.iter().for_each(|target| table.row([target.to_string(), "allowed: no rules".into()]));
-    table.text()
-}
-
 /// Whether a rule allows all of another one.
 fn allows(rule: &EgressRule, target: &EgressRule) -> bool {
     let (ours, theirs) = (&rule.service, &target.service);
@@ -368,7 +336,7 @@ fn allows(rule: &EgressRule, target: &EgressRule) -> bool {
         }
 }
 
-fn suggest(wanted: &SuggestArgs, host_context: &HostContext) -> Result<Answer> {
+fn suggest(wanted: &SuggestArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let (fence, denied) = match (&wanted.container, &wanted.network) {
         (Some(container), network) => {
@@ -390,7 +358,8 @@ fn suggest(wanted: &SuggestArgs, host_context: &HostContext) -> Result<Answer> {
     if wanted.all {
         rules = fence.rules.iter().cloned().chain(rules).collect();
     }
-    Ok(Answer::text(rules.iter().map(|rule| format!("{rule}\n")).collect()))
+    let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
+    Ok(Answer::text(names(output, &rules)?))
 }
 
 /// Names with the ports that were used of them, and addresses that no name led to. A name whose ports are

@@ -18,6 +18,7 @@ use super::mapped::Mapped;
 use super::output::render;
 use super::ports::{self, PublishedView};
 use super::table::Table;
+use super::titles::Titles;
 use super::{Answer, HostContext};
 use crate::follow::Follow;
 use allowed::Source;
@@ -197,10 +198,11 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
     let seen = seen::all(kept.as_ref(), &host_context.root, &mut socket)?;
     let withdrawn = follow::is_shut(&mut socket)?;
     let follow = kept.map(|kept| kept.follow);
-    let ports: Vec<PortView> = ports::all(&records, &mapped)
-        .into_iter()
-        .map(|port| port_view(port, follow, &seen))
-        .collect();
+    let titles = Titles::of(&engine.records.networks()?);
+    let mut published = ports::all(&records, &mapped);
+    published.iter_mut().for_each(|port| titles.put(&mut port.network));
+    let ports: Vec<PortView> =
+        published.into_iter().map(|port| port_view(port, follow, &seen)).collect();
     let view = StatusView {
         follow,
         withdrawn,
@@ -208,7 +210,7 @@ fn status(output: Output, host_context: &HostContext) -> Result<Answer> {
         warnings: seen::warnings(&seen, follow, withdrawn),
         firewalls: seen.iter().map(firewall_view).collect(),
         ports,
-        routes: routes(&records),
+        routes: routes(&records, &titles),
     };
     let text = render(output, &view, || text(&view))?;
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
@@ -256,12 +258,12 @@ fn otherwise(view: &PortView, seen: &[Seen]) -> Vec<String> {
     judgements.filter(is_open).filter_map(says).collect()
 }
 
-fn routes(records: &[Attachment]) -> Vec<RouteView> {
+fn routes(records: &[Attachment], titles: &Titles) -> Vec<RouteView> {
     let mut all: Vec<RouteView> = records
         .iter()
         .filter(|record| matches!(record.phase, Phase::Attached(_)))
         .filter_map(|record| {
-            let network = record.network().to_string();
+            let network = titles.called(record.network());
             let everybody = || vec!["everybody".to_owned()];
             let wiring = &record.wiring;
             let is_direct = [Family::V4, Family::V6].into_iter().any(|it| wiring.is_direct(it));

@@ -216,6 +216,7 @@ fn remove(
     force: bool,
     host_context: &HostContext,
 ) -> Result<()> {
+    refuse_former(engine, name)?;
     // Its containers on other hosts are not detached by --force.
     if host::remove_network(engine, name, host_context)? {
         return Ok(());
@@ -225,6 +226,19 @@ fn remove(
         removed => removed.map(drop),
     };
     removed.map_err(|error| with_advice(error, force))
+}
+
+/// A name that a network had before it was renamed leads to that network elsewhere. Here the caller may mean
+/// another one that was called so since, and is gone already.
+fn refuse_former(engine: &Engine, name: &NetworkName) -> Result<()> {
+    let Some(network) = engine.records.named(name)? else { return Ok(()) };
+    let called = engine.records.called(name)?.map_or(network.name, |it| it.called().clone());
+    if called == *name {
+        return Ok(());
+    }
+    Err(Error::conflict(format!(
+        "no network is called {name} now; {called} was before it was renamed: `spoke network rm {called}` removes it"
+    )))
 }
 
 fn note(answer: &mut Answer, error: &Error) {

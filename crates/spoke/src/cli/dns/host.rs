@@ -74,7 +74,7 @@ fn text(view: &HostView) -> String {
     if view.resolved {
         lines.push("systemd-resolved runs here: the daemon configures it for each network.");
         if servers.is_empty() {
-            return lines.join("\n");
+            return lines.join("\n") + "\n";
         }
         lines.push(
             "It leaves out bridges that Spoke has not made. These lines have dnsmasq ask Spoke about their networks:\n",
@@ -83,7 +83,7 @@ fn text(view: &HostView) -> String {
         lines.push("systemd-resolved does not run here. These lines have dnsmasq ask Spoke:\n");
     }
     lines.extend(servers.iter().map(String::as_str));
-    lines.join("\n")
+    lines.join("\n") + "\n"
 }
 
 fn dnsmasq(zone: &ZoneView) -> impl Iterator<Item = String> + '_ {
