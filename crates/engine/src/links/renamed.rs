@@ -1,6 +1,11 @@
 //! Networks that were renamed while containers were on them.
 
-use model::{Attachment, Ipam, Layer, LinkKind, NetworkName, Range, Result, Wiring, bridge_name};
+use std::collections::BTreeSet;
+
+use model::{
+    Attachment, Bandwidth, EgressPolicy, Firewall, IngressPolicy, InterfaceAddress, Ipam, Layer,
+    LinkKind, NetworkName, Passage, Range, Result, SourceRouting, Tuning, Wiring, bridge_name,
+};
 
 use crate::links::detach::Meaning;
 use crate::port::Prefix;
@@ -68,11 +73,43 @@ fn is_alike(record: &Attachment, request: &Request) -> bool {
         && (is_same_source(&record.ipam, &request.ipam) || (is_same_device && has_none))
 }
 
-/// The end of a sandbox is told by a request without one.
+/// The end of a sandbox is told by a request without one: it ends every list's work. In a sandbox that goes on,
+/// two lists may ask the same of a plugin that is not told anything, and the end of one that could not begin is
+/// not the other's: then the addresses of the result before it say whose end it is.
 fn is_same_work(record: &Attachment, request: &Request) -> bool {
-    let is_same_sandbox = request.sandbox.is_none() || record.sandbox == request.sandbox;
-    let was = asked(&record.wiring);
-    was != Wiring::default() && was == asked(&request.wiring) && is_same_sandbox
+    let (was, is) = (asked(&record.wiring), asked(&request.wiring));
+    if was == Wiring::default() || was != is {
+        return false;
+    }
+    let at = |held: &[InterfaceAddress]| held.iter().map(|it| it.address).collect::<BTreeSet<_>>();
+    let (held, told) = (at(&record.addresses), at(&request.addresses));
+    match &request.sandbox {
+        None => true,
+        Some(_) if record.sandbox != request.sandbox => false,
+        Some(_) if held.is_empty() || told.is_empty() => is_telling(&was),
+        Some(_) => held == told,
+    }
+}
+
+/// Whether a chained plugin was asked for more than it does for every container.
+fn is_telling(asked: &Wiring) -> bool {
+    let usual = |backend| Firewall {
+        backend,
+        ingress: IngressPolicy::Open,
+        egress: EgressPolicy::Open,
+        bridge: None,
+        admin_chain: None,
+        zone: None,
+        passage: Passage::Unjudged,
+    };
+    let is_usual =
+        |tuning: &Tuning| *tuning == Tuning { backup: tuning.backup.clone(), ..Tuning::default() };
+    asked.publish.as_ref().is_some_and(|publish| !publish.ports.is_empty())
+        || asked.firewall.as_ref().is_some_and(|firewall| *firewall != usual(firewall.backend))
+        || asked.tuning.as_ref().is_some_and(|tuning| !is_usual(tuning))
+        || asked.bandwidth.as_ref().is_some_and(Bandwidth::is_any)
+        || asked.vrf.is_some()
+        || asked.source_routing.as_ref().is_some_and(|routing| *routing != SourceRouting::default())
 }
 
 /// What the configuration asks of a chained plugin, without what the result before it tells, which a runtime

@@ -200,6 +200,55 @@ fn a_renamed_network_gives_back_what_stands_behind_the_plugins_of_others() {
     }
 }
 
+/// A list whose ADD fails in its main plugin is ended in the same sandbox, with the same interface, and its plugins
+/// after that one are told nothing: what another list made of the same plugins stays.
+#[test]
+fn a_list_that_could_not_begin_takes_nothing_of_another_one() {
+    let world = World::new();
+    let engine = world.engine();
+    let filter = Firewall {
+        backend: Backend::Nftables,
+        ingress: IngressPolicy::Open,
+        egress: Default::default(),
+        bridge: None,
+        admin_chain: None,
+        zone: None,
+        passage: Passage::Unjudged,
+    };
+    let tuning = Tuning { backup: Some("/run/cni/tuning/a_eth0.json".into()), ..Tuning::default() };
+    let plain = [
+        (Layer::Firewall, Wiring { firewall: Some(filter), ..Wiring::default() }),
+        (Layer::Tuning, Wiring { tuning: Some(tuning), ..Wiring::default() }),
+        (
+            Layer::SourceRouting,
+            Wiring { source_routing: Some(SourceRouting::default()), ..Wiring::default() },
+        ),
+    ];
+    for (layer, wiring) in plain {
+        let work = |name: &str, told: &[&str]| {
+            let held = |address: &&str| InterfaceAddress {
+                address: address.parse().unwrap(),
+                gateway: None,
+                interface: None,
+            };
+            let plain = request(&network(name, Ipam::None), "a");
+            let sandbox = Some(Sandbox { path: "/run/netns/a".into(), inode: 7 });
+            let addresses = told.iter().map(held).collect();
+            Request { layer, sandbox, addresses, wiring: wiring.clone(), ..plain }
+        };
+        engine.attachments.attach(&work("one", &["10.0.0.2/24"])).unwrap();
+        engine.links.detach(&work("other", &[])).unwrap();
+        assert_eq!(left(&engine).len(), 1, "{layer:?}: nothing says that it is the same");
+        engine.links.detach(&work("other", &["10.0.1.2/24"])).unwrap();
+        assert_eq!(left(&engine).len(), 1, "{layer:?}: its addresses are others");
+        engine.links.detach(&work("renamed", &["10.0.0.2/24"])).unwrap();
+        assert!(left(&engine).is_empty(), "{layer:?}: its addresses are the same");
+        engine.attachments.attach(&work("one", &["10.0.0.2/24"])).unwrap();
+        engine.links.detach(&Request { sandbox: None, ..work("renamed", &[]) }).unwrap();
+        assert!(left(&engine).is_empty(), "{layer:?}: the sandbox is at its end");
+    }
+}
+
 #[test]
 fn each_is_checked() {
     let (world, requests) = (World::new(), two());
