@@ -1,6 +1,7 @@
 //! Packets that fences drop, from the log group of nftables.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,13 @@ use crate::serve::Daemon;
 
 /// How often it is checked whether the daemon stops, and how long the name of an interface is known.
 const GLANCE: Duration = Duration::from_secs(1);
+
+/// The start of groups whose packets stay on the link (RFC 4291, 2.7).
+const LINK_GROUPS: u16 = 0xff02;
+
+/// Protocol numbers (IANA).
+const HOP_BY_HOP: u8 = 0;
+const ICMPV6: u8 = 58;
 
 /// The names of interfaces by their numbers.
 struct Bridges {
@@ -48,6 +56,9 @@ impl Bridges {
 }
 
 fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
+    if is_of_the_link(packet) {
+        return;
+    }
     let gate = &daemon.fence;
     let (act, counter) = match packet.prefix.as_str() {
         "learned" => (Act::Learned, &gate.counts.learned),
@@ -90,6 +101,18 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
     gate.report(&denied);
 }
 
+/// Whether it is what every system says on its link by itself, without a user: which groups it is in (MLD, RFC 3810,
+/// behind a hop-by-hop header), that it has an address and who its neighbours are (RFC 4861, RFC 4862). It leads
+/// nowhere else, and is dropped all the same.
+fn is_of_the_link(packet: &Logged) -> bool {
+    let (IpAddr::V6(source), IpAddr::V6(destination)) = (packet.source, packet.destination) else {
+        return false;
+    };
+    let is_from_link = source.is_unspecified() || source.is_unicast_link_local();
+    let is_to_link = destination.segments()[0] == LINK_GROUPS;
+    is_from_link && is_to_link && [HOP_BY_HOP, ICMPV6].contains(&packet.protocol)
+}
+
 /// As rules call it, or its number (IANA).
 fn protocol(number: u8) -> String {
     let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
@@ -97,8 +120,37 @@ fn protocol(number: u8) -> String {
         Some(known) => known.to_string(),
         None => match number {
             1 => "icmp".to_owned(),
-            58 => "icmpv6".to_owned(),
+            ICMPV6 => "icmpv6".to_owned(),
             other => format!("protocol {other}"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_system_says_on_its_link_by_itself_is_no_refusal() {
+        let is_quiet = |source: &str, destination: &str, protocol| {
+            is_of_the_link(&Logged {
+                prefix: "forged".to_owned(),
+                input: 1,
+                source: source.parse().unwrap(),
+                destination: destination.parse().unwrap(),
+                protocol,
+                port: None,
+            })
+        };
+        assert!(
+            is_quiet("::", "ff02::16", HOP_BY_HOP) && is_quiet("fe80::1", "ff02::16", HOP_BY_HOP)
+        );
+        assert!(is_quiet("::", "ff02::1:ff00:2", ICMPV6) && is_quiet("fe80::1", "ff02::2", ICMPV6));
+        // An address that is not the container's, a group that routers lead on, a service, a neighbour.
+        assert!(!is_quiet("2001:db8::1", "ff02::16", HOP_BY_HOP));
+        assert!(!is_quiet("fe80::1", "ff05::2", ICMPV6));
+        assert!(!is_quiet("fe80::1", "ff02::fb", 17));
+        assert!(!is_quiet("fe80::1", "2001:db8::1", ICMPV6));
+        assert!(!is_quiet("10.0.0.2", "224.0.0.22", 2));
     }
 }
