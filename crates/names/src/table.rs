@@ -33,10 +33,13 @@ pub struct Place {
 }
 
 impl Place {
-    /// The domains of the network: of what it is called, and of what it was before it was renamed.
-    pub fn domains(&self) -> impl Iterator<Item = String> {
-        let former = (self.called != self.network).then_some(&self.network);
-        std::iter::once(&self.called).chain(former).map(name_domain)
+    /// The domains of the network: of what it is called, and of what it was before it was renamed, unless one
+    /// among these others is called so now.
+    pub fn domains<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
+        let is_taken = |other: &Self| other.called == self.network && other.network != self.network;
+        let is_former = self.called != self.network && !others.into_iter().any(is_taken);
+        let former = is_former.then_some(&self.network);
+        std::iter::once(&self.called).chain(former).map(name_domain).collect()
     }
 
     /// The gateway alone.
@@ -178,13 +181,7 @@ impl Table {
     /// before it was renamed, unless another network is called so now.
     pub(crate) fn domains_of(&self, network: &NetworkName) -> Vec<String> {
         let place = self.served(network).and_then(|served| served.places.first());
-        let Some(place) = place else { return vec![name_domain(network)] };
-        let is_taken =
-            || self.all_places().any(|it| it.called == *network && it.network != *network);
-        match place.called != *network && is_taken() {
-            true => vec![name_domain(&place.called)],
-            false => place.domains().collect(),
-        }
+        place.map_or_else(|| vec![name_domain(network)], |place| place.domains(self.all_places()))
     }
 
     /// The bridge of a network.

@@ -45,7 +45,7 @@ fn zones(places: &[Place]) -> Result<Vec<ZoneView>> {
         let network = place.called.to_string();
         let at = zones.iter().position(|zone| zone.network == network).unwrap_or(zones.len());
         if at == zones.len() {
-            let (domains, port) = (place.domains().collect(), linux::filter::fence::NAMES_PORT);
+            let (domains, port) = (place.domains(places), linux::filter::fence::NAMES_PORT);
             let (servers, adopted) = (Vec::new(), None);
             zones.push(ZoneView { network, domains, servers, port, adopted });
         }

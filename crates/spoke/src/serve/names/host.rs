@@ -198,7 +198,7 @@ fn wanted(places: &[Place], bridges: &Bridges) -> Configured {
             || LinkNames { index, servers: Vec::new(), port: NAMES_PORT, domains: Vec::new() };
         let link = wanted.entry(place.bridge.clone()).or_insert_with(new);
         link.servers.push(place.address());
-        for domain in place.domains().chain(reverse_domain(&place.gateway)) {
+        for domain in place.domains(places).into_iter().chain(reverse_domain(&place.gateway)) {
             if !link.domains.contains(&domain) {
                 link.domains.push(domain);
             }
@@ -266,5 +266,26 @@ mod tests {
             domains: vec!["front.spoke".to_owned(), "1.71.10.in-addr.arpa".to_owned()],
         };
         assert_eq!(wanted, [front]);
+    }
+
+    #[test]
+    fn a_former_name_is_the_present_holders() {
+        let renamed =
+            Place { called: "edge".parse().unwrap(), ..place("front", "sp-1", "10.71.1.1/24") };
+        let second =
+            Place { called: "front".parse().unwrap(), ..place("front-2", "sp-2", "10.71.2.1/24") };
+        let bridges = Bridges::from([
+            ("sp-1".parse().unwrap(), Found { index: 7, is_made: true }),
+            ("sp-2".parse().unwrap(), Found { index: 8, is_made: true }),
+        ]);
+        let domains = |places: &[Place], bridge: &str| {
+            let link = wanted(places, &bridges).remove(&bridge.parse::<IfName>().unwrap()).unwrap();
+            let is_name = |it: &String| it.ends_with(".spoke");
+            link.domains.into_iter().filter(is_name).collect::<Vec<_>>()
+        };
+        assert_eq!(domains(std::slice::from_ref(&renamed), "sp-1"), ["edge.spoke", "front.spoke"]);
+        let both = [renamed, second];
+        assert_eq!(domains(&both, "sp-1"), ["edge.spoke"]);
+        assert_eq!(domains(&both, "sp-2"), ["front.spoke", "front-2.spoke"]);
     }
 }
