@@ -52,6 +52,19 @@ impl Records<'_> {
         network.ok_or_else(|| unknown(name))
     }
 
+    /// The name in the book of the network that [`Records::network`] finds; the same where there is none, as of
+    /// one that is gone.
+    ///
+    /// # Errors
+    /// Where the book cannot be read.
+    pub fn meant(&self, name: &NetworkName) -> Result<NetworkName> {
+        match self.network(name) {
+            Ok(network) => Ok(network.name),
+            Err(error) if error.kind() == model::Kind::NotFound => Ok(name.clone()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The network with this name in the book.
     ///
     /// # Errors

@@ -75,7 +75,7 @@ pub(super) fn attachments(
         found.iter().map(|it| (it.runtime.to_string(), it.container_name())).collect();
     refuse_several(called, &who)?;
     if let Some(network) = network {
-        let network = engine.records.network(network).map_or(network.clone(), |known| known.name);
+        let network = engine.records.meant(network).unwrap_or_else(|_| network.clone());
         found.retain(|it| it.id.network == network);
     }
     match found.is_empty() {

@@ -53,7 +53,7 @@ fn known(wanted: &DeniedArgs, host_context: &HostContext) -> Result<Option<Netwo
     let Some(name) = &wanted.network else { return Ok(None) };
     let engine = (host_context.engine)()?;
     // What is gone by now may be in the log.
-    Ok(Some(engine.records.network(name).map_or_else(|_| name.clone(), |network| network.name)))
+    engine.records.meant(name).map(Some)
 }
 
 fn is_of(denied: &Denied, network: Option<&NetworkName>) -> bool {

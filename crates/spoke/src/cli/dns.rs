@@ -94,8 +94,7 @@ pub(super) fn run(
         DnsCommand::Host => return host::run(output, &table.places(), host_context),
         DnsCommand::Ls(wanted) => {
             let mut entries = table.entries();
-            let network =
-                wanted.network.as_ref().map(|it| engine.records.name_of(it)).transpose()?;
+            let network = wanted.network.as_ref().map(|it| engine.records.meant(it)).transpose()?;
             entries.retain(|(name, _)| network.as_ref().is_none_or(|it| it == *name));
             (entries, &wanted.listing)
         }

@@ -232,10 +232,9 @@ fn parted(
     naming::name(engine, &Moved { container, path, network: &id.network }, &host_context.root)
 }
 
-/// The network may be gone, or have another name.
+/// The network may be gone, or unreadable, or have another name.
 fn find(engine: &Engine<'_>, wanted: &NamedArgs) -> Result<AttachmentId> {
-    let network = engine.records.network(&wanted.network).map(|network| network.name);
-    let network = network.unwrap_or_else(|_| wanted.network.clone());
+    let network = engine.records.meant(&wanted.network).unwrap_or_else(|_| wanted.network.clone());
     engine.records.endpoint_named(&network, &wanted.name)?.ok_or_else(|| {
         Error::not_found(format!(
             "endpoint {} of network {network} is not there; `spoke endpoint ls` shows those that are",

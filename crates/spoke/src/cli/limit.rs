@@ -108,7 +108,7 @@ fn forget(
     unknown: Error,
 ) -> Result<Answer> {
     let Some((runtime, name)) = waiting(engine, called)? else { return Err(unknown) };
-    let network = wanted.network.as_ref().map(|name| engine.records.name_of(name)).transpose()?;
+    let network = wanted.network.as_ref().map(|name| engine.records.meant(name)).transpose()?;
     let (owner, part) = ((runtime, &name), wanted.lifted());
     match engine.attachments.forget_amendment(owner, network.as_ref(), part)? {
         true => Ok(Answer::default()),

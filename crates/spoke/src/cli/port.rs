@@ -99,7 +99,7 @@ fn forget(
     let called = Called::of(&wanted.container);
     let port = engine::HostPort { host: wanted.port.host.or(wanted.ip), ..wanted.port };
     let Some((runtime, name)) = waiting(engine, &called)? else { return Err(unknown) };
-    let network = wanted.network.as_ref().map(|name| engine.records.name_of(name)).transpose()?;
+    let network = wanted.network.as_ref().map(|name| engine.records.meant(name)).transpose()?;
     let gone = engine.attachments.forget_port((runtime, &name), network.as_ref(), &port)?;
     if gone.is_empty() {
         return Err(unknown);

@@ -40,7 +40,7 @@ pub(super) fn entitle<R>(
     rows: &mut Vec<R>,
     network_of: fn(&mut R) -> &mut String,
 ) -> Result<()> {
-    let network = wanted.map(|called| engine.records.name_of(called)).transpose()?;
+    let network = wanted.map(|called| engine.records.meant(called)).transpose()?;
     rows.retain_mut(|row| network.as_ref().is_none_or(|it| *network_of(row) == it.as_str()));
     let titles = Titles::of(&engine.records.networks()?);
     rows.iter_mut().for_each(|row| titles.put(network_of(row)));

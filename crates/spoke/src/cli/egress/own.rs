@@ -235,7 +235,7 @@ fn forget(
     let Some((runtime, name)) = waiting(engine, &Called::of(container))? else {
         return Err(unknown);
     };
-    let network = network.map(|called| engine.records.name_of(called)).transpose()?;
+    let network = network.map(|called| engine.records.meant(called)).transpose()?;
     let (owner, part) = ((runtime, &name), AmendmentPart::Egress);
     match engine.attachments.forget_amendment(owner, network.as_ref(), part)? {
         true => Ok(Answer::default()),

@@ -81,7 +81,7 @@ impl Wanted {
         let called: NetworkName = text.parse().map_err(|_: Error| {
             Error::invalid(format!("{text:?} is no network, subnet or address"))
         })?;
-        engine.records.name_of(&called).map(Self::Network)
+        engine.records.meant(&called).map(Self::Network)
     }
 
     /// An address that no network has for itself belongs to those whose pools it is in.

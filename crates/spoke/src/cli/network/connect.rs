@@ -132,9 +132,8 @@ pub(super) fn disconnect(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    // The network may be gone, or have another name.
-    let named = engine.records.network(&wanted.network).map(|network| network.name);
-    let name = named.unwrap_or_else(|_| wanted.network.clone());
+    // A network that cannot be read is left all the same.
+    let name = engine.records.meant(&wanted.network).unwrap_or_else(|_| wanted.network.clone());
     let mut connected = engine.records.connected(&wanted.container)?;
     connected.extend(engine.attachments.guests(&name, &wanted.container)?);
     let on_it: Vec<&Attachment> =

@@ -63,3 +63,21 @@ fn limits_of_nobody_are_an_error() {
     assert_eq!(names("limit --network front"), 2);
     assert_eq!(names("limit --network other"), 0);
 }
+
+#[test]
+fn a_network_is_found_by_its_runtime_s_own_name() {
+    let host = waiting();
+    let network = host.engine().records.network(&"front".parse().unwrap()).unwrap();
+    let alias = super::network::alias(&network, "shop", model::Publisher::Runtime);
+    host.engine().networks.enroll(&alias, &network).unwrap();
+    for line in ["ps", "ports", "limit --network", "port ls --network"] {
+        let (own, theirs) = (format!("{line} front"), format!("{line} shop"));
+        assert_eq!(host.spoke(&theirs), host.spoke(&own), "{line}");
+    }
+    let names = |line: &str| host.spoke(line).lines().skip(1).count();
+    assert_eq!((names("limit --network shop"), names("port ls --network shop")), (2, 2));
+    host.spoke("port rm --network shop podman:web 8080");
+    assert_eq!(names("port ls --network shop"), 1);
+    host.spoke("limit --network shop podman:web none");
+    assert_eq!(names("limit --network shop"), 1);
+}

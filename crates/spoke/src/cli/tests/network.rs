@@ -98,7 +98,7 @@ fn a_network_says_who_reaches_its_ports() {
     assert_eq!((&json[0]["publish"], &json[0]["internal"]), (&"local".into(), &false.into()));
 }
 
-fn alias(network: &Network, title: &str, publisher: model::Publisher) -> model::Alias {
+pub(super) fn alias(network: &Network, title: &str, publisher: model::Publisher) -> model::Alias {
     model::Alias {
         id: "0123456789abcdef".parse().unwrap(),
         network: network.name.clone(),
