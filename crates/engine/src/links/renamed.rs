@@ -82,12 +82,12 @@ fn is_same_work(record: &Attachment, request: &Request) -> bool {
         return false;
     }
     let at = |held: &[InterfaceAddress]| held.iter().map(|it| it.address).collect::<BTreeSet<_>>();
-    let (held, told) = (at(&record.addresses), at(&request.addresses));
+    let (held, previous) = (at(&record.addresses), at(&request.addresses));
     match &request.sandbox {
         None => true,
         Some(_) if record.sandbox != request.sandbox => false,
-        Some(_) if held.is_empty() || told.is_empty() => is_telling(&was),
-        Some(_) => held == told,
+        Some(_) if held.is_empty() || previous.is_empty() => is_telling(&was),
+        Some(_) => held == previous,
     }
 }
 
