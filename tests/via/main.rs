@@ -3,6 +3,7 @@
 
 mod bed;
 mod changed;
+mod forged;
 mod gateway;
 mod life;
 mod removed;

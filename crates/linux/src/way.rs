@@ -98,13 +98,15 @@ pub fn ensure(filter: &mut Socket, way: &WayOut) -> Result<()> {
 /// # Errors
 /// As [`ensure`].
 pub fn keep(filter: &mut Socket, way: &WayOut, peer: Option<&Peer>) -> Result<(Hops, bool)> {
-    hold(filter, way, peer, &Hold { flows: Flows::GoOn, still: &always })
+    hold(filter, way, peer, &Hold { flows: Flows::GoOn, relays: false, still: &always })
 }
 
 /// How a network is held.
 pub struct Hold<'a> {
     /// What becomes of flows that began before.
     pub flows: Flows,
+    /// Whether a container on it is the way of another network, and so sends in the name of others.
+    pub relays: bool,
     /// Whether the network's record still says so: another process may have changed it since.
     pub still: &'a dyn Fn() -> Result<bool>,
 }
@@ -141,7 +143,9 @@ pub fn hold(
     let hops = Hops::find(&mut route, way, peer)?;
     peer.into_iter().for_each(Peer::let_answers_in);
     routes::refuse_shared(&mut route, way)?;
-    let mut changed = via::keep(filter, way, &hops, how.still)?;
+    let inside = routes::inside(&mut route)?;
+    let lead = via::Lead { hops: &hops, inside: &inside, relays: how.relays };
+    let mut changed = via::keep(filter, way, &lead, how.still)?;
     if how.flows == Flows::End {
         end_flows(filter, &mut route, &way.bridge)?;
     }

@@ -7,7 +7,7 @@ mod rules;
 
 use std::cell::Cell;
 
-use model::{Family as IpFamily, IfName, Result};
+use model::{Family as IpFamily, IfName, IpNet, Result};
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
@@ -17,7 +17,8 @@ use crate::way::{Hops, WayOut};
 
 pub(crate) use rules::TABLE;
 use rules::{
-    ASKED, ASKED_VIA, GATEWAYS, LED, LINKS, NEAR, SEGMENTS, SOURCES, element_sets, ruleset,
+    ASKED, ASKED_VIA, GATEWAYS, INSIDE, LED, LINKS, NEAR, RELAYS, SEGMENTS, SOURCES, element_sets,
+    range_sets, ruleset,
 };
 
 /// Others may change the ruleset between the read and the write.
@@ -37,28 +38,39 @@ pub(crate) fn holds(socket: &mut Socket, bridge: &IfName) -> Result<bool> {
     Ok(!nft::find(socket, TABLE, &[(LED.name, &own)])?.is_empty())
 }
 
+/// What the table has of a network, beside its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lead<'a> {
+    /// Where its way leads.
+    pub hops: &'a Hops,
+    /// The subnets of Spoke's networks, of which none is in another one.
+    pub inside: &'a [IpNet],
+    /// Whether a container on it is the way of another network.
+    pub relays: bool,
+}
+
 /// Makes chains and the elements of the network what they should be. Whether they were not. Nothing is changed where
 /// `still` says that this is no more the way: it is asked behind the number of the ruleset which the change is for,
 /// and whoever records another way changes the ruleset after that.
 pub(crate) fn keep(
     socket: &mut Socket,
     way: &WayOut,
-    hops: &Hops,
+    lead: &Lead<'_>,
     still: &dyn Fn() -> Result<bool>,
 ) -> Result<bool> {
     let changed = Cell::new(false);
-    calmly(socket, |socket| make(socket, (way, hops), &changed, still))?;
+    calmly(socket, |socket| make(socket, (way, lead), &changed, still))?;
     Ok(changed.get())
 }
 
 /// `changed` is set where anything was not as it should be, and outlives an attempt that is made again.
 fn make(
     socket: &mut Socket,
-    (way, hops): (&WayOut, &Hops),
+    (way, lead): (&WayOut, &Lead<'_>),
     changed: &Cell<bool>,
     still: &dyn Fn() -> Result<bool>,
 ) -> Result<()> {
-    let (ruleset, wanted, near) = (ruleset(), elements(way, hops)?, near(way, hops));
+    let (ruleset, wanted, ranges) = (ruleset(), elements(way, lead)?, ranges(way, lead));
     let refuse_other = || match still()? {
         true => Ok(()),
         false => Err(model::Error::try_again(format!("{}: it has another one", about(way)))),
@@ -73,7 +85,7 @@ fn make(
         }
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
         renew(socket, &mut transaction, way, &wanted)?;
-        renew_near(socket, &mut transaction, way, &near)?;
+        renew_ranges(socket, &mut transaction, way, &ranges)?;
         if transaction.is_empty() {
             return Ok(());
         }
@@ -101,9 +113,12 @@ fn mark(way: &WayOut) -> Result<Element> {
 }
 
 /// All but the ranges.
-fn elements(way: &WayOut, hops: &Hops) -> Result<Vec<(&'static str, Element)>> {
+fn elements(way: &WayOut, lead: &Lead<'_>) -> Result<Vec<(&'static str, Element)>> {
     let mut all = vec![(LED.name, mark(way)?)];
-    for (family, hop) in hops.all() {
+    if lead.relays {
+        all.push((RELAYS.name, Element::of(Tuple::new().interface(&way.bridge))));
+    }
+    for (family, hop) in lead.hops.all() {
         let place = usize::from(family == IpFamily::V6);
         let pair = Tuple::new().interface(&way.bridge).interface(&hop.device);
         let asked = Tuple::new().mark(way.table()).interface(&hop.device);
@@ -134,10 +149,16 @@ fn elements(way: &WayOut, hops: &Hops) -> Result<Vec<(&'static str, Element)>> {
     Ok(distinct)
 }
 
-/// Who calls from the segment of a router.
-fn near(way: &WayOut, hops: &Hops) -> Vec<(&'static str, Between)> {
+/// Who calls from the segment of a router, and whose answers stay in this host.
+fn ranges(way: &WayOut, lead: &Lead<'_>) -> Vec<(&'static str, Between)> {
     let mut all = Vec::new();
-    for (family, hop) in hops.all() {
+    for net in lead.inside {
+        let key = |address| Tuple::new().interface(&way.bridge).address(address);
+        let (first, last) = (key(net.network()), key(net.broadcast()));
+        let place = usize::from(IpFamily::of(net) == IpFamily::V6);
+        all.push((INSIDE[place].name, Between { first, last }));
+    }
+    for (family, hop) in lead.hops.all() {
         let Some(segment) = hop.segment else { continue };
         let key =
             |address| Tuple::new().interface(&way.bridge).interface(&hop.device).address(address);
@@ -182,14 +203,14 @@ fn renew(
     Ok(())
 }
 
-fn renew_near(
+fn renew_ranges(
     socket: &mut Socket,
     transaction: &mut Transaction,
     way: &WayOut,
     wanted: &[(&'static str, Between)],
 ) -> Result<()> {
-    for set in NEAR {
-        let there = near_of(socket, set.name, &way.bridge)?;
+    for set in range_sets() {
+        let there = ranges_of(socket, set.name, &way.bridge)?;
         let wanted = || wanted.iter().filter(|(name, _)| *name == set.name).map(|(_, it)| it);
         for range in there.iter().filter(|range| !wanted().any(|other| other == *range)) {
             transaction.delete_between(TABLE, set.name, range, about(way));
@@ -201,7 +222,7 @@ fn renew_near(
     Ok(())
 }
 
-fn near_of(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Between>> {
+fn ranges_of(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Between>> {
     let name = Tuple::new().interface(bridge);
     let mut there = nft::between(socket, TABLE, set)?;
     there.retain(|range| range.first.bytes().starts_with(name.bytes()));
@@ -220,11 +241,12 @@ pub(crate) fn forget_bridge(
 
 fn remove(socket: &mut Socket, bridge: &IfName, still: &dyn Fn() -> Result<bool>) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        if !nft::chain_exists(socket, TABLE, rules::STAMP)? {
-            return Ok(());
-        }
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
         let led = nft::elements(socket, TABLE, LED.name)?;
+        // Another version's table has other chains, and no other sets for this.
+        if !ruleset().is_loaded(socket)? {
+            return Ok(());
+        }
         let own = Tuple::new().interface(bridge);
         if led.iter().all(|element| element.key == own) {
             transaction.delete_table(TABLE);
@@ -243,8 +265,8 @@ fn remove(socket: &mut Socket, bridge: &IfName, still: &dyn Fn() -> Result<bool>
                     transaction.delete_element(TABLE, set.name, element, about());
                 }
             }
-            for set in NEAR {
-                for range in near_of(socket, set.name, bridge)? {
+            for set in range_sets() {
+                for range in ranges_of(socket, set.name, bridge)? {
                     transaction.delete_between(TABLE, set.name, &range, about());
                 }
             }

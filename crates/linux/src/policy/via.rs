@@ -38,7 +38,7 @@ impl Policy {
                 refuse_foreign(&network.name, &way.bridge, "via")?;
                 let candidates: Vec<_> = attachments.iter().filter_map(Candidate::of).collect();
                 let peer = way.peer(candidates.iter());
-                let how = Hold { flows: Flows::End, still: &way::always };
+                let how = Hold { flows: Flows::End, relays: false, still: &way::always };
                 self.with(|socket| way::hold(socket, &way, peer, &how)).map(drop)
             }
             None => or_nothing(self.with(|socket| way::forget_bridge(socket, &bridge.name))),

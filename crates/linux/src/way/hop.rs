@@ -104,6 +104,11 @@ impl Peer {
 }
 
 impl Peer {
+    /// The bridge by which what it forwards comes in.
+    pub fn bridge(&self) -> Option<&IfName> {
+        self.bridge.as_ref()
+    }
+
     /// Lets answers in whose senders the host itself reaches by another device: a strict `rp_filter` would drop
     /// them. The bridge is Spoke's own.
     pub(super) fn let_answers_in(&self) {

@@ -123,7 +123,19 @@ fn wanted(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<Vec<Route>> 
             ..Route::new(any, hop.gateway, Some(hop.link))
         });
     }
-    // Networks of Spoke's are reached as before: bridges, and containers with a link of their own.
+    let led = each_once(connected(socket)?);
+    all.extend(led.map(|route| Route { table: way.table(), priority: None, ..route }));
+    Ok(all)
+}
+
+/// The subnets of Spoke's networks, of which none is in another one.
+pub(super) fn inside(socket: &mut Socket) -> Result<Vec<IpNet>> {
+    Ok(IpNet::aggregate(&connected(socket)?.iter().map(|route| route.dst).collect()))
+}
+
+/// The routes to networks of Spoke's, which are reached as before: bridges, and containers with a link of their own.
+fn connected(socket: &mut Socket) -> Result<Vec<Route>> {
+    let mut all = Vec::new();
     let links = socket.links(Links { kind: None, master: None })?;
     for family in families() {
         let connected = socket.routes(Routes { family, table: Some(MAIN), link: None })?;
@@ -139,8 +151,7 @@ fn wanted(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<Vec<Route>> 
                 route.dst.prefix_len() > 0 && !model::link_local(family).contains(&route.dst);
             route.gateway.is_none() && is_net && link.is_some_and(|it| is_led(&it))
         };
-        let led = each_once(connected.iter().filter(is_ours).cloned().collect());
-        all.extend(led.map(|route| Route { table: way.table(), priority: None, ..route }));
+        all.extend(connected.iter().filter(is_ours).cloned());
     }
     Ok(all)
 }

@@ -183,6 +183,9 @@ pub enum Expression<'a> {
     DestinationType(Register),
     /// What kind of address the packet comes from, as this host sees it (`RTN_LOCAL` and so on).
     SourceType(Register),
+    /// Loads the number of the device that the packet came in by if what is sent to its source leaves by that, else 0:
+    /// 4 bytes.
+    ReturnPath(Register),
     /// Keeps only these bits.
     Mask(Register, Cow<'a, [u8]>),
     /// Matches if the register has this value.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
-use linux::way::{self, Candidate, Flows, Hold, Hops, WayOut};
+use linux::way::{self, Candidate, Flows, Hold, Hops, Peer, WayOut};
 use model::{Family, IfName, Network, Result, Stage, Wiring};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
@@ -215,10 +215,12 @@ impl Ways {
         let began = Instant::now();
         let mut healed = BTreeSet::new();
         let bridges: Vec<IfName> = self.followed.keys().cloned().collect();
+        let relays = self.relays();
         for bridge in bridges {
             let Some((way, before)) = self.followed.get(&bridge).cloned() else { continue };
             let flows = if self.changed.contains(&bridge) { Flows::End } else { Flows::GoOn };
-            let how = Hold { flows, still: &|| is_way(daemon, &way) };
+            let how =
+                Hold { flows, relays: relays.contains(&bridge), still: &|| is_way(daemon, &way) };
             match way::hold(socket, &way, way.peer(self.candidates.values()), &how) {
                 Ok((hops, changed)) => {
                     self.failing.remove(&bridge);
@@ -241,6 +243,13 @@ impl Ways {
         if !healed.is_empty() {
             self.healed = Some((healed, began.elapsed().as_micros(), began));
         }
+    }
+
+    /// The bridges with containers that are ways.
+    fn relays(&self) -> BTreeSet<IfName> {
+        let peers =
+            self.followed.values().filter_map(|(way, _)| way.peer(self.candidates.values()));
+        peers.filter_map(Peer::bridge).cloned().collect()
     }
 
     /// Reports what was held again, unless a network was being removed: that begins with its rules.

@@ -39,7 +39,7 @@ const PARAMETER_PROBLEM: u8 = 4;
 const HEADERS: [u8; 3] = [HOP_BY_HOP, 43, 60];
 const HOP_BY_HOP: u8 = 0;
 /// Before the kernel puts fragments together (`NF_IP_PRI_CONNTRACK_DEFRAG` is -400).
-const BEFORE_FRAGMENTS: i32 = -450;
+pub(crate) const BEFORE_FRAGMENTS: i32 = -450;
 
 /// The table.
 pub(super) fn ruleset() -> Ruleset {
@@ -104,26 +104,34 @@ const MARK: u32 = 0x7370_0065;
 
 fn sender() -> Vec<Steps> {
     // Who asks for an address by DHCP forges none.
-    let mut nobody = Ip::V4.only().to_vec();
-    nobody.extend([Ip::V4.source(), equal(vec![0; 4])]);
     let mut rules = of_link_or_nobody(ACCEPT).to_vec();
-    rules.extend([ending(nobody, DROP), vec![jump("genuine")]]);
+    rules.extend([from_none(Ip::V4, DROP), vec![jump("genuine")]]);
     rules
 }
 
 /// What comes from an address of a link, or from none.
-fn of_link_or_nobody(then: Expression<'static>) -> [Steps; 2] {
-    let mut nobody = Ip::V6.only().to_vec();
-    nobody.extend([Ip::V6.source(), equal(vec![0; 16])]);
-    [ending(of_the_link(), then.clone()), ending(nobody, then)]
+pub(crate) fn of_link_or_nobody(then: Expression<'static>) -> [Steps; 2] {
+    [ending(of_the_link(), then.clone()), from_none(Ip::V6, then)]
+}
+
+/// What has no source: `0.0.0.0`, `::`.
+pub(in crate::filter) fn from_none(ip: Ip, then: Expression<'static>) -> Steps {
+    let mut steps = ip.only().to_vec();
+    steps.extend([ip.source(), equal(vec![0; usize::from(ip.words()) * 4]), then]);
+    steps
 }
 
 /// Drops what this host reports of a packet that has options for every hop: the header of that packet is behind
 /// the 8 bytes of the report.
 fn report() -> Steps {
+    ending(of_unknown_option(), DROP)
+}
+
+/// Matches that report.
+pub(crate) fn of_unknown_option() -> Steps {
     let mut steps = of_icmpv6(PARAMETER_PROBLEM);
     steps.push(Expression::Transport { offset: 8 + 6, length: 1, into: R });
-    steps.extend([equal(vec![HOP_BY_HOP]), DROP]);
+    steps.push(equal(vec![HOP_BY_HOP]));
     steps
 }
 

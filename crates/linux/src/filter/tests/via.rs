@@ -1,4 +1,5 @@
 use model::Family;
+use netlink::Socket;
 
 use super::space::Space;
 use super::table::listed;
@@ -15,6 +16,11 @@ fn way(bridge: &str, via: &str) -> WayOut {
     WayOut { network, bridge, via: via.parse().unwrap(), translated }
 }
 
+fn keep(socket: &mut Socket, way: &WayOut, hops: &Hops) -> model::Result<bool> {
+    let inside = ["10.7.0.0/24".parse().unwrap(), "fd07::/64".parse().unwrap()];
+    via::keep(socket, way, &via::Lead { hops, inside: &inside, relays: true }, &way::always)
+}
+
 fn nowhere() -> Hops {
     Hops { v4: Err("gone".into()), v6: Err("gone".into()) }
 }
@@ -24,9 +30,32 @@ fn is_what_the_file_says() {
     let truth = listed(TRUTH, LIST);
     let space = Space::new();
     let mut socket = space.socket();
-    via::keep(&mut socket, &way("br0", "wg0"), &nowhere(), &way::always).unwrap();
-    space.run("nft flush set inet spoke_via led");
+    keep(&mut socket, &way("br0", "wg0"), &nowhere()).unwrap();
+    for set in ["led", "inside4", "inside6", "relays"] {
+        space.run(&format!("nft flush set inet spoke_via {set}"));
+    }
     assert_eq!(space.run(LIST), truth);
+}
+
+/// The table of the version before goes on, and goes as its network loses its way.
+#[test]
+fn the_table_of_an_older_version_is_made_anew_and_removed() {
+    const OLDER: &str = "nft 'table inet spoke_via {
+        set led { type ifname; elements = { \"br0\" comment \"n 1\" }; }
+        set links { type ifname . ifname; elements = { \"br0\" . \"wg0\" }; }
+        chain via_1 { }
+        chain forward { type filter hook forward priority -15; iifname @led drop; }
+    }'";
+    let space = Space::new();
+    let (mut socket, way) = (space.socket(), way("br0", "wg0"));
+    space.run(OLDER);
+    assert!(keep(&mut socket, &way, &nowhere()).unwrap());
+    let text = space.run(LIST);
+    assert!(text.contains("chain senders") && !text.contains("via_1"), "{text}");
+    space.run("nft delete table inet spoke_via");
+    space.run(OLDER);
+    via::forget_bridge(&mut socket, &way.bridge, &way::always).unwrap();
+    assert_eq!(space.run("nft list tables"), "");
 }
 
 #[test]
@@ -55,11 +84,16 @@ fn ways_come_and_go_and_the_table_goes_with_the_last_network() {
         ..hop("veth0")
     };
     let with = |hop: &Hop| Hops { v4: Ok(hop.clone()), v6: Err("none".into()) };
-    assert!(via::keep(&mut socket, &one, &with(&hop("wg0")), &way::always).unwrap());
-    assert!(!via::keep(&mut socket, &one, &with(&hop("wg0")), &way::always).unwrap());
-    assert!(via::keep(&mut socket, &other, &with(&router), &way::always).unwrap());
+    assert!(keep(&mut socket, &one, &with(&hop("wg0"))).unwrap());
+    assert!(!keep(&mut socket, &one, &with(&hop("wg0"))).unwrap());
+    assert!(keep(&mut socket, &other, &with(&router)).unwrap());
     let text = space.run(LIST);
-    for part in ["\"br0\" . \"wg0\"", "\"br1\" . \"eth0\" . 192.0.2.2", "192.0.2.0/24"] {
+    for part in [
+        "\"br0\" . \"wg0\"",
+        "\"br1\" . \"eth0\" . 192.0.2.2",
+        "192.0.2.0/24",
+        "\"br0\" . 10.7.0.0/24",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     for lost in
@@ -67,17 +101,17 @@ fn ways_come_and_go_and_the_table_goes_with_the_last_network() {
     {
         space.run(&format!("nft {lost}"));
         assert!(!via::is_held(&mut socket, &one).unwrap(), "{lost}");
-        via::keep(&mut socket, &one, &with(&hop("wg0")), &way::always).unwrap();
-        via::keep(&mut socket, &other, &with(&router), &way::always).unwrap();
+        keep(&mut socket, &one, &with(&hop("wg0"))).unwrap();
+        keep(&mut socket, &other, &with(&router)).unwrap();
         assert!(via::is_held(&mut socket, &one).unwrap(), "{lost}");
     }
-    via::keep(&mut socket, &other, &with(&container), &way::always).unwrap();
+    keep(&mut socket, &other, &with(&container)).unwrap();
     let text = space.run(LIST);
     assert!(
         text.contains("\"br1\" . \"veth0\" : 192.0.2.1") && !text.contains("eth0\" . 192"),
         "{text}"
     );
-    via::keep(&mut socket, &other, &nowhere(), &way::always).unwrap();
+    keep(&mut socket, &other, &nowhere()).unwrap();
     assert!(!space.run(LIST).contains("veth0"));
     via::forget_bridge(&mut socket, &other.bridge, &way::always).unwrap();
     assert!(!space.run(LIST).contains("br1"));

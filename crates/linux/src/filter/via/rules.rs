@@ -8,6 +8,7 @@ use netlink::nft::{
     Set, Table, Verdict,
 };
 
+use crate::filter::fence::{BEFORE_FRAGMENTS, from_none, of_link_or_nobody, of_unknown_option};
 use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending};
 use crate::filter::ruleset::{ADDRESSES, Ruleset, map, set};
 use crate::identity::GROUP;
@@ -15,7 +16,7 @@ use crate::identity::GROUP;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_via" };
 /// The version, as in `inet spoke`.
-pub(super) const STAMP: &str = "via_1";
+pub(super) const STAMP: &str = "via_2";
 
 const PAIR: &[Field] = &[Field::Interface, Field::Interface];
 const VIA: [&[Field]; 2] = [
@@ -40,12 +41,23 @@ pub(super) const ASKED_VIA: [Set<'static>; 2] =
 pub(super) const SOURCES: [Set<'static>; 2] =
     [map("sources4", PAIR, ADDRESSES[0]), map("sources6", PAIR, ADDRESSES[1])];
 
+pub(super) const INSIDE: [Set<'static>; 2] = [
+    Set { lookup: Lookup::Ranges, ..set("inside4", &[Field::Interface, Field::Ipv4]) },
+    Set { lookup: Lookup::Ranges, ..set("inside6", &[Field::Interface, Field::Ipv6]) },
+];
+pub(super) const RELAYS: Set<'static> = set("relays", &[Field::Interface]);
+
+/// Those with ranges.
+pub(super) fn range_sets() -> impl Iterator<Item = Set<'static>> {
+    NEAR.into_iter().chain(INSIDE)
+}
+
 /// Those without ranges, in the order of `via.nft`.
 pub(super) fn element_sets() -> Vec<Set<'static>> {
     let [gateways4, gateways6] = GATEWAYS;
     let [via4, via6] = ASKED_VIA;
     let [sources4, sources6] = SOURCES;
-    vec![LED, LINKS, SEGMENTS, gateways4, gateways6, ASKED, via4, via6, sources4, sources6]
+    vec![LED, LINKS, SEGMENTS, gateways4, gateways6, ASKED, via4, via6, sources4, sources6, RELAYS]
 }
 
 /// The table.
@@ -55,9 +67,12 @@ pub(super) fn ruleset() -> Ruleset {
     Ruleset {
         table: TABLE,
         stamp: STAMP,
-        sets: element_sets().into_iter().chain(NEAR).collect(),
+        sets: element_sets().into_iter().chain(range_sets()).collect(),
         chains: vec![
             (STAMP, None),
+            ("senders", filter(Hook::Prerouting, BEFORE_FRAGMENTS)),
+            ("sender", None),
+            ("reports", filter(Hook::Output, -15)),
             ("answers", filter(Hook::Prerouting, -150)),
             ("forward", filter(Hook::Forward, -15)),
             ("arriving", None),
@@ -77,6 +92,9 @@ fn rules() -> Vec<(&'static str, Steps)> {
         vec![Expression::Meta(name, R), Expression::In(LED.name, R), jump(chain)]
     };
     let chains = [
+        ("senders", vec![led(Meta::InputName, "sender")]),
+        ("sender", sender()),
+        ("reports", vec![report()]),
         ("answers", vec![answers()]),
         ("forward", vec![led(Meta::OutputName, "arriving"), led(Meta::InputName, "leaving")]),
         ("arriving", arriving()),
@@ -91,6 +109,26 @@ fn rules() -> Vec<(&'static str, Steps)> {
         rules.into_iter().map(move |rule| (chain, rule))
     };
     chains.into_iter().flat_map(named).collect()
+}
+
+/// Who asks for an address has none, and an address of the link leads nowhere else.
+fn sender() -> Vec<Steps> {
+    let inside = |ip: Ip| ending(ip.behind(Meta::InputName, ip.source(), &INSIDE), ACCEPT);
+    let mut rules = of_link_or_nobody(ACCEPT).to_vec();
+    rules.extend([
+        from_none(Ip::V4, ACCEPT),
+        inside(Ip::V4),
+        inside(Ip::V6),
+        vec![Expression::ReturnPath(R), Expression::Unequal(R, Cow::Borrowed(&[0; 4])), ACCEPT],
+        vec![Expression::Meta(Meta::InputName, R), Expression::In(RELAYS.name, R), ACCEPT],
+        vec![DROP],
+    ]);
+    rules
+}
+
+fn report() -> Steps {
+    let to_others = vec![Expression::Meta(Meta::OutputName, R), Expression::NotIn(LED.name, R)];
+    [to_others, of_unknown_option(), vec![DROP]].concat()
 }
 
 /// Answers to what came in by the host's own ways.

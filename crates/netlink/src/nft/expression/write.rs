@@ -26,7 +26,9 @@ impl Expression<'_> {
             | Expression::EthernetSource(_)
             | Expression::DestinationPort(_) => "payload",
             Expression::Conntrack(..) | Expression::Original(..) => "ct",
-            Expression::DestinationType(_) | Expression::SourceType(_) => "fib",
+            Expression::DestinationType(_)
+            | Expression::SourceType(_)
+            | Expression::ReturnPath(_) => "fib",
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::Range { .. } => "range",
@@ -92,13 +94,9 @@ impl Expression<'_> {
             | Expression::RouteSegment(_)
             | Expression::NetworkOrder(_)
             | Expression::LimitSegment(_) => self.write_of_route(to),
-            // `NFT_FIB_RESULT_ADDRTYPE` of what `NFTA_FIB_F_DADDR` asks about, or `NFTA_FIB_F_SADDR`.
-            Expression::DestinationType(into) => {
-                to.be32(3, 2).be32(2, 3).be32(1, into.number());
-            }
-            Expression::SourceType(into) => {
-                to.be32(3, 1).be32(2, 3).be32(1, into.number());
-            }
+            Expression::DestinationType(into) => fib(to, ADDRESS_TYPE, DESTINATION, *into),
+            Expression::SourceType(into) => fib(to, ADDRESS_TYPE, SOURCE, *into),
+            Expression::ReturnPath(into) => fib(to, OUT_DEVICE, SOURCE | IN_DEVICE, *into),
             Expression::Mask(register, mask) => bitwise(to, *register, mask),
             Expression::Equal(register, value) => compare(to, *register, 0, value),
             Expression::Unequal(register, value) => compare(to, *register, 1, value),
@@ -181,4 +179,20 @@ fn immediate(to: &mut Request<'_>, verdict: Verdict<'_>) {
             }
         });
     });
+}
+
+/// `NFT_FIB_RESULT_OIF`.
+const OUT_DEVICE: u32 = 1;
+/// `NFT_FIB_RESULT_ADDRTYPE`.
+const ADDRESS_TYPE: u32 = 3;
+/// `NFTA_FIB_F_SADDR`.
+const SOURCE: u32 = 1;
+/// `NFTA_FIB_F_DADDR`.
+const DESTINATION: u32 = 2;
+/// `NFTA_FIB_F_IIF`.
+const IN_DEVICE: u32 = 8;
+
+/// What the kernel's routes say of the addresses and devices that `flags` name.
+fn fib(to: &mut Request<'_>, result: u32, flags: u32, into: Register) {
+    to.be32(3, flags).be32(2, result).be32(1, into.number());
 }
