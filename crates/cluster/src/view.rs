@@ -84,12 +84,12 @@ impl View {
             Err(why) => {
                 // What was there before is not what the cluster holds now.
                 let key = crate::layout::key(&change.path).ok();
-                // A host has to know that it was not removed.
-                let is_host = matches!(key, Some(Key::Host(_)));
+                // A host has to know that it was not removed, and whether the authority is being changed.
+                let is_needed = matches!(key, Some(Key::Host(_) | Key::Authority));
                 if let Some(key) = key {
                     self.set(key, None);
                 }
-                if is_host || self.damaged.len() < MOST_DAMAGED {
+                if is_needed || self.damaged.len() < MOST_DAMAGED {
                     self.damaged.insert(model::text::shown(&change.path), why);
                 }
                 return;

@@ -7,7 +7,7 @@ use model::{Error, HostName, Result};
 use super::RACES;
 use crate::layout;
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Txn};
-use crate::trust::{AuthorityRecord, Phase, Successor};
+use crate::trust::{AuthorityRecord, Phase, Standing, Successor};
 use crate::view::View;
 
 /// Refuses to begin a change that could not come to its end.
@@ -46,10 +46,14 @@ pub fn refuse_rotation(view: &View, without: &BTreeSet<HostName>) -> Result<()> 
 /// Refuses another change while hosts still trust the authority of one that was given up: nothing would have them cease to.
 fn refuse_unfinished(view: &View, without: &BTreeSet<HostName>) -> Result<()> {
     let abandoned = |(record, _): &&(AuthorityRecord, _)| record.phase == Phase::Abandoned;
-    if view.authority.as_ref().filter(abandoned).is_none() {
-        return Ok(());
-    }
-    let waiting = unconfirmed(view).difference(without).cloned().collect::<BTreeSet<_>>();
+    let Some((record, _)) = view.authority.as_ref().filter(abandoned) else { return Ok(()) };
+    // A record that names the authority of now is anybody's, and nothing to wait for.
+    let awaits = |host: &HostName| {
+        view.standings.get(host).is_some_and(|it| it.may_trust_still(record.next.digest()))
+    };
+    let waiting = members(view)
+        .filter(|host| !without.contains(host) && awaits(host))
+        .collect::<BTreeSet<_>>();
     match waiting.is_empty() {
         true => Ok(()),
         false => Err(Error::conflict(format!(
@@ -111,8 +115,10 @@ pub fn abandon_rotation(
     change(cluster, |view| {
         let record = going_on(view)?;
         let abandoned = || AuthorityRecord { phase: Phase::Abandoned, ..record.clone() };
+        let has_next = |it: &Standing| it.issuer.as_deref() == Some(record.next.digest());
         match record.phase {
-            Phase::Trust => Ok(abandoned()),
+            // In an older state of etcd the phase is one before.
+            Phase::Trust if !view.standings.values().any(has_next) => Ok(abandoned()),
             _ if !is_ours(&record.next) => Ok(abandoned()),
             phase => Err(Error::conflict(format!(
                 "hosts have certificates of the new authority already (phase {}): it has to go on; `spoke host ca ls` \

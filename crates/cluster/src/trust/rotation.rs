@@ -150,7 +150,13 @@ impl Standing {
             Phase::Trust => trusts,
             Phase::Sign => is_signed,
             Phase::Drop | Phase::Done => is_signed && self.trusted.len() == 1,
-            Phase::Abandoned => !trusts,
+            Phase::Abandoned => !trusts && !self.trusted.is_empty(),
         }
+    }
+
+    /// Whether it may have to cease to trust `next`, by which its own certificate is not signed.
+    pub fn may_trust_still(&self, next: &str) -> bool {
+        let is_beside = self.trusted.len() > 1 && self.trusted.iter().any(|known| known == next);
+        self.trusted.is_empty() || (is_beside && self.issuer.as_deref() != Some(next))
     }
 }

@@ -44,6 +44,19 @@ impl Trusted {
         }
     }
 
+    /// Refuses to trust more than could be read again.
+    ///
+    /// # Errors
+    /// `Conflict`.
+    pub fn refuse_too_many(&self) -> Result<()> {
+        match self.0.len() > MOST {
+            true => Err(Error::conflict(format!(
+                "this host would trust more than {MOST} authorities: end the changes before this one first"
+            ))),
+            false => Ok(()),
+        }
+    }
+
     /// In PEM.
     pub fn text(&self) -> String {
         self.0.iter().map(|der| pem(der)).collect()

@@ -82,6 +82,26 @@ fn an_authority_that_was_given_up_is_trusted_no_more_before_another_change() {
 }
 
 #[test]
+fn a_record_that_gives_up_the_authority_of_now_is_not_waited_for() {
+    let (one, two) = (authority(), authority());
+    let records = of(&one);
+    let bogus = change((&one, &one), Phase::Abandoned);
+    records.write(&put(Key::Authority, Record::Authority(bogus)));
+    begin_rotation(&records, &change((&one, &two), Phase::Trust)).unwrap();
+    assert_eq!(records.read().unwrap().authority.unwrap().0.phase, Phase::Trust);
+}
+
+#[test]
+fn nothing_is_given_up_by_which_a_host_has_its_certificate() {
+    let (one, two) = (authority(), authority());
+    let records = of(&one);
+    begin_rotation(&records, &change((&one, &two), Phase::Trust)).unwrap();
+    say(&records, "b", trusting(&two, &[&one, &two]));
+    let refused = abandon_rotation(&records, |_| true).unwrap_err();
+    assert!(refused.to_string().contains("it has to go on"), "{refused}");
+}
+
+#[test]
 fn a_change_that_no_host_follows_is_given_up_in_every_phase() {
     let (one, two, other) = (authority(), authority(), authority());
     let trusted = Trusted::read(one.certificate()).unwrap();

@@ -40,7 +40,8 @@ impl Work<'_> {
         }
         let has_only = trusted.digests() == [next.digest()];
         // Also of one that is trusted already: nobody goes back to the one before.
-        if !has_only && !trusted.endorses(next) {
+        let is_latest = trusted.digests().last().is_some_and(|last| last == next.digest());
+        if !is_latest && !trusted.endorses(next) {
             return Err(Error::new(
                 Kind::Denied,
                 "the authority that etcd names is not one that this host's authority has signed, and is not used; `spoke host \
@@ -74,10 +75,12 @@ impl Work<'_> {
         }
         let signs = self.files.authority()?.map(|authority| authority.digest());
         let own = trusted.issuer(&self.files.read(&self.files.host_path())?, host::now());
-        if [signs, own].into_iter().flatten().any(|known| known == next.digest()) {
+        let others_own = self.view.standings.values().filter_map(|it| it.issuer.clone());
+        let mut all = [signs, own].into_iter().flatten().chain(others_own);
+        if all.any(|known| known == next.digest()) {
             return Err(Error::conflict(
-                "etcd says that the change of the authority was given up, but this host has a certificate of the new one; it \
-                 goes on with both",
+                "etcd says that the change of the authority was given up, but hosts have certificates of the new one; this \
+                 host goes on with both",
             ));
         }
         self.trust(&others)?;
@@ -104,6 +107,7 @@ impl Work<'_> {
 
     /// A server of etcd knows whom it trusts from its start on.
     fn trust(&self, trusted: &Trusted) -> Result<()> {
+        trusted.refuse_too_many()?;
         self.with_restart(|| self.files.keep_trusted(trusted))
     }
 
