@@ -66,6 +66,7 @@ pub(super) fn keep(daemon: &Daemon, hosts: &Arc<Hosts>, wakes: Receiver<Wake>) {
         unwritten_before: None,
         pauses: Pauses::default(),
         is_older: false,
+        is_other: false,
         is_refused: false,
         is_refusal_reported: false,
         kept: Kept::default(),
@@ -142,6 +143,8 @@ pub(super) struct Keeper<'a> {
     pub(super) pauses: Pauses,
     /// Whether etcd had an older state than was heard of before.
     pub(super) is_older: bool,
+    /// Whether that is another history, to which others wrote.
+    pub(super) is_other: bool,
     /// Whether etcd answers with a state that is not heeded, and whether that was reported.
     is_refused: bool,
     is_refusal_reported: bool,

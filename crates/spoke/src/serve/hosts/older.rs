@@ -53,6 +53,9 @@ pub(super) struct Heard {
     /// Whether etcd had an older state after that.
     #[serde(default)]
     older: bool,
+    /// Whether others wrote to that one since.
+    #[serde(default)]
+    other: bool,
     /// The latest record that it knew, by its key, and in which transaction that was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latest: Option<(String, u64)>,
@@ -131,7 +134,7 @@ impl Keeper<'_> {
     pub(super) fn remember(&mut self) -> Result<()> {
         let known = Heard::read(&self.hosts.place)?;
         (self.heard, self.alive) = known.revisions();
-        self.is_older = known.older;
+        (self.is_older, self.is_other) = (known.older, known.other);
         self.latest = known.latest();
         Ok(())
     }
@@ -139,8 +142,8 @@ impl Keeper<'_> {
     /// Keeps what this daemon has heard for the next one. A full disk is no reason to be lost.
     pub(super) fn keep_heard(&mut self) {
         let latest = self.latest.as_ref().map(|(key, at)| (layout::path(key), at.0));
-        let (alive, heard, older) = (self.alive.0, self.heard.0, self.is_older);
-        let heard = Heard { alive, heard, older, latest };
+        let (alive, heard) = (self.alive.0, self.heard.0);
+        let heard = Heard { alive, heard, older: self.is_older, other: self.is_other, latest };
         let written = heard.write(&self.hosts.place);
         let had_failed = self.kept.has_failed;
         let (at, has_failed) = (Some(Instant::now()), written.is_err());
@@ -174,11 +177,12 @@ impl Keeper<'_> {
         }
         let was_older = self.is_older;
         let had_latest = self.had_latest(etcd, view)?;
-        self.is_older = is_older(view, &member.name, (self.heard, self.alive), was_older)
-            || is_other(had_latest, self.latest.is_some() && was_older);
+        self.is_other = is_other(had_latest, self.is_other);
+        self.is_older =
+            self.is_other || is_older(view, &member.name, (self.heard, self.alive), was_older);
         if self.is_older && self.hosts.lock().older == Older::Accepted {
             (self.is_older, self.alive, self.heard) = (false, Revision::default(), view.revision);
-            self.latest = None;
+            (self.latest, self.is_other) = (None, false);
         }
         if self.is_older != was_older {
             self.keep_heard();
@@ -256,7 +260,7 @@ mod tests {
     fn the_next_daemon_knows_the_latest_state() {
         let place = tempfile::tempdir().unwrap();
         let latest = Some(("/spoke/v1/turn".to_owned(), 95));
-        let heard = Heard { alive: 90, heard: 100, older: true, latest };
+        let heard = Heard { alive: 90, heard: 100, older: true, other: false, latest };
         heard.write(place.path()).unwrap();
         let read = Heard::read(place.path()).unwrap();
         assert_eq!(read.latest(), Some((Key::Turn, Revision(95))));

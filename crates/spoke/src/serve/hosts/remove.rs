@@ -70,7 +70,8 @@ impl Keeper<'_> {
         // The next cluster counts from anew.
         (self.membership, self.renewed, self.is_settled) = (Membership::default(), None, false);
         self.is_swept = false;
-        (self.heard, self.alive, self.is_older) = (Revision::default(), Revision::default(), false);
+        (self.heard, self.alive) = (Revision::default(), Revision::default());
+        (self.is_older, self.is_other) = (false, false);
         (self.lease, self.latest) = (None, None);
         self.set_isolated(BTreeSet::new());
         self.daemon.set_members(None);
