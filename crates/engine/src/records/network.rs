@@ -1,6 +1,6 @@
 //! Networks, and the names that runtimes have for them, as the store has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Alias, AliasId, Error, Network, NetworkName, Result, Subnet, SubnetId};
 
@@ -46,10 +46,14 @@ impl Records<'_> {
         if let Some(network) = self.called(name)? {
             return Ok(network);
         }
-        let mut aliases = self.aliases()?.into_iter();
-        let titled = aliases.find(|alias| alias.title.as_ref() == Some(name));
-        let network = titled.map(|alias| self.named(&alias.network)).transpose()?.flatten();
-        network.ok_or_else(|| unknown(name))
+        let titled = self.aliases()?.into_iter().filter(|it| it.title.as_ref() == Some(name));
+        let names: BTreeSet<_> = titled.map(|alias| alias.network).collect();
+        let found = names.iter().filter_map(|name| self.named(name).transpose());
+        let mut found = found.collect::<Result<Vec<_>>>()?;
+        match found.len() {
+            0 | 1 => found.pop().ok_or_else(|| unknown(name)),
+            _ => Err(several(name, &found)),
+        }
     }
 
     /// The name in the book of the network that [`Records::network`] finds; the same where there is none, as of
@@ -105,4 +109,12 @@ fn unknown(name: &NetworkName) -> Error {
 
 pub(crate) fn exists(name: &NetworkName) -> Error {
     Error::conflict(format!("a network named {name} already exists"))
+}
+
+fn several(name: &NetworkName, found: &[Network]) -> Error {
+    let found: Vec<_> = found.iter().map(|network| network.called().as_str()).collect();
+    Error::conflict(format!(
+        "several runtimes call a network {name}; say which one: {}",
+        found.join(", ")
+    ))
 }

@@ -1,6 +1,6 @@
 //! Networks under ids of runtimes: made, shared, forgotten.
 
-use super::common::request;
+use super::common::{network as plain, request};
 use super::endpoint_world::*;
 use super::subnet_rig::{for_network, wanting};
 use engine::port::{Damaged, Key, Outcome, Store, Txn};
@@ -236,7 +236,14 @@ fn a_network_is_found_by_what_people_call_it() {
         engine.networks.set_title(&id("n"), &title, None).unwrap();
         engine.networks.set_title(&id("unknown"), &title, None).unwrap();
         assert_eq!(engine.records.network(&title).unwrap(), network);
-        assert_eq!(engine.records.alias(&id("n")).unwrap().unwrap().title, Some(title));
+        assert_eq!(engine.records.alias(&id("n")).unwrap().unwrap().title, Some(title.clone()));
+        // Another engine calls another one so.
+        let other = plain("other", Ipam::None);
+        engine.networks.enroll(&alias("m", &other), &other).unwrap();
+        engine.networks.set_title(&id("m"), &title, None).unwrap();
+        let several = engine.records.network(&title).unwrap_err();
+        assert_eq!(several.kind(), Kind::Conflict);
+        assert!(several.to_string().contains("front, other"), "{several}");
     });
 }
 

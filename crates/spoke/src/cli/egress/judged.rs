@@ -24,7 +24,7 @@ pub(super) fn test(
     let engine = (host_context.engine)()?;
     let network = engine.records.network(&wanted.network)?;
     let found = match &wanted.container {
-        Some(name) => own::called(&engine, name, Some(&network.name), host_context)?,
+        Some(name) => own::called(&engine, name, Some(&wanted.network), host_context)?,
         None => Vec::new(),
     };
     let is_of_one = !found.is_empty();
