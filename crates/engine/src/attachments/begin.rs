@@ -201,7 +201,7 @@ impl Attachments<'_> {
                     && self.is_complete(request, &read.value) =>
             {
                 Err(Error::conflict(format!(
-                    "interface {} of container {} already exists on network {}; delete it first",
+                    "interface {} of container {} already exists on network {}; detach it first",
                     request.ifname, request.container, request.network.name
                 ))
                 .about(attached(request, &read.value)))

@@ -52,8 +52,12 @@ pub(super) fn all(network: Option<&NetworkName>, host_context: &HostContext) -> 
 fn known(wanted: &DeniedArgs, host_context: &HostContext) -> Result<Option<NetworkName>> {
     let Some(name) = &wanted.network else { return Ok(None) };
     let engine = (host_context.engine)()?;
+    let meant = engine.records.meant(name)?;
     // What is gone by now may be in the log.
-    engine.records.meant(name).map(Some)
+    if all(Some(&meant), host_context).is_empty() {
+        engine.records.network(&meant)?;
+    }
+    Ok(Some(meant))
 }
 
 fn is_of(denied: &Denied, network: Option<&NetworkName>) -> bool {

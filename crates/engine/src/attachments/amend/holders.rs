@@ -223,7 +223,8 @@ impl Holders {
         match self.records.iter().any(|held| held.record.first(family).is_some()) {
             true => Ok(()),
             false => Err(Error::invalid(format!(
-                "{host}: {} has no address of the same family",
+                "host address {host}: container {} has no address of the same family; name one of the family that it has, \
+                 or none",
                 self.link.container_name()
             ))),
         }
