@@ -8,3 +8,4 @@ mod gateway;
 mod life;
 mod removed;
 mod runtimes;
+mod twice;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::IpAddr;
 
-use engine::port::{Driver, HostDataplane, Metered, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Metered, Presence, Still, Stray};
 use model::{
     Attached, Attachment, Bridge, EgressPolicy, Error, Family, Handoff, IfName, LinkKind, Mac,
     Network, Place, PortMap, Result, Runtime,
@@ -225,8 +225,8 @@ impl Driver for Linux {
         self.policy.refuse_way(network)
     }
 
-    fn lead(&self, network: &Network, attachments: &[Attachment]) -> Result<()> {
-        self.policy.lead(network, attachments)
+    fn lead(&self, network: &Network, attachments: &[Attachment], still: Still<'_>) -> Result<()> {
+        self.policy.lead(network, attachments, still)
     }
 
     fn refuse_fence(&self, attachment: &Attachment) -> Result<()> {

@@ -98,15 +98,16 @@ pub fn ensure(filter: &mut Socket, way: &WayOut) -> Result<()> {
 /// # Errors
 /// As [`ensure`].
 pub fn keep(filter: &mut Socket, way: &WayOut, peer: Option<&Peer>) -> Result<(Hops, bool)> {
-    hold(filter, way, peer, &Hold { flows: Flows::GoOn, relays: false, still: &always })
+    hold(filter, way, peer, &Hold { flows: Flows::GoOn, relays: None, still: &always })
 }
 
 /// How a network is held.
 pub struct Hold<'a> {
     /// What becomes of flows that began before.
     pub flows: Flows,
-    /// Whether a container on it is the way of another network, and so sends in the name of others.
-    pub relays: bool,
+    /// Whether a container on it is the way of another network, and so sends in the name of others. `None` leaves what
+    /// is said of that: only who knows all networks can say it.
+    pub relays: Option<bool>,
     /// Whether the network's record still says so: another process may have changed it since.
     pub still: &'a dyn Fn() -> Result<bool>,
 }
@@ -190,12 +191,16 @@ pub fn find(way: &WayOut, peer: Option<&Peer>) -> Result<Hops> {
     Hops::find(&mut Socket::route()?, way, peer)
 }
 
-/// The bridges that rules lead: those of networks with a way out, now or before.
+/// The bridges that rules lead, or the filter holds: those of networks with a way out, now or before.
 ///
 /// # Errors
 /// Where the kernel cannot be asked.
 pub fn led() -> Result<Vec<IfName>> {
-    routes::led(&mut Socket::route()?)
+    let mut all = routes::led(&mut Socket::route()?)?;
+    all.extend(via::held(&mut Socket::netfilter()?)?);
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
 }
 
 /// Whether packets of the network are held: the filter, the rules, and the routes that lead out.

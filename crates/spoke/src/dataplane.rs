@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use cni::Chain;
 use config::Config;
-use engine::port::{Driver, HostDataplane, Metered, Near, Note, Offer, Presence, Stray};
+use engine::port::{Driver, HostDataplane, Metered, Near, Note, Offer, Presence, Still, Stray};
 use linux::Linux;
 use linux::identity::Identity;
 use linux::names::Names;
@@ -240,8 +240,8 @@ impl Driver for Dataplane {
         self.linux.refuse_way(network)
     }
 
-    fn lead(&self, network: &Network, attachments: &[Attachment]) -> Result<()> {
-        self.linux.lead(network, attachments)
+    fn lead(&self, network: &Network, attachments: &[Attachment], still: Still<'_>) -> Result<()> {
+        self.linux.lead(network, attachments, still)
     }
 
     fn restore_shared(&self, attachment: &Attachment) -> Result<bool> {

@@ -62,11 +62,25 @@ impl Links<'_> {
             return Ok(());
         }
         match self.network_of_bridge(made)? {
-            Some(network) if network.wiring.via != made.wiring.via => {
-                self.driver.lead(&network, &self.records.attachments()?)
-            }
+            Some(network) if network.wiring.via != made.wiring.via => self.lead(&network),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Has a network leave by the way that its record has. Where another process records another one meanwhile, that
+    /// is the way, whoever comes to the kernel last.
+    pub(crate) fn lead(&self, network: &Network) -> Result<()> {
+        let mut wanted = network.clone();
+        for _ in 0..RACES {
+            let recorded = || self.records.named(&network.name);
+            let is_way = || Ok(recorded()?.is_none_or(|now| now.wiring.via == wanted.wiring.via));
+            let led = self.driver.lead(&wanted, &self.records.attachments()?, &is_way);
+            match recorded()? {
+                Some(now) if now.wiring.via != wanted.wiring.via => wanted = now,
+                Some(_) | None => return led,
+            }
+        }
+        Err(Error::try_again(format!("the way of network {} keeps being changed", network.name)))
     }
 
     /// The network that an attachment is on, as its record says now. `None` where no network of that name has the

@@ -46,7 +46,7 @@ impl Networks<'_> {
             let txn = Txn::new().expect(key.clone(), unchanged(Some(&read))).put(key, record);
             if let Outcome::Done(_) = self.store.commit(&txn)? {
                 let led = match change.settings.way {
-                    Some(_) => self.driver.lead(&changed, &self.records.attachments()?),
+                    Some(_) => self.links.lead(&changed),
                     None => Ok(()),
                 };
                 let lock = |id: &_| Some(self.host.lock_attachment(id));

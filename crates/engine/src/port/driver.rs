@@ -135,6 +135,9 @@ pub trait HostDataplane {
     fn remove_stray(&self, stray: &Stray) -> Result<()>;
 }
 
+/// Whether a record is still as the caller knows it.
+pub type Still<'a> = &'a dyn Fn() -> Result<bool>;
+
 /// Makes and unmakes what an attachment's record describes.
 ///
 /// Everything that a driver makes is named after the attachment's identity or recorded in the
@@ -290,9 +293,10 @@ pub trait Driver: HostDataplane {
 
     /// Has the network leave by the way that it has now, or as the host does where it has none any more, whatever
     /// held before. No packet leaves by another way meanwhile; flows that left by the former one end.
-    /// `attachments`: those of all networks, of which one may be the way. Repeating it is no error.
-    fn lead(&self, network: &Network, attachments: &[Attachment]) -> Result<()> {
-        let (_, _) = (network, attachments);
+    /// `attachments`: those of all networks, of which one may be the way. Nothing is changed from when `still` says
+    /// that the network's record has another way by now: [`model::Kind::TryAgain`]. Repeating it is no error.
+    fn lead(&self, network: &Network, attachments: &[Attachment], still: Still<'_>) -> Result<()> {
+        let (_, _, _) = (network, attachments, still);
         Ok(())
     }
 

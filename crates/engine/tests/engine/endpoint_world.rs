@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use engine::port::{
     AttachmentLock, Damaged, Driver, Host, HostDataplane, Key, Occupied, Outcome, Prefix, Presence,
-    Store, Stray, Txn, Versioned,
+    Still, Store, Stray, Txn, Versioned,
 };
 use engine::{Engine, Joining, Request};
 use model::*;
@@ -306,7 +306,8 @@ impl Driver for Rig {
         self.failing("refuse_way")
     }
 
-    fn lead(&self, network: &Network, _: &[Attachment]) -> Result<()> {
+    fn lead(&self, network: &Network, _: &[Attachment], still: Still<'_>) -> Result<()> {
+        assert!(still()?);
         let via = network.wiring.via.as_ref().map_or("none".to_owned(), Via::to_string);
         self.effect("lead", &format!("{} by {via}", network.name))
     }

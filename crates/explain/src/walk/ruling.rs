@@ -199,7 +199,7 @@ impl Walker<'_> {
                 "loopback addresses do not come in from outside".to_owned(),
                 "call another address of this host".to_owned(),
             ),
-            (_, "spoke_fence", "forged") => (
+            (_, "spoke_fence", "forged") | (_, "spoke_via", "sender") => (
                 "spoofing",
                 "a container sends with an address that is not its own".to_owned(),
                 "spoke network inspect shows the addresses".to_owned(),

@@ -298,7 +298,7 @@ fn port(bytes: &[u8]) -> Option<u16> {
     bytes.try_into().ok().map(u16::from_be_bytes)
 }
 
-fn interface(bytes: &[u8]) -> Option<IfName> {
+pub(super) fn interface(bytes: &[u8]) -> Option<IfName> {
     let end = bytes.iter().position(|byte| *byte == 0)?;
     std::str::from_utf8(bytes.get(..end)?).ok()?.parse().ok()
 }

@@ -8,9 +8,10 @@ mod rules;
 use std::cell::Cell;
 
 use model::{Family as IpFamily, IfName, IpNet, Result};
-use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
+use netlink::nft::{self, Between, Comment, Element, Set, Transaction, Tuple};
 use netlink::{Errno, Socket};
 
+use super::entry::interface;
 use super::fence::calmly;
 use super::ruleset::settled;
 use crate::way::{Hops, WayOut};
@@ -38,6 +39,12 @@ pub(crate) fn holds(socket: &mut Socket, bridge: &IfName) -> Result<bool> {
     Ok(!nft::find(socket, TABLE, &[(LED.name, &own)])?.is_empty())
 }
 
+/// The bridges whose packets are held.
+pub(crate) fn held(socket: &mut Socket) -> Result<Vec<IfName>> {
+    let led = nft::elements(socket, TABLE, LED.name)?;
+    Ok(led.iter().filter_map(|element| interface(element.key.bytes())).collect())
+}
+
 /// What the table has of a network, beside its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead<'a> {
@@ -45,8 +52,8 @@ pub(crate) struct Lead<'a> {
     pub hops: &'a Hops,
     /// The subnets of Spoke's networks, of which none is in another one.
     pub inside: &'a [IpNet],
-    /// Whether a container on it is the way of another network.
-    pub relays: bool,
+    /// Whether a container on it is the way of another network; `None` leaves what is said of that.
+    pub relays: Option<bool>,
 }
 
 /// Makes chains and the elements of the network what they should be. Whether they were not. Nothing is changed where
@@ -84,7 +91,7 @@ fn make(
             changed.set(true);
         }
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
-        renew(socket, &mut transaction, way, &wanted)?;
+        renew(socket, &mut transaction, (way, lead), &wanted)?;
         renew_ranges(socket, &mut transaction, way, &ranges)?;
         if transaction.is_empty() {
             return Ok(());
@@ -115,7 +122,7 @@ fn mark(way: &WayOut) -> Result<Element> {
 /// All but the ranges.
 fn elements(way: &WayOut, lead: &Lead<'_>) -> Result<Vec<(&'static str, Element)>> {
     let mut all = vec![(LED.name, mark(way)?)];
-    if lead.relays {
+    if lead.relays == Some(true) {
         all.push((RELAYS.name, Element::of(Tuple::new().interface(&way.bridge))));
     }
     for (family, hop) in lead.hops.all() {
@@ -183,10 +190,11 @@ fn has_table(led: &Element, table: u32) -> bool {
 fn renew(
     socket: &mut Socket,
     transaction: &mut Transaction,
-    way: &WayOut,
+    (way, lead): (&WayOut, &Lead<'_>),
     wanted: &[(&'static str, Element)],
 ) -> Result<()> {
-    for set in element_sets() {
+    let is_known = |set: &Set<'_>| lead.relays.is_some() || set.name != RELAYS.name;
+    for set in element_sets().into_iter().filter(is_known) {
         let mut there = nft::elements(socket, TABLE, set.name)?;
         there.retain(|element| is_of(&element.key, &way.bridge, way.table()));
         let wanted = || wanted.iter().filter(|(name, _)| *name == set.name).map(|(_, it)| it);

@@ -1,5 +1,6 @@
 //! The ways out of networks: held before the first interface is there, and gone with the bridge.
 
+use engine::port::Still;
 use model::{Attachment, Network, NetworkName, Result, Wiring};
 
 use super::fence::refuse_foreign;
@@ -28,8 +29,13 @@ impl Policy {
     }
 
     /// Has the network leave by the way that it has now, or as the host does. `attachments`: one of them may be
-    /// the way.
-    pub(crate) fn lead(&self, network: &Network, attachments: &[Attachment]) -> Result<()> {
+    /// the way. `still`: whether the network's record says so by now.
+    pub(crate) fn lead(
+        &self,
+        network: &Network,
+        attachments: &[Attachment],
+        still: Still<'_>,
+    ) -> Result<()> {
         let link = network.wiring.link.as_ref();
         let Some(bridge) = link.and_then(|link| link.kind.bridge()) else { return Ok(()) };
         self.deleted.set(true);
@@ -38,10 +44,10 @@ impl Policy {
                 refuse_foreign(&network.name, &way.bridge, "via")?;
                 let candidates: Vec<_> = attachments.iter().filter_map(Candidate::of).collect();
                 let peer = way.peer(candidates.iter());
-                let how = Hold { flows: Flows::End, relays: false, still: &way::always };
+                let how = Hold { flows: Flows::End, relays: None, still };
                 self.with(|socket| way::hold(socket, &way, peer, &how)).map(drop)
             }
-            None => or_nothing(self.with(|socket| way::forget_bridge(socket, &bridge.name))),
+            None => or_nothing(self.with(|socket| way::forget_while(socket, &bridge.name, still))),
         }
     }
 }

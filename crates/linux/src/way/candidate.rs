@@ -34,11 +34,27 @@ impl Candidate {
 impl WayOut {
     /// The container that is the way: on another network, the first of several by the network's name.
     pub fn peer<'a>(&self, all: impl Iterator<Item = &'a Candidate>) -> Option<&'a Peer> {
-        let Via::Container(runtime, name) = &self.via else { return None };
-        let is_named = |it: &&Candidate| {
-            it.runtime == *runtime && it.network != self.network && it.names.contains(name)
-        };
-        let found = all.filter(is_named);
+        let found = self.candidates(all);
         found.min_by(|one, other| one.network.cmp(&other.network)).map(|it| &it.peer)
+    }
+
+    /// Every interface of the container that is the way: what it forwards may come in by each of them.
+    pub fn peers<'a>(
+        &self,
+        all: impl Iterator<Item = &'a Candidate>,
+    ) -> impl Iterator<Item = &'a Peer> {
+        self.candidates(all).map(|it| &it.peer)
+    }
+
+    fn candidates<'a>(
+        &self,
+        all: impl Iterator<Item = &'a Candidate>,
+    ) -> impl Iterator<Item = &'a Candidate> {
+        all.filter(|it| match &self.via {
+            Via::Container(runtime, name) => {
+                it.runtime == *runtime && it.network != self.network && it.names.contains(name)
+            }
+            _ => false,
+        })
     }
 }

@@ -18,7 +18,7 @@ use store::{Changed, Watch};
 
 pub(crate) use gate::{Counts, FenceGate};
 
-use super::recorded::by_bridge;
+use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 use crate::event::{Event, What};
 use crate::host;
@@ -42,6 +42,7 @@ const TABLE: &str = "spoke_fence";
 struct Fences {
     /// As each record says.
     recorded: BTreeMap<Key, Fenced>,
+    declared: Declared,
     /// What holds on each bridge: a network that a command declared is that, whatever a runtime's
     /// configuration says of it. Of several networks on one bridge the first holds.
     networks: BTreeMap<IfName, Fenced>,
@@ -172,7 +173,7 @@ impl Fences {
             }
         }
         self.renew_own(daemon, (changed, unfinished), socket);
-        let now = by_bridge(&self.recorded, |it| (&it.network, &it.bridge));
+        let now = by_bridge((&self.recorded, &self.declared), |it| (&it.network, &it.bridge));
         let before = std::mem::replace(&mut self.networks, now.clone());
         for (bridge, fenced) in &now {
             if before.get(bridge) == Some(fenced) && !self.unfinished.contains(bridge) {
@@ -194,6 +195,7 @@ impl Fences {
     }
 
     fn learn_network(&mut self, daemon: &Daemon, key: Key, now: Option<Record>) {
+        self.declared.note(&key, now.is_some());
         let network = match now {
             Some(Record::Network(network)) => fenced(&network),
             _ => Ok(None),

@@ -12,7 +12,7 @@ use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
 
-use super::recorded::by_bridge;
+use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 use crate::event::{Event, What};
 use crate::host;
@@ -33,6 +33,7 @@ const TABLE: &str = "spoke_via";
 #[derive(Debug, Default)]
 pub(super) struct Ways {
     recorded: BTreeMap<Key, WayOut>,
+    declared: Declared,
     candidates: BTreeMap<Key, Candidate>,
     /// What holds for each bridge, and where it led last.
     followed: BTreeMap<IfName, (WayOut, Option<Hops>)>,
@@ -143,7 +144,7 @@ impl Ways {
         if !has_changed {
             return Ok(false);
         }
-        let now = by_bridge(&self.recorded, |it| (&it.network, &it.bridge));
+        let now = by_bridge((&self.recorded, &self.declared), |it| (&it.network, &it.bridge));
         let is_gone = |bridge: &&IfName| !now.contains_key(*bridge);
         let gone: Vec<IfName> = self.followed.keys().filter(is_gone).cloned().collect();
         for bridge in gone {
@@ -166,6 +167,7 @@ impl Ways {
 
     /// A record is as it says now, or gone. Whether that matters here.
     fn put(&mut self, daemon: &Daemon, key: Key, now: Option<Record>) -> bool {
+        let is_news = self.declared.note(&key, now.is_some());
         let (way, candidate) = match now {
             Some(Record::Network(network)) => match way_of(&network) {
                 Ok(way) => (way, None),
@@ -178,7 +180,9 @@ impl Ways {
             Some(Record::Attachment(attachment)) => (None, Candidate::of(&attachment)),
             _ => (None, None),
         };
-        replace(&mut self.recorded, &key, way) | replace(&mut self.candidates, &key, candidate)
+        is_news
+            | replace(&mut self.recorded, &key, way)
+            | replace(&mut self.candidates, &key, candidate)
     }
 
     /// Lets a bridge go whose network is gone, or has no way of its own any more. A record that could not be
@@ -212,15 +216,29 @@ impl Ways {
 
     /// Makes everything what it should be. `lost`: a change is somebody else's, unless the way changed.
     fn keep_all(&mut self, daemon: &Daemon, socket: &mut Socket, lost: bool) {
+        let relays = self.relays();
+        self.keep_each(daemon, socket, (relays.as_ref(), lost));
+        // Where they lead is known now.
+        let now = self.relays();
+        if now != relays {
+            self.keep_each(daemon, socket, (now.as_ref(), false));
+        }
+    }
+
+    fn keep_each(
+        &mut self,
+        daemon: &Daemon,
+        socket: &mut Socket,
+        (relays, lost): (Option<&BTreeSet<IfName>>, bool),
+    ) {
         let began = Instant::now();
         let mut healed = BTreeSet::new();
         let bridges: Vec<IfName> = self.followed.keys().cloned().collect();
-        let relays = self.relays();
         for bridge in bridges {
             let Some((way, before)) = self.followed.get(&bridge).cloned() else { continue };
             let flows = if self.changed.contains(&bridge) { Flows::End } else { Flows::GoOn };
-            let how =
-                Hold { flows, relays: relays.contains(&bridge), still: &|| is_way(daemon, &way) };
+            let relays = relays.map(|relays| relays.contains(&bridge));
+            let how = Hold { flows, relays, still: &|| is_way(daemon, &way) };
             match way::hold(socket, &way, way.peer(self.candidates.values()), &how) {
                 Ok((hops, changed)) => {
                     self.failing.remove(&bridge);
@@ -245,11 +263,17 @@ impl Ways {
         }
     }
 
-    /// The bridges with containers that are ways.
-    fn relays(&self) -> BTreeSet<IfName> {
-        let peers =
-            self.followed.values().filter_map(|(way, _)| way.peer(self.candidates.values()));
-        peers.filter_map(Peer::bridge).cloned().collect()
+    /// The bridges on which a container forwards for another network: it is that one's way by its name, or by its address.
+    /// `None` until it is known where all ways lead.
+    fn relays(&self) -> Option<BTreeSet<IfName>> {
+        let mut all = BTreeSet::new();
+        for (way, hops) in self.followed.values() {
+            let peers = way.peers(self.candidates.values());
+            all.extend(peers.filter_map(Peer::bridge).cloned());
+            let routers = hops.as_ref()?.all().filter(|(_, hop)| hop.gateway.is_some());
+            all.extend(routers.map(|(_, hop)| hop.device.clone()));
+        }
+        Some(all)
     }
 
     /// Reports what was held again, unless a network was being removed: that begins with its rules.

@@ -18,7 +18,7 @@ fn way(bridge: &str, via: &str) -> WayOut {
 
 fn keep(socket: &mut Socket, way: &WayOut, hops: &Hops) -> model::Result<bool> {
     let inside = ["10.7.0.0/24".parse().unwrap(), "fd07::/64".parse().unwrap()];
-    via::keep(socket, way, &via::Lead { hops, inside: &inside, relays: true }, &way::always)
+    via::keep(socket, way, &via::Lead { hops, inside: &inside, relays: Some(true) }, &way::always)
 }
 
 fn nowhere() -> Hops {
