@@ -45,7 +45,7 @@ impl<'a> Names<'a> {
         let mut of: Vec<&NetworkName> = Vec::new();
         for plug in &site.plugs {
             let named = self.networks.iter().find(|it| it.name.as_str() == plug.network);
-            of.extend(named.filter(|it| it.wiring.names).map(|it| &it.name));
+            of.extend(named.filter(|it| it.wiring.has_names()).map(|it| &it.name));
         }
         if of.is_empty() {
             let what =
