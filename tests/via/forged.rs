@@ -78,10 +78,14 @@ fn a_container_on_two_networks_answers_by_the_other_one() {
         ip netns exec two sh -c 'echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
             echo 0 >/proc/sys/net/ipv4/conf/eth1/rp_filter'");
     for (address, host) in [("10.81.0.9", "203.0.113.254"), ("fd81::2", "2001:db8:113::254")] {
-        world.sh(&format!("ip netns exec third ping -c1 -W5 {address}"));
-        world.sh(&format!("ping -c1 -W5 -I {host} {address}"));
-        // In fragments, too.
-        world.sh(&format!("ip netns exec third ping -c1 -W5 -s 4000 {address}"));
+        // In fragments, too. A neighbour may not be known at once on a busy machine.
+        for ping in [
+            "ip netns exec third ping -c1 -W1".to_owned(),
+            format!("ping -c1 -W1 -I {host}"),
+            "ip netns exec third ping -c1 -W1 -s 4000".to_owned(),
+        ] {
+            until(&world, &format!("{ping} {address} >/dev/null"));
+        }
     }
 }
 
