@@ -5,8 +5,8 @@ use std::process::Command;
 
 use engine::port::{Key, Outcome, Record, Store, Txn};
 use model::{
-    Bridge, BridgePort, Dns, Error, Gateway, IpNet, Ipam, Ipv4Net, Link, LinkKind, Network, Order,
-    Pool, PoolId, Range, Result, Runtime as Origin, Space, Stage, Timestamp, Wiring,
+    Bridge, BridgePort, Error, Gateway, IpNet, Ipam, Ipv4Net, Link, LinkKind, Network, Order, Pool,
+    PoolId, Range, Result, Runtime as Origin, Space, Timestamp, Wiring,
 };
 use serde_json::json;
 use store::{Embedded, Roots};
@@ -91,21 +91,13 @@ fn network(number: u16) -> Result<Network> {
         ranges: vec![range],
         order: Order::NextAfterLast,
     };
-    Ok(Network {
+    Ok(Network::new(
         name,
-        runtime: Origin::Spoke,
-        since: Timestamp(1),
-        wiring: Wiring { link: Some(link), ..Wiring::default() },
-        ipam: Ipam::Book { pools: vec![pool] },
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: Stage::Made,
-        unsupported: false,
-        title: None,
-    })
+        Origin::Spoke,
+        Timestamp(1),
+        Wiring { link: Some(link), ..Wiring::default() },
+        Ipam::Book { pools: vec![pool] },
+    ))
 }
 
 /// Each round has networks that the host has not seen yet.

@@ -141,21 +141,13 @@ impl Bench {
         let list = NetworkList::parse(text.as_bytes()).unwrap();
         let kind = LinkKind::Chain(plugin_chain(&list, vec![PathBuf::from(PLUGINS)]).unwrap());
         let link = Link { kind, name: None, mac: None, mtu: None };
-        let network = Network {
-            name: name.parse().unwrap(),
-            runtime: Runtime::Docker,
-            since: Timestamp(0),
-            wiring: Wiring { link: Some(link), ..Wiring::default() },
-            ipam: Ipam::None,
-            routes: Vec::new(),
-            dns: model::Dns::default(),
-            sticky: false,
-            labels: model::Labels::default(),
-            settings: model::Settings::default(),
-            stage: model::Stage::Made,
-            unsupported: false,
-            title: None,
-        };
+        let network = Network::new(
+            name.parse().unwrap(),
+            Runtime::Docker,
+            Timestamp(0),
+            Wiring { link: Some(link), ..Wiring::default() },
+            Ipam::None,
+        );
         let alias = Alias {
             id: format!("id-{name}").parse().unwrap(),
             network: network.name.clone(),

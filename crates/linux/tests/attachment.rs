@@ -119,24 +119,13 @@ fn links() -> Vec<String> {
 }
 
 fn network(kind: LinkKind) -> Network {
-    Network {
-        name: "front".parse().unwrap(),
-        runtime: Runtime::Cni,
-        since: Timestamp(0),
-        wiring: Wiring {
-            link: Some(Link { kind, name: None, mac: None, mtu: None }),
-            ..Wiring::default()
-        },
-        ipam: Ipam::None,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: model::Stage::Made,
-        unsupported: false,
-        title: None,
-    }
+    Network::new(
+        "front".parse().unwrap(),
+        Runtime::Cni,
+        Timestamp(0),
+        Wiring { link: Some(Link { kind, name: None, mac: None, mtu: None }), ..Wiring::default() },
+        Ipam::None,
+    )
 }
 
 #[test]

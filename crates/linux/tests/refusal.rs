@@ -165,15 +165,7 @@ fn published(backend: Backend) -> Publish {
 }
 
 fn firewall() -> Firewall {
-    Firewall {
-        backend: Backend::Nftables,
-        egress: model::EgressPolicy::Open,
-        ingress: IngressPolicy::Open,
-        bridge: None,
-        admin_chain: None,
-        zone: None,
-        passage: model::Passage::default(),
-    }
+    Firewall::open(Backend::Nftables)
 }
 
 #[test]

@@ -48,6 +48,31 @@ pub struct Network {
 }
 
 impl Network {
+    /// A network that is made, with nothing beside these.
+    pub fn new(
+        name: NetworkName,
+        runtime: Runtime,
+        since: Timestamp,
+        wiring: Wiring,
+        ipam: Ipam,
+    ) -> Self {
+        Self {
+            name,
+            title: None,
+            runtime,
+            since,
+            wiring,
+            ipam,
+            routes: Vec::new(),
+            dns: Dns::default(),
+            sticky: false,
+            labels: Labels::default(),
+            settings: Settings::default(),
+            stage: Stage::Made,
+            unsupported: false,
+        }
+    }
+
     /// What users call it.
     pub fn called(&self) -> &NetworkName {
         self.title.as_ref().unwrap_or(&self.name)

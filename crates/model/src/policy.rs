@@ -119,6 +119,21 @@ pub struct Firewall {
     pub passage: Passage,
 }
 
+impl Firewall {
+    /// One that refuses nothing.
+    pub fn open(backend: Backend) -> Self {
+        Self {
+            backend,
+            ingress: IngressPolicy::Open,
+            egress: EgressPolicy::Open,
+            bridge: None,
+            admin_chain: None,
+            zone: None,
+            passage: Passage::Unjudged,
+        }
+    }
+}
+
 /// Which clients reach a container by a route through this host, at its own address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

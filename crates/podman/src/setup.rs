@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use engine::Request;
 use model::{
-    Attached, Dns, EgressPolicy, Error, Ipam, Layer, LinkKind, Network, NetworkName, Phase, Pool,
-    Range, Result, Runtime, Sandbox, Wiring,
+    Attached, EgressPolicy, Error, Ipam, Layer, LinkKind, Network, NetworkName, Phase, Pool, Range,
+    Result, Runtime, Sandbox, Wiring,
 };
 use netlink::Netns;
 
@@ -93,21 +93,7 @@ fn network(exec: &Exec, context: &Context<'_>) -> Result<Network> {
 
 /// The known part of a network that is not understood: its name.
 fn remnant(name: NetworkName, context: &Context<'_>) -> Network {
-    Network {
-        name,
-        runtime: Runtime::Podman,
-        since: context.now,
-        wiring: Wiring::default(),
-        ipam: Ipam::None,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: model::Stage::Made,
-        unsupported: false,
-        title: None,
-    }
+    Network::new(name, Runtime::Podman, context.now, Wiring::default(), Ipam::None)
 }
 
 fn bare(exec: &Exec, network: Network, sandbox: Option<Sandbox>) -> Request {

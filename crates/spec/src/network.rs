@@ -4,11 +4,11 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use model::{
-    Absence, AddressSpace, Backend, Bridge, BridgePort, Dhcp, Dns, EgressPolicy, Family, Fence,
+    Absence, AddressSpace, Backend, Bridge, BridgePort, Dhcp, EgressPolicy, Family, Fence,
     Firewall, Gateway, Handoff, IfName, IngressPolicy, Ipam, Ipvlan, IpvlanMode, Labels, Link,
     LinkKind, Macvlan, MacvlanMode, Masquerade, Mtu, Network, NetworkName, NeutronLink, Ovs,
-    Parent, Passage, Place, Publish, Publisher, Reach, Route, Runtime, Sources, Stage, Timestamp,
-    Via, VlanId, Vlans, Wiring,
+    Parent, Passage, Place, Publish, Publisher, Reach, Route, Runtime, Sources, Timestamp, Via,
+    VlanId, Vlans, Wiring,
 };
 
 /// What VXLAN takes of the usual 1500 bytes (RFC 7348, IPv4 outside; IPv6 takes 20 more).
@@ -155,19 +155,10 @@ impl NetworkSpec {
     /// The network.
     pub fn network(&self, frame: Frame, wiring: Wiring) -> Network {
         Network {
-            name: frame.name,
-            runtime: frame.runtime,
-            since: frame.since,
-            wiring,
-            ipam: frame.ipam,
             routes: frame.routes,
-            dns: Dns::default(),
             sticky: self.sticky.unwrap_or(false),
             labels: self.labels.clone(),
-            settings: model::Settings::default(),
-            stage: Stage::Made,
-            unsupported: false,
-            title: None,
+            ..Network::new(frame.name, frame.runtime, frame.since, wiring, frame.ipam)
         }
     }
 

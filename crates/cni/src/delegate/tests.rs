@@ -43,21 +43,7 @@ fn attachment(container: &str, ipam: model::Ipam, addresses: &[&str]) -> Attachm
 }
 
 fn network(ipam: model::Ipam) -> Network {
-    Network {
-        name: "n".parse().unwrap(),
-        runtime: Runtime::Cni,
-        since: Timestamp(0),
-        wiring: Wiring::default(),
-        ipam,
-        routes: Vec::new(),
-        dns: model::Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: model::Stage::Made,
-        unsupported: false,
-        title: None,
-    }
+    Network::new("n".parse().unwrap(), Runtime::Cni, Timestamp(0), Wiring::default(), ipam)
 }
 
 /// A directory, and a boot that began before or after everything in it.

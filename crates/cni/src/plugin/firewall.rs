@@ -38,16 +38,8 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
 
 /// Some rules, of which nothing else is known.
 pub(super) fn remnant(call: &Call<'_>) -> Wiring {
-    let (backend, ingress) = (call.context.backend, IngressPolicy::Open);
-    let firewall = Firewall {
-        backend,
-        ingress,
-        egress: model::EgressPolicy::Open,
-        bridge: None,
-        admin_chain: None,
-        zone: zone(&call.config.root()).unwrap_or_default(),
-        passage: model::Passage::default(),
-    };
+    let zone = zone(&call.config.root()).unwrap_or_default();
+    let firewall = Firewall { zone, ..Firewall::open(call.context.backend) };
     Wiring { firewall: Some(firewall), ..Wiring::default() }
 }
 

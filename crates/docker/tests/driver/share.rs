@@ -30,43 +30,30 @@ fn front(world: &World, egress: EgressPolicy) {
         port: model::BridgePort::default(),
     };
     let network = Network {
-        name: name.clone(),
-        runtime: Runtime::Spoke,
-        since: Timestamp(1),
-        wiring: Wiring {
-            link: Some(Link {
-                kind: LinkKind::Bridge(bridge),
-                name: None,
-                mac: None,
-                mtu: Mtu::new(1400),
-            }),
-            firewall: Some(Firewall {
-                backend: Backend::Nftables,
-                ingress: IngressPolicy::Open,
-                egress,
-                bridge: None,
-                admin_chain: None,
-                zone: None,
-                passage: model::Passage::default(),
-            }),
-            ..Wiring::default()
-        },
-        ipam: Ipam::Book {
-            pools: vec![Pool {
-                id: PoolId { network: name, index: 0 },
-                space: Space::Host,
-                ranges: vec![range],
-                order: Order::NextAfterLast,
-            }],
-        },
         routes: vec![Route::new("10.99.0.0/16".parse().unwrap(), None)],
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: model::Stage::Made,
-        unsupported: false,
-        title: None,
+        ..Network::new(
+            name.clone(),
+            Runtime::Spoke,
+            Timestamp(1),
+            Wiring {
+                link: Some(Link {
+                    kind: LinkKind::Bridge(bridge),
+                    name: None,
+                    mac: None,
+                    mtu: Mtu::new(1400),
+                }),
+                firewall: Some(Firewall { egress, ..Firewall::open(Backend::Nftables) }),
+                ..Wiring::default()
+            },
+            Ipam::Book {
+                pools: vec![Pool {
+                    id: PoolId { network: name, index: 0 },
+                    space: Space::Host,
+                    ranges: vec![range],
+                    order: Order::NextAfterLast,
+                }],
+            },
+        )
     };
     world.engine().networks.create(&network).unwrap();
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use model::{
-    Attachment, Bandwidth, EgressPolicy, Firewall, IngressPolicy, InterfaceAddress, Ipam, Layer,
-    LinkKind, NetworkName, Passage, Range, Result, SourceRouting, Tuning, Wiring, bridge_name,
+    Attachment, Bandwidth, Firewall, InterfaceAddress, Ipam, Layer, LinkKind, NetworkName, Range,
+    Result, SourceRouting, Tuning, Wiring, bridge_name,
 };
 
 use crate::links::detach::Meaning;
@@ -94,19 +94,13 @@ fn is_same_work(record: &Attachment, request: &Request) -> bool {
 
 /// Whether a chained plugin was asked for more than it does for every container.
 fn is_telling(asked: &Wiring) -> bool {
-    let usual = |backend| Firewall {
-        backend,
-        ingress: IngressPolicy::Open,
-        egress: EgressPolicy::Open,
-        bridge: None,
-        admin_chain: None,
-        zone: None,
-        passage: Passage::Unjudged,
-    };
     let is_usual =
         |tuning: &Tuning| *tuning == Tuning { backup: tuning.backup.clone(), ..Tuning::default() };
     asked.publish.as_ref().is_some_and(|publish| !publish.ports.is_empty())
-        || asked.firewall.as_ref().is_some_and(|firewall| *firewall != usual(firewall.backend))
+        || asked
+            .firewall
+            .as_ref()
+            .is_some_and(|firewall| *firewall != Firewall::open(firewall.backend))
         || asked.tuning.as_ref().is_some_and(|tuning| !is_usual(tuning))
         || asked.bandwidth.as_ref().is_some_and(Bandwidth::is_any)
         || asked.vrf.is_some()

@@ -234,21 +234,7 @@ pub(crate) fn pool(network: &str, subnet: &str, order: Order) -> Pool {
 }
 
 pub(crate) fn network(name: &str, ipam: Ipam) -> Network {
-    Network {
-        name: name.parse().unwrap(),
-        runtime: Runtime::Cni,
-        since: Timestamp(0),
-        wiring: Wiring::default(),
-        ipam,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: model::Stage::Made,
-        unsupported: false,
-        title: None,
-    }
+    Network::new(name.parse().unwrap(), Runtime::Cni, Timestamp(0), Wiring::default(), ipam)
 }
 
 pub(crate) fn request(network: &Network, container: &str) -> Request {

@@ -154,15 +154,8 @@ fn who_wants_none_gets_none() {
     engine.networks.connect(&to(&world, "a", "s", "eth0"), 0).unwrap();
     assert!(gateway_network(&world).is_none() && world.default_gateways("s").is_empty());
     let mut inner = to(&world, "b", "t", "eth0");
-    inner.wiring.firewall = Some(Firewall {
-        backend: Backend::Nftables,
-        ingress: IngressPolicy::Open,
-        egress: EgressPolicy::Internal,
-        bridge: None,
-        admin_chain: None,
-        zone: None,
-        passage: model::Passage::default(),
-    });
+    inner.wiring.firewall =
+        Some(Firewall { egress: EgressPolicy::Internal, ..Firewall::open(Backend::Nftables) });
     engine.networks.connect(&inner, 0).unwrap();
     assert!(gateway_network(&world).is_none() && world.default_gateways("t").is_empty());
 }

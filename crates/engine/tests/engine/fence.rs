@@ -12,15 +12,7 @@ fn fenced() -> Network {
         bridge.gateway = Gateway::Default;
     }
     network.wiring.fence = Some("a.example:443".parse().unwrap());
-    network.wiring.firewall = Some(Firewall {
-        backend: Backend::Nftables,
-        ingress: IngressPolicy::Open,
-        egress: EgressPolicy::Open,
-        bridge: None,
-        admin_chain: None,
-        zone: None,
-        passage: Passage::default(),
-    });
+    network.wiring.firewall = Some(Firewall::open(Backend::Nftables));
     network
 }
 

@@ -164,15 +164,7 @@ fn a_renamed_network_gives_back_what_stands_behind_the_plugins_of_others() {
         Wiring { publish: Some(publish), ..Wiring::default() }
     };
     let filter = |ingress, bridge: Option<IfName>| Wiring {
-        firewall: Some(Firewall {
-            backend: Backend::Nftables,
-            ingress,
-            egress: Default::default(),
-            bridge,
-            admin_chain: None,
-            zone: None,
-            passage: Passage::Unjudged,
-        }),
+        firewall: Some(Firewall { ingress, bridge, ..Firewall::open(Backend::Nftables) }),
         ..Wiring::default()
     };
     for (layer, made, renamed, other) in [
@@ -206,15 +198,7 @@ fn a_renamed_network_gives_back_what_stands_behind_the_plugins_of_others() {
 fn a_list_that_could_not_begin_takes_nothing_of_another_one() {
     let world = World::new();
     let engine = world.engine();
-    let filter = Firewall {
-        backend: Backend::Nftables,
-        ingress: IngressPolicy::Open,
-        egress: Default::default(),
-        bridge: None,
-        admin_chain: None,
-        zone: None,
-        passage: Passage::Unjudged,
-    };
+    let filter = Firewall::open(Backend::Nftables);
     let tuning = Tuning { backup: Some("/run/cni/tuning/a_eth0.json".into()), ..Tuning::default() };
     let plain = [
         (Layer::Firewall, Wiring { firewall: Some(filter), ..Wiring::default() }),

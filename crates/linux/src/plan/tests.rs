@@ -1,8 +1,8 @@
 //! What is planned, as tables: one line a step.
 
 use model::{
-    Attachment, AttachmentId, Bridge, Dns, Gateway, Ipam, Layer, Link, LinkKind, Mtu, Phase,
-    Process, Ptp, Runtime, Timestamp, Wiring,
+    Attachment, AttachmentId, Bridge, Gateway, Ipam, Layer, Link, LinkKind, Mtu, Phase, Process,
+    Ptp, Runtime, Timestamp, Wiring,
 };
 
 use super::*;
@@ -324,21 +324,13 @@ fn docker_chooses_the_default_route() {
 
 fn network_of(ipam: Ipam, gateway: Gateway) -> Network {
     let link = Link { kind: bridge(gateway), name: None, mac: None, mtu: Mtu::new(1400) };
-    Network {
-        name: "front".parse().unwrap(),
-        runtime: Runtime::Docker,
-        since: Timestamp(0),
-        wiring: Wiring { link: Some(link), ..Wiring::default() },
+    Network::new(
+        "front".parse().unwrap(),
+        Runtime::Docker,
+        Timestamp(0),
+        Wiring { link: Some(link), ..Wiring::default() },
         ipam,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: model::Stage::Made,
-        unsupported: false,
-        title: None,
-    }
+    )
 }
 
 #[test]

@@ -150,36 +150,17 @@ pub(crate) fn bridge() -> LinkKind {
 }
 
 pub(crate) fn network(kind: LinkKind) -> Network {
-    Network {
-        name: "front".parse().unwrap(),
-        runtime: Runtime::Docker,
-        since: Timestamp(0),
-        wiring: Wiring {
-            link: Some(Link { kind, name: None, mac: None, mtu: None }),
-            ..Wiring::default()
-        },
-        ipam: Ipam::None,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: model::Stage::Made,
-        unsupported: false,
-        title: None,
-    }
+    Network::new(
+        "front".parse().unwrap(),
+        Runtime::Docker,
+        Timestamp(0),
+        Wiring { link: Some(Link { kind, name: None, mac: None, mtu: None }), ..Wiring::default() },
+        Ipam::None,
+    )
 }
 
 pub(crate) fn firewall() -> Firewall {
-    Firewall {
-        backend: Backend::Nftables,
-        ingress: IngressPolicy::Open,
-        egress: EgressPolicy::Open,
-        bridge: None,
-        admin_chain: None,
-        zone: None,
-        passage: model::Passage::default(),
-    }
+    Firewall::open(Backend::Nftables)
 }
 
 /// TCP port 80 of the container, on this one of the host.

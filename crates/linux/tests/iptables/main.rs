@@ -151,15 +151,7 @@ fn publish(ports: Vec<PortMap>) -> Publish {
 
 fn firewall(ingress: IngressPolicy) -> Firewall {
     let bridge = Some("cni0".parse().unwrap());
-    Firewall {
-        backend: Backend::Iptables,
-        ingress,
-        egress: model::EgressPolicy::Open,
-        bridge,
-        admin_chain: None,
-        zone: None,
-        passage: model::Passage::default(),
-    }
+    Firewall { ingress, bridge, ..Firewall::open(Backend::Iptables) }
 }
 
 fn everything(container: &str, addresses: &[&str], host_port: u16) -> Attachment {

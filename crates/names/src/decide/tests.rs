@@ -167,13 +167,8 @@ fn what_is_gone_is_not_answered() {
 
 fn internal(record: &mut Attachment) {
     record.wiring.firewall = Some(Firewall {
-        backend: model::Backend::Nftables,
-        ingress: model::IngressPolicy::Open,
         egress: EgressPolicy::Internal,
-        bridge: None,
-        admin_chain: None,
-        zone: None,
-        passage: model::Passage::default(),
+        ..Firewall::open(model::Backend::Nftables)
     });
 }
 

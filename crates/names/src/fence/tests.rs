@@ -347,19 +347,5 @@ fn network_of(fence: &model::Fence) -> model::Network {
         ..model::Wiring::default()
     };
     let ipam = fixture::pools(&name, &[subnet]);
-    model::Network {
-        name,
-        runtime: Runtime::Spoke,
-        since: Timestamp(0),
-        wiring,
-        ipam,
-        routes: Vec::new(),
-        dns: model::Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: model::Stage::Made,
-        unsupported: false,
-        title: None,
-    }
+    model::Network::new(name, Runtime::Spoke, Timestamp(0), wiring, ipam)
 }

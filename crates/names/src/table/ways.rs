@@ -104,7 +104,7 @@ impl Leaving {
 
 #[cfg(test)]
 mod tests {
-    use model::{Attached, Dns, Labels, Layer, Phase, Runtime, Sandbox, Settings, Timestamp};
+    use model::{Attached, Layer, Phase, Runtime, Sandbox, Timestamp};
 
     use super::*;
     use crate::fixture;
@@ -116,21 +116,8 @@ mod tests {
 
     fn network(via: Option<&str>) -> Network {
         let name: NetworkName = "vpn".parse().unwrap();
-        Network {
-            ipam: fixture::pools(&name, &["10.80.0.9/24".parse().unwrap()]),
-            name,
-            title: None,
-            runtime: Runtime::Spoke,
-            since: Timestamp(0),
-            wiring: wiring(via),
-            routes: Vec::new(),
-            dns: Dns::default(),
-            sticky: false,
-            labels: Labels::default(),
-            settings: Settings::default(),
-            stage: Stage::Made,
-            unsupported: false,
-        }
+        let ipam = fixture::pools(&name, &["10.80.0.9/24".parse().unwrap()]);
+        Network::new(name, Runtime::Spoke, Timestamp(0), wiring(via), ipam)
     }
 
     fn attachment(via: Option<&str>) -> Attachment {

@@ -3,8 +3,8 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use model::{
-    AliasId, Dns, Ipam, Link, LinkKind, Mtu, Network, NetworkName, NeutronLink, PortSpec,
-    ResourceRef, Result, Route, Runtime, Timestamp, Wiring,
+    AliasId, Ipam, Link, LinkKind, Mtu, Network, NetworkName, NeutronLink, PortSpec, ResourceRef,
+    Result, Route, Runtime, Timestamp, Wiring,
 };
 
 use super::place::is_id;
@@ -38,19 +38,14 @@ impl Neutron {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let link = Link { kind, name: None, mac: None, mtu: Mtu::new(network.mtu) };
         Ok(Network {
-            name: name_of(id)?,
-            runtime: Runtime::Docker,
-            since: Timestamp(since.as_secs()),
-            wiring: Wiring { link: Some(link), ..Wiring::default() },
-            ipam: Ipam::None,
             routes: subnets.iter().flat_map(routes).collect(),
-            dns: Dns::default(),
-            sticky: false,
-            labels: model::Labels::default(),
-            settings: model::Settings::default(),
-            stage: model::Stage::Made,
-            unsupported: false,
-            title: None,
+            ..Network::new(
+                name_of(id)?,
+                Runtime::Docker,
+                Timestamp(since.as_secs()),
+                Wiring { link: Some(link), ..Wiring::default() },
+                Ipam::None,
+            )
         })
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use libnetwork::parameters::NetworkParameters;
 use model::{
-    Attachment, AttachmentId, Backend, Dns, Family, GatewayRole, Ipam, Layer, Lease, Link,
-    LinkKind, Network, Phase, PortMap, Protocol, Publish, RemoteIpam, RemoteLink, RemotePool,
-    Result, Runtime, Sandbox, Space, Stage, Timestamp, Wiring, host_net,
+    Attachment, AttachmentId, Backend, Family, GatewayRole, Ipam, Layer, Lease, Link, LinkKind,
+    Network, Phase, PortMap, Protocol, Publish, RemoteIpam, RemoteLink, RemotePool, Result,
+    Runtime, Sandbox, Space, Timestamp, Wiring, host_net,
 };
 use remote::{DeadEnd, Joined, Remote, Settings, Urgency};
 use tempfile::TempDir;
@@ -179,21 +179,7 @@ pub(crate) fn bare(name: &str, said: &NetworkParameters, ipam: Ipam) -> Network 
     let kind = LinkKind::Remote(Box::new(link));
     let wiring =
         Wiring { link: Some(Link { kind, name: None, mac: None, mtu: None }), ..Wiring::default() };
-    Network {
-        name: name.parse().unwrap(),
-        runtime: Runtime::Spoke,
-        since: Timestamp(1),
-        wiring,
-        ipam,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: Stage::Made,
-        unsupported: false,
-        title: None,
-    }
+    Network::new(name.parse().unwrap(), Runtime::Spoke, Timestamp(1), wiring, ipam)
 }
 
 pub(crate) fn pool(net: &str) -> RemotePool {

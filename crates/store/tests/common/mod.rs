@@ -5,8 +5,8 @@ use std::path::Path;
 
 use engine::port::{Key, Outcome, Record, Revision, Store, Txn, Versioned};
 use model::{
-    Alias, Amendment, Attachment, AttachmentId, Bandwidth, Claim, Cursor, Dns, GatewayState,
-    Handoff, Holder, Ipam, Layer, Lease, Network, Order, Period, Phase, PoolId, Process, Protocol,
+    Alias, Amendment, Attachment, AttachmentId, Bandwidth, Claim, Cursor, GatewayState, Handoff,
+    Holder, Ipam, Layer, Lease, Network, Order, Period, Phase, PoolId, Process, Protocol,
     Publisher, Reservation, Runtime, SandboxRecord, Space, Sticky, Subnet, SubnetId, Tenant,
     Timestamp, Usage, Wiring,
 };
@@ -74,21 +74,13 @@ pub(crate) fn attachment(network: &str, container: &str) -> Record {
 }
 
 pub(crate) fn network(name: &str) -> Record {
-    Record::Network(Box::new(Network {
-        name: name.parse().unwrap(),
-        runtime: Runtime::Spoke,
-        since: Timestamp(1),
-        wiring: Wiring::default(),
-        ipam: Ipam::None,
-        routes: Vec::new(),
-        dns: Dns::default(),
-        sticky: false,
-        labels: model::Labels::default(),
-        settings: model::Settings::default(),
-        stage: model::Stage::Made,
-        unsupported: false,
-        title: None,
-    }))
+    Record::Network(Box::new(Network::new(
+        name.parse().unwrap(),
+        Runtime::Spoke,
+        Timestamp(1),
+        Wiring::default(),
+        Ipam::None,
+    )))
 }
 
 pub(crate) fn cursor_key(index: u8) -> Key {

@@ -1,10 +1,9 @@
 //! The gateway network, for sandboxes of which no network has a default route (libnetwork's `docker_gwbridge`).
 
 use model::{
-    Attachment, AttachmentId, Bridge, BridgePort, EgressPolicy, Error, Family, Firewall, Gateway,
-    IfName, IngressPolicy, Ipam, Kind, Layer, Link, LinkKind, Masquerade, Network, NetworkName,
-    Order, Phase, Pool, PoolId, Range, Result, Runtime, Space, Stage, Wiring, bridge_name,
-    first_host,
+    Attachment, AttachmentId, Bridge, BridgePort, Error, Family, Firewall, Gateway, IfName,
+    IngressPolicy, Ipam, Kind, Layer, Link, LinkKind, Masquerade, Network, NetworkName, Order,
+    Phase, Pool, PoolId, Range, Result, Runtime, Space, Wiring, bridge_name, first_host,
 };
 
 use crate::contention::RACES;
@@ -65,33 +64,21 @@ impl Networks<'_> {
             ranges: vec![range],
             order: Order::NextAfterLast,
         };
-        Ok(Network {
-            name: name.clone(),
-            runtime: Runtime::Spoke,
-            since: self.host.now(),
-            wiring: self.wiring_of(bridge_name(name)?),
-            ipam: Ipam::Book { pools: vec![pool] },
-            routes: Vec::new(),
-            dns: model::Dns::default(),
-            sticky: false,
-            labels: model::Labels::default(),
-            settings: model::Settings::default(),
-            stage: Stage::Made,
-            unsupported: false,
-            title: None,
-        })
+        Ok(Network::new(
+            name.clone(),
+            Runtime::Spoke,
+            self.host.now(),
+            self.wiring_of(bridge_name(name)?),
+            Ipam::Book { pools: vec![pool] },
+        ))
     }
 
     fn wiring_of(&self, name: IfName) -> Wiring {
         let backend = self.host.backend();
         let firewall = Firewall {
-            backend,
             ingress: IngressPolicy::Isolated,
-            egress: EgressPolicy::Open,
             bridge: Some(name.clone()),
-            admin_chain: None,
-            zone: None,
-            passage: model::Passage::default(),
+            ..Firewall::open(backend)
         };
         let kind = LinkKind::Bridge(Bridge {
             name,

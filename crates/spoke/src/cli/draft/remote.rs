@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use engine::{Occupancy, check_subnet};
 use libnetwork::parameters::{NetworkParameters, ScopeParameter};
 use model::{
-    AliasId, Backend, DriverName, EgressPolicy, Error, Family, Firewall, IngressPolicy, IpNet,
-    Ipam, Ipv4Net, LinkKind, Network, Order, Pool, PoolId, Range, RemoteIpam, RemoteLink,
-    RemotePool, Result, Space, Stage, Wiring, overlap,
+    AliasId, Backend, DriverName, EgressPolicy, Error, Family, Firewall, IpNet, Ipam, Ipv4Net,
+    LinkKind, Network, Order, Pool, PoolId, Range, RemoteIpam, RemoteLink, RemotePool, Result,
+    Space, Stage, Wiring, overlap,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use spec::NetworkSpec;
@@ -264,15 +264,7 @@ fn predefined(taken: &Occupancy) -> Result<IpNet> {
 /// Tells the parts that decide on default routes and ports that there are none. The plugin keeps
 /// the network internal.
 pub(super) fn internal(backend: Backend) -> Firewall {
-    Firewall {
-        backend,
-        ingress: IngressPolicy::Open,
-        egress: EgressPolicy::Internal,
-        bridge: None,
-        admin_chain: None,
-        zone: None,
-        passage: model::Passage::default(),
-    }
+    Firewall { egress: EgressPolicy::Internal, ..Firewall::open(backend) }
 }
 
 /// An id in libnetwork's form, unique.

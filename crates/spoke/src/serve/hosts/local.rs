@@ -6,10 +6,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use model::{
-    Backend, Bridge, BridgePort, EgressPolicy, Error, Firewall, Gateway, IngressPolicy, IpNet,
-    Ipam, Kind, Link, LinkKind, Masquerade, Network, NetworkName, Order, Passage, Pool, PoolId,
-    Range, Result, Runtime, SharedNetwork, Sources, Space, Stage, Timestamp, Transport, Wiring,
-    hosts_of, next_address,
+    Backend, Bridge, BridgePort, Error, Firewall, Gateway, IpNet, Ipam, Kind, Link, LinkKind,
+    Masquerade, Network, NetworkName, Order, Pool, PoolId, Range, Result, Runtime, SharedNetwork,
+    Sources, Space, Timestamp, Transport, Wiring, hosts_of, next_address,
 };
 use netlink::Socket;
 use serde::{Deserialize, Serialize};
@@ -145,33 +144,17 @@ impl Local {
                 sources: Sources { v4: None, v6: None },
                 only: None,
             }),
-            firewall: Some(Firewall {
-                backend,
-                ingress: IngressPolicy::Open,
-                egress: EgressPolicy::Open,
-                bridge: Some(bridge),
-                admin_chain: None,
-                zone: None,
-                passage: Passage::Unjudged,
-            }),
+            firewall: Some(Firewall { bridge: Some(bridge), ..Firewall::open(backend) }),
             names: self.network.names,
             ..Wiring::default()
         };
-        Ok(Network {
-            name: name.clone(),
-            runtime: Runtime::Spoke,
+        Ok(Network::new(
+            name.clone(),
+            Runtime::Spoke,
             since,
             wiring,
-            ipam: Ipam::Book { pools: self.pools(name) },
-            routes: Vec::new(),
-            dns: model::Dns::default(),
-            sticky: false,
-            labels: model::Labels::default(),
-            settings: model::Settings::default(),
-            stage: Stage::Made,
-            unsupported: false,
-            title: None,
-        })
+            Ipam::Book { pools: self.pools(name) },
+        ))
     }
 
     /// One of each family of the network.
