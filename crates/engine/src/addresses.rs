@@ -10,18 +10,11 @@ pub(crate) mod search;
 pub(crate) mod shared;
 
 use crate::Records;
-use crate::engine::Ports;
+use crate::engine::service;
 use crate::port::{Host, Store};
 
-/// Chooses what an attachment holds, and adds it to the transaction that takes it.
-pub struct Addresses<'a> {
-    store: &'a dyn Store,
-    host: &'a dyn Host,
-    records: Records<'a>,
-}
-
-impl<'a> Addresses<'a> {
-    pub(crate) fn new(ports: &Ports<'a>) -> Self {
-        Self { store: ports.store, host: ports.host, records: Records::new(ports) }
-    }
+service! {
+    /// Chooses what an attachment holds, and adds it to the transaction that takes it.
+    pub struct Addresses<'a> { store: Store, host: Host }
+    over { records: Records }
 }

@@ -11,29 +11,12 @@ pub(crate) mod sandbox;
 pub(crate) mod sandbox_ports;
 mod serving;
 
-use crate::engine::Ports;
+use crate::engine::service;
 use crate::port::{Driver, Host, Ipam, Store};
 use crate::{Addresses, Records};
 
-/// Undoes an attachment from every state, and keeps what it has as its record says.
-pub struct Links<'a> {
-    store: &'a dyn Store,
-    driver: &'a dyn Driver,
-    ipam: &'a dyn Ipam,
-    host: &'a dyn Host,
-    records: Records<'a>,
-    addresses: Addresses<'a>,
-}
-
-impl<'a> Links<'a> {
-    pub(crate) fn new(ports: &Ports<'a>) -> Self {
-        Self {
-            store: ports.store,
-            driver: ports.driver,
-            ipam: ports.ipam,
-            host: ports.host,
-            records: Records::new(ports),
-            addresses: Addresses::new(ports),
-        }
-    }
+service! {
+    /// Undoes an attachment from every state, and keeps what it has as its record says.
+    pub struct Links<'a> { store: Store, driver: Driver, ipam: Ipam, host: Host }
+    over { records: Records, addresses: Addresses }
 }

@@ -11,35 +11,15 @@ mod rename;
 pub(crate) mod sandbox;
 mod settings;
 
-use crate::engine::Ports;
+use crate::engine::service;
 use crate::port::{Driver, Host, Ipam, Store};
 use crate::{Addresses, Attachments, Links, Records, Subnets};
 
-/// Makes, changes, renames and removes networks; connects sandboxes; joins endpoints.
-pub struct Networks<'a> {
-    store: &'a dyn Store,
-    driver: &'a dyn Driver,
-    ipam: &'a dyn Ipam,
-    host: &'a dyn Host,
-    records: Records<'a>,
-    addresses: Addresses<'a>,
-    links: Links<'a>,
-    subnets: Subnets<'a>,
-    attachments: Attachments<'a>,
-}
-
-impl<'a> Networks<'a> {
-    pub(crate) fn new(ports: &Ports<'a>) -> Self {
-        Self {
-            store: ports.store,
-            driver: ports.driver,
-            ipam: ports.ipam,
-            host: ports.host,
-            records: Records::new(ports),
-            addresses: Addresses::new(ports),
-            links: Links::new(ports),
-            subnets: Subnets::new(ports),
-            attachments: Attachments::new(ports),
-        }
+service! {
+    /// Makes, changes, renames and removes networks; connects sandboxes; joins endpoints.
+    pub struct Networks<'a> { store: Store, driver: Driver, ipam: Ipam, host: Host }
+    over {
+        records: Records, addresses: Addresses, links: Links, subnets: Subnets,
+        attachments: Attachments
     }
 }

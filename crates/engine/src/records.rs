@@ -13,17 +13,11 @@ pub(crate) mod stage;
 pub(crate) mod title;
 mod view;
 
-use crate::engine::Ports;
+use crate::engine::service;
 use crate::port::{Host, Store};
 
-/// Reads records, and replaces one where it is unchanged.
-pub struct Records<'a> {
-    store: &'a dyn Store,
-    host: &'a dyn Host,
-}
-
-impl<'a> Records<'a> {
-    pub(crate) fn new(ports: &Ports<'a>) -> Self {
-        Self { store: ports.store, host: ports.host }
-    }
+service! {
+    /// Reads records, and replaces one where it is unchanged.
+    pub struct Records<'a> { store: Store, host: Host }
+    over {}
 }

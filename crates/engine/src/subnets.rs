@@ -19,7 +19,7 @@ use model::{
     SubnetId, Timestamp, Want,
 };
 
-use crate::engine::Ports;
+use crate::engine::service;
 use crate::port::{Host, Ipam, Key, Prefix, Record, Store, Txn};
 use crate::records::book::{Read, unchanged};
 use crate::{Addresses, Links, Records};
@@ -87,27 +87,10 @@ pub struct AddressRequest {
     pub order: Option<Order>,
 }
 
-/// Allocates subnets and addresses by request (libnetwork's IPAM driver).
-pub struct Subnets<'a> {
-    store: &'a dyn Store,
-    ipam: &'a dyn Ipam,
-    host: &'a dyn Host,
-    records: Records<'a>,
-    addresses: Addresses<'a>,
-    links: Links<'a>,
-}
-
-impl<'a> Subnets<'a> {
-    pub(crate) fn new(ports: &Ports<'a>) -> Self {
-        Self {
-            store: ports.store,
-            ipam: ports.ipam,
-            host: ports.host,
-            records: Records::new(ports),
-            addresses: Addresses::new(ports),
-            links: Links::new(ports),
-        }
-    }
+service! {
+    /// Allocates subnets and addresses by request (libnetwork's IPAM driver).
+    pub struct Subnets<'a> { store: Store, ipam: Ipam, host: Host }
+    over { records: Records, addresses: Addresses, links: Links }
 }
 
 impl Subnets<'_> {
