@@ -144,7 +144,8 @@ pub fn hold(
     let hops = Hops::find(&mut route, way, peer)?;
     peer.into_iter().for_each(Peer::let_answers_in);
     routes::refuse_shared(&mut route, way)?;
-    let inside = routes::inside(&mut route)?;
+    let connected = routes::connected(&mut route)?;
+    let inside = routes::inside(&connected);
     let lead = via::Lead { hops: &hops, inside: &inside, relays: how.relays };
     let mut changed = via::keep(filter, way, &lead, how.still)?;
     if how.flows == Flows::End {
@@ -158,7 +159,7 @@ pub fn hold(
         )));
     }
     changed |= routes::lead(&mut route, way)?;
-    changed |= routes::keep(&mut route, way, &hops)?;
+    changed |= routes::keep(&mut route, way, &hops, &connected)?;
     Ok((hops, changed))
 }
 

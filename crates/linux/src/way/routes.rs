@@ -111,8 +111,8 @@ pub(super) fn lead(socket: &mut Socket, way: &WayOut) -> Result<bool> {
     Ok(true)
 }
 
-/// The routes that the table should have.
-fn wanted(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<Vec<Route>> {
+/// The routes that the table should have, where those are `connected`.
+fn wanted(way: &WayOut, hops: &Hops, connected: &[Route]) -> Vec<Route> {
     let mut all = Vec::new();
     for (family, hop) in hops.all() {
         let any = IpNet::new_assert(unspecified(family), 0);
@@ -123,18 +123,18 @@ fn wanted(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<Vec<Route>> 
             ..Route::new(any, hop.gateway, Some(hop.link))
         });
     }
-    let led = each_once(connected(socket)?);
+    let led = each_once(connected.to_vec());
     all.extend(led.map(|route| Route { table: way.table(), priority: None, ..route }));
-    Ok(all)
+    all
 }
 
-/// The subnets of Spoke's networks, of which none is in another one.
-pub(super) fn inside(socket: &mut Socket) -> Result<Vec<IpNet>> {
-    Ok(IpNet::aggregate(&connected(socket)?.iter().map(|route| route.dst).collect()))
+/// The subnets to which these routes lead, of which none is in another one.
+pub(super) fn inside(connected: &[Route]) -> Vec<IpNet> {
+    IpNet::aggregate(&connected.iter().map(|route| route.dst).collect())
 }
 
 /// The routes to networks of Spoke's, which are reached as before: bridges, and containers with a link of their own.
-fn connected(socket: &mut Socket) -> Result<Vec<Route>> {
+pub(super) fn connected(socket: &mut Socket) -> Result<Vec<Route>> {
     let mut all = Vec::new();
     let links = socket.links(Links { kind: None, master: None })?;
     for family in families() {
@@ -184,7 +184,8 @@ fn is_same(one: &Route, other: &Route) -> bool {
 
 /// Whether the table has these routes and no others.
 pub(super) fn is_kept(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
-    let (wanted, there) = (wanted(socket, way, hops)?, there(socket, way.table())?);
+    let wanted = wanted(way, hops, &connected(socket)?);
+    let there = there(socket, way.table())?;
     let is_in = |one: &Route, all: &[Route]| all.iter().any(|other| is_same(one, other));
     let neighbours = missing_neighbours(socket, hops)?.is_empty();
     Ok(neighbours
@@ -193,8 +194,13 @@ pub(super) fn is_kept(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<
 }
 
 /// Makes the table's routes what they should be. Whether they were not.
-pub(super) fn keep(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
-    let (wanted, there) = (wanted(socket, way, hops)?, there(socket, way.table())?);
+pub(super) fn keep(
+    socket: &mut Socket,
+    way: &WayOut,
+    hops: &Hops,
+    connected: &[Route],
+) -> Result<bool> {
+    let (wanted, there) = (wanted(way, hops, connected), there(socket, way.table())?);
     let is_in = |one: &Route, all: &[Route]| all.iter().any(|other| is_same(one, other));
     let mut batch = Batch::new();
     // What leads elsewhere goes first, so that the kernel takes no old route for a new one.
