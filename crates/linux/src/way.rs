@@ -16,6 +16,7 @@ mod routes;
 
 use std::net::IpAddr;
 
+use engine::port::Still;
 use model::{Error, Family, IfName, IpNet, Network, NetworkName, Result, Via, Wiring, way_table};
 use netlink::{At, Socket, conntrack};
 
@@ -109,7 +110,7 @@ pub struct Hold<'a> {
     /// is said of that: only who knows all networks can say it.
     pub relays: Option<bool>,
     /// Whether the network's record still says so: another process may have changed it since.
-    pub still: &'a dyn Fn() -> Result<bool>,
+    pub still: Still<'a>,
 }
 
 /// What becomes of flows that began before.
@@ -228,11 +229,7 @@ pub fn forget_bridge(filter: &mut Socket, bridge: &IfName) -> Result<()> {
 ///
 /// # Errors
 /// As [`forget_bridge`]; [`model::Kind::TryAgain`] where it has one.
-pub fn forget_while(
-    filter: &mut Socket,
-    bridge: &IfName,
-    still: &dyn Fn() -> Result<bool>,
-) -> Result<()> {
+pub fn forget_while(filter: &mut Socket, bridge: &IfName, still: Still<'_>) -> Result<()> {
     // The rules of the way that it has by now stay.
     if !still()? {
         return Err(Error::try_again(format!("the network of {bridge} has a way out again")));

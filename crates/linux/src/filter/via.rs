@@ -7,6 +7,7 @@ mod rules;
 
 use std::cell::Cell;
 
+use engine::port::Still;
 use model::{Family as IpFamily, IfName, IpNet, Result};
 use netlink::nft::{self, Between, Comment, Element, Set, Transaction, Tuple};
 use netlink::{Errno, Socket};
@@ -63,7 +64,7 @@ pub(crate) fn keep(
     socket: &mut Socket,
     way: &WayOut,
     lead: &Lead<'_>,
-    still: &dyn Fn() -> Result<bool>,
+    still: Still<'_>,
 ) -> Result<bool> {
     let changed = Cell::new(false);
     calmly(socket, |socket| make(socket, (way, lead), &changed, still))?;
@@ -75,7 +76,7 @@ fn make(
     socket: &mut Socket,
     (way, lead): (&WayOut, &Lead<'_>),
     changed: &Cell<bool>,
-    still: &dyn Fn() -> Result<bool>,
+    still: Still<'_>,
 ) -> Result<()> {
     let (ruleset, wanted, ranges) = (ruleset(), elements(way, lead)?, ranges(way, lead));
     let refuse_other = || match still()? {
@@ -239,15 +240,11 @@ fn ranges_of(socket: &mut Socket, set: &str, bridge: &IfName) -> Result<Vec<Betw
 
 /// Removes the elements of a bridge, and the table with the last one. What is gone is no error. Nothing is removed
 /// where `still` says that the bridge has a way again; it is asked as in [`keep`].
-pub(crate) fn forget_bridge(
-    socket: &mut Socket,
-    bridge: &IfName,
-    still: &dyn Fn() -> Result<bool>,
-) -> Result<()> {
+pub(crate) fn forget_bridge(socket: &mut Socket, bridge: &IfName, still: Still<'_>) -> Result<()> {
     calmly(socket, |socket| remove(socket, bridge, still))
 }
 
-fn remove(socket: &mut Socket, bridge: &IfName, still: &dyn Fn() -> Result<bool>) -> Result<()> {
+fn remove(socket: &mut Socket, bridge: &IfName, still: Still<'_>) -> Result<()> {
     for _ in 0..ATTEMPTS {
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
         let led = nft::elements(socket, TABLE, LED.name)?;
