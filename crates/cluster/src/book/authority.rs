@@ -14,8 +14,8 @@ use crate::view::View;
 ///
 /// # Errors
 /// `Conflict` where one goes on, hosts still trust the authority of one that was given up, or a host is not there that is
-/// not in `without`; `Unsupported`
-/// where a host runs a program that cannot do it; `NotFound` where one of `without` is no member.
+/// not in `without`; `Unsupported` where a host runs a program that cannot do it; `NotFound` where one of `without` is no
+/// member.
 pub fn refuse_rotation(view: &View, without: &BTreeSet<HostName>) -> Result<()> {
     if let Some(why) = rotating(view) {
         return Err(Error::conflict(why));

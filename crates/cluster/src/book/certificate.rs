@@ -46,22 +46,18 @@ pub fn certify(
 ) -> Result<()> {
     let host = certified.host.clone();
     let own = view.certificates.iter().filter(|((of, _), _)| *of == host);
-    let too_many = (own.clone().count() + 1).saturating_sub(MOST);
-    let mut others: Vec<_> = own.filter(|(_, record)| Some(&*record.digest) != shown).collect();
+    let is_shown = |(_, record): &(_, &CertificateRecord)| Some(&*record.digest) == shown;
+    let (known, mut others): (Vec<_>, Vec<_>) = own.partition(is_shown);
+    if shown.is_some() && known.is_empty() {
+        return Err(removed(&host));
+    }
+    let too_many = (known.len() + others.len() + 1).saturating_sub(MOST);
     others.sort_by_key(|(_, record)| record.expires);
     let oldest = others.into_iter().take(too_many.min(Txn::MOST / 3)).flat_map(revocation);
     let writes = oldest.chain([certified.write()]).collect();
-    write(cluster, (&host, shown_key(view, &host, shown)?), writes)
-}
-
-/// The key of the certificate that a host shows, where it shows one.
-fn shown_key(view: &View, host: &HostName, shown: Option<&str>) -> Result<Option<Key>> {
-    let Some(shown) = shown else { return Ok(None) };
-    let mut own = view.certificates.iter().filter(|((of, _), _)| of == host);
-    match own.find(|(_, record)| record.digest == shown) {
-        Some(((_, serial), _)) => Ok(Some(Key::Certificate(host.clone(), serial.clone()))),
-        None => Err(removed(host)),
-    }
+    let known =
+        known.first().map(|((_, serial), _)| Key::Certificate(host.clone(), serial.clone()));
+    write(cluster, (&host, known), writes)
 }
 
 /// What makes a certificate worth nothing.
