@@ -8,7 +8,7 @@
 use std::net::IpAddr;
 
 use model::{
-    Error, Holder, HostName, Ipam, Lease, LinkKind, NetworkName, OwnerName, Pool, Range,
+    Error, Holder, HostName, Ipam, Lease, LinkKind, Network, NetworkName, OwnerName, Pool, Range,
     Reservation, Result, Space, Stage, SubnetId, host_net,
 };
 
@@ -221,11 +221,7 @@ impl Addresses<'_> {
         for (pool, ranges) in pools.iter_mut().zip(ranges) {
             pool.ranges.clone_from(ranges);
         }
-        let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
-        match self.store.commit(&txn.put(key, Record::Network(read.value)))? {
-            Outcome::Done(_) => Ok(()),
-            Outcome::Lost(_) => Err(Error::try_again(format!("network {name} changes right now"))),
-        }
+        self.put_changed(key, read)
     }
 
     /// Containers that come to a network from now on are reached from elsewhere by published ports only. A missing
@@ -241,11 +237,7 @@ impl Addresses<'_> {
         if !std::mem::replace(&mut bridge.port.direct, false) {
             return Ok(());
         }
-        let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
-        match self.store.commit(&txn.put(key, Record::Network(read.value)))? {
-            Outcome::Done(_) => Ok(()),
-            Outcome::Lost(_) => Err(Error::try_again(format!("network {name} changes right now"))),
-        }
+        self.put_changed(key, read)
     }
 
     /// A network takes no more containers until [`Addresses::set_shared`] is called for it: this version does not know how
@@ -260,7 +252,13 @@ impl Addresses<'_> {
             return Ok(());
         }
         (read.value.stage, read.value.unsupported) = (Stage::Draining, true);
+        self.put_changed(key, read)
+    }
+
+    /// Writes what was read of a network and changed since.
+    fn put_changed(&self, key: Key, read: Read<Box<Network>>) -> Result<()> {
         let txn = Txn::new().expect(key.clone(), Expect::At(read.revision));
+        let name = read.value.name.clone();
         match self.store.commit(&txn.put(key, Record::Network(read.value)))? {
             Outcome::Done(_) => Ok(()),
             Outcome::Lost(_) => Err(Error::try_again(format!("network {name} changes right now"))),
