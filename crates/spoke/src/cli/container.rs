@@ -7,7 +7,7 @@ use model::{
     Attachment, AttachmentId, Error, Layer, NetworkName, OwnerName, Phase, Result, Route, Runtime,
 };
 
-use super::HostContext;
+use super::{HostContext, titles};
 
 /// The fewest characters of an id that stand for it.
 const SHORTEST: usize = 6;
@@ -75,7 +75,7 @@ pub(super) fn attachments(
         found.iter().map(|it| (it.runtime.to_string(), it.container_name())).collect();
     refuse_several(called, &who)?;
     if let Some(network) = network {
-        let network = engine.records.meant(network).unwrap_or_else(|_| network.clone());
+        let network = titles::meant(engine, network)?;
         found.retain(|it| it.id.network == network);
     }
     match found.is_empty() {

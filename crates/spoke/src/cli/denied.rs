@@ -34,7 +34,9 @@ pub(super) fn show(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let titles = Titles::of(&(host_context.engine)()?.records.networks()?);
-    let mut all = all(known(wanted, host_context)?.as_ref(), host_context);
+    let network = known(wanted, host_context)?;
+    let mut all = all(network.as_ref(), host_context);
+    refuse_unknown(network.as_ref(), &all, host_context)?;
     all.iter_mut().for_each(|one| titles.put(&mut one.network));
     let first = all.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let all = &all[first..];
@@ -52,12 +54,19 @@ pub(super) fn all(network: Option<&NetworkName>, host_context: &HostContext) -> 
 fn known(wanted: &DeniedArgs, host_context: &HostContext) -> Result<Option<NetworkName>> {
     let Some(name) = &wanted.network else { return Ok(None) };
     let engine = (host_context.engine)()?;
-    let meant = engine.records.meant(name)?;
-    // What is gone by now may be in the log.
-    if all(Some(&meant), host_context).is_empty() {
-        engine.records.network(&meant)?;
+    engine.records.meant(name).map(Some)
+}
+
+/// A network that is gone by now may be in the log.
+fn refuse_unknown(
+    network: Option<&NetworkName>,
+    logged: &[Denied],
+    host_context: &HostContext,
+) -> Result<()> {
+    match network.filter(|_| logged.is_empty()) {
+        Some(name) => (host_context.engine)()?.records.network(name).map(drop),
+        None => Ok(()),
     }
-    Ok(Some(meant))
 }
 
 fn is_of(denied: &Denied, network: Option<&NetworkName>) -> bool {
@@ -78,6 +87,7 @@ pub(super) fn follow(
     let mut tail = Tail::open(&path).ok();
     let mut news: Vec<Denied> = tail.as_mut().map(Tail::rest).unwrap_or_default();
     news.retain(|one| is_of(one, network.as_ref()));
+    refuse_unknown(network.as_ref(), &news, host_context)?;
     let first = news.len().saturating_sub(wanted.last.unwrap_or(0));
     news.drain(..first);
     loop {

@@ -15,7 +15,7 @@ use super::network::connect::{self, guest, naming};
 use super::output::{Shown, json, list, names, render};
 use super::ps::shortened;
 use super::table::Table;
-use super::titles::Titles;
+use super::titles::{self, Titles};
 use super::view::AttachmentView;
 use super::{Answer, HostContext};
 
@@ -232,9 +232,8 @@ fn parted(
     naming::name(engine, &Moved { container, path, network: &id.network }, &host_context.root)
 }
 
-/// The network may be gone, or unreadable, or have another name.
 fn find(engine: &Engine<'_>, wanted: &NamedArgs) -> Result<AttachmentId> {
-    let network = engine.records.meant(&wanted.network).unwrap_or_else(|_| wanted.network.clone());
+    let network = titles::meant(engine, &wanted.network)?;
     engine.records.endpoint_named(&network, &wanted.name)?.ok_or_else(|| {
         Error::not_found(format!(
             "endpoint {} of network {network} is not there; `spoke endpoint ls` shows those that are",

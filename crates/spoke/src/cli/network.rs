@@ -231,9 +231,9 @@ fn remove(
 /// A name that a network had before it was renamed leads to that network elsewhere. Here the caller may mean
 /// another one that was called so since, and is gone already.
 fn refuse_former(engine: &Engine, name: &NetworkName) -> Result<()> {
-    let Some(network) = engine.records.named(name)? else { return Ok(()) };
-    let called = engine.records.called(name)?.map_or(network.name, |it| it.called().clone());
-    if called == *name {
+    let Some(network) = engine.records.called(name)? else { return Ok(()) };
+    let called = network.called();
+    if called == name {
         return Ok(());
     }
     Err(Error::conflict(format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::Engine;
-use model::{Network, NetworkName, Result};
+use model::{Kind, Network, NetworkName, Result};
 
 /// By their names in the book. Lists are made with those, and say these.
 #[derive(Debug, Default)]
@@ -45,4 +45,16 @@ pub(super) fn entitle<R>(
     let titles = Titles::of(&engine.records.networks()?);
     rows.iter_mut().for_each(|row| titles.put(network_of(row)));
     Ok(())
+}
+
+/// The name in the book of the network that is meant, also of one that is gone; the given one where the book cannot be
+/// read: what is on such a network is found all the same.
+///
+/// # Errors
+/// `Conflict` where several are meant.
+pub(super) fn meant(engine: &Engine<'_>, called: &NetworkName) -> Result<NetworkName> {
+    match engine.records.meant(called) {
+        Err(error) if error.kind() == Kind::Conflict => Err(error),
+        meant => Ok(meant.unwrap_or_else(|_| called.clone())),
+    }
 }

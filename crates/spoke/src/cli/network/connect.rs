@@ -22,7 +22,7 @@ use naming::Moved;
 use crate::cli::args::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs, Output};
 use crate::cli::output::{names, render};
 use crate::cli::view::AttachmentView;
-use crate::cli::{Answer, HostContext};
+use crate::cli::{Answer, HostContext, titles};
 
 /// The prefix of interface names where none is given.
 const PREFIX: &str = "eth";
@@ -132,8 +132,7 @@ pub(super) fn disconnect(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    // A network that cannot be read is left all the same.
-    let name = engine.records.meant(&wanted.network).unwrap_or_else(|_| wanted.network.clone());
+    let name = titles::meant(&engine, &wanted.network)?;
     let mut connected = engine.records.connected(&wanted.container)?;
     connected.extend(engine.attachments.guests(&name, &wanted.container)?);
     let on_it: Vec<&Attachment> =
