@@ -174,7 +174,7 @@ impl Ways {
                 Err(error) => {
                     // What was recorded holds on.
                     daemon.journal.failed("reading the way out of a network", &error);
-                    return false;
+                    return is_news;
                 }
             },
             Some(Record::Attachment(attachment)) => (None, Candidate::of(&attachment)),
