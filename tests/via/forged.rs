@@ -9,7 +9,7 @@ const BOTH: &[&str] = &["four", "six"];
 /// Whom the host would answer, by its uplink.
 const FORGED: [&str; 2] = ["198.51.100.9", "2001:db8:77::9"];
 /// What comes to them, and what a container sends in their names.
-const COUNTED: &str = "ip netns exec uplink nft 'add counter inet seen answers
+pub(crate) const COUNTED: &str = "ip netns exec uplink nft 'add counter inet seen answers
     add rule inet seen in ip daddr 198.51.100.9 counter name answers
     add rule inet seen in ip6 daddr 2001:db8:77::9 counter name answers'
     nft 'add table inet seen; add counter inet seen sent
@@ -20,15 +20,24 @@ const COUNTED: &str = "ip netns exec uplink nft 'add counter inet seen answers
     echo 1 >/proc/sys/net/ipv4/ipfrag_time
     echo 1 >/proc/sys/net/netfilter/nf_conntrack_frag6_timeout || true";
 
-fn forge(world: &World, netns: &str) {
+/// `then`: what comes before it asks the host whether all of it has come.
+pub(crate) fn forge(world: &World, netns: &str, then: impl FnOnce()) {
     let addresses = ["10.80.0.1", "fd80::1", "198.51.100.7", "2001:db8:77::7"];
     let mut sends = world.command("ip");
     sends.args(["netns", "exec", netns, "python3", "-c", FORGE]).args(addresses).args(FORGED);
     let sent = sends.output().expect("ip starts");
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    then();
     // What the host says to the last of it, it has said before it answers this.
     world.sh(&format!("ip netns exec {netns} ping -c1 -W5 10.80.0.1"));
     world.sh(&format!("ip netns exec {netns} ping -c1 -W5 fd80::1"));
+}
+
+/// Where the host has begun to put fragments together it reports that they never came.
+#[track_caller]
+pub(crate) fn until_forgotten(world: &World) {
+    until(world, "test $(cat /proc/net/nf_conntrack_frag6 2>/dev/null | wc -l) = 0");
+    until(world, "! grep -Eq '^FRAG6?: inuse [1-9]' /proc/net/sockstat /proc/net/sockstat6");
 }
 
 /// The host answers nobody outside in whose name a container sends, and containers go on as before.
@@ -43,12 +52,10 @@ fn the_host_answers_nobody_whose_name_is_forged() {
     spoke("network create --via wg0 --subnet 10.80.0.0/24 --subnet fd80::/64 vpn");
     spoke("network connect vpn box");
     world.sh(COUNTED);
-    forge(&world, "box");
+    forge(&world, "box", || {});
     let sent = world.sh("nft list counter inet seen sent | grep -o 'packets [0-9]*'");
     assert_eq!(sent.trim(), "packets 15");
-    // Where the host has begun to put fragments together it reports that they never came.
-    until(&world, "test $(cat /proc/net/nf_conntrack_frag6 2>/dev/null | wc -l) = 0");
-    until(&world, "! grep -Eq '^FRAG6?: inuse [1-9]' /proc/net/sockstat /proc/net/sockstat6");
+    until_forgotten(&world);
     let answers = world.sh(&reading("uplink", "answers"));
     assert_eq!(answers.trim(), "0", "{}", world.sh("nft list table inet spoke_via"));
     send(&world, "/run/netns/box");

@@ -8,4 +8,5 @@ mod gateway;
 mod life;
 mod removed;
 mod runtimes;
+mod switched;
 mod twice;

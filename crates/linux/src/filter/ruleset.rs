@@ -151,8 +151,14 @@ fn inet() -> Ruleset {
 impl Ruleset {
     /// As [`ensure`].
     pub(super) fn ensure(&self, socket: &mut Socket) -> Result<()> {
+        self.renew(socket, |_| {})
+    }
+
+    /// The same, with elements that `fill` adds where it makes the table or replaces its chains: they are there as soon as
+    /// those are.
+    pub(super) fn renew(&self, socket: &mut Socket, fill: impl Fn(&mut Transaction)) -> Result<()> {
         for _ in 0..ATTEMPTS {
-            if nft::chain_exists(socket, self.table, self.stamp)? || self.load(socket)? {
+            if nft::chain_exists(socket, self.table, self.stamp)? || self.load(socket, &fill)? {
                 return Ok(());
             }
         }
@@ -190,7 +196,7 @@ impl Ruleset {
     /// As [`reload`].
     pub(super) fn reload(&self, socket: &mut Socket) -> Result<()> {
         for _ in 0..ATTEMPTS {
-            if self.load(socket)? {
+            if self.load(socket, |_| {})? {
                 return Ok(());
             }
         }
@@ -230,11 +236,12 @@ impl Ruleset {
     }
 
     /// Replaces all chains; `false` if another process was faster.
-    fn load(&self, socket: &mut Socket) -> Result<bool> {
+    fn load(&self, socket: &mut Socket, fill: impl Fn(&mut Transaction)) -> Result<bool> {
         let mut transaction = self.emptied(socket)?;
         let stamp = transaction.next_index();
         transaction.add_chain(self.table, self.stamp, None, true);
         self.add_chains(&mut transaction);
+        fill(&mut transaction);
         // The stamp is there by now, or a chain that was to go is gone.
         settled(transaction.commit(socket), |failure| {
             failure.errno == Errno::NOENT || (failure.errno, failure.index) == (Errno::EXIST, stamp)

@@ -4,6 +4,7 @@
 //! `via.nft` is the readable form.
 
 mod rules;
+mod switched;
 
 use std::cell::Cell;
 
@@ -23,6 +24,8 @@ use rules::{
     range_sets, ruleset,
 };
 
+/// The version of the table that did not check sources.
+const UNCHECKED: &str = "via_1";
 /// Others may change the ruleset between the read and the write.
 const ATTEMPTS: usize = 16;
 
@@ -86,11 +89,12 @@ fn make(
     for _ in 0..ATTEMPTS {
         // Who gave it none has removed the table.
         refuse_other()?;
-        ruleset.ensure(socket)?;
+        renew_older(socket)?;
         if ruleset.verify(socket).is_err() {
             ruleset.reload(socket)?;
             changed.set(true);
         }
+        changed.set(changed.get() | switched::keep(socket)?);
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
         renew(socket, &mut transaction, (way, lead), &wanted)?;
         renew_ranges(socket, &mut transaction, way, &ranges)?;
@@ -104,6 +108,23 @@ fn make(
         }
     }
     Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
+/// Makes the table, or replaces the chains of another version. The oldest one did not check sources: until the daemon
+/// says which bridges have a container that forwards for another network, none is checked that was led so far.
+fn renew_older(socket: &mut Socket) -> Result<()> {
+    if nft::chain_exists(socket, TABLE, UNCHECKED)? {
+        let led = nft::elements(socket, TABLE, LED.name)?;
+        let about = format!("keeping what is there ({TABLE})");
+        let fill = |transaction: &mut Transaction| {
+            for element in &led {
+                let relay = Element::of(element.key.clone());
+                transaction.add_element(TABLE, RELAYS.name, &relay, about.clone());
+            }
+        };
+        return ruleset().renew(socket, fill);
+    }
+    ruleset().ensure(socket)
 }
 
 fn is_raced(failure: &netlink::Failure) -> bool {
@@ -250,11 +271,14 @@ fn remove(socket: &mut Socket, bridge: &IfName, still: Still<'_>) -> Result<()> 
         let led = nft::elements(socket, TABLE, LED.name)?;
         // Another version's table has other chains, and no other sets for this.
         if !ruleset().is_loaded(socket)? {
-            return Ok(());
+            return nft::remove_table(socket, switched::TABLE);
         }
         let own = Tuple::new().interface(bridge);
         if led.iter().all(|element| element.key == own) {
             transaction.delete_table(TABLE);
+            if switched::ruleset().is_loaded(socket)? {
+                transaction.delete_table(switched::TABLE);
+            }
         } else {
             let about = || format!("letting bridge {bridge} go ({TABLE})");
             let table = model::way_table(bridge);

@@ -186,6 +186,8 @@ pub enum Expression<'a> {
     /// Loads the number of the device that the packet came in by if what is sent to its source leaves by that, else 0:
     /// 4 bytes.
     ReturnPath(Register),
+    /// The same of its destination.
+    ForwardPath(Register),
     /// Keeps only these bits.
     Mask(Register, Cow<'a, [u8]>),
     /// Matches if the register has this value.

@@ -37,6 +37,25 @@ fn is_what_the_file_says() {
     assert_eq!(space.run(LIST), truth);
 }
 
+#[test]
+fn the_table_of_bridges_is_what_the_file_says_and_goes_with_the_other_one() {
+    const LIST: &str = "nft list table bridge spoke_via";
+    let truth = listed(include_str!("../switched.nft"), LIST);
+    let space = Space::new();
+    let (mut socket, way) = (space.socket(), way("br0", "wg0"));
+    for lost in
+        ["true", "nft delete table bridge spoke_via", "nft flush chain bridge spoke_via after"]
+    {
+        space.run(lost);
+        assert!(keep(&mut socket, &way, &nowhere()).unwrap(), "{lost}");
+        assert_eq!(space.run(LIST), truth);
+        assert!(!keep(&mut socket, &way, &nowhere()).unwrap());
+    }
+    space.run("nft delete table inet spoke_via");
+    via::forget_bridge(&mut socket, &way.bridge, &way::always).unwrap();
+    assert_eq!(space.run("nft list tables"), "");
+}
+
 /// The table of the version before goes on, and goes as its network loses its way.
 #[test]
 fn the_table_of_an_older_version_is_made_anew_and_removed() {
@@ -52,7 +71,19 @@ fn the_table_of_an_older_version_is_made_anew_and_removed() {
     assert!(keep(&mut socket, &way, &nowhere()).unwrap());
     let text = space.run(LIST);
     assert!(text.contains("chain senders") && !text.contains("via_1"), "{text}");
-    space.run("nft delete table inet spoke_via");
+    // What forwards for another network is known to the daemon alone.
+    let lead = |socket: &mut Socket, relays| {
+        let lead = via::Lead { hops: &nowhere(), inside: &[], relays };
+        via::keep(socket, &way, &lead, &way::always).unwrap()
+    };
+    let relays = || space.run("nft list set inet spoke_via relays");
+    space.run("nft flush ruleset");
+    space.run(OLDER);
+    assert!(lead(&mut socket, None));
+    assert!(relays().contains("\"br0\""), "{}", relays());
+    assert!(lead(&mut socket, Some(false)));
+    assert!(!relays().contains("\"br0\""), "{}", relays());
+    space.run("nft flush ruleset");
     space.run(OLDER);
     via::forget_bridge(&mut socket, &way.bridge, &way::always).unwrap();
     assert_eq!(space.run("nft list tables"), "");

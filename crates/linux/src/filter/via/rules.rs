@@ -16,7 +16,7 @@ use crate::identity::GROUP;
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_via" };
 /// The version, as in `inet spoke`.
-pub(super) const STAMP: &str = "via_2";
+pub(super) const STAMP: &str = "via_3";
 
 const PAIR: &[Field] = &[Field::Interface, Field::Interface];
 const VIA: [&[Field]; 2] = [
@@ -71,6 +71,8 @@ pub(super) fn ruleset() -> Ruleset {
         chains: vec![
             (STAMP, None),
             ("senders", filter(Hook::Prerouting, BEFORE_FRAGMENTS)),
+            ("switched", None),
+            ("passing", None),
             ("sender", None),
             ("reports", filter(Hook::Output, -15)),
             ("answers", filter(Hook::Prerouting, -150)),
@@ -92,7 +94,9 @@ fn rules() -> Vec<(&'static str, Steps)> {
         vec![Expression::Meta(name, R), Expression::In(LED.name, R), jump(chain)]
     };
     let chains = [
-        ("senders", vec![led(Meta::InputName, "sender")]),
+        ("senders", vec![ending(is_switched(), jump("switched")), led(Meta::InputName, "sender")]),
+        ("switched", vec![unmark(Vec::new()), led(Meta::InputName, "passing"), vec![ACCEPT]]),
+        ("passing", passing()),
         ("sender", sender()),
         ("reports", vec![report()]),
         ("answers", vec![answers()]),
@@ -102,7 +106,7 @@ fn rules() -> Vec<(&'static str, Steps)> {
         ("leaving", leaving()),
         ("output", vec![ending(is_marked(), jump("asking"))]),
         ("asking", asking()),
-        ("unmark", vec![unmark()]),
+        ("unmark", vec![unmark(is_marked())]),
         ("translate", vec![translated(Ip::V4), translated(Ip::V6)]),
     ];
     let named = |(chain, rules): (&'static str, Vec<Steps>)| {
@@ -237,10 +241,34 @@ fn is_marked() -> Steps {
     ]
 }
 
-/// The packet around it, where a tunnel carries it, is the host's own.
-fn unmark() -> Steps {
+/// Of a packet that a tunnel carries: that around it is the host's own.
+pub(super) fn unmark(which: Steps) -> Steps {
     let none = Expression::Load(R, Cow::Borrowed(&[0; 4]));
-    [is_marked(), vec![none, Expression::SetMark(R)]].concat()
+    [which, vec![none, Expression::SetMark(R)]].concat()
+}
+
+/// What a bridge switches, as the table of bridges has marked it.
+pub(super) fn is_switched() -> Steps {
+    vec![Expression::Meta(Meta::Mark, R), Expression::Equal(R, mark_bytes())]
+}
+
+/// What comes from, or goes to, no network of Spoke's and nothing that is routed by the bridge is not tracked.
+fn passing() -> Vec<Steps> {
+    let inside = |ip: Ip| {
+        let mut steps = ip.behind(Meta::InputName, ip.source(), &INSIDE);
+        steps.push(Expression::Meta(Meta::InputName, R));
+        steps.push(into(ip.destination(), R.behind(NAME_WORDS)));
+        ending(ending(steps, Expression::In(ip.of(&INSIDE), R)), ACCEPT)
+    };
+    let elsewhere = |path: Expression<'static>| {
+        vec![path, Expression::Equal(R, Cow::Borrowed(&[0; 4])), Expression::NotTracked]
+    };
+    vec![
+        inside(Ip::V4),
+        inside(Ip::V6),
+        elsewhere(Expression::ReturnPath(R)),
+        elsewhere(Expression::ForwardPath(R)),
+    ]
 }
 
 fn asking() -> Vec<Steps> {
@@ -284,7 +312,7 @@ fn into(loaded: Expression<'static>, into: Register) -> Expression<'static> {
     }
 }
 
-fn mark() -> Expression<'static> {
+pub(super) fn mark() -> Expression<'static> {
     Expression::Load(R, mark_bytes())
 }
 

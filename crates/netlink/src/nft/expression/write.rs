@@ -28,7 +28,8 @@ impl Expression<'_> {
             Expression::Conntrack(..) | Expression::Original(..) => "ct",
             Expression::DestinationType(_)
             | Expression::SourceType(_)
-            | Expression::ReturnPath(_) => "fib",
+            | Expression::ReturnPath(_)
+            | Expression::ForwardPath(_) => "fib",
             Expression::Mask(..) => "bitwise",
             Expression::Equal(..) | Expression::Unequal(..) => "cmp",
             Expression::Range { .. } => "range",
@@ -97,6 +98,7 @@ impl Expression<'_> {
             Expression::DestinationType(into) => fib(to, ADDRESS_TYPE, DESTINATION, *into),
             Expression::SourceType(into) => fib(to, ADDRESS_TYPE, SOURCE, *into),
             Expression::ReturnPath(into) => fib(to, OUT_DEVICE, SOURCE | IN_DEVICE, *into),
+            Expression::ForwardPath(into) => fib(to, OUT_DEVICE, DESTINATION | IN_DEVICE, *into),
             Expression::Mask(register, mask) => bitwise(to, *register, mask),
             Expression::Equal(register, value) => compare(to, *register, 0, value),
             Expression::Unequal(register, value) => compare(to, *register, 1, value),
