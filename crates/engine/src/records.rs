@@ -12,6 +12,7 @@ mod returning;
 pub(crate) mod stage;
 pub(crate) mod title;
 mod view;
+mod way;
 
 use crate::engine::service;
 use crate::port::{Host, Store};

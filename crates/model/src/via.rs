@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::by_text;
 use crate::{
-    Backend, EgressPolicy, Error, Family, Gateway, IfName, NetworkName, Result, Runtime, Vlans,
-    Wiring, text,
+    Attachment, Backend, EgressPolicy, Error, Family, Gateway, IfName, Layer, NetworkName, Result,
+    Runtime, Vlans, Wiring, text,
 };
 
 /// How a container is written, before its runtime and name.
@@ -68,6 +68,25 @@ impl Via {
     /// What a way is, for a message.
     pub const FORM: &str = "a device (wg0), a gateway's address (192.168.1.2, or one of each family between \
                             commas), or a container (container:docker/gluetun)";
+}
+
+impl Via {
+    /// Whether this is the container of an attachment.
+    pub fn is_container(&self, attachment: &Attachment) -> bool {
+        let Via::Container(runtime, name) = self else { return false };
+        attachment.layer == Layer::Link
+            && attachment.runtime == *runtime
+            && attachment.known_as().any(|known| known == name)
+    }
+}
+
+impl Attachment {
+    /// What a way calls its container: the name that its runtime gives it, and its id; never an alias, which others
+    /// choose.
+    pub fn known_as(&self) -> impl Iterator<Item = &str> {
+        let own = self.owner.as_ref().and_then(|owner| owner.as_str().rsplit('/').next());
+        own.into_iter().chain([self.id.container.as_str()])
+    }
 }
 
 impl FromStr for Via {
@@ -179,7 +198,7 @@ impl crate::Network {
     /// # Errors
     /// As [`Wiring::refuse_via`].
     pub fn refuse_via(&self) -> Result<()> {
-        self.wiring.refuse_via(&self.name)?;
+        self.wiring.refuse_via(self.called())?;
         if let Some(Via::Container(Runtime::Docker, id)) = &self.wiring.via
             && id.len() == 64
             && id.bytes().all(|it| it.is_ascii_hexdigit())
@@ -187,14 +206,14 @@ impl crate::Network {
             return Err(Error::unsupported(format!(
                 "network {}: via container:docker/{id}: a container of Docker is known by its name here, \
                  and not by its id; say container:docker/NAME",
-                self.name
+                self.called()
             )));
         }
         let bridge = self.wiring.link.as_ref().and_then(|link| link.kind.bridge());
         match bridge.filter(|_| self.wiring.via.is_some()) {
             Some(bridge) if bridge.gateway != Gateway::Default => Err(Error::unsupported(format!(
                 "network {}: via needs a bridge that is the containers' default gateway",
-                self.name
+                self.called()
             ))),
             Some(_) | None => Ok(()),
         }

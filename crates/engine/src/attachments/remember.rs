@@ -22,6 +22,7 @@ impl Attachments<'_> {
                 self.addresses.refuse_rivals(&request.network)?;
             }
             if !is_described(known.as_ref(), &request.network) {
+                self.records.refuse_own_container(&request.network)?;
                 self.addresses.refuse_taken(&request.network)?;
                 let key = Key::Configured(request.network.name.clone());
                 txn = txn.put(key, Record::Network(Box::new(request.network.clone())));

@@ -80,7 +80,8 @@ impl Links<'_> {
                 Some(_) | None => return led,
             }
         }
-        Err(Error::try_again(format!("the way of network {} keeps being changed", network.name)))
+        let name = network.called();
+        Err(Error::try_again(format!("the way of network {name} keeps being changed")))
     }
 
     /// The network that an attachment is on, as its record says now. `None` where no network of that name has the

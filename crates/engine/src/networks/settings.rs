@@ -160,9 +160,11 @@ impl Networks<'_> {
             return Err(Error::unsupported(format!(
                 "--via {via}: network {}: {}'s own bridge, which publishes its ports, would lead past the way; \
                  make the network without -o ports=docker",
-                network.name, alias.runtime
+                network.called(),
+                alias.runtime
             )));
         }
+        self.records.refuse_own_container(network)?;
         self.addresses.refuse_rivals(network)?;
         self.driver.refuse_way(network)
     }

@@ -14,17 +14,14 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// By the name that its runtime gives it, and by its id; never by an alias, which others choose. `None`
-    /// where the attachment is not complete, or its link does not end in this host.
+    /// By the names that [`Attachment::known_as`] lists. `None` where the attachment is not complete, or its link does not end in this host.
     pub fn of(attachment: &Attachment) -> Option<Self> {
         if attachment.layer != Layer::Link {
             return None;
         }
-        let own = attachment.owner.as_ref().and_then(|it| it.as_str().rsplit('/').next());
-        let own = own.map(str::to_owned);
         Some(Self {
             runtime: attachment.runtime,
-            names: own.into_iter().chain([attachment.id.container.to_string()]).collect(),
+            names: attachment.known_as().map(str::to_owned).collect(),
             network: attachment.id.network.clone(),
             peer: Peer::of(attachment)?,
         })

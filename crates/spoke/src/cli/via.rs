@@ -114,7 +114,7 @@ fn strict(network: &Network) -> Option<Check> {
     let what = format!(
         "rp_filter is strict on {device}: answers to network {} are dropped, unless the host itself leaves \
          by {device}",
-        network.name
+        network.called()
     );
     Some(Check::warn(what, format!("sysctl -w net.ipv4.conf.{device}.rp_filter=2")))
 }
