@@ -94,6 +94,29 @@ fn a_container_on_two_networks_answers_by_the_other_one() {
             until(&world, &format!("{ping} {address} >/dev/null"));
         }
     }
+    on_bridges_of_others(&world);
+    for address in ["10.84.0.9", "172.30.0.9"] {
+        until(&world, &format!("ping -c1 -W1 -I 203.0.113.254 {address} >/dev/null"));
+    }
+}
+
+/// The container is also on a bridge that the operator named, and on one of another program, as Docker's.
+#[track_caller]
+fn on_bridges_of_others(world: &World) {
+    world.sh(&format!(
+        "{SPOKE} network create --bridge br9 --subnet 10.84.0.0/24 foreign
+        ip link add br9 type bridge
+        {SPOKE} network connect --ip 10.84.0.9 --ifname eth2 foreign two
+        ip link add docker9 type bridge; ip link set docker9 up
+        ip address add 172.30.0.1/24 dev docker9
+        ip link add port9 type veth peer name eth3 netns two
+        ip link set port9 master docker9 up; ip -n two link set eth3 up
+        ip -n two address add 172.30.0.9/24 dev eth3
+        ip -n two rule flush; ip -n two rule add priority 9 lookup main
+        ip -n two route replace default via 10.80.0.1 dev eth0
+        ip netns exec two sh -c 'for each in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 >$each; done'"
+    ));
+    until(world, "nft list set inet spoke_via inside4 | grep -q 172.30.0.0/24");
 }
 
 /// A way on a network that has one itself: what it forwards has the source of others.

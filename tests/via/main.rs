@@ -5,6 +5,7 @@ mod bed;
 mod changed;
 mod forged;
 mod gateway;
+mod itself;
 mod life;
 mod removed;
 mod runtimes;

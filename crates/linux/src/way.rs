@@ -121,6 +121,8 @@ pub enum Flows {
     /// They end, before a packet leaves by the way. It is another one, or there was none: flows would keep the address
     /// with which they left, or were called.
     End,
+    /// They end where they left by another way: for who does not know what was recorded before.
+    EndIfLedElsewhere,
 }
 
 /// For who has recorded what holds, and is the one who makes the kernel follow.
@@ -146,10 +148,15 @@ pub fn hold(
     peer.into_iter().for_each(Peer::let_answers_in);
     routes::refuse_shared(&mut route, way)?;
     let connected = routes::connected(&mut route)?;
-    let inside = routes::inside(&connected);
+    let inside = connected.inside();
+    let is_led_elsewhere = match how.flows {
+        Flows::GoOn => false,
+        Flows::End => true,
+        Flows::EndIfLedElsewhere => !routes::leads_out(&mut route, way, &hops)?,
+    };
     let lead = via::Lead { hops: &hops, inside: &inside, relays: how.relays };
     let mut changed = via::keep(filter, way, &lead, how.still)?;
-    if how.flows == Flows::End {
+    if is_led_elsewhere {
         end_flows(filter, &mut route, &way.bridge)?;
     }
     // The filter may have been as it should be before another process gave the network another way.
@@ -160,7 +167,7 @@ pub fn hold(
         )));
     }
     changed |= routes::lead(&mut route, way)?;
-    changed |= routes::keep(&mut route, way, &hops, &connected)?;
+    changed |= routes::keep(&mut route, way, &hops, &connected.ours)?;
     Ok((hops, changed))
 }
 

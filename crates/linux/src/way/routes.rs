@@ -3,7 +3,7 @@
 use model::{Family, IfName, IpNet, Result, WAY_MARK, way_table};
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
-use netlink::{At, Errno, Existing, Led, Links, Route, Socket, Then, WayRule};
+use netlink::{At, Errno, Existing, Led, Link, Links, Route, Socket, Then, WayRule};
 
 use super::hop::{Hop, Hops};
 use super::{BACK, END, LEAD, WayOut};
@@ -128,32 +128,57 @@ fn wanted(way: &WayOut, hops: &Hops, connected: &[Route]) -> Vec<Route> {
     all
 }
 
-/// The subnets to which these routes lead, of which none is in another one.
-pub(super) fn inside(connected: &[Route]) -> Vec<IpNet> {
-    IpNet::aggregate(&connected.iter().map(|route| route.dst).collect())
+/// The subnets that are in this host.
+#[derive(Debug, Default)]
+pub(super) struct Connected {
+    /// The routes to networks of Spoke's, which are reached as before: bridges, and containers with a link of their
+    /// own.
+    pub(super) ours: Vec<Route>,
+    /// The subnets of other bridges that nothing leaves: Docker's, an operator's.
+    others: Vec<IpNet>,
 }
 
-/// The routes to networks of Spoke's, which are reached as before: bridges, and containers with a link of their own.
-pub(super) fn connected(socket: &mut Socket) -> Result<Vec<Route>> {
-    let mut all = Vec::new();
+impl Connected {
+    /// All of them, of which none is in another one. What is sent to them stays in this host.
+    pub(super) fn inside(&self) -> Vec<IpNet> {
+        let ours = self.ours.iter().map(|route| route.dst);
+        IpNet::aggregate(&ours.chain(self.others.iter().copied()).collect())
+    }
+}
+
+/// What the host is connected to, as its main table says.
+pub(super) fn connected(socket: &mut Socket) -> Result<Connected> {
+    let mut all = Connected::default();
     let links = socket.links(Links { kind: None, master: None })?;
     for family in families() {
-        let connected = socket.routes(Routes { family, table: Some(MAIN), link: None })?;
-        let is_ours = |route: &&Route| {
-            let link = links.iter().find(|link| Some(link.index) == route.link);
-            let is_led = |link: &&netlink::Link| {
-                let kind = link.kind.as_deref();
-                link.group == GROUP
-                    && link.master.is_none()
-                    && matches!(kind, Some("bridge" | "veth"))
-            };
-            let is_net =
-                route.dst.prefix_len() > 0 && !model::link_local(family).contains(&route.dst);
-            route.gateway.is_none() && is_net && link.is_some_and(|it| is_led(&it))
+        let is_net = |route: &Route| {
+            let dst = route.dst;
+            let is_subnet = dst.prefix_len() > 0 && !model::link_local(family).contains(&dst);
+            is_subnet && route.gateway.is_none()
         };
-        all.extend(connected.iter().filter(is_ours).cloned());
+        for route in socket.routes(Routes { family, table: Some(MAIN), link: None })? {
+            let link = links.iter().find(|link| Some(link.index) == route.link);
+            let Some(link) = link.filter(|_| is_net(&route)) else { continue };
+            if is_ours(link) {
+                all.ours.push(route);
+            } else if is_closed(link, &links) {
+                all.others.push(route.dst);
+            }
+        }
     }
     Ok(all)
+}
+
+fn is_ours(link: &Link) -> bool {
+    let is_led = matches!(link.kind.as_deref(), Some("bridge" | "veth"));
+    link.group == GROUP && link.master.is_none() && is_led
+}
+
+/// Whether this is a bridge that has no ports but those of network namespaces: none of a segment outside.
+fn is_closed(link: &Link, links: &[Link]) -> bool {
+    let is_port = |port: &&Link| port.master == Some(link.index);
+    let is_inner = |port: &Link| port.kind.as_deref() == Some("veth");
+    link.kind.as_deref() == Some("bridge") && links.iter().filter(is_port).all(is_inner)
 }
 
 /// Of several routes to one subnet that which the host prefers, and among equals that of the first link.
@@ -184,13 +209,24 @@ fn is_same(one: &Route, other: &Route) -> bool {
 
 /// Whether the table has these routes and no others.
 pub(super) fn is_kept(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
-    let wanted = wanted(way, hops, &connected(socket)?);
+    let wanted = wanted(way, hops, &connected(socket)?.ours);
     let there = there(socket, way.table())?;
     let is_in = |one: &Route, all: &[Route]| all.iter().any(|other| is_same(one, other));
     let neighbours = missing_neighbours(socket, hops)?.is_empty();
     Ok(neighbours
         && wanted.iter().all(|route| is_in(route, &there))
         && there.iter().all(|route| is_in(route, &wanted)))
+}
+
+/// Whether packets are led where they should leave. Routes are the last that a command changes: where these lead as they
+/// should, it has done what comes before.
+pub(super) fn leads_out(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Result<bool> {
+    let (wanted, mut there) = (wanted(way, hops, &[]), there(socket, way.table())?);
+    there.retain(|route| route.dst.prefix_len() == 0);
+    let is_in = |one: &Route, all: &[Route]| all.iter().any(|other| is_same(one, other));
+    let is_led_there = wanted.iter().all(|route| is_in(route, &there))
+        && there.iter().all(|route| is_in(route, &wanted));
+    Ok(is_led_there && is_led(socket, way)?)
 }
 
 /// Makes the table's routes what they should be. Whether they were not.

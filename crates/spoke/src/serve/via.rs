@@ -1,13 +1,15 @@
 //! The ways out of networks: followed as devices, gateways and containers come and go, and held whatever
 //! somebody takes away.
 
+mod report;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
 use linux::way::{self, Candidate, Flows, Hold, Hops, Peer, WayOut};
-use model::{Family, IfName, Network, Result, Stage, Wiring};
+use model::{IfName, Network, Result, Stage, Wiring};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
 use store::{Changed, Watch};
@@ -236,7 +238,12 @@ impl Ways {
         let bridges: Vec<IfName> = self.followed.keys().cloned().collect();
         for bridge in bridges {
             let Some((way, before)) = self.followed.get(&bridge).cloned() else { continue };
-            let flows = if self.changed.contains(&bridge) { Flows::End } else { Flows::GoOn };
+            let flows = match &before {
+                _ if self.changed.contains(&bridge) => Flows::End,
+                Some(_) => Flows::GoOn,
+                // A command may have been killed before this daemon began.
+                None => Flows::EndIfLedElsewhere,
+            };
             let relays = relays.map(|relays| relays.contains(&bridge));
             let how = Hold { flows, relays, still: &|| is_way(daemon, &way) };
             match way::hold(socket, &way, way.peer(self.candidates.values()), &how) {
@@ -246,7 +253,7 @@ impl Ways {
                     if before.as_ref() == Some(&hops) && changed && lost {
                         healed.insert(bridge.clone());
                     }
-                    report(daemon, &way, before.as_ref(), &hops);
+                    report::changes(daemon, &way, before.as_ref(), &hops);
                     self.followed.insert(bridge, (way, Some(hops)));
                 }
                 // A command has given it another one; that is learned at the next look.
@@ -322,22 +329,5 @@ fn way_of(network: &Network) -> Result<Option<WayOut>> {
     match network.stage {
         Stage::Template => Ok(None),
         _ => WayOut::of_network(network),
-    }
-}
-
-/// Says that a way was lost, or leads out again.
-fn report(daemon: &Daemon, way: &WayOut, before: Option<&Hops>, now: &Hops) {
-    for (family, shown) in [(Family::V4, "IPv4"), (Family::V6, "IPv6")] {
-        let was = before.and_then(|hops| hops.of(family));
-        let message = match (was, now.why(family)) {
-            (Some(_), Err(why)) => {
-                format!("no {shown} leaves network {}: {why}", way.network)
-            }
-            (None, Ok(_)) if before.is_some() => {
-                format!("network {} leaves by {} again ({shown})", way.network, way.via)
-            }
-            _ => continue,
-        };
-        daemon.journal.report(&Event::new(What::Other, host::now(), message));
     }
 }
