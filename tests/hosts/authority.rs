@@ -116,6 +116,7 @@ fn a_lost_host_is_left_out_and_a_stranger_is_refused() {
     }
     a.spoke("host ca abandon");
     until(&a.world, &format!("! {LS} | grep -q 'has signed, and is not used'"));
+    replays(&a, &b);
     // As a daemon leaves it that was killed before the change began.
     a.sh(&format!("cp {TLS}/ca.key {TLS}/next.key; touch -d '1 hour ago' {TLS}/next.key"));
     until(&a.world, &format!("[ ! -e {TLS}/next.key ]"));
@@ -138,6 +139,36 @@ fn a_lost_host_is_left_out_and_a_stranger_is_refused() {
     until(&a.world, "/opt/cni/bin/spoke host token create >/dev/null");
     join(&a.world, &b.world, "b");
     until(&a.world, &format!("{LS} | grep -q '^b .* up'"));
+}
+
+/// A change was given up, and its record is written once more as one that goes on: no host follows it, and it is ended.
+fn replays(a: &Host, b: &Host) {
+    let before = trusted(a);
+    let next = "/world/next.pem";
+    let made = a.sh(&format!(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=Spoke cluster' \
+             -keyout /world/next.key -out {next} 2>/dev/null
+         {{ echo 'Spoke: this authority follows'; openssl x509 -in {next} -outform DER; }} >/world/message
+         openssl dgst -sha256 -sign {TLS}/ca.key /world/message | base64 -w 0"
+    ));
+    let (proof, pem) = (made.trim(), a.sh(&format!("cat {next}")).replace('\n', "\\n"));
+    let record = |phase: &str| {
+        let json = format!(
+            "{{\"phase\":\"{phase}\",\"certificate\":\"{pem}\",\"proof\":\"{proof}\",\"since\":1}}"
+        );
+        b.sh(&put("192.0.2.1", "/spoke/v1/authority", &format!("printf %s '{json}'")));
+    };
+    record("abandoned");
+    for host in [a, b] {
+        until(&host.world, &format!("[ -s {TLS}/abandoned ]"));
+    }
+    record("sign");
+    for host in [a, b] {
+        until(&host.world, &format!("{LS} | grep -q 'was given up before, and is not used'"));
+        assert_eq!(trusted(host), before);
+    }
+    a.spoke("host ca abandon");
+    until(&a.world, &format!("! {LS} | grep -q 'was given up before'"));
 }
 
 /// The record of a host is damaged: it is removed by its name, and its certificate is worth nothing.

@@ -18,7 +18,8 @@ pub use authority::{
     refuse_while_rotating, rotating, unconfirmed,
 };
 pub use certificate::{
-    Certified, certify, forget_server, forget_servers, is_past, prune, put_server, revoke_strays,
+    Certified, certify, certify_again, forget_server, forget_servers, is_past, prune, put_server,
+    revoke_strays,
 };
 pub use joining::{Joined, Shown, create_token, join, join_with, refuse_token, remove_token};
 pub use layout::{raise_layout, refuse_other_layout};

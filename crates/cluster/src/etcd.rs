@@ -141,7 +141,11 @@ impl Cluster for Etcd {
         }
         let mut compare: Vec<Value> =
             txn.expect.iter().map(|(key, is)| compared(key, *is)).collect();
-        compare.extend(txn.no_pin_since.map(no_pin_since));
+        compare.extend(txn.no_pin_since.map(|since| none_since(&format!("{ROOT}pin/"), since)));
+        let certificates = txn.no_certificate_since.as_ref();
+        compare.extend(
+            certificates.map(|(host, since)| none_since(&layout::certificates_of(host), *since)),
+        );
         let success: Result<Vec<Value>> = txn.writes.iter().map(written).collect();
         let done: Txned =
             self.http.ask("/v3/kv/txn", &json!({"compare": compare, "success": success?}))?;
@@ -248,10 +252,9 @@ fn compared(key: &Key, expect: Expect) -> Value {
 }
 
 /// A range without a key counts as one of revision 0.
-fn no_pin_since(Revision(since): Revision) -> Value {
-    let prefix = format!("{ROOT}pin/");
+fn none_since(prefix: &str, Revision(since): Revision) -> Value {
     json!({
-        "key": encoded(&prefix), "range_end": encoded(&end_of(&prefix)), "target": "MOD", "result": "LESS",
+        "key": encoded(prefix), "range_end": encoded(&end_of(prefix)), "target": "MOD", "result": "LESS",
         "mod_revision": since.saturating_add(1).to_string(),
     })
 }

@@ -76,6 +76,11 @@ pub(crate) fn endpoints_of(host: &HostName) -> String {
     format!("{ROOT}endpoint/{host}/")
 }
 
+/// What the keys of a host's certificates begin with.
+pub(crate) fn certificates_of(host: &HostName) -> String {
+    format!("{ROOT}certificate/{host}/")
+}
+
 /// The name that a key in etcd is; `Invalid` where it is none.
 pub fn key(path: &str) -> Result<Key> {
     let none = || Error::invalid("no key of this layout");

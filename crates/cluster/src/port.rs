@@ -236,6 +236,8 @@ pub struct Txn {
     pub expect: Vec<(Key, Expect)>,
     /// Checked too: since this transaction no [`Key::Pin`] was written.
     pub no_pin_since: Option<Revision>,
+    /// Checked too: since this transaction no [`Key::Certificate`] of this host was written.
+    pub no_certificate_since: Option<(HostName, Revision)>,
     /// Made then; at most [`Txn::MOST`].
     pub writes: Vec<Write>,
 }

@@ -4,6 +4,7 @@
 //! The authority's key is on the hosts that run a server of etcd, and nowhere else. A host asks one of
 //! them for its certificates ([`wire`]), with a token at first and with its own certificate from then on.
 
+mod abandoned;
 mod authority;
 mod files;
 mod rotation;
@@ -12,6 +13,7 @@ mod tls;
 mod trusted;
 pub mod wire;
 
+pub use abandoned::Abandoned;
 pub use authority::{Authority, Usage, Validity};
 pub use files::{Files, Own, Pending};
 pub use rotation::{AuthorityRecord, Phase, Standing, Successor};

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model::{ClusterHost, Error, HostName, Result, Timestamp};
 
 use crate::layout;
-use crate::port::{Cluster, Expect, Key, Outcome, Record, ServerRecord, Txn, Write};
+use crate::port::{Cluster, Expect, Key, Outcome, Record, ServerRecord, TokenId, Txn, Write};
 use crate::trust::{CertificateRecord, Serial};
 use crate::view::View;
 
@@ -45,6 +45,44 @@ pub fn certify(
     shown: Option<&str>,
 ) -> Result<()> {
     let host = certified.host.clone();
+    let (known, writes) = replacing(view, certified, shown)?;
+    write(cluster, (&host, known), writes)
+}
+
+/// Makes a certificate known of a host that shows a token again by which it has joined, where `joined` is the cluster as it
+/// was seen then: neither the host nor the token may have changed since. Another one may have its name by now.
+///
+/// # Errors
+/// `TryAgain` where one of them has.
+pub fn certify_again(
+    cluster: &impl Cluster,
+    joined: &View,
+    certified: Certified<'_>,
+    token: &TokenId,
+) -> Result<()> {
+    let host = certified.host.clone();
+    let changed = || Error::try_again(format!("the record of host {host} changed; join it again"));
+    let (_, writes) = replacing(joined, certified, None)?;
+    let (Some(at), Some((_, token_at))) = (joined.epochs.get(&host), joined.tokens.get(token))
+    else {
+        return Err(changed());
+    };
+    let txn = Txn { writes, ..Txn::default() }
+        .expect(Key::Host(host.clone()), Expect::At(*at))
+        .expect(Key::Token(token.clone()), Expect::At(*token_at));
+    match cluster.commit(&txn)? {
+        Outcome::Done(_) => Ok(()),
+        Outcome::Lost => Err(changed()),
+    }
+}
+
+/// A certificate and what goes for it; and which one is shown.
+fn replacing(
+    view: &View,
+    certified: Certified<'_>,
+    shown: Option<&str>,
+) -> Result<(Option<Key>, Vec<Write>)> {
+    let host = certified.host.clone();
     let own = view.certificates.iter().filter(|((of, _), _)| *of == host);
     let is_shown = |(_, record): &(_, &CertificateRecord)| Some(&*record.digest) == shown;
     let (known, mut others): (Vec<_>, Vec<_>) = own.partition(is_shown);
@@ -57,7 +95,7 @@ pub fn certify(
     let writes = oldest.chain([certified.write()]).collect();
     let known =
         known.first().map(|((_, serial), _)| Key::Certificate(host.clone(), serial.clone()));
-    write(cluster, (&host, known), writes)
+    Ok((known, writes))
 }
 
 /// What makes a certificate worth nothing.

@@ -211,11 +211,15 @@ fn take_out(
     let tunnels = view.tunnels.keys().filter(|(host, _)| host == name);
     writes.extend(tunnels.map(|(host, turn)| Write::Delete(Key::Tunnel(host.clone(), *turn))));
     writes.extend(super::certificate::revoked(view, name));
-    let mut expect = vec![(Key::Host(name.clone()), expect)];
+    // One that was renewed since it was read would be worth something to a later host of that name.
+    let mut txn = Txn {
+        expect: vec![(Key::Host(name.clone()), expect)],
+        no_certificate_since: Some((name.clone(), view.revision)),
+        ..Txn::default()
+    };
     for writes in writes.chunks(Txn::MOST) {
-        let txn =
-            Txn { expect: std::mem::take(&mut expect), writes: writes.to_vec(), ..Txn::default() };
-        if cluster.commit(&txn)? == Outcome::Lost {
+        txn.writes = writes.to_vec();
+        if cluster.commit(&std::mem::take(&mut txn))? == Outcome::Lost {
             return Ok(false);
         }
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use model::{ClusterHost, HostName, IpNet, NetworkName, PinState, Result, Timestamp};
 
 use super::{
-    Certified, Pinning, Wanted, answer_pin, asked_at, be_alive, certify, change_host, claim_block,
-    create_token, forget_servers, form, give_up_block, join, pin, prune, remove_host,
-    revoke_strays,
+    Certified, Pinning, Shown, Wanted, answer_pin, asked_at, be_alive, certify, certify_again,
+    change_host, claim_block, create_token, forget_servers, form, give_up_block, join, join_with,
+    pin, prune, remove_host, revoke_strays,
 };
 use crate::layout::{key, path, record, value};
 use crate::port::{
@@ -50,7 +50,13 @@ impl Records {
         let pin = |(path, (_, at)): (&String, &(String, u64))| {
             path.contains("/pin/") && txn.no_pin_since.is_some_and(|since| *at > since.0)
         };
-        if !txn.expect.iter().all(is) || records.iter().any(pin) {
+        let certificate = |(path, (_, at)): (&String, &(String, u64))| {
+            let of = txn.no_certificate_since.as_ref();
+            of.is_some_and(|(of, since)| {
+                path.contains(&format!("/certificate/{of}/")) && *at > since.0
+            })
+        };
+        if !txn.expect.iter().all(is) || records.iter().any(|it| pin(it) || certificate(it)) {
             return Outcome::Lost;
         }
         *revision += 1;
@@ -288,7 +294,12 @@ fn a_removed_host_keeps_no_certificate() {
     *records.before.borrow_mut() = vec![renewal];
     remove_host(&records, &host("b"), &host("c"), false).unwrap();
     let view = records.read().unwrap();
-    assert!(view.revoked.contains_key(&known) && !view.revoked.contains_key(&late));
+    assert!(view.revoked.contains_key(&known) && view.revoked.contains_key(&late), "{view:?}");
+    // As an earlier program leaves it.
+    let late = Serial::new().unwrap();
+    let stray = put(Key::Certificate(host("b"), late.clone()), Record::Certificate(record.clone()));
+    records.write(&stray);
+    let view = records.read().unwrap();
     revoke_strays(&records, &view).unwrap();
     let view = records.read().unwrap();
     assert!(view.revoked.contains_key(&late) && view.certificates.is_empty(), "{view:?}");

@@ -282,7 +282,7 @@ impl Files {
     ///
     /// # Errors
     /// Where that fails.
-    fn write(&self, name: &str, text: &str) -> Result<()> {
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<()> {
         let path = self.0.join(name);
         let failed = |cause| Error::os(format!("writing {}", path.display()), cause);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
@@ -294,7 +294,7 @@ impl Files {
     ///
     /// # Errors
     /// Where it cannot be read.
-    fn text(&self, name: &str) -> Result<Option<String>> {
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>> {
         let path = self.0.join(name);
         match file::text(&path, LONGEST) {
             Ok(text) => Ok(Some(text)),

@@ -5,7 +5,9 @@ use super::super::{
     unconfirmed,
 };
 use super::*;
-use crate::trust::{Authority, AuthorityRecord, Phase, Standing, Successor, Trusted};
+use crate::trust::{
+    Abandoned, Authority, AuthorityRecord, Files, Phase, Standing, Successor, Trusted,
+};
 
 fn authority() -> Authority {
     Authority::new(Timestamp(1)).unwrap()
@@ -180,5 +182,80 @@ fn a_record_of_a_change_is_one_authority() {
         of(pem(&two) + &" ".repeat(5000), "AAAA"),
     ] {
         assert!(read(&bad).is_err(), "{bad}");
+    }
+}
+
+/// A member writes the record of a change that was given up once more, as one that goes on.
+#[test]
+fn a_change_that_was_given_up_comes_to_nothing_again() {
+    let (one, two, three) = (authority(), authority(), authority());
+    let directory = tempfile::tempdir().unwrap();
+    let files = Files::below(directory.path());
+    let trusted = Trusted::read(one.certificate()).unwrap();
+    files.abandon(&one.endorse(&two).unwrap()).unwrap();
+    let abandoned = files.abandoned().unwrap();
+    let is_ours = |next: &Successor| {
+        !abandoned.has(next) && (trusted.has(next.digest()) || trusted.endorses(next))
+    };
+    for phase in [Phase::Trust, Phase::Sign, Phase::Drop] {
+        let (records, replayed) = (of(&one), change((&one, &two), phase));
+        records.write(&put(Key::Authority, Record::Authority(replayed.clone())));
+        let refused = replayed.refuse_unfit(&trusted, &abandoned).unwrap_err().to_string();
+        assert!(refused.contains("given up") && refused.contains("ca abandon`"), "{refused}");
+        abandon_rotation(&records, is_ours).unwrap();
+        begin_rotation(&records, &change((&one, &three), Phase::Trust)).unwrap();
+    }
+    change((&one, &three), Phase::Sign).refuse_unfit(&trusted, &abandoned).unwrap();
+}
+
+/// etcd is restored from a backup of each phase, where hosts have gone further: they go on from there to the end.
+#[test]
+fn a_change_goes_on_from_an_older_state_of_etcd() {
+    let (one, two) = (authority(), authority());
+    let none = Abandoned::default();
+    for (phase, rest) in [(Phase::Trust, 3), (Phase::Sign, 2), (Phase::Drop, 1)] {
+        // Some have ceased to trust the old one.
+        let (records, older) = (of(&one), change((&one, &two), phase));
+        for (name, trusted) in [("a", vec![&two]), ("b", vec![&one, &two]), ("c", vec![&one, &two])]
+        {
+            say(&records, name, trusting(&two, &trusted));
+            let pem: String = trusted.iter().map(|it| it.certificate()).collect();
+            older.refuse_unfit(&Trusted::read(&pem).unwrap(), &none).unwrap();
+        }
+        records.write(&put(Key::Authority, Record::Authority(older)));
+        let refused = abandon_rotation(&records, |_| true).unwrap_err();
+        assert!(refused.to_string().contains("it has to go on"), "{refused}");
+        for _ in 0..rest {
+            let view = records.read().unwrap();
+            if view.authority.as_ref().unwrap().0.phase == Phase::Drop {
+                assert!(rotating(&view).unwrap().contains("waits for host b, c"));
+                ["b", "c"]
+                    .into_iter()
+                    .for_each(|name| say(&records, name, trusting(&two, &[&two])));
+            }
+            advance_rotation(&records, &records.read().unwrap()).unwrap();
+        }
+        assert_eq!(records.read().unwrap().authority.unwrap().0.phase, Phase::Done);
+    }
+}
+
+/// The hosts have an authority that came later than that of the state of etcd, which is restored.
+#[test]
+fn hosts_that_are_beyond_a_change_say_what_to_do() {
+    let (one, two, three) = (authority(), authority(), authority());
+    let trusted = Trusted::read(three.certificate()).unwrap();
+    let is_ours = |next: &Successor| trusted.has(next.digest()) || trusted.endorses(next);
+    let again = change((&three, &authority()), Phase::Trust);
+    for (phase, what) in
+        [(Phase::Sign, "`spoke host ca abandon`"), (Phase::Done, "`spoke host ca rotate` begins")]
+    {
+        let (records, older) = (of(&three), change((&one, &two), phase));
+        records.write(&put(Key::Authority, Record::Authority(older.clone())));
+        let refused = older.refuse_unfit(&trusted, &Abandoned::default()).unwrap_err().to_string();
+        assert!(refused.contains(what), "{refused}");
+        if phase.is_going_on() {
+            abandon_rotation(&records, is_ours).unwrap();
+        }
+        begin_rotation(&records, &again).unwrap();
     }
 }

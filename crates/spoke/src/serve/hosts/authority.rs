@@ -48,8 +48,10 @@ impl Hosts {
     /// Gives a change up.
     pub(super) fn abandon_authority(&self) -> Result<Reply> {
         let (_, etcd) = self.own_etcd()?;
-        let trusted = self.files().trusted()?;
-        let is_ours = |next: &Successor| trusted.has(next.digest()) || trusted.endorses(next);
+        let (trusted, abandoned) = (self.files().trusted()?, self.files().abandoned()?);
+        let is_ours = |next: &Successor| {
+            !abandoned.has(next) && (trusted.has(next.digest()) || trusted.endorses(next))
+        };
         book::abandon_rotation(&etcd, is_ours).map(|()| Reply::Done)
     }
 

@@ -172,7 +172,7 @@ impl Hosts {
             let write = certified.clone().write();
             let joined = book::join_with(&etcd, shown, (name, &host), vec![write])?;
             if joined.is_again {
-                book::certify(&etcd, &joined.view, certified, None)?;
+                book::certify_again(&etcd, &joined.view, certified, id)?;
             }
             return Ok(signed.reply(certificate, until, &joined.view, name));
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use cluster::trust::{Authority, Files, Phase, Standing, Successor, Trusted, wire};
 use cluster::{Cluster, book};
-use model::{Error, Kind, Result};
+use model::{Error, Result};
 
 use super::super::Hosts;
 use super::Work;
@@ -38,16 +38,13 @@ impl Work<'_> {
         if record.phase == Phase::Abandoned {
             return self.distrust(&trusted, next);
         }
-        let has_only = trusted.digests() == [next.digest()];
-        // Also of one that is trusted already: nobody goes back to the one before.
-        let is_latest = trusted.digests().last().is_some_and(|last| last == next.digest());
-        if !is_latest && !trusted.endorses(next) {
-            return Err(Error::new(
-                Kind::Denied,
-                "the authority that etcd names is not one that this host's authority has signed, and is not used; `spoke host \
-                 ca abandon` ends that change, and `spoke host ca rotate` begins another one",
-            ));
+        let abandoned = self.files.abandoned()?;
+        if abandoned.has(next) {
+            // A daemon that was killed may not have come to it.
+            self.distrust(&trusted, next)?;
         }
+        record.refuse_unfit(&trusted, &abandoned)?;
+        let has_only = trusted.digests() == [next.digest()];
         if !trusted.has(next.digest()) {
             // Who trusts it, and signs, has its key.
             self.hold_next(next)?;
@@ -67,10 +64,12 @@ impl Work<'_> {
         self.files.forget_next()
     }
 
-    /// Nothing was signed by it, and nothing is to be.
+    /// Nothing was signed by it, and nothing is to be, whatever etcd says later. What none of the trusted ones has signed
+    /// would not be followed, and is not remembered.
     fn distrust(&self, trusted: &Trusted, next: &Successor) -> Result<()> {
         let others = trusted.clone().only(|known| known != next.digest());
-        if !trusted.has(next.digest()) || others.digests().is_empty() {
+        let is_trusted = trusted.has(next.digest());
+        if others.digests().is_empty() || (!is_trusted && !trusted.endorses(next)) {
             return Ok(());
         }
         let signs = self.files.authority()?.map(|authority| authority.digest());
@@ -78,10 +77,17 @@ impl Work<'_> {
         let others_own = self.view.standings.values().filter_map(|it| it.issuer.clone());
         let mut all = [signs, own].into_iter().flatten().chain(others_own);
         if all.any(|known| known == next.digest()) {
+            if !is_trusted {
+                return Ok(());
+            }
             return Err(Error::conflict(
                 "etcd says that the change of the authority was given up, but hosts have certificates of the new one; this \
                  host goes on with both",
             ));
+        }
+        self.files.abandon(next)?;
+        if !is_trusted {
+            return Ok(());
         }
         self.trust(&others)?;
         self.files.forget_next()
