@@ -62,6 +62,37 @@ fn a_list_makes_a_network_of_many_hosts() {
     until(&c.world, &format!("{SPOKE} network rm front 2>/dev/null"));
 }
 
+/// Two use the list of a network on one host at once, as it is being made there, also where another host has just declared it:
+/// both get it.
+#[test]
+fn two_at_once_wait_for_the_network_to_be_made() {
+    const FILE: &str = "/var/lib/spoke/hosts/networks/front";
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    let names = ["one", "two"];
+    for host in [&a, &b] {
+        write(host, "\"hosts\":\"all\"");
+        names.iter().for_each(|name| drop(host.world.netns(name)));
+    }
+    for round in 0..12 {
+        thread::scope(|scope| {
+            for (host, name) in [(&a, "one"), (&a, "two"), (&b, "one"), (&b, "two")] {
+                scope.spawn(move || host.sh(&cni("add", name)));
+            }
+        });
+        for host in [&a, &b] {
+            if round == 0 {
+                host.sh(&format!("cp {FILE} /world/intent"));
+            }
+            names.iter().for_each(|name| drop(host.sh(&cni("del", name))));
+        }
+        until(&a.world, &format!("{SPOKE} network rm front 2>/dev/null"));
+        until(&b.world, &format!("[ ! -e {FILE} ]"));
+    }
+    // As a daemon leaves it that was about to make the network.
+    a.sh(&format!("cp /world/intent {FILE}; {}", cni("add", "one")));
+}
+
 /// What it cannot have, and where.
 #[test]
 fn a_list_is_refused_with_a_reason() {

@@ -38,8 +38,9 @@ pub struct Context<'a> {
     /// The sysctls that may be set, one regular expression per line; all where there is no such
     /// file. The reference has it at `/etc/cni/tuning/allowlist.conf`.
     pub allowlist: &'a Path,
-    /// Makes sure that this host has a network of many hosts, which a daemon declares where it is not there yet.
-    pub share: &'a dyn Fn(&ManyHosts) -> Result<()>,
+    /// A network of many hosts as this host has it, once a daemon has declared and made it where it is not there yet;
+    /// `None` where it is on other hosts only.
+    pub share: &'a dyn Fn(&ManyHosts) -> Result<Option<Network>>,
 }
 
 /// The output of a plugin for its process.

@@ -162,7 +162,7 @@ pub(crate) struct Wanted {
     /// Whether each host answers queries for the names of its containers.
     #[serde(default)]
     pub(crate) names: bool,
-    /// Whether one of its name and subnet is as good, if this host has it.
+    /// Whether one of its name and subnet is as good, and this host is the one that has to have it now.
     #[serde(default)]
     pub(crate) or_join: bool,
 }

@@ -6,7 +6,8 @@ use std::path::Path;
 use cni::wire::{Command, Environment, Failure, Version};
 use cni::{Context, ManyHosts, Output, Plugin};
 use config::Config;
-use model::Result;
+use engine::Engine;
+use model::{Network, Result};
 
 use crate::host;
 use crate::host_context::HostContext;
@@ -84,7 +85,7 @@ fn answer(
         namespaces: &cni::Kernel,
         now: host::now(),
         allowlist: Path::new(ALLOWLIST),
-        share: &|many| share(&config, many),
+        share: &|many| share(&config, &engine, many),
     };
     let mut output = cni::run(plugin, environment, input, &context);
     output.stderr.insert_str(0, &note);
@@ -98,14 +99,18 @@ fn answer(
 }
 
 /// Has the daemon declare a network of many hosts, unless this host has it: then nobody is asked.
-fn share(config: &Config, many: &ManyHosts) -> Result<()> {
+fn share(config: &Config, engine: &Engine<'_>, many: &ManyHosts) -> Result<Option<Network>> {
     let made = hosts::networks(&hosts::place(&config.store.state)).join(many.name.as_str());
-    if made.exists() {
-        return Ok(());
+    // The file says that the daemon is about to make it, and the record that it has: the daemon is asked in between.
+    if made.exists()
+        && let Some(network) = engine.records.declared(&many.name)?
+    {
+        return Ok(Some(network));
     }
     let wanted = Wanted::of(&many.name, &many.subnets, &many.spec)?;
-    // Another host may be declaring it at this moment, by the same list.
-    hosts::declare(&config.store.runtime, Wanted { or_join: true, ..wanted })
+    // Another process or host may be declaring it at this moment, by the same list.
+    hosts::declare(&config.store.runtime, Wanted { or_join: true, ..wanted })?;
+    engine.records.declared(&many.name)
 }
 
 /// A person who tries a plugin by hand has no standard input.

@@ -31,8 +31,7 @@ pub(super) fn network(call: &Call<'_>, root: &Object<'_>) -> Result<Option<Netwo
     let name = call.config.name();
     match call.command {
         Command::Add | Command::Status => {
-            (call.context.share)(&wanted(call, root)?)?;
-            let network = call.context.engine.records.declared(name)?;
+            let network = (call.context.share)(&wanted(call, root)?)?;
             let elsewhere = || {
                 Error::not_found(format!(
                     "network {name} is on other hosts of the cluster, and not on this one (\"{HOSTS}\")"

@@ -228,13 +228,17 @@ impl Hosts {
         let declared = self.declared(&member, wanted)?;
         let network = match book::declare(&etcd, &declared) {
             Err(error) if or_join && error.kind() == Kind::Conflict => {
-                joined(&cluster::Cluster::read(&etcd)?, &member, &declared).ok_or(error)?
+                joined(&cluster::Cluster::read(&etcd)?, &declared).ok_or(error)?
             }
             declared => declared?,
         };
         // Who is there is asked of etcd: what this host has heard may be older.
         let now = cluster::Cluster::read(&etcd)?;
-        let mut there = now.alive.clone();
+        let mut there = match or_join {
+            // A container of this host is about to join it here.
+            true => BTreeSet::new(),
+            false => now.alive.clone(),
+        };
         there.insert(member.name);
         there.retain(|host| now.is_on(&network, host));
         self.wait(EVERYWHERE, |state| {
@@ -244,6 +248,11 @@ impl Hosts {
         let (missing, failure) =
             (missing(&state, &name, &there), state.failures.get(&name).cloned());
         let notes = engines::notes(&state, &name);
+        if or_join && failure.is_none() && !missing.is_empty() {
+            return Err(Error::try_again(format!(
+                "network {name} is declared for the cluster, and this host has not made it yet; see `spoke host ls`"
+            )));
+        }
         Ok(Reply::Network { network, missing, failure, notes })
     }
 
@@ -372,9 +381,9 @@ fn holders<'a>(state: &'a State, name: &NetworkName) -> BTreeSet<&'a HostName> {
     all.filter(|holder| view.alive.contains(*holder)).collect()
 }
 
-/// The network that is there already, where it is on this host and of the wanted subnet.
-fn joined(view: &View, member: &Member, wanted: &book::Declared) -> Option<SharedNetwork> {
-    let there = view.networks.get(&wanted.name).filter(|there| view.is_on(there, &member.name));
+/// The network that is there already, where it is of the wanted subnet.
+fn joined(view: &View, wanted: &book::Declared) -> Option<SharedNetwork> {
+    let there = view.networks.get(&wanted.name);
     let is_wanted = |there: &&SharedNetwork| match wanted.subnets {
         Subnets::V4(subnet) | Subnets::Both(subnet, _) => {
             subnet.is_none_or(|subnet| there.subnet == subnet.into())
