@@ -7,7 +7,9 @@ use cni::wire::{Command, Environment, Failure, Version};
 use cni::{Context, ManyHosts, Output, Plugin};
 use config::Config;
 use engine::Engine;
-use model::{Network, Result};
+use linux::identity::bridge_mac;
+use model::{Network, NetworkName, Result};
+use netlink::{At, Socket};
 
 use crate::host;
 use crate::host_context::HostContext;
@@ -101,16 +103,29 @@ fn answer(
 /// Has the daemon declare a network of many hosts, unless this host has it: then nobody is asked.
 fn share(config: &Config, engine: &Engine<'_>, many: &ManyHosts) -> Result<Option<Network>> {
     let made = hosts::networks(&hosts::place(&config.store.state)).join(many.name.as_str());
-    // The file says that the daemon is about to make it, and the record that it has: the daemon is asked in between.
-    if made.exists()
-        && let Some(network) = engine.records.declared(&many.name)?
-    {
-        return Ok(Some(network));
+    // The file says that the daemon is about to make it, the record that it has: the daemon is asked in between.
+    let known = match made.exists() {
+        true => engine.records.declared(&many.name)?,
+        false => None,
+    };
+    if known.is_some() && is_linked(&many.name)? {
+        return Ok(known);
     }
     let wanted = Wanted::of(&many.name, &many.subnets, &many.spec)?;
     // Another process or host may be declaring it at this moment, by the same list.
-    hosts::declare(&config.store.runtime, Wanted { or_join: true, ..wanted })?;
-    engine.records.declared(&many.name)
+    match hosts::declare(&config.store.runtime, Wanted { or_join: true, ..wanted }) {
+        // What this host has is of use also while the daemon, or etcd, is away.
+        Err(_) if known.is_some() => Ok(known),
+        declared => declared.and_then(|()| engine.records.declared(&many.name)),
+    }
+}
+
+/// Whether the bridge has the hardware address of this host: until it is linked to other hosts it has that of its name, which
+/// would be told to the container's runtime as the gateway's.
+fn is_linked(name: &NetworkName) -> Result<bool> {
+    let bridge = model::bridge_name(name)?;
+    let link = Socket::route()?.link(At::Name(&bridge))?;
+    Ok(link.is_some_and(|link| link.mac != Some(bridge_mac(&bridge))))
 }
 
 /// A person who tries a plugin by hand has no standard input.
