@@ -1,10 +1,12 @@
 //! Random attaching, detaching, moving, killing and cutting off over three hosts: at the end the kernel of every host
-//! has what the book has, and the book what was done.
+//! has what the book has, and the book what was done; and when all has gone, nothing is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::bed::{Host, SPOKE, Segment, address, until, until_equal, until_reached};
+use crate::bed::{Host, SPOKE, Segment, address, address6, until, until_equal, until_reached};
+
+mod left;
 
 /// So many events, unless `CHURN_EVENTS` says otherwise.
 const EVENTS: usize = 150;
@@ -17,12 +19,15 @@ const FIXED: usize = 4;
 /// A host is cut off for this and up to so many events more.
 const CUT: usize = 4;
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// One in VXLAN with both families, and one that is routed.
-const NETWORKS: [&str; 2] = ["front", "back"];
-const CREATE: [&str; 2] = [
+/// One in VXLAN with both families, and one of each family that is routed.
+const NETWORKS: [&str; 3] = ["front", "back", "six"];
+const CREATE: [&str; 3] = [
     "--ipv6 --subnet fd00:64::/64 --subnet 10.64.0.0/16 front",
     "--transport route --subnet 10.65.0.0/16 back",
+    "--transport route --subnet fd00:66::/64 six",
 ];
+/// Those that are routed, and in which family.
+const ROUTED: [(usize, &str); 2] = [(1, "-4"), (2, "-6")];
 
 /// The same numbers in each run of a seed (Numerical Recipes' linear congruential generator).
 struct Random(u32);
@@ -37,8 +42,8 @@ impl Random {
 /// A host and a namespace of it.
 type Place = (usize, usize);
 
-struct Churn<'a> {
-    segment: &'a Segment,
+struct Churn {
+    segment: Segment,
     hosts: [Host; 3],
     random: Random,
     /// Each box that is connected, to which network, and its address.
@@ -61,7 +66,7 @@ fn every_entry_equals_the_book_after_random_events() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let seed = number("CHURN_SEED").map_or(18, |seed| u32::try_from(seed).expect("a seed"));
     let (random, connected, done) = (Random(seed), BTreeMap::new(), BTreeMap::new());
-    let mut churn = Churn { segment: &segment, hosts, random, connected, cut: None, done };
+    let mut churn = Churn { segment, hosts, random, connected, cut: None, done };
     let (begin, mut compared) = (Instant::now(), Duration::ZERO);
     for event in 1..=number("CHURN_EVENTS").unwrap_or(EVENTS) {
         churn.event();
@@ -70,6 +75,7 @@ fn every_entry_equals_the_book_after_random_events() {
         }
     }
     compared = compared.max(churn.judge());
+    churn.end();
     println!("{:?} in {:?}; equal after at most {compared:?}", churn.done, begin.elapsed());
 }
 
@@ -78,10 +84,21 @@ fn boxed(number: usize) -> String {
 }
 
 fn fixed(network: usize, number: usize) -> String {
-    format!("10.{}.200.{}", 64 + network, 10 + number)
+    match NETWORKS[network] {
+        "six" => format!("fd00:66::c800:0:0:{}", 7 + number),
+        _ => format!("10.{}.200.{}", 64 + network, 10 + number),
+    }
 }
 
-impl Churn<'_> {
+/// The address of a box, of IPv6 where its network has no other.
+fn held(host: &Host, network: usize, name: &str) -> String {
+    match NETWORKS[network] {
+        "six" => address6(&host.world, name),
+        _ => address(&host.world, name),
+    }
+}
+
+impl Churn {
     fn event(&mut self) {
         match self.cut {
             Some((at, 0)) => self.heal(at),
@@ -93,24 +110,31 @@ impl Churn<'_> {
         let (what, is_cut) = (self.random.below(100), self.cut.is_some());
         let what = match what {
             0..42 => "attach",
-            42..68 => "detach",
+            42..62 => "detach",
+            62..68 => "vanish",
             // Its last holder cannot give an address back while it is cut off.
             68..87 if is_cut => "attach",
             68..87 => "move",
             87..92 => "kill",
             92..95 if !is_cut => "cut",
+            95..96 => "etcd",
             _ => "disturb",
         };
         *self.done.entry(what).or_default() += 1;
         match what {
             "attach" => self.attach(at, network, None),
             "detach" => self.detach(),
+            "vanish" => self.vanish(),
             "move" => self.move_one(at, network),
             "kill" => {
                 self.hosts[at].kill();
                 self.hosts[at].start();
             }
             "cut" => self.cut_off(at),
+            "etcd" => {
+                self.segment.stop_etcd();
+                self.segment.start_etcd();
+            }
             _ => self.disturb(at),
         }
     }
@@ -119,10 +143,13 @@ impl Churn<'_> {
         let number = (0..BOXES).find(|number| !self.connected.contains_key(&(at, *number)));
         let Some(number) = number else { return };
         let (name, world) = (boxed(number), &self.hosts[at].world);
-        let exact = address.as_ref().map_or_else(String::new, |it| format!("--ip {it}"));
+        let exact = address.as_ref().map_or_else(String::new, |it| match it.contains(':') {
+            true => format!("--ip6 {it}"),
+            false => format!("--ip {it}"),
+        });
         // Its last holder gives an exact address back in a moment, and a daemon that starts hears in a moment.
         until(world, &format!("{SPOKE} network connect {exact} {} {name}", NETWORKS[network]));
-        let address = address.unwrap_or_else(|| crate::bed::address(world, &name));
+        let address = address.unwrap_or_else(|| held(&self.hosts[at], network, &name));
         self.connected.insert((at, number), (network, address));
     }
 
@@ -131,6 +158,15 @@ impl Churn<'_> {
         let which = self.random.below(count);
         let Some(place) = self.connected.keys().nth(which).copied() else { return };
         self.disconnect(place);
+    }
+
+    /// A container's namespace goes without a word, which the daemon would see within a minute.
+    fn vanish(&mut self) {
+        let which = self.random.below(self.connected.len().max(1));
+        let Some(place) = self.connected.keys().nth(which).copied() else { return };
+        self.connected.remove(&place);
+        let (name, host) = (boxed(place.1), &self.hosts[place.0]);
+        host.sh(&format!("ip netns del {name}; {SPOKE} gc >/dev/null; ip netns add {name}"));
     }
 
     fn disconnect(&mut self, place: Place) {
@@ -169,6 +205,7 @@ impl Churn<'_> {
              ip neigh replace 10.64.1.99 lladdr 02:00:00:00:99:99 dev sp-front nud permanent
              ip route del $(ip -4 route show proto 83 | head -n 1 | cut -d ' ' -f 1) proto 83 2>/dev/null || true
              ip route replace 10.65.99.0/24 via 192.0.2.100 proto 83
+             ip -6 route del $(ip -6 route show proto 83 | head -n 1 | cut -d ' ' -f 1) proto 83 2>/dev/null || true
              nft delete table ip spoke_overlay 2>/dev/null || true
              nft delete table inet spoke_routes 2>/dev/null || true",
         );
@@ -185,9 +222,10 @@ impl Churn<'_> {
             // The addresses of the two other bridges, and each in both families.
             let others = 2 * (self.elsewhere(at, 0).count() + 2);
             let world = &self.hosts[at].world;
-            until_equal(self.segment, world, NETWORKS[0], name, others);
-            self.until_routed(at);
+            until_equal(&self.segment, world, NETWORKS[0], name, others);
+            ROUTED.into_iter().for_each(|routed| self.until_routed(at, routed));
         }
+        self.until_divided();
         let took = begin.elapsed();
         for network in 0..NETWORKS.len() {
             self.reach(network);
@@ -211,7 +249,11 @@ impl Churn<'_> {
         let done: BTreeSet<[String; 2]> = done.collect();
         loop {
             let book = self.segment.book(NETWORKS[network], NAMES[at]);
-            let is_container = |address: &str| !address.contains(':') && !address.ends_with(".1");
+            // The addresses of bridges, and the second ones of a network of both families, follow from the first ones.
+            let is_container = |address: &str| match NETWORKS[network] {
+                "six" => !address.ends_with("::1") && !address.ends_with(":0:0:1"),
+                _ => !address.contains(':') && !address.ends_with(".1"),
+            };
             let book = book.into_iter().filter(|[address, ..]| is_container(address));
             let book: BTreeSet<_> = book.map(|[address, _, host]| [address, host]).collect();
             if book == done {
@@ -219,8 +261,8 @@ impl Churn<'_> {
             }
             assert!(Instant::now() < deadline, "the book has {book:#?}\ndone was {done:#?}");
         }
-        for ((host, number), held) in self.elsewhere(at, network) {
-            assert_eq!(*held, address(&self.hosts[*host].world, &boxed(*number)));
+        for ((host, number), known) in self.elsewhere(at, network) {
+            assert_eq!(*known, held(&self.hosts[*host], network, &boxed(*number)));
         }
     }
 
@@ -230,61 +272,5 @@ impl Churn<'_> {
         for ((_, _), (_, to)) in all.filter(|((host, _), _)| host != from).take(3) {
             until_reached(&self.hosts[*from].world, &boxed(*number), to);
         }
-    }
-
-    /// Waits until a host routes as etcd says.
-    #[track_caller]
-    fn until_routed(&self, at: usize) {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            let said = self.hosts[at].sh("ip -4 route show proto 83");
-            let kernel = said.lines().map(|line| {
-                let words: Vec<&str> = line.split_whitespace().collect();
-                [words[0].to_owned(), words[2].to_owned()]
-            });
-            let (kernel, book): (BTreeSet<_>, _) = (kernel.collect(), self.routes(at));
-            if kernel == book {
-                return;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "{}: the book has {book:#?}\nthe kernel has {kernel:#?}\n{}",
-                NAMES[at],
-                self.hosts[at].world.logs()
-            );
-        }
-    }
-
-    /// Where the blocks of other hosts are, each address of one that is in no block of its own, and those of this host.
-    #[track_caller]
-    fn routes(&self, at: usize) -> BTreeSet<[String; 2]> {
-        let begin = format!("/spoke/v1/block/{}/", NETWORKS[1]);
-        let said = self.segment.etcdctl(&format!("get --prefix {begin}"));
-        let lines: Vec<&str> = said.lines().collect();
-        let blocks: BTreeMap<&str, &str> = lines
-            .chunks(2)
-            .map(|pair| {
-                let is_it = |name: &&str| pair[1] == format!("\"{name}\"");
-                let holder = NAMES.iter().position(is_it).expect("a host");
-                (pair[0].trim_start_matches(&begin), self.hosts[holder].address.as_str())
-            })
-            .collect();
-        let is_apart = |address: &str, host: &str| {
-            let block = format!("{}.0/24", address.rsplit_once('.').expect("an address").0);
-            blocks.get(block.as_str()) != Some(&host)
-        };
-        let me = self.hosts[at].address.as_str();
-        let route = |to: &str, by: &str| [to.to_owned(), by.to_owned()];
-        let others = blocks.iter().filter(|(_, host)| **host != me);
-        let book = self.segment.book(NETWORKS[1], NAMES[at]);
-        let exact = book.iter().filter(|[address, _, host]| is_apart(address, host));
-        let own = self.connected.iter().filter(|((host, _), (network, address))| {
-            *host == at && *network == 1 && is_apart(address, me)
-        });
-        others
-            .map(|(block, host)| route(block, host))
-            .chain(exact.map(|[address, _, host]| route(address, host)))
-            .chain(own.map(|(_, (_, address))| route(address, "sp-back")))
-            .collect()
     }
 }
