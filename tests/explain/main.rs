@@ -4,4 +4,5 @@
 mod bed;
 mod faults;
 mod filter;
+mod hosts;
 mod runtimes;

@@ -1,7 +1,6 @@
 //! The kernel, asked over netlink: each namespace by sockets that were opened in it.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -32,7 +31,7 @@ struct Opened {
     diagnosis: Option<Socket>,
     rules: Option<Rc<Rules>>,
     addresses: Option<Vec<Address>>,
-    ways: BTreeMap<(IpAddr, Option<IpAddr>, Option<u32>, u32), Way>,
+    ways: BTreeMap<Routed, Way>,
 }
 
 impl Opened {
@@ -162,12 +161,11 @@ impl Kernel for Netlink {
 
     fn way(&mut self, space: Space, packet: &Routed) -> Result<Way> {
         let opened = self.space(space)?;
-        let key = (packet.to, packet.from, packet.input, packet.mark);
-        if let Some(way) = opened.ways.get(&key) {
+        if let Some(way) = opened.ways.get(packet) {
             return Ok(*way);
         }
         let way = opened.route.way(packet)?;
-        opened.ways.insert(key, way);
+        opened.ways.insert(*packet, way);
         Ok(way)
     }
 

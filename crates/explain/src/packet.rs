@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use model::{Family, IpNet, Mac};
-use netlink::Link;
+use netlink::{Link, Transport};
 
 use crate::tri::Tri;
 
@@ -18,13 +18,15 @@ pub enum Carried {
     Udp(u16),
     /// The first packet to a port of SCTP, or the answer to it.
     Sctp(u16),
+    /// A neighbour solicitation, or the advertisement that answers it (RFC 4861); of IPv6 only.
+    Neighbour,
 }
 
 impl Carried {
     /// The port that is called.
     pub fn port(self) -> Option<u16> {
         match self {
-            Self::Echo => None,
+            Self::Echo | Self::Neighbour => None,
             Self::Tcp(port) | Self::Udp(port) | Self::Sctp(port) => Some(port),
         }
     }
@@ -32,7 +34,7 @@ impl Carried {
     /// What the protocol is called.
     pub fn protocol_name(self) -> &'static str {
         match self {
-            Self::Echo => "icmp",
+            Self::Echo | Self::Neighbour => "icmp",
             Self::Tcp(_) => "tcp",
             Self::Udp(_) => "udp",
             Self::Sctp(_) => "sctp",
@@ -43,7 +45,7 @@ impl Carried {
     #[must_use]
     pub fn to_port(self, port: u16) -> Self {
         match self {
-            Self::Echo => Self::Echo,
+            Self::Echo | Self::Neighbour => self,
             Self::Tcp(_) => Self::Tcp(port),
             Self::Udp(_) => Self::Udp(port),
             Self::Sctp(_) => Self::Sctp(port),
@@ -53,7 +55,7 @@ impl Carried {
     fn number(self, family: Family) -> u8 {
         match (self, family) {
             (Self::Echo, Family::V4) => 1,
-            (Self::Echo, Family::V6) => 58,
+            (Self::Echo, Family::V6) | (Self::Neighbour, _) => 58,
             (Self::Tcp(_), _) => 6,
             (Self::Udp(_), _) => 17,
             (Self::Sctp(_), _) => 132,
@@ -182,6 +184,18 @@ impl Packet {
         if self.is_reply { self.carried.port() } else { self.caller }
     }
 
+    /// What routing rules may go by. The kernel does not say where it routes other protocols.
+    pub fn transport(&self) -> Option<Transport> {
+        let protocol = self.protocol();
+        match self.carried {
+            Carried::Sctp(_) | Carried::Neighbour => None,
+            Carried::Echo => Some(Transport { protocol, from: None, to: None }),
+            Carried::Tcp(_) | Carried::Udp(_) => {
+                Some(Transport { protocol, from: self.from_port(), to: self.to_port() })
+            }
+        }
+    }
+
     /// The type of its frame.
     pub fn ether_type(&self) -> [u8; 2] {
         if self.family() == Family::V4 { IPV4 } else { IPV6 }
@@ -235,6 +249,10 @@ impl Packet {
                     (Family::V6, false) => 128,
                     (Family::V6, true) => 129,
                 };
+                [vec![Some(kind), Some(0)], vec![None; 6]].concat()
+            }
+            Carried::Neighbour => {
+                let kind = if self.is_reply { 136 } else { 135 };
                 [vec![Some(kind), Some(0)], vec![None; 6]].concat()
             }
             Carried::Tcp(_) => {

@@ -1,6 +1,7 @@
 //! The way of a packet from one to another and back, and the first hop at which it ends.
 
 mod arrive;
+mod back;
 mod begin;
 mod bridge;
 mod fix;
@@ -11,16 +12,18 @@ mod leave;
 mod machine;
 mod mend;
 mod mtu;
+mod resolve;
 mod ruling;
 mod site;
+mod uplink;
 
 use std::net::IpAddr;
 
-use model::{Mac, Result};
-use netlink::{Link, Neighbour};
+use model::Result;
+use netlink::Link;
 use serde::Serialize;
 
-use crate::packet::{Carried, Device, Packet};
+use crate::packet::{Carried, Device};
 use crate::port::{Kernel, Space};
 pub use hop::{Hop, Status, Verdict};
 pub use site::{Bridging, End, Plug, Site, Standing};
@@ -110,6 +113,7 @@ pub fn walk(kernel: &mut dyn Kernel, trip: &Trip, before: Vec<Hop>) -> Report {
         mtus: Vec::new(),
         is_routed: false,
         called: None,
+        unanswered: None,
     };
     let walked = walker.there_and_back();
     let verdict = match walked {
@@ -132,6 +136,8 @@ struct Walker<'a> {
     is_routed: bool,
     /// The address that is called.
     called: Option<IpAddr>,
+    /// Where nobody answered when the kernel asked for the hardware address of a next hop.
+    unanswered: Option<resolve::Unanswered>,
 }
 
 impl Walker<'_> {
@@ -148,6 +154,7 @@ impl Walker<'_> {
             let what = "leaves this host; what happens then cannot be seen from here";
             self.note("beyond", what);
         }
+        self.are_answered()?;
         self.fits()
     }
 
@@ -165,39 +172,6 @@ impl Walker<'_> {
         Err(self.fail(Hop::new("destination", format!("it goes {where_}, not to {name}"))))
     }
 
-    /// The answer to what has arrived.
-    fn answers(&mut self, arrived: &Arrived, packet: &Packet) -> Walked<()> {
-        self.is_back = true;
-        let mut answer = Packet {
-            source: packet.destination,
-            destination: packet.source,
-            is_reply: true,
-            mark: Some(0),
-            macs: None,
-            input: None,
-            output: None,
-            ..packet.clone()
-        };
-        match (arrived, &self.trip.to) {
-            (Arrived::Container, _) => {
-                let Some(site) = self.receiver(packet.destination) else { return Ok(()) };
-                let site = site.clone();
-                self.leave(&site, &mut answer)?;
-            }
-            (Arrived::Host, _) => {
-                self.sent_by_host(&mut answer)?;
-            }
-            // Whoever is out there.
-            (Arrived::Beyond, _) => {
-                answer.is_dnat = packet.is_dnat;
-                self.comes_from_outside(&mut answer)?;
-            }
-        }
-        self.is_back = false;
-        self.ok("back", "the answer finds its way back");
-        Ok(())
-    }
-
     /// The container of this trip that has an address.
     fn receiver(&self, address: IpAddr) -> Option<&Site> {
         let sites = [&self.trip.to, &self.trip.from];
@@ -211,32 +185,6 @@ impl Walker<'_> {
             Ok(answer) => Ok(answer),
             Err(error) => Err(self.unknown("kernel", error.to_string())),
         }
-    }
-
-    /// Whether whoever sends knows the wrong hardware address. `owner` has the right one.
-    fn neighbour(
-        &mut self,
-        (space, whose): (Space, &str),
-        link: &Link,
-        next: IpAddr,
-        (owner, mac): (&str, Option<Mac>),
-    ) -> Walked<Option<Neighbour>> {
-        let all = self.ask(|kernel| kernel.neighbours(space, link.index))?;
-        let entry = all.into_iter().find(|entry| entry.address == next);
-        if let (Some(known), Some(mac)) = (entry.and_then(|entry| entry.mac), mac)
-            && known != mac
-        {
-            let how = match entry.is_some_and(|entry| entry.permanent) {
-                true => "set by hand",
-                false => "learnt; does another device have the address too?",
-            };
-            let what = format!(
-                "{whose} sends what is for {next} to {known} ({how}), but {owner} has {mac}"
-            );
-            let fix = self.within(space, &format!("ip neigh del {next} dev {}", link.name));
-            return Err(self.fail(Hop::new("neighbour", what).fixed(fix)));
-        }
-        Ok(entry)
     }
 
     /// A command in a namespace.

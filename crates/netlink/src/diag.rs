@@ -14,6 +14,12 @@ const BY_FAMILY: u16 = 20;
 const REQUEST: usize = 56;
 /// `struct inet_diag_msg`.
 const ANSWER: usize = 72;
+/// Where the state is in it, and how many connections wait and may wait: `idiag_rqueue`, `idiag_wqueue`.
+const STATE: usize = 1;
+const WAITING: usize = 56;
+const MOST: usize = 60;
+/// `TCP_LISTEN`.
+const LISTENING: u8 = 10;
 /// `INET_DIAG_SKV6ONLY`.
 const ONLY_V6: u16 = 11;
 /// `AF_INET` and `AF_INET6`.
@@ -33,6 +39,8 @@ pub struct Taking {
     pub only_v6: bool,
     /// The link that it is bound to; 0 for all.
     pub link: u32,
+    /// Of a socket of TCP, how many connections wait until its program accepts them, and how many may.
+    pub waiting: Option<(u32, u32)>,
 }
 
 impl Taking {
@@ -45,6 +53,11 @@ impl Taking {
             (IpAddr::V4(_), to) => to.is_ipv4(),
             (IpAddr::V6(_), to) => to.is_ipv6() || !self.only_v6,
         }
+    }
+
+    /// Whether more connections wait than may: the kernel drops further ones (`sk_acceptq_is_full`).
+    pub fn is_full(&self) -> bool {
+        self.waiting.is_some_and(|(waiting, most)| waiting > most)
     }
 }
 
@@ -98,12 +111,15 @@ fn read(message: &Message<'_>) -> Option<Taking> {
         10 => IpAddr::from(array::<16>(message.payload, 8)?),
         _ => return None,
     };
+    let word = |at| Some(u32::from_ne_bytes(array(message.payload, at)?));
+    let is_listening = message.payload.get(STATE) == Some(&LISTENING);
     let only_v6 = message.attributes(ANSWER).find_kind(ONLY_V6).and_then(|only| only.u8());
     Some(Taking {
         port: u16::from_be_bytes(array(message.payload, 4)?),
         address,
         only_v6: only_v6 == Some(1),
         link: u32::from_ne_bytes(array(message.payload, 40)?),
+        waiting: is_listening.then_some((word(WAITING)?, word(MOST)?)),
     })
 }
 
@@ -131,7 +147,8 @@ mod tests {
 
     #[test]
     fn sockets_of_ipv6_take_ipv4_unless_they_say_otherwise() {
-        let every = |only_v6| Taking { port: 1, address: [0; 16].into(), only_v6, link: 0 };
+        let every =
+            |only_v6| Taking { port: 1, address: [0; 16].into(), only_v6, link: 0, waiting: None };
         let v4 = "10.0.0.1".parse().unwrap();
         assert!(every(false).hears(v4) && !every(true).hears(v4));
         assert!(every(true).hears("::1".parse().unwrap()));

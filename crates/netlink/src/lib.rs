@@ -64,4 +64,4 @@ pub use rustix::io::Errno;
 pub use socket::{Socket, TIMEOUT};
 pub use sys::{close_all_but, set_mark};
 pub use vrf::Vrf;
-pub use way::{Routed, Way};
+pub use way::{Routed, Transport, Way};

@@ -176,6 +176,11 @@ impl Flags {
         self.0 & (iff::POINT_TO_POINT | iff::NO_ARP) != 0
     }
 
+    /// It asks for the hardware addresses of its neighbours, and answers who asks for its own.
+    pub fn resolves(self) -> bool {
+        self.0 & iff::NO_ARP == 0
+    }
+
     /// It can send to all of its segment.
     pub fn is_broadcast(self) -> bool {
         self.0 & iff::BROADCAST != 0

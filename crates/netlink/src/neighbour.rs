@@ -26,6 +26,8 @@ const IFINDEX: u16 = 8;
 
 /// `NUD_PERMANENT`.
 const PERMANENT: u16 = 0x80;
+/// `NUD_FAILED`.
+const FAILED: u16 = 0x20;
 
 /// The hardware address for an address on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ pub struct Neighbour {
     pub mac: Option<Mac>,
     /// Whether it was set rather than learnt.
     pub permanent: bool,
+    /// Whether nobody answered when the kernel asked for it last (`NUD_FAILED`).
+    pub failed: bool,
 }
 
 impl Batch {
@@ -91,6 +95,7 @@ pub(crate) fn read(message: &Message<'_>) -> Option<Neighbour> {
         address: attributes.find_kind(DST)?.address()?,
         mac: attributes.find_kind(LLADDR).and_then(|attribute| attribute.mac()),
         permanent: state & PERMANENT != 0,
+        failed: state & FAILED != 0,
     })
 }
 

@@ -25,10 +25,24 @@ mod rta {
     pub(super) const METRICS: u16 = 8;
     pub(super) const METRIC_MTU: u16 = 2;
     pub(super) const MARK: u16 = 16;
+    pub(super) const IP_PROTO: u16 = 27;
+    pub(super) const SPORT: u16 = 28;
+    pub(super) const DPORT: u16 = 29;
+}
+
+/// What a packet carries, which routing rules may go by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Transport {
+    /// Its protocol: the kernel takes TCP, UDP and ICMP of the packet's family (`rtm_getroute_parse_ip_proto`).
+    pub protocol: u8,
+    /// The port that it comes from, where that is known.
+    pub from: Option<u16>,
+    /// The port that it goes to, where that is known.
+    pub to: Option<u16>,
 }
 
 /// A packet to be routed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Routed {
     /// Where to.
     pub to: IpAddr,
@@ -38,12 +52,14 @@ pub struct Routed {
     pub input: Option<u32>,
     /// Its mark, which routing rules may go by; 0 is none.
     pub mark: u32,
+    /// What it carries; not known if `None`.
+    pub transport: Option<Transport>,
 }
 
 impl Routed {
     /// One of this host's own, of which only that is decided.
     pub fn new(to: IpAddr) -> Self {
-        Self { to, from: None, input: None, mark: 0 }
+        Self { to, from: None, input: None, mark: 0, transport: None }
     }
 }
 
@@ -94,6 +110,13 @@ impl Socket {
         }
         if packet.mark != 0 {
             request.u32(rta::MARK, packet.mark);
+        }
+        if let Some(transport) = packet.transport {
+            request.u8(rta::IP_PROTO, transport.protocol);
+            let ports = [(rta::SPORT, transport.from), (rta::DPORT, transport.to)];
+            for (kind, port) in ports.into_iter().filter_map(|(kind, port)| Some((kind, port?))) {
+                request.attribute(kind, &port.to_be_bytes());
+            }
         }
         let mut found = None;
         let outcome = self.exchange(&mut batch, |message| found = found.or(read(message)))?;

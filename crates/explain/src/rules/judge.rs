@@ -148,6 +148,8 @@ fn judge_one(
     let rules = kernel.rules(space)?;
     let mut chains: Vec<&(Filter, AnyChain)> =
         rules.chains.iter().filter(|(_, chain)| point.has(chain, packet)).collect();
+    // Of equal priorities the kernel comes first to the one that was registered last (`nf_hook_entries_grow`).
+    chains.reverse();
     chains.sort_by_key(|(_, chain)| order(chain));
     let mut now = packet.clone();
     let (mut destination, mut source) = (None, None);

@@ -127,9 +127,11 @@ fn connection(revision: u32, info: &[u8], packet: &Packet) -> Option<bool> {
     const DESTINATION: u16 = 1 << 3;
     const STATUS: u16 = 1 << 6;
     const DESTINATION_PORT: u16 = 1 << 9;
+    // It was written as `-m state`, which is the same match (`XT_CONNTRACK_STATE_ALIAS`).
+    const ALIAS: u16 = 1 << 13;
     let (flags, inverted) = (half(info, 146)?, half(info, 148)?);
     let (states, statuses) = (half(info, 150)?, half(info, 152)?);
-    if flags & !(STATE | STATUS | DESTINATION | DESTINATION_PORT) != 0 {
+    if flags & !(STATE | STATUS | DESTINATION | DESTINATION_PORT | ALIAS) != 0 {
         return None;
     }
     let holds = |flag: u16, is: bool| flags & flag == 0 || is != (inverted & flag != 0);
@@ -236,7 +238,7 @@ fn several(info: &[u8], packet: &Packet) -> Tri {
 
 /// `struct ipt_icmp` and `struct ip6t_icmp`.
 fn echo(info: &[u8], packet: &Packet) -> Option<bool> {
-    if packet.carried != Carried::Echo {
+    if !matches!(packet.carried, Carried::Echo | Carried::Neighbour) {
         return Some(false);
     }
     let there = packet.transport_header().first().copied().flatten()?;

@@ -6,8 +6,11 @@ use netlink::{Link, Routed, Way};
 use super::begin::protocol;
 use super::{Arrived, Hop, Site, Walked, Walker};
 use crate::packet::{Carried, Device, Packet};
-use crate::port::Space;
+use crate::port::{Space, Which};
 use crate::rules::{Author, Point};
+
+/// The index of `lo`.
+const LOOPBACK: u32 = 1;
 
 impl Walker<'_> {
     /// To a container, by its interface.
@@ -44,8 +47,9 @@ impl Walker<'_> {
         packet: &Packet,
     ) -> Walked<()> {
         let (from, name) = (packet.source, &link.name);
+        let (to, transport) = (packet.destination, packet.transport());
         let asked =
-            Routed { to: packet.destination, from: Some(from), input: Some(link.index), mark: 0 };
+            Routed { from: Some(from), input: Some(link.index), transport, ..Routed::new(to) };
         match self.ask(|kernel| kernel.way(space, &asked))? {
             Way::Local => Ok(()),
             Way::Nowhere(_) if self.is_filtered_back(space, link, packet)? => {
@@ -99,9 +103,13 @@ impl Walker<'_> {
             return Err(self.unknown("listener", what));
         };
         let there: Vec<Taking> = all.into_iter().filter(|taking| taking.port == port).collect();
-        if let Some(taking) = there.iter().find(|taking| taking.hears(packet.destination)) {
-            let at = taking.address;
-            self.ok("listener", format!("{name} listens at {at}, port {port}/{protocol}"));
+        let heard: Vec<Taking> =
+            there.iter().filter(|taking| taking.hears(packet.destination)).copied().collect();
+        if let Some(first) = heard.first() {
+            let at = format!("{}, port {port}/{protocol}", first.address);
+            self.is_bound((name, space), &heard, packet, &at)?;
+            self.has_room((name, space), &heard, &at)?;
+            self.ok("listener", format!("{name} listens at {at}"));
             return Ok(());
         }
         let what = match there.first() {
@@ -119,6 +127,47 @@ impl Walker<'_> {
             true => format!("start the program that serves port {port}/{protocol} in {name}"),
             false => format!("let the program in {name} listen at 0.0.0.0 (or ::)"),
         };
+        Err(self.fail(Hop::new("listener", what).fixed(fix)))
+    }
+
+    /// That one of the sockets is not bound to another device than that by which the packet came.
+    fn is_bound(
+        &mut self,
+        (name, space): (&str, Space),
+        heard: &[Taking],
+        packet: &Packet,
+        at: &str,
+    ) -> Walked<()> {
+        let input = packet.input.as_ref().map_or(LOOPBACK, |device| device.index);
+        let mut other = None;
+        for taking in heard {
+            if taking.link == 0 || taking.link == input {
+                return Ok(());
+            }
+            let which = Which::Index(taking.link);
+            other = self.ask(|kernel| kernel.link(space, &which))?.or(other);
+            // A socket bound to a VRF takes what comes by the devices in it.
+            if other.as_ref().is_some_and(|link| link.kind.as_deref() == Some("vrf")) {
+                return Ok(());
+            }
+        }
+        let device = other.map_or_else(|| "another device".to_owned(), |it| it.name.to_string());
+        let what = format!("{name} listens at {at}, but only for what comes by {device}");
+        let fix = format!("let the program in {name} listen without SO_BINDTODEVICE");
+        Err(self.fail(Hop::new("listener", what).fixed(fix)))
+    }
+
+    /// That one of the sockets takes more connections.
+    fn has_room(&mut self, (name, space): (&str, Space), heard: &[Taking], at: &str) -> Walked<()> {
+        let full = heard.iter().find(|taking| taking.is_full());
+        let (Some(full), true) = (full, heard.iter().all(Taking::is_full)) else { return Ok(()) };
+        let (waiting, most) = full.waiting.unwrap_or_default();
+        let what = format!(
+            "the program in {name} that listens at {at} does not accept connections: {waiting} wait, and at \
+             most {most} may"
+        );
+        let command = format!("ss -ltnp sport = :{}", full.port);
+        let fix = format!("restart that program: {}", self.within(space, &command));
         Err(self.fail(Hop::new("listener", what).fixed(fix)))
     }
 

@@ -6,6 +6,7 @@ use model::{Family, Mac};
 use netlink::Link;
 
 use super::leave::Out;
+use super::resolve::Owner;
 use super::{Arrived, Bridging, Hop, Plug, Site, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
@@ -94,7 +95,8 @@ impl Walker<'_> {
         let owner = self.ask(|kernel| kernel.owner(Space::HOST, next))?;
         if owner.is_some() {
             let name = format!("bridge {}", bridge.name);
-            self.neighbour_of(out, (&name, bridge.mac))?;
+            let seen = Some((Space::HOST, bridge));
+            self.neighbour_of(out, &Owner { name: &name, mac: bridge.mac, seen })?;
             packet.input = Some(Device::from(end));
             self.of_frame(Point::PREROUTING, packet)?;
             self.of_frame(Point::INPUT, packet)?;
@@ -112,7 +114,8 @@ impl Walker<'_> {
         }
         packet.macs = link.mac.zip(to.mac);
         self.is_alone(&other, next)?;
-        let entry = self.neighbour_of(out, (&other.name, to.mac))?;
+        let seen = other.space().map(|space| (space, &to));
+        let entry = self.neighbour_of(out, &Owner { name: &other.name, mac: to.mac, seen })?;
         let knows = entry.is_some_and(|entry| entry.mac.is_some());
         self.switched((end, bridge, &port), packet, to.mac, knows)?;
         self.deliver(&other, &to, packet)
@@ -122,6 +125,16 @@ impl Walker<'_> {
     fn nobody(&mut self, bridge: &Link, plug: &Plug, next: IpAddr) -> super::Stop {
         let gateway = plug.addresses.iter().find(|(_, gateway)| *gateway == Some(next));
         match gateway {
+            Some((net, _)) if next.is_ipv6() && self.lacks_ipv6(bridge) => {
+                let what =
+                    format!("IPv6 is disabled on bridge {}, which has lost {next}", bridge.name);
+                let fix = format!(
+                    "sysctl -w net.ipv6.conf.{0}.disable_ipv6=0; ip addr add {next}/{1} dev {0}",
+                    bridge.name,
+                    net.prefix_len()
+                );
+                self.fail(Hop::new("ipv6", what).by(Author::Operator).fixed(fix))
+            }
             Some((net, _)) => {
                 let wanted = format!("{next}/{}", net.prefix_len());
                 let what = format!("bridge {} lacks the gateway's address {next}", bridge.name);
@@ -134,6 +147,12 @@ impl Walker<'_> {
                 self.unknown("neighbour", what)
             }
         }
+    }
+
+    /// Whether IPv6 is off on a bridge.
+    fn lacks_ipv6(&mut self, bridge: &Link) -> bool {
+        let key = format!("net/ipv6/conf/{}/disable_ipv6", bridge.name);
+        matches!(self.kernel.parameter(Space::HOST, &key), Ok(Some(value)) if value == "1")
     }
 
     /// The interface of a container with an address, and the host's end of it, in its bridge.

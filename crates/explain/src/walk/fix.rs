@@ -181,7 +181,7 @@ fn ufw_file(refused: &Refused<'_>, way: &str) -> String {
 /// The protocol's name for a packet filter, where ICMP has one of each family.
 fn protocol(packet: &Packet) -> &'static str {
     match packet.carried {
-        Carried::Echo if packet.destination.is_ipv6() => "ipv6-icmp",
+        Carried::Echo | Carried::Neighbour if packet.destination.is_ipv6() => "ipv6-icmp",
         carried => carried.protocol_name(),
     }
 }
@@ -245,7 +245,7 @@ fn zone(place: &Place) -> Option<&str> {
     named(&place.chain).or_else(|| place.path.iter().rev().find_map(named))
 }
 
-fn of_place(place: &Place) -> String {
+pub(super) fn of_place(place: &Place) -> String {
     let (family, table, chain) = (place.family_name(), &place.table, &place.chain);
     match (place.filter, place.rule) {
         (Filter::Legacy, Some(rule)) => {

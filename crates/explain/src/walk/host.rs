@@ -6,10 +6,11 @@ use model::{Family, WAY_MARK};
 use netlink::{Errno, Link, Routed, Way};
 
 use super::begin::protocol;
+use super::resolve::Owner;
 use super::{Arrived, Bridging, End, Hop, Published, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
-use crate::rules::{Author, Point, Ruling};
+use crate::rules::{Author, Point};
 
 impl Walker<'_> {
     /// A packet that has come in by `input`.
@@ -27,12 +28,14 @@ impl Walker<'_> {
         }
         let to = packet.destination;
         let mark = self.mark(packet)?;
-        let alone = Routed { mark, ..Routed::new(to) };
+        let transport = packet.transport();
+        let alone = Routed { mark, transport, ..Routed::new(to) };
         if self.ask(|kernel| kernel.way(Space::HOST, &alone))? == Way::Local {
             return self.taken_by_host(packet);
         }
         self.forwards(input, packet)?;
-        let asked = Routed { to, from: Some(packet.source), input: Some(input.index), mark };
+        let (from, input_index) = (Some(packet.source), Some(input.index));
+        let asked = Routed { from, input: input_index, ..alone };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
             Way::Out { link, gateway, .. } => {
                 let out = self.link_of_host(link)?;
@@ -269,7 +272,7 @@ impl Walker<'_> {
 
     fn way_of_host(&mut self, packet: &Packet, from: Option<IpAddr>) -> Walked<(Way, IpAddr)> {
         let to = packet.destination;
-        let asked = Routed { from, ..Routed::new(to) };
+        let asked = Routed { from, transport: packet.transport(), ..Routed::new(to) };
         match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
             way @ Way::Out { source, .. } => Ok((way, source.unwrap_or(packet.source))),
             Way::Local => Ok((Way::Local, to)),
@@ -323,46 +326,12 @@ impl Walker<'_> {
         other.ok_or_else(|| self.unknown("outside", "this host has no way to the outside"))
     }
 
-    /// Out of a link of this host.
-    fn out(&mut self, out: &Link, gateway: Option<IpAddr>, packet: &mut Packet) -> Walked<Arrived> {
-        let about = format!("what leaves by {}", out.name);
-        let mut judged = packet.clone();
-        let ruling = self.judged(Space::HOST, Point::POSTROUTING, &mut judged, &about)?;
-        if let Ruling::Passes { source: Some(translation), .. } = ruling {
-            let own = match translation.address {
-                Some(address) => address,
-                None => self.masquerade(out, packet, gateway)?,
-            };
-            packet.is_snat |= own != packet.source;
-            packet.source = own;
-        }
-        packet.output = Some(Device::from(out));
-        self.egress(packet)?;
-        self.is_routed = true;
-        let next = gateway.unwrap_or(packet.destination);
-        let is_ours = self.receiver(next).is_some();
-        match out.kind.as_deref() {
-            Some("bridge") if is_ours => self.onto_bridge(out, next, packet),
-            Some("veth") if is_ours => self.over_pair(out, next, packet),
-            _ => self.beyond(out, gateway, packet),
-        }
-    }
-
-    fn masquerade(
+    pub(super) fn onto_bridge(
         &mut self,
         out: &Link,
-        packet: &Packet,
-        gateway: Option<IpAddr>,
-    ) -> Walked<IpAddr> {
-        let to = gateway.unwrap_or(packet.destination);
-        let asked = Routed::new(to);
-        match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
-            Way::Out { source: Some(source), .. } => Ok(source),
-            _ => Err(self.unknown("masquerade", format!("{} has no address", out.name))),
-        }
-    }
-
-    fn onto_bridge(&mut self, out: &Link, next: IpAddr, packet: &mut Packet) -> Walked<Arrived> {
+        next: IpAddr,
+        packet: &mut Packet,
+    ) -> Walked<Arrived> {
         let Some(site) = self.receiver(next).cloned() else {
             return Err(self.unknown("neighbour", format!("nobody known has {next}")));
         };
@@ -377,7 +346,9 @@ impl Walker<'_> {
             return Err(self.fail(Hop::new("host-route", what).by(Author::Operator).fixed(fix)));
         }
         self.is_alone(&site, next)?;
-        self.neighbour((Space::HOST, "this host"), out, next, (&site.name, link.mac))?;
+        let seen = site.space().map(|space| (space, &link));
+        let owner = Owner { name: &site.name, mac: link.mac, seen };
+        self.neighbour((Space::HOST, "this host"), out, next, &owner)?;
         packet.macs = out.mac.zip(link.mac);
         packet.input = None;
         packet.output = Some(Device::from(&port));
@@ -387,7 +358,12 @@ impl Walker<'_> {
         self.deliver(&site, &link, packet)
     }
 
-    fn over_pair(&mut self, out: &Link, next: IpAddr, packet: &mut Packet) -> Walked<Arrived> {
+    pub(super) fn over_pair(
+        &mut self,
+        out: &Link,
+        next: IpAddr,
+        packet: &mut Packet,
+    ) -> Walked<Arrived> {
         let Some(site) = self.receiver(next).cloned() else {
             return Err(self.unknown("neighbour", format!("nobody known has {next}")));
         };
@@ -399,27 +375,9 @@ impl Walker<'_> {
             );
             return Err(self.fail(Hop::new("host-route", what).by(Author::Operator)));
         }
-        self.neighbour((Space::HOST, "this host"), out, next, (&site.name, link.mac))?;
+        let seen = site.space().map(|space| (space, &link));
+        let owner = Owner { name: &site.name, mac: link.mac, seen };
+        self.neighbour((Space::HOST, "this host"), out, next, &owner)?;
         self.deliver(&site, &link, packet)
-    }
-
-    /// Out of this host.
-    fn beyond(&mut self, out: &Link, gateway: Option<IpAddr>, packet: &Packet) -> Walked<Arrived> {
-        if !out.flags.is_up() || !out.flags.has_carrier() {
-            let what =
-                format!("{}, by which it leaves this host, is down or has no carrier", out.name);
-            let fix = format!("ip link set {} up", out.name);
-            return Err(self.fail(Hop::new("uplink", what).fixed(fix)));
-        }
-        let next = gateway.unwrap_or(packet.destination);
-        let is_container =
-            out.kind.as_deref() == Some("bridge") || out.kind.as_deref() == Some("veth");
-        if is_container && !packet.is_reply && gateway.is_none() {
-            let what =
-                format!("{next} is behind {}; the book has no container of that address", out.name);
-            return Err(self.unknown("neighbour", what));
-        }
-        self.ok("uplink", format!("it leaves by {}, to {next}", out.name));
-        Ok(Arrived::Beyond)
     }
 }

@@ -2,12 +2,15 @@
 
 use std::net::IpAddr;
 
-use model::Family;
+use model::{Family, IfName};
 use netlink::Link;
 
 use super::{Hop, Plug, Site, Walked, Walker};
 use crate::port::{Space, Which};
 use crate::rules::Author;
+
+/// The least MTU with which IPv6 works (RFC 8200 §5): the kernel takes it off an interface with a smaller one.
+const LEAST_MTU: u32 = 1280;
 
 impl Walker<'_> {
     /// The interface, if it works and has `address`.
@@ -78,7 +81,7 @@ impl Walker<'_> {
             return Ok(());
         }
         if address.is_ipv6() {
-            self.ipv6_is_on(site, space, interface.as_str())?;
+            self.ipv6_is_on(site, space, interface)?;
         }
         let net = plug.addresses.iter().map(|(net, _)| net).find(|net| net.addr() == address);
         let shown = net.map_or(address.to_string(), ToString::to_string);
@@ -87,11 +90,21 @@ impl Walker<'_> {
         Err(self.fail(Hop::new("address", what).by(Author::Operator).fixed(fix)))
     }
 
-    fn ipv6_is_on(&mut self, site: &Site, space: Space, interface: &str) -> Walked<()> {
+    fn ipv6_is_on(&mut self, site: &Site, space: Space, interface: &IfName) -> Walked<()> {
         let key = format!("net/ipv6/conf/{interface}/disable_ipv6");
         let is_off = self.ask(|kernel| kernel.parameter(space, &key))?;
         if is_off.as_deref() == Some("0") {
             return Ok(());
+        }
+        let which = Which::Name(interface.clone());
+        let link = self.ask(|kernel| kernel.link(space, &which))?;
+        if let Some(mtu) = link.map(|link| link.mtu).filter(|mtu| *mtu < LEAST_MTU) {
+            let what = format!(
+                "IPv6 needs an MTU of {LEAST_MTU}, and that of {interface} of {} is {mtu}",
+                site.name
+            );
+            let fix = format!("ip link set {interface} mtu 1500; restart {}", site.name);
+            return Err(self.fail(Hop::new("mtu", what).by(Author::Operator).fixed(fix)));
         }
         let what = format!("IPv6 is disabled on {interface} of {} ({key})", site.name);
         let fix = site.within(&format!("sysctl -w net.ipv6.conf.{interface}.disable_ipv6=0"));
@@ -132,7 +145,7 @@ impl Walker<'_> {
     /// Whether this namespace uses IPv6 at all on the link.
     pub(super) fn family_is_on(&mut self, site: &Site, plug: &Plug, family: Family) -> Walked<()> {
         match (family, site.space()) {
-            (Family::V6, Some(space)) => self.ipv6_is_on(site, space, plug.interface.as_str()),
+            (Family::V6, Some(space)) => self.ipv6_is_on(site, space, &plug.interface),
             _ => Ok(()),
         }
     }

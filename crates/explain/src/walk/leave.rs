@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use netlink::{Errno, Link, Routed, Way};
 
+use super::resolve::Owner;
 use super::{Arrived, Hop, Plug, Site, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
@@ -93,9 +94,10 @@ impl Walker<'_> {
         own: Option<IpAddr>,
     ) -> Walked<Out<'s>> {
         let to = packet.destination;
-        let way = self.ask(|kernel| kernel.way(space, &Routed { from: own, ..Routed::new(to) }))?;
+        let asked = Routed { from: own, transport: packet.transport(), ..Routed::new(to) };
+        let way = self.ask(|kernel| kernel.way(space, &asked))?;
         let Way::Out { link: index, gateway, source, .. } = way else {
-            return Err(self.no_route((site, plug), packet, way));
+            return Err(self.no_route((site, space), plug, packet, way));
         };
         let out = match index == link.index {
             true => (plug, link),
@@ -104,6 +106,7 @@ impl Walker<'_> {
         let (plug, link) = out;
         if own.is_none() {
             packet.source = source.unwrap_or(packet.source);
+            packet.original.source = packet.source;
         }
         if let (Some(gateway), Some(right)) = (gateway, plug.gateway(packet.family()))
             && gateway != right
@@ -150,7 +153,13 @@ impl Walker<'_> {
         }
     }
 
-    fn no_route(&mut self, (site, plug): (&Site, &Plug), packet: &Packet, way: Way) -> super::Stop {
+    fn no_route(
+        &mut self,
+        (site, space): (&Site, Space),
+        plug: &Plug,
+        packet: &Packet,
+        way: Way,
+    ) -> super::Stop {
         let (name, to) = (&site.name, packet.destination);
         let gateway = plug.gateway(packet.family());
         let back = if self.is_back { " back" } else { "" };
@@ -160,6 +169,9 @@ impl Walker<'_> {
                 format!("{name} has an unreachable route{back} to {to}")
             }
             Way::Nowhere(Errno::ACCESS) => format!("{name} has a prohibiting route{back} to {to}"),
+            Way::Nowhere(_) if plug.reaches(to) => {
+                return self.no_segment((site, space), plug, to);
+            }
             Way::Nowhere(_) if plug.is_internal => {
                 let what = format!(
                     "network {} is internal: {name} has no route{back} to {to}",
@@ -187,6 +199,41 @@ impl Walker<'_> {
         self.fail(Hop::new("route", what).by(Author::Operator).fixed(fix))
     }
 
+    /// A neighbour that the container has no route to: that comes with the length of its address.
+    fn no_segment(
+        &mut self,
+        (site, space): (&Site, Space),
+        plug: &Plug,
+        to: IpAddr,
+    ) -> super::Stop {
+        let (name, interface) = (&site.name, &plug.interface);
+        let nets = plug.addresses.iter().map(|(net, _)| net);
+        let Some(net) = nets.clone().find(|net| net.contains(&to)) else {
+            return self.unknown("route", format!("{name} has no route to {to}"));
+        };
+        let held = match self.ask(|kernel| kernel.addresses(space)) {
+            Ok(held) => held,
+            Err(stop) => return stop,
+        };
+        let back = if self.is_back { " back" } else { "" };
+        let other = held.iter().find(|it| it.address.addr() == net.addr() && it.address != *net);
+        let (what, command) = match other {
+            Some(other) => (
+                format!(
+                    "{name} has {} instead of {net}: it has no route{back} to {to}",
+                    other.address
+                ),
+                format!("ip addr add {net} dev {interface}"),
+            ),
+            None => (
+                format!("{name} has no route{back} to its own segment {}", net.trunc()),
+                format!("ip route add {} dev {interface} src {}", net.trunc(), net.addr()),
+            ),
+        };
+        let fix = site.within(&command);
+        self.fail(Hop::new("route", what).by(Author::Operator).fixed(fix))
+    }
+
     fn wrong_gateway(
         &mut self,
         (site, plug): (&Site, &Plug),
@@ -203,12 +250,22 @@ impl Walker<'_> {
             "{name} sends what is for {to} to {gateway}, but the gateway of network {} is {right}",
             plug.network
         );
-        let known = self.receiver(gateway).is_some();
+        let known = self.receiver(gateway).is_some() || self.is_of_another(gateway)?;
         if known {
             return Err(self.unknown("gateway", format!("{what}; it may be a router")));
         }
         let fix = format!("ip route replace default via {right} dev {}", plug.interface);
         Err(self.fail(Hop::new("gateway", what).by(Author::Operator).fixed(site.within(&fix))))
+    }
+
+    /// Whether another container of its networks has the address.
+    fn is_of_another(&mut self, address: IpAddr) -> Walked<bool> {
+        for (_, space) in self.trip.rivals.clone() {
+            if self.ask(|kernel| kernel.owner(space, address))?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Over the pair into the host, or onto a segment.
@@ -242,7 +299,9 @@ impl Walker<'_> {
                 self.on_bridge((end, &bridge), out, packet)
             }
             None => {
-                self.neighbour_of(out, (end.name.as_str(), end.mac))?;
+                let seen = Some((Space::HOST, end));
+                let owner = Owner { name: end.name.as_str(), mac: end.mac, seen };
+                self.neighbour_of(out, &owner)?;
                 self.host(end, packet)
             }
         }

@@ -5,10 +5,10 @@
 
 use std::net::IpAddr;
 
-use model::Mac;
 use netlink::{Link, Neighbour};
 
 use super::leave::Out;
+use super::resolve::Owner;
 use super::{Arrived, Hop, Plug, Site, Walked, Walker};
 use crate::packet::Packet;
 use crate::port::{Space, Which};
@@ -27,6 +27,7 @@ impl Walker<'_> {
                 return Err(self.fail(Hop::new("address", what)));
             };
             packet.source = own.addr();
+            packet.original.source = packet.source;
         }
         let Some(next) = next(plug, packet) else {
             let what = format!("network {} has no gateway for {}", plug.network, site.name);
@@ -95,7 +96,7 @@ impl Walker<'_> {
     pub(super) fn neighbour_of(
         &mut self,
         out: &Out<'_>,
-        owner: (&str, Option<Mac>),
+        owner: &Owner<'_>,
     ) -> Walked<Option<Neighbour>> {
         match out.space {
             Some(space) => self.neighbour((space, &out.site.name), &out.link, out.next, owner),

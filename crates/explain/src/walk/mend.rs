@@ -76,6 +76,7 @@ mod tests {
             kind: "bridge",
             is_internal: false,
             via: None,
+            hides: Vec::new(),
             direct: Vec::new(),
             ports: Vec::new(),
         }

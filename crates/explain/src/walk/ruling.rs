@@ -78,7 +78,7 @@ impl Walker<'_> {
         self.filtered(Space::HOST, Point::Egress, packet, "what goes out")
     }
 
-    fn author(&mut self, space: Space, place: &Place) -> Walked<Author> {
+    pub(super) fn author(&mut self, space: Space, place: &Place) -> Walked<Author> {
         let rules = self.ask(|kernel| kernel.rules(space))?;
         Ok(author(&rules, place))
     }

@@ -101,6 +101,8 @@ pub struct Plug {
     pub is_internal: bool,
     /// The only way by which its network's packets leave this host, where there is one.
     pub via: Option<String>,
+    /// The families in which what it sends leaves this host with an address of the host.
+    pub hides: Vec<Family>,
     /// The families in which everybody reaches it by routes.
     pub direct: Vec<Family>,
     /// Its published ports.

@@ -133,7 +133,8 @@ fn neighbours_come_and_go() {
         socket.send(&mut batch).unwrap().into_result().unwrap();
         let known = socket.neighbours(link).unwrap();
         for address in [ip("10.0.0.9"), ip("fd00::9")] {
-            let expected = Neighbour { link, address, mac: Some(mac), permanent: true };
+            let expected =
+                Neighbour { link, address, mac: Some(mac), permanent: true, failed: false };
             assert!(known.contains(&expected), "{known:?}");
         }
         let mut batch = Batch::new();

@@ -36,6 +36,7 @@ pub(super) fn plug(
             kind: "bridge",
             is_internal: false,
             via: None,
+            hides: Vec::new(),
             direct: Vec::new(),
             ports: ports.to_vec(),
         }));

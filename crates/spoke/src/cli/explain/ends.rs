@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use explain::{Bridging, End, Kernel, Netlink, Plug, Published, Site, Space, Standing, Which};
 use linux::identity::Identity;
 use model::{
-    Alias, Attachment, Backend, EgressPolicy, Error, IfName, Layer, Phase, Place, PortMap, Result,
-    Runtime, Sandbox,
+    Alias, Attachment, Backend, EgressPolicy, Error, Family, IfName, Layer, Phase, Place, PortMap,
+    Result, Runtime, Sandbox,
 };
 
 use super::beside;
@@ -309,9 +309,19 @@ fn plug<'a>(
         kind: kind.map_or("?", |kind| kind.traits().name),
         is_internal: internal.into_iter().any(|it| it.egress == EgressPolicy::Internal),
         via: record.wiring.via.as_ref().map(ToString::to_string),
+        hides: hides(&layers),
         direct: record.wiring.let_by_route(),
         ports: ports.flat_map(|publish| publish.ports.clone()).collect(),
     })
+}
+
+/// The families in which what an attachment sends is masqueraded.
+fn hides(layers: &[&Attachment]) -> Vec<Family> {
+    let is_of = |family: &Family| {
+        let mut all = layers.iter().filter_map(|it| it.wiring.masquerade.as_ref());
+        all.any(|masquerade| masquerade.is_of(*family))
+    };
+    [Family::V4, Family::V6].into_iter().filter(is_of).collect()
 }
 
 /// What runtimes call the record's network. Podman's networks have one name; an engine's may have a title.

@@ -1,0 +1,138 @@
+//! A packet leaves by a link of this host, with the address that it has then.
+
+use std::net::IpAddr;
+
+use netlink::{Link, Routed, Way};
+
+use super::{Arrived, End, Hop, Walked, Walker};
+use crate::packet::{Device, Packet};
+use crate::port::Space;
+use crate::rules::{Author, Point, Ruling, Translation};
+
+impl Walker<'_> {
+    /// Out of a link of this host.
+    pub(super) fn out(
+        &mut self,
+        out: &Link,
+        gateway: Option<IpAddr>,
+        packet: &mut Packet,
+    ) -> Walked<Arrived> {
+        let about = format!("what leaves by {}", out.name);
+        let mut judged = packet.clone();
+        let ruling = self.judged(Space::HOST, Point::POSTROUTING, &mut judged, &about)?;
+        if let Ruling::Passes { source: Some(translation), .. } = ruling {
+            let own = match translation.address {
+                Some(address) => address,
+                None => self.masquerade(out, packet, gateway)?,
+            };
+            self.is_answered_here(out, own, &translation)?;
+            packet.is_snat |= own != packet.source;
+            packet.source = own;
+        }
+        packet.output = Some(Device::from(out));
+        self.egress(packet)?;
+        self.is_routed = true;
+        let next = gateway.unwrap_or(packet.destination);
+        let is_ours = self.receiver(next).is_some();
+        match out.kind.as_deref() {
+            Some("bridge") if is_ours => self.onto_bridge(out, next, packet),
+            Some("veth") if is_ours => self.over_pair(out, next, packet),
+            _ => self.beyond(out, gateway, packet),
+        }
+    }
+
+    fn masquerade(
+        &mut self,
+        out: &Link,
+        packet: &Packet,
+        gateway: Option<IpAddr>,
+    ) -> Walked<IpAddr> {
+        let to = gateway.unwrap_or(packet.destination);
+        let asked = Routed::new(to);
+        match self.ask(|kernel| kernel.way(Space::HOST, &asked))? {
+            Way::Out { source: Some(source), .. } => Ok(source),
+            _ => Err(self.unknown("masquerade", format!("{} has no address", out.name))),
+        }
+    }
+
+    /// Out of this host.
+    fn beyond(&mut self, out: &Link, gateway: Option<IpAddr>, packet: &Packet) -> Walked<Arrived> {
+        if !out.flags.is_up() || !out.flags.has_carrier() {
+            let what =
+                format!("{}, by which it leaves this host, is down or has no carrier", out.name);
+            let fix = format!("ip link set {} up", out.name);
+            return Err(self.fail(Hop::new("uplink", what).fixed(fix)));
+        }
+        let next = gateway.unwrap_or(packet.destination);
+        let is_container =
+            out.kind.as_deref() == Some("bridge") || out.kind.as_deref() == Some("veth");
+        if is_container && !packet.is_reply && gateway.is_none() {
+            let what =
+                format!("{next} is behind {}; the book has no container of that address", out.name);
+            return Err(self.unknown("neighbour", what));
+        }
+        self.is_hidden(out, packet)?;
+        let all = self.ask(|kernel| kernel.neighbours(Space::HOST, out.index))?;
+        if all.iter().any(|entry| entry.address == next && entry.failed) {
+            self.is_unanswered((Space::HOST, "this host"), out, next);
+        }
+        self.ok("uplink", format!("it leaves by {}, to {next}", out.name));
+        Ok(Arrived::Beyond)
+    }
+
+    /// That the answers to the address that a packet leaves with come to this host.
+    fn is_answered_here(
+        &mut self,
+        out: &Link,
+        own: IpAddr,
+        translation: &Translation,
+    ) -> Walked<()> {
+        if self.ask(|kernel| kernel.owner(Space::HOST, own))?.is_some() {
+            return Ok(());
+        }
+        // Where a router leads the address to this host, it needs not have it.
+        let way = self.ask(|kernel| kernel.way(Space::HOST, &Routed::new(own)))?;
+        if !matches!(way, Way::Out { link, gateway: None, .. } if link == out.index) {
+            return Ok(());
+        }
+        let key = format!("net/ipv4/conf/{}/proxy_arp", out.name);
+        if self.ask(|kernel| kernel.parameter(Space::HOST, &key))?.as_deref() == Some("1") {
+            return Ok(());
+        }
+        let place = translation.place.clone();
+        let by = self.author(Space::HOST, &place)?;
+        let what = format!(
+            "{place} sends it from {own}, which this host does not have: nobody answers for that on {}",
+            out.name
+        );
+        let fix = format!("ip addr add {own} dev {}", out.name);
+        Err(self.fail(Hop::new("masquerade", what).by(by).ruled(place).fixed(fix)))
+    }
+
+    /// That a container's own address does not leave this host where its network hides it.
+    fn is_hidden(&mut self, out: &Link, packet: &Packet) -> Walked<()> {
+        let (from, family) = (packet.source, packet.family());
+        let site = self.trip.from.site().filter(|_| !packet.is_reply && !packet.is_snat);
+        let Some((site, plug)) = site.and_then(|site| Some((site, site.plug_of(from)?))) else {
+            return Ok(());
+        };
+        let (name, is_kept) = (site.name.clone(), plug.via.is_some());
+        if is_kept || !plug.hides.contains(&family) {
+            return Ok(());
+        }
+        // Other hosts may know the network: only what is for all others is hidden in any case.
+        let rules = self.ask(|kernel| kernel.rules(Space::HOST))?;
+        if !matches!(self.trip.to, End::Outside) && rules.has_table(INET, "spoke") {
+            return Ok(());
+        }
+        let what = format!(
+            "it leaves by {} from {from}, which is not answered there: nothing masquerades what {name} sends",
+            out.name
+        );
+        let fix = "systemctl restart spoke (spoke serve restores it)";
+        Err(self.fail(Hop::new("masquerade", what).by(Author::Spoke).fixed(fix)))
+    }
+}
+
+/// `NFPROTO_INET`.
+const INET: u8 = 1;
