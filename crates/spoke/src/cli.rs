@@ -26,6 +26,7 @@ mod ipam;
 mod kurma;
 mod kuryr;
 mod limit;
+mod manual;
 mod mapped;
 mod network;
 mod orphans;
@@ -254,7 +255,7 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         Command::Version => shell::version(cli.output),
         Command::Web(wanted) => web::run(wanted, cli.output, host_context, out),
         Command::Completion { shell } => shell::completion(*shell),
-        Command::Man { directory } => shell::man(directory),
+        Command::Man { directory } => manual::write(directory),
     }
 }
 

@@ -1,6 +1,4 @@
-//! Files for a shell and its user: completions, manual pages.
-
-use std::path::Path;
+//! Files for a shell: completions; and the version.
 
 use clap::CommandFactory;
 use model::{Error, Result};
@@ -29,12 +27,4 @@ pub(super) fn completion(shell: clap_complete::Shell) -> Result<Answer> {
     let text = String::from_utf8(script)
         .map_err(|cause| Error::bug("a completion script is no text").because(cause))?;
     Ok(Answer::text(text))
-}
-
-pub(super) fn man(directory: &Path) -> Result<Answer> {
-    let doing = || format!("writing the manual to {}", directory.display());
-    std::fs::create_dir_all(directory).map_err(|cause| Error::os(doing(), cause))?;
-    clap_mangen::generate_to(Cli::command(), directory)
-        .map_err(|cause| Error::os(doing(), cause))?;
-    Ok(Answer::default())
 }

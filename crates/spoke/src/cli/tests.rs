@@ -11,6 +11,7 @@ mod neutron;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -412,4 +413,15 @@ fn version_completion_and_manual() {
     let pages = names(&manual);
     assert!(pages.contains(&"spoke.1".to_owned()), "{pages:?}");
     assert!(pages.contains(&"spoke-network-create.1".to_owned()), "{pages:?}");
+    let version = format!("\"spoke {}\"", env!("CARGO_PKG_VERSION"));
+    for name in &pages {
+        let page = fs::read_to_string(manual.join(name)).unwrap();
+        let title = page.lines().find(|line| line.starts_with(".TH ")).unwrap();
+        assert!(title.contains(&version), "{name}: {title}");
+        assert!(!page.contains(".SH EXTRA") && !page.contains("\nExamples:"), "{name}");
+    }
+    let page = fs::read_to_string(manual.join("spoke-explain.1")).unwrap();
+    let (before, examples) = page.split_once(".SH EXAMPLES\n.nf\n").unwrap();
+    assert!(before.contains(".SH NOTES\n"), "{page}");
+    assert!(examples.contains("\n  spoke explain web db 53/udp"), "{page}");
 }
