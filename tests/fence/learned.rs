@@ -62,3 +62,44 @@ fn refuses(bed: &Bed) {
     bed.spoke("network disconnect agents mate");
     assert!(!bed.world.sh("nft list table inet spoke_fence").contains("10.81.1.10"));
 }
+
+/// What `suggest` prints is set as it is: what was used, what was allowed before, and nothing that had been refused
+/// before. What is refused afterwards is suggested then.
+#[test]
+fn what_was_learned_is_set_as_it_is_suggested() {
+    let bed = Bed::new(&["agent"]);
+    bed.spoke("network connect --ip 10.81.1.10 agents agent");
+    let denied = |what: &str| {
+        until(&bed.world, &format!("/opt/cni/bin/spoke denied agents | grep -q {what}"));
+    };
+    bed.all(
+        "agent",
+        &[("tcp 203.0.113.98 443", "shut"), ("ask 10.81.1.1 evil.example", "NXDOMAIN")],
+    );
+    denied("203.0.113.98");
+    denied("evil.example");
+    bed.spoke("egress learn agents --for 1h");
+    assert_eq!(bed.attempt("agent", "ask 10.81.1.1 learned.evil.example"), "203.0.113.19");
+    assert_eq!(bed.attempt("agent", "tcp 203.0.113.19 443"), "open");
+    until(
+        &bed.world,
+        "/opt/cni/bin/spoke egress suggest agents | grep -q '^learned.evil.example:443$'",
+    );
+    assert_eq!(bed.spoke("egress suggest agents"), "learned.evil.example:443\n");
+    bed.world.sh("spoke=/opt/cni/bin/spoke; $spoke egress set agents \"$($spoke egress suggest --all agents)\"");
+    bed.spoke("egress learn agents --stop");
+    assert_eq!(bed.attempt("agent", "ask 10.81.1.1 learned.evil.example"), "203.0.113.19");
+    let table = [
+        ("tcp 203.0.113.19 443", "open"),
+        ("tcp 203.0.113.20 5432", "open"),
+        ("tcp 203.0.113.98 443", "shut"),
+        ("ask 10.81.1.1 other.evil.example", "NXDOMAIN"),
+    ];
+    bed.all("agent", &table);
+    denied("other.evil.example");
+    until(
+        &bed.world,
+        "/opt/cni/bin/spoke egress suggest agents | grep -q '^other.evil.example:443$'",
+    );
+    assert!(!bed.spoke("egress suggest agents").contains("learned.evil"));
+}

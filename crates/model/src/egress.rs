@@ -327,14 +327,15 @@ impl fmt::Display for Fence {
 impl FromStr for Fence {
     type Err = Error;
 
-    /// Reads rules between commas or semicolons, or `none`. Podman's command line has commas for itself.
+    /// Reads rules between commas, semicolons or ends of lines, or `none`. Podman's command line has commas for
+    /// itself, and a suggestion has a rule a line.
     fn from_str(given: &str) -> Result<Self> {
         let given = given.trim();
         if given.eq_ignore_ascii_case(NOTHING) {
             return Ok(Self::default());
         }
         let mut rules: Vec<EgressRule> = Vec::new();
-        for part in given.split([',', ';']) {
+        for part in given.split([',', ';', '\n']) {
             let rule = part.trim().parse()?;
             if !rules.contains(&rule) {
                 rules.push(rule);

@@ -363,11 +363,16 @@ fn suggest(wanted: &SuggestArgs, output: Output, host_context: &HostContext) -> 
 }
 
 /// Names with the ports that were used of them, and addresses that no name led to. A name whose ports are
-/// not known was asked for and not used.
+/// not known was asked for and not used. What was refused before something was learned is no use: of that only
+/// what has been refused since counts.
 fn suggested(all: &[Denied]) -> Vec<EgressRule> {
     let mut rules: BTreeMap<String, EgressRule> = BTreeMap::new();
     let mut named: BTreeMap<DomainName, bool> = BTreeMap::new();
-    for denied in all {
+    let since = all.iter().rposition(|it| it.act == Act::Learned);
+    let has_learned = |(place, it): &(usize, &Denied)| {
+        it.act == Act::Learned || since.is_none_or(|last| *place > last)
+    };
+    for (_, denied) in all.iter().enumerate().filter(has_learned) {
         let name = denied.name.as_deref().and_then(|name| name.parse::<DomainName>().ok());
         let protocol = denied.protocol.as_deref().and_then(|it| it.parse::<Protocol>().ok());
         let is_packet = matches!(denied.act, Act::PacketDropped | Act::Learned);
@@ -383,20 +388,18 @@ fn suggested(all: &[Denied]) -> Vec<EgressRule> {
                 let rule = EgressRule { target, service: Service::one(protocol, port) };
                 rules.insert(rule.to_string(), rule);
             }
-            (Some(name), None, _, _) => {
+            // What was asked for and not used while it was learned is no use either.
+            (Some(name), None, _, _) if denied.act != Act::Learned => {
                 named.entry(name).or_insert(false);
             }
             _ => {}
         }
     }
     // Refused names were never connected to. Most are web servers.
-    let learned: Vec<&Denied> = all.iter().filter(|it| it.act == Act::Learned).collect();
-    if learned.is_empty() {
-        for (name, _) in named.iter().filter(|(_, is_used)| !**is_used) {
-            let target = EgressTarget::Name(name.clone());
-            let rule = EgressRule { target, service: Service::one(Protocol::Tcp, 443) };
-            rules.insert(rule.to_string(), rule);
-        }
+    for (name, _) in named.iter().filter(|(_, is_used)| !**is_used) {
+        let target = EgressTarget::Name(name.clone());
+        let rule = EgressRule { target, service: Service::one(Protocol::Tcp, 443) };
+        rules.insert(rule.to_string(), rule);
     }
     rules.into_values().collect()
 }
@@ -429,6 +432,22 @@ mod tests {
         assert_eq!(rules, ["203.0.113.9:53/udp", "git.example:443"]);
         let refused = [denied(Act::NameRefused, Some("x.example"), None)];
         assert_eq!(suggested(&refused)[0].to_string(), "x.example:443");
+    }
+
+    /// Refusals from before are what the learning was to be rid of; those since are news.
+    #[test]
+    fn what_is_refused_after_learning_is_suggested() {
+        let to = |address: &'static str| Some((address, 443, "tcp"));
+        let all = [
+            denied(Act::PacketDropped, None, to("203.0.113.1")),
+            denied(Act::NameRefused, Some("before.example"), None),
+            denied(Act::Learned, Some("used.example"), to("203.0.113.2")),
+            denied(Act::Learned, Some("asked.example"), None),
+            denied(Act::NameRefused, Some("since.example"), None),
+            denied(Act::PacketDropped, None, to("203.0.113.3")),
+        ];
+        let rules: Vec<String> = suggested(&all).iter().map(ToString::to_string).collect();
+        assert_eq!(rules, ["203.0.113.3:443", "since.example:443", "used.example:443"]);
     }
 
     #[test]
