@@ -69,3 +69,41 @@ fn what_is_wrong_between_hosts_is_found() {
         "{said}"
     );
 }
+
+/// One network is cut, and another is not: each is asked over.
+#[test]
+fn each_network_is_asked_over() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    a.spoke("network create --hosts all front");
+    a.spoke("network create --hosts all --ipv6 --transport route --names plain");
+    let (_one, two) = (a.attach("plain", "one"), b.attach("plain", "two"));
+    until_reached(&a.world, "one", &two);
+    until(&a.world, "/opt/cni/bin/spoke host check");
+    let (rows, _, _) = check(&a);
+    let networks: Vec<_> =
+        rows.as_array().expect("rows").iter().map(|row| row["network"].clone()).collect();
+    assert_eq!(networks, ["front", "plain"], "{rows}");
+    // What a cloud does with addresses that it does not know.
+    let block = segment.block("plain", "b");
+    segment.sh(&format!(
+        "nft add table bridge cloud; nft add chain bridge cloud forward '{{ type filter hook forward priority 0; }}'
+        nft add rule bridge cloud forward ether type ip ip saddr {block} drop"
+    ));
+    let (rows, said, is_wrong) = check(&a);
+    assert!(is_wrong && rows[0]["problems"] == serde_json::json!([]), "{rows}");
+    assert!(said.contains("host b: it does not answer on network plain"), "{said}");
+    segment.sh("nft delete table bridge cloud");
+    // A container of another host has a name and an address here too, and is one container.
+    until(
+        &a.world,
+        "ip netns exec one getent hosts two || /opt/cni/bin/spoke dns query --as one two | grep -q two",
+    );
+    for word in ["two", two.as_str()] {
+        let said = a.world.try_sh(&format!("/opt/cni/bin/spoke explain one {word}"));
+        assert_eq!(said.status, 5, "{} {}", said.stdout, said.stderr);
+        assert!(said.stdout.contains("for host b, which has"), "{} {}", said.stdout, said.stderr);
+    }
+    // Of both families, and one container for each host.
+    until(&b.world, "[ $(/opt/cni/bin/spoke host ls -o json | grep -c '\"containers\": 1') = 2 ]");
+}

@@ -16,6 +16,6 @@ pub use packet::{Carried, Device, Packet};
 pub use port::{Kernel, Space, Which};
 pub use rules::{Author, Filter, Place, Point, Rules, Ruling, Translation, author, judge};
 pub use walk::{
-    Bridging, End, Follows, Hop, Plug, Published, Report, Site, Standing, Status, Trip, Verdict,
-    walk,
+    Bridging, Elsewhere, End, Follows, Hop, Plug, Published, Report, Site, Standing, Status, Trip,
+    Verdict, walk,
 };

@@ -19,7 +19,7 @@ mod uplink;
 
 use std::net::IpAddr;
 
-use model::Result;
+use model::{IpNet, Result};
 use netlink::Link;
 use serde::Serialize;
 
@@ -45,8 +45,21 @@ pub struct Trip {
     pub others: Vec<Site>,
     /// The firewall that published ports obey.
     pub follows: Option<Follows>,
+    /// Addresses that other hosts have.
+    pub elsewhere: Vec<Elsewhere>,
     /// Other containers that may have an address that is not theirs: names and namespaces.
     pub rivals: Vec<(String, Space)>,
+}
+
+/// Addresses of a network of many hosts that another host has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// Which.
+    pub net: IpNet,
+    /// What the host is called.
+    pub host: String,
+    /// Why the host is not reached, where that is known.
+    pub trouble: Option<String>,
 }
 
 /// A firewall that published ports obey.

@@ -7,7 +7,7 @@ use netlink::Link;
 
 use super::leave::Out;
 use super::resolve::Owner;
-use super::{Arrived, Bridging, Hop, Plug, Site, Walked, Walker};
+use super::{Arrived, Bridging, Elsewhere, Hop, Plug, Site, Status, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
 use crate::rules::{Author, Point};
@@ -141,11 +141,14 @@ impl Walker<'_> {
                 let fix = format!("ip addr add {wanted} dev {}", bridge.name);
                 self.fail(Hop::new("gateway", what).by(Author::Operator).fixed(fix))
             }
-            None => {
-                let what =
-                    format!("no container of the book has {next}, on bridge {}", bridge.name);
-                self.unknown("neighbour", what)
-            }
+            None => match self.elsewhere(next) {
+                Some(there) => self.leaves(&there, bridge, next),
+                None => {
+                    let what =
+                        format!("no container of the book has {next}, on bridge {}", bridge.name);
+                    self.unknown("neighbour", what)
+                }
+            },
         }
     }
 
@@ -153,6 +156,24 @@ impl Walker<'_> {
     fn lacks_ipv6(&mut self, bridge: &Link) -> bool {
         let key = format!("net/ipv6/conf/{}/disable_ipv6", bridge.name);
         matches!(self.kernel.parameter(Space::HOST, &key), Ok(Some(value)) if value == "1")
+    }
+
+    /// The host that has an address, as hosts know it of each other.
+    fn elsewhere(&self, address: IpAddr) -> Option<Elsewhere> {
+        let of_it = self.trip.elsewhere.iter().filter(|there| there.net.contains(&address));
+        of_it.max_by_key(|there| there.net.prefix_len()).cloned()
+    }
+
+    /// What is beyond this host is not seen from here.
+    fn leaves(&mut self, there: &Elsewhere, bridge: &Link, next: IpAddr) -> super::Stop {
+        let Elsewhere { host, trouble, .. } = there;
+        let leaves = format!("the packet leaves {} for host {host}, which has {next}", bridge.name);
+        let what = match trouble {
+            Some(why) => format!("{leaves}; {why}"),
+            None => format!("{leaves}; this host does not see what happens there"),
+        };
+        let hop = Hop { status: Status::Unknown, ..Hop::new("host", what) };
+        self.fail(hop.fixed("spoke host check"))
     }
 
     /// The interface of a container with an address, and the host's end of it, in its bridge.

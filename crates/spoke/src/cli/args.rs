@@ -312,7 +312,8 @@ pub(super) enum NetworkCommand {
     /// Connect a network namespace to a network, as a container of no runtime
     #[command(
         after_help = "The container's default route is that of the network with the greatest \
-        --gw-priority, of each address family. Where none of its networks leads out and not all are \
+        --gw-priority, of each address family; of equal ones that of one that is not internal, then of both \
+        families, then the first by name: a network that comes later may take it. Where none of its networks leads out and not all are \
         internal, it is connected to the network gwbridge besides, which publishes its ports.
 
 A namespace with a name below /run/netns gets /etc/netns/NAME/hosts and /etc/netns/NAME/resolv.conf, which \

@@ -107,15 +107,20 @@ pub(super) fn run(
 }
 
 /// What containers of other hosts are called, as the daemon has heard it; none where this host is in no cluster.
-fn elsewhere(host_context: &HostContext) -> Result<Vec<NamedElsewhere>> {
-    let mut places = host_context.store.iter().map(|state| hosts::place(state));
-    if !places.any(|place| hosts::is_member(&place)) {
+pub(super) fn elsewhere(host_context: &HostContext) -> Result<Vec<NamedElsewhere>> {
+    if !is_in_cluster(host_context) {
         return Ok(Vec::new());
     }
     match hosts::ask(&host_context.runtime, &Ask::Names)? {
         Reply::Names(names) => Ok(names),
         _ => Err(Error::bug("names were asked for, and something else came")),
     }
+}
+
+/// Whether this host is one of many.
+pub(super) fn is_in_cluster(host_context: &HostContext) -> bool {
+    let mut places = host_context.store.iter().map(|state| hosts::place(state));
+    places.any(|place| hosts::is_member(&place))
 }
 
 pub(super) fn table(networks: &[Network], attachments: &[model::Attachment]) -> Names {

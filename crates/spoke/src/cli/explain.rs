@@ -1,6 +1,7 @@
 //! `spoke explain`: why one does not reach another.
 
 mod beside;
+mod elsewhere;
 mod ends;
 mod names;
 mod probe;
@@ -122,7 +123,8 @@ fn explained(
         Some(found) => (found, Vec::new()),
         None => {
             let networks = engine.records.networks()?;
-            let names = names::Names::new(&networks, &records);
+            let there = super::dns::elsewhere(host_context)?;
+            let names = names::Names::new(&networks, &records, &there);
             names.find(&wanted.to, &from, &book, &mut kernel)?
         }
     };
@@ -130,7 +132,11 @@ fn explained(
         None if to.is_lost => lost(&from, &wanted.to, before),
         _ => {
             let trip = trip(&book, (from, to), wanted, &mut kernel);
-            let trip = Trip { follows: follows(host_context), ..trip };
+            let trip = Trip {
+                follows: follows(host_context),
+                elsewhere: elsewhere::of(host_context)?,
+                ..trip
+            };
             walk(&mut kernel, &trip, before)
         }
     };
@@ -162,6 +168,7 @@ fn trip(
         published: book.published(),
         others,
         follows: None,
+        elsewhere: Vec::new(),
         rivals,
     }
 }

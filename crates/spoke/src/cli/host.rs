@@ -39,7 +39,8 @@ pub(super) enum HostCommand {
     /// Begin a cluster of hosts, and print a token for the next one
     #[command(
         after_help = "This host runs the cluster's etcd, with the program of the distribution (Debian: \
-        etcd-server); as soon as there are three hosts, three of them do. With --etcd the cluster is started \
+        etcd-server); as soon as there are three hosts, three of them do. It begins a new cluster each time: a host \
+        that was a member joins again with `spoke host join`. With --etcd the cluster is started \
         on an etcd that is there, or this host added to it; let only the hosts reach that. All hosts must \
         reach each other's UDP port 4789, and TCP ports 23790, 23800 and 23810 of those that run etcd.
 
@@ -83,8 +84,10 @@ Examples:\n  spoke host ls\n  spoke host ls -o json"
     Ls,
     /// Ask the other hosts over the networks that this one shares with them
     #[command(
-        after_help = "Says for each host whether packets of VXLAN arrive and come back, how large they may be, \
-        and by how much its clock differs. Says what is wrong and what to do; the exit code is 1 then.
+        after_help = "Says for each host, and each network that it shares with this one, whether packets arrive \
+        and come back, how large they may be, and by how much the host's clock differs (by IPv4). Says what is wrong \
+        and what to do; the exit code is 1 then. At most 512 ways are asked by, the first network of each host before \
+        the second.
 
 Examples:
   spoke host check
@@ -123,7 +126,7 @@ Examples:
         #[arg(value_name = "HOST")]
         name: HostName,
         /// What it gets; a label that it has is changed
-        #[arg(value_name = "KEY=VALUE", required_unless_present = "remove")]
+        #[arg(value_name = "KEY=VALUE", required_unless_present = "remove", value_parser = label)]
         labels: Vec<Label>,
         /// A label that it has no more
         #[arg(long, value_name = "KEY")]
@@ -312,6 +315,17 @@ pub(super) fn run(
             let ids: Vec<String> = ids.iter().map(|id| id.as_str().to_owned()).collect();
             Ok(Answer::text(names(output, &ids)?))
         }
+    }
+}
+
+/// Without a value it would take the one that is there.
+fn label(text: &str) -> Result<Label> {
+    match text.contains('=') {
+        true => text.parse(),
+        false => Err(Error::invalid(format!(
+            "'{}' is no label: a label is KEY=VALUE",
+            model::text::shown(text)
+        ))),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Who is meant by a name that only networks with names know.
 
 use explain::{End, Hop, Kernel, Netlink, Space};
-use model::{Attachment, Error, Network, NetworkName, Protocol, Result};
+use model::{Attachment, Error, NamedElsewhere, Network, NetworkName, Protocol, Result};
 use names::{Table, lookup};
 
 use super::ends::{Book, Found};
@@ -17,7 +17,12 @@ pub(super) struct Names<'a> {
 const HOP: &str = "name";
 
 impl<'a> Names<'a> {
-    pub(super) fn new(networks: &'a [Network], records: &'a [Attachment]) -> Self {
+    /// `elsewhere`: what containers of other hosts are called.
+    pub(super) fn new(
+        networks: &'a [Network],
+        records: &'a [Attachment],
+        elsewhere: &[NamedElsewhere],
+    ) -> Self {
         let mut table = Table::default();
         for network in networks {
             table.put_network(&network.name, true, Some(network));
@@ -25,6 +30,7 @@ impl<'a> Names<'a> {
         for record in records {
             table.put_attachment(&record.id, record.layer, Some(record));
         }
+        table.put_elsewhere(elsewhere);
         Self { table, networks, records }
     }
 

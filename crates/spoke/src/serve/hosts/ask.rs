@@ -7,7 +7,8 @@ use std::time::Duration;
 use cluster::book::{self, Subnet6, Subnets};
 use cluster::{Etcd, JoinToken, Url, View};
 use model::{
-    ClusterHost, Error, HostName, Kind, Mtu, NetworkName, Result, SharedNetwork, Transport,
+    ClusterHost, Error, HostName, Kind, Mac, Mtu, NetworkName, Result, Runtime, SharedName,
+    SharedNetwork, Transport,
 };
 use netlink::Socket;
 use overlay::Overlay;
@@ -314,15 +315,27 @@ impl Hosts {
     }
 }
 
-/// How many addresses containers of each host have: in one pass, because others wait for what is read.
+/// How many containers each host has: in one pass, because others wait for what is read. One without names counts once
+/// for each of its networks.
 fn containers(view: &View) -> BTreeMap<&HostName, usize> {
-    let mut counts = BTreeMap::new();
-    for (host, network, address) in view.endpoints.keys() {
+    let mut seen: BTreeMap<&HostName, BTreeSet<Seen<'_>>> = BTreeMap::new();
+    for ((host, network, address), (endpoint, _)) in &view.endpoints {
         if view.networks.get(network).is_none_or(|network| !network.is_gateway(*address)) {
-            *counts.entry(host).or_insert(0) += 1;
+            let seen_as = match endpoint.names.is_empty() {
+                true => Seen::At(network, endpoint.mac),
+                false => Seen::Called(endpoint.runtime, &endpoint.names),
+            };
+            seen.entry(host).or_default().insert(seen_as);
         }
     }
-    counts
+    seen.into_iter().map(|(host, seen)| (host, seen.len())).collect()
+}
+
+/// By what the addresses of one container are known to be of one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Seen<'a> {
+    At(&'a NetworkName, Mac),
+    Called(Option<Runtime>, &'a [SharedName]),
 }
 
 /// The blocks of each host, by network.

@@ -1,6 +1,6 @@
 //! `spoke host check`: asks the other hosts over the networks that this one shares with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +21,8 @@ const SEEK: Duration = Duration::from_millis(200);
 pub(super) const SMALL: u32 = 68;
 /// Clocks that differ by more are told, in milliseconds: certificates and tokens depend on them.
 const SKEW: i64 = 2000;
+/// No more ways are asked by: the first network of each host comes first, then the second.
+const MOST: usize = 512;
 /// Milliseconds of a day.
 const DAY: i64 = 86_400_000;
 
@@ -44,15 +46,19 @@ impl Hosts {
         };
         let made = local::made(&self.place)?;
         let mut checks = Vec::new();
-        let mut ways = Vec::new();
+        let mut all = Vec::new();
         for (name, host) in view.hosts.iter().filter(|(name, _)| **name != member.name) {
-            match way(&view, &made, (name, host)) {
-                Some(way) => ways.push(way),
-                None => checks.push(unchecked(name, host)),
+            let mut of_host = ways(&view, &made, (name, host)).enumerate().peekable();
+            if of_host.peek().is_none() {
+                checks.push(unchecked(name, host));
             }
+            all.extend(of_host);
         }
+        all.sort_by_key(|(at, _)| *at);
+        let ways: Vec<Way<'_>> = all.into_iter().take(MOST).map(|(_, way)| way).collect();
         checks.extend(checked(&member, &view, &ways)?);
-        checks.sort_by(|one, other| one.name.cmp(&other.name));
+        checks.sort_by(|one, other| (&one.name, &one.network).cmp(&(&other.name, &other.network)));
+        say_once(&mut checks);
         Ok(Reply::Checks(checks))
     }
 }
@@ -61,9 +67,18 @@ impl Hosts {
 pub(super) fn way<'a>(
     view: &'a View,
     made: &BTreeMap<NetworkName, Local>,
-    (name, host): (&'a HostName, &'a ClusterHost),
+    host: (&'a HostName, &'a ClusterHost),
 ) -> Option<Way<'a>> {
-    view.networks.iter().find_map(|(network, shared)| {
+    ways(view, made, host).next()
+}
+
+/// By each network that both hosts have.
+fn ways<'a>(
+    view: &'a View,
+    made: &BTreeMap<NetworkName, Local>,
+    (name, host): (&'a HostName, &'a ClusterHost),
+) -> impl Iterator<Item = Way<'a>> {
+    view.networks.iter().filter_map(move |(network, shared)| {
         let here = made.get(network).filter(|made| made.network.is_same(shared));
         let here = here.filter(|_| shared.transport != Transport::Other)?;
         let mut gateways =
@@ -75,6 +90,15 @@ pub(super) fn way<'a>(
         let transport = shared.transport;
         Some(Way { name, host, network, mtu: shared.mtu.bytes(), transport, from, to })
     })
+}
+
+/// What is wrong with a host itself, and not with a network, is said of it once.
+fn say_once(checks: &mut [HostCheck]) {
+    let mut said = BTreeSet::new();
+    for check in checks {
+        let name = &check.name;
+        check.problems.retain(|why| said.insert((name.clone(), why.clone())));
+    }
 }
 
 fn unchecked(name: &HostName, host: &ClusterHost) -> HostCheck {
@@ -201,6 +225,21 @@ fn problems(member: &Member, is_alive: bool, way: &Way<'_>, check: &HostCheck) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_host_is_said_once() {
+        let of = |network: &str, problems: &[&str]| HostCheck {
+            name: "b".to_owned(),
+            network: Some(network.to_owned()),
+            problems: problems.iter().map(|why| (*why).to_owned()).collect(),
+            ..HostCheck::default()
+        };
+        let mut checks =
+            [of("one", &["it is lost", "one is cut"]), of("two", &["it is lost", "two is cut"])];
+        say_once(&mut checks);
+        assert_eq!(checks[0].problems, ["it is lost", "one is cut"]);
+        assert_eq!(checks[1].problems, ["two is cut"]);
+    }
 
     #[test]
     fn clocks_differ_over_midnight_too() {
