@@ -295,11 +295,13 @@ pub(super) enum NetworkCommand {
     Inspect(InspectArgs),
     /// Make a network
     #[command(after_help = "Without --subnet, a /24 of 10.200.0.0/16 is taken that no network \
-        and no route of this host uses. Drivers macvlan and ipvlan put containers on the segment of \
+        and no route of this host uses. With a subnet of IPv6 alone the network is \
+        of IPv6 alone. Drivers macvlan and ipvlan put containers on the segment of \
         a parent device: --subnet is that segment's, or --dhcp lets its server give \
         addresses.\n\nExamples:
   spoke network create front
   spoke network create --subnet 10.70.1.0/24 --subnet fd00:70::/64 --mtu 1450 back
+  spoke network create --subnet fd00:71::/64 six
   spoke network create --internal vault
   spoke network create --publish lan home
   spoke network create -d macvlan --parent eth0 --dhcp lan

@@ -179,11 +179,12 @@ pub(in crate::cli) struct RemoteArgs {
     /// An address that no container gets, by a name that the plugin gets
     #[arg(long = "aux-address", value_name = "NAME=IP", value_parser = auxiliary, requires = "subnets")]
     pub(in crate::cli) auxiliary: Vec<(String, IpAddr)>,
-    /// Whether containers have IPv4 addresses
+    /// Whether containers have IPv4 addresses, with a Docker plugin or --hosts; else --subnet says it: one of IPv6
+    /// alone makes a network of IPv6 alone
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true",
         num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set)]
     pub(in crate::cli) ipv4: bool,
-    /// Give containers IPv6 addresses, too; so with an IPv6 subnet
+    /// Give containers IPv6 addresses, too, with a Docker plugin or --hosts; so with an IPv6 subnet
     #[arg(long)]
     pub(in crate::cli) ipv6: bool,
     /// Whether the network belongs to this host or to many; as the plugin says unless given

@@ -289,6 +289,11 @@ fn refuse_remote(wanted: &CreateArgs) -> Result<()> {
     ];
     match given.into_iter().find(|(_, given)| *given) {
         None => Ok(()),
+        Some((option @ ("--ipv4" | "--ipv6"), _)) => Err(Error::invalid(format!(
+            "{option} is an option of Docker plugins, and of networks of several hosts (--hosts): on this host's own \
+             networks --subnet says it. A subnet of IPv6 alone (--subnet fd00:70::/64) makes a network of IPv6 \
+             alone, and one of each family makes both"
+        ))),
         Some((option, _)) => Err(Error::invalid(format!(
             "{option} is an option of Docker plugins: name one with --driver"
         ))),

@@ -357,6 +357,7 @@ fn networks_of_docker_plugins() {
         ("network create --ipam-opt a=b x", "--ipam-driver"),
         ("network create -d weave --config-only x", "leave out --driver"),
         ("network create -d weave --ipv4=false --subnet 10.7.0.0/24 x", "--ipv4"),
+        ("network create --ipv4=false --ipv6 x", "(--subnet fd00:70::/64) makes a network of IPv6"),
     ] {
         let (code, given) = host.refused(line);
         assert!(code == 2 && given.contains(word), "{line}: {code} {given}");
