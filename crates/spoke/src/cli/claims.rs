@@ -1,11 +1,12 @@
 //! The subnets in use on this host: those of Spoke's networks, and those of networks that Docker,
 //! Podman and CNI configurations made without Spoke.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
 use cni::list::{self, Declared};
-use model::{IpNet, Network, Runtime, overlap, overlapping_pairs};
+use model::{IpNet, Network, NetworkName, Runtime, overlap, overlapping_pairs};
 
 use super::HostContext;
 use super::facts::{HostFacts, HostRoute};
@@ -72,14 +73,20 @@ pub(super) fn claims(
     networks: &[Network],
     facts: &HostFacts,
 ) -> Vec<Claimed> {
-    let mut claims = ours(networks, facts);
+    let described = crate::netavark::known(&host_context.root).networks;
+    let described: BTreeSet<NetworkName> = described.into_iter().map(|it| it.name).collect();
+    let mut claims = ours(networks, &described, facts);
     claims.extend(declared(&host_context.root.join("etc/cni/net.d"), Owner::Cni));
     claims.extend(declared(&host_context.root.join("etc/containers/networks"), Owner::Podman));
     claims.extend(dockers(facts));
     claims
 }
 
-fn ours(networks: &[Network], facts: &HostFacts) -> Vec<Claimed> {
+fn ours(
+    networks: &[Network],
+    described: &BTreeSet<NetworkName>,
+    facts: &HostFacts,
+) -> Vec<Claimed> {
     let claims_of = |network: &Network| {
         let device = device(network).or_else(|| segment(network, facts));
         let subnets = network.ipam.pools().iter().flat_map(|pool| &pool.ranges);
@@ -88,7 +95,7 @@ fn ours(networks: &[Network], facts: &HostFacts) -> Vec<Claimed> {
             network: network.name.to_string(),
             owner: Owner::Spoke,
             device: device.clone(),
-            removal: removal(network),
+            removal: removal(network, described.contains(&network.name)),
         };
         subnets.map(|range| claim(range.subnet)).collect::<Vec<_>>()
     };
@@ -97,14 +104,20 @@ fn ours(networks: &[Network], facts: &HostFacts) -> Vec<Claimed> {
     routed.flat_map(claims_of).collect()
 }
 
-/// A network in the book is removed where it was made: its runtime would make it again.
-fn removal(network: &Network) -> String {
+/// A network in the book is removed where it was made: its runtime would make it again. One that no file of a runtime
+/// describes any more, or that came on standard input, is in the book only.
+fn removal(network: &Network, is_described: bool) -> String {
     let name = &network.name;
     match network.runtime {
+        Runtime::Podman | Runtime::Cni | Runtime::Reference if !is_described => {
+            format!("spoke network rm {name}")
+        }
         Runtime::Docker => format!("docker network rm {name}"),
         Runtime::Podman => format!("podman network rm {name}"),
         Runtime::Cni | Runtime::Reference => {
-            format!("remove the configuration of {name} from /etc/cni/net.d")
+            format!(
+                "remove the configuration of {name} from /etc/cni/net.d, and then: spoke network rm {name}"
+            )
         }
         Runtime::Kurma => format!("remove {name} from Kurma's configuration"),
         Runtime::Spoke => format!("spoke network rm {name}"),
