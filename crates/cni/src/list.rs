@@ -4,9 +4,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use model::IpNet;
+use model::{IpNet, NetworkName};
 use serde_json::{Map, Value};
 
+use crate::plugin;
 use crate::wire::{Node, Object};
 
 /// A larger file is no network configuration.
@@ -53,6 +54,29 @@ pub fn declared_or_unread(directory: &Path) -> (Vec<Declared>, Vec<PathBuf>) {
     (networks, unread)
 }
 
+/// The networks that Spoke's plugins make as the configuration files of a directory describe them, each with its file.
+/// A list that joins a network, or one that only another plugin makes, describes none.
+pub fn described(directory: &Path) -> Vec<(NetworkName, PathBuf)> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_config =
+        |path: &PathBuf| path.extension().is_some_and(|e| e == "conflist" || e == "conf");
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(is_config).collect();
+    paths.sort();
+    let named = |path: PathBuf| Some((described_in(&path)?, path));
+    paths.into_iter().filter_map(named).collect()
+}
+
+fn described_in(path: &Path) -> Option<NetworkName> {
+    let object = read_object(path)?;
+    let config = Object::new("", &object);
+    let main = match config.get("plugins") {
+        Some(_) => objects(config.list("plugins").ok()?).into_iter().next()?,
+        None => config.clone(),
+    };
+    let name = config.text("name").ok().flatten()?;
+    if plugin::describes_network(&main) { name.parse().ok() } else { None }
+}
+
 /// The plugins of this type in the configuration files of a directory and of those in it, wherever in a
 /// file such a plugin is configured: other plugins have plugins of their own.
 pub fn plugins(directory: &Path, plugin: &str) -> Vec<Map<String, Value>> {
@@ -83,7 +107,7 @@ fn collect(value: &Value, plugin: &str, found: &mut Vec<Map<String, Value>>) {
 }
 
 /// The JSON object in a small file.
-pub(crate) fn read_object(path: &Path) -> Option<Map<String, Value>> {
+pub fn read_object(path: &Path) -> Option<Map<String, Value>> {
     serde_json::from_slice(&file::read(path, LARGEST).ok()?).ok()
 }
 

@@ -25,14 +25,15 @@ mod vrf;
 use std::path::PathBuf;
 
 use model::{
-    ContainerId, IfName, InterfaceAddress, Labels, NetworkName, Result, Sandbox, Stage, Wiring,
+    ContainerId, IfName, InterfaceAddress, Labels, Layer, NetworkName, Result, Sandbox, Stage,
+    Wiring,
 };
 
 pub use kind::Plugin;
 
 use crate::Context;
 use crate::source::Source;
-use crate::wire::{Args, Command, Configuration, Environment, Success};
+use crate::wire::{Args, Command, Configuration, Environment, Object, Success};
 
 /// A call whose form is right.
 pub(crate) struct Call<'a> {
@@ -57,6 +58,17 @@ impl Call<'_> {
     pub(crate) fn path(&self) -> Vec<PathBuf> {
         let directories = self.environment.path.split(':');
         directories.filter(|directory| !directory.is_empty()).map(PathBuf::from).collect()
+    }
+}
+
+/// Whether a plugin's configuration describes a network of this host that Spoke makes. One of type `spoke` that says
+/// nothing of it joins the network of its list's name.
+pub(crate) fn describes_network(root: &Object<'_>) -> bool {
+    let named = root.text("type").ok().flatten().and_then(Plugin::named);
+    match named {
+        Some(Plugin::Spoke) => spoke::describes_network(root),
+        Some(plugin) => plugin.layer() == Layer::Link && plugin != Plugin::Loopback,
+        None => false,
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) fn request_pool(
     };
     let spec = PoolSpec::read(&call.options)?;
     let network = spec.network.map(|called| engine.records.name_of(&called)).transpose()?;
+    // Its subnet is that of the runtime's file, also where no container has been on it.
+    network.as_ref().map_or(Ok(()), |name| engine.networks.adopt(name))?;
     let is_of_nodes =
         network.as_ref().is_some_and(|name| is_of_nodes(engine, (scope, &space), name));
     let requested = match requested(call) {

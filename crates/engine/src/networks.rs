@@ -1,5 +1,6 @@
 //! Networks, the sandboxes that Spoke connects to them, and the default gateways of these.
 
+mod adopt;
 mod alias;
 mod closing;
 mod fence;

@@ -12,7 +12,7 @@ pub use cloud::{
     Records, SubnetPlan,
 };
 pub use driver::{Driver, HostDataplane, Metered, Near, Note, Presence, Still, Stray};
-pub use host::{AttachmentLock, Host, Occupied};
+pub use host::{AttachmentLock, Described, Host, Occupied};
 pub use ipam::{Granted, Ipam, Offer};
 pub use outline::Outline;
 pub use store::{Damaged, Expect, Key, Outcome, Prefix, Record, Revision, Store, Txn, Versioned};

@@ -2,6 +2,7 @@
 
 mod bind;
 pub(crate) mod book;
+mod described;
 pub(crate) mod endpoint;
 pub(crate) mod neighbours;
 pub(crate) mod network;

@@ -35,7 +35,9 @@ pub(crate) fn create(mut document: Value, context: &Context<'_>) -> Result<Value
         Spec::New(spec) => {
             refuse_known(&config.name, context)?;
             document["subnets"] = subnets(config, &spec, context)?;
-            let network = describe::network(&NetworkConfig::read(&document)?, &spec, context)?;
+            let network =
+                describe::network(&NetworkConfig::read(&document)?, &spec, context.site())?;
+            context.engine.records.refuse_described(&network)?;
             refuse_shared_bridge(&network, context)?;
             if matches!(spec.kind, Some(KindSpec::Neutron(_) | KindSpec::Ovs(_))) {
                 context.engine.attachments.status(&network)?;

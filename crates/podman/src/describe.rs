@@ -4,11 +4,13 @@ use std::net::IpAddr;
 
 use model::{
     Backend, Dns, Error, Family, Gateway, Ipam, LinkKind, Network, Order, Pool, PoolId, Range,
-    Result, Route, Runtime, Space, Wiring, hosts_of,
+    Result, Route, Runtime, Space, Timestamp, Wiring, hosts_of,
 };
+use serde_json::Value;
 use spec::{DefaultRoute, Frame, KindSpec, NetworkSpec, Source};
 
-use crate::verb::Context;
+use crate::DRIVER;
+use crate::option::Spec;
 use crate::wire::{NetworkConfig, RouteConfig, SubnetConfig};
 
 /// More subnets than this are no network.
@@ -18,12 +20,12 @@ const MOST_SUBNETS: usize = 64;
 pub(crate) fn network(
     config: &NetworkConfig,
     spec: &NetworkSpec,
-    context: &Context<'_>,
+    (backend, now): (Backend, Timestamp),
 ) -> Result<Network> {
     let frame = Frame {
         name: config.name.clone(),
         runtime: Runtime::Podman,
-        since: context.now,
+        since: now,
         ipam: ipam(config, spec)?,
         routes: routes(config, spec)?,
     };
@@ -31,7 +33,23 @@ pub(crate) fn network(
         nameservers: config.dns_servers().iter().map(ToString::to_string).collect(),
         ..Dns::default()
     };
-    Ok(Network { dns, ..spec.network(frame, wiring(config, spec, context.backend)?) })
+    Ok(Network { dns, ..spec.network(frame, wiring(config, spec, backend)?) })
+}
+
+/// The network that Podman's file describes for its containers, by the document in it; none where it is of another
+/// driver, or where containers join a network that is there.
+///
+/// # Errors
+/// Where the driver's options are not understood.
+pub fn described(document: &Value, backend: Backend, now: Timestamp) -> Result<Option<Network>> {
+    if document["driver"] != DRIVER {
+        return Ok(None);
+    }
+    let config = NetworkConfig::read(document)?;
+    match Spec::read(&config)? {
+        Spec::New(spec) => network(&config, &spec, (backend, now)).map(Some),
+        Spec::Join(_) => Ok(None),
+    }
 }
 
 fn wiring(config: &NetworkConfig, spec: &NetworkSpec, backend: Backend) -> Result<Wiring> {

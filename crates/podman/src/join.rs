@@ -12,7 +12,7 @@ pub(crate) fn network(
     name: &NetworkName,
     context: &Context<'_>,
 ) -> Result<Network> {
-    let network = context.engine.records.network(name)?;
+    let network = context.engine.records.network_or_described(name)?;
     let Err(refusal) = refuse_other_subnets(config, &network) else { return Ok(network) };
     let former = context.engine.records.named(name)?.filter(|former| former.name != network.name);
     let fits = |former: &Network| refuse_other_subnets(config, former).is_ok();

@@ -18,6 +18,7 @@ mod verb;
 mod way_out;
 mod wire;
 
+pub use describe::described;
 pub use forgotten::forgotten;
 pub use many::ManyHosts;
 pub use shared::{is_joined, is_shared, shared_file};

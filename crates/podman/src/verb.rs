@@ -59,6 +59,13 @@ pub struct Context<'a> {
     pub networks: &'a [Declared],
 }
 
+impl Context<'_> {
+    /// What a description of a network takes of the host: where packet filter rules go, and the time.
+    pub(crate) fn site(&self) -> (Backend, Timestamp) {
+        (self.backend, self.now)
+    }
+}
+
 /// A network of Podman's, by its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use config::Config;
-use engine::port::{AttachmentLock, Host, Occupied};
+use engine::port::{AttachmentLock, Described, Host, Occupied};
 use model::{AttachmentId, Backend, Moment, NetworkName, Process, Result, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use sha2::{Digest, Sha256};
 
 use crate::context_pool::Shared;
+use crate::described;
 use crate::hosts::{self, Ask};
 use crate::netavark::places::places;
 
@@ -92,6 +93,11 @@ impl Host for ThisHost {
         let mut occupied = linux::occupied()?;
         occupied.extend(declared(Path::new("/")));
         Ok(self.shared.neighbours.name(occupied))
+    }
+
+    fn described(&self) -> Vec<Described> {
+        let site = (self.config.firewall.backend, now());
+        described::described(Path::new("/"), |name| std::env::var_os(name), site)
     }
 
     fn site(&self) -> [u8; 5] {

@@ -6,6 +6,7 @@ mod cli;
 mod context_pool;
 mod dataplane;
 mod denied;
+mod described;
 mod event;
 mod facts;
 mod follow;

@@ -54,6 +54,7 @@ pub(super) fn named_among(
     let engine = call.context.engine;
     match left(call, name, ifname, |on| engine.records.network_of(on).map(Some))? {
         Some(network) => Ok(network),
+        None if call.command == Command::Add => engine.networks.joined(name),
         None => engine.records.network(name),
     }
 }

@@ -42,6 +42,12 @@ pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     }
 }
 
+/// Whether the configuration describes a network of this host, rather than joining one.
+pub(super) fn describes_network(root: &Object<'_>) -> bool {
+    let joins = ["network", "networks", spec::HOSTS].iter().any(|key| root.get(key).is_some());
+    !joins && root.fields().any(|(key, _)| field::describes(key))
+}
+
 /// A network that the configuration describes.
 fn described(call: &Call<'_>, root: &Object<'_>) -> Result<Plan> {
     let driver = driver::named(root)?;

@@ -47,6 +47,7 @@ pub(super) fn create(
         // Each host has a gateway of its own: the request for another one was refused, or is of a swarm.
         blocks.iter_mut().filter(|it| it.subnet.is_some()).for_each(|it| it.gateway = None);
     }
+    engine.networks.adopt(&name)?;
     let network = match known(engine, &name)? {
         Some(known) => {
             refuse_uninvited(engine, &known, &spec, &blocks, &id)?;
@@ -145,8 +146,8 @@ pub(super) fn of_subnet_asks_others(engine: &Engine<'_>, id: &SubnetId) -> Resul
 pub(super) fn alias_of(engine: &Engine<'_>, id: &NetworkId) -> Result<Alias> {
     engine.records.alias(&alias_id(id)?)?.ok_or_else(|| {
         Error::not_found(format!(
-            "no network {}; it was made while Spoke's state was another one: remove it in Docker \
-             and create it again",
+            "no network {}; `spoke network rm --force` removed it, or it was made while Spoke's state \
+             was another one: remove it in Docker and create it again",
             short(id.as_str())
         ))
     })

@@ -72,12 +72,16 @@ impl Networks<'_> {
         Ok(Some(Enrolled { network, revision: Some(revision), new_alias, new_network }))
     }
 
-    /// A network that is not declared yet: as a configuration described it, or as it is wanted.
+    /// A network that is not declared yet: as a configuration described it, or as it is wanted, where no file has its
+    /// name.
     fn undeclared(&self, wanted: &Network) -> Result<Box<Network>> {
         let configured = self.records.network_under(&Key::Configured(wanted.name.clone()))?;
         let network = match configured {
             Some(read) => self.records.refuse_closed(read.value)?,
-            None => Box::new(wanted.clone()),
+            None => {
+                self.records.refuse_described(wanted)?;
+                Box::new(wanted.clone())
+            }
         };
         match self.addresses.overlapping(&network)? {
             Some(other) => Err(other),

@@ -161,7 +161,7 @@ pub(crate) fn refuse_if_used(
         Some(alias) => {
             let known = alias.title.as_ref().map_or(alias.id.as_str(), NetworkName::as_str);
             Err(Error::conflict(format!(
-                "{} knows network {name} as {known}; remove it there first",
+                "{0} knows network {name} as {known}: remove it there, with `{0} network rm {known}`",
                 alias.runtime
             )))
         }

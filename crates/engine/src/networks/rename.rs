@@ -102,7 +102,9 @@ impl Networks<'_> {
             // It was called so before it was renamed.
             Ok(other) if other.name == *new && other.called() != new => Ok(()),
             Ok(_) => Err(exists(new)),
-            Err(error) if error.kind() == model::Kind::NotFound => Ok(()),
+            Err(error) if error.kind() == model::Kind::NotFound => {
+                self.records.refuse_described(&Network { name: new.clone(), ..network.clone() })
+            }
             Err(error) => Err(error),
         }
     }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{AttachmentId, Backend, IpNet, NetworkName, Process, Result, Timestamp};
+use model::{AttachmentId, Backend, IpNet, Network, NetworkName, Process, Result, Timestamp};
 
 /// The right to work on an attachment, until it is dropped.
 pub type AttachmentLock = Box<dyn std::any::Any>;
@@ -15,6 +15,19 @@ pub struct Occupied {
     pub net: IpNet,
     /// The user, for a message.
     pub by: String,
+}
+
+/// A network that a runtime's file describes. The book has it from its first container on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// What the runtime calls it.
+    pub name: NetworkName,
+    /// The runtime, for a message.
+    pub by: &'static str,
+    /// Its file, for a message.
+    pub file: String,
+    /// The network; none where the runtime's call for a container says more of it than the file.
+    pub network: Option<Box<Network>>,
 }
 
 /// What the engine cannot know without reading clocks or processes.
@@ -44,6 +57,11 @@ pub trait Host {
     /// The subnets of this host that are in use outside the store: those of other runtimes'
     /// networks, and those of its routes.
     fn occupied(&self) -> Result<Vec<Occupied>>;
+
+    /// The networks that the files of runtimes describe, also those that no container has been on.
+    fn described(&self) -> Vec<Described> {
+        Vec::new()
+    }
 
     /// From which unique local IPv6 addresses subnets of our choice are taken: the global id of RFC
     /// 4193 §3.2, always the same on one host and best another one on every host.

@@ -51,7 +51,7 @@ impl Records<'_> {
         let found = names.iter().filter_map(|name| self.named(name).transpose());
         let mut found = found.collect::<Result<Vec<_>>>()?;
         match found.len() {
-            0 | 1 => found.pop().ok_or_else(|| unknown(name)),
+            0 | 1 => found.pop().ok_or_else(|| self.unknown(name)),
             _ => Err(several(name, &found)),
         }
     }
@@ -74,7 +74,7 @@ impl Records<'_> {
     /// # Errors
     /// [`model::Kind::NotFound`] where there is none.
     pub fn network_of(&self, name: &NetworkName) -> Result<Network> {
-        self.named(name)?.ok_or_else(|| unknown(name))
+        self.named(name)?.ok_or_else(|| self.unknown(name))
     }
 
     /// The network with this name in the book, if there is one: a declared one rather than a configuration's.
@@ -101,10 +101,6 @@ impl Records<'_> {
     pub fn subnet(&self, id: &SubnetId) -> Result<Option<Subnet>> {
         Ok(self.subnet_of(id)?.map(|read| read.value))
     }
-}
-
-fn unknown(name: &NetworkName) -> Error {
-    Error::not_found(format!("no network {name}; `spoke network ls` lists them"))
 }
 
 pub(crate) fn exists(name: &NetworkName) -> Error {

@@ -60,7 +60,7 @@ fn a_network_that_somebody_else_made_or_uses_stays() {
         engine.networks.create(&network).unwrap();
         engine.networks.enroll(&alias("n", &network), &network).unwrap();
         let refused = engine.networks.remove(&network.name, false).unwrap_err();
-        assert!(refused.to_string().contains("docker knows"), "{refused}");
+        assert!(refused.to_string().contains("`docker network rm "), "{refused}");
         engine.networks.withdraw(&id("n")).unwrap();
         assert_eq!(engine.records.networks().unwrap(), std::slice::from_ref(&network));
         engine.networks.remove(&network.name, false).unwrap();

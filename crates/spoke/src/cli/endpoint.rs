@@ -108,7 +108,7 @@ fn create(
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
     let network =
-        Network { runtime: Runtime::Spoke, ..engine.records.network(&wanted.named.network)? };
+        Network { runtime: Runtime::Spoke, ..engine.networks.joined(&wanted.named.network)? };
     let name = &wanted.named.name;
     guest::refuse_guest(&engine, &network.name, name)?;
     if engine

@@ -39,7 +39,7 @@ fn ls(wanted: &LsArgs, output: Output, host_context: &HostContext) -> Result<Ans
     let engine = (host_context.engine)()?;
     let (attachments, aliases) =
         (engine.records.attachments()?, by_network(engine.records.aliases()?));
-    let views = engine.records.networks()?;
+    let views = engine.records.networks_and_described()?;
     let views = views.iter().map(|network| NetworkView::of(network, &attachments, &aliases));
     let holds = |view: &NetworkView| wanted.filters.iter().all(|filter| passes(filter, view));
     let rows: Vec<NetworkView> = views.filter(holds).collect();
@@ -91,7 +91,11 @@ fn inspect(wanted: &InspectArgs, output: Output, host_context: &HostContext) -> 
         (engine.records.attachments()?, by_network(engine.records.aliases()?));
     let mut views = Vec::new();
     for name in &wanted.names {
-        views.push(NetworkView::of(&engine.records.network(name)?, &attachments, &aliases));
+        views.push(NetworkView::of(
+            &engine.records.network_or_described(name)?,
+            &attachments,
+            &aliases,
+        ));
     }
     let text = match &wanted.format {
         Some(format) if format != "json" => templated(format, &views)?,
@@ -117,6 +121,7 @@ fn create(wanted: &CreateArgs, output: Output, host_context: &HostContext) -> Re
         let known = near(wanted, &engine)?;
         let network = draft::network(wanted, host_context, &known, &facts, spread(tries))?;
         let network = Network { title: title.clone(), ..network };
+        engine.records.refuse_described(&network)?;
         if wanted.driver == Driver::Neutron {
             // The user learns now of a missing name, and not with the first container.
             engine.attachments.status(&network)?;
@@ -196,8 +201,9 @@ fn rm(wanted: &RmArgs, output: Output, host_context: &HostContext) -> Result<Ans
     for name in &wanted.names {
         let known = engine.records.network(name).ok();
         match remove(&engine, name, wanted.force, host_context) {
-            Ok(()) => {
+            Ok(broken) => {
                 removed.push(name.to_string());
+                answer.notes.extend(broken);
                 let drained =
                     known.map_or(Ok(()), |known| cloud::drain(&engine, &known, host_context));
                 // The daemon removes the rest.
@@ -210,22 +216,42 @@ fn rm(wanted: &RmArgs, output: Output, host_context: &HostContext) -> Result<Ans
     Ok(Answer { text: names(output, &removed)?, ..answer })
 }
 
+/// Removes it; what runtimes have of it that is broken by that.
 fn remove(
     engine: &Engine,
     name: &NetworkName,
     force: bool,
     host_context: &HostContext,
-) -> Result<()> {
+) -> Result<Vec<String>> {
     refuse_former(engine, name)?;
     // Its containers on other hosts are not detached by --force.
     if host::remove_network(engine, name, host_context)? {
-        return Ok(());
+        return Ok(Vec::new());
     }
+    let meant = engine.records.meant(name)?;
+    let aliases = engine.records.aliases()?.into_iter().filter(|alias| alias.network == meant);
+    let broken: Vec<String> = aliases.map(|alias| broken(&alias, name)).collect();
     let removed = match cloud::remove(engine, name, force, host_context) {
         Ok(false) => engine.networks.remove(name, force),
         removed => removed.map(drop),
     };
-    removed.map_err(|error| with_advice(error, force))
+    removed.map(|()| broken).map_err(|error| {
+        let is_used = engine
+            .records
+            .attachments()
+            .is_ok_and(|all| all.iter().any(|attachment| attachment.id.network == meant));
+        with_advice(error, force || !is_used)
+    })
+}
+
+/// What is left of a removed network in a runtime.
+fn broken(alias: &Alias, name: &NetworkName) -> String {
+    let runtime = alias.runtime;
+    let known = alias.title.as_ref().map_or(alias.id.as_str(), NetworkName::as_str);
+    format!(
+        "{runtime} still has network {name} as {known}, and none of its containers can use it: remove it there with \
+         `{runtime} network rm {known}`, and create it again"
+    )
 }
 
 /// A name that a network had before it was renamed leads to that network elsewhere. Here the caller may mean
@@ -248,9 +274,9 @@ fn note(answer: &mut Answer, error: &Error) {
     answer.notes.push(error.to_string());
 }
 
-fn with_advice(error: Error, force: bool) -> Error {
+fn with_advice(error: Error, is_enough: bool) -> Error {
     match error.kind() {
-        Kind::Conflict if !force => {
+        Kind::Conflict if !is_enough => {
             Error::conflict(format!("{error}; remove its containers, or detach them with --force"))
         }
         Kind::Conflict

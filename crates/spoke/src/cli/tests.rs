@@ -4,6 +4,7 @@ mod amended;
 mod backup;
 mod book;
 mod daemon;
+mod described;
 mod host;
 mod network;
 mod neutron;
@@ -12,13 +13,13 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use config::{Config, KurmaConfig, RemoteConfig, StoreConfig};
 use docker::api::Container;
-use engine::port::{Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
+use engine::port::{Described, Driver, Granted, Host, HostDataplane, Ipam, Offer, Presence, Stray};
 use engine::{Engine, Members, Request};
 use model::{
     Attached, Attachment, Backend, Binding, Dns, Error, Interface, InterfaceAddress, Layer,
@@ -42,6 +43,7 @@ struct Fixture {
     root: TempDir,
     /// Docker plugins, none of which is there.
     foreign: Arc<Foreign>,
+    machine: Machine,
     /// What systemd was told.
     asked: RefCell<Vec<String>>,
     /// What Docker Engines answer next.
@@ -111,6 +113,7 @@ impl Fixture {
             kernel,
             facts,
             foreign: Arc::new(no_plugins(root.path())),
+            machine: Machine(root.path().to_owned()),
             root,
             asked: RefCell::default(),
             running: RefCell::default(),
@@ -133,7 +136,7 @@ impl Fixture {
     }
 
     fn engine(&self) -> Engine<'_> {
-        Engine::new(&self.store, &self.kernel, &Nobody, &Clock)
+        Engine::new(&self.store, &self.kernel, &Nobody, &self.machine)
     }
 
     /// Exit code, standard output, standard error.
@@ -341,9 +344,15 @@ impl Ipam for Nobody {
     }
 }
 
-struct Clock;
+/// The machine, with the files of runtimes below its root.
+struct Machine(PathBuf);
 
-impl Host for Clock {
+impl Host for Machine {
+    fn described(&self) -> Vec<Described> {
+        let site = (Backend::Nftables, Timestamp(NOW));
+        crate::described::described(&self.0, |_| None, site)
+    }
+
     fn me(&self) -> Process {
         Process { pid: 1, start: 1 }
     }

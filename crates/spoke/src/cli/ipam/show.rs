@@ -26,7 +26,7 @@ pub(super) fn show(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let networks = engine.records.networks()?;
+    let networks = engine.records.networks_and_described()?;
     let taken = taken(&engine, &networks, host_context)?;
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
     let titles = Titles::of(&networks);

@@ -45,7 +45,7 @@ pub(super) fn connect(
         return guest::connect(wanted, output, host_context);
     }
     let engine = (host_context.engine)()?;
-    let network = Network { runtime: Runtime::Spoke, ..engine.records.network(&wanted.network)? };
+    let network = Network { runtime: Runtime::Spoke, ..engine.networks.joined(&wanted.network)? };
     let mut wiring = wiring(&wanted.made, &network, host_context.backend)?;
     if let Some(link) = &mut wiring.link {
         link.name = wanted.joined.ifname.clone().or(link.name.take());

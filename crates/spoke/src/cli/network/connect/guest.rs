@@ -25,7 +25,7 @@ pub(super) fn connect(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let engine = (host_context.engine)()?;
-    let network = Network { runtime: Runtime::Spoke, ..engine.records.network(&wanted.network)? };
+    let network = Network { runtime: Runtime::Spoke, ..engine.networks.joined(&wanted.network)? };
     let name: ContainerId = wanted.sandbox.parse()?;
     let tap = tap(&wanted.tap, &host_context.root)?;
     let mut wiring = super::wiring(&wanted.made, &network, host_context.backend)?;

@@ -1,0 +1,49 @@
+//! Networks that a runtime's file describes, joined before their first container there.
+
+use model::{Error, Kind, Network, NetworkName, Result};
+
+use crate::Networks;
+use crate::contention::RACES;
+use crate::port::{Expect, Key, Outcome, Record, Txn};
+
+impl Networks<'_> {
+    /// The network of this name, to be joined: as [`Records::network`](crate::Records::network), and where only a
+    /// runtime's file describes it, the book has it from then on.
+    ///
+    /// # Errors
+    /// `NotFound` where there is none, and `Conflict` where another network has its subnet.
+    pub fn joined(&self, name: &NetworkName) -> Result<Network> {
+        match self.records.network(name) {
+            Err(error) if error.kind() == Kind::NotFound => {
+                self.adopt(name)?;
+                self.records.network(name)
+            }
+            found => found,
+        }
+    }
+
+    /// Has the book know a network that only a runtime's file describes, as its first container there would. A name
+    /// that the book has, or that no file has, is no error.
+    ///
+    /// # Errors
+    /// `Conflict` where another network has its subnet.
+    pub fn adopt(&self, name: &NetworkName) -> Result<()> {
+        for _ in 0..RACES {
+            if self.records.named(name)?.is_some() {
+                return Ok(());
+            }
+            let described = self.records.described_as(name).and_then(|it| it.network);
+            let Some(network) = described else { return Ok(()) };
+            self.addresses.refuse_taken(&network)?;
+            let key = Key::Configured(name.clone());
+            let txn = Txn::new()
+                .expect(key.clone(), Expect::Absent)
+                .expect(Key::Network(name.clone()), Expect::Absent)
+                .put(key, Record::Network(network));
+            if let Outcome::Done(_) = self.store.commit(&txn)? {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("network {name} changes all the time")))
+    }
+}

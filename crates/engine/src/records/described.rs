@@ -1,0 +1,73 @@
+//! Networks that a runtime's file describes, and that the book does not have before their first container.
+
+use std::collections::BTreeSet;
+
+use model::{Error, Kind, LinkKind, Network, NetworkName, Result};
+
+use crate::Records;
+use crate::port::Described;
+
+impl Records<'_> {
+    /// As [`Records::network`], or else the network that a runtime's file describes: nothing of it is made yet.
+    ///
+    /// # Errors
+    /// `NotFound` where there is neither.
+    pub fn network_or_described(&self, name: &NetworkName) -> Result<Network> {
+        match self.network(name) {
+            Err(error) if error.kind() == Kind::NotFound => {
+                let network = self.described_as(name).and_then(|described| described.network);
+                network.map(|network| *network).ok_or(error)
+            }
+            found => found,
+        }
+    }
+
+    /// Every network of the book, and those that only a runtime's file describes, by name.
+    ///
+    /// # Errors
+    /// Where the book cannot be read.
+    pub fn networks_and_described(&self) -> Result<Vec<Network>> {
+        let mut networks = self.networks()?;
+        let known: BTreeSet<NetworkName> = networks.iter().map(|it| it.name.clone()).collect();
+        let described = self.host.described().into_iter().filter_map(|it| it.network);
+        networks.extend(described.map(|it| *it).filter(|it| !known.contains(&it.name)));
+        networks.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(networks)
+    }
+
+    /// Refuses a new network with the name of one that a runtime's file describes: containers of the two would be on
+    /// one bridge with different subnets. One that plugins make by such a file is no other network.
+    ///
+    /// # Errors
+    /// `Conflict`, which names the file.
+    pub fn refuse_described(&self, new: &Network) -> Result<()> {
+        let kind = new.wiring.link.as_ref().map(|link| &link.kind);
+        if let Some(LinkKind::Chain(_)) = kind {
+            return Ok(());
+        }
+        let Some(described) = self.described_as(&new.name) else { return Ok(()) };
+        let Described { name, by, file, network } = described;
+        if network.as_ref().is_some_and(|network| network.runtime == new.runtime) {
+            return Ok(());
+        }
+        let is_there = network.is_some() || self.named(&name)?.is_some();
+        let first = if is_there { "" } else { "start a container on it there first, and " };
+        Err(Error::conflict(format!(
+            "{by} has a network {name} ({file}): choose another name, or {first}join that one by its name"
+        )))
+    }
+
+    pub(crate) fn described_as(&self, name: &NetworkName) -> Option<Described> {
+        self.host.described().into_iter().find(|described| described.name == *name)
+    }
+
+    /// There is no network of this name.
+    pub(crate) fn unknown(&self, name: &NetworkName) -> Error {
+        Error::not_found(match self.described_as(name) {
+            None => format!("no network {name}; `spoke network ls` lists them"),
+            Some(Described { by, file, .. }) => format!(
+                "network {name} is not made yet: {by} has it ({file}), and it is made with its first container"
+            ),
+        })
+    }
+}
