@@ -2,6 +2,8 @@
 
 use model::{Attachment, AttachmentId, Error, Holder};
 
+use crate::Records;
+
 /// How often a lost race for an address, a port or the record is run again.
 pub(crate) const RACES: usize = 200;
 
@@ -13,12 +15,14 @@ pub(crate) fn overtaken(id: &AttachmentId) -> Error {
     Error::try_again(format!("{id} was detached while it was being attached"))
 }
 
-pub(crate) fn held(holder: &Holder) -> Error {
-    Error::conflict(format!(
-        "address {} is held by {} (runtime {}); `spoke ipam show {}` says since when",
-        holder.lease.address.addr(),
-        holder.tenant,
-        holder.runtime,
-        holder.lease.address.addr()
-    ))
+impl Records<'_> {
+    /// The error that names the holder of an address.
+    pub(crate) fn held(&self, holder: &Holder) -> Error {
+        let address = holder.lease.address.addr();
+        Error::conflict(format!(
+            "address {address} is held by {} (runtime {}); `spoke ipam show {address}` says since when",
+            self.tenant(holder),
+            holder.runtime,
+        ))
+    }
 }

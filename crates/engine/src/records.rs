@@ -14,6 +14,7 @@ pub(crate) mod stage;
 pub(crate) mod title;
 mod view;
 mod way;
+pub(crate) mod whose;
 
 use crate::engine::service;
 use crate::port::{Host, Store};

@@ -97,19 +97,15 @@ impl Addresses<'_> {
 
     /// The error that names the holder of a port, and its runtime.
     pub(crate) fn taken(&self, map: &PortMap, holder: &AttachmentId) -> Error {
-        let records = Layer::ALL
+        let mut records = Layer::ALL
             .iter()
             .filter_map(|layer| self.records.record_of(holder, *layer).ok().flatten());
-        let records: Vec<_> = records.map(|read| read.value).collect();
-        let name = records.iter().find_map(|record| record.owner.as_ref());
-        let runtime = records.first().map(|record| match name {
-            Some(name) => format!(" ({} container {name})", record.runtime),
-            None => format!(" (runtime {})", record.runtime),
-        });
+        let runtime = records.next().map(|read| format!(" (runtime {})", read.value.runtime));
         Error::conflict(format!(
-            "host port {}/{} ({map}) is held by {holder}{}; `spoke port ls` lists all",
+            "host port {}/{} ({map}) is held by {}{}; `spoke port ls` lists all",
             map.host_port,
             map.protocol,
+            self.records.whose(holder, None),
             runtime.unwrap_or_default()
         ))
     }

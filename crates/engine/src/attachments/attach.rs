@@ -9,7 +9,7 @@ use model::{
 
 use crate::addresses::search::Avoid;
 use crate::attachments::begin::{Role, Started, address_of, wanted_of};
-use crate::contention::{RACES, held, lost, overtaken};
+use crate::contention::{RACES, lost, overtaken};
 use crate::links::detach::Meaning;
 use crate::links::sandbox::set_gateway_where_it_can;
 use crate::port::{Granted, Key, Offer, Txn};
@@ -187,7 +187,7 @@ impl Attachments<'_> {
         match self.records.try_replace(started, reported, txn)? {
             None => Ok(()),
             Some(Key::Lease(space, address)) => match self.records.holder_of(&space, address)? {
-                Some(read) => Err(held(&read.value)),
+                Some(read) => Err(self.records.held(&read.value)),
                 None => Err(Error::try_again(format!("address {address} was just given back"))),
             },
             Some(_) => Err(overtaken(&started.value.id)),

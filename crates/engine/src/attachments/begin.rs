@@ -9,7 +9,7 @@ use model::{
 
 use crate::addresses::choose::Choice;
 use crate::addresses::search::Avoid;
-use crate::contention::{RACES, held, lost};
+use crate::contention::{RACES, lost};
 use crate::links::detach::Meaning;
 use crate::port::{AttachmentLock, Expect, Key, Outcome, Prefix, Presence, Record, Txn};
 use crate::records::book::{Read, unchanged};
@@ -272,9 +272,9 @@ impl Attachments<'_> {
                     true => Ok(()),
                     // Of other networks others do not know.
                     false if read.value.attachment().is_some_and(is_neighbour) => {
-                        Err(held(&read.value).about(wanted_of(request, *address)))
+                        Err(self.records.held(&read.value).about(wanted_of(request, *address)))
                     }
-                    false => Err(held(&read.value)),
+                    false => Err(self.records.held(&read.value)),
                 };
             }
             avoid.insert(*address);

@@ -10,6 +10,7 @@ use crate::networks::closing::Closing;
 use crate::port::{Key, Outcome, Prefix, Txn};
 use crate::records::book::{Read, key_of_amendment, unchanged};
 use crate::records::network::exists;
+use crate::records::whose::refuse_attached;
 use crate::{GATEWAY_NETWORK, Networks};
 
 impl Networks<'_> {
@@ -152,11 +153,7 @@ pub(crate) fn refuse_if_used(
     records: &[Read<Box<Attachment>>],
     aliases: &[Alias],
 ) -> Result<()> {
-    if let Some(read) = records.first() {
-        let (count, one) = (records.len(), &read.value.id);
-        let what = format!("network {name} still has {count} attachments, {one} among them");
-        return Err(Error::conflict(what));
-    }
+    refuse_attached(name, records)?;
     match aliases.first() {
         Some(alias) => {
             let known = alias.title.as_ref().map_or(alias.id.as_str(), NetworkName::as_str);

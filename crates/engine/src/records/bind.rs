@@ -4,7 +4,6 @@
 use model::{Attachment, AttachmentId, Holder, Lease, Result, Subnet, SubnetId, Tenant, host_net};
 
 use crate::Records;
-use crate::contention::held;
 use crate::port::{Key, Record, Txn};
 use crate::records::book::unchanged;
 
@@ -43,12 +42,14 @@ impl Records<'_> {
     }
 
     fn bound(&self, holder: &Holder, attachment: &Attachment) -> Result<Holder> {
-        let Tenant::Request { subnet, user } = &holder.tenant else { return Err(held(holder)) };
+        let Tenant::Request { subnet, user } = &holder.tenant else {
+            return Err(self.held(holder));
+        };
         if let Some(user) = user
             && *user != attachment.id
             && self.is_recorded(user)?
         {
-            return Err(held(holder));
+            return Err(self.held(holder));
         }
         let user = Some(attachment.id.clone());
         let tenant = Tenant::Request { subnet: subnet.clone(), user };

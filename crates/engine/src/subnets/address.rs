@@ -10,7 +10,6 @@ use model::{
 use crate::Subnets;
 use crate::addresses::choose::advance;
 use crate::addresses::search::{Avoid, Found, Search};
-use crate::contention::held;
 use crate::port::{Expect, Key, Outcome, Record, Txn};
 use crate::records::book::{Read, unchanged};
 use crate::records::reservation::{AUXILIARY, GATEWAY};
@@ -206,7 +205,7 @@ impl Subnets<'_> {
         };
         match is_freed {
             true => Ok(()),
-            false => Err(held(&read.value)),
+            false => Err(self.records.held(&read.value)),
         }
     }
 

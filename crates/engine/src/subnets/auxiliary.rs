@@ -8,7 +8,6 @@ use model::{
 };
 
 use crate::Subnets;
-use crate::contention::held;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 use crate::records::book::unchanged;
 use crate::records::reservation::AUXILIARY;
@@ -62,7 +61,7 @@ impl Subnets<'_> {
                 None => {}
             }
             if let Some(read) = self.records.holder_of(&Space::Host, address)? {
-                return Err(held(&read.value));
+                return Err(self.records.held(&read.value));
             }
             let txn = Txn::new()
                 .expect(lease.clone(), Expect::Absent)

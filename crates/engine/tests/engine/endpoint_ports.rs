@@ -238,3 +238,28 @@ fn thousands_of_ports_are_chosen_in_one_go() {
         );
     });
 }
+
+#[test]
+fn what_is_in_the_way_is_called_by_its_container_s_name() {
+    let rig = Rig::new();
+    rig.with(|engine| {
+        let (a, b) = (up(engine, &front(), "a", "s"), up(engine, &back(), "b", "t"));
+        let port = publishing(vec![map(None, 80)], Siblings::TakeOver);
+        engine.attachments.publish(&a, &port).unwrap();
+        engine.attachments.set_owner(&a, &"web".parse().unwrap()).unwrap();
+        let said = |error: Error| error.to_string();
+        let error = said(engine.attachments.publish(&b, &port).unwrap_err());
+        assert!(
+            error.contains("held by container web (eth0) on network front (runtime"),
+            "{error}"
+        );
+        let other = endpoint(&front(), "c", &["10.0.0.2/29"]);
+        let error = said(engine.attachments.reserve(&other, &id("id-front")).unwrap_err());
+        assert!(
+            error.contains("held by container web (eth0) on network front (runtime"),
+            "{error}"
+        );
+        let error = said(engine.networks.remove(&front().name, false).unwrap_err());
+        assert!(error.contains("still has an attachment, container web (eth0)"), "{error}");
+    });
+}

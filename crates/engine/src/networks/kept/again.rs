@@ -3,7 +3,7 @@
 use model::{Attachment, AttachmentId, Error, Layer, Network, NetworkName, Phase, Result, Runtime};
 
 use crate::attachments::endpoint::is_filled;
-use crate::contention::{RACES, held};
+use crate::contention::RACES;
 use crate::failures::all_of;
 use crate::links::detach::Meaning;
 use crate::links::rewind::was_reserved;
@@ -89,7 +89,7 @@ impl Networks<'_> {
             Outcome::Done(_) => Ok(true),
             Outcome::Lost(Key::Lease(space, address)) => {
                 match self.records.holder_of(&space, address)? {
-                    Some(read) => Err(held(&read.value)),
+                    Some(read) => Err(self.records.held(&read.value)),
                     None => Err(Error::try_again(format!("address {address} was just given back"))),
                 }
             }

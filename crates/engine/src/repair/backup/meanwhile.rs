@@ -49,25 +49,19 @@ impl Repair<'_> {
         let Some(holder) = self.records.holder(&reserved.space, reserved.address)? else {
             return Ok(None);
         };
-        let Some(id) = holder.attachment() else { return Ok(Some(held(&holder))) };
+        let Some(id) = holder.attachment() else { return Ok(Some(self.held(&holder))) };
         let is_there = reserved.network.as_ref() == Some(&id.network);
         let is_its_own = match owner.as_str().strip_prefix(ENDPOINT) {
             Some(endpoint) => endpoint.trim_start_matches('/') == id.container.as_str(),
             // A container whose name is not known yet may be it.
-            None => self.owner_of(id)?.is_none_or(|known| known == *owner),
+            None => self.records.owner_of(id)?.is_none_or(|known| known == *owner),
         };
-        Ok((!is_there || !is_its_own).then(|| held(&holder)))
+        Ok((!is_there || !is_its_own).then(|| self.held(&holder)))
     }
 
-    fn owner_of(&self, id: &model::AttachmentId) -> Result<Option<model::OwnerName>> {
-        for layer in Layer::ALL {
-            if let Some(owner) =
-                self.records.record_of(id, layer)?.and_then(|read| read.value.owner)
-            {
-                return Ok(Some(owner));
-            }
-        }
-        Ok(None)
+    fn held(&self, holder: &Holder) -> String {
+        let (address, by) = (holder.lease.address.addr(), self.records.tenant(holder));
+        format!("{address} is held by {by}; `spoke ipam release {address} --force` frees it")
     }
 
     fn instead_of_endpoint(&self, endpoint: &Attachment) -> Result<Option<String>> {
@@ -80,7 +74,7 @@ impl Repair<'_> {
             let address = lease.address.addr();
             let holder = self.records.holder(&lease.space, address)?;
             if let Some(holder) = holder.filter(|it| it.attachment() != Some(&endpoint.id)) {
-                return Ok(Some(held(&holder)));
+                return Ok(Some(self.held(&holder)));
             }
             let reserved =
                 self.records.reservation_of(&lease.space, address)?.map(|read| read.value);
@@ -94,14 +88,6 @@ impl Repair<'_> {
         }
         Ok(None)
     }
-}
-
-fn held(holder: &Holder) -> String {
-    let address = holder.lease.address.addr();
-    format!(
-        "{address} is held by {}; `spoke ipam release {address} --force` frees it",
-        holder.tenant
-    )
 }
 
 /// Whether a record has addresses that the network of its name, which is here and differs, does not have; or
