@@ -51,6 +51,7 @@ fn every_runtime_is_counted_named_and_captured() {
         let rows = json(world, "top front");
         (row(&rows, "runtime", "docker")["name"] == "web").then_some(rows)
     });
+    has_docker_s_names(world);
     let runtimes = ["docker", "cni", "spoke"].map(|runtime| row(&rows, "runtime", runtime));
     let name = |at: usize| runtimes[at]["name"].as_str().expect("a name").to_owned();
     is_counted(world, &name(0), &format!("/proc/{pid}/ns/net"), "eth0");
@@ -64,6 +65,27 @@ fn every_runtime_is_counted_named_and_captured() {
     capture::ends_with_its_container(&engine, &name(0));
     assert!(pod.del(&list).iter().all(Answer::ok));
     drop(serve);
+}
+
+/// The name and the interface of Docker's container, wherever it is listed: it publishes a port by a record of its
+/// own, and Docker asked for `eth`.
+#[track_caller]
+fn has_docker_s_names(world: &tests::World) {
+    let rows = json(world, "top front");
+    assert_eq!(row(&rows, "runtime", "docker")["interface"], "eth0");
+    let rows = json(world, "ps front");
+    assert_eq!(row(&rows, "runtime", "docker")["interface"], "eth0");
+    let rows = json(world, "top --by port front");
+    assert_eq!(row(&rows, "port", "8080/tcp")["name"], "web");
+    let metrics = world.sh("curl -sS http://127.0.0.1:9477/metrics");
+    let line = r#"spoke_port_receive_bytes_total{runtime="docker",network="front",container="web""#;
+    assert!(metrics.contains(line), "{metrics}");
+    assert!(world.sh(&format!("{SPOKE} ps -q front")).lines().any(|line| line == "web"));
+    let held = world.sh(&format!("{SPOKE} ipam show 10.76.1.9"));
+    assert!(held.contains("web") && held.contains("eth0"), "{held}");
+    let refused = world.sh(&format!("! {SPOKE} network rm front 2>&1"));
+    assert!(refused.contains("still has"), "{refused}");
+    world.sh(&format!("{SPOKE} events | grep -q 'web is on network front'"));
 }
 
 /// They stay within their cell, and their quotes.

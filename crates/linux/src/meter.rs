@@ -1,9 +1,10 @@
 //! What containers have received and sent, as the kernel counts it at their links, and where those are.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use model::{
-    Attachment, Error, Handoff, Interface, Kind, Layer, LinkKind, Phase, Place, Result, Sandbox,
+    Attachment, AttachmentId, Error, Handoff, IfName, Interface, Kind, Layer, LinkKind, Phase,
+    Place, Result, Sandbox,
 };
 use netlink::{At, Counters, Link, Links, Netns, Socket};
 
@@ -32,12 +33,18 @@ pub fn links<'a>(records: impl IntoIterator<Item = &'a Attachment>) -> Vec<&'a A
     links
 }
 
-/// Those of these records whose published ports the packet filter counts, each attachment once. Where a CNI
-/// plugin of others made the link, the ports have a record of their own.
+/// The attachments among these records whose published ports the packet filter counts, each once. Docker's ports,
+/// and those beside a link of others' CNI plugins, have a record of their own: that of the link stands for both,
+/// since it knows what the container is called.
 pub fn published<'a>(records: impl IntoIterator<Item = &'a Attachment>) -> Vec<&'a Attachment> {
-    let mut known = BTreeSet::new();
-    let with_ports = records.into_iter().filter(|record| record.wiring.publish.is_some());
-    with_ports.filter(|record| known.insert(&record.id)).collect()
+    let records: Vec<&Attachment> = records.into_iter().collect();
+    let with_ports = records.iter().filter(|record| record.wiring.publish.is_some());
+    let mut all: BTreeMap<&AttachmentId, &Attachment> =
+        with_ports.map(|record| (&record.id, *record)).collect();
+    for link in records.into_iter().filter(|record| record.layer == Layer::Link) {
+        all.entry(&link.id).and_modify(|known| *known = link);
+    }
+    all.into_values().collect()
 }
 
 /// Where the counters of some attachments are. It holds no namespace, and is made anew when attachments or
@@ -125,6 +132,16 @@ pub fn interface(record: &Attachment) -> Result<(Netns, Link)> {
     let end = host_end(record)?;
     let link = netns.enter(|| find(record, end.as_ref()))??.ok_or_else(gone)?;
     Ok((netns, link))
+}
+
+/// What its runtime calls the container's interface, which the record does not have: Docker asks for `eth` and makes
+/// it `eth0` later. `None` where Spoke gave the name, and where the namespace cannot be entered.
+pub fn named_by_runtime(record: &Attachment) -> Option<IfName> {
+    let is_its = record.handoff == Handoff::Caller && record.layer == Layer::Link;
+    if !is_its || !matches!(record.phase, Phase::Attached(_)) {
+        return None;
+    }
+    interface(record).ok().map(|(_, link)| link.name)
 }
 
 /// The namespace of a container that is there.

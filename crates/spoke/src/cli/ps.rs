@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use linux::meter;
 use model::{
-    Alias, Attachment, AttachmentId, ContainerId, Error, IfName, LinkKind, NetworkName, Result,
-    Timestamp,
+    Alias, Attachment, AttachmentId, ContainerId, Error, IfName, Layer, LinkKind, NetworkName,
+    Result, Timestamp,
 };
 
 use super::args::{Output, PsArgs};
@@ -39,9 +40,12 @@ pub(super) fn run(wanted: &PsArgs, output: Output, host_context: &HostContext) -
     rows.retain(|row| wanted.filters.iter().all(|filter| row.passes(filter)));
     let aliases = engine.records.aliases()?;
     let mapped = Mapped::ask(&aliases, host_context);
+    if output != Output::Table || wanted.listing.format.is_some() {
+        name_interfaces(&mut rows, &records);
+    }
     complete(&mut rows, &aliases, &mapped, &titles);
     let listing = &wanted.listing;
-    let name = |row: &AttachmentView| shortened(&row.container, listing.no_trunc);
+    let name = |row: &AttachmentView| name(row, listing.no_trunc);
     let table = |rows: &[AttachmentView]| table(rows, listing.no_trunc, host_context.now);
     let text = list(output, listing, &rows, Shown { name: &name, table: &table })?;
     Ok(Answer { notes: mapped.notes, ..Answer::text(text) })
@@ -146,10 +150,9 @@ fn table(rows: &[AttachmentView], no_trunc: bool, now: Timestamp) -> Table {
     let mut table =
         Table::new(&["NAME", "RUNTIME", "NETWORK", "IP", "MAC", "DRIVER", "PORTS", "UP"]);
     for view in rows {
-        let is_id = view.name == view.container;
         let ports: Vec<&str> = view.ports.iter().map(|port| port.text.as_str()).collect();
         table.row([
-            if is_id { shortened(&view.name, no_trunc) } else { view.name.clone() },
+            name(view, no_trunc),
             view.runtime.clone(),
             view.title.as_ref().unwrap_or(&view.network).clone(),
             view.addresses.join(","),
@@ -160,6 +163,27 @@ fn table(rows: &[AttachmentView], no_trunc: bool, now: Timestamp) -> Table {
         ]);
     }
     table
+}
+
+/// A container's name, or the start of its id where it has none.
+fn name(view: &AttachmentView, no_trunc: bool) -> String {
+    match view.name == view.container {
+        true => shortened(&view.name, no_trunc),
+        false => view.name.clone(),
+    }
+}
+
+/// Says what interfaces are called whose runtimes named them. The namespace of each is entered for it.
+pub(super) fn name_interfaces(rows: &mut [AttachmentView], records: &[Attachment]) {
+    let links = records.iter().filter(|record| record.layer == Layer::Link);
+    let links: BTreeMap<(&str, &ContainerId), &Attachment> =
+        links.map(|it| ((it.id.network.as_str(), &it.id.container), it)).collect();
+    for row in rows {
+        let link = links.get(&(row.network.as_str(), &row.endpoint));
+        if let Some(name) = link.and_then(|link| meter::named_by_runtime(link)) {
+            row.interface = name.to_string();
+        }
+    }
 }
 
 /// With the start of the port's id, where the driver has ports of its own.

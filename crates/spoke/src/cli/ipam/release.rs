@@ -105,9 +105,9 @@ impl Keeping {
                 engine.repair.evict(holder)?;
                 done = true;
             } else if done {
-                notes.push(format!("{address} stays with {}", holder.tenant));
+                notes.push(format!("{address} stays with {}", engine.records.tenant(holder)));
             } else {
-                return Err(in_use(address, &holder.tenant));
+                return Err(in_use(address, &engine.records.tenant(holder)));
             }
         }
         for (_, file) in self.files.iter().filter(|_| force) {

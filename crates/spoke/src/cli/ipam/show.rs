@@ -16,6 +16,8 @@ use super::super::view::{AddressView, BookView, PoolView};
 use super::super::{Answer, HostContext, ps};
 use super::taken;
 
+mod whose;
+
 /// How many free ranges a table shows of each pool.
 const SHOWN: usize = 8;
 
@@ -44,12 +46,15 @@ pub(super) fn show(
     if let (Some(Wanted::Address(address)), true) = (&wanted, addresses.is_empty()) {
         return Ok(Answer::text(free_address(*address, &pools, &titles, output)?));
     }
+    let details = wanted.is_some();
+    if details || output != Output::Table {
+        whose::name(&mut addresses, &engine.records.attachments()?);
+    }
     let book = BookView {
         pools: pools.iter().map(|pool| usage::view(pool, &taken)).collect(),
         addresses: addresses.into_iter().map(|(_, view)| view).collect(),
     };
     let book = book.called(&titles);
-    let details = wanted.is_some();
     Ok(Answer::text(render(output, &book, || text(&book, details, no_trunc, host_context))?))
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use linux::meter;
 use model::Error;
 use page::shown::{Attachment, Container, Containers, Part, Port};
 use page::{Content, Filter, Numbered};
@@ -113,6 +114,7 @@ impl Book {
         let is_it = |one: &Attachment| one.name == name && one.runtime == runtime;
         let mut attachments = self.attachments(host_context);
         attachments.retain(is_it);
+        self.name_interfaces(&mut attachments);
         let mut ports = self.ports();
         ports.retain(|port| port.name == name && port.runtime == runtime);
         let names = self.names(&attachments);
@@ -132,6 +134,19 @@ impl Book {
             events,
         };
         Ok(Some((Content::Container(content), self.mapped.notes)))
+    }
+
+    /// As runtimes named them: each costs a look into the container's namespace, so that lists do without.
+    fn name_interfaces(&self, attachments: &mut [Attachment]) {
+        for one in attachments {
+            let is_its = |record: &&model::Attachment| {
+                record.id.container.as_str() == one.id && record.network().as_str() == one.network
+            };
+            let name = self.records.iter().filter(is_its).find_map(meter::named_by_runtime);
+            if let Some(name) = name {
+                one.interface = name.to_string();
+            }
+        }
     }
 
     /// What is answered over DNS for these attachments, and on which network.

@@ -117,7 +117,7 @@ fn an_address_that_others_have_meanwhile_is_named() {
     let (code, error, _) = lost("web", "front", "10.70.1.9");
     assert_eq!(code, 4, "{error}");
     assert!(error.contains("the reservation of 10.70.1.9 cannot be restored"), "{error}");
-    assert!(error.contains("container c9"), "{error}");
+    assert!(error.contains("container web"), "{error}");
     let (code, error, _) = lost("web", "back", "10.70.2.7");
     assert_eq!(code, 4, "{error}");
     assert!(error.contains("10.70.2.7"), "{error}");

@@ -66,7 +66,7 @@ fn reserves_and_releases() {
     let (code, _, err) = host.try_spoke(&["ipam", "release", "10.70.1.9"]);
     assert_eq!(
         (code, err.as_str()),
-        (0, "spoke: 10.70.1.9 stays with container c5 (eth0) on network front\n")
+        (0, "spoke: 10.70.1.9 stays with container db (eth0) on network front\n")
     );
     host.spoke("ipam release 10.70.1.9 --force");
     let (code, error) = host.refused("ipam release 10.70.1.9");
@@ -84,7 +84,7 @@ fn takes_an_address_away_only_by_force() {
     assert!(error.contains("c3") && error.contains("--force"), "{error}");
     host.spoke("ipam release 10.70.1.3 --force");
     assert_eq!(*host.kernel.removed.borrow(), ["c3"]);
-    assert_eq!(host.spoke("ps -q"), "c2\n");
+    assert_eq!(host.spoke("ps -q"), "web\n");
     host.address_file("front", "10.70.1.7", "old", 60);
     assert_eq!(host.refused("ipam release 10.70.1.7").0, 4);
     host.spoke("ipam release 10.70.1.7 --force");
@@ -118,7 +118,7 @@ fn check_finds_and_fix_frees_only_the_dead() {
     let fixed = host.spoke("ipam check --fix");
     assert_eq!(fixed.matches("freed").count(), 4, "{fixed}");
     assert_eq!(names(&host.path("var/lib/cni/networks/cbr0")), ["10.1.0.6", "10.1.0.8", "lock"]);
-    assert_eq!(host.spoke("ps -q"), "c2\n");
+    assert_eq!(host.spoke("ps -q"), "web\n");
     let again = host.spoke("ipam check");
     assert!(again.contains("keep") && again.lines().count() == 2, "{again}");
 }
@@ -129,7 +129,7 @@ fn gc_says_and_does() {
     assert_eq!(host.spoke("gc"), "nothing found\n");
     host.kernel.gone.borrow_mut().insert("c2".to_owned());
     assert!(host.spoke("gc --dry-run").contains("free"));
-    assert_eq!(host.spoke("ps -q"), "c2\nc3\n");
+    assert_eq!(host.spoke("ps -q"), "web\nc3\n");
     assert!(host.spoke("gc").contains("freed"));
     assert_eq!(host.spoke("ps -q"), "c3\n");
     let pair = |name: &str, presence| (Stray::Link(name.parse().unwrap()), presence);

@@ -255,7 +255,7 @@ impl Session {
         let found = match wanted.interfaces.as_slice() {
             [] => port::made(records)?,
             _ if sandbox.is_none() => return Err(inside(first)),
-            names => port::named(names, first, &netns)?,
+            names => port::named(names, records, first, &netns)?,
         };
         let is_device = sandbox.is_none();
         let open = |(link, about)| {

@@ -37,13 +37,19 @@ pub(super) fn made(records: &[&Attachment]) -> Result<Vec<(Link, String)>> {
 /// Those of these names, whatever made them.
 pub(super) fn named(
     names: &[IfName],
-    record: &Attachment,
+    records: &[&Attachment],
+    first: &Attachment,
     netns: &Netns,
 ) -> Result<Vec<(Link, String)>> {
     let look = |name: &IfName| {
         let link = netns.enter(|| Socket::route()?.link(At::Name(name)))??;
-        let missing = || format!("container {} has no interface {name}", record.container_name());
+        let missing = || format!("container {} has no interface {name}", first.container_name());
         let link = link.ok_or_else(|| Error::not_found(missing()))?;
+        // Which network it is on; one that Spoke did not make is described by the container's first.
+        let is_its = |record: &&Attachment| {
+            meter::interface(record).is_ok_and(|it| it.1.index == link.index)
+        };
+        let record = records.iter().copied().find(is_its).unwrap_or(first);
         Ok((link, about(record)))
     };
     names.iter().map(look).collect()

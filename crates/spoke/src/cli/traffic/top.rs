@@ -15,13 +15,15 @@ use super::super::args::{By, Output, Sort, TopArgs};
 use super::super::output::render;
 use super::super::ps::shortened;
 use super::super::table::Table;
-use super::super::view::reported_interface;
 use super::super::{Answer, HostContext};
 use super::known::{self, Known};
 use super::screen;
 use super::unit::short;
 
+mod interfaces;
 mod ports;
+
+use interfaces::Interfaces;
 
 /// How often the counters are read.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -69,7 +71,7 @@ pub(in crate::cli) fn run(
     let names = known::resolved(&wanted.names, &known, host_context, |_| false)?;
     let links = selected(&known, &names, wanted.by);
     let (looks, note) = look(&links, &Meter::new(&links)?, wanted.by)?;
-    let mut rows = rows(&looks, |_| None, wanted.by);
+    let mut rows = rows(&looks, |_| None, wanted.by, &mut Interfaces::default());
     sort(&mut rows, wanted.sort.unwrap_or(Sort::Bytes));
     let notes = note.into_iter().collect();
     let text = render(output, &rows, || totals(&rows, wanted.by).text())?;
@@ -139,16 +141,18 @@ fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Re
     let started = Instant::now();
     let mut meter = Meter::new(&selected(&known, &names, wanted.by))?;
     let mut before: Option<Snapshot<Counted>> = None;
+    let mut interfaces = Interfaces::default();
     loop {
         if known.refresh()? {
             meter = Meter::new(&selected(&known, &names, wanted.by))?;
+            interfaces = Interfaces::default();
         }
         let links = selected(&known, &names, wanted.by);
         let (looks, _) = look(&links, &meter, wanted.by)?;
         let counters = looks.iter().map(|look| (look.key(), look.counters)).collect();
         let now = Snapshot { at: started.elapsed(), counters };
         let rate = |look: &Look<'_>| now.rate(before.as_ref()?, &look.key());
-        let mut rows = rows(&looks, rate, wanted.by);
+        let mut rows = rows(&looks, rate, wanted.by, &mut interfaces);
         sort(&mut rows, wanted.sort.unwrap_or(Sort::Rate));
         let (lines, columns) = screen::size();
         let text = page(&rows, lines, wanted.by);
@@ -161,10 +165,21 @@ fn live(wanted: &TopArgs, host_context: &HostContext, out: &mut dyn Write) -> Re
     }
 }
 
-fn rows(looks: &[Look<'_>], rate: impl Fn(&Look<'_>) -> Option<Rates>, by: By) -> Vec<Row> {
+fn rows(
+    looks: &[Look<'_>],
+    rate: impl Fn(&Look<'_>) -> Option<Rates>,
+    by: By,
+    interfaces: &mut Interfaces,
+) -> Vec<Row> {
     let all = looks.iter().map(|look| row(look, rate(look)));
     match by {
-        By::Container | By::Port => all.collect(),
+        By::Container | By::Port => {
+            let name = |(row, look): (Row, &Look<'_>)| {
+                let interface = Some(interfaces.name(look.link));
+                Row { interface, ..row }
+            };
+            all.zip(looks).map(name).collect()
+        }
         By::Network => {
             let mut networks: BTreeMap<String, Row> = BTreeMap::new();
             for row in all {
@@ -183,7 +198,7 @@ fn row(look: &Look<'_>, rates: Option<Rates>) -> Row {
     let mut row = Row {
         name: Some(link.container_name()),
         container: Some(link.id.container.to_string()),
-        interface: Some(reported_interface(link).to_string()),
+        interface: None,
         runtime: Some(link.runtime.to_string()),
         network: link.network().to_string(),
         port: look.port.clone(),
