@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use ::names::Entry;
 use model::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,9 @@ pub(crate) struct Denied {
     /// Which container, by its name; absent where none has the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) container: Option<String>,
+    /// Its id in the book, where its name was not known yet: it is learned a moment after Docker's container starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
     /// Of which runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) runtime: Option<String>,
@@ -79,6 +83,7 @@ impl Denied {
             time: time.0,
             network,
             container: None,
+            id: None,
             runtime: None,
             source,
             act,
@@ -88,6 +93,15 @@ impl Denied {
             protocol: None,
             by_own_rules: false,
             why: String::new(),
+        }
+    }
+
+    /// It was this container's.
+    pub(crate) fn of(&mut self, entry: &Entry) {
+        self.runtime = Some(entry.runtime_name());
+        match entry.name.is_empty() {
+            true => self.id = entry.container().map(ToString::to_string),
+            false => self.container = Some(entry.name.clone()),
         }
     }
 

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use model::{
-    Attachment, Fence, HostName, NamedElsewhere, NetworkName, OwnerName, Phase, Runtime,
-    SharedEndpoint, SharedName, name_domain,
+    Attachment, ContainerId, Fence, HostName, NamedElsewhere, NetworkName, OwnerName, Phase,
+    Runtime, SharedEndpoint, SharedName, name_domain,
 };
 
 use super::{is_internal, parsed};
@@ -102,6 +102,11 @@ impl Entry {
         let Some(entry) = Self::of(attachment) else { return Vec::new() };
         let fitting = entry.names().filter_map(|name| name.parse().ok());
         fitting.take(SharedEndpoint::MOST_NAMES).collect()
+    }
+
+    /// The id that its runtime gave it, where it is on this host; Docker's is that of its endpoint.
+    pub fn container(&self) -> Option<&ContainerId> {
+        self.holder.as_ref().map(|holder| &holder.id.container)
     }
 
     /// Whether it has rules of its own of where it may go.

@@ -1,12 +1,13 @@
 //! `spoke denied`: what the fences of networks refused so far, and from now on.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use clap::Args;
-use model::{NetworkName, Result, Timestamp};
+use model::{NetworkName, Result, Runtime, Timestamp};
 
 use super::args::Output;
-use super::events::{Tail, changed, kept, watch};
+use super::events::{Tail, changed, kept, learned, watch};
 use super::output::{line, render};
 use super::table::Table;
 use super::time::rfc3339;
@@ -33,11 +34,11 @@ pub(super) fn show(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    let titles = Titles::of(&(host_context.engine)()?.records.networks()?);
+    let called = Called::of(output, host_context)?;
     let network = known(wanted, host_context)?;
     let mut all = all(network.as_ref(), host_context);
     refuse_unknown(network.as_ref(), &all, host_context)?;
-    all.iter_mut().for_each(|one| titles.put(&mut one.network));
+    all.iter_mut().for_each(|one| called.put(one));
     let first = all.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let all = &all[first..];
     Ok(Answer::text(render(output, &all, || table(all).text())?))
@@ -47,6 +48,9 @@ pub(super) fn show(
 pub(super) fn all(network: Option<&NetworkName>, host_context: &HostContext) -> Vec<Denied> {
     let mut all: Vec<Denied> = kept(&path(&host_context.events));
     all.retain(|one| is_of(one, network));
+    if all.iter().any(|one| one.id.is_some()) {
+        learned::name_denied(&mut all, &learned::names(host_context));
+    }
     all
 }
 
@@ -55,6 +59,49 @@ fn known(wanted: &DeniedArgs, host_context: &HostContext) -> Result<Option<Netwo
     let Some(name) = &wanted.network else { return Ok(None) };
     let engine = (host_context.engine)()?;
     engine.records.meant(name).map(Some)
+}
+
+/// What networks are called: people read the name that Docker's user gave, as in `spoke ps`. Scripts get that of the
+/// book.
+struct Called {
+    titles: Titles,
+    by_docker: BTreeMap<String, String>,
+}
+
+impl Called {
+    fn of(output: Output, host_context: &HostContext) -> Result<Self> {
+        let engine = (host_context.engine)()?;
+        let titles = Titles::of(&engine.records.networks()?);
+        let mut by_docker: BTreeMap<String, String> = BTreeMap::new();
+        if output == Output::Table {
+            for alias in engine.records.aliases()? {
+                if let (Some(title), Runtime::Docker) = (&alias.title, alias.runtime) {
+                    by_docker.entry(alias.network.to_string()).or_insert_with(|| title.to_string());
+                }
+            }
+        }
+        Ok(Self { titles, by_docker })
+    }
+
+    fn put(&self, denied: &mut Denied) {
+        let is_docker_s = denied.runtime.as_deref().is_none_or(|it| it == "docker");
+        match self.by_docker.get(&denied.network).filter(|_| is_docker_s) {
+            Some(title) => {
+                denied.why = with_name(&denied.why, &denied.network, title);
+                denied.network.clone_from(title);
+            }
+            None => self.titles.put(&mut denied.network),
+        }
+    }
+}
+
+/// A sentence with another name for a network, which is a word of it.
+fn with_name(text: &str, network: &str, title: &str) -> String {
+    let word = |word: &str| match word.strip_prefix(network) {
+        Some(end @ ("" | ",")) => format!("{title}{end}"),
+        Some(_) | None => word.to_owned(),
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// A network that is gone by now may be in the log.
@@ -81,7 +128,7 @@ pub(super) fn follow(
     out: &mut dyn Write,
 ) -> Result<Answer> {
     let network = known(wanted, host_context)?;
-    let titles = Titles::of(&(host_context.engine)()?.records.networks()?);
+    let called = Called::of(output, host_context)?;
     let path = path(&host_context.events);
     let watch = watch(&path)?;
     let mut tail = Tail::open(&path).ok();
@@ -92,8 +139,11 @@ pub(super) fn follow(
     news.drain(..first);
     loop {
         news.retain(|one| is_of(one, network.as_ref()));
+        if news.iter().any(|one| one.id.is_some()) {
+            learned::name_denied(&mut news, &learned::names(host_context));
+        }
         for one in &mut news {
-            titles.put(&mut one.network);
+            called.put(one);
             if !write(output, one, out)? {
                 // A reader that has seen enough is no failure.
                 return Ok(Answer::default());

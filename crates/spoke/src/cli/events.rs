@@ -17,6 +17,8 @@ use super::{Answer, HostContext};
 use crate::event::{Event, What, aside};
 use crate::standard;
 
+pub(super) mod learned;
+
 /// A longer line is not the daemon's.
 const LONGEST: u64 = 1 << 20;
 
@@ -26,7 +28,8 @@ pub(super) fn show(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    let events = reported(&host_context.events);
+    let mut events = reported(&host_context.events);
+    learned::name_events(&mut events, &learned::names(host_context));
     let first = events.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let events = &events[first..];
     Ok(Answer::text(render(output, &events, || table(events).text())?))
@@ -62,7 +65,8 @@ pub(super) fn follow(
 ) -> Result<Answer> {
     let watch = watch(&host_context.events)?;
     let mut tail = Tail::open(&host_context.events).ok();
-    let reported: Vec<Event> = tail.as_mut().map(Tail::rest).unwrap_or_default();
+    let mut reported: Vec<Event> = tail.as_mut().map(Tail::rest).unwrap_or_default();
+    learned::name_events(&mut reported, &learned::names(host_context));
     let first = reported.len().saturating_sub(wanted.last.unwrap_or(0));
     let mut news: Vec<Event> = reported[first..].to_vec();
     loop {

@@ -7,7 +7,7 @@ use model::Timestamp;
 use page::shown::{Day, Event, Events, Part};
 
 use crate::cli::HostContext;
-use crate::cli::events::reported;
+use crate::cli::events::{learned, reported};
 use crate::cli::time::rfc3339;
 use crate::event;
 
@@ -29,18 +29,25 @@ fn shown(event: event::Event) -> Event {
     }
 }
 
+/// All of them, with names that became known later.
+fn named(host_context: &HostContext) -> Vec<event::Event> {
+    let mut all = reported(&host_context.events);
+    learned::name_events(&mut all, &learned::names(host_context));
+    all
+}
+
 /// The last of those that are wanted, newest first.
 pub(super) fn last(
     most: usize,
     host_context: &HostContext,
     is_wanted: impl Fn(&event::Event) -> bool,
 ) -> Vec<Event> {
-    let all = reported(&host_context.events).into_iter().rev();
+    let all = named(host_context).into_iter().rev();
     all.filter(is_wanted).take(most).map(shown).collect()
 }
 
 pub(super) fn events(day: Option<&str>, number: usize, host_context: &HostContext) -> Events {
-    let all: Vec<Event> = reported(&host_context.events).into_iter().rev().map(shown).collect();
+    let all: Vec<Event> = named(host_context).into_iter().rev().map(shown).collect();
     let days = days(&all);
     let of_day = |event: &Event| day.is_none_or(|day| event.time.starts_with(day));
     let found: Vec<Event> = all.into_iter().filter(of_day).collect();

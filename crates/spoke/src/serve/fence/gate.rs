@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
-use ::names::{Gate, Judged, Place, Refusal, Table, Why};
+use ::names::{Entry, Gate, Judged, Place, Refusal, Table, Why};
 use config::Config;
 use linux::filter::fence::{self, Fenced, Opening, Own};
 use model::{DomainName, Error, IfName, Result};
@@ -351,11 +351,8 @@ impl Gate for FenceGate {
         let network = &refusal.network;
         let mut denied = Denied::new(host::now(), network.to_string(), refusal.source, act);
         denied.name = Some(refusal.name.clone());
-        let who = self.look_up(|table| {
-            let entry = table.holder(&[network], refusal.source)?;
-            Some((entry.name.clone(), entry.runtime_name(), entry.has_own_fence()))
-        });
-        let is_own = who.as_ref().is_some_and(|who| who.as_ref().is_some_and(|(.., own)| *own));
+        let who = self.look_up(|table| table.holder(&[network], refusal.source).cloned()).flatten();
+        let is_own = who.as_ref().is_some_and(Entry::has_own_fence);
         denied.by_own_rules = is_own;
         denied.why = match refusal.why {
             Why::NoRule if is_own => format!("not in its own egress on {network}"),
@@ -367,8 +364,8 @@ impl Gate for FenceGate {
             }
             Why::NotOpened => "its addresses could not be opened".to_owned(),
         };
-        if let Some((container, runtime, _)) = who.flatten() {
-            (denied.container, denied.runtime) = (Some(container), Some(runtime));
+        if let Some(entry) = &who {
+            denied.of(entry);
         }
         self.report(&denied);
     }

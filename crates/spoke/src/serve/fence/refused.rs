@@ -68,20 +68,19 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
     let bridge = bridges.name(packet.input);
     let found = gate.look_up(|table| {
         let (network, entry) = table.behind(&bridge, packet.source);
-        let entry =
-            entry.map(|entry| (entry.name.clone(), entry.runtime_name(), entry.has_own_fence()));
-        (network.map(ToString::to_string), entry)
+        (network.map(ToString::to_string), entry.cloned())
     });
     let (network, entry) = found.unwrap_or_default();
     let network = network.unwrap_or(bridge);
     let mut denied = Denied::new(host::now(), network, packet.source, act);
     let mut whose = denied.network.clone();
-    if let Some((container, runtime, is_own)) = entry {
+    if let Some(entry) = entry {
+        let is_own = entry.has_own_fence();
         denied.by_own_rules = is_own && packet.prefix != "forged";
         if is_own {
-            whose = format!("{container} on {}", denied.network);
+            whose = format!("{} on {}", entry.name, denied.network);
         }
-        (denied.container, denied.runtime) = (Some(container), Some(runtime));
+        denied.of(&entry);
     }
     denied.name = gate.name_of(packet.source, packet.destination);
     denied.address = Some(packet.destination);
