@@ -14,13 +14,13 @@ mod traffic;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use model::{Error, LabelFilter, NetworkName, Result};
+use model::{Error, LabelFilter, NetworkName, Result, Runtime};
 
 pub(super) use connect::{ConnectArgs, DisconnectArgs, JoinedArgs, MadeArgs, TapArgs};
 pub(super) use create::{CreateArgs, Driver, IpamDriver, LanArgs, LanMode, ScopeName, plugin};
 pub(super) use endpoint::{
     EndpointCommand, EndpointCreateArgs, EndpointJoinArgs, EndpointLsArgs, EndpointRmArgs,
-    NamedArgs, RowFilter,
+    NamedArgs, RowFilter, no_value,
 };
 pub(super) use ipam::IpamCommand;
 pub(super) use limit::LimitArgs;
@@ -117,7 +117,8 @@ pub(super) enum Command {
     Endpoint(EndpointCommand),
     /// List what is attached, by every runtime
     #[command(after_help = "Filters: label=KEY, label=KEY=VALUE, name=TEXT (a part of the name), \
-        runtime=cni|docker|podman|spoke, state=reserved|attached. Several filters must all hold.
+        runtime=cni|docker|kurma|podman|reference|spoke, state=reserved|attaching|attached|detaching. \
+        Several filters must all hold.
 
 Examples:
   spoke ps front
@@ -283,7 +284,8 @@ pub(super) enum NetworkCommand {
     #[command(
         visible_alias = "list",
         after_help = "Filters: name=TEXT (a part of the name), driver=bridge|ptp|macvlan|ipvlan|…, \
-            runtime=cni|docker|podman|spoke, label=KEY, label=KEY=VALUE. Several filters must all hold.\n\nExamples:
+            runtime=cni|docker|kurma|podman|reference|spoke, label=KEY, label=KEY=VALUE. Several \
+            filters must all hold.\n\nExamples:
   spoke network ls --filter runtime=podman
   spoke network ls --format 'table {{.Name}}\\t{{.Bridge}}'"
     )]
@@ -368,7 +370,7 @@ pub(super) struct LsArgs {
 pub(super) enum Filter {
     Name(String),
     Driver(String),
-    Runtime(String),
+    Runtime(Runtime),
     Label(LabelFilter),
 }
 
@@ -377,7 +379,7 @@ impl Filter {
         match text.split_once('=') {
             Some(("name", value)) => Ok(Self::Name(value.to_owned())),
             Some(("driver", value)) => Ok(Self::Driver(value.to_owned())),
-            Some(("runtime", value)) => Ok(Self::Runtime(value.to_owned())),
+            Some(("runtime", value)) => endpoint::runtime(value).map(Self::Runtime),
             Some(("label", label)) => connect::quoted(label).map(Self::Label),
             Some(_) | None => Err("filters are name=, driver=, runtime= and label=".to_owned()),
         }

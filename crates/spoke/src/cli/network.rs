@@ -8,12 +8,28 @@ use engine::Engine;
 use model::{Alias, Error, Kind, Network, NetworkName, Result};
 
 use super::args::{
-    CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs,
+    CreateArgs, Driver, Filter, InspectArgs, LsArgs, NetworkCommand, Output, RmArgs, no_value,
 };
 use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
 use super::view::NetworkView;
 use super::{Answer, HostContext, claims, draft, exit_code, host};
+
+/// What `network ls` calls drivers, besides Docker plugins.
+const DRIVERS: [&str; 12] = [
+    "bridge",
+    "ptp",
+    "macvlan",
+    "ipvlan",
+    "vlan",
+    "host-device",
+    "dummy",
+    "tap",
+    "cni",
+    "neutron",
+    "ovs",
+    "none",
+];
 
 /// How often a subnet is chosen again that another process took meanwhile.
 const RACES: u32 = 100;
@@ -41,8 +57,10 @@ fn ls(wanted: &LsArgs, output: Output, host_context: &HostContext) -> Result<Ans
         (engine.records.attachments()?, by_network(engine.records.aliases()?));
     let views = engine.records.networks_and_described()?;
     let views = views.iter().map(|network| NetworkView::of(network, &attachments, &aliases));
+    let views: Vec<NetworkView> = views.collect();
+    refuse_unknown_drivers(&wanted.filters, &views)?;
     let holds = |view: &NetworkView| wanted.filters.iter().all(|filter| passes(filter, view));
-    let rows: Vec<NetworkView> = views.filter(holds).collect();
+    let rows: Vec<NetworkView> = views.into_iter().filter(holds).collect();
     let shown = Shown { name: &|row: &NetworkView| row.name.clone(), table: &table };
     Ok(Answer::text(list(output, &wanted.listing, &rows, shown)?))
 }
@@ -52,11 +70,27 @@ pub(super) fn by_network(mut aliases: Vec<Alias>) -> Vec<Alias> {
     aliases
 }
 
+/// A Docker plugin's name is known where a network is of it.
+fn refuse_unknown_drivers(filters: &[Filter], views: &[NetworkView]) -> Result<()> {
+    let mut drivers: Vec<String> = DRIVERS.map(str::to_owned).to_vec();
+    for view in views {
+        if !drivers.contains(&view.driver) {
+            drivers.push(view.driver.clone());
+        }
+    }
+    let is_unknown =
+        |filter: &&Filter| matches!(filter, Filter::Driver(it) if !drivers.contains(it));
+    match filters.iter().find(is_unknown) {
+        Some(Filter::Driver(driver)) => Err(Error::invalid(no_value("driver", driver, &drivers))),
+        Some(Filter::Name(_) | Filter::Runtime(_) | Filter::Label(_)) | None => Ok(()),
+    }
+}
+
 fn passes(filter: &Filter, view: &NetworkView) -> bool {
     match filter {
         Filter::Name(part) => view.name.contains(part.as_str()),
         Filter::Driver(driver) => view.driver == *driver,
-        Filter::Runtime(runtime) => view.runtime == *runtime,
+        Filter::Runtime(runtime) => view.runtime == runtime.to_string(),
         Filter::Label(label) => label.holds(&view.labels),
     }
 }

@@ -3,6 +3,7 @@
 mod amended;
 mod backup;
 mod book;
+mod called;
 mod daemon;
 mod described;
 mod host;

@@ -351,8 +351,8 @@ impl AttachmentView {
         match filter {
             RowFilter::Label(label) => label.holds(&self.labels),
             RowFilter::Name(part) => self.name.contains(part.as_str()),
-            RowFilter::Runtime(runtime) => self.runtime == *runtime,
-            RowFilter::State(state) => self.state == state,
+            RowFilter::Runtime(runtime) => self.runtime == runtime.to_string(),
+            RowFilter::State(state) => self.state == *state,
         }
     }
 

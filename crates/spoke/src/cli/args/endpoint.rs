@@ -1,7 +1,7 @@
 //! Endpoints: what is made on a network apart from any sandbox, and joined to one.
 
 use clap::{Args, Subcommand};
-use model::{ContainerId, LabelFilter, NetworkName};
+use model::{ContainerId, LabelFilter, NetworkName, Runtime};
 
 use super::Listing;
 use super::connect::{JoinedArgs, MadeArgs, quoted};
@@ -106,13 +106,26 @@ pub(in crate::cli) struct EndpointLsArgs {
     pub(in crate::cli) filters: Vec<RowFilter>,
 }
 
+/// Every runtime.
+const RUNTIMES: [Runtime; 6] = [
+    Runtime::Cni,
+    Runtime::Docker,
+    Runtime::Kurma,
+    Runtime::Podman,
+    Runtime::Reference,
+    Runtime::Spoke,
+];
+
+/// How far an attachment is, as lists say it.
+const STATES: [&str; 4] = ["reserved", "attaching", "attached", "detaching"];
+
 /// One condition on an attachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum RowFilter {
     Label(LabelFilter),
     Name(String),
-    Runtime(String),
-    State(String),
+    Runtime(Runtime),
+    State(&'static str),
 }
 
 impl RowFilter {
@@ -120,9 +133,26 @@ impl RowFilter {
         match text.split_once('=') {
             Some(("label", label)) => quoted(label).map(Self::Label),
             Some(("name", value)) => Ok(Self::Name(value.to_owned())),
-            Some(("runtime", value)) => Ok(Self::Runtime(value.to_owned())),
-            Some(("state", value)) => Ok(Self::State(value.to_owned())),
+            Some(("runtime", value)) => runtime(value).map(Self::Runtime),
+            Some(("state", value)) => state(value).map(Self::State),
             Some(_) | None => Err("filters are label=, name=, runtime= and state=".to_owned()),
         }
     }
+}
+
+/// A runtime, as lists name it.
+pub(in crate::cli) fn runtime(text: &str) -> Result<Runtime, String> {
+    let of_name = RUNTIMES.into_iter().find(|it| it.to_string() == text);
+    of_name.ok_or_else(|| no_value("runtime", text, &RUNTIMES.map(|it| it.to_string())))
+}
+
+fn state(text: &str) -> Result<&'static str, String> {
+    let found = STATES.into_iter().find(|it| *it == text);
+    found.ok_or_else(|| no_value("state", text, &STATES.map(str::to_owned)))
+}
+
+/// What a value of a filter can be, where it is something else.
+pub(in crate::cli) fn no_value(key: &str, text: &str, all: &[String]) -> String {
+    let text = model::text::shown(text);
+    format!("there is no {key} '{text}'; it is one of {}", all.join(", "))
 }

@@ -1,6 +1,6 @@
 use super::*;
 
-fn two_networks() -> Fixture {
+pub(super) fn two_networks() -> Fixture {
     let host = Fixture::new();
     assert_eq!(host.spoke("network create front"), "front\n");
     host.spoke("network create --subnet 10.70.1.0/24 --subnet fd00:70::/64 --mtu 1450 back");
@@ -296,7 +296,10 @@ fn removes_networks() {
     host.attach("back", "c1", None);
     let (code, out, err) = host.try_spoke(&["network", "rm", "back", "front"]);
     assert_eq!((code, out.as_str()), (4, "front\n"));
-    assert!(err.contains("still has 1 attachments") && err.contains("--force"), "{err}");
+    assert!(
+        err.contains("still has an attachment, container c1") && err.contains("--force"),
+        "{err}"
+    );
     assert_eq!(host.spoke("network rm -f back nix"), "back\n");
     assert_eq!(*host.kernel.removed.borrow(), ["front", "c1", "back"]);
     assert_eq!(host.refused("network rm back").0, 3);

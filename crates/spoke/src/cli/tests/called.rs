@@ -1,0 +1,83 @@
+//! What containers are called in lists and errors, and which values filters take.
+
+use super::network::two_networks;
+use super::*;
+
+#[test]
+fn filters_have_values_that_there_are() {
+    let host = two_networks();
+    for (line, said) in [
+        ("ps -f runtime=podmann", "there is no runtime 'podmann'; it is one of cni, docker, kurma"),
+        ("ps -f state=xx", "there is no state 'xx'; it is one of reserved, attaching, attached"),
+        ("endpoint ls -f state=xx", "there is no state 'xx'"),
+        ("network ls -f runtime=podmann", "there is no runtime 'podmann'"),
+        ("network ls -f driver=bogus", "there is no driver 'bogus'; it is one of bridge, ptp"),
+    ] {
+        let (code, error) = host.refused(line);
+        assert!(code == 2 && error.contains(said), "{line}: {code} {error}");
+    }
+    for runtime in ["cni", "docker", "kurma", "podman", "reference"] {
+        assert_eq!(host.spoke(&format!("network ls -q -f runtime={runtime}")), "");
+    }
+    assert_eq!(host.spoke("network ls -q -f runtime=spoke"), "back\nfront\n");
+    assert_eq!(host.spoke("network ls -q -f driver=macvlan"), "");
+}
+
+/// As Docker's containers are: their name is learned after they are attached, and their ports have a record of
+/// their own.
+#[test]
+fn a_container_has_one_name_everywhere() {
+    const ENDPOINT: &str = "92ddfa92f5a292ddfa92f5a292ddfa92f5a292ddfa92f5a292ddfa92f5a292dd";
+    let host = two_networks();
+    let id = host.attach("back", ENDPOINT, None).id;
+    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
+    let mut ports = request(&network, ENDPOINT, Some("web"));
+    (ports.layer, ports.owner, ports.ipam) = (Layer::Publish, None, model::Ipam::None);
+    ports.wiring.link = None;
+    host.engine().attachments.attach(&ports).unwrap();
+    host.engine().attachments.set_owner(&id, &"shop".parse().unwrap()).unwrap();
+
+    assert_eq!(host.spoke("ps -q back"), "shop\n");
+    let shown = host.spoke("ipam show back");
+    assert!(shown.contains("shop") && !shown.contains("92ddfa92"), "{shown}");
+    let json: serde_json::Value =
+        serde_json::from_str(&host.spoke("ipam show back -o json")).unwrap();
+    assert_eq!(json["addresses"][0]["owner"], "shop");
+    let records = host.engine().records.attachments().unwrap();
+    let published: Vec<String> =
+        linux::meter::published(&records).iter().map(|it| it.container_name()).collect();
+    assert_eq!(published, ["shop"]);
+
+    let (code, error) = host.refused("network rm back");
+    let said = "network back still has an attachment, container shop (eth0) on network back";
+    assert!(code == 4 && error.contains(said), "{error}");
+    let (code, error) = host.refused("ipam release 10.70.1.2");
+    assert!(code == 4 && error.contains("is held by container shop (eth0)"), "{error}");
+}
+
+/// Docker's network is called as its user calls it, and its container as it was called a moment later.
+#[test]
+fn what_was_refused_says_whose_it_was() {
+    let host = two_networks();
+    let network = host.engine().records.network(&"back".parse().unwrap()).unwrap();
+    let alias = super::network::alias(&network, "fen", model::Publisher::Runtime);
+    host.engine().networks.enroll(&alias, &network).unwrap();
+    let line = |id: &str| {
+        format!(
+            "{{\"time\":1,\"network\":\"back\",\"id\":\"{id}\",\"runtime\":\"docker\",\
+             \"source\":\"10.70.1.2\",\"act\":\"name-refused\",\"name\":\"a.example\",\
+             \"why\":\"not in egress of back, which learns\"}}\n"
+        )
+    };
+    host.write("run/spoke/denied", &(line("92dd") + &line("77")));
+    let event = "{\"time\":1,\"event\":\"detached\",\"network\":\"back\",\"container\":\"92dd\",\
+                 \"name\":\"web\",\"runtime\":\"docker\",\"message\":\"web left network back\"}\n";
+    host.write("run/spoke/events", event);
+    let text = host.spoke("denied back");
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    assert!(rows[0].contains(" fen ") && rows[0].contains(" docker/web "), "{text}");
+    assert!(rows[0].ends_with("not in egress of fen, which learns"), "{text}");
+    assert!(rows[1].contains(" 10.70.1.2 "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&host.spoke("denied -o json")).unwrap();
+    assert_eq!((&json[0]["network"], &json[0]["container"]), (&"back".into(), &"web".into()));
+}
