@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{
     Alias, Attachment, AttachmentId, Error, Fact, GatewayRole, InterfaceAddress, Ipam, Kind, Layer,
-    Lease, LinkKind, Origin, Phase, Result, Wanted,
+    Lease, LinkKind, Origin, Phase, Result, Runtime, Wanted,
 };
 
 use crate::addresses::choose::Choice;
@@ -201,8 +201,11 @@ impl Attachments<'_> {
                     && self.is_complete(request, &read.value) =>
             {
                 Err(Error::conflict(format!(
-                    "interface {} of container {} already exists on network {}; detach it first",
-                    request.ifname, request.container, request.network.name
+                    "interface {} of container {} already exists on network {}; {}",
+                    request.ifname,
+                    request.container,
+                    request.network.called(),
+                    how_to_detach(request)
                 ))
                 .about(attached(request, &read.value)))
             }
@@ -321,6 +324,20 @@ impl Attachments<'_> {
             | Kind::Denied
             | Kind::Kernel
             | Kind::Bug => Ok(false),
+        }
+    }
+}
+
+/// What the caller does before it attaches the container anew.
+fn how_to_detach(request: &Request) -> String {
+    match request.network.runtime {
+        Runtime::Spoke => format!(
+            "`spoke network disconnect {} {}` takes it off",
+            request.network.called(),
+            request.container
+        ),
+        Runtime::Cni | Runtime::Podman | Runtime::Reference | Runtime::Docker | Runtime::Kurma => {
+            "detach it first".to_owned()
         }
     }
 }

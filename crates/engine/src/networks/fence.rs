@@ -18,7 +18,9 @@ impl Networks<'_> {
         for _ in 0..RACES {
             let network = self.records.network(name)?;
             let name = network.name.clone();
-            let unsupported = |why: &str| Err(Error::unsupported(format!("network {name} {why}")));
+            let called = network.called();
+            let unsupported =
+                |why: &str| Err(Error::unsupported(format!("network {called} {why}")));
             let key = Key::Network(name.clone());
             let Some(read) = self.records.network_under(&key)? else {
                 return unsupported(

@@ -139,9 +139,9 @@ pub(super) fn disconnect(
         connected.iter().filter(|record| record.id.network == name).collect();
     if on_it.is_empty() && !wanted.force {
         return Err(Error::not_found(format!(
-            "container {} is not connected to network {name} by this command; `spoke ps` shows who is \
+            "container {} is not connected to network {} by this command; `spoke ps` shows who is \
              on it",
-            wanted.container
+            wanted.container, wanted.network
         )));
     }
     let mut done = Ok(());
