@@ -450,6 +450,7 @@ fn network(call: &Call<'_>, plan: &Plan) -> Network {
         stage: plan.stage,
         unsupported: plan.unsupported,
         title: plan.title.clone(),
+        former: Vec::new(),
     }
 }
 

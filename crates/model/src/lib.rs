@@ -16,6 +16,7 @@ mod egress;
 mod error;
 mod fact;
 mod family;
+mod former;
 mod guest;
 mod label;
 mod link;
@@ -56,6 +57,7 @@ pub use egress::{
 pub use error::{Error, Kind, Result};
 pub use fact::{Fact, Wanted};
 pub use family::Family;
+pub use former::FormerName;
 pub use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 pub use label::{LABEL_PREFIX, Label, LabelFilter, Labels};
 pub use link::{

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AliasId, Dns, EngineId, Handoff, IfName, Ipam, Labels, LinkKind, NetworkName, Process, Route,
-    Runtime, Settings, Space, Timestamp, Wiring,
+    AliasId, Dns, EngineId, FormerName, Handoff, IfName, Ipam, Labels, LinkKind, NetworkName,
+    Process, Route, Runtime, Settings, Space, Timestamp, Wiring,
 };
 
 /// A network: the template from which its attachments are made.
@@ -18,6 +18,9 @@ pub struct Network {
     /// kernel's names are made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<NetworkName>,
+    /// What it was called before, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<FormerName>,
     /// The runtime that described it.
     pub runtime: Runtime,
     /// Since when it is known.
@@ -59,6 +62,7 @@ impl Network {
         Self {
             name,
             title: None,
+            former: Vec::new(),
             runtime,
             since,
             wiring,
@@ -98,7 +102,9 @@ impl Network {
     /// are the caller's to name.
     pub fn instance(&self, name: NetworkName, runtime: Runtime, since: Timestamp) -> Self {
         let (stage, unsupported) = (Stage::Made, false);
-        let mut made = Self { title: None, runtime, since, stage, unsupported, ..self.clone() };
+        let former = Vec::new();
+        let mut made =
+            Self { title: None, former, runtime, since, stage, unsupported, ..self.clone() };
         if let Ipam::Book { pools } | Ipam::HostLocal { pools, .. } = &mut made.ipam {
             for pool in pools {
                 pool.id.network = name.clone();

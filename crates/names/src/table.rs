@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use model::{
-    Attachment, AttachmentId, EgressPolicy, Fence, IfName, IpNet, Ipam, Layer, Moment,
+    Attachment, AttachmentId, EgressPolicy, Fence, FormerName, IfName, IpNet, Ipam, Layer, Moment,
     NamedElsewhere, Network, NetworkName, Runtime, Wiring, name_domain,
 };
 
@@ -26,6 +26,8 @@ pub struct Place {
     pub network: NetworkName,
     /// What it is called.
     pub called: NetworkName,
+    /// What it was called before, the oldest first.
+    pub former: Vec<FormerName>,
     /// Its bridge.
     pub bridge: IfName,
     /// The gateway at which it is asked, with the length of its subnet.
@@ -34,12 +36,21 @@ pub struct Place {
 
 impl Place {
     /// The domains of the network: of what it is called, and of what it was before it was renamed, unless one
-    /// among these others is called so now.
+    /// among these others is called so now, or was later.
     pub fn domains<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> Vec<String> {
-        let is_taken = |other: &Self| other.called == self.network && other.network != self.network;
-        let is_former = self.called != self.network && !others.into_iter().any(is_taken);
-        let former = is_former.then_some(&self.network);
-        std::iter::once(&self.called).chain(former).map(name_domain).collect()
+        let mut former: BTreeMap<&NetworkName, u32> =
+            self.former.iter().map(|it| (&it.name, it.order)).collect();
+        former.entry(&self.network).or_default();
+        former.remove(&self.called);
+        for other in others.into_iter().filter(|other| other.network != self.network) {
+            former.remove(&other.called);
+            for its in &other.former {
+                if former.get(&its.name).is_some_and(|order| *order < its.order) {
+                    former.remove(&its.name);
+                }
+            }
+        }
+        std::iter::once(&self.called).chain(former.into_keys()).map(name_domain).collect()
     }
 
     /// The gateway alone.
@@ -94,7 +105,7 @@ impl Table {
         self.sandbox_generation += u64::from(self.ways.put_network(name, declared, now));
         let served = now.and_then(|now| {
             let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
-            Served::of((name, now.called()), network)
+            Served::of((name, now.called(), &now.former), network)
         });
         let key = (name.clone(), declared);
         if self.networks.get(&key) == served.as_ref() {
@@ -120,7 +131,7 @@ impl Table {
         self.sandbox_generation += u64::from(self.ways.put(id, now));
         let served = now.and_then(|now| {
             let network = (&now.wiring, &now.ipam, now.dns.nameservers.as_slice());
-            Some((id.network.clone(), Served::of((&id.network, now.network()), network)?))
+            Some((id.network.clone(), Served::of((&id.network, now.network(), &[]), network)?))
         });
         if self.attached.get(id) != served.as_ref() {
             self.generation += 1;
@@ -361,7 +372,7 @@ fn drop_member<K: std::hash::Hash + Eq>(
 
 impl Served {
     fn of(
-        (name, called): (&NetworkName, &NetworkName),
+        (name, called, former): (&NetworkName, &NetworkName, &[FormerName]),
         network: (&Wiring, &Ipam, &[String]),
     ) -> Option<Self> {
         let (wiring, ipam, servers) = network;
@@ -369,6 +380,7 @@ impl Served {
         let place = |gateway| Place {
             network: name.clone(),
             called: called.clone(),
+            former: former.to_vec(),
             bridge: bridge.clone(),
             gateway,
         };

@@ -128,7 +128,8 @@ fn subnets_of(network: &Network) -> Value {
 /// An existing network of another front end is joined only on request, not by accident. One that
 /// Podman had under this name, and that has no attachments, is deleted.
 fn refuse_known(name: &NetworkName, context: &Context<'_>) -> Result<()> {
-    let Some(known) = context.engine.records.called(name)? else { return Ok(()) };
+    let has_it = |known: &Network| known.called() == name || known.name == *name;
+    let Some(known) = context.engine.records.called(name)?.filter(has_it) else { return Ok(()) };
     if known.runtime == Runtime::Podman && context.engine.records.declared(name)?.is_none() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use crate::verb::Context;
 use crate::wire::{Exec, NetworkConfig};
 
 /// The network of this name, as it was made. What Podman's file says besides must be the same: where it is not,
-/// and a renamed network was called so with those subnets, it is that one.
+/// and a renamed network was called so with those subnets, it is that one, the last of several.
 pub(crate) fn network(
     config: &NetworkConfig,
     name: &NetworkName,
@@ -14,9 +14,8 @@ pub(crate) fn network(
 ) -> Result<Network> {
     let network = context.engine.records.network_or_described(name)?;
     let Err(refusal) = refuse_other_subnets(config, &network) else { return Ok(network) };
-    let former = context.engine.records.named(name)?.filter(|former| former.name != network.name);
     let fits = |former: &Network| refuse_other_subnets(config, former).is_ok();
-    former.filter(fits).ok_or(refusal)
+    context.engine.records.formerly(name)?.into_iter().find(fits).ok_or(refusal)
 }
 
 /// Which network a container is on by this interface, whatever is called so by now.

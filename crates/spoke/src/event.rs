@@ -26,6 +26,8 @@ pub(crate) enum What {
     NetworkCreated,
     /// A network was removed.
     NetworkRemoved,
+    /// A network had too many names since it had one: it is found by that no more.
+    NetworkNameGone,
     /// A container has its interface.
     Attached,
     /// A container's interface went.
@@ -108,6 +110,7 @@ impl What {
             | What::Stopped
             | What::NetworkCreated
             | What::NetworkRemoved
+            | What::NetworkNameGone
             | What::Attached
             | What::Detached
             | What::Published

@@ -348,6 +348,7 @@ impl Kind {
             | Kind::Usage
             | Kind::Endpoint => true,
             Kind::Configured
+            | Kind::Title
             | Kind::Attachment
             | Kind::Lease
             | Kind::Cursor
@@ -402,7 +403,7 @@ fn reported(path: &std::path::Path, error: &Error) -> Damaged {
 
 /// Whether the record only saves work: a damaged one is as good as none.
 fn is_hint(key: &Key) -> bool {
-    matches!(key, Key::Cursor(_) | Key::Configured(_))
+    matches!(key, Key::Cursor(_) | Key::Configured(_) | Key::Title(_))
 }
 
 /// A read of this one record is refused: an address must not look free because its holder cannot be

@@ -151,7 +151,7 @@ fn hidden(store: &dyn Store, row: &Row, what: &str) {
         .expect(row.bad.0.clone(), Expect::Absent)
         .put(row.bad.0.clone(), row.bad.1.clone());
     match &row.bad.0 {
-        Key::Cursor(_) | Key::Configured(_) => {
+        Key::Cursor(_) | Key::Configured(_) | Key::Title(_) => {
             assert_eq!(store.get(&row.bad.0).unwrap(), None, "{what}");
             done(store, absent);
             let aside = store.damaged(None).unwrap();

@@ -80,11 +80,11 @@ fn left(
     Ok(named(&former.id.network)?.filter(|network| is_called(network, name, &former)))
 }
 
-/// Whether the network that a container is on is, or was, called so. Of names between its first and its last
-/// only the call that attached the container knows.
+/// Whether the network that a container is on is, or was, called so. Of names that were too many, and of those that an
+/// earlier version did not write down, only the call that attached the container knows.
 fn is_called(network: &Network, name: &NetworkName, former: &Attachment) -> bool {
     let is_its_list = former.origin.as_ref().is_some_and(|origin| origin.config == *name);
-    network.name == *name || network.called() == name || is_its_list
+    network.called() == name || network.order_of(name).is_some() || is_its_list
 }
 
 /// What the container has at this interface.

@@ -15,6 +15,7 @@ use crate::failures::all_of;
 use crate::finding::{Finding, Garbage, Mode, Reconciled, Remedy};
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Revision, Txn};
 use crate::records::book::{Read, unchanged};
+use crate::records::title::leave_title;
 
 impl Networks<'_> {
     /// Makes `network`, or joins the one of its name that exists, and knows it under `alias` from
@@ -66,6 +67,9 @@ impl Networks<'_> {
         if known.is_none() {
             txn = txn.put(id.clone(), Record::Alias(alias.clone()));
         }
+        if declared.is_none() {
+            txn = self.records.claim_title(network.called(), &network.name, txn)?;
+        }
         let Outcome::Done(revision) = self.store.commit(&txn)? else { return Ok(None) };
         let new_alias = known.is_none().then_some(id);
         let new_network = declared.is_none().then_some(key);
@@ -116,6 +120,7 @@ impl Networks<'_> {
         if enrolled.new_network.is_some() {
             self.driver.remove(&enrolled.network)?;
             let both = forget(alone.clone(), &enrolled.new_network);
+            let both = leave_title(both, &enrolled.network, None);
             if let Outcome::Done(_) = self.store.commit(&both)? {
                 return Ok(());
             }
@@ -230,7 +235,7 @@ impl Networks<'_> {
                 && described.is_some_and(|read| read.value.stage.is_made());
             if is_described {
                 if mode == Mode::Mend {
-                    self.store.commit(&txn.delete(key))?;
+                    self.store.commit(&leave_title(txn.delete(key), &read.value, None))?;
                 }
                 continue;
             }

@@ -8,9 +8,10 @@ use crate::failures::all_of;
 use crate::links::detach::Meaning;
 use crate::networks::closing::Closing;
 use crate::port::{Key, Outcome, Prefix, Txn};
-use crate::records::book::{Read, key_of_amendment, unchanged};
+use crate::records::book::{Read, key_of_amendment, passable, unchanged};
 use crate::records::network::exists;
 use crate::records::whose::refuse_attached;
+use crate::records::title::leave_title;
 use crate::{GATEWAY_NETWORK, Networks};
 
 impl Networks<'_> {
@@ -28,7 +29,7 @@ impl Networks<'_> {
         self.records.refuse_own_container(network)?;
         self.clear_remains(&network.name)?;
         if network.stage == Stage::Template {
-            return self.intend(network)?.map_or_else(|| Err(exists(&network.name)), |_| Ok(()));
+            return self.intend(network)?.map_or_else(|| Err(exists(network.called())), |_| Ok(()));
         }
         if let Some(other) = self.addresses.overlapping(network)? {
             return Err(other);
@@ -36,14 +37,11 @@ impl Networks<'_> {
         if network.is_remote() {
             return self.provision(network);
         }
-        let Some(read) = self.intend(network)? else { return Err(exists(&network.name)) };
+        let Some(read) = self.intend(network)? else { return Err(exists(network.called())) };
         // Another process may have declared an overlapping network meanwhile. Then neither stays.
-        let called = self.records.refuse_called(network.called(), &network.name).err();
-        match called.map_or_else(|| self.addresses.overlapping(network), |taken| Ok(Some(taken)))? {
+        match self.addresses.overlapping(network)? {
             Some(other) => {
-                let key = Key::Network(network.name.clone());
-                let unchanged = unchanged(Some(&read));
-                self.store.commit(&Txn::new().expect(key.clone(), unchanged).delete(key))?;
+                self.store.commit(&ended(&read))?;
                 Err(other)
             }
             None => Ok(()),
@@ -64,7 +62,8 @@ impl Networks<'_> {
         let detach_all = detach_all && name.as_str() != GATEWAY_NETWORK;
         self.revive_endpoints(Some(name))?;
         if network.stage == Stage::Template {
-            return self.store.commit(&Txn::new().delete(Key::Network(name.clone()))).map(|_| ());
+            let read = self.records.network_under(&Key::Network(name.clone()))?;
+            return read.map_or(Ok(()), |read| self.store.commit(&ended(&read)).map(|_| ()));
         }
         if network.is_remote() && self.records.declared(name)?.is_some() {
             return self.unmake(name, detach_all);
@@ -134,6 +133,14 @@ impl Networks<'_> {
             }
             false => self.driver.remove(network).and_then(|()| self.ipam.remove(network))?,
         }
+        // What it is called is left by the same transaction, and may have changed since it was read.
+        if let Some(read) =
+            passable(self.records.network_under(&Key::Network(name.clone())))?.flatten()
+        {
+            let ended = ended(&read);
+            txn.expect.extend(ended.expect);
+            txn.changes.extend(ended.changes);
+        }
         txn = txn.delete(Key::Network(name.clone())).delete(Key::Configured(name.clone()));
         for pool in network.ipam.pools() {
             txn = txn.delete(Key::Cursor(pool.id.clone()));
@@ -146,6 +153,13 @@ impl Networks<'_> {
         }
         self.store.commit(&self.subnets.forget_auxiliary(name, txn)?)
     }
+}
+
+/// That a declared network is there no more, if it is as it was read.
+pub(super) fn ended(read: &Read<Box<Network>>) -> Txn {
+    let key = Key::Network(read.value.name.clone());
+    let txn = Txn::new().expect(key.clone(), unchanged(Some(read))).delete(key);
+    leave_title(txn, &read.value, None)
 }
 
 pub(crate) fn refuse_if_used(

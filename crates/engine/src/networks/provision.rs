@@ -9,9 +9,10 @@
 use model::{Error, Network, NetworkName, Result, Stage};
 
 use crate::Networks;
+use crate::contention::RACES;
 use crate::failures::all_of;
 use crate::finding::{Finding, Garbage, Mode, Reconciled, Remedy};
-use crate::networks::network::refuse_if_used;
+use crate::networks::network::{ended, refuse_if_used};
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 use crate::records::book::{Read, unchanged};
 use crate::records::network::exists;
@@ -22,7 +23,7 @@ impl Networks<'_> {
     pub(super) fn provision(&self, network: &Network) -> Result<()> {
         let stage = Stage::Making { by: self.host.me() };
         let Some(mut read) = self.intend(&Network { stage, ..network.clone() })? else {
-            return Err(exists(&network.name));
+            return Err(exists(network.called()));
         };
         let mut is_created = false;
         self.provision_all(&mut read, &mut is_created).inspect_err(|_| {
@@ -32,15 +33,23 @@ impl Networks<'_> {
     }
 
     /// Writes the record of a network that is not there; `None` where there is one.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] where another network is called so.
     pub(super) fn intend(&self, network: &Network) -> Result<Option<Read<Box<Network>>>> {
         let key = Key::Network(network.name.clone());
         let value = Box::new(network.clone());
-        let txn =
-            Txn::new().expect(key.clone(), Expect::Absent).put(key, Record::Network(value.clone()));
-        Ok(match self.store.commit(&txn)? {
-            Outcome::Done(revision) => Some(Read { value, revision }),
-            Outcome::Lost(_) => None,
-        })
+        for _ in 0..RACES {
+            let txn = Txn::new().expect(key.clone(), Expect::Absent);
+            let txn = self.records.claim_title(network.called(), &network.name, txn)?;
+            let txn = txn.put(key.clone(), Record::Network(value.clone()));
+            match self.store.commit(&txn)? {
+                Outcome::Done(revision) => return Ok(Some(Read { value, revision })),
+                Outcome::Lost(Key::Title(_)) => {}
+                Outcome::Lost(_) => return Ok(None),
+            }
+        }
+        Err(Error::try_again(format!("networks are called {} all the time", network.called())))
     }
 
     fn provision_all(&self, read: &mut Read<Box<Network>>, is_created: &mut bool) -> Result<()> {
@@ -89,11 +98,7 @@ impl Networks<'_> {
             return all_of(failures).map_err(|error| error.context(doing)).map(|()| false);
         }
         let name = &read.value.name;
-        let key = Key::Network(name.clone());
-        let txn = Txn::new()
-            .expect(key.clone(), unchanged(Some(&read)))
-            .delete(key)
-            .delete(Key::Configured(name.clone()));
+        let txn = ended(&read).delete(Key::Configured(name.clone()));
         let pools = read.value.ipam.pools().iter();
         let txn = pools.fold(txn, |txn, pool| txn.delete(Key::Cursor(pool.id.clone())));
         Ok(matches!(

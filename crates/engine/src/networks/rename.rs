@@ -11,6 +11,7 @@ use crate::networks::closing::Closing;
 use crate::port::{Expect, Key, Outcome, Prefix, Record, Txn};
 use crate::records::book::{Read, key_of_amendment, unchanged};
 use crate::records::network::exists;
+use crate::records::title::leave_title;
 use crate::{GATEWAY_NETWORK, Networks};
 
 impl Networks<'_> {
@@ -81,6 +82,8 @@ impl Networks<'_> {
             .put(next, Record::Network(Box::new(renamed.clone())))
             .delete(key)
             .delete(Key::Configured(name.clone()));
+        txn = self.records.claim_title(new, name, txn)?;
+        txn = leave_title(txn, &read.value, Some(new));
         for pool in read.value.ipam.pools() {
             txn = txn.delete(Key::Cursor(pool.id.clone()));
         }
@@ -97,10 +100,12 @@ impl Networks<'_> {
         if network.is_remote() || network.runtime != Runtime::Spoke {
             return Err(self.foreign_of(name)?);
         }
+        if self.records.called(new)?.is_some_and(|other| other.called() != new) {
+            // It was called so before it was renamed.
+            return Ok(());
+        }
         match self.records.network(new) {
             Ok(other) if other.name == *name => Ok(()),
-            // It was called so before it was renamed.
-            Ok(other) if other.name == *new && other.called() != new => Ok(()),
             Ok(_) => Err(exists(new)),
             Err(error) if error.kind() == model::Kind::NotFound => {
                 self.records.refuse_described(&Network { name: new.clone(), ..network.clone() })
@@ -133,6 +138,7 @@ impl Networks<'_> {
     fn moved(&self, network: &Network, new: &NetworkName) -> Result<Network> {
         let mut renamed = network.instance(new.clone(), network.runtime, network.since);
         (renamed.stage, renamed.unsupported) = (network.stage, network.unsupported);
+        self.keep_former(network, &mut renamed)?;
         let link = renamed.wiring.link.as_mut();
         let Some(LinkKind::Bridge(bridge)) = link.map(|link| &mut link.kind) else {
             return Ok(renamed);
@@ -153,6 +159,18 @@ impl Networks<'_> {
             publish.behind = publish.behind.take().map(|_| device);
         }
         Ok(renamed)
+    }
+
+    /// A network that was renamed while it was in use goes on to be found by each name that it had since.
+    fn keep_former(&self, network: &Network, renamed: &mut Network) -> Result<()> {
+        renamed.former.clone_from(&network.former);
+        let in_book = network.order_of(&network.name).map(|order| (&network.name, order));
+        let title = network.title.as_ref();
+        let title = title.map(|title| Ok((title, self.records.next_order(title)?))).transpose()?;
+        for (name, order) in in_book.into_iter().chain(title) {
+            renamed.add_former(name.clone(), order);
+        }
+        Ok(())
     }
 
     /// Everything that is kept under the old name, under the new one.

@@ -17,11 +17,11 @@ pub enum Outline<'a> {
         /// The bridge's.
         bridge: &'a str,
     },
-    /// A declared network is called otherwise since it was made.
+    /// A declared network is, or was, called otherwise than by its name.
     Title {
         /// The network's name.
         network: &'a str,
-        /// What it is called.
+        /// What it is, or was, called.
         title: &'a str,
     },
     /// All addresses of a declared network that lie in this subnet may be its own.
@@ -63,7 +63,8 @@ impl Outline<'_> {
                         bridge: bridge.name.as_str(),
                     });
                 }
-                if let Some(title) = &network.title {
+                let former = network.former.iter().map(|former| &former.name);
+                for title in network.title.iter().chain(former) {
                     report(&Outline::Title { network: network_name, title: title.as_str() });
                 }
                 if network.stage == Stage::Template {

@@ -21,6 +21,10 @@ pub enum Key {
     Network(NetworkName),
     /// A network as a runtime's configuration last described it.
     Configured(NetworkName),
+    /// The name that a declared network has, is given or leaves: of two transactions that do so, the second one
+    /// finds it changed. What networks are called their own records say; without this record none is called so
+    /// since this boot.
+    Title(NetworkName),
     /// One layer of an attachment.
     Attachment(AttachmentId, Layer),
     /// A held address.
@@ -52,6 +56,8 @@ pub enum Key {
 pub enum Record {
     /// Under [`Key::Network`] and [`Key::Configured`].
     Network(Box<Network>),
+    /// Under [`Key::Title`]: the name in the book of the network that got it.
+    Title(NetworkName),
     /// Under [`Key::Attachment`] and [`Key::Endpoint`].
     Attachment(Box<Attachment>),
     /// Under [`Key::Lease`].
@@ -263,6 +269,7 @@ impl Key {
             | Key::Usage(..)
             | Key::Endpoint(_) => true,
             Key::Configured(_)
+            | Key::Title(_)
             | Key::Attachment(..)
             | Key::Lease(..)
             | Key::Cursor(_)

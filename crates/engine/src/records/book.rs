@@ -39,6 +39,8 @@ reader!(attachment, Attachment, Box<Attachment>);
 
 reader!(network, Network, Box<Network>);
 
+reader!(title, Title, NetworkName);
+
 reader!(holder, Lease, Holder);
 
 reader!(cursor, Cursor, Cursor);
@@ -222,6 +224,10 @@ impl Records<'_> {
 
     pub(crate) fn network_under(&self, key: &Key) -> Result<Option<Read<Box<Network>>>> {
         self.read(key, network)
+    }
+
+    pub(crate) fn title_under(&self, key: &Key) -> Result<Option<Read<NetworkName>>> {
+        self.read(key, title)
     }
 
     pub(crate) fn networks_in(&self, prefix: &Prefix) -> Result<Vec<Read<Box<Network>>>> {

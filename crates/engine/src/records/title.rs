@@ -8,14 +8,14 @@ use model::{Error, Network, NetworkName, Result};
 
 use crate::Records;
 use crate::port::{Expect, Key, Outcome, Outline, Record, Txn};
-use crate::records::book::{Read, unchanged};
+use crate::records::book::{Read, passable, unchanged};
 use crate::records::network::exists;
 
 /// So many networks have had one name, each before it was renamed.
 const MOST_FORMER: u32 = 1000;
 
 impl Records<'_> {
-    /// The network that is called so; or else that which was called so before a command renamed it.
+    /// The network that is called so; or else the last that was called so before a command renamed it.
     ///
     /// # Errors
     /// Where the book cannot be read.
@@ -24,7 +24,21 @@ impl Records<'_> {
         if named.as_ref().is_some_and(|network| network.called() == name) {
             return Ok(named);
         }
-        Ok(self.titled(name)?.map(|read| *read.value).or(named))
+        let mut known = self.known_as(name)?;
+        let titled = known.iter().position(|network| network.called() == name);
+        let found = titled.or_else(|| known.len().checked_sub(1)).map(|at| known.swap_remove(at));
+        Ok(found.or(named))
+    }
+
+    /// The networks that were called so before commands renamed them, the last one first.
+    ///
+    /// # Errors
+    /// As [`Records::called`].
+    pub fn formerly(&self, name: &NetworkName) -> Result<Vec<Network>> {
+        let mut known = self.known_as(name)?;
+        known.retain(|network| network.called() != name);
+        known.reverse();
+        Ok(known)
     }
 
     /// The name in the book of the network that is called so; the same where there is none.
@@ -48,7 +62,7 @@ impl Records<'_> {
         if declared.is_none() && self.network_under(&configured)?.is_some() {
             return Ok(None);
         }
-        Ok(self.titled(called)?.map(|read| *read.value).or(declared))
+        self.called(called).map(|found| found.or(declared))
     }
 
     /// The name in the book for a new network that is to be called so: another one where a network had that
@@ -73,10 +87,28 @@ impl Records<'_> {
 
     /// Refuses where a network other than `own` is called so.
     pub(crate) fn refuse_called(&self, called: &NetworkName, own: &NetworkName) -> Result<()> {
-        match self.titled(called)? {
-            Some(read) if read.value.name != *own => Err(exists(called)),
-            Some(_) | None => Ok(()),
+        let is_other = |it: &Network| it.called() == called && it.name != *own;
+        match self.known_as(called)?.iter().any(is_other) {
+            true => Err(exists(called)),
+            false => Ok(()),
         }
+    }
+
+    /// Adds to a transaction that a declared network is called so from then on, and no other one meanwhile.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] where another network is called so.
+    pub(crate) fn claim_title(
+        &self,
+        called: &NetworkName,
+        own: &NetworkName,
+        txn: Txn,
+    ) -> Result<Txn> {
+        let key = Key::Title(called.clone());
+        // It is read before the networks are: who is called so since then has changed it.
+        let known = passable(self.title_under(&key))?.flatten();
+        self.refuse_called(called, own)?;
+        Ok(txn.expect(key.clone(), unchanged(known.as_ref())).put(key, Record::Title(own.clone())))
     }
 
     /// Calls a declared network so; `None` where a record changed meanwhile.
@@ -86,8 +118,9 @@ impl Records<'_> {
         called: &NetworkName,
     ) -> Result<Option<Network>> {
         let key = Key::Network(read.value.name.clone());
-        let titled = Network { title: Some(called.clone()), ..*read.value.clone() };
-        let mut txn = Txn::new().expect(key.clone(), unchanged(Some(read)));
+        let titled = self.with_title(&read.value, called)?;
+        let mut txn = self.claim_title(called, &titled.name, Txn::new())?;
+        txn = txn.expect(key.clone(), unchanged(Some(read)));
         if *called != read.value.name {
             let other = Key::Network(called.clone());
             let known = self.network_under(&other)?;
@@ -96,24 +129,45 @@ impl Records<'_> {
             }
             txn = txn.expect(other, unchanged(known.as_ref()));
         }
-        let txn = txn.put(key.clone(), Record::Network(Box::new(titled.clone())));
-        let Outcome::Done(revision) = self.store.commit(&txn)? else { return Ok(None) };
-        // Another process may have called a network so meanwhile. Then neither stays so.
-        if let Err(taken) = self.refuse_called(called, &titled.name) {
-            let back = Txn::new().expect(key.clone(), Expect::At(revision));
-            self.store.commit(&back.put(key, Record::Network(read.value.clone())))?;
-            return Err(taken);
-        }
-        Ok(Some(titled))
+        let txn = leave_title(txn, &read.value, Some(called));
+        let txn = txn.put(key, Record::Network(Box::new(titled.clone())));
+        let done = matches!(self.store.commit(&txn)?, Outcome::Done(_));
+        Ok(done.then_some(titled))
     }
 
-    /// The network with this title.
-    fn titled(&self, called: &NetworkName) -> Result<Option<Read<Box<Network>>>> {
+    /// The network as it is called otherwise, with one former name more.
+    fn with_title(&self, network: &Network, called: &NetworkName) -> Result<Network> {
+        let mut titled = network.clone();
+        titled.entitle(called.clone(), self.next_order(network.called())?);
+        Ok(titled)
+    }
+
+    /// [`model::FormerName::order`] of a network that leaves the name now.
+    pub(crate) fn next_order(&self, left: &NetworkName) -> Result<u32> {
+        let known = self.known_as(left)?;
+        let last = known.iter().filter_map(|network| network.order_of(left)).max();
+        Ok(last.unwrap_or_default().saturating_add(1))
+    }
+
+    /// The declared networks that are, or were, called so; of those that were, the last one last.
+    fn known_as(&self, name: &NetworkName) -> Result<Vec<Network>> {
         let found = self.neighbours(|outline| match outline {
-            Outline::Title { title, .. } => *title == called.as_str(),
+            Outline::Title { title, .. } => *title == name.as_str(),
             Outline::Net { .. } | Outline::Bridge { .. } | Outline::Subnet { .. } => false,
         })?;
-        let is_called = |read: &Read<Box<Network>>| read.value.called() == called;
-        Ok(found.networks.into_iter().find(is_called))
+        let mut known: Vec<Network> = found.networks.into_iter().map(|read| *read.value).collect();
+        let in_book = passable(self.declared(name))?.flatten();
+        known.extend(in_book.filter(|it| known.iter().all(|other| other.name != it.name)));
+        known.retain(|network| network.called() == name || network.order_of(name).is_some());
+        known.sort_by_key(|network| network.order_of(name));
+        Ok(known)
+    }
+}
+
+/// Adds to a transaction that ends the network, or calls it otherwise, that its name is left.
+pub(crate) fn leave_title(txn: Txn, network: &Network, next: Option<&NetworkName>) -> Txn {
+    match next == Some(network.called()) {
+        true => txn,
+        false => txn.delete(Key::Title(network.called().clone())),
     }
 }

@@ -125,9 +125,13 @@ impl Repair<'_> {
     }
 
     fn put_back(&self, part: &[(&Key, &Record)]) -> Result<()> {
-        let txn = part.iter().fold(Txn::new(), |txn, (key, record)| {
-            txn.expect((*key).clone(), Expect::Absent).put((*key).clone(), (*record).clone())
-        });
+        let mut txn = Txn::new();
+        for (key, record) in part {
+            txn = txn.expect((*key).clone(), Expect::Absent).put((*key).clone(), (*record).clone());
+            if let Record::Network(network) = record {
+                txn = self.records.claim_title(network.called(), &network.name, txn)?;
+            }
+        }
         match self.store.commit(&txn)? {
             Outcome::Done(_) => Ok(()),
             Outcome::Lost(key) => Err(Error::try_again(format!(
@@ -217,6 +221,7 @@ pub fn describe(key: &Key) -> String {
     let of = |network: &NetworkName| format!("of network {network}");
     match key {
         Key::Network(name) | Key::Configured(name) => format!("network {name}"),
+        Key::Title(name) => format!("the network name {name}"),
         Key::Attachment(id, _) => format!("attachment {} {}", id.container, of(&id.network)),
         Key::Endpoint(id) => format!("endpoint {} {}", id.container, of(&id.network)),
         Key::Lease(_, address) => format!("the lease of {address}"),

@@ -34,4 +34,5 @@ mod subnet;
 mod subnet_address;
 mod subnet_many;
 mod subnet_rig;
+mod title;
 mod unlisted;

@@ -1,6 +1,6 @@
 //! What another process commits between a read and the commit that is based on it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use super::common::{World, book, ip, network, pool, request};
 use engine::Engine;
@@ -12,23 +12,31 @@ use super::subnet_rig::{container, exactly, for_network};
 type Then<'a> = Box<dyn FnOnce() + 'a>;
 
 /// A store before one of whose commits another process comes.
-struct Between<'a> {
+pub(crate) struct Between<'a> {
     world: &'a World,
     when: fn(&Txn) -> bool,
     then: RefCell<Option<Then<'a>>>,
+    /// The process is killed before its second commit after that.
+    dies: Cell<Option<u8>>,
 }
 
 impl<'a> Between<'a> {
-    fn new(world: &'a World, when: fn(&Txn) -> bool, then: impl FnOnce() + 'a) -> Self {
-        Self { world, when, then: RefCell::new(Some(Box::new(then))) }
+    pub(crate) fn new(world: &'a World, when: fn(&Txn) -> bool, then: impl FnOnce() + 'a) -> Self {
+        Self { world, when, then: RefCell::new(Some(Box::new(then))), dies: Cell::new(None) }
     }
 
-    fn engine(&self) -> Engine<'_> {
+    /// What could not be undone by a process that is killed stays.
+    pub(crate) fn dying(self) -> Self {
+        self.dies.set(Some(1));
+        self
+    }
+
+    pub(crate) fn engine(&self) -> Engine<'_> {
         let World { dataplane, directory, machine, .. } = self.world;
         Engine::new(self, dataplane, directory, machine)
     }
 
-    fn has_come(&self) -> bool {
+    pub(crate) fn has_come(&self) -> bool {
         self.then.borrow().is_none()
     }
 }
@@ -47,6 +55,12 @@ impl Store for Between<'_> {
             && let Some(then) = self.then.take()
         {
             then();
+        }
+        if self.has_come()
+            && let Some(more) = self.dies.get()
+        {
+            let Some(fewer) = more.checked_sub(1) else { return Err(Error::bug("it was killed")) };
+            self.dies.set(Some(fewer));
         }
         self.world.store.commit(txn)
     }

@@ -310,7 +310,13 @@ fn a_socket_of_another_address_is_not_kept() {
     let mut server = server(&mut steps);
     let network: NetworkName = "front".parse().unwrap();
     let gateway = "127.0.0.2/8".parse().unwrap();
-    let place = Place { called: network.clone(), network, bridge: "br0".parse().unwrap(), gateway };
+    let place = Place {
+        called: network.clone(),
+        former: vec![],
+        network,
+        bridge: "br0".parse().unwrap(),
+        gateway,
+    };
     server.port = 0;
     server.socket(&place, SocketType::DGRAM).unwrap();
     let expected = ["discard names-udp-127.0.0.2", "leave names-udp-127.0.0.2"];

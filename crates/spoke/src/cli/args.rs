@@ -164,8 +164,8 @@ Examples:
         after_help = "`spoke serve` writes the events, also those of containers that it did \
         not attach itself. The older ones of a busy host are dropped: one or two MiB are kept.
 
-Events: started, stopped, network-created, network-removed, attached, detached, published,
-unpublished, freed, quarantined, clash, clash-over, port-taken, port-free, healed, contested,
+Events: started, stopped, network-created, network-removed, network-name-gone, attached, detached,
+published, unpublished, freed, quarantined, clash, clash-over, port-taken, port-free, healed, contested,
 contest-over, lease-lost, lease-regained, host-joined, host-lost, host-back, host-removed, host-isolated,
 host-isolation-over, cleanup-pending, cleanup-done, quota, plugin-came, plugin-gone, failed.
 

@@ -13,8 +13,17 @@ use crate::event::{Event, What};
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
     /// What they are called, by their names in the book.
-    networks: BTreeMap<NetworkName, (NetworkName, Runtime)>,
+    networks: BTreeMap<NetworkName, Known>,
     attachments: BTreeMap<AttachmentId, Reported>,
+}
+
+/// The reported state of a network.
+#[derive(Clone, Debug)]
+struct Known {
+    called: NetworkName,
+    runtime: Runtime,
+    /// What it was called before.
+    former: Vec<NetworkName>,
 }
 
 /// The reported state of an attachment.
@@ -48,18 +57,26 @@ impl EventLog {
 
     fn network(&mut self, network: &Network, now: Timestamp) -> Vec<Event> {
         let (called, runtime) = (network.called(), network.runtime);
-        let known = self.networks.insert(network.name.clone(), (called.clone(), runtime));
-        let message = format!("network {called} was made");
-        let event = || Event::new(What::NetworkCreated, now, message);
-        if known.is_some() {
-            return Vec::new();
-        }
-        vec![event().on(called, runtime)]
+        let former = network.former_names().into_iter().cloned().collect();
+        let known = Known { called: called.clone(), runtime, former };
+        let Some(before) = self.networks.insert(network.name.clone(), known) else {
+            let message = format!("network {called} was made");
+            return vec![Event::new(What::NetworkCreated, now, message).on(called, runtime)];
+        };
+        let is_gone = |it: &NetworkName| it != called && network.order_of(it).is_none();
+        let gone = before.former.into_iter().filter(is_gone);
+        let event = |name: NetworkName| {
+            let message = format!(
+                "network {called} is found by the name {name} no more: it had too many names since; what says                  network={name} has to say {called}"
+            );
+            Event::new(What::NetworkNameGone, now, message).on(called, runtime)
+        };
+        gone.map(event).collect()
     }
 
     fn no_network(&mut self, name: &NetworkName, now: Timestamp) -> Vec<Event> {
         let known = self.networks.remove(name);
-        let event = |(called, runtime): (NetworkName, Runtime)| {
+        let event = |Known { called, runtime, .. }: Known| {
             Event::new(What::NetworkRemoved, now, format!("network {called} was removed"))
                 .on(&called, runtime)
         };
@@ -225,6 +242,30 @@ mod tests {
         );
         assert!(reported(&mut event_log, &gone(Layer::Link)).is_empty());
         assert!(event_log.attachments.is_empty());
+    }
+
+    #[test]
+    fn a_former_name_that_is_too_many() {
+        let mut event_log = EventLog::default();
+        let mut network = Network::new(
+            "front".parse().unwrap(),
+            Runtime::Spoke,
+            Timestamp(1),
+            model::Wiring::default(),
+            model::Ipam::None,
+        );
+        let mut events = Vec::new();
+        for number in 0..=18 {
+            network.entitle(format!("n{number}").parse().unwrap(), 1);
+            let record = Record::Network(Box::new(network.clone()));
+            let now = Versioned { record, revision: Revision(number) };
+            let change = Changed { key: Key::Network(network.name.clone()), now: Some(now) };
+            events.extend(event_log.report(&change, Timestamp(9)));
+        }
+        let told: Vec<_> = events.iter().map(|it| (it.event.name(), it.network.clone())).collect();
+        assert_eq!(told[1..].len(), 2, "n0 and n1: {events:?}");
+        assert_eq!(told[1], ("network-name-gone".into(), Some("n17".into())));
+        assert!(events[1].message.contains("by the name n0 no more"), "{events:?}");
     }
 
     #[test]

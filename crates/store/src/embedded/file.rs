@@ -15,6 +15,7 @@ pub(crate) const LARGEST: usize = 16 << 20;
 pub(crate) enum Kind {
     Network,
     Configured,
+    Title,
     Attachment,
     Lease,
     Cursor,
@@ -41,6 +42,7 @@ impl Kind {
         match key {
             Key::Network(_) => Kind::Network,
             Key::Configured(_) => Kind::Configured,
+            Key::Title(_) => Kind::Title,
             Key::Attachment(..) => Kind::Attachment,
             Key::Lease(..) => Kind::Lease,
             Key::Cursor(_) => Kind::Cursor,
@@ -64,6 +66,7 @@ pub(crate) fn encode(key: &Key, revision: Revision, record: &Record) -> Result<V
         (Key::Network(name) | Key::Configured(name), Record::Network(network)) => {
             write(name, revision, network)
         }
+        (Key::Title(name), Record::Title(network)) => write(name, revision, network),
         (Key::Attachment(id, layer), Record::Attachment(held)) => {
             write((id, layer), revision, held)
         }
@@ -114,6 +117,7 @@ pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> serde_json::Result<(Key, Versi
     match kind {
         Kind::Network => read(bytes, Key::Network, Record::Network),
         Kind::Configured => read(bytes, Key::Configured, Record::Network),
+        Kind::Title => read(bytes, Key::Title, Record::Title),
         Kind::Attachment => {
             read(bytes, |(id, layer)| Key::Attachment(id, layer), Record::Attachment)
         }

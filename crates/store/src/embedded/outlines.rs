@@ -32,7 +32,7 @@ const LEAST: usize = 32;
 const LARGEST: u64 = 64 << 20;
 
 /// A change of the outlines' contents or encoding changes this.
-const MAGIC: [u8; 8] = *b"outline2";
+const MAGIC: [u8; 8] = *b"outline3";
 
 /// Length of what precedes the outlines, in bytes: [`MAGIC`], the sequence, and of each directory its
 /// inode and the time of its last change.

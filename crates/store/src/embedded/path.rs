@@ -14,6 +14,7 @@ pub(super) fn of(key: &Key) -> String {
     match key {
         Key::Network(name) => format!("networks/{name}"),
         Key::Configured(name) => format!("configured/{name}"),
+        Key::Title(name) => format!("titles/{name}"),
         Key::Attachment(id, layer) => {
             let (interface, layer) = (printable(&id.ifname), layer.name());
             format!("attachments/{}/{}:{interface}:{layer}", id.network, id.container)
@@ -84,8 +85,9 @@ impl Scan {
             Prefix::Usages,
         ];
         let cursors = Self::flat(Kind::Cursor, "cursors".into());
+        let titles = Self::flat(Kind::Title, "titles".into());
         let sticky = Self::nested(Kind::Sticky, "sticky");
-        prefixes.iter().map(Self::of).chain([cursors, sticky]).collect()
+        prefixes.iter().map(Self::of).chain([cursors, titles, sticky]).collect()
     }
 
     fn flat(kind: Kind, directory: String) -> Self {

@@ -66,8 +66,13 @@ fn addresses(client: &UdpSocket) -> u16 {
 fn listen(server: &mut Server<'_>, record: &Attachment) -> (u64, SocketAddr) {
     server.table().write().unwrap().put_attachment(&record.id, record.layer, Some(record));
     let (network, bridge) = (record.id.network.clone(), "br0".parse().unwrap());
-    let place =
-        Place { called: network.clone(), network, bridge, gateway: "127.0.0.1/8".parse().unwrap() };
+    let place = Place {
+        called: network.clone(),
+        former: vec![],
+        network,
+        bridge,
+        gateway: "127.0.0.1/8".parse().unwrap(),
+    };
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.set_nonblocking(true).unwrap();
     let (number, address) = (server.next, udp.local_addr().unwrap());

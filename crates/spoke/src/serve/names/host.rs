@@ -244,7 +244,7 @@ mod tests {
     fn place(network: &str, bridge: &str, gateway: &str) -> Place {
         let network: model::NetworkName = network.parse().unwrap();
         let (bridge, gateway) = (bridge.parse().unwrap(), gateway.parse().unwrap());
-        Place { called: network.clone(), network, bridge, gateway }
+        Place { called: network.clone(), former: vec![], network, bridge, gateway }
     }
 
     #[test]
@@ -284,6 +284,22 @@ mod tests {
             link.domains.into_iter().filter(is_name).collect::<Vec<_>>()
         };
         assert_eq!(domains(std::slice::from_ref(&renamed), "sp-1"), ["edge.spoke", "front.spoke"]);
+        let former = |name: &str, order| model::FormerName { name: name.parse().unwrap(), order };
+        let twice = Place {
+            called: "third".parse().unwrap(),
+            former: vec![former("front", 1), former("edge", 1)],
+            ..renamed.clone()
+        };
+        let all = ["third.spoke", "edge.spoke", "front.spoke"];
+        assert_eq!(domains(std::slice::from_ref(&twice), "sp-1"), all);
+        let later = Place {
+            called: "last".parse().unwrap(),
+            former: vec![former("edge", 2)],
+            ..second.clone()
+        };
+        let of_both = [twice, later];
+        assert_eq!(domains(&of_both, "sp-1"), ["third.spoke", "front.spoke"]);
+        assert_eq!(domains(&of_both, "sp-2"), ["last.spoke", "edge.spoke", "front-2.spoke"]);
         let both = [renamed, second];
         assert_eq!(domains(&both, "sp-1"), ["edge.spoke"]);
         assert_eq!(domains(&both, "sp-2"), ["front.spoke", "front-2.spoke"]);
