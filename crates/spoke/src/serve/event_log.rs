@@ -67,7 +67,8 @@ impl EventLog {
         let gone = before.former.into_iter().filter(is_gone);
         let event = |name: NetworkName| {
             let message = format!(
-                "network {called} is found by the name {name} no more: it had too many names since; what says                  network={name} has to say {called}"
+                "network {called} is found by the name {name} no more: it had too many names since; what says \
+                 network={name} has to say {called}"
             );
             Event::new(What::NetworkNameGone, now, message).on(called, runtime)
         };
