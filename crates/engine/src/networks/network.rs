@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use model::{Alias, Attachment, Error, Network, NetworkName, Result, Stage};
 
+use crate::contention::RACES;
 use crate::failures::all_of;
 use crate::links::detach::Meaning;
 use crate::networks::closing::Closing;
@@ -62,8 +63,7 @@ impl Networks<'_> {
         let detach_all = detach_all && name.as_str() != GATEWAY_NETWORK;
         self.revive_endpoints(Some(name))?;
         if network.stage == Stage::Template {
-            let read = self.records.network_under(&Key::Network(name.clone()))?;
-            return read.map_or(Ok(()), |read| self.store.commit(&ended(&read)).map(|_| ()));
+            return self.remove_template(name);
         }
         if network.is_remote() && self.records.declared(name)?.is_some() {
             return self.unmake(name, detach_all);
@@ -83,6 +83,19 @@ impl Networks<'_> {
                 "network {name} came into use while it was being removed"
             ))),
         }
+    }
+
+    /// Nothing was made of it: only its record ends.
+    fn remove_template(&self, name: &NetworkName) -> Result<()> {
+        for _ in 0..RACES {
+            let Some(read) = self.records.network_under(&Key::Network(name.clone()))? else {
+                return Ok(());
+            };
+            if let Outcome::Done(_) = self.store.commit(&ended(&read))? {
+                return Ok(());
+            }
+        }
+        Err(Error::try_again(format!("removing network {name}: lost {RACES} races in a row")))
     }
 
     /// Detaches them; sandboxes that Spoke connects get another default gateway. An error does not

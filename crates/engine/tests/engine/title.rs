@@ -2,7 +2,7 @@
 
 use super::common::{World, book, request};
 use super::overtaken::Between;
-use engine::port::{Key, Record, Txn};
+use engine::port::{Key, Record, Store, Txn};
 use model::*;
 
 fn name(text: &str) -> NetworkName {
@@ -121,4 +121,23 @@ fn two_networks_never_have_one_name() {
             );
         }
     }
+}
+
+/// Another process changes a configuration while it is removed.
+#[test]
+fn a_template_that_changed_meanwhile_is_removed() {
+    let world = World::new();
+    let template = Network { stage: Stage::Template, ..named("front", "10.0.0.0/24") };
+    world.engine().networks.create(&template).unwrap();
+    let change = || {
+        let changed = Network { since: Timestamp(2), ..template.clone() };
+        let put = Record::Network(Box::new(changed));
+        world.store.commit(&Txn::new().put(Key::Network(name("front")), put)).unwrap();
+    };
+    let ends = |txn: &Txn| matches!(txn.changes.first(), Some((Key::Network(_), None)));
+    let between = Between::new(&world, ends, change);
+    between.engine().networks.remove(&name("front"), false).unwrap();
+    assert!(between.has_come());
+    assert!(world.engine().records.networks().unwrap().is_empty());
+    world.engine().networks.create(&template).unwrap();
 }
