@@ -16,6 +16,7 @@ use crate::plugin::{Direct, NetworkingPod, Wanted};
 use crate::volume::{INSIDE, Volume};
 
 use mark::Mark;
+pub use mark::{forget, forgotten};
 pub use unused::{Fate, Unused, clear, unused};
 
 /// The name of the environment variable with the namespace's path (CNI 1.1.0 §2).
@@ -136,6 +137,7 @@ fn called(
 ) -> Result<Result<Ended>> {
     // GC and STATUS are of no attachment.
     if tenancy == Tenancy::Stays && !shown.path.is_empty() {
+        let _lock = volume.lock()?;
         mark.set()?;
     }
     let is_there = show(volume, shown, tenancy)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::Result;
 
 use super::PREFIX;
+use super::mark::Mark;
 use crate::Directories;
 use crate::users::{Used, Users};
 use crate::volume::Volume;
@@ -76,12 +77,18 @@ pub fn clear(directories: &Directories, seen: &[Unused], with_young: bool) -> Re
     let (mut hidden, mut done) = (Vec::new(), Ok(()));
     for unused in unused(directories)?.into_iter().filter(|unused| goes(unused) && is_seen(unused))
     {
-        match volume.hide(&unused.name) {
+        match free(directories, &volume, &unused.name) {
             Ok(()) => hidden.push(unused),
             Err(error) => done = done.and(Err(error)),
         }
     }
     done.map(|()| hidden)
+}
+
+/// Hides it; from now on its DEL is waited for.
+fn free(directories: &Directories, volume: &Volume<'_>, name: &str) -> Result<()> {
+    Mark::new(directories, name).refresh()?;
+    volume.hide(name)
 }
 
 /// `None` where it is in use.
@@ -103,7 +110,44 @@ fn judge(volume: &Volume<'_>, name: String, users: &Users) -> Option<Unused> {
 }
 
 /// Whether [`super::Shown`] makes such names.
-fn is_shown(name: &str) -> bool {
+pub(super) fn is_shown(name: &str) -> bool {
     let digest = name.strip_prefix(PREFIX).unwrap_or_default();
     digest.len() == 24 && digest.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::exec_cni::mark::{OVER, forget};
+
+    #[test]
+    fn a_mark_is_kept_for_a_day_after_its_namespace_was_freed() {
+        let base = tempfile::tempdir().unwrap();
+        let [runtime, netns] = ["runtime", "netns"].map(|name| base.path().join(name));
+        let directories = Directories { runtime, netns };
+        fs::create_dir_all(directories.runtime.join("called")).unwrap();
+        fs::create_dir_all(&directories.netns).unwrap();
+        let name = format!("{PREFIX}{}", "a".repeat(24));
+        let (volume, file) = (Volume::new(&directories.netns), directories.netns.join(&name));
+        File::create(&file).unwrap();
+        free(&directories, &volume, &name).unwrap();
+        let mark = directories.runtime.join("called").join(&name);
+        assert!(!mark.exists(), "no plugin was called for it");
+        Mark::new(&directories, &name).set().unwrap();
+        let age = || {
+            let long_ago = SystemTime::now() - 2 * OVER;
+            File::options().append(true).open(&mark).unwrap().set_modified(long_ago).unwrap();
+        };
+        age();
+        File::create(&file).unwrap();
+        free(&directories, &volume, &name).unwrap();
+        assert!(!file.exists());
+        assert_eq!(forget(&directories).unwrap(), Vec::<String>::new());
+        age();
+        assert_eq!(forget(&directories).unwrap(), [name]);
+        assert!(!mark.exists());
+    }
 }

@@ -1,6 +1,7 @@
 //! DEL where the image cannot be had.
 
-use std::time::Duration;
+use std::fs::File;
+use std::time::{Duration, SystemTime};
 
 use kurma::exec_cni::{self, Shown, Tenancy};
 use kurma::plugin::{Direct, Wanted};
@@ -40,6 +41,40 @@ fn a_del_without_the_image_succeeds_for_what_the_plugin_never_saw() {
         run(&seen, Tenancy::Ends).unwrap();
         let marks = spy.pod.directories.runtime.join("called");
         assert_eq!(std::fs::read_dir(marks).unwrap().count(), 0);
+        spy.pod.down_all().unwrap();
+    });
+}
+
+/// DEL never comes: the mark goes a day after the last call, and not before.
+#[test]
+fn a_mark_ends_a_day_after_its_container() {
+    in_a_world(|| {
+        let spy = Spy::new(&json!([{"name": "a"}]));
+        let wanted = Wanted::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
+        let netns = spy.directory().join("ns");
+        Netns::make(&netns).unwrap();
+        let shown = Shown::new(netns.to_str().unwrap(), &["c", "eth0"]);
+        let plugin = "echoes".parse().unwrap();
+        let limit = Duration::from_secs(20);
+        let call = Direct { plugin: &plugin, environment: &[], input: b"", limit };
+        let run = || exec_cni::run(&spy.pod, &wanted, &call, &shown, Tenancy::Stays).unwrap();
+        let directories = &spy.pod.directories;
+        let mark = directories.runtime.join("called").join(&shown.name);
+        let age = || {
+            let long_ago = SystemTime::now() - Duration::from_secs(3 * 24 * 60 * 60);
+            File::options().append(true).open(&mark).unwrap().set_modified(long_ago).unwrap();
+        };
+        let forget = || exec_cni::forget(directories).unwrap();
+        run();
+        age();
+        assert_eq!(forget(), Vec::<String>::new(), "its namespace is shown");
+        run();
+        Netns::unmake(&directories.netns.join(&shown.name)).unwrap();
+        assert_eq!(forget(), Vec::<String>::new(), "it was called now");
+        age();
+        assert_eq!(exec_cni::forgotten(directories).unwrap(), [shown.name.clone()]);
+        assert_eq!(forget(), [shown.name.clone()]);
+        assert!(!mark.exists());
         spy.pod.down_all().unwrap();
     });
 }

@@ -77,6 +77,15 @@ pub(super) fn sweep(daemon: &Daemon, seen: &[Unused]) -> Vec<Unused> {
         daemon.journal.metrics.finding("namespace", "free");
         daemon.journal.report(&Event::new(What::Freed, host::now(), message));
     }
+    match exec_cni::forget(pod.directories()) {
+        Ok(forgotten) => forgotten.iter().for_each(|name| {
+            let message = format!(
+                "mark of the plugin calls for {name}: its container is gone, and no DEL came"
+            );
+            daemon.journal.report(&Event::new(What::Freed, host::now(), message));
+        }),
+        Err(error) => daemon.journal.failed("looking for plugin calls without a DEL", &error),
+    }
     match swept.and_then(|_| exec_cni::unused(pod.directories())) {
         Ok(unused) => unused,
         Err(error) => {

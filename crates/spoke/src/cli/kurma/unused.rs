@@ -1,5 +1,6 @@
 //! `spoke gc` with plugins out of images: namespaces that they still see, and that are unused.
 
+use kurma::Directories;
 use kurma::exec_cni::{self, Fate, Unused};
 use model::Result;
 
@@ -21,7 +22,20 @@ pub(in crate::cli) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result
         false => exec_cni::clear(directories, &found, gc.force)?,
     };
     let is_done = |unused: &Unused| cleared.iter().any(|one| one.name == unused.name);
-    Ok(found.iter().map(|unused| view(unused, gc, is_done(unused))).collect())
+    let namespaces = found.iter().map(|unused| view(unused, gc, is_done(unused)));
+    Ok(namespaces.chain(forgotten(directories, gc)?).collect())
+}
+
+/// The marks of calls whose DEL never came.
+fn forgotten(directories: &Directories, gc: &GcArgs) -> Result<Vec<FindingView>> {
+    let names = match gc.dry_run {
+        true => exec_cni::forgotten(directories)?,
+        false => exec_cni::forget(directories)?,
+    };
+    let why = "a plugin was called for a container that is gone, and no DEL came for a day";
+    let (remedy, done) = ("free", !gc.dry_run);
+    let mark = |subject| FindingView { kind: "mark", subject, why: why.to_owned(), remedy, done };
+    Ok(names.into_iter().map(mark).collect())
 }
 
 fn view(unused: &Unused, gc: &GcArgs, done: bool) -> FindingView {
