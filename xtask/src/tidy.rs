@@ -2,7 +2,7 @@
 
 mod layers;
 mod licences;
-mod services;
+mod order;
 mod sources;
 
 use std::path::Path;

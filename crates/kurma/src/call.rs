@@ -1,14 +1,17 @@
 //! A call of a plugin: what the executables below `/opt/network` are given (Kurma Network
 //! Specification, "The Container and The API").
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::{ContainerId, Error, IfName, Result};
 
 /// Where a plugin's executables are in its image.
 pub const EXECUTABLES: &str = "/opt/network";
+
+/// The name of the directory that they are in.
+const DIRECTORY: &str = "network";
 
 /// How long a call may take, unless the configuration says otherwise.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -29,6 +32,25 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Which executable a program of this name and with these arguments is, its own name first. By a
+    /// name without a directory it is one only with the arguments that it must have.
+    pub fn of_process(args: &[OsString]) -> Option<Self> {
+        let path = Path::new(args.first()?);
+        let verb = match path.file_name()?.to_str()? {
+            "add" => Self::Add,
+            "del" => Self::Del,
+            "setup" => Self::Setup,
+            _ => return None,
+        };
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let is_one = match (directory, verb) {
+            (Some(directory), _) => directory.file_name() == Some(OsStr::new(DIRECTORY)),
+            (None, Self::Add | Self::Del) => matches!(args.len(), 3 | 4),
+            (None, Self::Setup) => args.len() == 1,
+        };
+        is_one.then_some(verb)
+    }
+
     /// The executable's base name.
     pub fn name(self) -> &'static str {
         match self {
@@ -130,5 +152,25 @@ mod tests {
         ] {
             assert!(read(bad).is_err(), "{bad:?}");
         }
+    }
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn is_an_executable_by_its_place_or_its_arguments() {
+        let is = |list: &[&str]| Verb::of_process(&words(list));
+        assert_eq!(is(&["/opt/network/add", "/n", "u", "eth0"]), Some(Verb::Add));
+        assert_eq!(is(&["/opt/network/del"]), Some(Verb::Del));
+        assert_eq!(is(&["/opt/network/setup"]), Some(Verb::Setup));
+        assert_eq!(is(&["network/setup"]), Some(Verb::Setup));
+        assert_eq!(is(&["add", "/n", "u", ""]), Some(Verb::Add));
+        assert_eq!(is(&["setup"]), Some(Verb::Setup));
+        assert_eq!(is(&["setup", "x"]), None);
+        assert_eq!(is(&["add"]), None);
+        assert_eq!(is(&["/usr/bin/add", "/n", "u", "eth0"]), None);
+        assert_eq!(is(&["/opt/network/gc", "/n"]), None);
+        assert_eq!(is(&[]), None);
     }
 }

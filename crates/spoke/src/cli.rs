@@ -16,7 +16,6 @@ mod egress;
 mod endpoint;
 mod events;
 mod explain;
-mod facts;
 mod findings;
 mod firewall;
 mod groups;
@@ -43,7 +42,6 @@ mod shown;
 mod stock;
 mod summary;
 mod table;
-pub(crate) mod time;
 mod titles;
 mod traffic;
 mod units;
@@ -58,22 +56,23 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::standard::exit_code;
 use ::docker::api::Container;
 use ::neutron::Neutron;
 use clap::error::{ContextKind, ContextValue};
 use engine::Engine;
 use model::{Backend, Kind, PortMap, Result, Timestamp};
 
+use crate::cloud::Listed;
 use crate::dataplane::Foreign;
+use crate::facts::HostFacts;
 use crate::kurma::Host;
-use crate::serve::neutron::Listed;
 use crate::standard;
 use args::{Cli, Command, Output};
 pub(crate) use cni::run_tool;
-pub(crate) use facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 pub(crate) use pending::who as debtor;
 pub(crate) use shown::{Outside, content};
-pub(crate) use summary::{clashes, figures, finding};
+pub(crate) use summary::{PoolUse, clashes, finding, pools};
 
 /// Everything outside the process that commands read or change.
 pub(crate) struct HostContext<'a> {
@@ -256,19 +255,6 @@ fn dispatch(cli: &Cli, host_context: &HostContext, out: &mut dyn Write) -> Resul
         Command::Web(wanted) => web::run(wanted, cli.output, host_context, out),
         Command::Completion { shell } => shell::completion(*shell),
         Command::Man { directory } => manual::write(directory),
-    }
-}
-
-/// The exit status of an error.
-pub(crate) fn exit_code(kind: Kind) -> u8 {
-    match kind {
-        Kind::Kernel => 1,
-        Kind::Invalid | Kind::Unsupported => 2,
-        Kind::NotFound => 3,
-        Kind::Conflict | Kind::Exhausted => 4,
-        Kind::Bug => 70,
-        Kind::TryAgain => 75,
-        Kind::Denied => 77,
     }
 }
 

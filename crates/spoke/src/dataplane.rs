@@ -29,7 +29,7 @@ use model::{
 };
 use netlink::HostLock;
 
-use crate::follow::Follow;
+use crate::follow::{Follow, rest};
 use cloud::Cloud;
 use link_driver::{Kernel, LinkDriver};
 pub(crate) use opened::Opened;
@@ -128,21 +128,6 @@ fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
         true => Cow::Owned(rest(attachment)),
         false => Cow::Borrowed(attachment),
     }
-}
-
-/// The attachment as the way to it is found: where a third party made the link, by the host's routes.
-pub(crate) fn led_to(attachment: &Attachment) -> Cow<'_, Attachment> {
-    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
-        Some(LinkKind::Chain(_) | LinkKind::Remote(_)) => Cow::Owned(rest(attachment)),
-        Some(_) | None => Cow::Borrowed(attachment),
-    }
-}
-
-/// The attachment without its link.
-fn rest(attachment: &Attachment) -> Attachment {
-    let mut rest = attachment.clone();
-    rest.wiring.link = None;
-    rest
 }
 
 impl Driver for Dataplane {

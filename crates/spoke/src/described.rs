@@ -7,7 +7,7 @@ use engine::port::Described;
 use model::{Backend, Timestamp};
 use serde_json::Value;
 
-use crate::netavark::places::places;
+use crate::podman_places;
 
 /// Where CNI has its network configurations.
 const LISTS: &str = "etc/cni/net.d";
@@ -18,7 +18,7 @@ pub(crate) fn described(
     variable: impl Fn(&str) -> Option<OsString>,
     (backend, now): (Backend, Timestamp),
 ) -> Vec<Described> {
-    let (places, _) = places(root, variable);
+    let (places, _) = podman_places::directories(root, variable);
     // The last place is the one that Podman reads.
     let podmans = places.iter().rev().flat_map(|place| files(place));
     let mut all: Vec<Described> =

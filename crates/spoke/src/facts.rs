@@ -1,55 +1,77 @@
-//! This host as its kernel describes it, for the commands that explain and choose.
+//! The facts about this host's network that commands need.
 
-use std::collections::BTreeMap;
-use std::fs;
+mod read;
 
-use linux::filter::Dropping;
-use model::{Family, Result};
-use netlink::{Links, Routes, Socket};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cli::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
+use model::IpNet;
 
-/// Reads links, routes and packet filter; changes nothing.
-pub(crate) fn gather() -> Result<HostFacts> {
-    let mut socket = Socket::route()?;
-    let links = socket.links(Links::default())?;
-    let names: BTreeMap<u32, String> =
-        links.iter().map(|link| (link.index, link.name.to_string())).collect();
-    let mut routes = Vec::new();
-    for family in [Family::V4, Family::V6] {
-        let main = Routes { family, table: Some(netlink::route::MAIN), link: None };
-        // Those between hosts of a cluster lead to Spoke's own networks.
-        let there = socket.routes(main)?;
-        for route in socket.besides_hosts(family, there)? {
-            let device = route.link.and_then(|index| names.get(&index)).cloned();
-            routes.push(HostRoute { dst: route.dst, device: device.unwrap_or_default() });
-        }
-    }
-    let links = links
-        .into_iter()
-        .map(|link| HostLink {
-            name: link.name.to_string(),
-            mtu: link.mtu,
-            is_bridge: link.kind.as_deref() == Some("bridge"),
-        })
-        .collect();
-    let forward = forward().unwrap_or_else(|error| Forward::Unknown(error.to_string()));
-    Ok(HostFacts { links, routes, forward })
+pub(crate) use self::read::read;
+
+/// A network device of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostLink {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its MTU in bytes.
+    pub(crate) mtu: u32,
+    /// Whether it is a bridge.
+    pub(crate) is_bridge: bool,
 }
 
-fn forward() -> Result<Forward> {
-    let mut socket = Socket::netfilter()?;
-    let dropping = linux::filter::dropping_chains(&mut socket)?;
-    if !dropping.is_empty() {
-        let dropping = dropping.into_iter();
-        let chains = dropping.map(|Dropping { chain, passing }| DroppingChain { chain, passing });
-        return Ok(Forward::Dropped(chains.collect()));
+/// A unicast route of the host's main table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostRoute {
+    /// Where to; the default route is `0.0.0.0/0` or `::/0`.
+    pub(crate) dst: IpNet,
+    /// The device that packets leave through.
+    pub(crate) device: String,
+}
+
+/// The treatment of forwarded packets that no rule decides about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Forward {
+    /// They pass.
+    Accepted,
+    /// They are dropped by the policy of these chains.
+    Dropped(Vec<DroppingChain>),
+    /// It could not be read; the sentence says why.
+    Unknown(String),
+}
+
+/// A chain that drops forwarded packets by policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DroppingChain {
+    /// Which, written `ip filter FORWARD`.
+    pub(crate) chain: String,
+    /// The bridges whose packets Spoke lets pass there.
+    pub(crate) passing: BTreeSet<String>,
+}
+
+/// This host, as its kernel describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostFacts {
+    /// Every device.
+    pub(crate) links: Vec<HostLink>,
+    /// Every route of both families.
+    pub(crate) routes: Vec<HostRoute>,
+    /// The fate of forwarded packets.
+    pub(crate) forward: Forward,
+}
+
+impl HostFacts {
+    /// The device of the default route.
+    pub(crate) fn uplink(&self) -> Option<&HostLink> {
+        let default = self.routes.iter().find(|route| route.dst.prefix_len() == 0)?;
+        self.link(&default.device)
     }
-    let legacy = fs::read_to_string("/proc/net/ip_tables_names").unwrap_or_default();
-    Ok(match legacy.lines().any(|table| table == "filter") {
-        true => Forward::Unknown(
-            "the old iptables is in use, `iptables-legacy -S FORWARD` shows its policy".into(),
-        ),
-        false => Forward::Accepted,
-    })
+
+    /// The devices by name, for several look-ups.
+    pub(crate) fn by_name(&self) -> BTreeMap<&str, &HostLink> {
+        self.links.iter().map(|link| (link.name.as_str(), link)).collect()
+    }
+
+    pub(crate) fn link(&self, name: &str) -> Option<&HostLink> {
+        self.links.iter().find(|link| link.name == name)
+    }
 }

@@ -1,6 +1,7 @@
 //! The firewall that published ports obey, as the operator chose it: one file beside the book, and the table
 //! `inet spoke_follow` that is made of it and of the firewall's rules.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -13,13 +14,11 @@ use config::Config;
 use engine::port::{Prefix, Record, Store};
 use linux::Linux;
 use linux::follow::{self, Followed, Judgement, State};
-use model::{Attachment, AttachmentId, Error, IfName, Layer, Result};
+use model::{Attachment, AttachmentId, Error, IfName, Layer, LinkKind, Result};
 use netlink::Socket;
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use store::{Embedded, Roots};
-
-use crate::dataplane;
 
 /// Below the durable directory.
 const NAME: &str = "firewall.json";
@@ -276,7 +275,7 @@ impl Follow {
         for (_, versioned) in store.list(&Prefix::Attachments)? {
             let Record::Attachment(record) = versioned.record else { continue };
             if is_published(&record) && but != Some((&record.id, record.layer)) {
-                all.extend(Linux::judged_behind(&dataplane::led_to(&record))?);
+                all.extend(Linux::judged_behind(&led_to(&record))?);
             }
         }
         Ok(all)
@@ -289,7 +288,7 @@ impl Follow {
     /// Where the process may not change it.
     pub(crate) fn opened(&self, attachment: &Attachment, linux: &Linux) -> Result<()> {
         match self.judges(attachment) {
-            true => linux.follow_behind(&dataplane::led_to(attachment)),
+            true => linux.follow_behind(&led_to(attachment)),
             false => Ok(()),
         }
     }
@@ -309,7 +308,7 @@ impl Follow {
         }
         let but = Some((&attachment.id, attachment.layer));
         let is_needed = |interface: &IfName| Ok(self.behind(but)?.contains(interface));
-        linux.leave_behind(&dataplane::led_to(attachment), &is_needed, work)
+        linux.leave_behind(&led_to(attachment), &is_needed, work)
     }
 
     fn judges(&self, attachment: &Attachment) -> bool {
@@ -331,6 +330,21 @@ fn settled<T>(timeout: Duration, mut look: impl FnMut() -> Result<(T, bool)>) ->
 
 fn is_published(attachment: &Attachment) -> bool {
     attachment.wiring.publish.as_ref().is_some_and(|publish| !publish.ports.is_empty())
+}
+
+/// The attachment as the way to it is found: where a third party made the link, by the host's routes.
+fn led_to(attachment: &Attachment) -> Cow<'_, Attachment> {
+    match attachment.wiring.link.as_ref().map(|link| &link.kind) {
+        Some(LinkKind::Chain(_) | LinkKind::Remote(_)) => Cow::Owned(rest(attachment)),
+        Some(_) | None => Cow::Borrowed(attachment),
+    }
+}
+
+/// The attachment without its link.
+pub(crate) fn rest(attachment: &Attachment) -> Attachment {
+    let mut rest = attachment.clone();
+    rest.wiring.link = None;
+    rest
 }
 
 #[cfg(test)]

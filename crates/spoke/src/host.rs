@@ -3,18 +3,18 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use config::Config;
 use engine::port::{AttachmentLock, Described, Host, Occupied};
-use model::{AttachmentId, Backend, Moment, NetworkName, Process, Result, Timestamp};
-use rustix::time::{ClockId, clock_gettime};
+use model::{AttachmentId, Backend, NetworkName, Process, Result, Timestamp};
 use sha2::{Digest, Sha256};
 
-use crate::context_pool::Shared;
 use crate::described;
 use crate::hosts::{self, Ask};
-use crate::netavark::places::places;
+use crate::podman_places;
+use crate::shared::Shared;
+use crate::time::now;
 
 /// This host, seen by this process.
 pub(crate) struct ThisHost {
@@ -28,27 +28,6 @@ impl ThisHost {
     pub(crate) fn new(config: &Arc<Config>, shared: Shared) -> Result<Self> {
         Ok(Self { me: netlink::process::me()?, config: Arc::clone(config), shared })
     }
-}
-
-/// The time, for showing only.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    Timestamp(since.as_secs())
-}
-
-/// The time by the clock that nobody sets.
-///
-/// # Errors
-/// Where `/proc` is not mounted.
-pub(crate) fn moment() -> Result<Moment> {
-    Ok(Moment { boot: store::boot_id()?, seconds: since_boot().as_secs() })
-}
-
-/// The time since this host was started, sleep included.
-pub(crate) fn since_boot() -> Duration {
-    let now = clock_gettime(ClockId::Boottime);
-    Duration::from_secs(u64::try_from(now.tv_sec).unwrap_or(0))
-        + Duration::from_nanos(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 impl Host for ThisHost {
@@ -139,7 +118,7 @@ fn declared(root: &Path) -> Vec<Occupied> {
         let networks = cni::list::declared(&directory);
         networks.into_iter().flat_map(of_network).collect::<Vec<_>>()
     };
-    let (podmans, _) = places(root, |name| std::env::var_os(name));
+    let (podmans, _) = podman_places::directories(root, |name| std::env::var_os(name));
     let podmans = podmans.into_iter().map(|place| (place, "Podman"));
     std::iter::once((root.join(LISTS), "CNI")).chain(podmans).flat_map(in_directory).collect()
 }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use config::Config;
 use engine::port::Driver;
 use engine::{AtOnce, Engine};
+use kurma::call::Verb;
 use linux::{Life, OwnTable};
 use model::{Network, Result};
 use store::{Embedded, Roots};
 
-use crate::context_pool::Shared;
 use crate::dataplane::{Dataplane, Opened, Plugins};
 use crate::follow::Follow;
 use crate::host::ThisHost;
-use crate::kurma;
-use crate::serve::rivals::Pass;
+use crate::rivals::Pass;
+use crate::shared::Shared;
 use crate::sources::Sources;
 
 /// The implementations of the engine's ports.
@@ -30,7 +30,7 @@ impl HostContext {
     pub(crate) fn open(config: &Config) -> Result<Self> {
         // A pod of network plugins may end with the first process that it did not start itself.
         let args: Vec<_> = std::env::args_os().collect();
-        let life = match kurma::called(&args) {
+        let life = match Verb::of_process(&args) {
             Some(_) => Life::Childless,
             None => Life::Short,
         };

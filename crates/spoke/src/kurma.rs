@@ -6,6 +6,6 @@ mod host;
 mod out_of_image;
 mod wrapped;
 
-pub(crate) use executable::{called, run};
+pub(crate) use executable::run;
 pub(crate) use host::Host;
 pub(crate) use out_of_image::{TYPE, named_by_cni, run as run_out_of_image};

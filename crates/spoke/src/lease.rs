@@ -20,7 +20,7 @@ use netlink::Stop;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::serve::sockets::{Inherited, Made, bind};
+use crate::sockets::{Inherited, Made, bind};
 use flags::Flags;
 
 /// Leases, as the remote calls want them.
@@ -131,7 +131,7 @@ pub(crate) fn daemon(arguments: &[std::ffi::OsString]) -> u8 {
         Ok(()) => 0,
         Err(error) => {
             say(&format!("dhcp daemon: {error}\n"));
-            crate::cli::exit_code(error.kind())
+            crate::standard::exit_code(error.kind())
         }
     }
 }

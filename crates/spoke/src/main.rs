@@ -3,12 +3,14 @@
 //! where a CNI runtime calls it. In a directory `network` it is the executables of a Kurma plugin.
 
 mod cli;
+mod cloud;
 mod context_pool;
 mod dataplane;
 mod denied;
 mod described;
 mod event;
 mod facts;
+mod fd_store;
 mod follow;
 mod host;
 mod host_context;
@@ -17,12 +19,18 @@ mod kurma;
 mod lease;
 mod neighbours;
 mod netavark;
+mod notify;
 mod plugin;
+mod podman_places;
+mod rivals;
 mod sandbox;
 mod serve;
+mod shared;
+mod sockets;
 mod sources;
 mod standard;
 mod standing;
+mod time;
 mod web;
 
 use std::cell::OnceCell;
@@ -33,6 +41,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::kurma::call::Verb;
 use config::{Config, DockerConfig};
 use docker::api::{Api, Container};
 use engine::port::Prefix;
@@ -49,7 +58,7 @@ fn main() -> ExitCode {
     if let Some(arguments) = dhcp_daemon(name, &args) {
         return ExitCode::from(lease::daemon(arguments));
     }
-    if let Some(verb) = kurma::called(&args) {
+    if let Some(verb) = Verb::of_process(&args) {
         return ExitCode::from(kurma::run(verb, &args));
     }
     let code = match name.and_then(OsStr::to_str).and_then(plugin::named) {
@@ -88,7 +97,7 @@ fn command(args: Vec<OsString>) -> u8 {
         Ok(config) => config,
         Err(error) => {
             let _ = writeln!(err, "spoke: {}", cli::sentence(&error));
-            return cli::exit_code(error.kind());
+            return standard::exit_code(error.kind());
         }
     };
     let (opened, asked) = (OnceCell::new(), Opened::new(Life::Short));
@@ -99,17 +108,17 @@ fn command(args: Vec<OsString>) -> u8 {
     let listening = linux::Listening::default();
     let shown = cli::HostContext {
         engine: &engine,
-        facts: &facts::gather,
+        facts: &facts::read,
         taken: &|map| listening.taken(map),
         root: "/".into(),
         executable: std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into()),
         runtime: config.store.runtime.clone(),
         store: vec![config.store.runtime.clone(), config.store.state.clone()],
         backend: config.firewall.backend,
-        now: host::now(),
+        now: time::now(),
         socket: config.docker.socket.clone(),
         neutron: &|| neutron_of(&config),
-        listed: &|| serve::neutron::listed(&config.docker, TIMEOUT),
+        listed: &|| cloud::listed(&config.docker, TIMEOUT),
         kurma: kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
         names_host: config.names.host,
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),

@@ -1,7 +1,5 @@
 //! Called by Podman or netavark as a network plugin: one document, one answer, exit.
 
-pub(crate) mod places;
-
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Read};
 use std::path::Path;
@@ -12,10 +10,11 @@ use model::{Error, Result};
 use podman::{Context, DRIVER, Declared, ManyHosts, Output, Verb};
 use rustix::process::geteuid;
 
-use crate::host;
 use crate::host_context::HostContext;
 use crate::hosts::{self, Wanted};
+use crate::podman_places;
 use crate::standard;
+use crate::time;
 
 /// Where Podman 4 has them, with CNI.
 const LISTS: &str = "etc/cni/net.d";
@@ -64,7 +63,7 @@ fn answer(verb: &Verb) -> Result<Output> {
     let context = Context {
         engine: &engine,
         backend: config.firewall.backend,
-        now: host::now(),
+        now: time::now(),
         declare: &|many| declare(&config.store.runtime, many),
         networks: &networks,
     };
@@ -95,7 +94,7 @@ pub(crate) struct Known {
 
 /// The networks that Podman has below `root`, and those that CNI has.
 pub(crate) fn known(root: &Path) -> Known {
-    let (mut directories, unread) = places::places(root, |name| std::env::var_os(name));
+    let (mut directories, unread) = podman_places::directories(root, |name| std::env::var_os(name));
     directories.push(root.join(LISTS));
     let mut known = Known { unread, ..Known::default() };
     for directory in directories {

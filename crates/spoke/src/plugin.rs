@@ -11,10 +11,10 @@ use linux::identity::bridge_mac;
 use model::{Network, NetworkName, Result};
 use netlink::{At, Socket};
 
-use crate::host;
 use crate::host_context::HostContext;
 use crate::hosts::{self, Wanted};
 use crate::standard;
+use crate::time;
 
 /// Which sysctls the plugin `tuning` may set; where the reference plugin has it.
 const ALLOWLIST: &str = "/etc/cni/tuning/allowlist.conf";
@@ -85,7 +85,7 @@ fn answer(
         engine: &engine,
         backend: config.firewall.backend,
         namespaces: &cni::Kernel,
-        now: host::now(),
+        now: time::now(),
         allowlist: Path::new(ALLOWLIST),
         share: &|many| share(&config, &engine, many),
     };

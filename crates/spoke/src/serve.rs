@@ -9,13 +9,11 @@ mod book;
 mod dhcp;
 mod elsewhere;
 mod event_log;
-mod fd_store;
 pub(crate) mod fence;
 mod follow;
 mod guard;
 mod guests;
 mod hosts;
-pub(crate) mod http;
 mod journal;
 mod kurma;
 mod kuryr;
@@ -23,7 +21,6 @@ mod log;
 pub(crate) mod metrics;
 mod names;
 pub(crate) mod neutron;
-mod notify;
 mod observe;
 mod ports;
 mod quota;
@@ -32,8 +29,6 @@ mod reconcile;
 mod recorded;
 mod remains;
 mod remote;
-pub(crate) mod rivals;
-pub(crate) mod sockets;
 mod spec;
 mod trusted;
 mod via;
@@ -47,6 +42,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::time;
+use crate::{fd_store, notify, sockets};
 use config::{Config, Level, Listen, Scope};
 use docker::server::{InFlight, Limits, Listener, Plugin, Server, Stopper};
 use model::{Error, Result};
@@ -55,15 +52,15 @@ use rustix::mount::{MountFlags, mount_remount};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::cli;
 use crate::context_pool::ContextPool;
 use crate::event::{Event, What};
 use crate::host_context::HostContext;
-use crate::{cli, host};
+use crate::sockets::{Inherited, Kept, Made, Only};
+use crate::web::http::HttpListener;
 use backstage::Stage;
 use guard::Subscriptions;
-use http::HttpListener;
 use journal::Journal;
-use sockets::{Inherited, Kept, Made, Only};
 use spec::Spec;
 
 /// The stack of a thread, in bytes; only what it uses is allocated.
@@ -307,7 +304,7 @@ impl Daemon {
             self.serve_kuryr(doors.kuryr, &stop, &ended)?,
         ];
         let message = format!("serving, version {}", env!("CARGO_PKG_VERSION"));
-        self.journal.report(&Event::new(What::Started, host::now(), message));
+        self.journal.report(&Event::new(What::Started, time::now(), message));
         if self.context_pool.config().docker.scope == Scope::Global {
             let what = "[docker] scope = \"global\": swarm makes its networks on every node, and each node's bridge is its \
                 own: containers of different nodes do not reach each other, but on networks of a cluster (--ipam-opt \
@@ -360,7 +357,7 @@ impl Daemon {
     /// Where Docker's requests outlive a life that is killed. Calls can be answered without.
     fn in_flight(&self, calls: &str) -> Option<InFlight> {
         let directory = self.context_pool.config().store.runtime.join(calls);
-        let opened = InFlight::open(&directory, host::since_boot());
+        let opened = InFlight::open(&directory, time::since_boot());
         opened.map_err(|error| self.journal.failed("keeping Docker's requests", &error)).ok()
     }
 
@@ -396,7 +393,7 @@ impl Daemon {
         quota::note(self);
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).take();
         names.into_iter().for_each(|names| drop(names.join()));
-        self.journal.report(&Event::new(What::Stopped, host::now(), "stopped"));
+        self.journal.report(&Event::new(What::Stopped, time::now(), "stopped"));
     }
 
     /// Waits for so long; `true` where the daemon stops.
@@ -423,7 +420,7 @@ impl Daemon {
 
     fn figures(&self) -> Result<String> {
         let book =
-            self.context_pool.with(|host_context| cli::figures(&|| Ok(host_context.engine())))?;
+            self.context_pool.with(|host_context| metrics::Book::read(&host_context.engine()))?;
         self.journal.metrics.text(&book)
     }
 }

@@ -1,8 +1,9 @@
-//! Standard output: what was not written is not taken for written.
+//! What a process ends with: standard output, where what was not written is not taken for written, and the exit
+//! status.
 
 use std::io::{self, ErrorKind, Write};
 
-use model::{Error, Result};
+use model::{Error, Kind, Result};
 
 /// Writes all of a result, also what ends in no newline.
 ///
@@ -23,5 +24,18 @@ pub(crate) fn write(out: &mut dyn Write, text: &str) -> Result<bool> {
         Ok(()) => Ok(true),
         Err(cause) if cause.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(cause) => Err(Error::os("writing to standard output", cause)),
+    }
+}
+
+/// The exit status of an error.
+pub(crate) fn exit_code(kind: Kind) -> u8 {
+    match kind {
+        Kind::Kernel => 1,
+        Kind::Invalid | Kind::Unsupported => 2,
+        Kind::NotFound => 3,
+        Kind::Conflict | Kind::Exhausted => 4,
+        Kind::Bug => 70,
+        Kind::TryAgain => 75,
+        Kind::Denied => 77,
     }
 }

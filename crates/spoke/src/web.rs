@@ -1,12 +1,14 @@
 //! Requests for the page, as the daemon and `spoke web` judge them. Every browser on this host, and
 //! every site that it shows, can send requests to a loopback address.
 
+pub(crate) mod http;
+
 use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::serve::http::{self, Connection, Head};
+use self::http::{Connection, Head};
 
 /// The page's socket, below the runtime directory.
 const SOCKET: &str = "web.sock";

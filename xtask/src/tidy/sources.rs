@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::services;
+use super::order;
 use crate::Result;
 
 const LONGEST: usize = 500;
@@ -71,7 +71,7 @@ fn judge(name: &str, text: &str) -> Vec<String> {
         complaints.push(format!("{name}: {length} lines, at most {LONGEST}"));
     }
     let product = product(name, text);
-    complaints.extend(services::complaints(name, product));
+    complaints.extend(order::complaints(name, product));
     for (number, line) in product.lines().enumerate() {
         let code = line.split("//").next().unwrap_or(line);
         let place = || format!("{name}:{}", number + 1);

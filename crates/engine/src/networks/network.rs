@@ -11,8 +11,8 @@ use crate::networks::closing::Closing;
 use crate::port::{Key, Outcome, Prefix, Txn};
 use crate::records::book::{Read, key_of_amendment, passable, unchanged};
 use crate::records::network::exists;
-use crate::records::whose::refuse_attached;
 use crate::records::title::leave_title;
+use crate::records::whose::refuse_attached;
 use crate::{GATEWAY_NETWORK, Networks};
 
 impl Networks<'_> {

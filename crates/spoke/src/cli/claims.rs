@@ -9,7 +9,7 @@ use cni::list::{self, Declared};
 use model::{IpNet, Network, NetworkName, Runtime, overlap, overlapping_pairs};
 
 use super::HostContext;
-use super::facts::{HostFacts, HostRoute};
+use crate::facts::{HostFacts, HostRoute};
 
 /// A subnet, and the network that has it.
 #[derive(Clone, Debug, PartialEq, Eq)]

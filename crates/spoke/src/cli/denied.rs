@@ -10,11 +10,11 @@ use super::args::Output;
 use super::events::{Tail, changed, kept, learned, watch};
 use super::output::{line, render};
 use super::table::Table;
-use super::time::rfc3339;
 use super::titles::Titles;
 use super::{Answer, HostContext};
 use crate::denied::{Denied, path};
 use crate::standard;
+use crate::time::rfc3339;
 
 #[derive(Debug, Args)]
 pub(super) struct DeniedArgs {

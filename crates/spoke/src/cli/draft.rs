@@ -20,8 +20,8 @@ use spec::{Frame, NetworkSpec};
 
 use super::args::{CreateArgs, Driver};
 use super::claims::{claims, routed};
-use super::facts::HostFacts;
 use super::{HostContext, claims};
+use crate::facts::HostFacts;
 
 pub(super) use remote::plugins as plugins_of;
 

@@ -21,10 +21,10 @@ use serde::Serialize;
 use super::args::Output;
 use super::output::{names, render};
 use super::table::Table;
-use super::time::rfc3339;
 use super::{Answer, FOUND, HostContext, denied};
 use crate::denied::{Act, Denied};
-use crate::host;
+use crate::time;
+use crate::time::rfc3339;
 
 const ONE_OF_BOTH: &str = "give a network, or --container";
 
@@ -191,7 +191,7 @@ pub(super) fn run(
 
 fn learn(wanted: &LearnArgs, output: Output, host_context: &HostContext) -> Result<Answer> {
     let until = wanted.period.filter(|_| !wanted.stop);
-    let now = host::moment()?;
+    let now = time::moment()?;
     let until = until.map(|period| now.plus(period));
     match (&wanted.container, &wanted.network) {
         (Some(container), network) => {
@@ -223,7 +223,7 @@ fn change(
     let network = (host_context.engine)()?.networks.change_fence(name, change)?;
     let fenced = fenced(&network)?;
     let mut socket = Socket::netfilter()?;
-    let now = host::moment()?;
+    let now = time::moment()?;
     fence::keep(&mut socket, &fenced, Some(&now))?;
     if !fenced.fence.is_learning(&now) {
         fence::prune(&mut socket, &fenced)?;
@@ -242,7 +242,7 @@ fn show(name: &NetworkName, output: Output, host_context: &HostContext) -> Resul
         Err(error) => return Err(error),
     };
     let fence_of = fence.clone().unwrap_or_default();
-    let remaining = fence_of.remaining(&host::moment()?).as_secs();
+    let remaining = fence_of.remaining(&time::moment()?).as_secs();
     let learning = (remaining > 0).then_some(Timestamp(host_context.now.0 + remaining));
     let view = FenceView {
         network: network.called().to_string(),

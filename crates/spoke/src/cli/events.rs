@@ -12,10 +12,10 @@ use serde::de::DeserializeOwned;
 use super::args::{EventsArgs, Output};
 use super::output::{line, render};
 use super::table::Table;
-use super::time::rfc3339;
 use super::{Answer, HostContext};
 use crate::event::{Event, What, aside};
 use crate::standard;
+use crate::time::rfc3339;
 
 pub(super) mod learned;
 

@@ -18,9 +18,9 @@ use serde::Serialize;
 
 use super::output::{names, render};
 use super::table::Table;
-use super::time::rfc3339;
 use super::{Answer, HostContext, Output};
 use crate::hosts::{self, Ask, HostsView, Me, Reply};
+use crate::time::rfc3339;
 pub(super) use network::{create_network, is_shared, remove_network};
 
 /// What this host is called.

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::standard::exit_code;
 use ::kurma::plugin::Key;
 use ::kurma::{Name, NetworkingPod, PodId, PodNetworks, Pods, metadata};
 use image::{AppName, Image, ImageId, Images, Locator};
@@ -17,7 +18,7 @@ use model::{Error, Result};
 
 use super::args::Output;
 use super::output::{names, render};
-use super::{Answer, HostContext, exit_code};
+use super::{Answer, HostContext};
 use crate::kurma::named_by_cni;
 use args::KurmaCommand;
 

@@ -4,6 +4,7 @@ mod cloud;
 pub(super) mod connect;
 mod set;
 
+use crate::standard::exit_code;
 use engine::Engine;
 use model::{Alias, Error, Kind, Network, NetworkName, Result};
 
@@ -13,7 +14,7 @@ use super::args::{
 use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
 use super::view::NetworkView;
-use super::{Answer, HostContext, claims, draft, exit_code, host};
+use super::{Answer, HostContext, claims, draft, host};
 
 /// What `network ls` calls drivers, besides Docker plugins.
 const DRIVERS: [&str; 12] = [

@@ -12,10 +12,10 @@ use super::args::{Output, PsArgs};
 use super::mapped::Mapped;
 use super::output::{Shown, list};
 use super::table::Table;
-use super::time::ago;
 use super::titles::Titles;
 use super::view::{AttachmentView, PortView};
 use super::{Answer, HostContext};
+use crate::time::ago;
 
 /// How much of a container's id people need.
 const SHORT: usize = 12;

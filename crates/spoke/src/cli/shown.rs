@@ -16,12 +16,12 @@ use page::shown::{Hosts, Member, Overview, Part, Ports};
 use page::{Content, Numbered, View};
 
 use super::mapped::Mapped;
-use super::time::rfc3339;
 use super::titles::Titles;
 use super::{HostContext, HostFacts, doctor, ipam, ports, ps, summary};
+use crate::cloud::Listed;
 use crate::dataplane::Foreign;
 use crate::hosts::{self, Ask, Reply};
-use crate::serve::neutron::Listed;
+use crate::time::rfc3339;
 
 /// A part of the list has so many ports.
 const PORTS: usize = 500;

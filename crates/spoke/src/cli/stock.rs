@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::output::render;
 use super::table::Table;
-use super::time::{ago, rfc3339};
 use super::{Answer, HostContext, Output};
-use crate::serve::neutron::PASSED_OVER;
+use crate::cloud::PASSED_OVER;
+use crate::time::{ago, rfc3339};
 
 /// The commands of `spoke neutron`.
 #[derive(Debug, Subcommand)]

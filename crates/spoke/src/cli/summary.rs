@@ -4,12 +4,24 @@ use std::collections::BTreeSet;
 
 use config::Config;
 use engine::{Engine, Finding, Mode};
-use model::Result;
+use model::{Network, Result};
 
 use super::titles::Titles;
 use super::usage::{self, Taken};
 use super::{HostContext, doctor, findings};
-use crate::serve::metrics::{Book, PoolUse, Traffic};
+
+/// How full a pool is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PoolUse {
+    /// Its network.
+    pub(crate) network: String,
+    /// Its subnets.
+    pub(crate) pool: String,
+    /// How many addresses are held.
+    pub(crate) used: u64,
+    /// How many can still be allocated.
+    pub(crate) free: u64,
+}
 
 /// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
 pub(crate) fn clashes<'a>(
@@ -21,28 +33,19 @@ pub(crate) fn clashes<'a>(
     Ok(doctor::clashes(&host_context, &networks, &(host_context.facts)()?).into_iter().collect())
 }
 
-/// The present state of the store.
-pub(crate) fn figures<'a>(engine: &'a dyn Fn() -> Result<Engine<'a>>) -> Result<Book> {
-    let engine = engine()?;
-    let networks = engine.records.networks()?;
+/// How full each pool of `networks` is.
+pub(crate) fn pools(engine: &Engine, networks: &[Network]) -> Result<Vec<PoolUse>> {
     let taken = Taken::new(engine.records.holders()?, engine.records.reservations()?, Vec::new());
     let pools = networks.iter().flat_map(|network| network.ipam.pools());
-    let titles = Titles::of(&networks);
-    let pools = pools.map(|pool| (pool, usage::view(pool, &taken))).map(|(pool, view)| PoolUse {
+    let titles = Titles::of(networks);
+    let views = pools.map(|pool| (pool, usage::view(pool, &taken)));
+    let in_use = views.map(|(pool, view)| PoolUse {
         network: titles.called(&pool.id.network),
         pool: view.pool,
         used: view.used,
         free: view.free,
     });
-    let (pools, attachments) = (pools.collect(), engine.records.attachments()?);
-    // Without the kernel's counters the others are right.
-    let mut traffic = Traffic::read(&attachments).unwrap_or_default();
-    for record in &attachments {
-        if let (Some(quota), Ok(Some(used))) = (record.quota(), engine.links.used_of(record)) {
-            traffic.add_quota(record, quota.bytes, used);
-        }
-    }
-    Ok(Book { pools, attachments, ports: engine.records.ports()?.len(), networks, traffic })
+    Ok(in_use.collect())
 }
 
 /// A finding's kind, and a sentence about it.
@@ -57,14 +60,14 @@ pub(super) fn host_context<'a>(
 ) -> HostContext<'a> {
     HostContext {
         engine,
-        facts: &crate::facts::gather,
+        facts: &crate::facts::read,
         taken: &linux::taken,
         root: "/".into(),
         executable: std::path::PathBuf::new(),
         runtime: std::path::PathBuf::new(),
         store: Vec::new(),
         backend: config.firewall.backend,
-        now: crate::host::now(),
+        now: crate::time::now(),
         socket: config.docker.socket.clone(),
         kurma: crate::kurma::Host::new(config, &|_| None),
         names_host: config.names.host,

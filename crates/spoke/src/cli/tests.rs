@@ -30,8 +30,9 @@ use model::{
 use store::Memory;
 use tempfile::TempDir;
 
-use super::{DroppingChain, Forward, HostContext, HostFacts, HostLink, HostRoute, run};
+use super::{HostContext, run};
 use crate::dataplane::Foreign;
+use crate::facts::{DroppingChain, Forward, HostFacts, HostLink, HostRoute};
 
 /// 2026-11-18T12:00:00Z
 const NOW: u64 = 1_795_003_200;
@@ -395,7 +396,7 @@ fn every_kind_has_its_exit_code() {
         (Kind::Bug, 70),
     ];
     for (kind, code) in codes {
-        assert_eq!(super::exit_code(Error::new(kind, "x").kind()), code);
+        assert_eq!(crate::standard::exit_code(Error::new(kind, "x").kind()), code);
     }
 }
 

@@ -17,8 +17,8 @@ use serde::Serialize;
 use super::args::RowFilter;
 use super::claims;
 use super::mapped::Mapped;
-use super::time::rfc3339;
 use crate::dataplane::segment_of;
+use crate::time::rfc3339;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

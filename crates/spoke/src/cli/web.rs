@@ -16,8 +16,8 @@ use serde::Serialize;
 use super::args::Output;
 use super::output::render;
 use super::{Answer, HostContext};
-use crate::serve::http::{Connection, HttpListener};
 use crate::standard;
+use crate::web::http::{Connection, HttpListener};
 use crate::web::{self, Refusal, Request};
 
 /// The help's end.

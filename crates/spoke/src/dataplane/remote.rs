@@ -15,7 +15,7 @@ use remote::{Remote, Settings};
 
 use super::link_driver::LinkDriver;
 use super::{Opened, rest};
-use crate::host;
+use crate::time;
 
 /// Below the state directory: pending cleanups must outlive a reboot.
 const LEDGER: &str = "remote";
@@ -52,7 +52,7 @@ pub(crate) fn open(config: &Config, life: Life) -> Result<Foreign> {
         undo_log: config.store.state.join(LEDGER),
         sandboxes: given.sandboxes.clone(),
         boot: store::boot_id()?,
-        now: host::now,
+        now: time::now,
     };
     Ok(Foreign { remote: Remote::over(Arc::clone(&calls), settings), calls })
 }

@@ -15,7 +15,7 @@ use engine::port::Cloud;
 use model::{AliasId, Error, PluginChain, Result, SubnetId, Timestamp};
 
 use super::{Daemon, trusted};
-use crate::host;
+use crate::time;
 
 /// Which ports the kernel chooses from, by default (ip-sysctl.rst).
 const EPHEMERAL: (u16, u16) = (32_768, 60_999);
@@ -88,7 +88,7 @@ impl Backstage for Stage {
     }
 
     fn now(&self) -> Timestamp {
-        host::now()
+        time::now()
     }
 
     fn plugins(&self, file: &Path) -> Result<PluginChain> {

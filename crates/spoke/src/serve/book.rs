@@ -9,7 +9,7 @@ use store::Watch;
 use super::Daemon;
 use super::event_log::EventLog;
 use super::ports::Ports;
-use crate::host;
+use crate::time;
 
 /// The interval at which the watch of the store checks whether the daemon stops.
 const GLANCE: Duration = Duration::from_millis(500);
@@ -28,8 +28,8 @@ impl Daemon {
         let mut watch = store.watch(&[Prefix::Networks, Prefix::Attachments])?;
         let mut reported = Reported::default();
         for change in watch.wait(Duration::ZERO)? {
-            reported.event_log.report(&change, host::now());
-            reported.ports.learn(&change, None, host::now());
+            reported.event_log.report(&change, time::now());
+            reported.ports.learn(&change, None, time::now());
         }
         Ok((watch, reported))
     }
@@ -52,8 +52,8 @@ impl Daemon {
         while !self.sleep(Duration::ZERO) {
             reported.ports.keep(&self.journal);
             for change in watch.wait(GLANCE)? {
-                reported.ports.learn(&change, Some(Instant::now()), host::now());
-                for event in reported.event_log.report(&change, host::now()) {
+                reported.ports.learn(&change, Some(Instant::now()), time::now());
+                for event in reported.event_log.report(&change, time::now()) {
                     self.journal.report(&event);
                 }
             }

@@ -12,10 +12,10 @@ use model::{AttachmentId, Ipv4Net, Result};
 
 use super::Daemon;
 use super::journal::Journal;
-use super::sockets::Inherited;
 use crate::event::{Event, What};
-use crate::host;
 use crate::lease::{Leases, is_link_of, lease_store_of};
+use crate::sockets::Inherited;
+use crate::time;
 
 /// Where containers are now, as the store says: Docker moves a link after its lease was asked for.
 struct Book(Arc<Daemon>);
@@ -83,7 +83,7 @@ impl Daemon {
 /// A lease that ends without a call is an event; a renewal is a debug message.
 fn report(journal: &Journal, news: News) {
     let event = |what, id: &AttachmentId, message: String| {
-        journal.report(&Event::new(what, host::now(), message).to(id));
+        journal.report(&Event::new(what, time::now(), message).to(id));
     };
     match news {
         News::Lost(id, terms, why) => {
@@ -95,7 +95,7 @@ fn report(journal: &Journal, news: News) {
             let message = regained(&id, &terms, first);
             event(What::LeaseRegained, &id, message);
         }
-        News::Unread(what) => journal.report(&Event::new(What::Failed, host::now(), what)),
+        News::Unread(what) => journal.report(&Event::new(What::Failed, time::now(), what)),
         News::Trouble(id, what) => event(What::Failed, &id, format!("DHCP for {id}: {what}")),
         News::Bound(id, terms) | News::Renewed(id, terms) => {
             let until = match terms.lease {

@@ -21,7 +21,7 @@ pub(crate) use gate::{Counts, FenceGate};
 use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 use crate::event::{Event, What};
-use crate::host;
+use crate::time;
 use own::{Held, Stage};
 
 /// How often records are looked after, and the whole table where nobody reports a change.
@@ -246,7 +246,7 @@ impl Fences {
     }
 
     fn renew(&mut self, daemon: &Daemon, fenced: &Fenced, socket: &mut Socket) -> Result<()> {
-        let now = host::moment()?;
+        let now = time::moment()?;
         let is_learning = fenced.fence.is_learning(&now);
         self.learning.insert(fenced.bridge.clone(), is_learning);
         daemon.fence.forget_names(fenced, self.own.values().map(|held| &held.own));
@@ -288,12 +288,12 @@ impl Fences {
                 "another program changed the fences of networks; they were put back in {took} µs"
             );
             daemon.journal.metrics.heal();
-            daemon.journal.report(&Event::new(What::Healed, host::now(), message));
+            daemon.journal.report(&Event::new(What::Healed, time::now(), message));
         }
     }
 
     fn put_back(&self, daemon: &Daemon, all: &[Fenced], socket: &mut Socket) -> Result<bool> {
-        let now = host::moment()?;
+        let now = time::moment()?;
         let is_kept =
             fence::is_kept(socket, all, &now)? && self.is_own_kept(daemon, socket, &now)?;
         let own = self.own_in(&[Stage::Coming, Stage::There]);
@@ -327,7 +327,7 @@ impl Fences {
 
     /// Ends what began while a network learned, when that is over.
     fn end_learning(&mut self, daemon: &Daemon, socket: &mut Socket) -> Result<()> {
-        let now = host::moment()?;
+        let now = time::moment()?;
         self.end_own_learning(daemon, &now, socket);
         for (bridge, fenced) in &self.networks {
             let is_learning = fenced.fence.is_learning(&now);
@@ -335,7 +335,7 @@ impl Fences {
             if was_learning && !is_learning {
                 let message =
                     format!("network {} refuses again what its rules do not allow", fenced.network);
-                daemon.journal.report(&Event::new(What::Other, host::now(), message));
+                daemon.journal.report(&Event::new(What::Other, time::now(), message));
                 // The kernel may count a moment longer, in which ended flows would begin again.
                 let pruned = fence::keep(socket, fenced, Some(&now))
                     .and_then(|()| fence::prune(socket, fenced));

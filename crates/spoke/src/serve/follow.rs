@@ -17,8 +17,8 @@ use rustix::io::Errno;
 
 use super::Daemon;
 use crate::event::{Event, What};
-use crate::host;
 use crate::host_context::HostContext;
+use crate::time;
 use files::Files;
 use lost::Lost;
 
@@ -121,7 +121,7 @@ fn refresh(daemon: &Daemon, reported: &mut Reported) -> bool {
     if why != reported.why {
         if let Some(why) = &why {
             let sentence = format!("published ports are shut: {why}");
-            daemon.journal.report(&Event::new(What::Failed, host::now(), sentence));
+            daemon.journal.report(&Event::new(What::Failed, time::now(), sentence));
         }
         reported.why = why;
     }

@@ -10,10 +10,10 @@ use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Wake};
 
 use super::Daemon;
-use super::rivals::{News as Contest, Rivals};
 use crate::event::{Event, What};
-use crate::host;
 use crate::host_context::HostContext;
+use crate::rivals::{News as Contest, Rivals};
+use crate::time;
 
 /// Changes that belong together come this close to each other.
 const APART: Duration = Duration::from_millis(50);
@@ -180,7 +180,7 @@ fn restore(daemon: &Daemon, rivals: &mut Rivals) -> Option<Duration> {
 }
 
 fn report(daemon: &Daemon, what: What, sentence: String) {
-    daemon.journal.report(&Event::new(what, host::now(), sentence));
+    daemon.journal.report(&Event::new(what, time::now(), sentence));
 }
 
 fn report_healed(daemon: &Daemon, took: Duration) {
@@ -263,7 +263,7 @@ impl Clashes {
     }
 
     fn changes(&mut self, found: BTreeSet<String>) -> Vec<Event> {
-        let event = |what, sentence: &String| Event::new(what, host::now(), sentence.clone());
+        let event = |what, sentence: &String| Event::new(what, time::now(), sentence.clone());
         let over: Vec<Event> = self
             .reported
             .difference(&found)

@@ -58,8 +58,8 @@ use cluster::{Change, Revision, View};
 use model::{AliasId, Error, HostName, Mac, NetworkName, Result, Runtime, SharedName, Timestamp};
 
 use super::Daemon;
-use super::sockets::{self, Made};
 use crate::hosts;
+use crate::sockets::{self, Made};
 use member::Member;
 pub(super) use membership::Members;
 

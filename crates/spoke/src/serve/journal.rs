@@ -9,7 +9,7 @@ use model::Error;
 use super::log::Log;
 use super::metrics::Metrics;
 use crate::event::{Event, EventFile, What};
-use crate::host;
+use crate::time;
 
 /// The destinations of every report.
 #[derive(Debug)]
@@ -52,6 +52,6 @@ impl Journal {
 
     /// Something did not work, and the daemon continues.
     pub(crate) fn failed(&self, doing: &str, error: &Error) {
-        self.report(&Event::new(What::Failed, host::now(), format!("{doing}: {error}")));
+        self.report(&Event::new(What::Failed, time::now(), format!("{doing}: {error}")));
     }
 }

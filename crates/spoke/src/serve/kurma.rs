@@ -19,8 +19,8 @@ use rustix::process::geteuid;
 
 use super::Daemon;
 use crate::event::{Event, What};
-use crate::host;
 use crate::kurma::{Host, named_by_cni};
+use crate::time;
 
 /// The interval of checks of the file of networks.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -75,14 +75,14 @@ pub(super) fn sweep(daemon: &Daemon, seen: &[Unused]) -> Vec<Unused> {
     for unused in swept.as_deref().unwrap_or_default() {
         let message = format!("namespace {} that a plugin was shown: it was freed", unused.name);
         daemon.journal.metrics.finding("namespace", "free");
-        daemon.journal.report(&Event::new(What::Freed, host::now(), message));
+        daemon.journal.report(&Event::new(What::Freed, time::now(), message));
     }
     match exec_cni::forget(pod.directories()) {
         Ok(forgotten) => forgotten.iter().for_each(|name| {
             let message = format!(
                 "mark of the plugin calls for {name}: its container is gone, and no DEL came"
             );
-            daemon.journal.report(&Event::new(What::Freed, host::now(), message));
+            daemon.journal.report(&Event::new(What::Freed, time::now(), message));
         }),
         Err(error) => daemon.journal.failed("looking for plugin calls without a DEL", &error),
     }
@@ -108,7 +108,7 @@ pub(super) fn end_unused(daemon: &Daemon) {
     };
     for key in ended {
         let message = format!("plugin container {key}: nothing names it or has called it for days");
-        daemon.journal.report(&Event::new(What::Freed, host::now(), message));
+        daemon.journal.report(&Event::new(What::Freed, time::now(), message));
     }
     if let Err(error) = done {
         daemon.journal.failed("ending plugin containers that nothing uses", &error);
@@ -123,7 +123,7 @@ fn stamp(file: &Path) -> Option<(u64, i64, i64, u64)> {
 
 impl Daemon {
     fn report_plugin(&self, seen: &Seen) {
-        let event = |what, message: String| Event::new(what, host::now(), message);
+        let event = |what, message: String| Event::new(what, time::now(), message);
         let (network, event) = match seen {
             Seen::Started { network, pid } => {
                 let message = format!("the plugin of network {network} runs as process {pid}");

@@ -13,9 +13,9 @@ use libnetwork::AddressSpaces;
 use model::Result;
 
 use super::backstage::{Stage, ephemeral_here, scope_of};
-use super::sockets::{self, Inherited};
 use super::spec::{self, Spec};
 use super::{Daemon, End, Listeners, Serving};
+use crate::sockets::{self, Inherited};
 
 /// Docker's unanswered calls, below the runtime directory.
 const CALLS: &str = "calls-kuryr";

@@ -7,7 +7,7 @@ use std::io::Write;
 use config::{Format, Level, LogConfig};
 use serde_json::{Map, Value};
 
-use crate::cli::time::rfc3339;
+use crate::time::rfc3339;
 
 /// Writes lines to standard error, as the configuration asks.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ impl Log {
 }
 
 fn line(format: Format, level: Level, message: &str, fields: &[(&'static str, String)]) -> String {
-    let time = rfc3339(crate::host::now());
+    let time = rfc3339(crate::time::now());
     match format {
         Format::Text => text(&time, level, message, fields),
         Format::Json => json(&time, level, message, fields),

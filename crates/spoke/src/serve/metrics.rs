@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::Engine;
 use model::{Attachment, Error, Network, ResourceId, Result};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -19,6 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::fence::Counts;
+use crate::cli::{self, PoolUse};
 use crate::event::What;
 pub(crate) use hosts::HostFigures;
 pub(crate) use traffic::Traffic;
@@ -84,17 +86,23 @@ pub(crate) struct Book {
     pub(crate) traffic: Traffic,
 }
 
-/// How full a pool is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PoolUse {
-    /// Its network.
-    pub(crate) network: String,
-    /// Its subnets.
-    pub(crate) pool: String,
-    /// How many addresses are held.
-    pub(crate) used: u64,
-    /// How many can still be allocated.
-    pub(crate) free: u64,
+impl Book {
+    /// The present state.
+    ///
+    /// # Errors
+    /// Where the store cannot be read.
+    pub(crate) fn read(engine: &Engine) -> Result<Self> {
+        let (networks, attachments) = (engine.records.networks()?, engine.records.attachments()?);
+        // Without the kernel's counters the others are right.
+        let mut traffic = Traffic::read(&attachments).unwrap_or_default();
+        for record in &attachments {
+            if let (Some(quota), Ok(Some(used))) = (record.quota(), engine.links.used_of(record)) {
+                traffic.add_quota(record, quota.bytes, used);
+            }
+        }
+        let pools = cli::pools(engine, &networks)?;
+        Ok(Self { pools, attachments, ports: engine.records.ports()?.len(), networks, traffic })
+    }
 }
 
 impl Metrics {

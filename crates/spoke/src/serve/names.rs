@@ -119,7 +119,7 @@ impl Records<'_> {
 
 impl Book for Records<'_> {
     fn refresh(&mut self, table: &RwLock<Table>) -> Result<()> {
-        let now = crate::host::moment().ok();
+        let now = crate::time::moment().ok();
         let elsewhere = self.daemon.elsewhere.hear();
         let changes = self.watch.wait(Duration::ZERO)?;
         {

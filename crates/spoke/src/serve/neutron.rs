@@ -3,29 +3,25 @@
 
 mod port_update;
 
-use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use config::{DockerConfig, Level};
-use docker::api::Api;
+use config::Level;
 use docker::kuryr;
-use engine::Engine;
-use engine::port::Prefix;
-use model::{Error, LinkKind, Network, NeutronLink, ResourceRef, Result};
-use netlink::{Links, Socket};
+use model::{Error, Result};
 use neutron::Neutron;
 use neutron::api::Verb;
-use neutron::reconcile::{Breadth, Facts, Fate, GRACE, Orphan, Removed, Sweep};
+use neutron::reconcile::{Breadth, Fate, GRACE, Orphan, Removed, Sweep};
 use neutron::stock::{Filler, Notifier, Round, Woken};
 use neutron::watch::Call;
 
 use super::{Daemon, STACK};
+use crate::cloud::{PASSED_OVER, facts, listed};
 use crate::event::{Event, What};
-use crate::host;
 use crate::host_context::HostContext;
+use crate::time;
 
 /// How often Neutron is compared with the store. A list of a host's ports is cheap for us, and not
 /// for a Neutron of many hosts.
@@ -33,10 +29,6 @@ const PERIOD: Duration = Duration::from_secs(300);
 
 /// How soon again where Neutron did not answer.
 const AGAIN: Duration = Duration::from_secs(60);
-
-/// Why a stock that is kept is of no use to Docker.
-pub(crate) const PASSED_OVER: &str = "Neutron's ports that are ready cannot be used by Docker: it chooses hardware addresses, as the \
-     plugin kuryr required when dockerd started";
 
 /// How long a Docker Engine has to list its networks.
 const LISTING: Duration = Duration::from_secs(10);
@@ -56,46 +48,6 @@ struct Keeper<'a> {
     is_passed_over: bool,
     /// Whether the last check, or round, failed: that is reported once.
     is_troubled: bool,
-}
-
-/// What the store and the kernel know of Neutron's resources, and `listed` of Docker's networks.
-/// `is_asked`: whether this process allocates addresses. Fails where a record is damaged: what no record
-/// speaks of may be that one's.
-pub(crate) fn facts(engine: &Engine, is_asked: bool, listed: Option<Listed>) -> Result<Facts> {
-    let links = Socket::route()?.links(Links::default())?;
-    let mut facts = Facts::of(&engine.records.intact_attachments()?, &engine.records.aliases()?);
-    facts.links = links.into_iter().map(|link| link.name.to_string()).collect();
-    facts.is_asked = is_asked;
-    facts.listed = listed;
-    engine.records.networks()?.iter().filter_map(neutron_link).for_each(|link| facts.declare(link));
-    engine.records.refuse_damaged(&[Prefix::Aliases, Prefix::Networks])?;
-    Ok(facts)
-}
-
-/// The network of Neutron that a network is made of; `None` where it is not Neutron's.
-pub(crate) fn cloud_of(network: &Network) -> Option<&ResourceRef> {
-    neutron_link(network).map(|link| &link.network)
-}
-
-fn neutron_link(network: &Network) -> Option<&NeutronLink> {
-    match network.wiring.link.as_ref().map(|link| &link.kind) {
-        Some(LinkKind::Neutron(link)) => Some(link),
-        Some(_) | None => None,
-    }
-}
-
-/// The ids of networks that Docker Engines list.
-pub(crate) type Listed = BTreeSet<String>;
-
-/// The networks that the Docker Engines of this host list; none where no engine is asked, or one does
-/// not answer in time.
-pub(crate) fn listed(config: &DockerConfig, timeout: Duration) -> Option<Listed> {
-    let mut listed = Listed::new();
-    for socket in &config.api {
-        let networks = Api::new(socket.clone(), timeout).networks().ok()?;
-        listed.extend(networks.into_iter().map(|network| network.id.to_string()));
-    }
-    (!config.api.is_empty()).then_some(listed)
 }
 
 /// Keeps ports ready and finds what was left behind, until the daemon stops.
@@ -211,7 +163,7 @@ impl Keeper<'_> {
             if removed.is_ok() {
                 let why = format!("neutron-network of {id} is deleted: Docker has removed it");
                 self.daemon.journal.metrics.finding("neutron-network", "free");
-                self.daemon.journal.report(&Event::new(What::Freed, host::now(), why));
+                self.daemon.journal.report(&Event::new(What::Freed, time::now(), why));
             }
             outcome = outcome.and(removed);
         }
@@ -258,7 +210,7 @@ impl Keeper<'_> {
         };
         self.daemon.journal.metrics.finding(kind, remedy);
         let message = format!("{kind} {} ({}) is {done}: {}", orphan.id, orphan.title, orphan.why);
-        self.daemon.journal.report(&Event::new(What::Freed, host::now(), message));
+        self.daemon.journal.report(&Event::new(What::Freed, time::now(), message));
     }
 
     fn take_filler(&mut self) {
@@ -305,7 +257,7 @@ impl Keeper<'_> {
     fn report_passed_over(&mut self) {
         let is_passed_over = self.neutron.is_stock_passed_over();
         if is_passed_over && !self.is_passed_over {
-            let event = Event::new(What::Failed, host::now(), PASSED_OVER.to_owned());
+            let event = Event::new(What::Failed, time::now(), PASSED_OVER.to_owned());
             self.daemon.journal.report(&event);
         }
         self.is_passed_over = is_passed_over;

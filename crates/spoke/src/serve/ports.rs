@@ -17,7 +17,7 @@ use store::Changed;
 
 use super::journal::Journal;
 use crate::event::{Event, What};
-use crate::host;
+use crate::time;
 
 /// The interval at which a port is tried again that another program has.
 const AGAIN: Duration = Duration::from_secs(3);
@@ -243,7 +243,7 @@ fn attempt(target: Target, wanted: &Wanted, before: Option<State>, journal: &Jou
     };
     let report = |what, message: String| {
         let ports = vec![wanted.map.to_string()];
-        journal.report(&Event { ports, ..Event::new(what, host::now(), message).to(&wanted.id) });
+        journal.report(&Event { ports, ..Event::new(what, time::now(), message).to(&wanted.id) });
     };
     let port = format!("host port {}/{protocol}", address.port());
     match hold(protocol, address) {

@@ -7,7 +7,7 @@ use engine::{Noting, UsedUp};
 
 use super::Daemon;
 use crate::event::{Event, What};
-use crate::host;
+use crate::time;
 
 /// How often it is looked at, and a period looked for that has begun.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ fn note_as(daemon: &Daemon, noting: Noting) {
              begins (UTC); spoke limit --quota sets another",
             quota.period
         );
-        daemon.journal.report(&Event::new(What::Quota, host::now(), message).to(&id));
+        daemon.journal.report(&Event::new(What::Quota, time::now(), message).to(&id));
     }
     if let Err(error) = noted {
         daemon.journal.failed("writing what containers have used of their quotas", &error);

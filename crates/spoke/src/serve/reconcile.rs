@@ -13,7 +13,7 @@ use super::backstage::Stage;
 use super::{Daemon, kurma};
 use crate::cli;
 use crate::event::{Event, What};
-use crate::host;
+use crate::time;
 
 /// How often the store is compared with the kernel.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -79,7 +79,7 @@ fn notice_of(daemon: &Daemon, notice: &Notice) {
             report(daemon, kind, finding.remedy, &notice.to_string());
         }
         Notice::Unknown { network, name } => {
-            let event = Event::new(What::Failed, host::now(), notice.to_string());
+            let event = Event::new(What::Failed, time::now(), notice.to_string());
             let name = name.as_ref().map_or_else(|| network.to_string(), ToString::to_string);
             daemon.journal.report(&Event { network: Some(name), ..event });
         }
@@ -112,5 +112,5 @@ fn report(daemon: &Daemon, kind: &str, remedy: Remedy, sentence: &str) {
         Remedy::Quarantine => (What::Quarantined, "quarantine", "is kept back"),
     };
     daemon.journal.metrics.finding(kind, name);
-    daemon.journal.report(&Event::new(what, host::now(), format!("{kind} {sentence}: {done}")));
+    daemon.journal.report(&Event::new(what, time::now(), format!("{kind} {sentence}: {done}")));
 }

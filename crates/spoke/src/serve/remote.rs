@@ -20,7 +20,7 @@ use super::Daemon;
 use crate::cli;
 use crate::dataplane::Foreign;
 use crate::event::{Event, What};
-use crate::host;
+use crate::time;
 
 /// The interval of checks without a notification: other processes add pending cleanups, too.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -173,7 +173,7 @@ impl Keeper<'_> {
     }
 
     fn report(&self, what: What, message: String) {
-        self.daemon.journal.report(&Event::new(what, host::now(), message));
+        self.daemon.journal.report(&Event::new(what, time::now(), message));
     }
 
     fn retry(&mut self, urgency: Urgency) -> Result<()> {

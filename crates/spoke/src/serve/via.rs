@@ -17,7 +17,7 @@ use store::{Changed, Watch};
 use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 use crate::event::{Event, What};
-use crate::host;
+use crate::time;
 
 /// How often records are looked at; after a change in the kernel, whose record mostly follows; and everything
 /// where nobody reports a change.
@@ -292,7 +292,7 @@ impl Ways {
                 "another program removed the rules of table spoke_via; they were put back in {took} µs"
             );
             daemon.journal.metrics.heal();
-            daemon.journal.report(&Event::new(What::Healed, host::now(), message));
+            daemon.journal.report(&Event::new(What::Healed, time::now(), message));
         }
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::time;
 use config::{Level, WebConfig};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -15,12 +16,12 @@ use model::{Error, Kind, Result};
 use page::{Content, Frame, View};
 
 use super::Daemon;
-use super::http::{Connection, HttpListener};
-use super::sockets::{self, Made};
-use crate::cli::HostFacts;
+use crate::facts::HostFacts;
 use crate::host_context::HostContext;
+use crate::sockets::{self, Made};
+use crate::web::http::{Connection, HttpListener};
 use crate::web::{self, Refusal, Request};
-use crate::{cli, host, hosts};
+use crate::{cli, hosts};
 
 /// What this host is called.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -66,7 +67,7 @@ impl Shared {
         if let Some((_, facts)) = known().clone().filter(|(made, _)| made.elapsed() < FACTS) {
             return Ok(facts);
         }
-        let facts = crate::facts::gather()?;
+        let facts = crate::facts::read()?;
         *known() = Some((Instant::now(), facts.clone()));
         Ok(facts)
     }
@@ -217,7 +218,7 @@ impl Daemon {
             running: &|| crate::running(&config.docker),
             foreign: &|| pool.foreign(),
             neutron: &|| is_neutron.then(|| pool.neutron()).transpose(),
-            listed: &|| super::neutron::listed(&config.docker, crate::TIMEOUT),
+            listed: &|| crate::cloud::listed(&config.docker, crate::TIMEOUT),
         };
         pool.with(|host_context: &HostContext| {
             cli::content(view, &|| Ok(host_context.engine()), config, &outside)
@@ -229,7 +230,7 @@ impl Daemon {
         Frame {
             host: name.trim().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            time: cli::time::rfc3339(host::now()),
+            time: time::rfc3339(time::now()),
             is_member: hosts::is_member(&hosts::place(&self.context_pool.config().store.state)),
             asks_again: false,
             notes: Vec::new(),

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::Check;
 use crate::cli::HostContext;
-use crate::cli::time::rfc3339;
 use crate::hosts::{self, Ask, Reply};
-use crate::{host, standing};
+use crate::standing;
+use crate::time;
+use crate::time::rfc3339;
 
 pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
     let Some(state) = host_context.store.last() else { return Vec::new() };
@@ -57,7 +58,7 @@ fn certificates(state: &Path) -> Vec<Check> {
             return vec![Check::fail(what, "spoke host ls")];
         }
     };
-    let now = host::now();
+    let now = time::now();
     let of = |certificate: &standing::Certificate| {
         let (of, end) = (certificate.of, rfc3339(certificate.end()));
         if certificate.end() <= now {

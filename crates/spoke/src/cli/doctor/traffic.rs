@@ -6,9 +6,9 @@ use std::path::Path;
 use model::{Attachment, EgressPolicy, Family, Firewall, LinkKind, Network, Runtime};
 
 use super::super::claims::{self, Owner};
-use super::super::facts::{DroppingChain, Forward, HostFacts};
 use super::super::{HostContext, findings};
 use super::{Check, parameter};
+use crate::facts::{DroppingChain, Forward, HostFacts};
 
 /// The default MTU of Ethernet devices, in bytes.
 const ETHERNET_MTU: u32 = 1500;

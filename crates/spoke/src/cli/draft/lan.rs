@@ -4,7 +4,7 @@ use model::{Error, Ipvlan, IpvlanMode, LinkKind, Macvlan, MacvlanMode, Result};
 use spec::NetworkSpec;
 
 use crate::cli::args::{CreateArgs, Driver, LanArgs, LanMode};
-use crate::cli::facts::HostFacts;
+use crate::facts::HostFacts;
 
 /// The addresses are the segment's: a subnet cannot be chosen for it.
 pub(super) fn refuse_addresses(wanted: &CreateArgs) -> Result<()> {

@@ -12,9 +12,9 @@ use serde::Serialize;
 use crate::cli::args::Output;
 use crate::cli::container::{Called, attachments, waiting};
 use crate::cli::output::names;
-use crate::cli::time::rfc3339;
 use crate::cli::{Answer, HostContext};
 use crate::denied::Denied;
+use crate::time::rfc3339;
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct SetArgs {
@@ -83,7 +83,7 @@ pub(super) fn views(
     host_context: &HostContext,
 ) -> Result<Vec<OwnView>> {
     let all = engine.records.attachments()?;
-    let now = crate::host::moment()?;
+    let now = crate::time::moment()?;
     let view = |attachment: &Attachment| {
         let own = attachment.wiring.own_fence.as_ref()?;
         Some(OwnView {
@@ -208,7 +208,7 @@ pub(super) fn learn(
 /// Tells the kernel for how long the container learns, and ends what its rules do not allow where it does not.
 fn shut_by_own(attachment: &Attachment) -> Result<()> {
     let Some(own) = Own::of(attachment)? else { return Ok(()) };
-    let now = crate::host::moment()?;
+    let now = crate::time::moment()?;
     let mut socket = Socket::netfilter()?;
     fence::keep_own(&mut socket, &own, Some(&now))?;
     if own.fence.is_learning(&now) { Ok(()) } else { fence::prune_own(&mut socket, &own) }
@@ -218,7 +218,7 @@ fn shut_by_own(attachment: &Attachment) -> Result<()> {
 fn shut_by_network(engine: &Engine<'_>, attachment: &Attachment) -> Result<()> {
     let network = engine.records.network_of(&attachment.id.network)?;
     let fenced = Fenced::of(&network.name, &network.wiring, &network.ipam)?;
-    let now = crate::host::moment()?;
+    let now = crate::time::moment()?;
     match fenced.filter(|fenced| !fenced.fence.is_learning(&now)) {
         Some(fenced) => fence::prune(&mut Socket::netfilter()?, &fenced),
         None => Ok(()),

@@ -6,9 +6,9 @@ use model::{HostName, Result};
 use super::unexpected;
 use crate::cli::output::render;
 use crate::cli::table::Table;
-use crate::cli::time::rfc3339;
 use crate::cli::{Answer, Output};
 use crate::hosts::{Ask, AuthorityView, Reply};
+use crate::time::rfc3339;
 
 /// So many digits of a digest tell authorities apart.
 const SHOWN: usize = 12;

@@ -9,12 +9,12 @@ use model::{Error, Holder, IpNet, NetworkName, Pool, Result, Space};
 use super::super::args::Output;
 use super::super::output::render;
 use super::super::table::Table;
-use super::super::time::{ago, rfc3339};
 use super::super::titles::Titles;
 use super::super::usage::{self, Taken};
 use super::super::view::{AddressView, BookView, PoolView};
 use super::super::{Answer, HostContext, ps};
 use super::taken;
+use crate::time::{ago, rfc3339};
 
 mod whose;
 

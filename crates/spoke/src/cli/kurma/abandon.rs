@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use crate::standard::exit_code;
 use ::kurma::pod::Attachment;
 use ::kurma::{NetworkingPod, PodId, Pods};
 use model::{AttachmentId, ContainerId, Result};
 
 use crate::cli::args::Output;
 use crate::cli::view::FindingView;
-use crate::cli::{Answer, HostContext, exit_code, findings};
+use crate::cli::{Answer, HostContext, findings};
 
 pub(super) fn run(
     pods: &Pods<'_>,

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::cli::Answer;
 use crate::cli::args::Output;
-use crate::cli::exit_code;
 use crate::cli::output::render;
 use crate::cli::table::Table;
+use crate::standard::exit_code;
 
 /// How much of an image's id is shown to people, in characters.
 const SHORT: usize = 19;

@@ -5,7 +5,7 @@ use engine::Engine;
 use model::{AliasId, Network, NetworkName, Result};
 
 use crate::cli::HostContext;
-use crate::serve::neutron::{cloud_of, facts};
+use crate::cloud::{cloud_of, facts};
 
 /// Removes a network that a Docker Engine had made; `false` where it is none, or an engine may
 /// still have it and the user does not force it.
@@ -22,7 +22,7 @@ pub(super) fn remove(
         return Ok(false);
     }
     let is_listed =
-        |listed: &crate::serve::neutron::Listed| ids.iter().any(|id| listed.contains(id.as_str()));
+        |listed: &crate::cloud::Listed| ids.iter().any(|id| listed.contains(id.as_str()));
     let is_gone = (host_context.listed)().is_some_and(|listed| !is_listed(&listed));
     let Some(neutron) = (host_context.neutron)()?.filter(|_| force || is_gone) else {
         return Ok(false);

@@ -7,10 +7,10 @@ use model::{Error, Holder, Network, Pool, Result};
 use page::shown::{Addresses, Part, Pools, Range, State, Taken};
 use page::{Content, Numbered};
 
-use crate::cli::time::ago;
 use crate::cli::titles::Titles;
 use crate::cli::usage::{self, Taken as InUse};
 use crate::cli::{HostContext, ipam};
+use crate::time::ago;
 
 /// A part of the list has so many pools.
 const MOST: usize = 12;

@@ -10,8 +10,8 @@ use page::{Content, Filter, Numbered};
 use super::{Book, Filled, LAST, events};
 use crate::cli::HostContext;
 use crate::cli::ports::PublishedView;
-use crate::cli::time::ago;
 use crate::cli::view::AttachmentView;
+use crate::time::ago;
 
 /// A part of the list has so many containers.
 const MOST: usize = 200;

@@ -8,8 +8,8 @@ use page::shown::{Day, Event, Events, Part};
 
 use crate::cli::HostContext;
 use crate::cli::events::{learned, reported};
-use crate::cli::time::rfc3339;
 use crate::event;
+use crate::time::rfc3339;
 
 /// A part of the list has so many events.
 const MOST: usize = 100;

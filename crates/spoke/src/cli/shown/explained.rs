@@ -8,9 +8,9 @@ use page::shown::{Explained, Explanation, Hop, Part, Refusal, Refusals};
 use page::{Asked, Content};
 
 use crate::cli::explain::{asked, show};
-use crate::cli::time::rfc3339;
 use crate::cli::{HostContext, denied};
 use crate::denied::Denied;
+use crate::time::rfc3339;
 
 /// No more names are offered: a browser shows them in one list.
 const CHOICES: usize = 1000;

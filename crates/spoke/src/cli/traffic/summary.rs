@@ -9,7 +9,7 @@ use traffic::flow::protocol;
 
 use super::super::args::Output;
 use super::super::output::{line, render};
-use super::super::time::rfc3339;
+use crate::time::rfc3339;
 
 /// A packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -18,7 +18,7 @@ use super::memory::Memory;
 use super::records::Records;
 use crate::denied::{Act, Denied, path};
 use crate::event::EventFile;
-use crate::host;
+use crate::time;
 
 /// How long the host's addresses are taken for known.
 const FRESH: Duration = Duration::from_secs(1);
@@ -349,7 +349,7 @@ impl Gate for FenceGate {
             return;
         }
         let network = &refusal.network;
-        let mut denied = Denied::new(host::now(), network.to_string(), refusal.source, act);
+        let mut denied = Denied::new(time::now(), network.to_string(), refusal.source, act);
         denied.name = Some(refusal.name.clone());
         let who = self.look_up(|table| table.holder(&[network], refusal.source).cloned()).flatten();
         let is_own = who.as_ref().is_some_and(Entry::has_own_fence);

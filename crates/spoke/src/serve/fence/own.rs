@@ -10,8 +10,8 @@ use netlink::Socket;
 use super::records::own_of;
 use super::{Fences, failed};
 use crate::event::{Event, What};
-use crate::host;
 use crate::serve::Daemon;
+use crate::time;
 
 /// A container with rules of its own, and what becomes of its interface.
 pub(super) struct Held {
@@ -121,7 +121,7 @@ impl Fences {
                 continue;
             }
             let message = format!("{id} refuses again what its own rules do not allow");
-            daemon.journal.report(&Event::new(What::Other, host::now(), message));
+            daemon.journal.report(&Event::new(What::Other, time::now(), message));
             // The kernel may count a moment longer, in which ended flows would begin again.
             if let Err(error) = shut(socket, own) {
                 daemon.journal.failed("ending what a container learned", &error);
@@ -133,7 +133,7 @@ impl Fences {
 
 /// Makes the rules of a container hold, and ends what they do not allow, unless it learns.
 fn shut(socket: &mut Socket, own: &Own) -> Result<()> {
-    let now = host::moment()?;
+    let now = time::moment()?;
     fence::keep_own(socket, own, Some(&now))?;
     if own.fence.is_learning(&now) { Ok(()) } else { fence::prune_own(socket, own) }
 }

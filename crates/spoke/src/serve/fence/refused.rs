@@ -10,8 +10,8 @@ use model::{Protocol, Result};
 use netlink::{At, Logged, PacketLog, Socket};
 
 use crate::denied::{Act, Denied};
-use crate::host;
 use crate::serve::Daemon;
+use crate::time;
 
 /// How often it is checked whether the daemon stops, and how long the name of an interface is known.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -72,7 +72,7 @@ fn report(daemon: &Daemon, bridges: &mut Bridges, packet: &Logged) {
     });
     let (network, entry) = found.unwrap_or_default();
     let network = network.unwrap_or(bridge);
-    let mut denied = Denied::new(host::now(), network, packet.source, act);
+    let mut denied = Denied::new(time::now(), network, packet.source, act);
     let mut whose = denied.network.clone();
     if let Some(entry) = entry {
         let is_own = entry.has_own_fence();

@@ -18,10 +18,11 @@ use super::engines;
 use super::isolate::isolated;
 use super::member::{self, Member};
 use super::{Hosts, State, near};
-use crate::cli::time::rfc3339;
 use crate::host;
 use crate::hosts::{self, Ask, HostView, HostsView, Me, Reply, Wanted};
 use crate::serve::Daemon;
+use crate::time;
+use crate::time::rfc3339;
 
 /// How long a command may take to say what it wants.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -124,7 +125,7 @@ impl Hosts {
         let address = address.map_or_else(|| member::own_address(server), Ok)?;
         let member = Member { name, address, etcd, access, own_etcd: false };
         overlay::underlay_mtu(member.address, &mut Socket::route()?)?;
-        let host = ClusterHost::new(member.address, host::now());
+        let host = ClusterHost::new(member.address, time::now());
         let etcd = member.etcd()?;
         member.write(&self.place)?;
         if let Err(error) = how(&etcd, &member.name, &host) {
@@ -172,7 +173,7 @@ impl Hosts {
             Some(door) => JoinToken::at(door)?,
             None => JoinToken::new(member.etcd)?,
         };
-        let now = host::now();
+        let now = time::now();
         book::create_token(&etcd, &token, now, seconds)?;
         let expires = model::Timestamp(now.0.saturating_add(seconds.into()));
         Ok(Reply::Token { token: token.text()?, expires })
@@ -208,7 +209,7 @@ impl Hosts {
             )));
         }
         let Wanted { name, block, hosts, encrypt: encrypted, engines, names, .. } = wanted;
-        let since = host::now();
+        let since = time::now();
         Ok(book::Declared {
             name,
             subnets,

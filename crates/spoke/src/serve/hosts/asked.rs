@@ -23,9 +23,9 @@ use spec::ManyHostsSpec;
 use self::lists::Lists;
 use super::member;
 use super::{Hosts, State};
-use crate::host;
 use crate::hosts::{self, Reply, Wanted};
 use crate::serve::Daemon;
+use crate::time;
 
 /// How soon Docker is asked again for a name that it is about to know.
 const AT_ONCE: Duration = Duration::from_millis(50);
@@ -325,7 +325,7 @@ fn join(daemon: &Daemon, record: &Record, name: &NetworkName) -> Result<()> {
         let network = engine.records.declared(name)?.ok_or_else(|| {
             Error::new(Kind::TryAgain, "the cluster has it, and this host does not yet")
         })?;
-        let alias = record.many().alias(name, host::now());
+        let alias = record.many().alias(name, time::now());
         engine.networks.enroll(&alias, &network).map(drop)
     })
 }

@@ -9,8 +9,8 @@ use model::{Error, HostName, Result};
 
 use super::Hosts;
 use super::member::Member;
-use crate::host;
 use crate::hosts::{AuthorityView, HostAuthority, Reply};
+use crate::time;
 
 impl Hosts {
     pub(super) fn files(&self) -> Files {
@@ -35,7 +35,7 @@ impl Hosts {
                 servers.join(", ")
             )));
         };
-        let now = host::now();
+        let now = time::now();
         let next = Authority::new(now)?;
         let (phase, without) = (Phase::Trust, without.clone());
         let record =

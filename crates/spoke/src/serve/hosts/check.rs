@@ -92,12 +92,12 @@ fn ways<'a>(
     })
 }
 
-/// What is wrong with a host itself, and not with a network, is said of it once.
+/// What is wrong with a host itself, and not with a network, is reported of it once.
 fn say_once(checks: &mut [HostCheck]) {
-    let mut said = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     for check in checks {
         let name = &check.name;
-        check.problems.retain(|why| said.insert((name.clone(), why.clone())));
+        check.problems.retain(|why| reported.insert((name.clone(), why.clone())));
     }
 }
 

@@ -17,8 +17,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::tend::servers;
 use super::{Hosts, State};
-use crate::host;
 use crate::serve::{Daemon, STACK};
+use crate::time;
 
 /// The TCP port.
 pub(super) const DOOR: u16 = 23810;
@@ -164,8 +164,8 @@ impl Hosts {
             // One key is read before all of them are: anybody can ask.
             let by = String::from(key.clone());
             let shown = book::Shown { id, secret, by: &by };
-            book::refuse_token(shown, etcd.token(id)?.as_ref(), host::now())?;
-            let host = ClusterHost::new(*address, host::now());
+            book::refuse_token(shown, etcd.token(id)?.as_ref(), time::now())?;
+            let host = ClusterHost::new(*address, time::now());
             let (serial, certificate, record) = signed.sign(name, key)?;
             let until = record.expires;
             let certified = book::Certified { host: name, serial: &serial, record };
@@ -215,7 +215,7 @@ impl Signed<'_> {
         key: &PublicKey,
     ) -> Result<(Serial, String, trust::CertificateRecord)> {
         let serial = Serial::new()?;
-        let validity = Validity { now: host::now(), life: self.life };
+        let validity = Validity { now: time::now(), life: self.life };
         let (certificate, record) =
             self.authority.sign(key, (name, Usage::Client), &serial, validity)?;
         Ok((serial, certificate, record))

@@ -21,8 +21,8 @@ use super::local::{self, Local};
 use super::member::Member;
 use super::{Hosts, State};
 use crate::event::{Event, What};
-use crate::host;
 use crate::serve::Daemon;
+use crate::time;
 
 /// How long a host may take to answer.
 const LIMIT: Duration = Duration::from_secs(1);
@@ -75,7 +75,7 @@ impl Keeper<'_> {
             Some(_) | None => None,
         };
         if let Some((what, text)) = event {
-            self.daemon.journal.report(&Event::new(what, host::now(), text));
+            self.daemon.journal.report(&Event::new(what, time::now(), text));
         }
         self.isolated.clone_from(&isolated);
         self.hosts.set(|state| state.isolated = isolated);

@@ -20,8 +20,8 @@ use super::older::Kept;
 use super::overlay::{self, Silent};
 use super::tend::Tended;
 use super::{Hosts, Wake, near, tunnel};
-use crate::host;
 use crate::serve::Daemon;
+use crate::time;
 
 /// How long a host counts as alive that does not renew its lease, in seconds. etcd looks twice a second which
 /// leases are over: all hosts know of a dead one within ten seconds.
@@ -384,7 +384,7 @@ impl Keeper<'_> {
         }
         let what = error.to_string();
         self.hosts.set(|state| {
-            let since = state.lost.take().map_or_else(host::now, |(since, _)| since);
+            let since = state.lost.take().map_or_else(time::now, |(since, _)| since);
             state.lost = Some((since, what));
         });
     }

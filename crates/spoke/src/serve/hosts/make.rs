@@ -10,7 +10,7 @@ use super::keep::Keeper;
 use super::local::{self, Local};
 use super::member::Member;
 use super::overlay;
-use crate::host;
+use crate::time;
 
 impl Keeper<'_> {
     /// Makes one network here; the block with its gateway. The outer error is etcd's, the inner one this host's.
@@ -48,7 +48,7 @@ impl Keeper<'_> {
         let is_draining = view.hosts.get(&member.name).is_some_and(|host| host.draining);
         let backend = self.daemon.context_pool.config().firewall.backend;
         let ensured = self.daemon.context_pool.with(|host_context| {
-            local.ensure(name, &self.hosts.place, host_context, (backend, host::now(), is_draining))
+            local.ensure(name, &self.hosts.place, host_context, (backend, time::now(), is_draining))
         });
         if ensured.is_ok() {
             self.hosts.set(|state| drop(state.failures.remove(name)));

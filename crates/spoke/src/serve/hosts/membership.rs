@@ -10,9 +10,9 @@ use model::HostName;
 use super::keep::Keeper;
 use super::member::Member;
 use crate::event::{Event, What};
-use crate::host;
 use crate::serve::Daemon;
 use crate::serve::metrics::HostFigures;
+use crate::time;
 
 /// Where this host is reached, and where the others are.
 pub(in crate::serve) type Members = (IpAddr, BTreeSet<IpAddr>);
@@ -54,7 +54,7 @@ impl Keeper<'_> {
     /// Reports what has changed, and how it is.
     pub(super) fn report_members(&mut self, view: &View, member: &Member) {
         for (what, text) in self.membership.changes(view, member) {
-            self.daemon.journal.report(&Event::new(what, host::now(), text));
+            self.daemon.journal.report(&Event::new(what, time::now(), text));
         }
         let others = view.hosts.iter().filter(|(host, _)| **host != member.name);
         let members = others.map(|(_, host)| host.address).collect();

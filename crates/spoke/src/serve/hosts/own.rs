@@ -16,9 +16,9 @@ use super::authority::issued_by;
 use super::door::DOOR;
 use super::member::{self, Member};
 use super::server::{self, Server};
-use crate::host;
 use crate::hosts::Me;
 use crate::serve::Daemon;
+use crate::time;
 
 /// How long etcd has to answer after its start.
 const START: Duration = Duration::from_secs(20);
@@ -76,12 +76,12 @@ impl Hosts {
         (name, address): (&HostName, IpAddr),
         files: &Files,
     ) -> Result<Member> {
-        let authority = Authority::new(host::now())?;
+        let authority = Authority::new(time::now())?;
         files.keep_authority(&authority)?;
         let life = daemon.context_pool.config().hosts.certificate_seconds;
         let own = certify_self(files, &authority, (name, Usage::Client), life)?;
         let served = certify_self(files, &authority, (name, Usage::Server(address)), life)?;
-        files.write_revocations(&authority, &Default::default(), host::now())?;
+        files.write_revocations(&authority, &Default::default(), time::now())?;
         self.server.set_up((name, address), files, &[])?;
         self.server.start()?;
         let etcd = vec![server::client(address).parse()?];
@@ -95,7 +95,7 @@ impl Hosts {
             self.server.start()?;
         }
         member.write(&self.place)?;
-        let host = ClusterHost::new(address, host::now());
+        let host = ClusterHost::new(address, time::now());
         book::form(&client, name, &host)?;
         book::put_server(&client, name, true)?;
         for own in [&own, &served] {
@@ -133,7 +133,7 @@ impl Hosts {
         })?;
         let files = self.files();
         files.keep_certificate(&certified.authority)?;
-        let own = Own { serial: None, record: None, since: host::now(), until: certified.until };
+        let own = Own { serial: None, record: None, since: time::now(), until: certified.until };
         files.keep(&files.host_path(), &key, &certified.certificate, &own)?;
         let member = member_of(&files, (&me.name, address), certified.servers);
         member.write(&self.place)?;
@@ -181,7 +181,7 @@ pub(super) fn certify_self(
     (name, usage): (&HostName, Usage),
     life: u32,
 ) -> Result<Own> {
-    let (key, serial, now) = (Pending::new()?, Serial::new()?, host::now());
+    let (key, serial, now) = (Pending::new()?, Serial::new()?, time::now());
     let (certificate, record) =
         authority.sign(&key.public()?, (name, usage), &serial, Validity { now, life })?;
     let own = Own { since: now, until: record.expires, serial: Some(serial), record: Some(record) };

@@ -17,7 +17,7 @@ use super::keep::Keeper;
 use super::local::Local;
 use super::member::Member;
 use crate::event::{Event, What};
-use crate::host;
+use crate::time;
 
 /// How long an address is this host's without a container that has it: one is being made.
 const FRESH: Duration = Duration::from_secs(10);
@@ -146,7 +146,7 @@ impl Keeper<'_> {
              this host was not heard of for too long",
             shown(holder)
         );
-        self.daemon.journal.report(&Event::new(What::LeaseLost, host::now(), what));
+        self.daemon.journal.report(&Event::new(What::LeaseLost, time::now(), what));
         evicted
     }
 

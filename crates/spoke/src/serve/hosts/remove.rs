@@ -10,8 +10,8 @@ use super::member::Member;
 use super::membership::Membership;
 use super::older::{Heard, Older};
 use super::{Hosts, closed, engines, local, tend, tunnel};
-use crate::host;
 use crate::serve::Daemon;
+use crate::time;
 
 impl Hosts {
     /// Takes a host out of the cluster.
@@ -46,7 +46,7 @@ impl Hosts {
     /// Whether etcd does not answer for so long: a server that is slow for a moment says nothing of a removal.
     fn is_lost_for(&self, seconds: u32) -> bool {
         let since = self.lock().lost.as_ref().map(|(since, _)| since.0);
-        since.is_some_and(|since| since.saturating_add(seconds.into()) <= host::now().0)
+        since.is_some_and(|since| since.saturating_add(seconds.into()) <= time::now().0)
     }
 }
 

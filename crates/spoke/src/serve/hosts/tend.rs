@@ -15,6 +15,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
+use crate::time;
 use cluster::trust::{Authority, Files, Standing, Usage, ask_with, wire};
 use cluster::{AliveRecord, Etcd, Revision, Url, View, book};
 use model::{ClusterHost, Error, HostName, Kind, Result, Timestamp};
@@ -24,9 +25,9 @@ use super::door::DOOR;
 use super::member::Member;
 use super::own::{certify_self, record};
 use super::server::{self, Server};
-use crate::cli::time::rfc3339;
 use crate::serve::Daemon;
-use crate::{host, standing};
+use crate::standing;
+use crate::time::rfc3339;
 use grow::Chosen;
 use renew::Rest;
 
@@ -76,7 +77,7 @@ impl Tended {
         let files = hosts.files();
         let Some(own) = files.own(&files.host_path())? else { return Ok(()) };
         self.shown = Some(own.since);
-        match own.until < host::now() {
+        match own.until < time::now() {
             true => Err(Error::new(
                 Kind::Denied,
                 format!(
@@ -158,7 +159,7 @@ impl Work<'_> {
                 return self.end_server();
             }
             self.grow(chosen)?;
-            return book::prune(self.etcd, self.view, host::now(), life);
+            return book::prune(self.etcd, self.view, time::now(), life);
         }
         Ok(())
     }
@@ -204,7 +205,7 @@ impl Work<'_> {
         let (name, address) = (&self.member.name, self.member.address);
         self.files.keep_key(&authority)?;
         self.hosts.renew_own(life)?;
-        self.files.write_revocations(&authority, &self.view.revoked, host::now())?;
+        self.files.write_revocations(&authority, &self.view.revoked, time::now())?;
         let own = server::peer(address);
         let mut others = self.etcd.servers()?;
         others.retain(|server| server.peer != own);
@@ -229,7 +230,7 @@ impl Work<'_> {
     /// Takes over which certificates are worth nothing. What was heard once stays until its end: an etcd
     /// that has an older state than before may have forgotten it.
     fn revoke(&self, authority: &Authority, life: u32) -> Result<()> {
-        let (now, known) = (host::now(), self.files.revocations()?);
+        let (now, known) = (time::now(), self.files.revocations()?);
         let mut all = known.clone();
         all.extend(self.view.revoked.clone());
         all.retain(|_, until| !book::is_past(*until, now, life));
@@ -385,7 +386,7 @@ impl Hosts {
     /// A host with the authority's key signs its certificates itself: etcd needs one to begin with.
     fn renew_own(&self, life: u32) -> Result<()> {
         let is_due = |files: &Files, path: &Path| {
-            Ok(files.own(path)?.is_none_or(|own| own.is_due(host::now())))
+            Ok(files.own(path)?.is_none_or(|own| own.is_due(time::now())))
         };
         self.sign_due(life, is_due).map(drop)
     }

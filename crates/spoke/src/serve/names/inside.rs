@@ -15,7 +15,7 @@ use model::{Error, Kind, Result};
 use netlink::{Netns, Socket};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::serve::fd_store::{FdStore, PREFIX};
+use crate::fd_store::{FdStore, PREFIX};
 
 /// Where servers listen.
 const PORT: u16 = 53;

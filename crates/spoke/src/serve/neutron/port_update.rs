@@ -12,7 +12,7 @@ use neutron::stock::Woken;
 
 use super::{AGAIN, Daemon};
 use crate::event::{Event, What};
-use crate::host;
+use crate::time;
 
 /// Sends queued port updates to Neutron, until the daemon stops.
 pub(super) fn keep(daemon: &Daemon, neutron: &Neutron) {
@@ -57,7 +57,7 @@ fn serve(daemon: &Daemon, neutron: &Neutron) -> Result<()> {
 fn report(daemon: &Daemon, round: &Round, is_troubled: &mut bool) {
     let journal = &daemon.journal;
     for lost in &round.lost {
-        let event = Event::new(What::Failed, host::now(), reported(lost));
+        let event = Event::new(What::Failed, time::now(), reported(lost));
         journal.report(&event.to(&lost.of));
     }
     if round.named > 0 {

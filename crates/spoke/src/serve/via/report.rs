@@ -4,8 +4,8 @@ use linux::way::{Hops, WayOut};
 use model::{Family, NetworkName};
 
 use crate::event::{Event, What};
-use crate::host;
 use crate::serve::Daemon;
+use crate::time;
 
 /// Says that a way was lost, or leads out again.
 pub(super) fn changes(daemon: &Daemon, way: &WayOut, before: Option<&Hops>, now: &Hops) {
@@ -21,7 +21,7 @@ pub(super) fn changes(daemon: &Daemon, way: &WayOut, before: Option<&Hops>, now:
             }
             _ => continue,
         };
-        daemon.journal.report(&Event::new(What::Other, host::now(), message));
+        daemon.journal.report(&Event::new(What::Other, time::now(), message));
     }
 }
 

@@ -12,7 +12,7 @@ use engine::port::Prefix;
 use store::Watch;
 
 use super::Daemon;
-use crate::serve::http::Connection;
+use crate::web::http::Connection;
 use crate::web::{self, Refusal};
 
 /// No more listen at a time.

@@ -8,9 +8,9 @@ use model::{ENGINE_LABEL, Error, NetworkName, Result};
 use serde_json::{Value, json};
 
 use super::super::member;
-use crate::cli::time::rfc3339;
-use crate::netavark::places::places;
+use crate::podman_places;
 use crate::serve::Daemon;
+use crate::time::rfc3339;
 
 /// Where CNI has its network configuration lists, and Podman 4 with CNI its networks.
 const LISTS: &str = "/etc/cni/net.d";
@@ -110,7 +110,7 @@ fn is_our_list(there: &Value, name: &NetworkName) -> bool {
 
 /// In the directory that holds for root's Podman.
 fn podmans(name: &NetworkName) -> Result<PathBuf> {
-    let (places, unread) = places(Path::new("/"), |_| None);
+    let (places, unread) = podman_places::directories(Path::new("/"), |_| None);
     unread.map_or(Ok(()), Err)?;
     let place = places.last().ok_or_else(|| Error::bug("Podman keeps its networks nowhere"))?;
     Ok(place.join(format!("{name}.json")))

@@ -12,7 +12,7 @@ use model::{Error, Result};
 use super::super::Hosts;
 use super::Work;
 use super::renew::Rest;
-use crate::host;
+use crate::time;
 
 /// So long after a request etcd may still take it.
 const UNCERTAIN: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ impl Hosts {
     /// What this host says of the authorities that it knows. While its server of etcd has to begin anew, that may trust
     /// others than the files say.
     pub(super) fn standing(&self) -> Result<Standing> {
-        let mut standing = self.files().standing(host::now())?;
+        let mut standing = self.files().standing(time::now())?;
         if self.server.wants_restart() {
             standing.trusted.clear();
         }
@@ -73,7 +73,7 @@ impl Work<'_> {
             return Ok(());
         }
         let signs = self.files.authority()?.map(|authority| authority.digest());
-        let own = trusted.issuer(&self.files.read(&self.files.host_path())?, host::now());
+        let own = trusted.issuer(&self.files.read(&self.files.host_path())?, time::now());
         let others_own = self.view.standings.values().filter_map(|it| it.issuer.clone());
         let mut all = [signs, own].into_iter().flatten().chain(others_own);
         if all.any(|known| known == next.digest()) {
@@ -155,7 +155,7 @@ impl Work<'_> {
             self.files.keep_key(&next)?;
         }
         let is_due = |files: &Files, path: &Path| {
-            Ok(trusted.issuer(&files.read(path)?, host::now()).as_deref() != Some(digest))
+            Ok(trusted.issuer(&files.read(path)?, time::now()).as_deref() != Some(digest))
         };
         if self.hosts.sign_due(life, is_due)? {
             self.record_own()?;
@@ -171,7 +171,7 @@ impl Work<'_> {
         rest: &mut Rest,
     ) -> Result<bool> {
         let own = self.files.read(&self.files.host_path())?;
-        if trusted.issuer(&own, host::now()).as_deref() == Some(digest) {
+        if trusted.issuer(&own, time::now()).as_deref() == Some(digest) {
             return Ok(true);
         }
         let mut servers = self.view.servers.keys().filter(|host| self.view.alive.contains(*host));

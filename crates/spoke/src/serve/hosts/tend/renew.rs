@@ -6,7 +6,7 @@ use cluster::trust::{Own, Pending, Trusted, wire};
 use model::{Error, Result};
 
 use super::Work;
-use crate::host;
+use crate::time;
 
 /// A renewal that failed is tried again after so long at first.
 const REST: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ impl Work<'_> {
         if self.files.authority()?.is_some() {
             return Ok(());
         }
-        let (own, now) = (self.files.own(&self.files.host_path())?, host::now());
+        let (own, now) = (self.files.own(&self.files.host_path())?, time::now());
         if own.as_ref().is_some_and(|own| !own.is_due(now)) {
             *rest = Rest::default();
             return Ok(());
@@ -66,11 +66,11 @@ impl Work<'_> {
             return Err(Error::bug("a certificate was asked for, and something else came"));
         };
         if let Some((trusted, digest)) = of
-            && trusted.issuer(&certified.certificate, host::now()).as_deref() != Some(digest)
+            && trusted.issuer(&certified.certificate, time::now()).as_deref() != Some(digest)
         {
             return Err(Error::try_again("the certificate is not of the cluster's next authority"));
         }
-        let own = Own { serial: None, record: None, since: host::now(), until: certified.until };
+        let own = Own { serial: None, record: None, since: time::now(), until: certified.until };
         self.files.keep(&self.files.host_path(), &key, &certified.certificate, &own)
     }
 }

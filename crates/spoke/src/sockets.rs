@@ -20,7 +20,7 @@ use rustix::fs::{FlockOperation, Mode, flock};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 
-use super::fd_store;
+use crate::fd_store;
 
 /// How long a daemon that ends may still have the lock.
 const ENDING: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ const ENDING: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Sockets by name.
-pub(super) type Kept = BTreeMap<String, OwnedFd>;
+pub(crate) type Kept = BTreeMap<String, OwnedFd>;
 
 /// Listening sockets that the service manager passed (sd_listen_fds(3)).
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(crate) struct Inherited {
     pub(crate) unix: Vec<UnixListener>,
     pub(crate) tcp: Vec<TcpListener>,
     /// Those that the life before had kept, by name.
-    pub(super) kept: Kept,
+    pub(crate) kept: Kept,
 }
 
 /// The file of a socket that we made; removed when dropped, unless it is another one by now.
@@ -49,7 +49,7 @@ pub(crate) struct Made {
 
 /// The proof that no other daemon uses the same store.
 #[derive(Debug)]
-pub(super) struct Only {
+pub(crate) struct Only {
     _lock: File,
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn bind(path: &Path) -> Result<(UnixListener, Made)> {
 }
 
 /// Listens at a TCP address.
-pub(super) fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
+pub(crate) fn bind_tcp(address: SocketAddr) -> Result<TcpListener> {
     TcpListener::bind(address).map_err(|cause| match cause.kind() {
         ErrorKind::AddrInUse => Error::conflict(format!("somebody already listens at {address}")),
         _ => Error::os(format!("listening at {address}"), cause),
@@ -170,7 +170,7 @@ impl Drop for Made {
 impl Only {
     /// Makes this process the one daemon of the store below `runtime`. Refused, with its name,
     /// while there is another.
-    pub(super) fn daemon(runtime: &Path) -> Result<Self> {
+    pub(crate) fn daemon(runtime: &Path) -> Result<Self> {
         let path = runtime.join("serve.lock");
         let doing = |cause: io::Error| Error::os(format!("locking {}", path.display()), cause);
         DirBuilder::new().recursive(true).mode(0o700).create(runtime).map_err(doing)?;

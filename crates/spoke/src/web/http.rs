@@ -151,7 +151,7 @@ fn make_room(open: &mut VecDeque<Open>) {
 
 impl HttpListener {
     /// Answers scrapers with what `figures` says, for ever.
-    pub(super) fn serve_metrics(&self, figures: &Figures<'_>) {
+    pub(crate) fn serve_metrics(&self, figures: &Figures<'_>) {
         let is_loopback = matches!(self, HttpListener::Tcp(_));
         self.serve(&|connection, has_asked| {
             connection.bound(TIMEOUT)?;

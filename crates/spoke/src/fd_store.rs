@@ -11,10 +11,10 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::notify;
+use crate::notify;
 
 /// Before the names of sockets that are kept, so that they are told from those of socket units.
-pub(super) const PREFIX: &str = "names-";
+pub(crate) const PREFIX: &str = "names-";
 
 /// What is kept.
 #[derive(Debug, Default)]
@@ -30,18 +30,18 @@ struct Kept {
 
 impl FdStore {
     /// With what the service manager passed.
-    pub(super) fn new(inherited: BTreeMap<String, OwnedFd>) -> Self {
+    pub(crate) fn new(inherited: BTreeMap<String, OwnedFd>) -> Self {
         let stored = inherited.keys().cloned().collect();
         Self(Mutex::new(Kept { inherited, stored }))
     }
 
     /// The socket of a name that the life before had. The service manager keeps it on.
-    pub(super) fn take(&self, name: &str) -> Option<OwnedFd> {
+    pub(crate) fn take(&self, name: &str) -> Option<OwnedFd> {
         self.kept().inherited.remove(name)
     }
 
     /// Has a socket kept under a name that no other one has.
-    pub(super) fn keep(&self, name: &str, socket: BorrowedFd<'_>) {
+    pub(crate) fn keep(&self, name: &str, socket: BorrowedFd<'_>) {
         let Some(manager) = notify::manager() else { return };
         if !self.kept().stored.insert(name.to_owned()) {
             return;
@@ -60,7 +60,7 @@ impl FdStore {
     }
 
     /// Has it kept no more.
-    pub(super) fn discard(&self, name: &str) {
+    pub(crate) fn discard(&self, name: &str) {
         let mut kept = self.kept();
         kept.inherited.remove(name);
         if kept.stored.remove(name) {
@@ -69,13 +69,13 @@ impl FdStore {
     }
 
     /// Gives up what nobody asked for: what has come and gone since.
-    pub(super) fn discard_rest(&self) {
+    pub(crate) fn discard_rest(&self) {
         let rest: Vec<String> = self.kept().inherited.keys().cloned().collect();
         rest.iter().for_each(|name| self.discard(name));
     }
 
     /// Gives up everything.
-    pub(super) fn discard_all(&self) {
+    pub(crate) fn discard_all(&self) {
         let all: Vec<String> = self.kept().stored.iter().cloned().collect();
         all.iter().for_each(|name| self.discard(name));
     }

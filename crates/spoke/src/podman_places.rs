@@ -36,7 +36,7 @@ struct Network {
 /// The directories below `root`, the one that holds last. A directory too many keeps a network that Podman has
 /// removed; one too few removes a network that Podman has. So all count that any file names. The error says why
 /// there may be more: a file of the configuration is there and cannot be read.
-pub(crate) fn places(
+pub(crate) fn directories(
     root: &Path,
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> (Vec<PathBuf>, Option<Error>) {
@@ -106,7 +106,7 @@ mod tests {
         };
         let said = |variable: &str| {
             let of = |name: &str| (name == variable).then(|| root.path().join("over.conf").into());
-            let (places, unread) = places(root.path(), of);
+            let (places, unread) = directories(root.path(), of);
             let below =
                 |place: &PathBuf| place.strip_prefix(root.path()).unwrap().display().to_string();
             (places.iter().map(below).collect::<Vec<_>>(), unread.map(|error| error.to_string()))

@@ -100,7 +100,7 @@ impl History {
 
 /// The parts that were restored lately.
 #[derive(Debug, Default)]
-pub(super) struct Rivals {
+pub(crate) struct Rivals {
     known: BTreeMap<Thing, History>,
     /// The reported parts.
     contested: BTreeSet<Thing>,
@@ -112,7 +112,7 @@ pub(super) struct Rivals {
 
 /// A report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(crate) enum News {
     /// Parts that are removed again and again.
     Contested(String),
     /// Nothing is any more.
@@ -121,7 +121,7 @@ pub(super) enum News {
 
 impl Rivals {
     /// One pass at `now`, which checks and restores.
-    pub(super) fn pass(&mut self, now: Instant) -> Pass<'_> {
+    pub(crate) fn pass(&mut self, now: Instant) -> Pass<'_> {
         if !std::mem::take(&mut self.has_busy) {
             self.busy = None;
         }
@@ -129,19 +129,19 @@ impl Rivals {
     }
 
     /// Whether any part is restored after a pause.
-    pub(super) fn is_contested(&self) -> bool {
+    pub(crate) fn is_contested(&self) -> bool {
         !self.contested.is_empty()
     }
 
     /// When something will be due that is not, at `now`.
-    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
+    pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let busy = self.busy.filter(|_| self.has_busy).map(|(_, due)| due);
         let due = self.known.values().map(|history| history.due()).filter(|due| *due > now);
         due.chain(busy).min()
     }
 
     /// The report since the last call. A part that was not checked for long is gone.
-    pub(super) fn news(&mut self, now: Instant) -> Option<News> {
+    pub(crate) fn news(&mut self, now: Instant) -> Option<News> {
         let is_gone = |history: &History| {
             now.saturating_duration_since(history.last) >= HELD.max(2 * LONGEST) + LONGEST
         };

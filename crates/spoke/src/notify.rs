@@ -6,14 +6,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// Sends `state`, for example `READY=1`, to a service manager that asked for it. A failure is
 /// ignored: the manager does not listen any more.
-pub(super) fn notify(state: &str) {
+pub(crate) fn notify(state: &str) {
     if let Some(socket) = manager() {
         let _ = socket.send(state.as_bytes());
     }
 }
 
 /// A socket that is connected to a service manager that asked to be told.
-pub(super) fn manager() -> Option<UnixDatagram> {
+pub(crate) fn manager() -> Option<UnixDatagram> {
     let path = std::env::var_os("NOTIFY_SOCKET")?;
     let address = match path.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name),

@@ -1,13 +1,16 @@
 //! Times as people and machines read them.
 
-use model::{Timestamp, date};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use model::{Moment, Result, Timestamp, date};
+use rustix::time::{ClockId, clock_gettime};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 /// How long ago, in the largest whole unit: `12s`, `5m`, `3h`, `9d`.
-pub(super) fn ago(since: Timestamp, now: Timestamp) -> String {
+pub(crate) fn ago(since: Timestamp, now: Timestamp) -> String {
     match now.0.saturating_sub(since.0) {
         seconds if seconds < MINUTE => format!("{seconds}s"),
         seconds if seconds < HOUR => format!("{}m", seconds / MINUTE),
@@ -22,6 +25,27 @@ pub(crate) fn rfc3339(at: Timestamp) -> String {
     let second = at.0 % DAY;
     let (hour, minute, second) = (second / HOUR, second % HOUR / MINUTE, second % MINUTE);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// The time, for showing only.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Timestamp(since.as_secs())
+}
+
+/// The time by the clock that nobody sets.
+///
+/// # Errors
+/// Where `/proc` is not mounted.
+pub(crate) fn moment() -> Result<Moment> {
+    Ok(Moment { boot: store::boot_id()?, seconds: since_boot().as_secs() })
+}
+
+/// The time since this host was started, sleep included.
+pub(crate) fn since_boot() -> Duration {
+    let now = clock_gettime(ClockId::Boottime);
+    Duration::from_secs(u64::try_from(now.tv_sec).unwrap_or(0))
+        + Duration::from_nanos(u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]
