@@ -17,3 +17,4 @@ mod podman;
 mod quota;
 mod rename;
 mod renamed;
+mod titles;

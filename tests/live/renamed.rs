@@ -89,7 +89,7 @@ fn docker_cni_and_the_command_line() {
         is_called(&host, to, &names);
     }
     assert_eq!(host.spoke("network rename front edge"), "edge\n", "the old name leads there");
-    assert!(host.spoke("dns query web.front.spoke").contains(&address(&web)));
+    each_former_name_leads_there(&host, &address(&web));
     assert!(host.spoke("explain box web").contains("on edge"));
     assert!(pod.check(&list).iter().all(tests::Answer::ok));
 
@@ -124,6 +124,38 @@ fn docker_cni_and_the_command_line() {
     assert!(!host.world().sh("ip -o link").contains("sp-"));
 }
 
+/// To the network `edge`: for names, and for each front end that joins by one.
+#[track_caller]
+fn each_former_name_leads_there(host: &Docker, address: &str) {
+    for former in ["front", "theirs2", "third"] {
+        let found = host.spoke(&format!("dns query web.{former}.spoke"));
+        assert!(found.contains(address), "{former}: {found}");
+        assert_eq!(host.json(&format!("network inspect {former}"))[0]["name"], "edge");
+    }
+    // Each of them is what a front end joins by.
+    let options = "--ipam-driver spoke --ipam-opt network=third --subnet 10.77.0.0/24";
+    host.engine.docker(&format!("network create -d spoke {options} again"));
+    host.engine.docker("run --rm --network again busybox true");
+    host.engine.docker("network rm again");
+    let mut late = Cni::container(host.world(), "late");
+    let middle = json!({"cniVersion": "1.1.0", "name": "late",
+        "plugins": [{"type": "spoke", "network": "third"}]});
+    assert!(late.add(&middle).iter().all(tests::Answer::ok));
+    assert_eq!(row(host, "late")["network"], "edge");
+    assert!(late.check(&middle).iter().all(tests::Answer::ok));
+    host.world().netns("boxed");
+    host.spoke("network connect third boxed");
+    assert_eq!(row(host, "boxed")["network"], "edge");
+    host.spoke("network disconnect third boxed");
+    // A name between the first and the last that another network takes is that one's.
+    host.spoke("network create --subnet 10.79.0.0/24 third");
+    assert_eq!(host.json("network inspect third")[0]["name"], "third");
+    assert!(late.check(&middle).iter().all(tests::Answer::ok));
+    assert!(late.del(&middle).iter().all(tests::Answer::ok));
+    assert!(!host.spoke("ps").contains("late"));
+    host.spoke("network rm third");
+}
+
 #[test]
 fn podman() {
     let release = [PodmanRelease::V5_8, PodmanRelease::V5_4];
@@ -137,15 +169,29 @@ fn podman() {
     let (web, stays) = (row(&podman, "web"), row(&podman, "stays"));
     let ends = [(&*sandbox(&stays), &*sandbox(&web), &*address(&web))];
     let mut flowing = Flowing::between(&podman.world, &ends);
-    podman.spoke("network rename shared edge");
+    podman.spoke("network rename shared middle");
+    podman.podman("network create -d spoke -o network=middle second");
+    podman.serve("half", "--network second");
+    podman.spoke("network rename middle edge");
     flowing.goes_on();
     assert_eq!(
         (&row(&podman, "web")["network"], &row(&podman, "api")["network"]),
         (&"edge".into(), &"edge".into())
     );
     // Podman goes on to say `network=shared`, with the subnet that it was told.
-    podman.podman("restart -t 0 api");
+    podman.podman("restart -t 0 api half");
     assert_eq!(row(&podman, "api")["network"], "edge");
+    assert_eq!(
+        row(&podman, "half")["network"],
+        "edge",
+        "by the name between the first and the last"
+    );
+    podman.spoke("network create --subnet 10.89.7.0/24 middle");
+    podman.podman("restart -t 0 half");
+    assert_eq!(row(&podman, "half")["network"], "edge", "Podman says its subnets");
+    podman.podman("rm -f -t 0 half");
+    podman.podman("network rm second");
+    podman.spoke("network rm middle");
     podman.spoke("network create --subnet 10.89.9.0/24 shared");
     podman.podman("rm -f -t 0 api");
     assert!(!Live::spoke(&podman, "ps").contains("api"));
