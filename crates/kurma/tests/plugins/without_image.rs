@@ -72,8 +72,8 @@ fn a_mark_ends_a_day_after_its_container() {
         Netns::unmake(&directories.netns.join(&shown.name)).unwrap();
         assert_eq!(forget(), Vec::<String>::new(), "it was called now");
         age();
-        assert_eq!(exec_cni::forgotten(directories).unwrap(), [shown.name.clone()]);
-        assert_eq!(forget(), [shown.name.clone()]);
+        assert_eq!(exec_cni::forgotten(directories).unwrap(), std::slice::from_ref(&shown.name));
+        assert_eq!(forget(), std::slice::from_ref(&shown.name));
         assert!(!mark.exists());
         spy.pod.down_all().unwrap();
     });
