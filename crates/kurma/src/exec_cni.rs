@@ -110,6 +110,11 @@ pub fn run(
             if !was_called {
                 mark.clear()?;
             }
+            if tenancy == Tenancy::Ends && was_called {
+                // Its DEL comes again and again: that the plugin has something to end is not forgotten meanwhile.
+                let _lock = volume.lock()?;
+                mark.refresh()?;
+            }
             if tenancy != Tenancy::Ends || was_called {
                 return Err(error);
             }

@@ -55,6 +55,8 @@ pub(super) fn named_among(
     match left(call, name, ifname, |on| engine.records.network_of(on).map(Some))? {
         Some(network) => Ok(network),
         None if call.command == Command::Add => engine.networks.joined(name),
+        // Ready is what ADD would join.
+        None if call.command == Command::Status => engine.records.network_or_described(name),
         None => engine.records.network(name),
     }
 }

@@ -100,15 +100,16 @@ impl Networks<'_> {
         if network.is_remote() || network.runtime != Runtime::Spoke {
             return Err(self.foreign_of(name)?);
         }
+        let named = Network { name: new.clone(), title: None, ..network.clone() };
         if self.records.called(new)?.is_some_and(|other| other.called() != new) {
             // It was called so before it was renamed.
-            return Ok(());
+            return self.records.refuse_described(&named);
         }
         match self.records.network(new) {
             Ok(other) if other.name == *name => Ok(()),
             Ok(_) => Err(exists(new)),
             Err(error) if error.kind() == model::Kind::NotFound => {
-                self.records.refuse_described(&Network { name: new.clone(), ..network.clone() })
+                self.records.refuse_described(&named)
             }
             Err(error) => Err(error),
         }

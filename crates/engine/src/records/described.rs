@@ -28,9 +28,15 @@ impl Records<'_> {
     /// Where the book cannot be read.
     pub fn networks_and_described(&self) -> Result<Vec<Network>> {
         let mut networks = self.networks()?;
-        let known: BTreeSet<NetworkName> = networks.iter().map(|it| it.name.clone()).collect();
-        let described = self.host.described().into_iter().filter_map(|it| it.network);
-        networks.extend(described.map(|it| *it).filter(|it| !known.contains(&it.name)));
+        let mut known: BTreeSet<NetworkName> = networks.iter().map(|it| it.name.clone()).collect();
+        for described in self.host.described() {
+            // Of two files with one name the first counts.
+            if known.insert(described.name)
+                && let Some(network) = described.network
+            {
+                networks.push(*network);
+            }
+        }
         networks.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(networks)
     }
@@ -45,7 +51,7 @@ impl Records<'_> {
         if let Some(LinkKind::Chain(_)) = kind {
             return Ok(());
         }
-        let Some(described) = self.described_as(&new.name) else { return Ok(()) };
+        let Some(described) = self.described_as(new.called()) else { return Ok(()) };
         let Described { name, by, file, network } = described;
         if network.as_ref().is_some_and(|network| network.runtime == new.runtime) {
             return Ok(());

@@ -57,6 +57,7 @@ fn a_mark_ends_a_day_after_its_container() {
         let plugin = "echoes".parse().unwrap();
         let limit = Duration::from_secs(20);
         let call = Direct { plugin: &plugin, environment: &[], input: b"", limit };
+        let end = || exec_cni::run(&spy.pod, &wanted, &call, &shown, Tenancy::Ends);
         let run = || exec_cni::run(&spy.pod, &wanted, &call, &shown, Tenancy::Stays).unwrap();
         let directories = &spy.pod.directories;
         let mark = directories.runtime.join("called").join(&shown.name);
@@ -71,6 +72,15 @@ fn a_mark_ends_a_day_after_its_container() {
         run();
         Netns::unmake(&directories.netns.join(&shown.name)).unwrap();
         assert_eq!(forget(), Vec::<String>::new(), "it was called now");
+        age();
+        spy.pod.down_all().unwrap();
+        spy.withdraw_images(true);
+        end().unwrap_err();
+        assert_eq!(
+            forget(),
+            Vec::<String>::new(),
+            "its DEL came now, and fails for want of the image"
+        );
         age();
         assert_eq!(exec_cni::forgotten(directories).unwrap(), std::slice::from_ref(&shown.name));
         assert_eq!(forget(), std::slice::from_ref(&shown.name));

@@ -59,11 +59,11 @@ fn ls(wanted: &LsArgs, output: Output, host_context: &HostContext) -> Result<Ans
     let views = engine.records.networks_and_described()?;
     let views = views.iter().map(|network| NetworkView::of(network, &attachments, &aliases));
     let views: Vec<NetworkView> = views.collect();
-    refuse_unknown_drivers(&wanted.filters, &views)?;
+    let notes = unknown_drivers(&wanted.filters, &views);
     let holds = |view: &NetworkView| wanted.filters.iter().all(|filter| passes(filter, view));
     let rows: Vec<NetworkView> = views.into_iter().filter(holds).collect();
     let shown = Shown { name: &|row: &NetworkView| row.name.clone(), table: &table };
-    Ok(Answer::text(list(output, &wanted.listing, &rows, shown)?))
+    Ok(Answer { notes, ..Answer::text(list(output, &wanted.listing, &rows, shown)?) })
 }
 
 pub(super) fn by_network(mut aliases: Vec<Alias>) -> Vec<Alias> {
@@ -71,20 +71,21 @@ pub(super) fn by_network(mut aliases: Vec<Alias>) -> Vec<Alias> {
     aliases
 }
 
-/// A Docker plugin's name is known where a network is of it.
-fn refuse_unknown_drivers(filters: &[Filter], views: &[NetworkView]) -> Result<()> {
+/// A note about each driver that is not known. That is no error: a Docker plugin's name is known only as long as a
+/// network is of it.
+fn unknown_drivers(filters: &[Filter], views: &[NetworkView]) -> Vec<String> {
     let mut drivers: Vec<String> = DRIVERS.map(str::to_owned).to_vec();
     for view in views {
         if !drivers.contains(&view.driver) {
             drivers.push(view.driver.clone());
         }
     }
-    let is_unknown =
-        |filter: &&Filter| matches!(filter, Filter::Driver(it) if !drivers.contains(it));
-    match filters.iter().find(is_unknown) {
-        Some(Filter::Driver(driver)) => Err(Error::invalid(no_value("driver", driver, &drivers))),
-        Some(Filter::Name(_) | Filter::Runtime(_) | Filter::Label(_)) | None => Ok(()),
-    }
+    let wanted = filters.iter().filter_map(|filter| match filter {
+        Filter::Driver(driver) => Some(driver),
+        Filter::Name(_) | Filter::Runtime(_) | Filter::Label(_) => None,
+    });
+    let unknown = wanted.filter(|driver| !drivers.contains(driver));
+    unknown.map(|driver| no_value("driver", driver, &drivers)).collect()
 }
 
 fn passes(filter: &Filter, view: &NetworkView) -> bool {
