@@ -159,15 +159,15 @@ impl Walker<'_> {
     }
 
     /// The host that has an address, as hosts know it of each other.
-    fn elsewhere(&self, address: IpAddr) -> Option<Elsewhere> {
+    pub(super) fn elsewhere(&self, address: IpAddr) -> Option<Elsewhere> {
         let of_it = self.trip.elsewhere.iter().filter(|there| there.net.contains(&address));
         of_it.max_by_key(|there| there.net.prefix_len()).cloned()
     }
 
     /// What is beyond this host is not seen from here.
-    fn leaves(&mut self, there: &Elsewhere, bridge: &Link, next: IpAddr) -> super::Stop {
+    pub(super) fn leaves(&mut self, there: &Elsewhere, out: &Link, next: IpAddr) -> super::Stop {
         let Elsewhere { host, trouble, .. } = there;
-        let leaves = format!("the packet leaves {} for host {host}, which has {next}", bridge.name);
+        let leaves = format!("the packet leaves {} for host {host}, which has {next}", out.name);
         let what = match trouble {
             Some(why) => format!("{leaves}; {why}"),
             None => format!("{leaves}; this host does not see what happens there"),

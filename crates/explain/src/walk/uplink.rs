@@ -63,6 +63,9 @@ impl Walker<'_> {
             let fix = format!("ip link set {} up", out.name);
             return Err(self.fail(Hop::new("uplink", what).fixed(fix)));
         }
+        if let Some(there) = self.elsewhere(packet.destination).filter(|_| !packet.is_reply) {
+            return Err(self.leaves(&there, out, packet.destination));
+        }
         let next = gateway.unwrap_or(packet.destination);
         let is_container =
             out.kind.as_deref() == Some("bridge") || out.kind.as_deref() == Some("veth");
@@ -95,7 +98,11 @@ impl Walker<'_> {
         if !matches!(way, Way::Out { link, gateway: None, .. } if link == out.index) {
             return Ok(());
         }
-        let key = format!("net/ipv4/conf/{}/proxy_arp", out.name);
+        // The kernel answers for others by the device that leads to them with these only.
+        let key = match own.is_ipv4() {
+            true => format!("net/ipv4/conf/{}/proxy_arp_pvlan", out.name),
+            false => format!("net/ipv6/conf/{}/proxy_ndp", out.name),
+        };
         if self.ask(|kernel| kernel.parameter(Space::HOST, &key))?.as_deref() == Some("1") {
             return Ok(());
         }
@@ -122,7 +129,9 @@ impl Walker<'_> {
         }
         // Other hosts may know the network: only what is for all others is hidden in any case.
         let rules = self.ask(|kernel| kernel.rules(Space::HOST))?;
-        if !matches!(self.trip.to, End::Outside) && rules.has_table(INET, "spoke") {
+        // By iptables there is no table of Spoke's that says so.
+        let may_spare = rules.has_table(INET, "spoke") || rules.has_table(IP, "nat");
+        if !matches!(self.trip.to, End::Outside) && may_spare {
             return Ok(());
         }
         let what = format!(
@@ -136,3 +145,5 @@ impl Walker<'_> {
 
 /// `NFPROTO_INET`.
 const INET: u8 = 1;
+/// `NFPROTO_IPV4`.
+const IP: u8 = 2;

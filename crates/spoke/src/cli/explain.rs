@@ -119,11 +119,16 @@ fn explained(
     let mapped = Mapped::ask(&aliases, host_context);
     let book = Book::new(&records, &aliases, &mapped);
     let from = book.sender(&wanted.from, &mut kernel)?;
+    let mut notes = Vec::new();
     let (to, before) = match book.receiver(&wanted.to, Some(&from), &mut kernel)? {
         Some(found) => (found, Vec::new()),
         None => {
             let networks = engine.records.networks()?;
-            let there = super::dns::elsewhere(host_context)?;
+            // Without the daemon those of this host are found all the same.
+            let there = super::dns::elsewhere(host_context).unwrap_or_else(|error| {
+                notes.push(format!("names of other hosts are not known: {error}"));
+                Vec::new()
+            });
             let names = names::Names::new(&networks, &records, &there);
             names.find(&wanted.to, &from, &book, &mut kernel)?
         }
@@ -144,7 +149,8 @@ fn explained(
         true => Some(probe::probe(&book, wanted, &report, &mut kernel)?),
         false => None,
     };
-    Ok((show::View::new(report, probed), mapped.notes))
+    notes.extend(mapped.notes);
+    Ok((show::View::new(report, probed), notes))
 }
 
 /// What is asked, with all that the book knows about it.
