@@ -236,6 +236,11 @@ impl Hosts {
         };
         // Who is there is asked of etcd: what this host has heard may be older.
         let now = cluster::Cluster::read(&etcd)?;
+        if or_join && !now.is_on(&network, &member.name) {
+            return Err(Error::not_found(format!(
+                "network {name} is on other hosts of the cluster, and not on this one"
+            )));
+        }
         let mut there = match or_join {
             // A container of this host is about to join it here.
             true => BTreeSet::new(),

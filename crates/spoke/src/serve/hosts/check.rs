@@ -19,6 +19,8 @@ const LIMIT: Duration = Duration::from_secs(1);
 const SEEK: Duration = Duration::from_millis(200);
 /// A packet that arrives if any does, in bytes (RFC 791 §3.2).
 pub(super) const SMALL: u32 = 68;
+/// So many clocks are asked for at once: what is asked later waits for what is not answered, and would seem ahead.
+const CLOCKS: usize = 100;
 /// Clocks that differ by more are told, in milliseconds: certificates and tokens depend on them.
 const SKEW: i64 = 2000;
 /// No more ways are asked by: the first network of each host comes first, then the second.
@@ -115,9 +117,8 @@ fn checked(member: &Member, view: &View, ways: &[Way<'_>]) -> Result<Vec<HostChe
     let ask = |ask| move |way: &Way<'_>| Question { from: way.from, to: way.to, ask };
     let small: Vec<Question> = ways.iter().map(ask(Ask::Echo(SMALL))).collect();
     let whole: Vec<Question> = ways.iter().map(|way| ask(Ask::Echo(way.mtu))(way)).collect();
-    let clocks: Vec<Question> = ways.iter().map(ask(Ask::Clock)).collect();
-    let begin = milliseconds();
-    let answers = ping::ask(&[small, whole, clocks].concat(), LIMIT)?;
+    let answers = ping::ask(&[small, whole].concat(), LIMIT)?;
+    let skews = skews(ways)?;
     let of = |which: usize, at: usize| answers.get(which * ways.len() + at).copied().flatten();
     let narrow =
         ways.iter().enumerate().filter(|(at, _)| of(0, *at).is_some() && of(1, *at).is_none());
@@ -130,14 +131,13 @@ fn checked(member: &Member, view: &View, ways: &[Way<'_>]) -> Result<Vec<HostChe
             (Some(_), None) => narrow.get(&at).copied(),
             (None, None) => None,
         };
-        let skew = of(2).and_then(|answer| skew(answer, begin));
         let mut check = HostCheck {
             name: way.name.to_string(),
             address: way.host.address.to_string(),
             network: Some(way.network.to_string()),
             microseconds: of(0).map(|answer| answer.took.as_micros()),
             mtu: fits,
-            clock_milliseconds: skew,
+            clock_milliseconds: skews.get(at).copied().flatten(),
             problems: Vec::new(),
         };
         check.problems = problems(member, view.alive.contains(way.name), way, &check);
@@ -171,6 +171,23 @@ fn largest(ways: Vec<(usize, &Way<'_>)>) -> Result<BTreeMap<usize, u32>> {
         }
     }
     Ok(sought.into_iter().map(|(at, _, fits, _)| (at, fits)).collect())
+}
+
+/// By how much the clocks at the other ends of ways are ahead, in milliseconds, where they are asked for.
+fn skews(ways: &[Way<'_>]) -> Result<Vec<Option<i64>>> {
+    let mut skews = vec![None; ways.len()];
+    let mut asked: Vec<_> =
+        ways.iter().zip(&mut skews).filter(|(way, _)| way.to.is_ipv4()).collect();
+    for some in asked.chunks_mut(CLOCKS) {
+        let question =
+            |(way, _): &(&Way<'_>, _)| Question { from: way.from, to: way.to, ask: Ask::Clock };
+        let questions: Vec<Question> = some.iter().map(question).collect();
+        let begin = milliseconds();
+        for ((_, ahead), answer) in some.iter_mut().zip(ping::ask(&questions, LIMIT)?) {
+            **ahead = answer.and_then(|answer| skew(answer, begin));
+        }
+    }
+    Ok(skews)
 }
 
 /// By how much the other clock is ahead, in milliseconds; `begin` is this one's at the question.
