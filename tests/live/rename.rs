@@ -55,7 +55,7 @@ fn a_former_name_removes_nothing() {
         bed.refuses(command, 4, &["no network is called front", "spoke network rm edge"]);
     }
     assert_eq!(bed.json("ps")[0]["network"], "edge");
-    bed.refuses("network rm edge", 4, &["network edge still has 1 attachments", "--force"]);
+    bed.refuses("network rm edge", 4, &["network edge still has an attachment", "--force"]);
     bed.spoke("network rm --force edge");
     assert_eq!(bed.json("network ls"), serde_json::json!([]));
 }
