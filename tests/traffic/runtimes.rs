@@ -13,6 +13,10 @@ pub(crate) const HOSTILE: &str = "x\"}<b>$(id)'\\n{{.}}";
 /// Metrics on loopback, as Prometheus reads them.
 const CONFIG: &str = "[metrics]\nlisten = \"127.0.0.1:9477\"\n";
 
+/// This world has no curl(1).
+const ASK: &str = "exec 3<>/dev/tcp/127.0.0.1/9477
+    printf 'GET /metrics HTTP/1.1\\r\\nHost: 127.0.0.1:9477\\r\\nConnection: close\\r\\n\\r\\n' >&3; cat <&3";
+
 #[test]
 fn every_runtime_is_counted_named_and_captured() {
     let release = Some(Release::V28_5).filter(|release| release.is_there());
@@ -77,7 +81,7 @@ fn has_docker_s_names(world: &tests::World) {
     assert_eq!(row(&rows, "runtime", "docker")["interface"], "eth0");
     let rows = json(world, "top --by port front");
     assert_eq!(row(&rows, "port", "8080/tcp")["name"], "web");
-    let metrics = world.sh("curl -sS http://127.0.0.1:9477/metrics");
+    let metrics = world.sh(ASK);
     let line = r#"spoke_port_receive_bytes_total{runtime="docker",network="front",container="web""#;
     assert!(metrics.contains(line), "{metrics}");
     assert!(world.sh(&format!("{SPOKE} ps -q front")).lines().any(|line| line == "web"));
