@@ -1,6 +1,6 @@
 //! Networks that a runtime's file describes, joined before their first container there.
 
-use model::{Error, Kind, Network, NetworkName, Result};
+use model::{Error, Network, NetworkName, Result};
 
 use crate::Networks;
 use crate::contention::RACES;
@@ -13,12 +13,12 @@ impl Networks<'_> {
     /// # Errors
     /// `NotFound` where there is none, and `Conflict` where another network has its subnet.
     pub fn joined(&self, name: &NetworkName) -> Result<Network> {
-        match self.records.network(name) {
-            Err(error) if error.kind() == Kind::NotFound => {
+        match self.records.find(name)? {
+            Some(network) => Ok(network),
+            None => {
                 self.adopt(name)?;
                 self.records.network(name)
             }
-            found => found,
         }
     }
 

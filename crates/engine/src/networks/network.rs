@@ -147,14 +147,11 @@ impl Networks<'_> {
             false => self.driver.remove(network).and_then(|()| self.ipam.remove(network))?,
         }
         // What it is called is left by the same transaction, and may have changed since it was read.
-        if let Some(read) =
-            passable(self.records.network_under(&Key::Network(name.clone())))?.flatten()
-        {
-            let ended = ended(&read);
-            txn.expect.extend(ended.expect);
-            txn.changes.extend(ended.changes);
-        }
-        txn = txn.delete(Key::Network(name.clone())).delete(Key::Configured(name.clone()));
+        let key = Key::Network(name.clone());
+        let read = passable(self.records.network_under(&key))?.flatten();
+        // A damaged record goes, too.
+        let ended = read.map_or_else(|| Txn::new().delete(key), |read| ended(&read));
+        txn = txn.and(ended).delete(Key::Configured(name.clone()));
         for pool in network.ipam.pools() {
             txn = txn.delete(Key::Cursor(pool.id.clone()));
         }

@@ -105,13 +105,10 @@ impl Networks<'_> {
             // It was called so before it was renamed.
             return self.records.refuse_described(&named);
         }
-        match self.records.network(new) {
-            Ok(other) if other.name == *name => Ok(()),
-            Ok(_) => Err(exists(new)),
-            Err(error) if error.kind() == model::Kind::NotFound => {
-                self.records.refuse_described(&named)
-            }
-            Err(error) => Err(error),
+        match self.records.find(new)? {
+            Some(other) if other.name == *name => Ok(()),
+            Some(_) => Err(exists(new)),
+            None => self.records.refuse_described(&named),
         }
     }
 

@@ -235,6 +235,14 @@ impl Txn {
         self
     }
 
+    /// What is expected and changed by both.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.expect.extend(other.expect);
+        self.changes.extend(other.changes);
+        self
+    }
+
     /// The caller does not have the result of what is written yet.
     #[must_use]
     pub fn unreported(self) -> Self {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Error, Kind, LinkKind, Network, NetworkName, Result};
+use model::{Error, LinkKind, Network, NetworkName, Result};
 
 use crate::Records;
 use crate::port::Described;
@@ -13,12 +13,12 @@ impl Records<'_> {
     /// # Errors
     /// `NotFound` where there is neither.
     pub fn network_or_described(&self, name: &NetworkName) -> Result<Network> {
-        match self.network(name) {
-            Err(error) if error.kind() == Kind::NotFound => {
-                let network = self.described_as(name).and_then(|described| described.network);
-                network.map(|network| *network).ok_or(error)
-            }
-            found => found,
+        if let Some(network) = self.find(name)? {
+            return Ok(network);
+        }
+        match self.described_as(name) {
+            Some(Described { network: Some(network), .. }) => Ok(*network),
+            described => Err(unknown(name, described)),
         }
     }
 
@@ -69,11 +69,15 @@ impl Records<'_> {
 
     /// There is no network of this name.
     pub(crate) fn unknown(&self, name: &NetworkName) -> Error {
-        Error::not_found(match self.described_as(name) {
-            None => format!("no network {name}; `spoke network ls` lists them"),
-            Some(Described { by, file, .. }) => format!(
-                "network {name} is not made yet: {by} has it ({file}), and it is made with its first container"
-            ),
-        })
+        unknown(name, self.described_as(name))
     }
+}
+
+fn unknown(name: &NetworkName, described: Option<Described>) -> Error {
+    Error::not_found(match described {
+        None => format!("no network {name}; `spoke network ls` lists them"),
+        Some(Described { by, file, .. }) => format!(
+            "network {name} is not made yet: {by} has it ({file}), and it is made with its first container"
+        ),
+    })
 }

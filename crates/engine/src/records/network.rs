@@ -42,16 +42,27 @@ impl Records<'_> {
 
     /// The network that is called so, or that which was before a command renamed it, or that which a runtime
     /// calls so.
+    ///
+    /// # Errors
+    /// [`model::Kind::NotFound`] where there is none; as [`Records::find`].
     pub fn network(&self, name: &NetworkName) -> Result<Network> {
+        self.find(name)?.ok_or_else(|| self.unknown(name))
+    }
+
+    /// The same, if there is one.
+    ///
+    /// # Errors
+    /// [`model::Kind::Conflict`] where runtimes call several networks so.
+    pub fn find(&self, name: &NetworkName) -> Result<Option<Network>> {
         if let Some(network) = self.called(name)? {
-            return Ok(network);
+            return Ok(Some(network));
         }
         let titled = self.aliases()?.into_iter().filter(|it| it.title.as_ref() == Some(name));
         let names: BTreeSet<_> = titled.map(|alias| alias.network).collect();
         let found = names.iter().filter_map(|name| self.named(name).transpose());
         let mut found = found.collect::<Result<Vec<_>>>()?;
         match found.len() {
-            0 | 1 => found.pop().ok_or_else(|| self.unknown(name)),
+            0 | 1 => Ok(found.pop()),
             _ => Err(several(name, &found)),
         }
     }
@@ -62,11 +73,7 @@ impl Records<'_> {
     /// # Errors
     /// Where the book cannot be read.
     pub fn meant(&self, name: &NetworkName) -> Result<NetworkName> {
-        match self.network(name) {
-            Ok(network) => Ok(network.name),
-            Err(error) if error.kind() == model::Kind::NotFound => Ok(name.clone()),
-            Err(error) => Err(error),
-        }
+        Ok(self.find(name)?.map_or_else(|| name.clone(), |network| network.name))
     }
 
     /// The network with this name in the book.
