@@ -208,6 +208,16 @@ pub fn bridge_name(network: &NetworkName) -> Result<IfName> {
     })
 }
 
+impl crate::Attachment {
+    /// The same without its link, which a third party made.
+    #[must_use]
+    pub fn without_link(&self) -> Self {
+        let mut rest = self.clone();
+        rest.wiring.link = None;
+        rest
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

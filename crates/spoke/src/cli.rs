@@ -56,7 +56,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::standard::exit_code;
 use ::docker::api::Container;
 use ::neutron::Neutron;
 use clap::error::{ContextKind, ContextValue};
@@ -68,6 +67,7 @@ use crate::dataplane::Foreign;
 use crate::facts::HostFacts;
 use crate::kurma::Host;
 use crate::standard;
+use crate::standard::exit_code;
 use args::{Cli, Command, Output};
 pub(crate) use cni::run_tool;
 pub(crate) use pending::who as debtor;

@@ -1,7 +1,7 @@
 //! The engine for many threads: each borrows a world of its own, and they take turns at an
 //! attachment.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use config::Config;
 use linux::Life;
@@ -11,7 +11,7 @@ use neutron::Neutron;
 use crate::dataplane::{Foreign, Opened};
 use crate::host_context::HostContext;
 use crate::neighbours::Neighbours;
-use crate::shared::Shared;
+use crate::shared::{Shared, locked};
 
 /// No more than this many are kept for later.
 const IDLE: usize = 12;
@@ -65,8 +65,4 @@ impl ContextPool {
         }
         result
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

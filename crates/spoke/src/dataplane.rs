@@ -29,7 +29,7 @@ use model::{
 };
 use netlink::HostLock;
 
-use crate::follow::{Follow, rest};
+use crate::follow::Follow;
 use cloud::Cloud;
 use link_driver::{Kernel, LinkDriver};
 pub(crate) use opened::Opened;
@@ -125,7 +125,7 @@ fn plain(attachment: &Attachment) -> Cow<'_, Attachment> {
     let link = attachment.wiring.link.as_ref();
     let is_others = cloud::is_neutron(link) || switch::of(link).is_some();
     match is_others || attachment.wiring.is_remote() {
-        true => Cow::Owned(rest(attachment)),
+        true => Cow::Owned(attachment.without_link()),
         false => Cow::Borrowed(attachment),
     }
 }

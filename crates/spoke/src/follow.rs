@@ -335,16 +335,9 @@ fn is_published(attachment: &Attachment) -> bool {
 /// The attachment as the way to it is found: where a third party made the link, by the host's routes.
 fn led_to(attachment: &Attachment) -> Cow<'_, Attachment> {
     match attachment.wiring.link.as_ref().map(|link| &link.kind) {
-        Some(LinkKind::Chain(_) | LinkKind::Remote(_)) => Cow::Owned(rest(attachment)),
+        Some(LinkKind::Chain(_) | LinkKind::Remote(_)) => Cow::Owned(attachment.without_link()),
         Some(_) | None => Cow::Borrowed(attachment),
     }
-}
-
-/// The attachment without its link.
-pub(crate) fn rest(attachment: &Attachment) -> Attachment {
-    let mut rest = attachment.clone();
-    rest.wiring.link = None;
-    rest
 }
 
 #[cfg(test)]

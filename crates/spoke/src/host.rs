@@ -130,11 +130,7 @@ mod tests {
     #[test]
     fn what_podman_and_cni_declare_is_in_use() {
         let root = tempfile::tempdir().unwrap();
-        let put = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let put = |path: &str, text: &str| crate::test_file::put(root.path(), path, text);
         put(
             "etc/containers/networks/p.json",
             r#"{"name":"p","subnets":[{"subnet":"10.89.0.0/24"}]}"#,

@@ -30,6 +30,8 @@ mod sockets;
 mod sources;
 mod standard;
 mod standing;
+#[cfg(test)]
+mod test_file;
 mod time;
 mod web;
 

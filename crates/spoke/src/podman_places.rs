@@ -99,11 +99,7 @@ mod tests {
     #[test]
     fn every_directory_that_a_file_names_counts() {
         let root = tempfile::tempdir().unwrap();
-        let put = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+        let put = |path: &str, text: &str| crate::test_file::put(root.path(), path, text);
         let said = |variable: &str| {
             let of = |name: &str| (name == variable).then(|| root.path().join("over.conf").into());
             let (places, unread) = directories(root.path(), of);

@@ -42,8 +42,6 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::time;
-use crate::{fd_store, notify, sockets};
 use config::{Config, Level, Listen, Scope};
 use docker::server::{InFlight, Limits, Listener, Plugin, Server, Stopper};
 use model::{Error, Result};
@@ -58,6 +56,7 @@ use crate::event::{Event, What};
 use crate::host_context::HostContext;
 use crate::sockets::{Inherited, Kept, Made, Only};
 use crate::web::http::HttpListener;
+use crate::{fd_store, notify, sockets, time};
 use backstage::Stage;
 use guard::Subscriptions;
 use journal::Journal;

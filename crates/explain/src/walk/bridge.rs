@@ -7,7 +7,7 @@ use netlink::Link;
 
 use super::leave::Out;
 use super::resolve::Owner;
-use super::{Arrived, Bridging, Elsewhere, Hop, Plug, Site, Status, Walked, Walker};
+use super::{Arrived, Bridging, Hop, Plug, Site, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::{Space, Which};
 use crate::rules::{Author, Point};
@@ -156,24 +156,6 @@ impl Walker<'_> {
     fn lacks_ipv6(&mut self, bridge: &Link) -> bool {
         let key = format!("net/ipv6/conf/{}/disable_ipv6", bridge.name);
         matches!(self.kernel.parameter(Space::HOST, &key), Ok(Some(value)) if value == "1")
-    }
-
-    /// The host that has an address, as hosts know it of each other.
-    pub(super) fn elsewhere(&self, address: IpAddr) -> Option<Elsewhere> {
-        let of_it = self.trip.elsewhere.iter().filter(|there| there.net.contains(&address));
-        of_it.max_by_key(|there| there.net.prefix_len()).cloned()
-    }
-
-    /// What is beyond this host is not seen from here.
-    pub(super) fn leaves(&mut self, there: &Elsewhere, out: &Link, next: IpAddr) -> super::Stop {
-        let Elsewhere { host, trouble, .. } = there;
-        let leaves = format!("the packet leaves {} for host {host}, which has {next}", out.name);
-        let what = match trouble {
-            Some(why) => format!("{leaves}; {why}"),
-            None => format!("{leaves}; this host does not see what happens there"),
-        };
-        let hop = Hop { status: Status::Unknown, ..Hop::new("host", what) };
-        self.fail(hop.fixed("spoke host check"))
     }
 
     /// The interface of a container with an address, and the host's end of it, in its bridge.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use netlink::{Link, Routed, Way};
 
-use super::{Arrived, End, Hop, Walked, Walker};
+use super::{Arrived, Elsewhere, End, Hop, Status, Walked, Walker};
 use crate::packet::{Device, Packet};
 use crate::port::Space;
 use crate::rules::{Author, Point, Ruling, Translation};
@@ -81,6 +81,24 @@ impl Walker<'_> {
         }
         self.ok("uplink", format!("it leaves by {}, to {next}", out.name));
         Ok(Arrived::Beyond)
+    }
+
+    /// The host that has an address, as hosts know it of each other.
+    pub(super) fn elsewhere(&self, address: IpAddr) -> Option<Elsewhere> {
+        let of_it = self.trip.elsewhere.iter().filter(|there| there.net.contains(&address));
+        of_it.max_by_key(|there| there.net.prefix_len()).cloned()
+    }
+
+    /// What is beyond this host is not seen from here.
+    pub(super) fn leaves(&mut self, there: &Elsewhere, out: &Link, next: IpAddr) -> super::Stop {
+        let Elsewhere { host, trouble, .. } = there;
+        let leaves = format!("the packet leaves {} for host {host}, which has {next}", out.name);
+        let what = match trouble {
+            Some(why) => format!("{leaves}; {why}"),
+            None => format!("{leaves}; this host does not see what happens there"),
+        };
+        let hop = Hop { status: Status::Unknown, ..Hop::new("host", what) };
+        self.fail(hop.fixed("spoke host check"))
     }
 
     /// That the answers to the address that a packet leaves with come to this host.

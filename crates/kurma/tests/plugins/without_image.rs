@@ -3,12 +3,23 @@
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
+use container::Ended;
 use kurma::exec_cni::{self, Shown, Tenancy};
 use kurma::plugin::{Direct, Wanted};
+use model::Result;
 use netlink::Netns;
 use serde_json::json;
 
 use crate::spy::{Spy, in_a_world};
+
+/// Calls a plugin out of the image for a container.
+fn call(spy: &Spy, shown: &Shown, tenancy: Tenancy) -> Result<Ended> {
+    let wanted = Wanted::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
+    let plugin = "echoes".parse().unwrap();
+    let limit = Duration::from_secs(20);
+    let call = Direct { plugin: &plugin, environment: &[], input: b"", limit };
+    exec_cni::run(&spy.pod, &wanted, &call, shown, tenancy)
+}
 
 /// The image ran once, and cannot be had any more: a DEL succeeds where no ADD has reached the plugin, and nowhere else,
 /// also after the namespace was cleared.
@@ -16,19 +27,11 @@ use crate::spy::{Spy, in_a_world};
 fn a_del_without_the_image_succeeds_for_what_the_plugin_never_saw() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "a"}]));
-        let wanted = Wanted::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
         let netns = spy.directory().join("ns");
         Netns::make(&netns).unwrap();
         let [seen, unseen] =
             ["c", "d"].map(|container| Shown::new(netns.to_str().unwrap(), &[container, "eth0"]));
-        let plugin = "echoes".parse().unwrap();
-        let call = Direct {
-            plugin: &plugin,
-            environment: &[],
-            input: b"",
-            limit: Duration::from_secs(20),
-        };
-        let run = |shown, tenancy| exec_cni::run(&spy.pod, &wanted, &call, shown, tenancy);
+        let run = |shown, tenancy| call(&spy, shown, tenancy);
         run(&seen, Tenancy::Stays).unwrap();
         spy.pod.down_all().unwrap();
         let volume = &spy.pod.directories.netns;
@@ -50,15 +53,11 @@ fn a_del_without_the_image_succeeds_for_what_the_plugin_never_saw() {
 fn a_mark_ends_a_day_after_its_container() {
     in_a_world(|| {
         let spy = Spy::new(&json!([{"name": "a"}]));
-        let wanted = Wanted::image("file:///spy".parse().unwrap(), Vec::new(), Default::default());
         let netns = spy.directory().join("ns");
         Netns::make(&netns).unwrap();
         let shown = Shown::new(netns.to_str().unwrap(), &["c", "eth0"]);
-        let plugin = "echoes".parse().unwrap();
-        let limit = Duration::from_secs(20);
-        let call = Direct { plugin: &plugin, environment: &[], input: b"", limit };
-        let end = || exec_cni::run(&spy.pod, &wanted, &call, &shown, Tenancy::Ends);
-        let run = || exec_cni::run(&spy.pod, &wanted, &call, &shown, Tenancy::Stays).unwrap();
+        let end = || call(&spy, &shown, Tenancy::Ends);
+        let run = || call(&spy, &shown, Tenancy::Stays).unwrap();
         let directories = &spy.pod.directories;
         let mark = directories.runtime.join("called").join(&shown.name);
         let age = || {

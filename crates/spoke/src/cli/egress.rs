@@ -23,8 +23,7 @@ use super::output::{names, render};
 use super::table::Table;
 use super::{Answer, FOUND, HostContext, denied};
 use crate::denied::{Act, Denied};
-use crate::time;
-use crate::time::rfc3339;
+use crate::time::{self, rfc3339};
 
 const ONE_OF_BOTH: &str = "give a network, or --container";
 

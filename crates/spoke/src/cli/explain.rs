@@ -139,7 +139,7 @@ fn explained(
             let trip = trip(&book, (from, to), wanted, &mut kernel);
             let trip = Trip {
                 follows: follows(host_context),
-                elsewhere: elsewhere::of(host_context)?,
+                elsewhere: elsewhere::of(host_context),
                 ..trip
             };
             walk(&mut kernel, &trip, before)

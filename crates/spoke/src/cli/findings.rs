@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::standard::exit_code;
 use cni::reference::HeldFile;
 use engine::port::Stray;
 use engine::{Engine, Finding, Garbage, Mode, Remedy};
@@ -15,6 +14,7 @@ use super::reference::{self, Life};
 use super::table::Table;
 use super::view::FindingView;
 use super::{Answer, FOUND, HostContext, claims, kurma, orphans, pending};
+use crate::standard::exit_code;
 
 /// What dead containers left, and why some of it stays or is not known.
 #[derive(Default)]

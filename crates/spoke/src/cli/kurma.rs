@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::standard::exit_code;
 use ::kurma::plugin::Key;
 use ::kurma::{Name, NetworkingPod, PodId, PodNetworks, Pods, metadata};
 use image::{AppName, Image, ImageId, Images, Locator};
@@ -20,6 +19,7 @@ use super::args::Output;
 use super::output::{names, render};
 use super::{Answer, HostContext};
 use crate::kurma::named_by_cni;
+use crate::standard::exit_code;
 use args::KurmaCommand;
 
 /// Where a host says how it resolves names.

@@ -4,7 +4,6 @@ mod cloud;
 pub(super) mod connect;
 mod set;
 
-use crate::standard::exit_code;
 use engine::Engine;
 use model::{Alias, Error, Kind, Network, NetworkName, Result};
 
@@ -15,6 +14,7 @@ use super::output::{Shown, json, list, names, render, templated};
 use super::table::Table;
 use super::view::NetworkView;
 use super::{Answer, HostContext, claims, draft, host};
+use crate::standard::exit_code;
 
 /// What `network ls` calls drivers, besides Docker plugins.
 const DRIVERS: [&str; 12] = [

@@ -132,9 +132,7 @@ impl Fixture {
     }
 
     fn write(&self, path: &str, text: &str) {
-        let path = self.path(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+        crate::test_file::put(self.root.path(), path, text);
     }
 
     fn engine(&self) -> Engine<'_> {

@@ -8,16 +8,16 @@ use linux::Linux;
 use model::{Attached, Attachment, Family, Mac, Network, Result};
 
 use super::link_driver::LinkDriver;
-use super::{plain, rest};
+use super::plain;
 
 impl LinkDriver for Chain {
     fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>> {
-        Ok(Cow::Owned(rest(attachment)))
+        Ok(Cow::Owned(attachment.without_link()))
     }
 
     fn attach(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
         let attached = self.join(attachment)?;
-        linux.attach(&rest(attachment)).map(|_| attached)
+        linux.attach(&attachment.without_link()).map(|_| attached)
     }
 
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
@@ -25,25 +25,25 @@ impl LinkDriver for Chain {
     }
 
     fn complete(&self, linux: &Linux, attachment: &Attachment) -> Result<Attached> {
-        linux.attach(&rest(attachment))?;
+        linux.attach(&attachment.without_link())?;
         Chain::complete(self, attachment)
     }
 
     fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
-        let undone = linux.detach(&rest(attachment));
+        let undone = linux.detach(&attachment.without_link());
         undone.and(Chain::withdraw(self, attachment))
     }
 
     /// Both are tried, whatever the first one says.
     fn detach(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
-        let undone = linux.detach(&rest(attachment));
+        let undone = linux.detach(&attachment.without_link());
         let detached = Chain::detach(self, attachment);
         undone.and(detached)
     }
 
     fn check(&self, linux: &Linux, attachment: &Attachment, attached: &Attached) -> Result<()> {
         Chain::check(self, attachment)?;
-        linux.check(&rest(attachment), attached)
+        linux.check(&attachment.without_link(), attached)
     }
 
     fn presence(&self, _linux: &Linux, attachment: &Attachment) -> Presence {

@@ -10,8 +10,8 @@ use model::{Attached, Attachment, Error, Layer, LinkKind, Mac, Network, Result};
 use netlink::HostLock;
 use neutron::Neutron;
 
+use super::Opened;
 use super::link_driver::LinkDriver;
-use super::{Opened, rest};
 
 /// Neutron, opened when the first attachment on it comes: a process without one does not even read
 /// the credentials.
@@ -75,7 +75,7 @@ impl Cloud {
         undo: impl FnOnce(&Attachment) -> Result<()>,
     ) -> Result<()> {
         let Some(made) = neutron::port::kernel(attachment)? else {
-            return undo(&rest(attachment));
+            return undo(&attachment.without_link());
         };
         // An attempt that met another container's link has connected nothing.
         if linux.is_anothers(&made)? {
@@ -95,7 +95,7 @@ impl Cloud {
 impl LinkDriver for Cloud {
     fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>> {
         let made = neutron::port::kernel(attachment)?;
-        Ok(Cow::Owned(made.unwrap_or_else(|| rest(attachment))))
+        Ok(Cow::Owned(made.unwrap_or_else(|| attachment.without_link())))
     }
 
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {

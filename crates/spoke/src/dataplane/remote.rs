@@ -13,8 +13,8 @@ use remote::discover::Places;
 use remote::plugins::Plugins as Carrier;
 use remote::{Remote, Settings};
 
+use super::Opened;
 use super::link_driver::LinkDriver;
-use super::{Opened, rest};
 use crate::time;
 
 /// Below the state directory: pending cleanups must outlive a reboot.
@@ -107,10 +107,10 @@ impl Plugins {
 impl LinkDriver for Plugins {
     fn on_host<'a>(&self, attachment: &'a Attachment) -> Result<Cow<'a, Attachment>> {
         if is_ports(attachment) {
-            return Ok(Cow::Owned(rest(attachment)));
+            return Ok(Cow::Owned(attachment.without_link()));
         }
         let made = self.foreign()?.remote.made(attachment)?;
-        Ok(Cow::Owned(within(made.unwrap_or_else(|| rest(attachment)))))
+        Ok(Cow::Owned(within(made.unwrap_or_else(|| attachment.without_link()))))
     }
 
     fn offer(&self, attachment: &Attachment) -> Result<Offer> {
@@ -189,7 +189,7 @@ impl LinkDriver for Plugins {
         if is_ports(attachment) {
             return match attachment.is_published_by_plugin() {
                 true => Ok(()),
-                false => linux.check(&rest(attachment), attached),
+                false => linux.check(&attachment.without_link(), attached),
             };
         }
         let made = self.foreign()?.remote.made(attachment)?.ok_or_else(|| {
@@ -201,7 +201,7 @@ impl LinkDriver for Plugins {
 
     fn presence(&self, linux: &Linux, attachment: &Attachment) -> Presence {
         if is_ports(attachment) {
-            return linux.presence(&rest(attachment));
+            return linux.presence(&attachment.without_link());
         }
         match self.foreign().and_then(|foreign| foreign.remote.made(attachment)) {
             Ok(Some(made)) => linux.presence(&within(made)),
@@ -245,7 +245,7 @@ impl Plugins {
         let joined = link_of(ports);
         let gateways = remote.gateways(&joined)?;
         if gateways.is_empty() {
-            return linux.attach(&rest(ports));
+            return linux.attach(&ports.without_link());
         }
         remote.program_gateway(&joined, &gateways)?;
         let made = remote.with_gateway(&joined, &gateways)?;
@@ -259,7 +259,7 @@ impl Plugins {
         let joined = link_of(ports);
         let gateways = remote.gateways(&joined)?;
         match gateways.is_empty() {
-            true => linux.restore(&rest(ports)),
+            true => linux.restore(&ports.without_link()),
             false if remote.is_programmed(&joined)? => Ok(false),
             false => remote.program_gateway(&joined, &gateways).map(|()| true),
         }
@@ -268,7 +268,7 @@ impl Plugins {
     /// For either publisher, and whether it still knows them: all of it is tried.
     fn unpublish(&self, linux: &Linux, ports: &Attachment) -> Result<()> {
         let revoked = self.foreign().and_then(|foreign| foreign.remote.revoke(&link_of(ports)));
-        linux.detach(&rest(ports)).and(revoked)
+        linux.detach(&ports.without_link()).and(revoked)
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::time;
 use config::{Level, WebConfig};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -19,6 +18,7 @@ use super::Daemon;
 use crate::facts::HostFacts;
 use crate::host_context::HostContext;
 use crate::sockets::{self, Made};
+use crate::time;
 use crate::web::http::{Connection, HttpListener};
 use crate::web::{self, Refusal, Request};
 use crate::{cli, hosts};

@@ -67,37 +67,30 @@ fn is_closed(socket: impl AsFd) -> bool {
 /// Ends a connection for its reader and its writer.
 type Ending = Box<dyn Fn() + Send>;
 
-impl Connection for UnixStream {
-    fn bound(&self, limit: Duration) -> std::io::Result<()> {
-        self.set_read_timeout(Some(limit))?;
-        self.set_write_timeout(Some(limit))
-    }
+/// Both kinds of sockets are bounded, ended and asked alike.
+macro_rules! connection {
+    ($socket:ty) => {
+        impl Connection for $socket {
+            fn bound(&self, limit: Duration) -> std::io::Result<()> {
+                self.set_read_timeout(Some(limit))?;
+                self.set_write_timeout(Some(limit))
+            }
 
-    fn ending(&self) -> std::io::Result<Ending> {
-        let same = self.try_clone()?;
-        Ok(Box::new(move || drop(same.shutdown(Shutdown::Both))))
-    }
+            fn ending(&self) -> std::io::Result<Ending> {
+                let same = self.try_clone()?;
+                Ok(Box::new(move || drop(same.shutdown(Shutdown::Both))))
+            }
 
-    fn is_over(&self) -> bool {
-        is_closed(self)
-    }
+            fn is_over(&self) -> bool {
+                is_closed(self)
+            }
+        }
+    };
 }
 
-impl Connection for TcpStream {
-    fn bound(&self, limit: Duration) -> std::io::Result<()> {
-        self.set_read_timeout(Some(limit))?;
-        self.set_write_timeout(Some(limit))
-    }
+connection!(UnixStream);
 
-    fn ending(&self) -> std::io::Result<Ending> {
-        let same = self.try_clone()?;
-        Ok(Box::new(move || drop(same.shutdown(Shutdown::Both))))
-    }
-
-    fn is_over(&self) -> bool {
-        is_closed(self)
-    }
-}
+connection!(TcpStream);
 
 /// A connection that is being answered.
 struct Open {

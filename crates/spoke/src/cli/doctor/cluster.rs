@@ -6,8 +6,7 @@ use super::Check;
 use crate::cli::HostContext;
 use crate::hosts::{self, Ask, Reply};
 use crate::standing;
-use crate::time;
-use crate::time::rfc3339;
+use crate::time::{self, rfc3339};
 
 pub(super) fn checks(host_context: &HostContext) -> Vec<Check> {
     let Some(state) = host_context.store.last() else { return Vec::new() };

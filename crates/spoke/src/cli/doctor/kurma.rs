@@ -167,9 +167,7 @@ mod tests {
     fn users_need_namespaces() {
         let root = tempfile::tempdir().unwrap();
         let put = |path: &str, value: &str| {
-            let path = root.path().join("proc/sys").join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, value).unwrap();
+            crate::test_file::put(&root.path().join("proc/sys"), path, value);
         };
         put("user/max_user_namespaces", "100\n");
         put("kernel/apparmor_restrict_unprivileged_userns", "0\n");

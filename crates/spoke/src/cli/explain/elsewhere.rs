@@ -3,29 +3,27 @@
 use std::collections::BTreeMap;
 
 use explain::Elsewhere;
-use model::Result;
 
 use crate::cli::HostContext;
 use crate::cli::dns::is_in_cluster;
 use crate::hosts::{self, Ask, HostView, Reply};
 
 /// None where this host is in no cluster, or its daemon does not answer: the walk ends at the bridge then.
-pub(super) fn of(host_context: &HostContext) -> Result<Vec<Elsewhere>> {
+pub(super) fn of(host_context: &HostContext) -> Vec<Elsewhere> {
     if !is_in_cluster(host_context) {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let ask = |ask| hosts::ask(&host_context.runtime, &ask);
-    let (Ok(Reply::Hosts(known)), Ok(Reply::Routes(routes))) = (ask(Ask::Hosts), ask(Ask::Routes))
-    else {
-        return Ok(Vec::new());
-    };
+    // A daemon that does not answer is waited for once.
+    let Ok(Reply::Hosts(known)) = ask(Ask::Hosts) else { return Vec::new() };
+    let Ok(Reply::Routes(routes)) = ask(Ask::Routes) else { return Vec::new() };
     let known: BTreeMap<&str, &HostView> =
         known.hosts.iter().map(|host| (host.name.as_str(), host)).collect();
     let of_others = routes.into_iter().filter_map(|route| {
         let host = known.get(route.host.as_str()).filter(|host| !host.own)?;
         Some(Elsewhere { net: route.net, host: host.name.clone(), trouble: trouble(host) })
     });
-    Ok(of_others.collect())
+    of_others.collect()
 }
 
 fn trouble(host: &HostView) -> Option<String> {

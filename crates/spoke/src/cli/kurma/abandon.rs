@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::standard::exit_code;
 use ::kurma::pod::Attachment;
 use ::kurma::{NetworkingPod, PodId, Pods};
 use model::{AttachmentId, ContainerId, Result};
@@ -10,6 +9,7 @@ use model::{AttachmentId, ContainerId, Result};
 use crate::cli::args::Output;
 use crate::cli::view::FindingView;
 use crate::cli::{Answer, HostContext, findings};
+use crate::standard::exit_code;
 
 pub(super) fn run(
     pods: &Pods<'_>,

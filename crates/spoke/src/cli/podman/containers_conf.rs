@@ -172,11 +172,7 @@ mod tests {
     #[test]
     fn files_replace_or_add() {
         let root = tempfile::tempdir().unwrap();
-        let put = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
+        let put = |path: &str, text: &str| crate::test_file::put(root.path(), path, text);
         let shown = || ContainersConf::read(root.path()).unwrap().directories();
         assert!(shown().ends_with("/usr/local/lib/netavark, /usr/lib/netavark"));
         put("etc/containers/containers.conf.d/1.conf", "this is no TOML");

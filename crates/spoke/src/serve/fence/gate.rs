@@ -18,6 +18,7 @@ use super::memory::Memory;
 use super::records::Records;
 use crate::denied::{Act, Denied, path};
 use crate::event::EventFile;
+use crate::shared::locked;
 use crate::time;
 
 /// How long the host's addresses are taken for known.
@@ -55,10 +56,6 @@ pub(crate) struct Counts {
     pub(crate) names: AtomicU64,
     pub(crate) packets: AtomicU64,
     pub(crate) learned: AtomicU64,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl FenceGate {

@@ -21,8 +21,7 @@ use super::{Hosts, State, near};
 use crate::host;
 use crate::hosts::{self, Ask, HostView, HostsView, Me, Reply, Wanted};
 use crate::serve::Daemon;
-use crate::time;
-use crate::time::rfc3339;
+use crate::time::{self, rfc3339};
 
 /// How long a command may take to say what it wants.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -15,7 +15,6 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use crate::time;
 use cluster::trust::{Authority, Files, Standing, Usage, ask_with, wire};
 use cluster::{AliveRecord, Etcd, Revision, Url, View, book};
 use model::{ClusterHost, Error, HostName, Kind, Result, Timestamp};
@@ -27,6 +26,7 @@ use super::own::{certify_self, record};
 use super::server::{self, Server};
 use crate::serve::Daemon;
 use crate::standing;
+use crate::time;
 use crate::time::rfc3339;
 use grow::Chosen;
 use renew::Rest;
