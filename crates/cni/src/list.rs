@@ -1,7 +1,7 @@
 //! Network configurations on disk: CNI's lists and single plugins, and Podman's own.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use model::{IpNet, NetworkName};
@@ -34,16 +34,11 @@ pub fn declared(directory: &Path) -> Vec<Declared> {
 
 /// The same, and what could not be read: nobody knows what that declares.
 pub fn declared_or_unread(directory: &Path) -> (Vec<Declared>, Vec<PathBuf>) {
-    let entries = match fs::read_dir(directory) {
-        Ok(entries) => entries,
+    let paths = match files(directory, &["conflist", "conf", "json"]) {
+        Ok(paths) => paths,
         Err(error) if error.kind() == ErrorKind::NotFound => return (Vec::new(), Vec::new()),
         Err(_) => return (Vec::new(), vec![directory.to_owned()]),
     };
-    let is_config = |path: &PathBuf| {
-        path.extension().is_some_and(|e| e == "conflist" || e == "conf" || e == "json")
-    };
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).filter(is_config).collect();
-    paths.sort();
     let (mut networks, mut unread) = (Vec::new(), Vec::new());
     for path in paths {
         match read_object(&path) {
@@ -57,13 +52,23 @@ pub fn declared_or_unread(directory: &Path) -> (Vec<Declared>, Vec<PathBuf>) {
 /// The networks that Spoke's plugins make as the configuration files of a directory describe them, each with its file.
 /// A list that joins a network, or one that only another plugin makes, describes none.
 pub fn described(directory: &Path) -> Vec<(NetworkName, PathBuf)> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let is_config =
-        |path: &PathBuf| path.extension().is_some_and(|e| e == "conflist" || e == "conf");
-    let mut paths: Vec<_> = entries.map(|entry| entry.path()).filter(is_config).collect();
-    paths.sort();
     let named = |path: PathBuf| Some((described_in(&path)?, path));
+    let paths = files(directory, &["conflist", "conf"]).unwrap_or_default();
     paths.into_iter().filter_map(named).collect()
+}
+
+/// The files of a directory with one of these extensions, in the order of their names.
+///
+/// # Errors
+/// Where the directory cannot be read.
+pub fn files(directory: &Path, extensions: &[&str]) -> io::Result<Vec<PathBuf>> {
+    let is_one = |path: &PathBuf| {
+        path.extension().is_some_and(|its| extensions.iter().any(|extension| its == *extension))
+    };
+    let all = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = all.filter(is_one).collect();
+    files.sort();
+    Ok(files)
 }
 
 fn described_in(path: &Path) -> Option<NetworkName> {

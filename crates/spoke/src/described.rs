@@ -20,6 +20,7 @@ pub(crate) fn described(
 ) -> Vec<Described> {
     let (places, _) = podman_places::directories(root, variable);
     // The last place is the one that Podman reads.
+    let files = |place| cni::list::files(place, &["json"]).unwrap_or_default();
     let podmans = places.iter().rev().flat_map(|place| files(place));
     let mut all: Vec<Described> =
         podmans.filter_map(|file| podmans_network(&file, backend, now)).collect();
@@ -31,14 +32,6 @@ pub(crate) fn described(
         network: None,
     }));
     all
-}
-
-fn files(place: &Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
-    let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
-    files.sort();
-    files
 }
 
 /// A file that Podman's driver of Spoke would refuse describes a network by its name alone.
@@ -60,11 +53,7 @@ mod tests {
     #[test]
     fn what_is_joined_or_of_others_is_not_described() {
         let root = tempfile::tempdir().unwrap();
-        let put = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let put = |path: &str, text: &str| crate::test_file::put(root.path(), path, text);
         let podman = |name: &str, more: &str| {
             let text = format!(
                 r#"{{"name":"{name}",{more},"subnets":[{{"subnet":"10.88.1.0/24","gateway":"10.88.1.9"}}]}}"#
