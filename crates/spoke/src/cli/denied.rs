@@ -48,9 +48,7 @@ pub(super) fn show(
 pub(super) fn all(network: Option<&NetworkName>, host_context: &HostContext) -> Vec<Denied> {
     let mut all: Vec<Denied> = kept(&path(&host_context.events));
     all.retain(|one| is_of(one, network));
-    if all.iter().any(|one| one.id.is_some()) {
-        learned::name_denied(&mut all, &learned::names(host_context));
-    }
+    learned::name_denied(&mut all, host_context);
     all
 }
 
@@ -139,9 +137,7 @@ pub(super) fn follow(
     news.drain(..first);
     loop {
         news.retain(|one| is_of(one, network.as_ref()));
-        if news.iter().any(|one| one.id.is_some()) {
-            learned::name_denied(&mut news, &learned::names(host_context));
-        }
+        learned::name_denied(&mut news, host_context);
         for one in &mut news {
             called.put(one);
             if !write(output, one, out)? {

@@ -29,7 +29,7 @@ pub(super) fn show(
     host_context: &HostContext,
 ) -> Result<Answer> {
     let mut events = reported(&host_context.events);
-    learned::name_events(&mut events, &learned::names(host_context));
+    learned::name_events(&mut events, host_context);
     let first = events.len().saturating_sub(wanted.last.unwrap_or(usize::MAX));
     let events = &events[first..];
     Ok(Answer::text(render(output, &events, || table(events).text())?))
@@ -66,7 +66,7 @@ pub(super) fn follow(
     let watch = watch(&host_context.events)?;
     let mut tail = Tail::open(&host_context.events).ok();
     let mut reported: Vec<Event> = tail.as_mut().map(Tail::rest).unwrap_or_default();
-    learned::name_events(&mut reported, &learned::names(host_context));
+    learned::name_events(&mut reported, host_context);
     let first = reported.len().saturating_sub(wanted.last.unwrap_or(0));
     let mut news: Vec<Event> = reported[first..].to_vec();
     loop {

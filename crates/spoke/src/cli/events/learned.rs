@@ -11,11 +11,11 @@ use crate::denied::Denied;
 use crate::event::Event;
 
 /// The names of Docker's containers by the ids of their endpoints.
-pub(in crate::cli) type Names = HashMap<String, String>;
+type Names = HashMap<String, String>;
 
-/// As far as the book or a later event has them. Without the book, what was written is shown as it is.
-pub(in crate::cli) fn names(host_context: &HostContext) -> Names {
-    let mut names = of_events(&reported(&host_context.events));
+/// As far as the book or one of these events has them. Without the book, what was written is shown as it is.
+fn names(events: &[Event], host_context: &HostContext) -> Names {
+    let mut names = of_events(events);
     let records = (host_context.engine)().and_then(|engine| engine.records.attachments());
     let of_docker = records.unwrap_or_default().into_iter().filter_map(|record| {
         let name = record.owner.filter(|_| record.runtime == Runtime::Docker)?;
@@ -31,8 +31,13 @@ fn of_events(events: &[Event]) -> Names {
     named.filter_map(|event| Some((event.container.clone()?, event.name.clone()?))).collect()
 }
 
-/// Says the names where events have none.
-pub(in crate::cli) fn name_events(events: &mut [Event], names: &Names) {
+/// Says the names where these events, which are all that there are, have none.
+pub(in crate::cli) fn name_events(events: &mut [Event], host_context: &HostContext) {
+    let names = names(events, host_context);
+    call_events(events, &names);
+}
+
+fn call_events(events: &mut [Event], names: &Names) {
     for event in events.iter_mut().filter(|event| event.name.is_none()) {
         let Some(id) = &event.container else { continue };
         let Some(name) = names.get(id) else { continue };
@@ -44,7 +49,13 @@ pub(in crate::cli) fn name_events(events: &mut [Event], names: &Names) {
 }
 
 /// The same of what was refused.
-pub(in crate::cli) fn name_denied(all: &mut [Denied], names: &Names) {
+pub(in crate::cli) fn name_denied(all: &mut [Denied], host_context: &HostContext) {
+    if all.iter().any(|denied| denied.id.is_some()) {
+        call_denied(all, &names(&reported(&host_context.events), host_context));
+    }
+}
+
+fn call_denied(all: &mut [Denied], names: &Names) {
     for denied in all.iter_mut().filter(|denied| denied.container.is_none()) {
         denied.container = denied.id.as_ref().and_then(|id| names.get(id)).cloned();
     }
@@ -79,7 +90,7 @@ mod tests {
             event(What::Detached, ID, Some("web"), "web left network front"),
         ];
         let names = of_events(&events);
-        name_events(&mut events, &names);
+        call_events(&mut events, &names);
         assert_eq!(events[0].message, "web is on network front with 10.0.0.2/24");
         assert_eq!(events[0].name.as_deref(), Some("web"));
         assert_eq!(events[1].message, "77 is on network front with 10.0.0.2/24");
@@ -93,7 +104,7 @@ mod tests {
             ..Denied::new(Timestamp(1), "front".to_owned(), source, Act::NameRefused)
         };
         let mut all = [denied(Some(ID)), denied(Some("77")), denied(None)];
-        name_denied(&mut all, &Names::from([(ID.to_owned(), "web".to_owned())]));
+        call_denied(&mut all, &Names::from([(ID.to_owned(), "web".to_owned())]));
         let containers = all.each_ref().map(|one| one.container.as_deref());
         assert_eq!(containers, [Some("web"), None, None]);
     }

@@ -32,7 +32,7 @@ fn shown(event: event::Event) -> Event {
 /// All of them, with names that became known later.
 fn named(host_context: &HostContext) -> Vec<event::Event> {
     let mut all = reported(&host_context.events);
-    learned::name_events(&mut all, &learned::names(host_context));
+    learned::name_events(&mut all, host_context);
     all
 }
 
