@@ -194,7 +194,7 @@ impl Bed {
 }
 
 /// Both of our drivers.
-const OURS: &str = "-d spoke --ipam-driver spoke";
+pub(crate) const OURS: &str = "-d spoke --ipam-driver spoke";
 
 /// What networks and containers make in a world, one line each.
 #[track_caller]

@@ -12,6 +12,7 @@ mod interfaces;
 mod ipam;
 mod lan;
 mod lan_segment;
+mod later;
 mod life;
 mod lost;
 mod lost_calls;

@@ -259,6 +259,33 @@ fn a_flush_opens_nothing_for_long() {
     });
 }
 
+/// The packet filter was flushed, and the last container leaves before anybody repairs it; the bridge stays.
+#[test]
+fn nothing_is_open_after_a_flush_and_the_last_container() {
+    ours(|world| {
+        world.sh(NEIGHBOURS);
+        let (cni, list) = container(world, &bridge(&json!({"ipMasq": true, "ipam": ipam()})));
+        world.sh("nft flush ruleset");
+        ok(&cni.del(&list));
+        opens(world)
+    });
+}
+
+/// The same with the last network.
+#[test]
+fn forwarding_ends_after_a_flush_too() {
+    ours(|world| {
+        world.sh(NEIGHBOURS);
+        world.sh("set -e; export PATH=/opt/cni/bin:$PATH; spoke network create one; ip netns add c
+             spoke network connect one c; nft flush ruleset; spoke network disconnect one c
+             spoke network rm one; ip netns del c");
+        let forwards = world.sh("cat /proc/sys/net/ipv4/ip_forward");
+        let mut found = opens(world);
+        found.extend((forwards != "0\n").then(|| "the host forwards".to_owned()));
+        found
+    });
+}
+
 /// Of a network that trusts one interface, who comes by that reaches what is published, also through a
 /// host that is a router; nobody reaches anything else.
 #[test]

@@ -23,9 +23,11 @@ pub(crate) mod via;
 pub(crate) use elements::remove_same;
 pub use elements::{Elements, find_owned, holder, install, list_owners, remove, restore, verify};
 pub use entry::Entry;
-pub(crate) use forwarding::CHAINS as FORWARDING_CHAINS;
+pub(crate) use forwarding::{
+    CHAINS as FORWARDING_CHAINS, leave as leave_policy, reopen as reopen_policy,
+};
 pub use forwarding::{
-    Dropping, Forwarding, Open, allow_forwarding, disallow_forwarding, dropping_chains,
+    Dropping, Forwarding, Open, allow_forwarding, disallow_forwarding, dropping_chains, left_open,
 };
 pub use lan::set_lan;
 pub use names::{NameServer, keep as keep_names, unload as unload_names};

@@ -14,6 +14,7 @@ mod routers;
 use model::{Family, IfName, Result};
 use netlink::{HostLock, Link, Links, Socket, nft, sysctl};
 
+use crate::filter;
 use crate::filter::transit::{self, Entry};
 use crate::identity::is_ours_by;
 
@@ -113,6 +114,7 @@ pub(crate) fn settle(filter: &mut Socket) -> Result<()> {
 }
 
 fn forget(filter: &mut Socket) -> Result<()> {
+    filter::leave_policy(filter)?;
     transit::unload(filter)?;
     routers::give_back(&mut Socket::route()?)?;
     match Memory::read() == Memory::default() {
@@ -126,8 +128,15 @@ fn forget(filter: &mut Socket) -> Result<()> {
 pub(crate) fn turn_off(leaving: Option<&IfName>, filter: &mut Socket) -> Result<()> {
     settle(filter)?;
     let memory = Memory::read();
+    if memory == Memory::default() {
+        return Ok(());
+    }
     let mut route = Socket::route()?;
-    if memory == Memory::default() || is_needed(leaving, &mut route, filter)? {
+    // A flushed guard does not know any more which interfaces were there before.
+    if !transit::is_there(filter)? {
+        restore(filter, &mut route)?;
+    }
+    if is_needed(leaving, &mut route, filter)? {
         return Ok(());
     }
     let ours: Vec<Family> =
@@ -137,6 +146,7 @@ pub(crate) fn turn_off(leaving: Option<&IfName>, filter: &mut Socket) -> Result<
     }
     // A program that made an interface in between may have seen that the host forwards.
     if !is_needed(leaving, &mut route, filter)? {
+        filter::reopen_policy(filter)?;
         return forget(filter);
     }
     ours.iter().fold(memory, |memory, family| memory.with(*family, true)).write()?;
@@ -242,8 +252,37 @@ impl Memory {
 
 /// Whether Spoke turned it on in any family, and no other program did since.
 pub(crate) fn is_ours_at_all() -> bool {
+    !ours().is_empty()
+}
+
+/// What strangers reach only because Spoke turned forwarding on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Whatever they have a route to: the guard is missing.
+    Host,
+    /// Docker's containers in this family: dockerd found the host forwarding.
+    Docker(Family),
+}
+
+/// Everything that is open so; `None` where the host does not forward because of Spoke.
+///
+/// # Errors
+/// Where the packet filter cannot be read.
+pub fn openings() -> Result<Option<Vec<Opening>>> {
+    let ours = ours();
+    if ours.is_empty() {
+        return Ok(None);
+    }
+    let mut socket = Socket::netfilter()?;
+    let unguarded = (!transit::is_there(&mut socket)?).then_some(Opening::Host);
+    let dockers = filter::left_open(&mut socket, &ours)?.into_iter().map(Opening::Docker);
+    Ok(Some(unguarded.into_iter().chain(dockers).collect()))
+}
+
+/// The families in which Spoke turned it on, and no other program did since.
+pub(crate) fn ours() -> Vec<Family> {
     let memory = Memory::read();
-    memory != Memory::default() && FAMILIES.into_iter().any(|family| is_ours(family, memory))
+    FAMILIES.into_iter().filter(|family| is_ours(*family, memory)).collect()
 }
 
 fn is_ours(family: Family, memory: Memory) -> bool {

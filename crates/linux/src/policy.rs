@@ -215,6 +215,7 @@ impl Policy {
         };
         let ways = self.forget_ways(attachment).and(self.forget_opened(attachment));
         let ways = ways.and(self.end_quota(attachment));
+        let ways = ways.and(self.guard_again());
         let zone = in_zone(attachment, firewalld::remove_sources);
         rules.and(elements).and(self.uncheck(attachment)).and(flows).and(ways).and(zone)
     }

@@ -4,6 +4,7 @@ mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use linux::Opening;
 use model::IpNet;
 
 pub(crate) use self::read::read;
@@ -57,6 +58,8 @@ pub(crate) struct HostFacts {
     pub(crate) routes: Vec<HostRoute>,
     /// The fate of forwarded packets.
     pub(crate) forward: Forward,
+    /// What is open because Spoke has the host forward; `None` where it does not.
+    pub(crate) openings: Option<Vec<Opening>>,
 }
 
 impl HostFacts {

@@ -8,6 +8,7 @@
 //! rule, and Docker's own packets never reach it.
 
 mod members;
+mod policy;
 mod rules;
 
 use std::collections::BTreeSet;
@@ -18,6 +19,8 @@ use netlink::nft::{self, Chain, Hook, Place, Policy, Shape, Table, Transaction, 
 use netlink::{Errno, Socket};
 
 use self::members::Members;
+pub use self::policy::left_open;
+pub(crate) use self::policy::{leave, reopen};
 use self::rules::{Rule, interface_of, is, is_about, rule};
 use super::name_of;
 use super::ruleset::settled;
@@ -64,7 +67,8 @@ pub struct Open<'a> {
 
 /// Makes the host's iptables accept what the containers behind an interface send, and what they are
 /// sent: answers, and connections to published ports. What Docker or the administrator's rules in
-/// Docker's chain drop stays dropped. What is `open` is sent everything from there.
+/// Docker's chain drop stays dropped. What is `open` is sent everything from there. Where iptables accepts all, and
+/// Docker's containers are open by that in one of the families that are `ours` ([`left_open`]), it drops from then on.
 ///
 /// # Errors
 /// Where the process may not change the rules; [`model::Kind::TryAgain`] if others keep changing
@@ -73,11 +77,13 @@ pub fn allow_forwarding(
     socket: &mut Socket,
     interface: &IfName,
     open: Open<'_>,
+    ours: &[Family],
 ) -> Result<Forwarding> {
     let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
+    let left_open = left_open(socket, ours)?;
     let mut tables = Vec::new();
     for (family, table) in TABLES {
-        if dropping(socket, table)? {
+        if left_open.contains(&family) || dropping(socket, table)? {
             tables.push((family, table));
         }
     }
@@ -89,6 +95,8 @@ pub fn allow_forwarding(
         let is_direct = open.direct.contains(&family);
         let allowed = Allowed { interface, is_direct, open };
         found.changed |= allow_in(socket, table, members, allowed)?;
+        // Last, so that no packet of a container meets the policy without the rules.
+        found.changed |= left_open.contains(&family) && policy::close(socket, table)?;
         found.accepted.push(family);
     }
     Ok(found)

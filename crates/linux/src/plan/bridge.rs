@@ -54,7 +54,9 @@ pub(super) fn plan(
     Ok(Plan { host, sandbox, after: Vec::new(), attached })
 }
 
-/// What the network's attachments share: the bridge, with a gateway on each subnet.
+/// What the network's attachments share: the bridge, with a gateway on each subnet. The host forwards from the first
+/// attachment on: at boot networks are made before dockerd starts, which drops what goes to its containers unasked
+/// only where nobody turned forwarding on before it.
 pub(super) fn up(
     network: &Network,
     link: &Link,
@@ -74,7 +76,6 @@ pub(super) fn up(
         steps.extend(with_ipv6(bridge, gateway, facts));
         steps.push(Step::Gateway(holder.clone(), *gateway));
     }
-    steps.extend(super::forwarding(&gateways));
     Ok(steps)
 }
 

@@ -8,7 +8,7 @@ use super::Policy;
 use super::wanted::{behind, owner, switching};
 use crate::filter::Open;
 use crate::iptables::Variant;
-use crate::{filter, firewalld};
+use crate::{filter, firewalld, forwarding};
 
 impl Policy {
     /// As [`Policy::restore`], for what attachments of a bridge share.
@@ -56,16 +56,17 @@ impl Policy {
         let wiring = &attachment.wiring;
         let let_by_route = wiring.let_by_route();
         let open = Open { direct: &let_by_route, trusted: wiring.passage().trusted() };
-        let (others, forwarding) = self.with(|socket| {
+        let ours = forwarding::ours();
+        let (others, allowed) = self.with(|socket| {
             let switched = match switching(attachment) {
-                Some(bridge) => filter::allow_forwarding(socket, bridge, open)?.changed,
+                Some(bridge) => filter::allow_forwarding(socket, bridge, open, &ours)?.changed,
                 None => false,
             };
             let trusted = firewalld::trust(socket, behind)?;
-            Ok((switched || trusted, filter::allow_forwarding(socket, behind, open)?))
+            Ok((switched || trusted, filter::allow_forwarding(socket, behind, open, &ours)?))
         })?;
-        let changed = others || forwarding.changed;
-        if forwarding.legacy.is_empty() {
+        let changed = others || allowed.changed;
+        if allowed.legacy.is_empty() {
             return Ok(changed);
         }
         match in_old_tables(&in_iptables(attachment)) {

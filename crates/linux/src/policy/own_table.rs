@@ -57,6 +57,17 @@ impl Policy {
         }
     }
 
+    /// Makes the guard of a host that forwards because of Spoke again, where it is gone: the container that leaves may be
+    /// the last one, after which nobody would.
+    pub(super) fn guard_again(&self) -> Result<()> {
+        if !forwarding::is_turned_on() {
+            return Ok(());
+        }
+        let is_gone =
+            self.if_there(|socket| filter::transit::is_there(socket).map(|there| !there))?;
+        if is_gone { self.mend(OwnTable::Transit).map(drop) } else { Ok(()) }
+    }
+
     /// As [`Policy::forget_bridge`] does with the last bridge, where there was none.
     pub(crate) fn forget_unowned(&self) -> Result<()> {
         self.if_there(|socket| filter::disallow_forwarding(socket, None))?;

@@ -34,7 +34,9 @@ pub(crate) fn read() -> Result<HostFacts> {
         })
         .collect();
     let forward = forward().unwrap_or_else(|error| Forward::Unknown(error.to_string()));
-    Ok(HostFacts { links, routes, forward })
+    // Where the filter cannot be read, `forward` says so.
+    let openings = linux::openings().unwrap_or_default();
+    Ok(HostFacts { links, routes, forward, openings })
 }
 
 fn forward() -> Result<Forward> {

@@ -45,7 +45,7 @@ fn socket(space: &Space) -> Socket {
 
 /// Whether anything was missing.
 fn allow(space: &Space, interface: &IfName, open: Open<'_>) -> bool {
-    let allowed = space.netns.enter(|| allow_forwarding(&mut socket(space), interface, open));
+    let allowed = space.netns.enter(|| allow_forwarding(&mut socket(space), interface, open, &[]));
     allowed.unwrap().unwrap().changed
 }
 

@@ -36,7 +36,8 @@ fn all_at_once_without_a_table() {
                 let mut socket = space.socket();
                 let bridge = "br0".parse().unwrap();
                 install(&mut socket, &container(number), alive).unwrap();
-                while let Err(error) = allow_forwarding(&mut socket, &bridge, Open::default()) {
+                while let Err(error) = allow_forwarding(&mut socket, &bridge, Open::default(), &[])
+                {
                     assert_eq!(error.kind(), Kind::TryAgain, "{error}");
                 }
             });

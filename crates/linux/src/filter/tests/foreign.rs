@@ -3,6 +3,7 @@ use model::{Family, IfName};
 use super::space::Space;
 use crate::filter::{
     Dropping, Forwarding, Open, allow_forwarding, disallow_forwarding, dropping_chains,
+    leave_policy, left_open, reopen_policy,
 };
 
 /// What earlier versions had in `CHAIN`.
@@ -41,7 +42,7 @@ fn same_as_by_hand(setup: &str, by_hand: &str) {
     };
     let mut socket = space.socket();
     for _ in 0..2 {
-        let found = allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
+        let found = allow_forwarding(&mut socket, &bridge(), Open::default(), &[]).unwrap();
         assert_eq!(found.accepted, [Family::V4]);
         assert_eq!(sorted(&space), expected);
     }
@@ -55,11 +56,11 @@ fn same_as_by_hand(setup: &str, by_hand: &str) {
             space.run(&FORMER.replace("CHAIN", chain));
         }
     }
-    allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
+    allow_forwarding(&mut socket, &bridge(), Open::default(), &[]).unwrap();
     assert_eq!(sorted(&space), expected);
     disallow_forwarding(&mut socket, Some(&bridge())).unwrap();
     space.run(by_hand);
-    allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
+    allow_forwarding(&mut socket, &bridge(), Open::default(), &[]).unwrap();
     assert_eq!(sorted(&space), expected);
     disallow_forwarding(&mut socket, Some(&bridge())).unwrap();
     assert_eq!(space.run("iptables-nft -S"), before);
@@ -126,7 +127,7 @@ fn rules_do_not_multiply() {
     let names: Vec<IfName> = (0..40).map(|n| bridge_named(&format!("br{n}"))).collect();
     names
         .iter()
-        .for_each(|name| drop(allow_forwarding(&mut socket, name, Open::default()).unwrap()));
+        .for_each(|name| drop(allow_forwarding(&mut socket, name, Open::default(), &[]).unwrap()));
     let rules =
         |chain: &str| space.run(&format!("iptables-nft -S {chain} | grep -w spoke | wc -l"));
     assert_eq!(rules("").trim(), "83");
@@ -142,12 +143,12 @@ fn a_docker_that_comes_later_comes_first() {
     let space = Space::new();
     space.run("iptables-nft -P FORWARD DROP");
     let mut socket = space.socket();
-    allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
+    allow_forwarding(&mut socket, &bridge(), Open::default(), &[]).unwrap();
     space.run(
         "iptables-nft -N DOCKER-ISOLATION-STAGE-2; iptables-nft -N DOCKER-USER
         iptables-nft -A FORWARD -j DOCKER-USER",
     );
-    allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap();
+    allow_forwarding(&mut socket, &bridge(), Open::default(), &[]).unwrap();
     let last = space.run("iptables-nft -S FORWARD | tail -n 1");
     assert_eq!(last.trim(), "-A FORWARD -m comment --comment spoke -j SPOKE-FORWARD");
     let sent = space.run("iptables-nft -S SPOKE-SENT");
@@ -159,16 +160,52 @@ fn an_accepting_host_is_left_alone() {
     let space = Space::new();
     let mut socket = space.socket();
     assert_eq!(
-        allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap(),
+        allow_forwarding(&mut socket, &bridge(), Open::default(), &[]).unwrap(),
         Forwarding::default()
     );
     space.run("iptables-nft -N DOCKER-USER");
     let before = space.run("nft list ruleset");
     assert_eq!(
-        allow_forwarding(&mut socket, &bridge(), Open::default()).unwrap(),
+        allow_forwarding(&mut socket, &bridge(), Open::default(), &[]).unwrap(),
         Forwarding::default()
     );
     assert_eq!(space.run("nft list ruleset"), before);
+}
+
+/// dockerd found the host forwarding because of Spoke: what it would have dropped is dropped all the same, until an
+/// administrator decides otherwise.
+#[test]
+fn dockers_containers_stay_shut() {
+    let (space, both) = (Space::new(), [Family::V4, Family::V6]);
+    let mut socket = space.socket();
+    let mut allow =
+        |ours: &[Family]| allow_forwarding(&mut socket, &bridge(), Open::default(), ours).unwrap();
+    let policy = || space.run("iptables-nft -S FORWARD | head -n 1");
+    let open = || left_open(&mut space.socket(), &both).unwrap();
+    space.run(&DOCKER_26.replace("FORWARD DROP", "FORWARD ACCEPT"));
+    let before = space.run("iptables-nft -S");
+    assert_eq!(allow(&[Family::V6]), Forwarding::default());
+    assert_eq!((space.run("iptables-nft -S"), open()), (before.clone(), vec![Family::V4]));
+    let allowed = allow(&both);
+    assert_eq!((allowed.accepted, allowed.changed), (vec![Family::V4], true));
+    assert_eq!((policy().trim(), open()), ("-P FORWARD DROP", vec![]));
+    assert_eq!(dropping_chains(&mut space.socket()).unwrap()[0].passing, ["br0".to_owned()].into());
+    assert!(!allow(&both).changed);
+    space.run("iptables-nft -P FORWARD ACCEPT");
+    assert!(!allow(&both).changed);
+    assert_eq!((policy().trim(), open()), ("-P FORWARD ACCEPT", vec![]));
+    // Forwarding ends; and the same where an administrator took it over.
+    space.run("iptables-nft -P FORWARD DROP");
+    disallow_forwarding(&mut space.socket(), Some(&bridge())).unwrap();
+    reopen_policy(&mut space.socket()).unwrap();
+    assert_eq!(space.run("iptables-nft -S"), before);
+    allow(&both);
+    disallow_forwarding(&mut space.socket(), Some(&bridge())).unwrap();
+    leave_policy(&mut space.socket()).unwrap();
+    assert_eq!(space.run("iptables-nft -S"), before.replace("FORWARD ACCEPT", "FORWARD DROP"));
+    // Docker 28 has rules for that.
+    space.run("iptables-nft -P FORWARD ACCEPT; iptables-nft -N DOCKER-FORWARD");
+    assert_eq!(open(), []);
 }
 
 #[test]
@@ -176,7 +213,7 @@ fn both_families_and_strangers_are_seen() {
     let space = Space::new();
     space.run("iptables-nft -P FORWARD DROP; ip6tables-nft -P FORWARD DROP");
     space.run("nft 'table inet wall { chain pass { type filter hook forward priority 0; policy drop; }; }'");
-    let found = allow_forwarding(&mut space.socket(), &bridge(), Open::default()).unwrap();
+    let found = allow_forwarding(&mut space.socket(), &bridge(), Open::default(), &[]).unwrap();
     assert_eq!(found.accepted, [Family::V4, Family::V6]);
     let dropping = dropping_chains(&mut space.socket()).unwrap();
     let given = |Dropping { chain, passing }: Dropping| {
@@ -191,12 +228,12 @@ fn both_families_and_strangers_are_seen() {
 fn what_does_not_come_to_our_rules_does_not_pass() {
     let space = Space::new();
     space.run("iptables-nft -P FORWARD DROP");
-    allow_forwarding(&mut space.socket(), &bridge(), Open::default()).unwrap();
+    allow_forwarding(&mut space.socket(), &bridge(), Open::default(), &[]).unwrap();
     let passing = || dropping_chains(&mut space.socket()).unwrap().remove(0).passing;
     assert_eq!(Vec::from_iter(passing()), ["br0"]);
     space.run("iptables-nft -D SPOKE-FORWARD 1");
     assert!(passing().is_empty(), "one way is no way");
-    allow_forwarding(&mut space.socket(), &bridge(), Open::default()).unwrap();
+    allow_forwarding(&mut space.socket(), &bridge(), Open::default(), &[]).unwrap();
     assert_eq!(Vec::from_iter(passing()), ["br0"]);
     space.run("iptables-nft -D FORWARD 1");
     assert!(passing().is_empty(), "nothing leads there");
@@ -206,7 +243,8 @@ fn what_does_not_come_to_our_rules_does_not_pass() {
 fn the_old_iptables_is_reported() {
     let space = Space::new();
     space.run("iptables-legacy -P FORWARD DROP");
-    let found =
-        space.netns.enter(|| allow_forwarding(&mut space.socket(), &bridge(), Open::default()));
+    let found = space
+        .netns
+        .enter(|| allow_forwarding(&mut space.socket(), &bridge(), Open::default(), &[]));
     assert_eq!(found.unwrap().unwrap().legacy, [Family::V4]);
 }

@@ -363,7 +363,7 @@ fn a_dropping_host_forwards_for_containers() {
     world.attach(2, &published(), |_, _| {});
     world.host.run("iptables-nft -P FORWARD DROP; ip6tables-nft -P FORWARD DROP");
     assert_eq!(world.client.tcp("192.0.2.1", 8080), "");
-    crate::filter::allow_forwarding(&mut world.socket, &br(1), crate::filter::Open::default())
+    crate::filter::allow_forwarding(&mut world.socket, &br(1), crate::filter::Open::default(), &[])
         .unwrap();
     assert_eq!(world.client.tcp("192.0.2.1", 8080), "first 192.0.2.2");
     assert_eq!(world.client.tcp("2001:db8:2::1", 8080), "first 2001:db8:2::2");

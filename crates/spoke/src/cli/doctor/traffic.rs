@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use linux::Opening;
 use model::{Attachment, EgressPolicy, Family, Firewall, LinkKind, Network, Runtime};
 
 use super::super::claims::{self, Owner};
@@ -24,7 +25,7 @@ pub(super) fn forwarding(
     let subnets: Vec<Family> = ranges.map(|range| Family::of(&range.subnet)).collect();
     let is_off = |path: &str| parameter(root, path).as_deref() == Some("0");
     let mut checks = Vec::new();
-    for (family, name, path, _) in FORWARDING {
+    for (family, name, path) in FORWARDING {
         let attached = attachments.iter().any(|attachment| attachment.first(family).is_some());
         let what = format!("{name} is off: containers reach nothing beyond this host");
         let fix = format!("sysctl -w {name}=1");
@@ -35,35 +36,48 @@ pub(super) fn forwarding(
         }
     }
     if checks.is_empty() {
-        checks.push(Check::ok(match is_ours(root) {
-            true => "packets are forwarded where networks need it, and for nobody else",
-            false => "packets are forwarded where networks need it",
-        }));
+        checks.push(Check::ok("packets are forwarded where networks need it"));
     }
     checks
 }
 
-/// Whether Spoke switched it on, in any family.
-fn is_ours(root: &Path) -> bool {
-    let is = |path, value| parameter(root, path).as_deref() == Some(value);
-    FORWARDING.iter().any(|(.., path, loopback)| is(path, "1") && is(loopback, "0"))
+/// The parameter that enables forwarding, and where it is read.
+const FORWARDING: [(Family, &str, &str); 2] = [
+    (Family::V4, "net.ipv4.ip_forward", "proc/sys/net/ipv4/ip_forward"),
+    (Family::V6, "net.ipv6.conf.all.forwarding", "proc/sys/net/ipv6/conf/all/forwarding"),
+];
+
+/// What strangers reach because Spoke has the host forward: nothing, where all is well.
+pub(super) fn openings(openings: Option<&[Opening]>) -> Vec<Check> {
+    let Some(openings) = openings else { return Vec::new() };
+    if openings.is_empty() {
+        return vec![Check::ok("what Spoke has the host forward is its containers' packets alone")];
+    }
+    openings.iter().map(opening).collect()
 }
 
-/// The parameter that enables forwarding, the one that is read, and the mark that Spoke enabled it.
-const FORWARDING: [(Family, &str, &str, &str); 2] = [
-    (
-        Family::V4,
-        "net.ipv4.ip_forward",
-        "proc/sys/net/ipv4/ip_forward",
-        "proc/sys/net/ipv4/conf/lo/forwarding",
-    ),
-    (
-        Family::V6,
-        "net.ipv6.conf.all.forwarding",
-        "proc/sys/net/ipv6/conf/all/forwarding",
-        "proc/sys/net/ipv6/conf/lo/forwarding",
-    ),
-];
+fn opening(opening: &Opening) -> Check {
+    match opening {
+        Opening::Host => Check::fail(
+            "the host forwards because of Spoke, and the table inet spoke_transit is missing: strangers reach \
+             whatever they have a route to",
+            "systemctl enable --now spoke",
+        ),
+        Opening::Docker(family) => {
+            let (version, program) = match family {
+                Family::V4 => ("IPv4", "iptables"),
+                Family::V6 => ("IPv6", "ip6tables"),
+            };
+            Check::fail(
+                format!(
+                    "the host forwarded because of Spoke before dockerd started: strangers reach unpublished \
+                     ports of Docker's containers over {version}"
+                ),
+                format!("{program} -P FORWARD DROP"),
+            )
+        }
+    }
+}
 
 /// The treatment of forwarded packets that no rule decides about.
 pub(super) fn policy(forward: &Forward, bridges: &[String]) -> Check {
