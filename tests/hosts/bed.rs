@@ -207,6 +207,16 @@ impl Segment {
         until(&self.world, &format!("keys=$({keys}); ! grep -qF '{words}' <<<\"$keys\""));
     }
 
+    /// Waits until a record has these words.
+    #[track_caller]
+    pub(crate) fn until_has(&self, record: &str, words: &[&str]) {
+        let endpoint = format!("ETCDCTL_API=3 etcdctl --endpoints http://{}:2379", self.server());
+        let get = format!("{endpoint} get --print-value-only /spoke/v1/{record}");
+        let has = words.iter().map(|words| format!("grep -qF '{words}' <<<\"$record\""));
+        let has = has.collect::<Vec<_>>().join(" && ");
+        until(&self.world, &format!("record=$({get}); {has}"));
+    }
+
     /// The block of a network that a host has. Which one that is, is decided by who was first.
     #[track_caller]
     pub(crate) fn block(&self, network: &str, host: &str) -> String {

@@ -26,6 +26,7 @@ mod pins;
 mod routes;
 mod runtimes;
 mod six;
+mod sticky;
 mod swarm;
 mod tls;
 mod upgrade;

@@ -27,8 +27,8 @@ fn a_host_has_as_many_blocks_as_it_needs() {
         let last = block.trim_start_matches("10.99.0.").trim_end_matches("/29");
         last.parse::<u32>().expect("a number") + 2
     };
-    let said = c.refused("network create --hosts all --sticky back");
-    assert!(said.contains("does not have --sticky yet"), "{said}");
+    let said = c.refused("network create --hosts all --no-masquerade back");
+    assert!(said.contains("does not have --no-masquerade yet"), "{said}");
     // Asked once: later a has several, in another order.
     let mine = first("a");
     // The last block is one shorter: the subnet's broadcast address is no host's.

@@ -105,6 +105,8 @@ fn a_lost_host_s_addresses_are_taken_over() {
     for address in [free, &own, &stays] {
         until_reached(&c.world, "three", address);
     }
+    // What an operator says of it does not keep it from who has it then.
+    b.spoke(&format!("ipam reserve {own} --for own --network front"));
     b.sh("ip link set eth0 down");
     let said = refused(&a, "early", free);
     assert!(said.contains("is held by db on host b"), "{said}");

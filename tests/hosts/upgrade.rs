@@ -1,6 +1,7 @@
 //! Hosts with the last release's program beside hosts with this one, and hosts that change from one to the other.
 
 mod alone;
+mod kept;
 
 use tests::{Plugins, skipped};
 

@@ -4,6 +4,7 @@
 mod authority;
 mod certificate;
 mod joining;
+mod kept;
 mod layout;
 mod member;
 mod network;
@@ -22,6 +23,7 @@ pub use certificate::{
     revoke_strays,
 };
 pub use joining::{Joined, Shown, create_token, join, join_with, refuse_token, remove_token};
+pub use kept::{Kept, Written, answer_kept, kept_elsewhere, publish_kept};
 pub use layout::{raise_layout, refuse_other_layout};
 pub use member::{change_host, form, refuse_removal, remove_host};
 pub use network::{

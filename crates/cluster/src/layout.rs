@@ -6,13 +6,13 @@
 //! | `host/HOST` | `{"address":"192.0.2.1","since":1}`, and `"draining":true`, `"labels":{"zone":"eu"}`, `"link":{"mac":"…","v6":"fe80::1"}`: by what it is known on its segment | `host init`, `host join`, `host remove`, `host drain`, `host label`; the host's daemon when it is heard anew |
 //! | `alive/HOST` | `{"layout":2}`: the latest that its program knows, with the host's lease; and in a cluster with an etcd of its own `"etcd":false` where the host does not have the program, and `"authority":{"issuer":"…","trusted":["…"]}`: which has signed its certificate, and which it trusts | the host's daemon |
 //! | `turn` | `{}` | `network create --hosts`, `network rm`, `host init`, `host join` |
-//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and, of one with IPv4, `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
+//! | `network/NETWORK` | `{"vni":4097,"subnet":"10.64.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}`, and, of one with IPv4, `"subnet6":"fd00:8::/64"`, `"encrypted":true`, `"transport":"route"`, `"in":["docker"]`: in which engines of its hosts it is made, `"names":true`: whether it has names, `"sticky":true`: whether names keep addresses; a program that does not know of these passes them over | `network create --hosts`, `network rm` |
 //! | `vni/4097` | `"NETWORK"`: whose it is | as `network/NETWORK`, if the key is absent |
 //! | `encrypted-vni/4097` | `"NETWORK"`: the same for a network that is encrypted, routed or of IPv6 alone. A program that does not know that finds nobody's claim in `vni/4097`, and does not use the network | as `vni/4097` |
 //! | `tunnel/HOST/2` | `"…"`: the public key of the host's tunnels while the key `turn-of-keys` has 2 | the daemon of that host |
 //! | `turn-of-keys` | `2`: how often all hosts have changed their keys | `host rotate-keys` |
 //! | `block/NETWORK/10.64.3.0/24` | `"HOST"` | the daemon of that host, if the key is absent |
-//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host, and `"asked":7`, the revision of the request, where it was answered | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address |
+//! | `pin/NETWORK/10.64.9.9` | `{"host":"HOST","by":"…","state":"granted"}`: which host has an address that is in no block of its own; with `"over":"HOST"` where it was taken from a lost host, and `"asked":7`, the revision of the request, where it was answered; of one that a name keeps, also of the host's own block, `"name":"db"`, and `"wanted":"HOST"` while a container of that name waits for it there | that host's daemon, if the key is absent; while it is `asked` the daemon of the host whose block has the address; while it is `wanted` the daemon of its host |
 //! | `endpoint/HOST/NETWORK/10.64.3.2` | `{"mac":"…"}`, and `"names":["web"],"runtime":"docker"`: what its container is called, on networks with names | the daemon of that host |
 //! | `token/ID` | `{"digest":"…","expires":1}`, with a lease; and `"used":{"host":"HOST","since":1}` from its use on, with a digest that only that host can show again | `host token create`, `host join` |
 //! | `server/HOST` | `{"voter":true}`: the host runs a server of the cluster's own etcd | a daemon with the authority's key, `host remove` |
@@ -307,6 +307,7 @@ mod tests {
         for good in [
             r#"{"host":"a","by":"docker/db","state":"granted"}"#,
             r#"{"host":"a","by":"docker/db","state":{"held":"podman/web"}}"#,
+            r#"{"host":"a","by":"db","state":"granted","name":"db","wanted":"b"}"#,
         ] {
             assert_eq!(value(&record(&pin, good.as_bytes()).unwrap()).unwrap(), good);
         }

@@ -4,6 +4,7 @@ pub(crate) mod choose;
 pub(crate) mod claim;
 mod endpoint;
 pub(crate) mod free;
+pub(crate) mod kept;
 pub(crate) mod overlap;
 mod reservation;
 pub(crate) mod search;

@@ -21,7 +21,7 @@ mod subnets;
 
 pub use addresses::Addresses;
 pub use addresses::free::{Occupancy, check_subnet};
-pub use addresses::shared::InUse;
+pub use addresses::shared::{InUse, Shared};
 pub use attachments::Attachments;
 pub use attachments::amend::withdraw::HostPort;
 pub use attachments::endpoint::Joining;

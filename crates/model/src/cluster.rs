@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, HostName, Label, Labels, Result, Timestamp};
+use crate::{Error, HostName, Label, Labels, OwnerName, Result, Timestamp};
 
 pub use endpoint::{NamedElsewhere, SharedEndpoint, SharedName};
 pub use engines::{ENGINE_LABEL, EngineKind, Engines};
@@ -213,6 +213,12 @@ pub struct AddressPin {
     /// Where it was answered: the revision of the request. What counts is whose it was then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<u64>,
+    /// The name that keeps the address, also without a container, on networks whose names do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<OwnerName>,
+    /// The host where a container of that name wants it: this one hands it over, or says no by taking that out again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<HostName>,
 }
 
 /// Whether an address was given to the host that asked for it.

@@ -14,6 +14,8 @@ const ENGINES: &str = "in";
 const TRANSPORT: &str = "transport";
 /// Whether it has names.
 const NAMES: &str = "names";
+/// Whether names keep their addresses.
+const STICKY: &str = "sticky";
 
 /// Where and how a network of many hosts is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub struct ManyHostsSpec {
     pub transport: TransportChoice,
     /// Whether each host answers queries for the names of its containers.
     pub names: bool,
+    /// Whether a name keeps its addresses, on whichever host its container is.
+    pub sticky: bool,
 }
 
 impl ManyHostsSpec {
@@ -37,16 +41,19 @@ impl ManyHostsSpec {
         let Some(hosts) = options.remove(HOSTS) else { return Ok(None) };
         let engines = options.remove(ENGINES).unwrap_or_default();
         let transport = options.remove(TRANSPORT).map(|text| text.parse()).transpose()?;
-        let names = options.remove(NAMES).map(|text| {
-            let wrong =
-                || Error::invalid(format!("{NAMES} {:?} is not true or false", shown(&text)));
-            truth(&text).ok_or_else(wrong)
-        });
+        let mut flag = |key: &str| match options.remove(key) {
+            Some(text) => truth(&text).ok_or_else(|| {
+                Error::invalid(format!("{key} {:?} is not true or false", shown(&text)))
+            }),
+            None => Ok(false),
+        };
+        let (names, sticky) = (flag(NAMES), flag(STICKY));
         Ok(Some(Self {
             hosts: hosts.parse()?,
             engines: EngineKind::with_own(&engines, own)?,
             transport: transport.unwrap_or_default(),
-            names: names.transpose()?.unwrap_or_default(),
+            names: names?,
+            sticky: sticky?,
         }))
     }
 }
@@ -70,9 +77,11 @@ mod tests {
         assert!(matches!(spec.hosts, Placement::Hosts(hosts) if hosts.len() == 2));
         assert_eq!(spec.engines, [EngineKind::Docker, EngineKind::Cni].into());
         assert_eq!((spec.transport, spec.names), (TransportChoice::Vxlan, false));
-        let all = [("hosts", "all"), ("transport", "route"), ("names", "1")];
+        assert!(!spec.sticky);
+        let all = [("hosts", "all"), ("transport", "route"), ("names", "1"), ("sticky", "true")];
         let spec = take(&all).0.unwrap().unwrap();
         assert_eq!((spec.transport, spec.names), (TransportChoice::Route, true));
+        assert!(spec.sticky);
     }
 
     #[test]
@@ -81,6 +90,7 @@ mod tests {
             ("in", "rkt", "docker, podman or cni"),
             ("transport", "quic", "is not auto, vxlan or route"),
             ("names", "maybe", "is not true or false"),
+            ("sticky", "name", "sticky \"name\" is not true or false"),
             ("hosts", "a b", "a b"),
         ] {
             let error = take(&[("hosts", "all"), (key, value)]).0.unwrap_err().to_string();

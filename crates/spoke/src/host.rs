@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use config::Config;
 use engine::port::{AttachmentLock, Described, Host, Occupied};
-use model::{AttachmentId, Backend, NetworkName, Process, Result, Timestamp};
+use model::{AttachmentId, Backend, NetworkName, OwnerName, Process, Result, Timestamp};
 use sha2::{Digest, Sha256};
 
 use crate::described;
@@ -58,6 +58,11 @@ impl Host for ThisHost {
         }
         let ask = Ask::Pin { network: network.clone(), address, by: by.to_owned() };
         hosts::ask(&self.config.store.runtime, &ask).map(|_| true)
+    }
+
+    fn follow(&self, network: &NetworkName, name: &OwnerName) -> Result<()> {
+        let ask = Ask::Follow { network: network.clone(), name: name.clone() };
+        hosts::ask(&self.config.store.runtime, &ask).map(drop)
     }
 
     fn has_hosts(&self, network: &NetworkName) -> bool {

@@ -11,7 +11,8 @@ use std::time::Duration;
 use cluster::{Access, TokenId, Url};
 use model::{
     EngineKind, Error, HostName, IfName, IpNet, Ipv4Net, Ipv6Net, Kind, Labels, Mtu,
-    NamedElsewhere, NetworkName, Placement, Result, SharedNetwork, Timestamp, TransportChoice,
+    NamedElsewhere, NetworkName, OwnerName, Placement, Result, SharedNetwork, Timestamp,
+    TransportChoice,
 };
 use serde::{Deserialize, Serialize};
 use spec::ManyHostsSpec;
@@ -125,6 +126,11 @@ pub(crate) enum Ask {
         address: IpAddr,
         by: String,
     },
+    /// The addresses that other hosts keep for a name.
+    Follow {
+        network: NetworkName,
+        name: OwnerName,
+    },
 }
 
 /// As whom a host becomes a member.
@@ -162,6 +168,9 @@ pub(crate) struct Wanted {
     /// Whether each host answers queries for the names of its containers.
     #[serde(default)]
     pub(crate) names: bool,
+    /// Whether names keep their addresses.
+    #[serde(default)]
+    pub(crate) sticky: bool,
     /// Whether one of its name and subnet is as good, and this host is the one that has to have it now.
     #[serde(default)]
     pub(crate) or_join: bool,
@@ -187,6 +196,7 @@ impl Wanted {
             transport: spec.transport,
             engines: spec.engines.clone(),
             names: spec.names,
+            sticky: spec.sticky,
             or_join: false,
         })
     }

@@ -40,6 +40,8 @@ pub struct Declared {
     pub engines: BTreeSet<EngineKind>,
     /// Whether it has names.
     pub names: bool,
+    /// Whether names keep their addresses.
+    pub sticky: bool,
     /// When it was asked for.
     pub since: Timestamp,
 }
@@ -124,6 +126,7 @@ fn described(view: &View, wanted: &Declared) -> Result<SharedNetwork> {
         transport: wanted.transport,
         engines: wanted.engines.clone().into(),
         names: wanted.names,
+        sticky: wanted.sticky,
         since: wanted.since,
     };
     network.check(name)?;

@@ -3,16 +3,18 @@
 //! An address in nobody's block is given by the record alone. One in the block of another host is asked of
 //! that host, which leases from its block without asking anybody: it keeps the address for the other one, or
 //! says what has it. A host that is gone is not asked. The host of the block asks as others do for what it has given
-//! away.
+//! away. One that a name keeps is asked of the host that has it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::{
-    AddressPin, Error, HostName, IpNet, NetworkName, PinState, Result, SharedNetwork, text,
+    AddressPin, Error, HostName, IpNet, NetworkName, OwnerName, PinState, Result, SharedNetwork,
+    text,
 };
 
 use super::RACES;
+use super::kept::again;
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
 use crate::view::View;
 
@@ -23,13 +25,14 @@ pub enum Pinning {
     Granted,
     /// This host was asked, in whose block the address is; it answers in the record.
     Asked(HostName),
+    /// This host was asked, which keeps the address for the name, by the record of this revision; it answers in the record.
+    Wanted(HostName, Revision),
     /// This host has it, for what the text says.
     Taken(HostName, String),
 }
 
-/// A transaction with what the record says then and whose the address was before, where that host is lost; or
-/// what is decided without one.
-type Decided = std::result::Result<(Txn, PinState, Option<HostName>), Pinning>;
+/// A transaction, what the record says then, and which host was asked, if one was; or what is decided without one.
+type Decided = std::result::Result<(Txn, AddressPin, Option<HostName>), Pinning>;
 
 /// Which address, and who asks for it.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +45,8 @@ pub struct Wanted<'a> {
     pub host: &'a HostName,
     /// What will have it there, for sentences.
     pub by: &'a str,
+    /// The name of its container, where the network keeps addresses for names.
+    pub name: Option<&'a OwnerName>,
 }
 
 /// Asks for an address. `gone` are hosts that were not heard of for so long that their addresses may be
@@ -57,19 +62,18 @@ pub fn pin(
 ) -> Result<Pinning> {
     for _ in 0..RACES {
         let view = cluster.read()?;
-        let (txn, state, over) = match wanted.proposed(&view, gone)? {
+        let (txn, pin, asked) = match wanted.proposed(&view, gone)? {
             Ok(proposed) => proposed,
             Err(decided) => return Ok(decided),
         };
-        let asked = match &state {
-            PinState::Asked => view.block_with(wanted.network, wanted.address).map(|(it, _)| it),
-            PinState::Granted | PinState::Held(_) | PinState::Other => None,
-        };
-        let by = shortened(wanted.by);
-        let pin = AddressPin { host: wanted.host.clone(), by, state, over, asked: None };
+        let is_kept = pin.wanted.is_some();
         let txn = txn.put(wanted.key(), Record::Pin(pin));
-        if let Outcome::Done(_) = cluster.commit(&txn)? {
-            return Ok(asked.map_or(Pinning::Granted, |host| Pinning::Asked(host.clone())));
+        if let Outcome::Done(at) = cluster.commit(&txn)? {
+            return Ok(match asked {
+                None => Pinning::Granted,
+                Some(host) if is_kept => Pinning::Wanted(host, at),
+                Some(host) => Pinning::Asked(host),
+            });
         }
     }
     Err(Error::try_again(format!(
@@ -81,6 +85,27 @@ pub fn pin(
 impl Wanted<'_> {
     fn key(&self) -> Key {
         Key::Pin(self.network.clone(), self.address)
+    }
+
+    /// The record, where it is written for this host.
+    fn pin(&self, state: PinState, over: Option<HostName>) -> AddressPin {
+        AddressPin {
+            host: self.host.clone(),
+            by: shortened(self.by),
+            state,
+            over,
+            asked: None,
+            name: self.name.cloned(),
+            wanted: None,
+        }
+    }
+
+    /// Whether another host keeps the address for this name, and is there to hand it over.
+    fn is_kept(&self, view: &View, pin: &AddressPin) -> bool {
+        self.name.is_some()
+            && pin.name.as_ref() == self.name
+            && pin.state == PinState::Granted
+            && view.alive.contains(&pin.host)
     }
 
     /// What has to be so for the record to be written, as what, and from whom; or what is decided already.
@@ -102,6 +127,13 @@ impl Wanted<'_> {
                 }
                 PinState::Asked | PinState::Held(_) => txn.expect(self.key(), Expect::At(*at)),
             },
+            Some((pin, at)) if self.is_kept(view, pin) => {
+                let (expect, again) = again(view, pin, *at);
+                txn.expect.extend(expect);
+                let txn = txn.expect(self.key(), Expect::At(*at));
+                let asked = AddressPin { wanted: Some(self.host.clone()), ..again };
+                return Ok(Ok((txn, asked, Some(pin.host.clone()))));
+            }
             Some((pin, at)) if is_gone(view, gone, &pin.host) => {
                 over = Some(pin.host.clone());
                 txn.expect(Key::Alive(pin.host.clone()), Expect::Absent)
@@ -116,10 +148,12 @@ impl Wanted<'_> {
         let key = Key::Block(self.network.clone(), block);
         let is_taken_over = over.is_some();
         match view.blocks.get(&(self.network.clone(), block)) {
-            None => Ok(Ok((txn.expect(key, Expect::Absent), PinState::Granted, over))),
+            None => {
+                Ok(Ok((txn.expect(key, Expect::Absent), self.pin(PinState::Granted, over), None)))
+            }
             // This host had given it to one that is gone.
             Some((holder, at)) if holder == self.host && is_taken_over => {
-                Ok(Ok((txn.expect(key, Expect::At(*at)), PinState::Granted, over)))
+                Ok(Ok((txn.expect(key, Expect::At(*at)), self.pin(PinState::Granted, over), None)))
             }
             Some((holder, _)) if holder == self.host => Err(Error::try_again(format!(
                 "address {} is in a block that this host has only just taken, or was given back a moment ago",
@@ -129,11 +163,12 @@ impl Wanted<'_> {
             Some((holder, at)) if is_gone(view, gone, holder) => {
                 let txn = txn.expect(Key::Alive(holder.clone()), Expect::Absent);
                 let over = over.or_else(|| Some(holder.clone()));
-                Ok(Ok((txn.expect(key, Expect::At(*at)), PinState::Granted, over)))
+                Ok(Ok((txn.expect(key, Expect::At(*at)), self.pin(PinState::Granted, over), None)))
             }
             Some((holder, at)) => {
                 self.refuse_lost(view, holder)?;
-                Ok(Ok((txn.expect(key, Expect::At(*at)), PinState::Asked, over)))
+                let (asked, pin) = (holder.clone(), self.pin(PinState::Asked, over));
+                Ok(Ok((txn.expect(key, Expect::At(*at)), pin, Some(asked))))
             }
         }
     }
@@ -194,7 +229,8 @@ pub fn answer_pin(
         other => other,
     };
     let key = Key::Pin(network.clone(), address);
-    let record = Record::Pin(AddressPin { state, asked: Some(at.0), ..pin.clone() });
+    let asked = Some(asked_at(pin, at).0);
+    let record = Record::Pin(AddressPin { state, asked, ..pin.clone() });
     let txn = Txn::default()
         .expect(Key::Block(network.clone(), block), Expect::At(taken))
         .expect(key.clone(), Expect::At(at));
@@ -221,7 +257,7 @@ pub fn asked_at(pin: &AddressPin, at: Revision) -> Revision {
     pin.asked.map_or(at, |asked| at.min(Revision(asked)))
 }
 
-fn shortened(by: &str) -> String {
+pub(super) fn shortened(by: &str) -> String {
     let mut by = text::shown(by);
     while by.len() > AddressPin::LONGEST {
         by.pop();

@@ -22,6 +22,7 @@ use crate::view::View;
 
 mod authority;
 mod damaged;
+mod kept;
 mod renewal;
 mod six;
 mod tokens;
@@ -148,7 +149,7 @@ fn to_c(records: &Records) {
 fn ask(records: &Records, gone: &[&str]) -> Result<Pinning> {
     let (network, me) = (front(), host("a"));
     let address = [10, 8, 1, 9].into();
-    let wanted = Wanted { network: &network, address, host: &me, by: "db" };
+    let wanted = Wanted { network: &network, address, host: &me, by: "db", name: None };
     pin(records, &wanted, &gone.iter().map(|name| host(name)).collect::<BTreeSet<_>>())
 }
 
@@ -178,7 +179,13 @@ fn an_address_of_a_gone_host_is_taken_over_and_marked() {
 fn the_host_of_the_block_takes_over_too() {
     let records = cluster();
     let (network, me) = (front(), host("b"));
-    let wanted = Wanted { network: &network, address: [10, 8, 1, 9].into(), host: &me, by: "db" };
+    let wanted = Wanted {
+        network: &network,
+        address: [10, 8, 1, 9].into(),
+        host: &me,
+        by: "db",
+        name: None,
+    };
     let text = r#"{"host":"c","by":"db","state":"granted"}"#;
     let key = Key::Pin(front(), [10, 8, 1, 9].into());
     records.write(&put(key.clone(), record(&key, text.as_bytes()).unwrap()));

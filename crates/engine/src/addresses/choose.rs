@@ -10,8 +10,8 @@ use model::{
     OwnerName, Pool, Reservation, Result, Tenant, host_net,
 };
 
-use crate::addresses::search::{Avoid, Found, Search};
-use crate::addresses::shared::is_agreed;
+use crate::addresses::search::{Avoid, Found, KeptAddress, Search};
+use crate::addresses::shared::{is_agreed, lease_in_subnet, own_pool};
 use crate::port::{Expect, Key, Record, Txn};
 use crate::records::book::{Read, unchanged};
 use crate::records::reservation::kept_address;
@@ -36,6 +36,7 @@ impl Addresses<'_> {
     pub(crate) fn choose(&self, request: &Request, avoid: &Avoid) -> Result<Choice> {
         let mut choice = Choice::default();
         let mut wanted = request.wanted.clone();
+        self.follow_request(request)?;
         for pool in request.ipam.pools() {
             if self.lease_pinned(pool, &mut wanted, request, &mut choice)? {
                 continue;
@@ -153,14 +154,9 @@ impl Addresses<'_> {
     ) -> Result<()> {
         let search = Search { pool, ranges: &pool.ranges, order: pool.order, avoid };
         if let Some(owner) = &request.owner
-            && let Some(address) = self.kept_for(&request.network.name, owner, &search)?
+            && let Some(kept) = self.kept_for(&request.network.name, owner, &search)?
         {
-            let reserved = self.records.reservation_of(&pool.space, address)?;
-            // It may have become another one's since it was looked for.
-            if reserved.as_ref().is_none_or(|read| read.value.owner.as_ref() == Some(owner)) {
-                choice.take(pool.lease(address)?, unchanged(reserved.as_ref()), request);
-                return Ok(());
-            }
+            return choice.take_kept(own_pool(pool, request), kept, request);
         }
         let read = self.records.cursor_of(&pool.id)?;
         let cursor = read.as_ref().map(|read| &read.value);
@@ -235,7 +231,9 @@ impl Addresses<'_> {
         let before = kept.clone();
         for lease in leases.iter().filter(|lease| !before.contains(&lease.address.addr())) {
             kept.push(lease.address.addr());
-            txn = learn(network, owner, lease, txn);
+            if !self.is_pinned(&lease.space, lease.address.addr())? {
+                txn = learn(network, owner, lease, txn);
+            }
         }
         if kept == before {
             return Ok(txn);
@@ -266,9 +264,12 @@ impl Addresses<'_> {
             }
         }
         for lease in leases {
-            if !kept.contains(&lease.address.addr()) {
-                kept.push(lease.address.addr());
-                txn = learn(network, owner, lease, txn);
+            let address = lease.address.addr();
+            if !kept.contains(&address) {
+                kept.push(address);
+                if !self.is_pinned(&lease.space, address)? {
+                    txn = learn(network, owner, lease, txn);
+                }
             }
         }
         let key = Key::Sticky(network.clone(), owner.clone());
@@ -303,6 +304,21 @@ impl Choice {
             self.reserved.push((key, reserved));
         }
         self.leases.push(lease);
+    }
+
+    /// Chooses what is kept for the request's name: of the pool, or an address that other hosts gave to this one.
+    fn take_kept(&mut self, pool: &Pool, kept: KeptAddress, request: &Request) -> Result<()> {
+        if let Some(pin) = kept.pin() {
+            let lease = lease_in_subnet(pool, kept.address);
+            let gone =
+                || Error::bug(format!("{} is in no subnet of {}", kept.address, pool.shown()));
+            self.leases.push(lease.ok_or_else(gone)?);
+            self.pins.push(pin.clone());
+        } else {
+            let lease = pool.lease(kept.address)?;
+            self.take(lease, unchanged(kept.reserved.as_ref()), request);
+        }
+        Ok(())
     }
 
     /// Adds to the transaction where the next search starts, that what other hosts gave is still given, and

@@ -7,11 +7,14 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use model::{Cursor, NetworkName, Order, OwnerName, Pool, Range, Result, Space, next_address};
+use model::{
+    Cursor, NetworkName, Order, OwnerName, Pool, Range, Reservation, Result, Space, next_address,
+};
 
 use crate::Addresses;
+use crate::addresses::shared::is_pin;
 use crate::port::Prefix;
-use crate::records::book::passable;
+use crate::records::book::{Read, passable};
 
 /// After so many proposals in a row that were held, all leases of the space are listed once.
 const TIMEOUT: usize = 16;
@@ -36,6 +39,19 @@ pub(crate) struct Found {
     pub(crate) from: IpAddr,
 }
 
+/// An address that is kept for a name and free, with its reservation as it was read.
+pub(crate) struct KeptAddress {
+    pub(crate) address: IpAddr,
+    pub(crate) reserved: Option<Read<Reservation>>,
+}
+
+impl KeptAddress {
+    /// Its reservation, where the other hosts of the network gave it to this one.
+    pub(crate) fn pin(&self) -> Option<&Read<Reservation>> {
+        self.reserved.as_ref().filter(|read| is_pin(&read.value))
+    }
+}
+
 /// Consecutive candidates.
 struct Stretch {
     first: IpAddr,
@@ -53,6 +69,13 @@ impl Search<'_> {
     /// Whether the address lies in what is searched and is not kept back by the network itself.
     fn admits(&self, address: IpAddr) -> bool {
         self.ranges.iter().any(|range| range.contains(address))
+            && !self.pool.is_gateway(address)
+            && !self.avoid.contains(&address)
+    }
+
+    /// Whether the address lies in a subnet of what is searched: the other hosts of a network give such addresses.
+    fn spans(&self, address: IpAddr) -> bool {
+        self.ranges.iter().any(|range| range.subnet.contains(&address))
             && !self.pool.is_gateway(address)
             && !self.avoid.contains(&address)
     }
@@ -134,13 +157,17 @@ impl Addresses<'_> {
         network: &NetworkName,
         owner: &OwnerName,
         search: &Search,
-    ) -> Result<Option<IpAddr>> {
-        let kept = self.records.sticky_of(network, owner)?;
-        for address in kept.map(|read| read.value).unwrap_or_default() {
-            if search.admits(address)
-                && self.records.holder_of(&search.pool.space, address)?.is_none()
-            {
-                return Ok(Some(address));
+    ) -> Result<Option<KeptAddress>> {
+        for address in self.addresses_of(network, owner)? {
+            let reserved = self.records.reservation_of(&search.pool.space, address)?;
+            let is_kept = match &reserved {
+                Some(read) if is_pin(&read.value) => search.spans(address),
+                // It may be another one's by now.
+                Some(read) => read.value.owner.as_ref() == Some(owner) && search.admits(address),
+                None => search.admits(address),
+            };
+            if is_kept && self.records.holder_of(&search.pool.space, address)?.is_none() {
+                return Ok(Some(KeptAddress { address, reserved }));
             }
         }
         Ok(None)

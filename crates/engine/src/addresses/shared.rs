@@ -26,6 +26,17 @@ pub enum InUse {
     Reserved(String),
 }
 
+/// What of a network of many hosts can change besides its ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// Whether it takes no more containers.
+    pub is_draining: bool,
+    /// Whether its containers have names.
+    pub names: bool,
+    /// Whether names keep their addresses.
+    pub sticky: bool,
+}
+
 impl Addresses<'_> {
     /// The lease of an address that is in the pool's subnet, and in none of the network's ranges; none where
     /// there is nobody to ask, because the network is this host's alone.
@@ -51,13 +62,9 @@ impl Addresses<'_> {
         let network = &request.network.name;
         let by = request.owner.as_ref().map_or(request.container.as_str(), OwnerName::as_str);
         let pool = own_pool(pool, request);
-        let range = pool.ranges.iter().find(|range| range.subnet.contains(&address));
-        let Some(range) = range else { return Ok(None) };
-        let Some(read) = self.pinned(&pool.space, network, address, by)? else { return Ok(None) };
-        let net = model::IpNet::new(address, range.subnet.prefix_len());
-        let net = net.unwrap_or_else(|_| host_net(address));
-        let (space, pool) = (pool.space.clone(), Some(pool.id.clone()));
-        Ok(Some((Lease { space, pool, address: net, gateway: range.gateway }, read)))
+        let Some(lease) = lease_in_subnet(pool, address) else { return Ok(None) };
+        let pinned = self.pinned(&pool.space, network, address, by)?;
+        Ok(pinned.map(|read| (lease, read)))
     }
 
     /// Whether a network is one of many hosts.
@@ -117,9 +124,7 @@ impl Addresses<'_> {
             read.value.owner = Some(PINNED.parse()?);
             return match self.store.commit(&txn.put(key, Record::Reservation(read.value)))? {
                 Outcome::Done(_) => Ok(()),
-                Outcome::Lost(_) => {
-                    Err(Error::try_again(format!("address {address} changes right now")))
-                }
+                Outcome::Lost(_) => Err(changes(address)),
             };
         }
         match self.reserve_as(network, address, PINNED)? {
@@ -189,7 +194,7 @@ impl Addresses<'_> {
     }
 
     /// Gives a network of this host other ranges of addresses, each of its pools those of its place, lets it take
-    /// more containers or not, and gives names to those that it takes from now on, or none.
+    /// more containers or not, and gives names to those that it takes from now on, and keeps their addresses, or not.
     ///
     /// # Errors
     /// `NotFound` where there is no such network; `TryAgain` where another process changes it.
@@ -197,24 +202,26 @@ impl Addresses<'_> {
         &self,
         name: &NetworkName,
         ranges: &[Vec<Range>],
-        (is_draining, has_names): (bool, bool),
+        shared: Shared,
     ) -> Result<()> {
         let key = Key::Network(name.clone());
         let read = self.records.network_under(&key)?;
         let mut read = read.ok_or_else(|| Error::not_found(format!("no network {name}")))?;
-        let stage = if is_draining { Stage::Draining } else { Stage::Made };
+        let stage = if shared.is_draining { Stage::Draining } else { Stage::Made };
         let was_unsupported = std::mem::take(&mut read.value.unsupported);
         let is_same_stage =
             std::mem::replace(&mut read.value.stage, stage) == stage && !was_unsupported;
         let are_same_names =
-            std::mem::replace(&mut read.value.wiring.names, has_names) == has_names;
+            std::mem::replace(&mut read.value.wiring.names, shared.names) == shared.names;
+        let is_as_sticky =
+            std::mem::replace(&mut read.value.sticky, shared.sticky) == shared.sticky;
         let Ipam::Book { pools } = &mut read.value.ipam else {
             return Err(Error::bug(format!("network {name} has no pool of the store")));
         };
         if pools.len() != ranges.len() {
             return Err(Error::bug(format!("network {name} has {} pools", pools.len())));
         }
-        let is_same = is_same_stage && are_same_names;
+        let is_same = is_same_stage && are_same_names && is_as_sticky;
         if is_same && pools.iter().zip(ranges).all(|(pool, ranges)| pool.ranges == *ranges) {
             return Ok(());
         }
@@ -273,29 +280,26 @@ impl Addresses<'_> {
         owner: &str,
     ) -> Result<Option<InUse>> {
         let owner: OwnerName = owner.parse()?;
-        let (space, key) = (Space::Host, Key::Reservation(Space::Host, address));
-        if let Some(read) = self.records.reservation_of(&space, address)? {
-            let is_same = read.value.owner.as_ref() == Some(&owner);
-            let whose = read.value.owner.map_or("nobody".to_owned(), |owner| owner.to_string());
-            return Ok((!is_same).then(|| InUse::Reserved(format!("reserved for {whose}"))));
+        let reserved = self.records.reservation_of(&Space::Host, address)?;
+        if let Some(Read { value, .. }) = &reserved {
+            // From one host to another it goes at once: nobody leases it in between.
+            let passes = is_elsewhere(value) && owner.as_str().starts_with(ELSEWHERE);
+            match &value.owner {
+                Some(of) if *of == owner => return Ok(None),
+                of if !passes => {
+                    let whose = of.as_ref().map_or("nobody", OwnerName::as_str);
+                    return Ok(Some(InUse::Reserved(format!("reserved for {whose}"))));
+                }
+                _ => {}
+            }
         }
-        if let Some(read) = self.records.holder_of(&space, address)? {
+        if let Some(read) = self.records.holder_of(&Space::Host, address)? {
             return Ok(Some(InUse::Held(Box::new(read.value))));
         }
-        let reservation = Reservation {
-            owner: Some(owner),
-            network: Some(network.clone()),
-            ..Reservation::new(space.clone(), address)
-        };
-        let txn = Txn::new()
-            .expect(Key::Lease(space, address), Expect::Absent)
-            .expect(key.clone(), Expect::Absent)
-            .put(key, Record::Reservation(reservation));
+        let txn = reserve((network, address), reserved.as_ref(), Some(owner));
         match self.store.commit(&txn)? {
             Outcome::Done(_) => Ok(None),
-            Outcome::Lost(_) => {
-                Err(Error::try_again(format!("address {address} changes right now")))
-            }
+            Outcome::Lost(_) => Err(changes(address)),
         }
     }
 
@@ -328,13 +332,52 @@ impl Addresses<'_> {
     }
 }
 
+/// The lease of an address of the pool's subnet, in one of its ranges or not.
+pub(super) fn lease_in_subnet(pool: &Pool, address: IpAddr) -> Option<Lease> {
+    let range = pool.ranges.iter().find(|range| range.subnet.contains(&address))?;
+    let net = model::IpNet::new(address, range.subnet.prefix_len());
+    let address = net.unwrap_or_else(|_| host_net(address));
+    let (space, pool) = (pool.space.clone(), Some(pool.id.clone()));
+    Some(Lease { space, pool, address, gateway: range.gateway })
+}
+
+/// A transaction that finds no lease of an address, and its reservation as it was read: it is reserved for this owner
+/// then, or not any more.
+pub(super) fn reserve(
+    (network, address): (&NetworkName, IpAddr),
+    reserved: Option<&Read<Reservation>>,
+    owner: Option<OwnerName>,
+) -> Txn {
+    let key = Key::Reservation(Space::Host, address);
+    let txn = Txn::new()
+        .expect(Key::Lease(Space::Host, address), Expect::Absent)
+        .expect(key.clone(), unchanged(reserved));
+    match owner {
+        None => txn.delete(key),
+        owner => {
+            let network = Some(network.clone());
+            let unowned = Reservation::new(Space::Host, address);
+            txn.put(key, Record::Reservation(Reservation { owner, network, ..unowned }))
+        }
+    }
+}
+
+pub(super) fn changes(address: IpAddr) -> Error {
+    Error::try_again(format!("address {address} changes right now"))
+}
+
+/// How the owner is called of an address that another host has.
+pub(super) fn elsewhere(host: &HostName) -> Result<OwnerName> {
+    format!("{ELSEWHERE}{host}").parse()
+}
+
 /// The network's pool: a front end may have widened the request's for an exact address.
-fn own_pool<'a>(pool: &'a Pool, request: &'a Request) -> &'a Pool {
+pub(super) fn own_pool<'a>(pool: &'a Pool, request: &'a Request) -> &'a Pool {
     let mut pools = request.network.ipam.pools().iter();
     pools.find(|own| own.id == pool.id).unwrap_or(pool)
 }
 
-fn is_pin(reservation: &Reservation) -> bool {
+pub(crate) fn is_pin(reservation: &Reservation) -> bool {
     reservation.owner.as_ref().is_some_and(|owner| owner.as_str() == PINNED)
 }
 

@@ -3,7 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use model::{AttachmentId, Backend, IpNet, Network, NetworkName, Process, Result, Timestamp};
+use model::{
+    AttachmentId, Backend, IpNet, Network, NetworkName, OwnerName, Process, Result, Timestamp,
+};
 
 /// The right to work on an attachment, until it is dropped.
 pub type AttachmentLock = Box<dyn std::any::Any>;
@@ -77,6 +79,16 @@ pub trait Host {
     fn pin(&self, network: &NetworkName, address: IpAddr, by: &str) -> Result<bool> {
         let _ = (network, address, by);
         Ok(false)
+    }
+
+    /// Has the addresses given to this host that other hosts keep for a name, as far as they do not have a container that
+    /// has them, and notes them as its own.
+    ///
+    /// # Errors
+    /// `TryAgain` where the others cannot be asked.
+    fn follow(&self, network: &NetworkName, name: &OwnerName) -> Result<()> {
+        let _ = (network, name);
+        Ok(())
     }
 
     /// Whether the network is one of many hosts, which [`Host::pin`] asks.

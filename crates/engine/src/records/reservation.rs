@@ -27,7 +27,7 @@ pub(crate) fn shared_address(reservation: &Reservation) -> Option<Error> {
             "address {address} of network {network} is in use on host {host}"
         ))),
         None if owner == PINNED => Some(Error::conflict(format!(
-            "address {address} of network {network} is pinned to this host while a container has it"
+            "address {address} of network {network} is pinned to this host while a container has it, or a name keeps it"
         ))),
         None => None,
     }

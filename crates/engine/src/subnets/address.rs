@@ -111,7 +111,12 @@ impl Subnets<'_> {
             Order::NextAfterLast => Order::NextAfterLast,
             Order::LowestFree => request.order.unwrap_or(place.subnet.order),
         };
-        let owner = kept_by(place, &request.purpose);
+        let owner = self.kept_by(place, &request.purpose);
+        if let Some(owner) = owner
+            && place.is_open()
+        {
+            self.addresses.follow(&place.subnet.network, owner)?;
+        }
         let cursor = self.records.cursor_of(&place.pool.id)?;
         for ranges in [&place.own, &place.siblings] {
             let search = Search { pool: &place.pool, ranges, order, avoid };
@@ -119,9 +124,8 @@ impl Subnets<'_> {
                 && let Some(kept) =
                     self.addresses.kept_for(&place.subnet.network, owner, &search)?
             {
-                let reserved = self.records.reservation_of(&place.pool.space, kept)?;
-                let lease = place.lease(kept)?;
-                return Ok(Some(Proposal { lease, reserved, searched: None }));
+                let lease = place.lease(kept.address)?;
+                return Ok(Some(Proposal { lease, reserved: kept.reserved, searched: None }));
             }
             let known = cursor.as_ref().map(|read| &read.value);
             if let Some(found) = self.addresses.find(&search, known)? {
@@ -131,6 +135,14 @@ impl Subnets<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// The owner for which the subnet, or its network of many hosts, keeps addresses, if they do.
+    fn kept_by<'a>(&self, place: &Place, purpose: &'a Purpose) -> Option<&'a OwnerName> {
+        let Purpose::Container(owner) = purpose else { return None };
+        let is_shared =
+            || place.network.as_ref().is_some_and(|it| it.sticky && self.host.has_hosts(&it.name));
+        owner.as_ref().filter(|_| place.subnet.sticky != Sticky::No || is_shared())
     }
 
     /// Commits a proposal; `None` where another process was faster.
@@ -159,7 +171,7 @@ impl Subnets<'_> {
         if let Some((cursor, found)) = &searched {
             txn = advance(&place.pool, cursor.as_ref(), found, txn);
         }
-        let owner = kept_by(place, &request.purpose);
+        let owner = self.kept_by(place, &request.purpose);
         if let Some(owner) = owner {
             txn = self.addresses.keep(
                 &place.subnet.network,
@@ -344,13 +356,5 @@ fn given(place: &Place, request: &AddressRequest) -> Result<Option<Lease>> {
         (Purpose::Gateway, Some(has), _) => place.lease(has).map(Some),
         (Purpose::Auxiliary, _, _) => refuse_auxiliary(place).map(|()| None),
         (_, _, _) => Ok(None),
-    }
-}
-
-/// The owner for which the subnet keeps addresses, if it keeps any.
-fn kept_by<'a>(place: &Place, purpose: &'a Purpose) -> Option<&'a OwnerName> {
-    match (place.subnet.sticky, purpose) {
-        (Sticky::Mac | Sticky::Name, Purpose::Container(owner)) => owner.as_ref(),
-        (_, _) => None,
     }
 }

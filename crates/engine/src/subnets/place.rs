@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use model::{Error, IpNet, Lease, Network, Pool, PoolId, Range, Result, Subnet, hosts_of};
+use model::{Error, IpNet, Lease, Network, Pool, PoolId, Range, Result, Stage, Subnet, hosts_of};
 
 use crate::Subnets;
 use crate::port::Key;
@@ -57,6 +57,11 @@ impl Place {
             .map_err(|cause| Error::bug(format!("subnet {subnet}")).because(cause))?;
         let pool = PoolId { network: self.subnet.network.clone(), ..self.pool.id.clone() };
         Ok(Lease { space: self.subnet.id.space.clone(), pool: Some(pool), address, gateway })
+    }
+
+    /// Whether its network takes containers.
+    pub(super) fn is_open(&self) -> bool {
+        self.network.as_ref().is_some_and(|network| network.stage == Stage::Made)
     }
 
     /// Whether the address is in no range of a network that exists.

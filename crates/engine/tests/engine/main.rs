@@ -14,6 +14,7 @@ mod endpoint_others;
 mod endpoint_ports;
 mod endpoint_world;
 mod fence;
+mod follow;
 mod heal;
 mod kept;
 mod kept_crash;

@@ -39,6 +39,10 @@ pub struct SharedNetwork {
     /// this make it without.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub names: bool,
+    /// Whether a name keeps its addresses, on whichever host its container is. Programs that do not know of this keep
+    /// none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sticky: bool,
     /// When it was declared.
     pub since: Timestamp,
 }
@@ -115,11 +119,15 @@ impl SharedNetwork {
         self.encrypted || !self.transport.is_vxlan() || self.subnet.addr().is_ipv6()
     }
 
-    /// Whether they are one network: in which engines it is made, and whether it has names, may differ, as a host
-    /// that had an earlier version has not kept that.
+    /// Whether they are one network: in which engines it is made, and whether it has names or keeps addresses, may
+    /// differ, as a host that had an earlier version has not kept that.
     pub fn is_same(&self, other: &Self) -> bool {
-        let apart =
-            |network: &Self| Self { engines: Engines::default(), names: false, ..network.clone() };
+        let apart = |network: &Self| Self {
+            engines: Engines::default(),
+            names: false,
+            sticky: false,
+            ..network.clone()
+        };
         apart(self) == apart(other)
     }
 
@@ -255,6 +263,7 @@ mod tests {
             transport: Transport::Vxlan,
             engines: Engines::default(),
             names: false,
+            sticky: false,
             since: Timestamp(1),
         }
     }

@@ -24,9 +24,11 @@ mod closed;
 mod door;
 mod drain;
 mod engines;
+mod follow;
 mod guard;
 mod isolate;
 mod keep;
+mod kept;
 mod lease;
 mod local;
 mod make;
@@ -44,6 +46,7 @@ mod rtt;
 mod server;
 mod tend;
 mod tunnel;
+mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -132,6 +135,8 @@ struct State {
     narrow: Vec<String>,
     /// Addresses that other hosts gave to this one a moment ago, for a container that has none yet.
     fresh: BTreeMap<(NetworkName, IpAddr), Instant>,
+    /// Addresses that are asked for, or given away, right now.
+    turns: BTreeSet<(NetworkName, IpAddr)>,
     /// What others wrote that is not used.
     refused: Vec<String>,
     /// What etcd does not take of what this host has to say.

@@ -27,6 +27,7 @@ fn declared(name: &str, subnets: Subnets) -> Declared {
         transport: Transport::Vxlan,
         engines: BTreeSet::new(),
         names: false,
+        sticky: false,
         since: Timestamp(1),
     }
 }

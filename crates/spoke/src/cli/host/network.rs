@@ -16,7 +16,7 @@ pub(in crate::cli) fn create_network(
     output: Output,
     host_context: &HostContext,
 ) -> Result<Answer> {
-    if let Some(flag) = wanted.flags.besides(&["mtu", "names"]) {
+    if let Some(flag) = wanted.flags.besides(&["mtu", "names", "sticky"]) {
         return Err(Error::unsupported(format!(
             "a network of many hosts does not have --{flag} yet"
         )));
@@ -40,6 +40,7 @@ pub(in crate::cli) fn create_network(
         or_join: false,
         engines: wanted.many.engines.iter().copied().collect(),
         names: wanted.flags.spec.names.unwrap_or(false),
+        sticky: wanted.flags.spec.sticky.unwrap_or(false),
     };
     let reply = hosts::ask(&host_context.runtime, &Ask::CreateNetwork(Box::new(ask)))?;
     let Reply::Network { missing, failure, mut notes, .. } = reply else {

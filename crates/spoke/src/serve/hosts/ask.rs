@@ -99,6 +99,7 @@ impl Hosts {
             Ask::Rtt => self.rtt(),
             Ask::Routes => self.routes(),
             Ask::Pin { network, address, by } => self.pin(daemon, (&network, address), &by),
+            Ask::Follow { network, name } => self.follow(daemon, &network, &name),
         }
     }
 
@@ -207,7 +208,7 @@ impl Hosts {
                 member.address,
             )));
         }
-        let Wanted { name, block, hosts, encrypt: encrypted, engines, names, .. } = wanted;
+        let Wanted { name, block, hosts, encrypt: encrypted, engines, names, sticky, .. } = wanted;
         let since = time::now();
         Ok(book::Declared {
             name,
@@ -219,6 +220,7 @@ impl Hosts {
             transport,
             engines,
             names,
+            sticky,
             since,
         })
     }

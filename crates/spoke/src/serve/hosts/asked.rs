@@ -47,6 +47,8 @@ pub(super) struct Record {
     transport: TransportChoice,
     #[serde(default)]
     names: bool,
+    #[serde(default)]
+    sticky: bool,
     /// The name under which it was declared, or is being declared.
     #[serde(default)]
     name: Option<NetworkName>,
@@ -351,8 +353,8 @@ impl Asked {
 
 impl Record {
     fn of(ManyHosts { id, subnets, spec }: ManyHosts) -> Self {
-        let ManyHostsSpec { hosts, engines, transport, names } = spec;
-        Self { id, subnets, hosts, engines, transport, names, name: None }
+        let ManyHostsSpec { hosts, engines, transport, names, sticky } = spec;
+        Self { id, subnets, hosts, engines, transport, names, sticky, name: None }
     }
 
     fn many(&self) -> ManyHosts {
@@ -364,6 +366,7 @@ impl Record {
                 engines: self.engines.clone(),
                 transport: self.transport,
                 names: self.names,
+                sticky: self.sticky,
             },
         }
     }

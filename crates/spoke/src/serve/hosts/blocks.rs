@@ -9,8 +9,9 @@
 use std::time::{Duration, Instant};
 
 use cluster::{Cluster, Etcd, Revision, View, book};
-use model::{Error, IpNet, Kind, NetworkName, Result, SharedNetwork};
+use model::{AddressPin, Error, IpNet, Kind, NetworkName, Result, SharedNetwork};
 
+use super::State;
 use super::keep::Keeper;
 use super::local::{self, Local};
 use super::member::Member;
@@ -206,21 +207,41 @@ impl Keeper<'_> {
         // A block of IPv6 has more addresses than can be counted.
         let all = local.blocks().map(|block| local.capacity(block));
         let all = all.fold(0, usize::saturating_add);
-        let used: usize = local.blocks().map(|block| self.used(&local.network, name, block)).sum();
+        let used: usize = local.blocks().map(|block| self.taken(&local.network, name, block)).sum();
         all.saturating_sub(used) <= (all / LOW).max(1) * times
     }
 
     /// How many addresses of a block containers have, here or elsewhere: of the family of which they have more.
-    fn used(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
-        let state = self.hosts.lock();
-        let leased = state.attached.iter().flat_map(|attached| &attached.leases);
-        let pins = state.view.iter().flat_map(|view| view.pins.keys());
-        let all = leased
-            .chain(pins)
-            .filter(|(of, address)| of == name && network.block_with(*address) == Some(block));
-        let (v4, v6): (Vec<_>, Vec<_>) = all.partition(|(_, address)| address.is_ipv4());
-        v4.len().max(v6.len())
+    fn taken(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
+        taken(&self.hosts.lock(), (network, name, block))
     }
+
+    /// The same with those that names keep.
+    fn used(&self, network: &SharedNetwork, name: &NetworkName, block: IpNet) -> usize {
+        count(&self.hosts.lock(), (network, name, block), |_| true)
+    }
+}
+
+/// What names keep here is no reason for another block: they are forgotten where this one is full.
+fn taken(state: &State, of: (&SharedNetwork, &NetworkName, IpNet)) -> usize {
+    let own = state.member.as_ref().map(|member| &member.name);
+    count(state, of, |pin| pin.name.is_none() || Some(&pin.host) != own)
+}
+
+/// How many addresses of a block are leased, or pinned by some pin.
+fn count(
+    state: &State,
+    (network, name, block): (&SharedNetwork, &NetworkName, IpNet),
+    is_counted: impl Fn(&AddressPin) -> bool,
+) -> usize {
+    let leased = state.attached.iter().flat_map(|attached| &attached.leases);
+    let pins = state.view.iter().flat_map(|view| &view.pins);
+    let pins = pins.filter(|(_, (pin, _))| is_counted(pin)).map(|(place, _)| place);
+    let all = leased
+        .chain(pins)
+        .filter(|(of, address)| of == name && network.block_with(*address) == Some(block));
+    let (v4, v6): (Vec<_>, Vec<_>) = all.partition(|(_, address)| address.is_ipv4());
+    v4.len().max(v6.len())
 }
 
 /// Learns of a block that was claimed, and of the addresses of it that others have by then.
@@ -246,4 +267,43 @@ fn learn(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::hosts::Attached;
+
+    #[test]
+    fn what_names_keep_here_is_no_reason_for_another_block() {
+        let name: NetworkName = "front".parse().unwrap();
+        let text =
+            r#"{"vni":7,"subnet":"10.8.0.0/16","block":24,"mtu":1450,"hosts":"all","since":1}"#;
+        let network: SharedNetwork = serde_json::from_str(text).unwrap();
+        let text = r#"{"name":"a","address":"192.0.2.1","etcd":[]}"#;
+        let mut view = View::default();
+        for (last, pin) in [
+            (2, r#"{"host":"a","by":"db","state":"granted","name":"db"}"#),
+            (3, r#"{"host":"b","by":"db","state":"granted","name":"db"}"#),
+            (4, r#"{"host":"a","by":"db","state":"granted"}"#),
+            (5, r#"{"host":"b","by":"db","state":"asked"}"#),
+        ] {
+            let pin = (serde_json::from_str(pin).unwrap(), Revision(9));
+            view.pins.insert((name.clone(), [10, 8, 9, last].into()), pin);
+        }
+        let leases = [(name.clone(), [10, 8, 9, 2].into())].into();
+        let mut state = State {
+            member: Some(serde_json::from_str(text).unwrap()),
+            view: Some(view),
+            attached: Some(Attached { leases, ..Attached::default() }),
+            ..State::default()
+        };
+        let of = (&network, &name, "10.8.9.0/24".parse().unwrap());
+        // The container's, both of b, and the one that no name keeps.
+        assert_eq!(taken(&state, of), 4);
+        state.attached = None;
+        assert_eq!((taken(&state, of), count(&state, of, |_| true)), (3, 4));
+        let other = (&network, &name, "10.8.10.0/24".parse().unwrap());
+        assert_eq!(count(&state, other, |_| true), 0);
+    }
 }

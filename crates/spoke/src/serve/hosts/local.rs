@@ -5,6 +5,7 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use engine::Shared;
 use model::{
     Backend, Bridge, BridgePort, Error, Firewall, Gateway, IpNet, Ipam, Kind, Link, LinkKind,
     Masquerade, Network, NetworkName, Order, Pool, PoolId, Range, Result, Runtime, SharedNetwork,
@@ -43,20 +44,12 @@ impl Local {
         let network = match (declared, known) {
             (Some(declared), Some(known)) if known == *self => {
                 // The process that wrote this may have ended before the book had the ranges.
-                engine.addresses.set_shared(
-                    name,
-                    &self.ranges(),
-                    (is_draining, self.network.names),
-                )?;
+                engine.addresses.set_shared(name, &self.ranges(), self.shared(is_draining))?;
                 declared
             }
             (Some(declared), Some(known)) if self.is_same(&known) => {
                 self.write(name, place)?;
-                engine.addresses.set_shared(
-                    name,
-                    &self.ranges(),
-                    (is_draining, self.network.names),
-                )?;
+                engine.addresses.set_shared(name, &self.ranges(), self.shared(is_draining))?;
                 declared
             }
             (Some(_), Some(_)) => {
@@ -90,10 +83,15 @@ impl Local {
         let network = self.described(name, backend, now)?;
         host_context.engine().networks.create(&network)?;
         if is_draining {
-            let names = self.network.names;
-            host_context.engine().addresses.set_shared(name, &self.ranges(), (true, names))?;
+            let shared = self.shared(true);
+            host_context.engine().addresses.set_shared(name, &self.ranges(), shared)?;
         }
         Ok(network)
+    }
+
+    /// What a daemon changes of it besides its ranges.
+    fn shared(&self, is_draining: bool) -> Shared {
+        Shared { is_draining, names: self.network.names, sticky: self.network.sticky }
     }
 
     fn write(&self, name: &NetworkName, place: &Path) -> Result<()> {
@@ -148,13 +146,9 @@ impl Local {
             names: self.network.names,
             ..Wiring::default()
         };
-        Ok(Network::new(
-            name.clone(),
-            Runtime::Spoke,
-            since,
-            wiring,
-            Ipam::Book { pools: self.pools(name) },
-        ))
+        let ipam = Ipam::Book { pools: self.pools(name) };
+        let network = Network::new(name.clone(), Runtime::Spoke, since, wiring, ipam);
+        Ok(Network { sticky: self.network.sticky, ..network })
     }
 
     /// One of each family of the network.
@@ -249,6 +243,7 @@ mod tests {
             transport: Transport::Vxlan,
             engines: Default::default(),
             names: false,
+            sticky: false,
             since: Timestamp(1),
         };
         Local { network, block, more: Vec::new() }

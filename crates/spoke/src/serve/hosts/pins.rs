@@ -16,13 +16,12 @@ use super::Attached;
 use super::keep::Keeper;
 use super::local::Local;
 use super::member::Member;
+use super::turn::Place;
 use crate::event::{Event, What};
 use crate::time;
 
 /// How long an address is this host's without a container that has it: one is being made.
 const FRESH: Duration = Duration::from_secs(10);
-
-type Name = (NetworkName, IpAddr);
 
 impl Keeper<'_> {
     /// Keeps the addresses of this host's blocks for other hosts that have them or ask for them, and answers.
@@ -40,11 +39,10 @@ impl Keeper<'_> {
                 of == name && pin.host != member.name && local.has(*address)
             })
             .collect();
-        self.take_back(name, |address, host| {
+        // What goes from one of them to another is not free in between.
+        self.take_back(name, |address| {
             let pin = theirs.iter().find(|((_, of), _)| *of == address);
-            pin.is_some_and(|(_, (pin, _))| {
-                pin.host.as_str() == host && !matches!(pin.state, PinState::Held(_))
-            })
+            pin.is_some_and(|(_, (pin, _))| !matches!(pin.state, PinState::Held(_)))
         })?;
         for ((_, address), (pin, at)) in theirs {
             match pin.state {
@@ -57,12 +55,11 @@ impl Keeper<'_> {
     }
 
     /// Ends what is kept for other hosts on a network and is not `wanted` any more.
-    fn take_back(&self, name: &NetworkName, wanted: impl Fn(IpAddr, &str) -> bool) -> Result<()> {
+    fn take_back(&self, name: &NetworkName, wanted: impl Fn(IpAddr) -> bool) -> Result<()> {
         self.daemon.context_pool.with(|host_context| {
             let engine = host_context.engine();
             let given = engine.addresses.given_to_hosts()?.into_iter();
-            let mut over =
-                given.filter(|(of, address, host)| of == name && !wanted(*address, host));
+            let mut over = given.filter(|(of, address, _)| of == name && !wanted(*address));
             over.try_for_each(|(_, address, _)| engine.addresses.take_from_host(address).map(drop))
         })
     }
@@ -89,25 +86,32 @@ impl Keeper<'_> {
         book::answer_pin(etcd, (name, address), (pin, at), (block, taken), state)
     }
 
-    /// Keeps an address for the host to which it was given while this one was not heard of. What another one
-    /// wrote since, without having asked, is taken back. One that this host had from the others is passed on when their
-    /// addresses are settled, in the same round.
+    /// Keeps an address for the host to which it was given while this one was not heard of, whatever this host kept it
+    /// for. What another one wrote since, without having asked, is taken back. One that this host had from the others is
+    /// passed on when their addresses are settled, in the same round.
     fn give(
         &self,
         etcd: &Etcd,
         (name, address): (&NetworkName, IpAddr),
         (pin, at): (&AddressPin, Revision),
     ) -> Result<()> {
-        let host = &pin.host;
-        let give = || {
-            self.daemon.context_pool.with(|host_context| {
+        let (host, pool) = (&pin.host, &self.daemon.context_pool);
+        if book::asked_at(pin, at) > self.alive {
+            let in_use = pool.with(|host_context| {
                 host_context.engine().addresses.give_to_host(name, address, host)
+            })?;
+            // A process of this host may have it by now, of which etcd's record is heard in a moment.
+            return match in_use.is_some() && !self.is_fresh(&(name.clone(), address)) {
+                true => self.disprove(etcd, (name, address), host, at),
+                false => Ok(()),
+            };
+        }
+        let give = || {
+            pool.with(|host_context| {
+                host_context.engine().addresses.yield_to_host((name, address), host)
             })
         };
         if let Some(InUse::Held(holder)) = give()? {
-            if book::asked_at(pin, at) > self.alive {
-                return self.disprove(etcd, (name, address), host, at);
-            }
             self.evict((name, address), &holder, host)?;
             give()?;
         }
@@ -115,7 +119,7 @@ impl Keeper<'_> {
     }
 
     /// Deletes a pin that nobody can have made as the layout says.
-    fn disprove(
+    pub(super) fn disprove(
         &self,
         etcd: &Etcd,
         (name, address): (&NetworkName, IpAddr),
@@ -131,7 +135,7 @@ impl Keeper<'_> {
     }
 
     /// Detaches a container from a network where another host has its address by now.
-    fn evict(
+    pub(super) fn evict(
         &self,
         (name, address): (&NetworkName, IpAddr),
         holder: &Holder,
@@ -159,11 +163,18 @@ impl Keeper<'_> {
         attached: &Attached,
     ) -> Result<()> {
         self.hosts.set(|state| state.fresh.retain(|_, since| since.elapsed() < FRESH));
+        self.answer_wanted(etcd, view, member)?;
+        let mut names = self.names(view, member)?;
+        self.bound_names(view, member, (attached, &mut names))?;
         let own = view.pins.iter().filter(|(_, (pin, _))| pin.host == member.name);
-        let own: Vec<(Name, Revision, PinState)> =
+        let own: Vec<(Place, Revision, PinState)> =
             own.map(|(name, (pin, at))| (name.clone(), *at, pin.state.clone())).collect();
         for (name, at, state) in own {
-            self.settle_own(etcd, view, (name, at, state), attached)?;
+            // A name that keeps it needs no container.
+            let is_kept = state == PinState::Granted && names.contains_key(&name);
+            if !is_kept || attached.leases.contains(&name) {
+                self.settle_own(etcd, view, (name, at, state), attached)?;
+            }
         }
         self.sweep(view, member)?;
         let noted =
@@ -173,7 +184,8 @@ impl Keeper<'_> {
                 self.settle_lost(etcd, view, member, &(network, address))?;
             }
         }
-        Ok(())
+        self.forget_names(view, member, &names)?;
+        self.publish_names(etcd, view, member, names)
     }
 
     /// Ends what is kept for other hosts on networks that this host has no more.
@@ -189,7 +201,7 @@ impl Keeper<'_> {
         })
     }
 
-    fn is_fresh(&self, name: &Name) -> bool {
+    pub(super) fn is_fresh(&self, name: &Place) -> bool {
         self.hosts.lock().fresh.contains_key(name)
     }
 
@@ -197,7 +209,7 @@ impl Keeper<'_> {
         &mut self,
         etcd: &Etcd,
         view: &mut View,
-        (name, at, state): (Name, Revision, PinState),
+        (name, at, state): (Place, Revision, PinState),
         attached: &Attached,
     ) -> Result<()> {
         let is_used = attached.leases.contains(&name);
@@ -207,12 +219,12 @@ impl Keeper<'_> {
                 state.fresh.remove(&name);
             });
         }
-        if is_used || self.is_fresh(&name) {
+        if is_used || self.is_fresh(&name) || state == PinState::Other {
             return Ok(());
         }
-        if state == PinState::Other {
-            return Ok(());
-        }
+        // A process of this host may ask for it again.
+        let hosts = self.hosts;
+        let Some(_turn) = hosts.turn(&name, Duration::ZERO) else { return Ok(()) };
         let is_over = state != PinState::Granted
             || self
                 .daemon
@@ -226,7 +238,7 @@ impl Keeper<'_> {
     }
 
     /// An address that this host had from the others, and that etcd does not give it any more.
-    fn settle_lost(&self, etcd: &Etcd, view: &View, member: &Member, name: &Name) -> Result<()> {
+    fn settle_lost(&self, etcd: &Etcd, view: &View, member: &Member, name: &Place) -> Result<()> {
         if self.is_fresh(name) {
             return Ok(());
         }
@@ -255,7 +267,7 @@ impl Keeper<'_> {
 fn kept_for<'v>(
     view: &'v View,
     member: &Member,
-    (network, address): &Name,
+    (network, address): &Place,
 ) -> Option<&'v HostName> {
     let (holder, _) = view.block_with(network, *address)?;
     let other = view.pinned(network, *address)?;
@@ -263,10 +275,10 @@ fn kept_for<'v>(
 }
 
 /// What says that another host has an address of this one, and cannot be: this host was heard of when it was asked for.
-fn disproved<'v>(
+pub(super) fn disproved<'v>(
     view: &'v View,
     member: &Member,
-    name: &Name,
+    name: &Place,
     alive: Revision,
 ) -> Option<(&'v AddressPin, Revision)> {
     let (pin, at) = view.pins.get(name)?;
@@ -281,7 +293,7 @@ fn ask_again(
     etcd: &Etcd,
     view: &View,
     member: &Member,
-    (name, by): (&Name, &str),
+    (name, by): (&Place, &str),
 ) -> Result<Option<HostName>> {
     let (network, address) = (&name.0, name.1);
     let asked = view.pins.get(name).filter(|(pin, _)| pin.host == member.name);
@@ -292,10 +304,10 @@ fn ask_again(
         let is_held = matches!(pin.state, PinState::Held(_));
         return Ok(is_held.then(|| holder.clone()));
     }
-    let wanted = book::Wanted { network, address, host: &member.name, by };
+    let wanted = book::Wanted { network, address, host: &member.name, by, name: None };
     match book::pin(etcd, &wanted, &BTreeSet::new()) {
         Ok(Pinning::Taken(host, _)) => Ok(Some(host)),
-        Ok(Pinning::Granted | Pinning::Asked(_)) => Ok(None),
+        Ok(Pinning::Granted | Pinning::Asked(_) | Pinning::Wanted(..)) => Ok(None),
         Err(error) if error.kind() == model::Kind::TryAgain => {
             Ok(view.pinned(network, address).cloned())
         }
@@ -317,7 +329,7 @@ mod tests {
 
     #[test]
     fn only_what_another_has_of_an_own_block_is_kept_for_it() {
-        let (member, name): (_, Name) =
+        let (member, name): (_, Place) =
             (member(), ("front".parse().unwrap(), [10, 8, 9, 9].into()));
         let kept = |holder: &str, of: &str| {
             let pin = AddressPin {
@@ -326,6 +338,8 @@ mod tests {
                 state: PinState::Granted,
                 over: None,
                 asked: None,
+                name: None,
+                wanted: None,
             };
             let mut view = View::default();
             let network =
@@ -353,10 +367,10 @@ mod tests {
     #[test]
     fn only_what_was_asked_of_a_host_that_was_heard_of_is_disproved() {
         let member = member();
-        let name: Name = ("front".parse().unwrap(), [10, 8, 9, 9].into());
+        let name: Place = ("front".parse().unwrap(), [10, 8, 9, 9].into());
         let is_disproved = |host: &str, state: PinState, asked: Option<u64>| {
             let (host, by) = (host.parse().unwrap(), "db".to_owned());
-            let pin = AddressPin { host, by, state, over: None, asked };
+            let pin = AddressPin { host, by, state, over: None, asked, name: None, wanted: None };
             let mut view = View::default();
             view.pins.insert(name.clone(), (pin, Revision(9)));
             disproved(&view, &member, &name, Revision(5)).is_some()

@@ -9,6 +9,7 @@ fn a_network_that_no_engine_ever_listed_is_reported() {
         engines: BTreeSet::new(),
         transport: TransportChoice::default(),
         names: false,
+        sticky: false,
         name: None,
     };
     let asked = Asked::new(record.clone());
