@@ -2,7 +2,12 @@
 
 use std::thread;
 
-use crate::bed::{Host, Segment, address, address6, until, until_equal, until_reached};
+use tests::World;
+
+use crate::bed::{
+    Host, SPOKE, Segment, address, address6, spoke, until, until_equal, until_reached,
+};
+use crate::each_runtime::OfEachRuntime;
 
 const CREATE: &str = "network create --hosts all --ipv6 --sticky front";
 
@@ -116,6 +121,49 @@ fn one_of_two_hosts_at_once_gets_what_a_name_keeps() {
         stop(&b, &name);
         stop(&c, &name);
     }
+}
+
+/// Podman's container and one of no runtime have one name; a pod has that of CNI's arguments, on each host.
+#[test]
+fn a_name_keeps_its_address_from_runtime_to_runtime() {
+    let segment = Segment::new();
+    let hosts = OfEachRuntime::new(&segment);
+    let Some(OfEachRuntime { engine, podman, cni, serves }) = hosts else { return };
+    spoke(&cni, "network create --hosts all --in podman,cni --sticky front");
+    let run = |name: &str| {
+        podman.run(name, "--network front", "");
+        let endpoint = podman.endpoint(name, "front");
+        endpoint["IPAddress"].as_str().expect("an address").to_owned()
+    };
+    let db = [run("db")];
+    until_kept(&segment, &db, "db", "podman");
+    podman.podman("rm -f -t 0 db");
+    cni.netns("db");
+    spoke(&cni, "network connect front db");
+    assert_eq!(address(&cni, "db"), db[0]);
+    until_kept(&segment, &db, "db", "cni");
+    spoke(&cni, "network disconnect front db");
+    assert_eq!(run("db"), db[0]);
+    podman.podman("rm -f -t 0 db");
+    let pod = |world: &World, verb: &str| {
+        let args = "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web";
+        // It may be there already.
+        let netns = "/run/netns/pod";
+        world.sh("[ -e /run/netns/pod ] || ip netns add pod");
+        let call =
+            format!("CNI_PATH=/opt/cni/bin CNI_ARGS='{args}' {SPOKE} cni {verb} front {netns}");
+        world.sh(&call);
+    };
+    pod(&cni, "add");
+    let web = [address(&cni, "pod")];
+    until_kept(&segment, &web, "pod/shop/web", "cni");
+    pod(&cni, "del");
+    until(engine.world(), "[ -s /etc/cni/net.d/front.conflist ]");
+    pod(engine.world(), "add");
+    assert_eq!(address(engine.world(), "pod"), web[0]);
+    until_kept(&segment, &web, "pod/shop/web", "docker");
+    pod(engine.world(), "del");
+    drop(serves);
 }
 
 /// A lost host's names have their addresses elsewhere once these can be taken over, and the host forgets them when it is
