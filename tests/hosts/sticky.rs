@@ -203,7 +203,7 @@ fn names_of_a_lost_host_follow_too() {
     assert_eq!(start(&b, "db"), db);
     stop(&b, "db");
     // Nothing is left where the network is gone.
-    a.spoke("network rm front");
+    until(&a.world, &format!("{SPOKE} network rm front 2>/dev/null"));
     segment.until_gone("/pin/");
     for host in [&a, &b] {
         let said = host.spoke("ipam show -o json 2>/dev/null || true");
