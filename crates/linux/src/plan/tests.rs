@@ -355,12 +355,10 @@ fn a_network_comes_up_with_a_gateway_on_each_subnet() {
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
     host: gateway 10.1.0.1/24 on cni0
     host: gateway 10.2.0.0/31 on cni0
-    host: forward V4
     ");
     insta::assert_snapshot!(plan(&front, &there(&["10.1.0.1/24", "10.9.0.1/24"])), @r"
     host: sysctl net/ipv6/conf/cni0/accept_ra = 0
     host: gateway 10.2.0.0/31 on cni0
-    host: forward V4
     ");
     let switch = network_of(Ipam::Book { pools }, Gateway::None);
     insta::assert_snapshot!(
