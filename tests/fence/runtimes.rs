@@ -46,6 +46,9 @@ fn is_fenced(world: &World, netns: &str, resolver: &str, gateway: &str) {
     assert!(!asked.contains("c2vjcmv0"), "{asked}");
 }
 
+/// The rules of routing of strict networks, and of those with a strict container.
+const DROPPED_UNMARKED: &str = "ip rule | grep -c blackhole || true";
+
 #[test]
 fn docker_s_containers_are_fenced() {
     let release = Release::V28_5;
@@ -182,8 +185,9 @@ fn docker_s_container_has_rules_of_its_own(engine: &Engine) {
         .try_docker("run -d --network name=open,driver-opt=egress=github.com busybox /bin/sleep 9");
     assert!(bad.stderr.contains("github.com:443"), "{bad:?}");
     engine.docker(&format!(
-        "run -d --network 'name=open,\"driver-opt=egress={rules}\"' --name own busybox /bin/sleep 3600"
+        "run -d --network 'name=open,\"driver-opt=egress={rules}\",driver-opt=egress-strict=true' --name own busybox /bin/sleep 3600"
     ));
+    assert_eq!(world.sh(DROPPED_UNMARKED).trim(), "1");
     engine.docker("run -d --network open --name loose busybox /bin/sleep 3600");
     let key = |name: &str| {
         let key =
@@ -258,7 +262,12 @@ fn podman_s_containers_are_fenced() {
     // One container has others.
     let bad = podman.run_refused("--network agents:egress=github.com");
     assert!(bad.contains("github.com:443"), "{bad}");
-    podman.run("own", "--network 'agents:egress=203.0.113.22:5432;203.0.113.20:80'", "");
+    podman.run(
+        "own",
+        "--network 'agents:egress=203.0.113.22:5432;203.0.113.20:80,egress-strict=true'",
+        "",
+    );
+    assert_eq!(world.sh(DROPPED_UNMARKED).trim(), "1");
     let key = podman.podman("inspect --format {{.NetworkSettings.SandboxKey}} own");
     let table = "of tcp 203.0.113.22 5432\nof-too tcp 203.0.113.20 80\nnot tcp 203.0.113.20 5432\n\
                  named ask 10.83.3.1 good.allowed.example\n";
@@ -268,6 +277,7 @@ fn podman_s_containers_are_fenced() {
     let now = ["of", "of-too", "not", "named"].map(|it| now[it].as_str());
     assert_eq!(now, ["open", "open", "shut", "NXDOMAIN"]);
     podman.podman("rm -f -t 0 agent own");
+    until(world, &format!("[ \\$({DROPPED_UNMARKED}) = 0 ]"));
     podman.podman("network rm agents");
 }
 

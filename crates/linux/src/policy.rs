@@ -29,6 +29,7 @@ use netlink::{At, Change, HostLock, Socket, nft};
 use self::flows::Stale;
 use self::forward::in_iptables;
 pub use self::own_table::OwnTable;
+pub(crate) use self::wanted::sender;
 use self::wanted::{Wanted, names_interface, owner, uses_table};
 use crate::filter::{self, Elements, Owner};
 use crate::identity::{self, Identity};

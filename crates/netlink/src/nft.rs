@@ -29,7 +29,7 @@ pub use interval::{Interval, intervals};
 pub(crate) use list::read_anything;
 pub use list::{
     Chain, Rule, Shape, chain, chain_exists, chains, elements, find, generation, is_supported,
-    rules, tables,
+    rules, table_handle, tables,
 };
 pub use news::{News, Object};
 pub(crate) use news::{author, read as read_news};

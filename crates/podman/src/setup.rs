@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use engine::Request;
 use model::{
-    Attached, EgressPolicy, Error, Ipam, Layer, LinkKind, Network, NetworkName, Phase, Pool, Range,
-    Result, Runtime, Sandbox, Wiring,
+    Attached, EgressPolicy, Error, Fence, Ipam, Layer, LinkKind, Network, NetworkName, Phase, Pool,
+    Range, Result, Runtime, Sandbox, Wiring,
 };
 use netlink::Netns;
 
@@ -19,13 +19,15 @@ use crate::{client, describe, join, way_out};
 
 /// Where this container may go, instead of what the network says.
 const EGRESS: &str = "egress";
+/// Whether that holds while the packet filter is flushed, too.
+const STRICT: &str = "egress-strict";
 
 /// Attaches the container; the answer for netavark.
 pub(crate) fn setup(exec: &Exec, netns: &Path, context: &Context<'_>) -> Result<StatusBlock> {
-    if let Some(key) = exec.options().keys().find(|key| *key != EGRESS) {
+    if let Some(key) = exec.options().keys().find(|key| ![EGRESS, STRICT].contains(&key.as_str())) {
         return Err(Error::unsupported(format!(
             "--network {}:{}: no such option of a container; Spoke has ip, mac, alias, \
-             interface_name and egress",
+             interface_name, egress and egress-strict",
             exec.network.name,
             key.escape_debug()
         )));
@@ -132,10 +134,17 @@ fn request(
     Ok(Request { wiring, ipam, wanted, ..bare(exec, network, sandbox) })
 }
 
+/// What the container alone may reach; `egress-strict` is of these rules.
+fn own_fence(exec: &Exec) -> Result<Option<Fence>> {
+    let options = exec.options();
+    let given = |key: &str| options.get(key).map(String::as_str);
+    Fence::of_one(given(EGRESS), (STRICT, given(STRICT)))
+}
+
 /// The network's wiring with what this container asked for.
 fn wiring(exec: &Exec, network: &Network, context: &Context<'_>) -> Result<Wiring> {
     let mut wiring = network.wiring.clone();
-    wiring.own_fence = exec.options().get(EGRESS).map(|rules| rules.parse()).transpose()?;
+    wiring.own_fence = own_fence(exec)?;
     if let Some(link) = &mut wiring.link {
         link.mac = exec.mac()?;
     }

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use engine::{Engine, Request};
 use model::{
-    Attachment, AttachmentId, Bridge, DhcpOption, Error, Family, Gateway, IfName, IpNet, Ipam,
-    Labels, Layer, Lease, Link, LinkKind, Mac, Network, OwnerName, Place, Result, Runtime, Space,
-    Tenant, Tuning, Wiring,
+    Attachment, AttachmentId, Bridge, DhcpOption, Error, Family, Fence, Gateway, IfName, IpNet,
+    Ipam, Labels, Layer, Lease, Link, LinkKind, Mac, Network, OwnerName, Place, Result, Runtime,
+    Space, Tenant, Tuning, Wiring,
 };
 
 use super::network::{alias_id, alias_of};
@@ -19,6 +19,8 @@ pub(crate) const INTERFACE: &str = "eth";
 
 /// Where this container may go, instead of what the network says.
 const EGRESS: &str = "egress";
+/// Whether that holds while the packet filter is flushed, too.
+const STRICT: &str = "egress-strict";
 
 /// Stands for the interface's name in a kernel parameter's path until that is known.
 pub(super) const PLACEHOLDER: &str = "IFNAME";
@@ -26,7 +28,7 @@ pub(super) const PLACEHOLDER: &str = "IFNAME";
 /// CreateEndpoint. The answer has only what the request left open.
 pub(super) fn create(engine: &Engine<'_>, call: &libnetwork::CreateEndpoint) -> Result<Answer> {
     let (labels, mut options) = Labels::split(&call.options.driver)?;
-    let own_fence = options.remove(EGRESS).map(|rules| egress(&rules)).transpose()?;
+    let own_fence = own_fence(&mut options)?;
     refuse_unknown(&options)?;
     let alias = alias_of(engine, &call.at.network)?;
     let network = engine.records.network_of(&alias.network)?;
@@ -144,8 +146,11 @@ fn bridge_name(link: &Link) -> Option<&IfName> {
     link.kind.bridge().map(|bridge| &bridge.name)
 }
 
-fn egress(rules: &str) -> Result<model::Fence> {
-    rules.parse().map_err(|error: Error| Error::invalid(format!("--driver-opt egress: {error}")))
+/// What the container alone may reach; `egress-strict` is of these rules.
+fn own_fence(options: &mut BTreeMap<String, String>) -> Result<Option<Fence>> {
+    let wrong = |error: Error| Error::invalid(format!("--driver-opt {error}"));
+    let rules = options.remove(EGRESS);
+    Fence::of_one(rules.as_deref(), (STRICT, options.remove(STRICT).as_deref())).map_err(wrong)
 }
 
 /// Keys of Docker's own are ignored: a later engine may have more of
@@ -155,7 +160,7 @@ fn refuse_unknown(options: &BTreeMap<String, String>) -> Result<()> {
         None => Ok(()),
         Some(key) => Err(Error::unsupported(format!(
             "--driver-opt {}: no such option of an endpoint; there are egress, \
-             com.docker.network.endpoint.ifname, com.docker.network.endpoint.sysctls and label.KEY",
+             egress-strict, com.docker.network.endpoint.ifname, com.docker.network.endpoint.sysctls and label.KEY",
             key.escape_debug()
         ))),
     }

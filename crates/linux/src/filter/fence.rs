@@ -31,6 +31,7 @@ pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use strays::{InSet, in_sets, is_of_openings, remove_stray};
+pub use strict::{complete, is_complete, relax, strict_bridges};
 
 use super::ruleset::settled;
 use crate::identity::digest_of;
@@ -163,10 +164,10 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
         transaction.add_element(TABLE, FENCED.name, &mark, fenced.about("making"));
         let within = Element::of(Tuple::new().interface(&fenced.bridge).interface(&fenced.bridge));
         transaction.ensure_element(TABLE, WITHIN.name, &within, fenced.about("making"));
-        let own = Element::of(fenced.key());
-        transaction.ensure_element(TABLE, STRICT.name, &own, fenced.about("making"));
-        if !fenced.fence.strict {
-            transaction.delete_element(TABLE, STRICT.name, &own, fenced.about("making"));
+        let is_first = fenced.fence.strict && !strict::is_ruled(&fenced.bridge)?;
+        if is_first {
+            let own = Element::of(fenced.key());
+            transaction.ensure_element(TABLE, STRICT.name, &own, fenced.about("making"));
         }
         if let Some(now) = now {
             learn(&mut transaction, fenced, now);
@@ -174,7 +175,7 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
         let is_raced =
             |failure: &netlink::Failure| matches!(failure.errno, Errno::RESTART | Errno::NOENT);
         if settled(transaction.commit(socket), is_raced)? {
-            return strict::keep(fenced);
+            return if fenced.fence.strict { strict::keep(&fenced.bridge) } else { Ok(()) };
         }
     }
     Err(model::Error::try_again(fenced.about("others keep changing")))
@@ -290,17 +291,21 @@ pub fn fenced_bridges(socket: &mut Socket) -> Result<Vec<IfName>> {
 pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     let own = calmly(socket, own_sources)?.into_iter().filter(|(it, _)| it == bridge);
     let sources: Vec<IpAddr> = own.map(|(_, source)| source).collect();
+    strict::forget(bridge)?;
     forget_own(socket, bridge, &sources)?;
     unfence(socket, bridge)
 }
 
 /// Removes the fence of a network that has none any more. The own rules of its containers stay, and with them
-/// what these need. What is gone is no error.
+/// what these need: one of them may be strict, which [`relax`] ends. What is gone is no error.
 ///
 /// # Errors
 /// As [`forget_bridge`].
 pub fn unfence(socket: &mut Socket, bridge: &IfName) -> Result<()> {
-    strict::forget(bridge)?;
+    let own = calmly(socket, own_sources)?;
+    if !own.iter().any(|(it, _)| it == bridge) && strict::is_marked(socket, bridge)? {
+        strict::forget(bridge)?;
+    }
     calmly(socket, |socket| remove(socket, bridge))
 }
 
@@ -325,7 +330,7 @@ fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
                 transaction.ensure_element(TABLE, WITHIN.name, &within, about());
                 transaction.delete_element(TABLE, WITHIN.name, &within, about());
             }
-            take_out(socket, &mut transaction, bridge)?;
+            take_out(socket, &mut transaction, (bridge, has_own))?;
         }
         let is_raced =
             |failure: &netlink::Failure| matches!(failure.errno, Errno::RESTART | Errno::NOENT);
@@ -337,10 +342,15 @@ fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
 }
 
 /// Removes what only the network's own fence needs.
-fn take_out(socket: &mut Socket, transaction: &mut Transaction, bridge: &IfName) -> Result<()> {
+fn take_out(
+    socket: &mut Socket,
+    transaction: &mut Transaction,
+    (bridge, has_own): (&IfName, bool),
+) -> Result<()> {
     let about = || format!("removing the fence of bridge {bridge} ({TABLE})");
     let own = Element::of(Tuple::new().interface(bridge));
-    for set in [FENCED.name, STRICT.name] {
+    let strict = (!has_own).then_some(STRICT.name);
+    for set in [FENCED.name].into_iter().chain(strict) {
         transaction.ensure_element(TABLE, set, &own, about());
         transaction.delete_element(TABLE, set, &own, about());
     }

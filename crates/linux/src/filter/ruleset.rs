@@ -173,15 +173,21 @@ impl Ruleset {
         socket: &mut Socket,
         fill: impl FnOnce(&mut Transaction),
     ) -> Result<()> {
-        let comment: Comment = COMMENT.parse()?;
         let mut transaction = Transaction::new();
+        self.write_anew(&mut transaction)?;
+        fill(&mut transaction);
+        transaction.apply(socket)
+    }
+
+    /// Makes the table anew in a transaction, without elements: it is the last one then.
+    pub(super) fn write_anew(&self, transaction: &mut Transaction) -> Result<()> {
+        let comment: Comment = COMMENT.parse()?;
         transaction.replace_table(self.table, Some(&comment));
         for set in &self.sets {
             transaction.add_set(self.table, set);
         }
-        self.add_chains(&mut transaction);
-        fill(&mut transaction);
-        transaction.apply(socket)
+        self.add_chains(transaction);
+        Ok(())
     }
 
     fn add_chains(&self, transaction: &mut Transaction) {

@@ -166,6 +166,23 @@ pub(crate) fn restore(socket: &mut Socket, sender: &Sender) -> Result<bool> {
     Ok(false)
 }
 
+/// Makes the table anew with all that is in it, and so the last one: a flush of the packet filter removes tables one
+/// after the other, in the order in which they were made. At no time are frames not checked. `false` where the ruleset
+/// is no longer what it was at this generation.
+pub(crate) fn make_last(socket: &mut Socket, generation: u32) -> Result<bool> {
+    let mut transaction = Transaction::of_generation(generation);
+    ruleset().write_anew(&mut transaction)?;
+    for set in OWNED {
+        for element in nft::elements(socket, TABLE, set.name)? {
+            let about = format!("making {TABLE} anew");
+            transaction.add_element(TABLE, set.name, &element, about);
+        }
+    }
+    settled(transaction.commit(socket), |failure| {
+        matches!(failure.errno, Errno::RESTART | Errno::NOENT)
+    })
+}
+
 /// Whether frames are checked as they should be.
 pub(crate) fn verify(socket: &mut Socket, sender: &Sender) -> Result<()> {
     ruleset().verify(socket)?;
@@ -173,6 +190,11 @@ pub(crate) fn verify(socket: &mut Socket, sender: &Sender) -> Result<()> {
         true => Err(Error::not_found(sender.about("missing:"))),
         false => Ok(()),
     }
+}
+
+/// Whether a port sends from its container's addresses only.
+pub(crate) fn is_bound(socket: &mut Socket, sender: &Sender) -> Result<bool> {
+    Ok(sender.is_bound && !missing(socket, sender)? && ruleset().verify(socket).is_ok())
 }
 
 fn missing(socket: &mut Socket, sender: &Sender) -> Result<bool> {

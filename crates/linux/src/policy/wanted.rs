@@ -142,7 +142,7 @@ pub(super) fn gateway_route(attachment: &Attachment, families: &[Family]) -> Att
 }
 
 /// The sender that may use the container's port, where that is checked.
-pub(super) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
+pub(crate) fn sender(attachment: &Attachment) -> Result<Option<Sender>> {
     let Some(link) = &attachment.wiring.link else { return Ok(None) };
     // A virtual machine sends from what it has alone.
     let is_bound = attachment.wiring.own_fence.is_some() || attachment.tap().is_some();

@@ -1,6 +1,42 @@
 //! The rules of one container, which hold instead of those of its network.
 
-use crate::{Attachment, Error, Fence, Gateway, Network, Result, Wiring};
+use crate::{Attachment, Error, Fence, Gateway, Network, Result, Wiring, text};
+
+impl Fence {
+    /// The rules of one container as options say them, and in the option of this name whether they are strict.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Invalid`].
+    pub fn of_one(
+        rules: Option<&str>,
+        (key, strict): (&str, Option<&str>),
+    ) -> Result<Option<Self>> {
+        let strict = match strict {
+            None | Some("false") => false,
+            Some("true") => true,
+            Some(other) => {
+                let shown = text::shown(other);
+                return Err(Error::invalid(format!("{key}={shown}: it is true or false")));
+            }
+        };
+        Self::strictly(rules.map(str::parse).transpose()?, (key, strict))
+    }
+
+    /// The rules of one container, which are strict where an option of this name says so.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Invalid`] where there are none.
+    pub fn strictly(rules: Option<Self>, (key, strict): (&str, bool)) -> Result<Option<Self>> {
+        match rules {
+            Some(rules) => Ok(Some(Self { strict, ..rules })),
+            None if strict => Err(Error::invalid(format!(
+                "{key} makes rules of the container's own strict: give it some, as egress, or make the \
+                 network strict"
+            ))),
+            None => Ok(None),
+        }
+    }
+}
 
 impl Attachment {
     /// What the container may reach by its network: its own rules, or else the network's, as they were when
@@ -29,9 +65,6 @@ impl Attachment {
         }
         if bridge.is_some_and(|bridge| bridge.port.vlans != crate::Vlans::default()) {
             return refused("container is not supported on a VLAN of a bridge");
-        }
-        if own.strict {
-            return refused("container has rules and learns them; strictness is the network's");
         }
         Ok(())
     }

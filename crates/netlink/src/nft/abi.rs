@@ -51,6 +51,7 @@ pub(crate) const GEN_THREAD: u16 = 2;
 
 pub(crate) const TABLE_NAME: u16 = 1;
 pub(crate) const TABLE_FLAGS: u16 = 2;
+pub(crate) const TABLE_HANDLE: u16 = 4;
 pub(crate) const TABLE_USERDATA: u16 = 6;
 
 pub(crate) const CHAIN_TABLE: u16 = 1;

@@ -165,6 +165,26 @@ pub fn tables(socket: &mut Socket, family: Family) -> Result<Vec<(String, Option
     dump(socket, abi::GETTABLE, (family, about), |_| {}, read_table)
 }
 
+/// The number that the kernel gave a table when it was made: later ones have larger ones. `None` if it is not there.
+///
+/// # Errors
+/// As [`Socket::dump`].
+pub fn table_handle(socket: &mut Socket, table: Table<'_>) -> Result<Option<u64>> {
+    let about = format!("looking for {table}");
+    let all = dump(
+        socket,
+        abi::GETTABLE,
+        (table.family, about),
+        |_| {},
+        |message| {
+            let there = message.attributes(HEADER);
+            let handle = there.find_kind(abi::TABLE_HANDLE)?.be64()?;
+            (there.find_kind(abi::TABLE_NAME)?.text()? == table.name).then_some(handle)
+        },
+    )?;
+    Ok(all.into_iter().next())
+}
+
 /// A family's chains, in all tables.
 ///
 /// # Errors

@@ -291,10 +291,18 @@ fn text(view: &FenceView) -> String {
     if view.strict {
         text.push_str("Strict: nothing is routed out while the packet filter is flushed.\n");
     }
+    if !view.strict && view.containers.iter().any(|one| one.strict) {
+        text.push_str(
+            "Strict because of a container: nothing is routed out while the packet filter is flushed.\n",
+        );
+    }
     if !view.containers.is_empty() {
         let mut own = Table::new(&["CONTAINER", "ITS OWN RULES"]);
         for one in &view.containers {
             let mut rules = if one.rules.is_empty() { "none".into() } else { one.rules.join(",") };
+            if one.strict {
+                rules.push_str(" (strict)");
+            }
             if let Some(until) = &one.learning_until {
                 rules.push_str(&format!(" (learns until {until})"));
             }

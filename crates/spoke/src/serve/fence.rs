@@ -5,6 +5,7 @@ mod memory;
 mod own;
 mod records;
 mod refused;
+mod strict;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 use crate::event::{Event, What};
 use crate::time;
-use own::{Held, Stage};
+use own::{Held, PRESENT, Stage};
 
 /// How often records are looked after, and the whole table where nobody reports a change.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -57,6 +58,8 @@ struct Fences {
     learning: BTreeMap<IfName, bool>,
     /// Whether the last healing failed: it is reported once, and done again at the next look.
     is_failing: bool,
+    /// Whether a strict bridge was not complete after the last healing: that is looked after again soon.
+    is_waiting: bool,
     /// Of which networks fences were put back, in how many microseconds, and when.
     healed: Option<(Vec<IfName>, u128, Instant)>,
 }
@@ -91,8 +94,10 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     daemon.fence.remember(&mut socket);
     // Before the records: a network that comes meanwhile is recorded before it is fenced.
     let there = fence::fenced_bridges(&mut socket);
+    let strict = fence::strict_bridges();
     fences.learn_records(daemon, &mut watch, &mut socket)?;
     fences.clear_remains(daemon, there, &mut socket);
+    fences.relax(daemon, strict, &mut socket);
     fences.heal(daemon, &mut socket);
     let (mut swept, mut noted) = (Instant::now(), Instant::now());
     let mut sweep = SWEEP;
@@ -108,12 +113,16 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
             }
         };
         let is_due = swept.elapsed() > sweep;
-        let is_damaged = is_changed || fences.is_failing || is_due;
+        let is_damaged = is_changed || fences.is_failing || fences.is_waiting || is_due;
         let there = is_due.then(|| fence::fenced_bridges(&mut socket));
+        let strict = (is_due || fences.has_strict()).then(fence::strict_bridges);
         // Rules are recorded before the kernel follows: what is put back are those of now.
         fences.learn_records(daemon, &mut watch, &mut socket)?;
         if let Some(there) = there {
             fences.clear_remains(daemon, there, &mut socket);
+        }
+        if let Some(strict) = strict {
+            fences.relax(daemon, strict, &mut socket);
         }
         if is_damaged {
             (swept, sweep) = (Instant::now(), SWEEP);
@@ -259,8 +268,8 @@ impl Fences {
         let began = Instant::now();
         let all: Vec<Fenced> = self.networks.values().cloned().collect();
         // Of the last ones that leave nothing is kept.
-        if all.is_empty() && self.own_in(&[Stage::Coming, Stage::There]).is_empty() {
-            self.is_failing = false;
+        if all.is_empty() && self.own_in(&PRESENT).is_empty() {
+            (self.is_failing, self.is_waiting) = (false, false);
             return;
         }
         let healed = self.put_back(daemon, &all, socket);
@@ -292,11 +301,12 @@ impl Fences {
         }
     }
 
-    fn put_back(&self, daemon: &Daemon, all: &[Fenced], socket: &mut Socket) -> Result<bool> {
+    fn put_back(&mut self, daemon: &Daemon, all: &[Fenced], socket: &mut Socket) -> Result<bool> {
         let now = time::moment()?;
-        let is_kept =
-            fence::is_kept(socket, all, &now)? && self.is_own_kept(daemon, socket, &now)?;
-        let own = self.own_in(&[Stage::Coming, Stage::There]);
+        let is_kept = fence::is_kept(socket, all, &now)?
+            && self.is_own_kept(daemon, (socket, &[Stage::There]), &now)?;
+        let is_complete = is_kept && fence::is_complete(socket, &self.strict(&PRESENT))?;
+        let own = self.own_in(&PRESENT);
         // All are shut before one is opened again, and what fails for one keeps no other from it.
         let mut failures = Vec::new();
         // What one container may not is not what its network may: its rules are there first.
@@ -309,9 +319,17 @@ impl Fences {
         if !is_kept {
             failures.extend(daemon.fence.forget_other_own(socket).err());
         }
+        // What is let pass is routed again when nothing is missing of what keeps the rest from it.
+        let mut was_completed = false;
+        if failures.is_empty() && !is_complete {
+            match self.complete(daemon, (all, &now), socket) {
+                Ok(completed) => was_completed = completed,
+                Err(error) => failures.push(error),
+            }
+        }
         let had_strays = daemon.fence.remove_strays(socket)?;
         if is_kept && !had_strays && !self.is_failing {
-            return Ok(false);
+            return failures.into_iter().next().map_or(Ok(was_completed), Err);
         }
         failures.extend(daemon.fence.open_again(socket).err());
         for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(&now)) {

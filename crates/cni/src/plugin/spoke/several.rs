@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use model::{Error, IfName, LinkKind, Mac, Network, NetworkName, Result, Wiring};
 
-use super::{extras, field, join};
+use super::{extras, join};
 use crate::plugin::joined::{described, named_among};
 use crate::plugin::{Call, Plan};
 use crate::source;
 use crate::wire::{Command, Node, Object};
 
 /// The fields of an entry.
-const FIELDS: [&str; 6] = ["name", "ifname", "mac", "ips", "bandwidth", "egress"];
+const FIELDS: [&str; 7] = ["name", "ifname", "mac", "ips", "bandwidth", "egress", "egressStrict"];
 
 /// One entry of `networks`.
 struct Entry<'a> {
@@ -137,9 +137,7 @@ fn of_entry(
         extras::set_mac(&mut plan.wiring, mac)?;
     }
     // What the runtime says of the container holds on each of its networks, whatever their entries say.
-    let entry_s = entry.object.as_ref().and_then(|object| object.get("egress"));
-    let entry_s = entry_s.map(|node| field::fence(&node)).transpose()?;
-    plan.wiring.own_fence = extras::own_fence(call)?.or(entry_s);
+    plan.wiring.own_fence = extras::own_fence(call, entry.object.as_ref())?;
     let limits = entry.object.as_ref().map(|object| object.object("bandwidth")).transpose()?;
     if let Some(limits) = limits.flatten() {
         plan.wiring.bandwidth = extras::limits(&limits, &plan.wiring)?;

@@ -11,7 +11,8 @@ use crate::records::book::unchanged;
 
 impl Attachments<'_> {
     /// Gives an attached container rules of its own, and keeps them under its name. Without any those of its
-    /// network hold, and nothing is kept: the next container of that name has what its runtime says. The
+    /// network hold, and nothing is kept: the next container of that name has what its runtime says. Where they
+    /// were strict they stay so. The
     /// caller ends what is allowed no more. Returns the attachment as it is now.
     ///
     /// # Errors
@@ -59,7 +60,12 @@ impl Attachments<'_> {
     pub(super) fn fence_again(&self, id: &AttachmentId, rules: &Fence) -> Result<()> {
         match self.attached(id, Layer::Link)? {
             Some(read)
-                if !read.value.wiring.own_fence.as_ref().is_some_and(|it| it.same_rules(rules)) =>
+                if !read
+                    .value
+                    .wiring
+                    .own_fence
+                    .as_ref()
+                    .is_some_and(|it| it.same_rules(rules) && (it.strict || !rules.strict)) =>
             {
                 self.try_fence(id, Some(rules), Remember::Known).map(drop)
             }
@@ -78,8 +84,11 @@ impl Attachments<'_> {
         for _ in 0..RACES {
             let Some(read) = self.attached(id, Layer::Link)? else { return Err(not_attached(id)) };
             let mut now = read.value.clone();
-            let learning = now.wiring.own_fence.take().and_then(|own| own.learning);
-            now.wiring.own_fence = rules.map(|rules| Fence { learning, ..rules.clone() });
+            let before = now.wiring.own_fence.take().unwrap_or_default();
+            let rules_now =
+                rules.map(|rules| Fence { strict: rules.strict || before.strict, ..rules.clone() });
+            let learning = before.learning;
+            now.wiring.own_fence = rules_now.clone().map(|rules| Fence { learning, ..rules });
             self.links.refuse_own_fence(&now, self.records.named(&id.network)?.as_ref())?;
             self.driver.refuse_fence(&now)?;
             let key = Key::Attachment(now.id.clone(), now.layer);
@@ -87,9 +96,7 @@ impl Attachments<'_> {
                 .expect(key.clone(), unchanged(Some(&read)))
                 .put(key, Record::Attachment(now.clone()));
             let txn = match remember {
-                Remember::Yes => {
-                    self.remember_change(&now, txn, |kept| kept.egress = rules.cloned())?
-                }
+                Remember::Yes => self.remember_change(&now, txn, |kept| kept.egress = rules_now)?,
                 Remember::Known => {
                     match self.while_kept(&now, txn, |kept| kept.egress.as_ref() == rules)? {
                         Some(txn) => txn,

@@ -1,6 +1,6 @@
 //! The rules of single containers, which hold instead of their network's.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use super::calm::calmly;
 use super::learning;
 use super::opened::{self, Opening};
 use super::sets::{
-    FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, TABLE, WITHIN, of, own_allowed,
+    FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, STRICT, TABLE, WITHIN, of, own_allowed,
 };
-use super::{ATTEMPTS, near, rules};
+use super::{ATTEMPTS, near, rules, strict};
 use crate::filter::ruleset::settled;
+use crate::filter::spoof::Sender;
 use crate::identity::digest_of;
 
 /// A container with rules of its own.
@@ -25,6 +26,8 @@ pub struct Own {
     pub id: AttachmentId,
     /// The bridge of its network.
     pub bridge: IfName,
+    /// What its port may send, where that is checked.
+    pub(crate) sender: Option<Sender>,
     /// Its addresses there.
     pub sources: Vec<IpAddr>,
     /// The network's gateways, with the lengths of their subnets.
@@ -55,6 +58,7 @@ impl Own {
         Ok(Some(Self {
             id: attachment.id.clone(),
             bridge: bridge.name.clone(),
+            sender: crate::policy::sender(attachment)?,
             sources,
             gateways: attachment.wiring.name_servers(&attachment.ipam),
             fence: fence.clone(),
@@ -73,8 +77,9 @@ impl Own {
     }
 
     fn marks(&self) -> Result<Vec<(&'static str, Element)>> {
-        let comment: Comment =
-            format!("{} {}", self.id.network, digest_of(&self.fence.to_string())).parse()?;
+        let strict = if self.fence.strict { " strict" } else { "" };
+        let digest = digest_of(&format!("{}{strict}", self.fence));
+        let comment: Comment = format!("{} {digest}", self.id.network).parse()?;
         let mark = |(source, key): (IpAddr, Tuple)| {
             let element = Element { comment: Some(comment.clone()), ..Element::of(key) };
             (of(&OWN, source), element)
@@ -121,7 +126,12 @@ fn make(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
         if ruleset.verify(socket).is_err() {
             ruleset.reload(socket)?;
         }
+        let is_ruled = strict::is_ruled(&own.bridge)?;
         let mut transaction = Transaction::of_generation(nft::generation(socket)?);
+        if (own.fence.strict || is_ruled) && !strict::is_first(socket)? {
+            strict::be_first(socket)?;
+            continue;
+        }
         let within = Element::of(Tuple::new().interface(&own.bridge).interface(&own.bridge));
         transaction.ensure_element(TABLE, WITHIN.name, &within, own.about("making"));
         for set in range_sets() {
@@ -140,11 +150,16 @@ fn make(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
             transaction.delete_element(TABLE, set, mark, own.about("making"));
             transaction.add_element(TABLE, set, mark, own.about("making"));
         }
+        // The daemon lets the others' packets be marked when the check of the port is back.
+        if own.fence.strict && !is_ruled && strict::has_bound_port(socket, own)? {
+            let bridge = Element::of(Tuple::new().interface(&own.bridge));
+            transaction.ensure_element(TABLE, STRICT.name, &bridge, own.about("making"));
+        }
         if let Some(now) = now {
             learn(&mut transaction, own, now);
         }
         if settled(transaction.commit(socket), is_raced)? {
-            return Ok(());
+            return if own.fence.strict { strict::keep(&own.bridge) } else { Ok(()) };
         }
     }
     Err(model::Error::try_again(own.about("others keep changing")))
@@ -284,6 +299,13 @@ fn remove(
     }
     let mut transaction = Transaction::of_generation(generation);
     if gone.len() == there.len() && nft::elements(socket, TABLE, FENCED.name)?.is_empty() {
+        // Where it is not marked the table does not have all that it had, and the daemon says what holds.
+        let bridges: BTreeSet<&IfName> = gone.iter().map(|(bridge, _)| bridge).collect();
+        for bridge in bridges {
+            if strict::is_marked(socket, bridge)? {
+                strict::forget(bridge)?;
+            }
+        }
         transaction.delete_table(TABLE);
     } else {
         let key = |(bridge, source): &&(IfName, IpAddr)| {

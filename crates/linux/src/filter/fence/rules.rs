@@ -52,13 +52,14 @@ pub(super) fn ruleset() -> Ruleset {
         sets: all_sets(),
         chains: vec![
             (STAMP, None),
+            // A flush removes chains one after the other, in this order. What is marked is judged by `forward`,
+            // which goes last.
+            ("marking", Some(at(Hook::Prerouting, 300))),
             ("senders", Some(at(Hook::Prerouting, BEFORE_FRAGMENTS))),
             ("sender", None),
             ("reports", Some(base(Hook::Output))),
-            ("marking", Some(at(Hook::Prerouting, 300))),
-            ("forward", Some(base(Hook::Forward))),
-            ("leaving", None),
             ("input", Some(base(Hook::Input))),
+            ("leaving", None),
             ("to_host", None),
             ("own_leaving", None),
             ("own_to_host", None),
@@ -68,6 +69,7 @@ pub(super) fn ruleset() -> Ruleset {
             ("own_refused", None),
             ("denied", None),
             ("learned", None),
+            ("forward", Some(base(Hook::Forward))),
         ],
         rules: rules(),
     }

@@ -1,12 +1,20 @@
 //! Strict networks: of what comes in by their bridge nothing is routed without a mark, which the fence's table
 //! gives. It is a rule of routing, which a flush of the packet filter leaves there, and which no container can
-//! remove.
+//! remove. A container with strict rules of its own makes its network's bridge such a one: with its port's check it
+//! would lose what keeps it from sending in the name of a neighbour, and so the rule is for all of them.
+//!
+//! The element that lets packets be marked comes with the first rule of routing. Once that is there it comes back
+//! only by [`complete`]: who attaches one container after a flush does not know what all others may.
 
 use model::{Family, IfName, Result};
+use netlink::nft::{self, Element, Transaction, Tuple};
 use netlink::wire::Batch;
 use netlink::{Errno, Socket, Unmarked};
 
-use super::Fenced;
+use super::sets::{STRICT, TABLE};
+use super::{ATTEMPTS, Fenced, Own, calmly};
+use crate::filter::ruleset::settled;
+use crate::filter::spoof;
 
 /// Behind the rule of this host's own addresses, which is the first, and before all others.
 const PRIORITY: u32 = 1;
@@ -24,24 +32,44 @@ fn there(socket: &mut Socket) -> Result<Vec<Unmarked>> {
     Ok(all)
 }
 
-/// Whether these networks have their rules, and no others have any.
+fn element(bridge: &IfName) -> Element {
+    Element::of(Tuple::new().interface(bridge))
+}
+
+/// The bridges that have rules of routing, whatever their networks and containers are now.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn strict_bridges() -> Result<Vec<IfName>> {
+    let there = there(&mut Socket::route()?)?;
+    let mut all: Vec<IfName> =
+        there.into_iter().filter(|it| it.priority == PRIORITY).map(|it| it.input).collect();
+    all.sort();
+    all.dedup();
+    Ok(all)
+}
+
+/// Whether a bridge has rules of routing.
+pub(super) fn is_ruled(bridge: &IfName) -> Result<bool> {
+    Ok(strict_bridges()?.contains(bridge))
+}
+
+/// Whether those of these networks that are strict have their rules. Another one may have a container that is.
 ///
 /// # Errors
 /// Where the kernel cannot be asked.
 pub(super) fn is_kept(all: &[Fenced]) -> Result<bool> {
     let there = there(&mut Socket::route()?)?;
-    Ok(all.iter().all(|fenced| {
-        rules(&fenced.bridge).all(|rule| there.contains(&rule) == fenced.fence.strict)
-    }))
+    let has_all = |fenced: &Fenced| rules(&fenced.bridge).all(|rule| there.contains(&rule));
+    Ok(all.iter().filter(|fenced| fenced.fence.strict).all(has_all))
 }
 
-/// Makes the rules of a network that is strict, and removes those of another one. It comes after the table:
-/// what is marked is routed.
+/// Makes the rules of a bridge. It comes after the table: what is marked is routed.
 ///
 /// # Errors
 /// Where the process may not change rules.
-pub(super) fn keep(fenced: &Fenced) -> Result<()> {
-    change(&fenced.bridge, fenced.fence.strict)
+pub(super) fn keep(bridge: &IfName) -> Result<()> {
+    change(bridge, true)
 }
 
 /// Removes the rules of a bridge. It comes before the table: what is not marked any more is routed.
@@ -50,6 +78,136 @@ pub(super) fn keep(fenced: &Fenced) -> Result<()> {
 /// As [`keep`].
 pub(super) fn forget(bridge: &IfName) -> Result<()> {
     change(bridge, false)
+}
+
+/// Whether the table lets packets of the bridge be marked.
+pub(super) fn is_marked(socket: &mut Socket, bridge: &IfName) -> Result<bool> {
+    Ok(!nft::find(socket, TABLE, &[(STRICT.name, &element(bridge))])?.is_empty())
+}
+
+/// Whether each of these bridges has all that a strict one needs.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn is_complete(socket: &mut Socket, bridges: &[IfName]) -> Result<bool> {
+    if bridges.is_empty() {
+        return Ok(true);
+    }
+    let there = there(&mut Socket::route()?)?;
+    for bridge in bridges {
+        if !rules(bridge).all(|rule| there.contains(&rule)) || !is_marked(socket, bridge)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Lets what the fence lets pass be routed out of a strict network again. It comes after the rules of all its
+/// containers (`own`), and has the ports of those with rules of their own checked. While one is not nothing is routed,
+/// because it could send in the name of a neighbour, nor while the rules are not all there (`is_kept`); `false` then.
+///
+/// # Errors
+/// Where the process may not change it.
+pub fn complete(
+    socket: &mut Socket,
+    (bridge, own): (&IfName, &[Own]),
+    is_kept: impl Fn(&mut Socket) -> Result<bool>,
+) -> Result<bool> {
+    let is_done = calmly(socket, |socket| mark(socket, (bridge, own), &is_kept))?;
+    if is_done { keep(bridge).map(|()| true) } else { Ok(false) }
+}
+
+/// Another flush may come at any time, and others make a part of the table again: the element is added to the
+/// ruleset that was looked at, or not at all.
+fn mark(
+    socket: &mut Socket,
+    (bridge, own): (&IfName, &[Own]),
+    is_kept: &impl Fn(&mut Socket) -> Result<bool>,
+) -> Result<bool> {
+    for _ in 0..ATTEMPTS {
+        let is_checked = is_checked(socket, bridge, own)?;
+        be_first(socket)?;
+        let generation = nft::generation(socket)?;
+        if !is_first(socket)? {
+            continue;
+        }
+        if !is_checked || !is_bound(socket, bridge, own)? || !is_kept(socket)? {
+            return Ok(false);
+        }
+        let mut transaction = Transaction::of_generation(generation);
+        let about = format!("letting strict bridge {bridge} be routed ({TABLE})");
+        transaction.ensure_element(TABLE, STRICT.name, &element(bridge), about);
+        let is_raced =
+            |failure: &netlink::Failure| matches!(failure.errno, Errno::RESTART | Errno::NOENT);
+        if settled(transaction.commit(socket), is_raced)? {
+            return Ok(true);
+        }
+    }
+    Err(model::Error::try_again(format!("{TABLE} keeps being changed by others")))
+}
+
+/// Whether the table goes before the one that checks what ports send. A flush of the packet filter removes tables one
+/// after the other, in the order in which they were made, and the chains of one so, too. What is marked until a moment
+/// after its port's check was removed would leave in the name of a neighbour.
+pub(super) fn is_first(socket: &mut Socket) -> Result<bool> {
+    let frames = nft::table_handle(socket, spoof::TABLE)?;
+    let marking = nft::table_handle(socket, TABLE)?;
+    Ok(marking.zip(frames).is_none_or(|(marking, frames)| marking < frames))
+}
+
+/// Makes it so: the other one is made anew, with all that is in it.
+pub(super) fn be_first(socket: &mut Socket) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let generation = nft::generation(socket)?;
+        if is_first(socket)? || spoof::make_last(socket, generation)? {
+            return Ok(());
+        }
+    }
+    Err(model::Error::try_again(format!("{} keeps being changed by others", spoof::TABLE)))
+}
+
+/// Has the ports of containers with rules of their own checked; `false` where one cannot be.
+fn is_checked(socket: &mut Socket, bridge: &IfName, own: &[Own]) -> Result<bool> {
+    for one in own.iter().filter(|one| one.bridge == *bridge) {
+        let Some(sender) = &one.sender else { return Ok(false) };
+        spoof::restore(socket, sender)?;
+    }
+    Ok(true)
+}
+
+/// Whether these containers send from their own addresses only.
+fn is_bound(socket: &mut Socket, bridge: &IfName, own: &[Own]) -> Result<bool> {
+    for one in own.iter().filter(|one| one.bridge == *bridge) {
+        if !has_bound_port(socket, one)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the container sends from its own addresses only.
+pub(super) fn has_bound_port(socket: &mut Socket, own: &Own) -> Result<bool> {
+    match &own.sender {
+        Some(sender) => spoof::is_bound(socket, sender),
+        None => Ok(false),
+    }
+}
+
+/// Ends the strictness of bridges that had it (`there`), of which neither a network nor a container asks for it.
+///
+/// # Errors
+/// As [`forget`].
+pub fn relax(socket: &mut Socket, there: &[IfName], wanted: &[IfName]) -> Result<()> {
+    for bridge in there.iter().filter(|bridge| !wanted.contains(bridge)) {
+        forget(bridge)?;
+        if is_marked(socket, bridge)? {
+            let mut transaction = Transaction::new();
+            let about = format!("ending the strictness of bridge {bridge} ({TABLE})");
+            transaction.delete_element(TABLE, STRICT.name, &element(bridge), about);
+            transaction.commit(socket)?.except(Errno::NOENT).into_result()?;
+        }
+    }
+    Ok(())
 }
 
 fn change(bridge: &IfName, is_strict: bool) -> Result<()> {
@@ -68,4 +226,53 @@ fn change(bridge: &IfName, is_strict: bool) -> Result<()> {
     }
     let outcome = socket.send(&mut batch)?;
     outcome.except(Errno::EXIST).except(Errno::NOENT).into_result()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rules::ruleset;
+    use super::*;
+    use crate::filter::spoof::Sender;
+    use crate::filter::tests::space::Space;
+
+    fn sender() -> Sender {
+        Sender {
+            owner: "attachment-a".parse().unwrap(),
+            port: "port0".parse().unwrap(),
+            bridge: "br0".parse().unwrap(),
+            mac: "02:00:00:00:00:02".parse().unwrap(),
+            addresses: vec!["10.1.2.7".parse().unwrap(), "fd00::7".parse().unwrap()],
+            gateways: vec!["10.1.2.1".parse().unwrap()],
+            is_bound: true,
+            is_machine: false,
+        }
+    }
+
+    /// A flush removes them in this order.
+    #[test]
+    fn what_marks_is_older_than_what_checks_ports() {
+        const LISTS: &str =
+            "nft list map bridge spoke segments; nft list set bridge spoke sources4;
+            nft list set bridge spoke sources6; nft list set bridge spoke checked";
+        let (space, sender) = (Space::new(), sender());
+        let mut socket = space.netns.enter(Socket::netfilter).unwrap().unwrap();
+        spoof::install(&mut socket, &sender).unwrap();
+        ruleset().ensure(&mut socket).unwrap();
+        let before = space.run(LISTS);
+        be_first(&mut socket).unwrap();
+        let tables = space.run("nft list tables");
+        assert!(tables.find("inet spoke_fence") < tables.find("bridge spoke"), "{tables}");
+        assert_eq!(space.run(LISTS), before);
+        assert!(spoof::is_bound(&mut socket, &sender).unwrap());
+        let generation = nft::generation(&mut socket).unwrap();
+        be_first(&mut socket).unwrap();
+        assert_eq!(nft::generation(&mut socket).unwrap(), generation);
+    }
+
+    #[test]
+    fn the_chain_that_marks_goes_first_and_the_one_that_judges_last() {
+        let bases = ruleset().chains.into_iter().filter(|(_, base)| base.is_some());
+        let bases: Vec<&str> = bases.map(|(name, _)| name).collect();
+        assert_eq!((bases.first(), bases.last()), (Some(&"marking"), Some(&"forward")));
+    }
 }

@@ -29,7 +29,7 @@ fn own(bridge: &IfName, rules: &str) -> Own {
     let sources = vec!["10.1.2.7".parse().unwrap()];
     let gateways = vec!["10.1.2.1/24".parse().unwrap()];
     let (fence, near) = (rules.parse().unwrap(), Vec::new());
-    Own { id, bridge: bridge.clone(), sources, gateways, fence, near }
+    Own { id, bridge: bridge.clone(), sender: None, sources, gateways, fence, near }
 }
 
 fn opening(source: [u8; 4], number: u32) -> (Opening, Vec<DomainName>) {

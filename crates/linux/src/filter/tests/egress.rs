@@ -208,6 +208,7 @@ fn flows_that_go_on_stay_known() {
             ifname: "eth0".parse().unwrap(),
         },
         bridge: one.bridge.clone(),
+        sender: None,
         sources: vec!["10.1.2.5".parse().unwrap()],
         gateways: one.gateways.clone(),
         fence: one.fence.clone(),

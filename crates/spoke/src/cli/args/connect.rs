@@ -90,6 +90,9 @@ pub(in crate::cli) struct MadeArgs {
     /// between commas; or none
     #[arg(long, value_name = "RULES", value_parser = quoted::<Fence>)]
     pub(in crate::cli) egress: Option<Fence>,
+    /// Nothing leaves while another program has flushed the packet filter, either: of the whole network
+    #[arg(long, requires = "egress")]
+    pub(in crate::cli) egress_strict: bool,
     /// An option of the endpoint for the network's Docker plugin
     #[arg(long = "driver-opt", value_name = "KEY=VALUE", value_parser = pair)]
     pub(in crate::cli) driver_options: Vec<(String, String)>,

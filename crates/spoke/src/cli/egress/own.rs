@@ -30,6 +30,10 @@ pub(in crate::cli) struct SetArgs {
     /// What the network says holds for the container again
     #[arg(long, requires = "container")]
     inherit: bool,
+    /// Nothing leaves while another program has flushed the packet filter, either: of the whole network. It stays
+    /// so until --inherit
+    #[arg(long, requires = "container", conflicts_with = "inherit")]
+    strict: bool,
 }
 
 /// What is to be set.
@@ -54,15 +58,19 @@ impl SetArgs {
                 Ok(Wanted::Container(container, name.map(network).transpose()?, None))
             }
             (Some(container), Some(rules), None) => {
-                Ok(Wanted::Container(container, None, Some(rules.parse()?)))
+                Ok(Wanted::Container(container, None, Some(self.rules(rules)?)))
             }
             (Some(container), Some(name), Some(rules)) => {
-                Ok(Wanted::Container(container, Some(network(name)?), Some(rules.parse()?)))
+                Ok(Wanted::Container(container, Some(network(name)?), Some(self.rules(rules)?)))
             }
             (Some(container), None, _) => {
                 Err(Error::invalid(format!("which rules {container} has is missing")))
             }
         }
+    }
+
+    fn rules(&self, rules: &str) -> Result<Fence> {
+        Ok(Fence { strict: self.strict, ..rules.parse()? })
     }
 }
 
@@ -73,6 +81,7 @@ pub(super) struct OwnView {
     pub(super) runtime: String,
     pub(super) addresses: Vec<String>,
     pub(super) rules: Vec<String>,
+    pub(super) strict: bool,
     pub(super) learning_until: Option<String>,
 }
 
@@ -95,6 +104,7 @@ pub(super) fn views(
                 .map(|it| it.address.addr().to_string())
                 .collect(),
             rules: texts(own),
+            strict: own.strict,
             learning_until: own
                 .is_learning(&now)
                 .then(|| rfc3339(Timestamp(host_context.now.0 + own.remaining(&now).as_secs()))),

@@ -12,9 +12,9 @@ use docker::driver::Within;
 use engine::{Engine, Request};
 use libnetwork::parameters::{EndpointParameters, ExposedParameter};
 use model::{
-    Attachment, AttachmentId, Backend, ContainerId, EgressPolicy, Error, IfName, Kind, Labels,
-    Layer, Link, LinkKind, Network, NetworkName, OwnerName, Phase, Publish, Result, Runtime,
-    Sandbox, Wiring,
+    Attachment, AttachmentId, Backend, ContainerId, EgressPolicy, Error, Fence, IfName, Kind,
+    Labels, Layer, Link, LinkKind, Network, NetworkName, OwnerName, Phase, Publish, Result,
+    Runtime, Sandbox, Wiring,
 };
 
 use naming::Moved;
@@ -244,7 +244,8 @@ pub(in crate::cli) fn wiring(
     backend: Backend,
 ) -> Result<Wiring> {
     let mut wiring = network.wiring.clone();
-    wiring.own_fence.clone_from(&wanted.egress);
+    let rules = wanted.egress.clone();
+    wiring.own_fence = Fence::strictly(rules, ("--egress-strict", wanted.egress_strict))?;
     let link = wiring.link.as_mut().ok_or_else(|| {
         Error::unsupported(format!("network {} has nothing to connect to", network.name))
     })?;

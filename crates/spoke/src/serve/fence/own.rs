@@ -27,6 +27,9 @@ pub(super) enum Stage {
     Going,
 }
 
+/// A container that comes may send before its record says that it is there.
+pub(super) const PRESENT: [Stage; 2] = [Stage::Coming, Stage::There];
+
 impl Fences {
     /// Those whose stage is one of these.
     pub(super) fn own_in(&self, stages: &[Stage]) -> Vec<Own> {
@@ -62,16 +65,18 @@ impl Fences {
         before.as_ref() != self.own.get(id).map(|held| &held.own)
     }
 
-    /// Whether containers have the rules of their own that they should have, and no others have any. Where a record
-    /// is damaged its container may have some: those of nobody else are left as they are.
+    /// Whether containers in these stages have the rules of their own that they should have, and no others have any.
+    /// Where a record is damaged its container may have some: those of nobody else are left as they are.
     pub(super) fn is_own_kept(
         &self,
         daemon: &Daemon,
-        socket: &mut Socket,
+        (socket, stages): (&mut Socket, &[Stage]),
         now: &Moment,
     ) -> Result<bool> {
-        let there = self.own_in(&[Stage::There]);
-        let moving = self.own_in(&[Stage::Coming, Stage::Going]);
+        let there = self.own_in(stages);
+        let mut moving = vec![Stage::Coming, Stage::There, Stage::Going];
+        moving.retain(|stage| !stages.contains(stage));
+        let moving = self.own_in(&moving);
         Ok(fence::is_own_kept(socket, &there, (&moving, Others::Refused), now)?
             || daemon.fence.has_damaged()?
                 && fence::is_own_kept(socket, &there, (&moving, Others::Tolerated), now)?)
