@@ -125,12 +125,13 @@ pub(super) fn follow(
     host_context: &HostContext,
     out: &mut dyn Write,
 ) -> Result<Answer> {
-    let network = known(wanted, host_context)?;
-    let called = Called::of(output, host_context)?;
     let path = path(&host_context.events);
+    // First: what is refused while the book is read, which may take a second, is none of the past.
     let watch = watch(&path)?;
     let mut tail = Tail::open(&path).ok();
     let mut news: Vec<Denied> = tail.as_mut().map(Tail::rest).unwrap_or_default();
+    let network = known(wanted, host_context)?;
+    let called = Called::of(output, host_context)?;
     news.retain(|one| is_of(one, network.as_ref()));
     refuse_unknown(network.as_ref(), &news, host_context)?;
     let first = news.len().saturating_sub(wanted.last.unwrap_or(0));
