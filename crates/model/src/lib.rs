@@ -74,7 +74,7 @@ pub use name::{
 };
 pub use name_service::{NAME_DOMAIN, name_domain};
 pub use naming::{HostName, LinkLocal, ResolverOption, SearchDomain};
-pub use network::{Alias, Network, Publisher, Stage};
+pub use network::{Alias, Network, Publisher, Stage, Unmaking};
 pub use policy::{
     Backend, Bandwidth, EgressPolicy, Firewall, IngressPolicy, Masquerade, Passage, Rate,
     SourceRouting, Sources, Sysctl, Tuning, Vrf,

@@ -130,10 +130,13 @@ pub enum Stage {
         /// The process at work.
         by: Process,
     },
-    /// This process removes it. After that process's death any other one may continue.
+    /// This process removes it, or calls it otherwise. After that process's death any other one may continue.
     Unmaking {
         /// The process at work.
         by: Process,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Unmaking::is_default")]
+        why: Unmaking,
     },
     /// Half made or half removed, and no process works on it: a third-party plugin failed. Any
     /// process may remove the rest.
@@ -146,6 +149,23 @@ pub enum Stage {
     /// Never made: only a configuration that other networks are made from (libnetwork's config-only
     /// networks).
     Template,
+}
+
+/// Why a network is closed to attachments ([`Stage::Unmaking`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unmaking {
+    /// It is removed.
+    #[default]
+    Removed,
+    /// A command calls it otherwise; an earlier version of Spoke takes it for removed.
+    Renamed,
+}
+
+impl Unmaking {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Stage {

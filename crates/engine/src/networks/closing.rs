@@ -4,7 +4,7 @@
 //! what is removed does, so it costs no write to a disk. Every attach of a link expects that record to be as
 //! it was read. The mark of a dead process keeps nothing out.
 
-use model::{Attachment, Error, Network, Result, Stage};
+use model::{Attachment, Error, Network, Result, Stage, Unmaking};
 
 use crate::Networks;
 use crate::contention::RACES;
@@ -33,14 +33,14 @@ impl Networks<'_> {
     /// whether the network is gone; otherwise it is open again.
     ///
     /// # Errors
-    /// `TryAgain` where another process, or another thread, removes the network.
+    /// `TryAgain` where another process, or another thread, removes or renames the network.
     pub(super) fn while_closed<T>(
         &self,
-        network: &Network,
+        (network, why): (&Network, Unmaking),
         is_over: impl FnOnce(&T) -> bool,
         work: impl FnOnce() -> Result<T>,
     ) -> Result<Closing<T>> {
-        let closed = self.close(network)?;
+        let closed = self.close(network, why)?;
         // No attachment can begin any more, but one may have begun just before.
         let done = self
             .records
@@ -56,7 +56,7 @@ impl Networks<'_> {
         done
     }
 
-    fn close(&self, network: &Network) -> Result<Closed> {
+    fn close(&self, network: &Network, why: Unmaking) -> Result<Closed> {
         let key = Key::Configured(network.name.clone());
         for _ in 0..RACES {
             let known = self.records.network_under(&key)?;
@@ -64,7 +64,7 @@ impl Networks<'_> {
             let before = known.map(|read| read.value);
             before.as_ref().map_or(Ok(()), |before| self.records.refuse_if_worked_on(before))?;
             let mut mark = before.clone().unwrap_or_else(|| Box::new(network.clone()));
-            mark.stage = Stage::Unmaking { by: self.host.me() };
+            mark.stage = Stage::Unmaking { by: self.host.me(), why };
             let txn =
                 Txn::new().expect(key.clone(), expect).put(key.clone(), Record::Network(mark));
             if let Outcome::Done(revision) = self.store.commit(&txn)? {

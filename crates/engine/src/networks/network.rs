@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Alias, Attachment, Error, Network, NetworkName, Result, Stage};
+use model::{Alias, Attachment, Error, Network, NetworkName, Result, Stage, Unmaking};
 
 use crate::contention::RACES;
 use crate::failures::all_of;
@@ -128,7 +128,9 @@ impl Networks<'_> {
         let name = &network.name;
         self.records.refuse_if_unreadable(name)?;
         let is_over = |outcome: &Outcome| matches!(outcome, Outcome::Done(_));
-        match self.while_closed(network, is_over, || self.raze_closed(network, txn))? {
+        match self.while_closed((network, Unmaking::Removed), is_over, || {
+            self.raze_closed(network, txn)
+        })? {
             Closing::Done(outcome) => Ok(outcome),
             Closing::Used(attachment) => {
                 Ok(Outcome::Lost(Key::Attachment(attachment.id, attachment.layer)))

@@ -6,7 +6,7 @@
 //! process left is removed when it is found: by a call that makes a network of that name, or by the
 //! reconciler.
 
-use model::{Error, Network, NetworkName, Result, Stage};
+use model::{Error, Network, NetworkName, Result, Stage, Unmaking};
 
 use crate::Networks;
 use crate::contention::RACES;
@@ -119,7 +119,7 @@ impl Networks<'_> {
         }
         self.records.refuse_if_unreadable(name)?;
         let was = read.value.stage;
-        self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
+        self.move_to(&mut read, Stage::Unmaking { by: self.host.me(), why: Unmaking::Removed })?;
         // No attachment can begin any more, but one may have begun just before.
         let emptied = match detach_all {
             true => self.empty(name),
@@ -166,7 +166,7 @@ impl Networks<'_> {
             | Stage::Draining
             | Stage::Template => DeprovisionOrder::IpamFirst,
         };
-        self.move_to(&mut read, Stage::Unmaking { by: self.host.me() })?;
+        self.move_to(&mut read, Stage::Unmaking { by: self.host.me(), why: Unmaking::Removed })?;
         if let Err(error) = self.empty(&read.value.name) {
             // The first error is returned. If this fails, the record names this process until it
             // ends.

@@ -4,7 +4,9 @@
 //! attachments, or with the ids of an engine, keeps its name and gets a title ([`crate::records::title`]). Of
 //! another one all that belongs to the name moves in one transaction.
 
-use model::{Error, LinkKind, Network, NetworkName, Result, Runtime, Space, Subnet, bridge_name};
+use model::{
+    Error, LinkKind, Network, NetworkName, Result, Runtime, Space, Subnet, Unmaking, bridge_name,
+};
 
 use crate::contention::RACES;
 use crate::networks::closing::Closing;
@@ -63,7 +65,7 @@ impl Networks<'_> {
         let renamed = self.moved(&read.value, new)?;
         let is_over = |outcome: &Outcome| matches!(outcome, Outcome::Done(_));
         let renamed_by = || self.rename_closed(read, &renamed);
-        match self.while_closed(&read.value, is_over, renamed_by)? {
+        match self.while_closed((&read.value, Unmaking::Renamed), is_over, renamed_by)? {
             Closing::Done(Outcome::Done(_)) => Ok(Some(renamed)),
             Closing::Done(Outcome::Lost(_)) | Closing::Used(_) => Ok(None),
         }

@@ -1,6 +1,6 @@
 //! Stages of networks: which process makes or removes one, and whether it is open to attachments.
 
-use model::{Error, Layer, Network, Process, Result, Stage};
+use model::{Error, Layer, Network, Process, Result, Stage, Unmaking};
 
 use crate::Records;
 use crate::port::{Expect, Key, Txn};
@@ -43,7 +43,7 @@ impl Records<'_> {
     pub(crate) fn is_failed(&self, network: &Network) -> bool {
         match &network.stage {
             Stage::Failed => true,
-            Stage::Making { by } | Stage::Unmaking { by } => !self.host.is_running(by),
+            Stage::Making { by } | Stage::Unmaking { by, .. } => !self.host.is_running(by),
             Stage::Made | Stage::Draining | Stage::Template => false,
         }
     }
@@ -61,7 +61,8 @@ impl Records<'_> {
     fn at_work(&self, network: &Network) -> Option<(&'static str, Process)> {
         let (what, by) = match &network.stage {
             Stage::Making { by } => ("made", *by),
-            Stage::Unmaking { by } => ("removed", *by),
+            Stage::Unmaking { by, why: Unmaking::Removed } => ("removed", *by),
+            Stage::Unmaking { by, why: Unmaking::Renamed } => ("renamed", *by),
             Stage::Made | Stage::Draining | Stage::Failed | Stage::Template => return None,
         };
         self.host.is_running(&by).then_some((what, by))

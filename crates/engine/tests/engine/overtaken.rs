@@ -151,7 +151,8 @@ fn no_container_is_on_a_network_that_was_removed() {
 fn a_dead_removal_keeps_no_container_out() {
     let (world, network) = (World::new(), book("10.0.0.0/29"));
     let dead = Process { pid: 7, start: 1 };
-    let mark = Network { stage: Stage::Unmaking { by: dead }, ..network.clone() };
+    let mark =
+        Network { stage: Stage::Unmaking { by: dead, why: Unmaking::Removed }, ..network.clone() };
     let key = Key::Configured(network.name.clone());
     let txn = Txn::new().put(key, Record::Network(Box::new(mark)));
     assert!(matches!(world.store.commit(&txn).unwrap(), Outcome::Done(_)));

@@ -159,9 +159,12 @@ fn nobody_uses_a_half() {
     let engine = world.engine();
     engine.networks.create(&remote("n")).unwrap();
     let whole = engine.records.network(&name("n")).unwrap();
+    let by = Process { pid: 77, start: 1 };
+    let unmaking = |why| Stage::Unmaking { by, why };
     for (stage, kind, said) in [
-        (Stage::Making { by: Process { pid: 77, start: 1 } }, Kind::TryAgain, "being made"),
-        (Stage::Unmaking { by: Process { pid: 77, start: 1 } }, Kind::TryAgain, "being removed"),
+        (Stage::Making { by }, Kind::TryAgain, "being made"),
+        (unmaking(Unmaking::Removed), Kind::TryAgain, "being removed"),
+        (unmaking(Unmaking::Renamed), Kind::TryAgain, "being renamed"),
         (Stage::Failed, Kind::TryAgain, "half-way"),
         (Stage::Template, Kind::Invalid, "only a configuration"),
     ] {

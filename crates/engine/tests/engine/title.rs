@@ -123,6 +123,23 @@ fn two_networks_never_have_one_name() {
     }
 }
 
+/// A container comes while an unused network is being called otherwise.
+#[test]
+fn who_comes_to_a_network_that_is_being_renamed_is_told_so() {
+    let world = World::new();
+    let network = named("front", "10.0.0.0/24");
+    world.engine().networks.create(&network).unwrap();
+    let come = || {
+        let refused = world.engine().attachments.attach(&request(&network, "a")).unwrap_err();
+        assert_eq!(refused.kind(), Kind::TryAgain);
+        assert!(refused.to_string().contains("network front is being renamed by"), "{refused}");
+    };
+    let between = Between::new(&world, gives_a_name, come);
+    between.engine().networks.rename(&name("front"), &name("edge")).unwrap();
+    assert!(between.has_come());
+    assert_eq!(found(&world, "edge"), "edge");
+}
+
 /// Another process changes a configuration while it is removed.
 #[test]
 fn a_template_that_changed_meanwhile_is_removed() {
