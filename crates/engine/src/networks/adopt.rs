@@ -4,7 +4,7 @@ use model::{Error, Network, NetworkName, Result};
 
 use crate::Networks;
 use crate::contention::RACES;
-use crate::port::{Expect, Key, Outcome, Record, Txn};
+use crate::port::{Described, Expect, Key, Outcome, Record, Txn};
 
 impl Networks<'_> {
     /// The network of this name, to be joined: as [`Records::network`](crate::Records::network), and where only a
@@ -26,14 +26,18 @@ impl Networks<'_> {
     /// that the book has, or that no file has, is no error.
     ///
     /// # Errors
-    /// `Conflict` where another network has its subnet.
+    /// `Conflict` where another network has its subnet, or a renamed one its name in the kernel.
     pub fn adopt(&self, name: &NetworkName) -> Result<()> {
         for _ in 0..RACES {
-            if self.records.named(name)?.is_some() {
+            let named = self.records.named(name)?;
+            if named.as_ref().is_some_and(|named| named.called() == name) {
                 return Ok(());
             }
-            let described = self.records.described_as(name).and_then(|it| it.network);
-            let Some(network) = described else { return Ok(()) };
+            let Some(described) = self.records.described_as(name) else { return Ok(()) };
+            if let Some(renamed) = named {
+                return Err(taken(&described, &renamed));
+            }
+            let Some(network) = described.network else { return Ok(()) };
             self.addresses.refuse_taken(&network)?;
             let key = Key::Configured(name.clone());
             let txn = Txn::new()
@@ -46,4 +50,13 @@ impl Networks<'_> {
         }
         Err(Error::try_again(format!("network {name} changes all the time")))
     }
+}
+
+/// The book, and the kernel, have the name for a network that was called so when containers came.
+fn taken(Described { name, by, file, .. }: &Described, renamed: &Network) -> Error {
+    let called = renamed.called();
+    Error::conflict(format!(
+        "network {name} of {by}'s ({file}) cannot be made: network {called} had that name and keeps it in the kernel; \
+         give {by}'s another name, or make {called} anew"
+    ))
 }

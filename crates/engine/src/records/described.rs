@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model::{Error, LinkKind, Network, NetworkName, Result};
 
 use crate::Records;
-use crate::port::Described;
+use crate::port::{Described, Prefix};
 
 impl Records<'_> {
     /// As [`Records::network`], or else the network that a runtime's file describes: nothing of it is made yet.
@@ -61,6 +61,34 @@ impl Records<'_> {
         Err(Error::conflict(format!(
             "{by} has a network {name} ({file}): choose another name, or {first}join that one by its name"
         )))
+    }
+
+    /// Refuses a network of many hosts on this host, where a runtime has one of its name: by a file, or by containers
+    /// that are on it.
+    ///
+    /// # Errors
+    /// `Conflict`, which names the runtime's network and says how one of both goes.
+    pub fn refuse_shared(&self, name: &NetworkName) -> Result<()> {
+        let whose = match self.described_as(name) {
+            Some(Described { by, file, .. }) => format!("{by} has a network {name} ({file})"),
+            None if self.declared(name)?.is_none() && self.is_on_runtimes(name)? => {
+                format!("containers are on a network {name} that a runtime describes")
+            }
+            None => return Ok(()),
+        };
+        Err(Error::conflict(format!(
+            "{whose}, so this host does not make the cluster's: remove the one of this host there, or the cluster's \
+             with `spoke network rm {name}` on another host"
+        )))
+    }
+
+    fn is_on_runtimes(&self, name: &NetworkName) -> Result<bool> {
+        Ok(!self.attachments_in(&Prefix::AttachmentsOf(name.clone()))?.is_empty())
+    }
+
+    /// Whether a runtime's file describes a network of this name.
+    pub fn is_described(&self, name: &NetworkName) -> bool {
+        self.described_as(name).is_some()
     }
 
     pub(crate) fn described_as(&self, name: &NetworkName) -> Option<Described> {

@@ -40,11 +40,11 @@ impl Records<'_> {
         Ok(networks.into_values().collect())
     }
 
-    /// The network that is called so, or that which was before a command renamed it, or that which a runtime
-    /// calls so.
+    /// The network that is called so; or else that which a runtime calls so, or that which was called so before a
+    /// command renamed it, where no runtime's file describes one of that name.
     ///
     /// # Errors
-    /// [`model::Kind::NotFound`] where there is none; as [`Records::find`].
+    /// [`model::Kind::NotFound`] where there is none, or only a file has it; as [`Records::find`].
     pub fn network(&self, name: &NetworkName) -> Result<Network> {
         self.find(name)?.ok_or_else(|| self.unknown(name))
     }
@@ -54,15 +54,17 @@ impl Records<'_> {
     /// # Errors
     /// [`model::Kind::Conflict`] where runtimes call several networks so.
     pub fn find(&self, name: &NetworkName) -> Result<Option<Network>> {
-        if let Some(network) = self.called(name)? {
-            return Ok(Some(network));
+        let called = self.called(name)?;
+        let is_former = called.as_ref().is_none_or(|network| network.called() != name);
+        if !is_former || self.is_described(name) {
+            return Ok(called);
         }
         let titled = self.aliases()?.into_iter().filter(|it| it.title.as_ref() == Some(name));
         let names: BTreeSet<_> = titled.map(|alias| alias.network).collect();
         let found = names.iter().filter_map(|name| self.named(name).transpose());
         let mut found = found.collect::<Result<Vec<_>>>()?;
         match found.len() {
-            0 | 1 => Ok(found.pop()),
+            0 | 1 => Ok(found.pop().or(called)),
             _ => Err(several(name, &found)),
         }
     }

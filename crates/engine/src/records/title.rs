@@ -15,11 +15,18 @@ use crate::records::network::exists;
 const MOST_FORMER: u32 = 1000;
 
 impl Records<'_> {
-    /// The network that is called so; or else the last that was called so before a command renamed it.
+    /// The network that is called so; or else, where no runtime's file describes one of that name, the last that was
+    /// called so before a command renamed it.
     ///
     /// # Errors
     /// Where the book cannot be read.
     pub fn called(&self, name: &NetworkName) -> Result<Option<Network>> {
+        let found = self.known_by(name)?;
+        Ok(found.filter(|network| network.called() == name || !self.is_described(name)))
+    }
+
+    /// The network that is called so, or else the last that was.
+    fn known_by(&self, name: &NetworkName) -> Result<Option<Network>> {
         let named = self.named(name)?;
         if named.as_ref().is_some_and(|network| network.called() == name) {
             return Ok(named);
@@ -62,7 +69,7 @@ impl Records<'_> {
         if declared.is_none() && self.network_under(&configured)?.is_some() {
             return Ok(None);
         }
-        self.called(called).map(|found| found.or(declared))
+        self.called(called)
     }
 
     /// The name in the book for a new network that is to be called so: another one where a network had that
@@ -78,7 +85,7 @@ impl Records<'_> {
         }
         for number in 2..MOST_FORMER {
             let name: NetworkName = format!("{called}-{number}").parse()?;
-            if self.called(&name)?.is_none() {
+            if self.known_by(&name)?.is_none() && !self.is_described(&name) {
                 return Ok(name);
             }
         }

@@ -49,22 +49,86 @@ fn a_described_network_is_joined_as_its_file_has_it() {
     assert!(missing.to_string().contains("c1.conflist"), "{missing}");
 }
 
-#[test]
-fn docker_joins_it_or_is_refused() {
-    let host = host();
-    let engine = host.engine();
-    let alias = |network: &Network| Alias {
+/// What Docker calls a network.
+fn dockers(network: &Network, title: &str) -> Alias {
+    Alias {
         id: "0123".parse().unwrap(),
         network: network.name.clone(),
         runtime: Runtime::Docker,
         since: Timestamp(NOW),
-        title: "shop".parse().ok(),
+        title: title.parse().ok(),
         publisher: Publisher::Spoke,
         handoff: Handoff::Caller,
         publish_on: None,
         lister: None,
         prefix: None,
-    };
+    }
+}
+
+/// The network `edge` was called so, while containers were on it.
+fn called_before(host: &Fixture, former: &str) {
+    host.spoke(&format!("network create --subnet 10.5.0.0/24 {former}"));
+    host.attach(former, "c1", None);
+    host.spoke(&format!("network rename {former} third"));
+    let engine = host.engine();
+    let network = engine.records.network(&former.parse().unwrap()).unwrap();
+    engine.links.detach(&request(&network, "c1", None)).unwrap();
+    host.spoke("network rename third edge");
+    assert_eq!(engine.records.network(&former.parse().unwrap()).unwrap().name.as_str(), "edge");
+}
+
+/// A network was called so before it was renamed, and Docker calls one so: Podman's has that name now.
+#[test]
+fn a_described_network_goes_before_former_names_and_dockers() {
+    let host = Fixture::new();
+    called_before(&host, "pq1");
+    host.write("etc/containers/networks/pq1.json", PODMANS);
+    let engine = host.engine();
+    for is_dockers in [false, true] {
+        if is_dockers {
+            let edge = engine.records.network(&"edge".parse().unwrap()).unwrap();
+            engine.networks.enroll(&dockers(&edge, "pq1"), &edge).unwrap();
+        }
+        assert!(host.spoke("network inspect pq1").contains("10.88.1.0/24"));
+        let (_, said) = host.refused("network rm --force pq1");
+        assert!(said.contains("pq1.json), and it is made with its first container"), "{said}");
+        assert_eq!(engine.records.name_of(&"pq1".parse().unwrap()).unwrap().as_str(), "pq1");
+    }
+    let joined = engine.networks.joined(&"pq1".parse().unwrap()).unwrap();
+    assert_eq!(joined.runtime, Runtime::Podman);
+}
+
+/// The kernel's names are of the name in the book.
+#[test]
+fn a_renamed_network_keeps_what_a_described_one_would_take() {
+    let host = Fixture::new();
+    host.spoke("network create --subnet 10.5.0.0/24 pq1");
+    host.attach("pq1", "c1", None);
+    host.spoke("network rename pq1 edge");
+    host.write("etc/containers/networks/pq1.json", PODMANS);
+    let refused = host.engine().networks.joined(&"pq1".parse().unwrap()).unwrap_err();
+    let why = "cannot be made: network edge had that name and keeps it in the kernel";
+    assert!(refused.to_string().contains(why), "{refused}");
+}
+
+#[test]
+fn what_docker_calls_a_network_now_goes_before_former_names() {
+    let host = Fixture::new();
+    called_before(&host, "front");
+    host.spoke("network create --subnet 10.6.0.0/24 back");
+    let engine = host.engine();
+    let found = || engine.records.network(&"front".parse().unwrap()).unwrap().name.to_string();
+    assert_eq!(found(), "edge");
+    let back = engine.records.network(&"back".parse().unwrap()).unwrap();
+    engine.networks.enroll(&dockers(&back, "front"), &back).unwrap();
+    assert_eq!(found(), "back");
+}
+
+#[test]
+fn docker_joins_it_or_is_refused() {
+    let host = host();
+    let engine = host.engine();
+    let alias = |network: &Network| dockers(network, "shop");
     let wiring = model::Wiring::default();
     let of_docker = |name: &str| {
         let ipam = model::Ipam::None;
