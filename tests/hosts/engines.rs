@@ -18,7 +18,7 @@ fn files_are_there_as_long_as_the_network_is() {
             mkdir -p /etc/containers /etc/cni/net.d");
     }
     let other = "/etc/cni/net.d/10-other.conflist";
-    let list = r#"{"cniVersion":"1.0.0","name":"front","plugins":[{"type":"bridge"}]}"#;
+    let list = r#"{"cniVersion":"1.0.0","name":"front","plugins":[{"type":"calico"}]}"#;
     b.sh(&format!("printf '%s' '{list}' >{other}"));
     b.spoke("host label b zone=eu");
     a.spoke("network create --hosts zone=eu --in podman,cni --subnet 10.98.0.0/16 front");

@@ -174,6 +174,47 @@ fn a_host_that_cannot_have_it_says_so() {
     until_reached(&c.world, "three", &one);
 }
 
+/// A file of Podman's or CNI's describes a network of that name, and no container has been on it: the host makes no
+/// second one, says so, and makes the cluster's once the file is gone. A list that joins the cluster's is in nobody's
+/// way.
+#[test]
+fn a_host_whose_runtime_has_the_name_says_so() {
+    let segment = Segment::new();
+    let [a, b] = segment.cluster(["a", "b"]);
+    let podmans = r#"{"name": "front", "driver": "spoke", "network_interface": "sp-front",
+        "subnets": [{"subnet": "10.97.0.0/24", "gateway": "10.97.0.1"}]}"#;
+    let cnis = r#"{"cniVersion": "1.0.0", "name": "back", "plugins": [{"type": "bridge",
+        "ipam": {"type": "host-local", "subnet": "10.96.0.0/24"}}]}"#;
+    let joining = r#"{"cniVersion": "1.0.0", "name": "side", "plugins": [{"type": "spoke", "network": "side"}]}"#;
+    let (front, back) = ("/etc/containers/networks/front.json", "/etc/cni/net.d/10-back.conflist");
+    b.sh(&format!(
+        "mkdir -p /etc/containers/networks /etc/cni/net.d
+         printf '%s' '{podmans}' >{front}; printf '%s' '{cnis}' >{back}
+         printf '%s' '{joining}' >/etc/cni/net.d/20-side.conflist"
+    ));
+    for name in ["front", "back", "side"] {
+        a.spoke(&format!("network create --hosts all {name}"));
+    }
+    for (by, name, file) in [("Podman", "front", front), ("CNI", "back", back)] {
+        for command in ["host ls 2>&1", "doctor 2>&1", "events"] {
+            let why = format!("{by} has a network {name} ({file}), so this host does not make");
+            until(&b.world, &format!("/opt/cni/bin/spoke {command} | grep -qF '{why}'"));
+        }
+    }
+    let made = |name: &str| {
+        format!("/opt/cni/bin/spoke network inspect {name} 2>/dev/null | grep -q 10.6[456].0.0/16")
+    };
+    until(&b.world, &made("side"));
+    b.sh(&format!("! {{ {}; }} && ! {{ {}; }}", made("front"), made("back")));
+    assert!(b.spoke("network inspect front").contains("10.97.0.0/24"));
+    b.sh(&format!("rm {front} {back}"));
+    until(&b.world, &made("front"));
+    until(&b.world, &made("back"));
+    let (one, two) = (a.attach("front", "one"), b.attach("front", "two"));
+    until_reached(&a.world, "one", &two);
+    until_reached(&b.world, "two", &one);
+}
+
 /// What is asked for and cannot be is refused; what others wrote and cannot be is set aside, and told once.
 #[test]
 fn a_network_that_cannot_be_is_set_aside() {

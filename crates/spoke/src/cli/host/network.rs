@@ -76,6 +76,8 @@ pub(in crate::cli) fn remove_network(
     let is_shared = places.any(|place| {
         hosts::networks(&place).join(name.as_str()).exists()
             || (hosts::is_member(&place)
+                // The caller may mean the one of this host's runtime.
+                && !engine.records.is_described(name)
                 && engine.records.called(name).is_ok_and(|it| it.is_none()))
     });
     if !is_shared {

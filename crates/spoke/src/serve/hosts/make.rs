@@ -98,6 +98,8 @@ impl Keeper<'_> {
             return Ok(());
         }
         book::refuse_hosts_own(view, name, network)?;
+        let context_pool = &self.daemon.context_pool;
+        context_pool.with(|host_context| host_context.engine().records.refuse_shared(name))?;
         let is_there = |other: &NetworkName| view.networks.contains_key(other);
         let mut others = made.iter().filter(|(other, _)| *other != name && is_there(other));
         match others.find(|(_, made)| made.network.vni == network.vni) {
