@@ -141,9 +141,8 @@ fn a_lost_host_is_left_out_and_a_stranger_is_refused() {
     until(&a.world, &format!("{LS} | grep -q '^b .* up'"));
 }
 
-/// A change was given up, and its record is written once more as one that goes on: no host follows it, and it is ended.
-fn replays(a: &Host, b: &Host) {
-    let before = trusted(a);
+/// The record that the authority which a host signs by makes another one of, in a phase. The key is in `/world/next.key`.
+fn successor(a: &Host) -> impl Fn(&str) -> String {
     let next = "/world/next.pem";
     let made = a.sh(&format!(
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj '/CN=Spoke cluster' \
@@ -152,12 +151,52 @@ fn replays(a: &Host, b: &Host) {
          openssl dgst -sha256 -sign {TLS}/ca.key /world/message | base64 -w 0"
     ));
     let (proof, pem) = (made.trim(), a.sh(&format!("cat {next}")).replace('\n', "\\n"));
-    let record = |phase: &str| {
+    let proof = proof.to_owned();
+    move |phase: &str| {
         let json = format!(
             "{{\"phase\":\"{phase}\",\"certificate\":\"{pem}\",\"proof\":\"{proof}\",\"since\":1}}"
         );
-        b.sh(&put("192.0.2.1", "/spoke/v1/authority", &format!("printf %s '{json}'")));
-    };
+        put("192.0.2.1", "/spoke/v1/authority", &format!("printf %s '{json}'"))
+    }
+}
+
+/// A record says that a change was given up while a host may be getting a certificate of the new authority, as that cannot
+/// write: the others trust that no more, and follow it still.
+#[test]
+fn what_a_host_still_trusts_is_followed_again() {
+    let segment = Segment::bare();
+    let [a, b] = [("a", 1), ("b", 2)].map(|(name, at)| segment.host(name, at));
+    a.spoke("host init --name a");
+    join(&a.world, &b.world, "b");
+    let record = successor(&a);
+    let write = |phase: &str| drop(a.sh(&record(phase)));
+    a.sh(&format!("install -m 600 /world/next.key {TLS}/next.key"));
+    let trusts = |count: u8| format!("[ $(grep -c BEGIN {TLS}/ca.pem) = {count} ]");
+    let locked = format!("mount --bind {TLS} {TLS}; mount -o remount,bind,ro {TLS}");
+    let unlocked = format!("umount {TLS}");
+    // The change does not go on by itself meanwhile.
+    b.sh(&locked);
+    write("trust");
+    until(&a.world, &format!("{CA} | grep -q '^a .*ready'"));
+    a.sh(&locked);
+    write("abandoned");
+    b.sh(&unlocked);
+    until(&b.world, &format!("cat {TLS}/abandon* | grep -q ."));
+    write("sign");
+    until(&b.world, &trusts(2));
+    a.sh(&unlocked);
+    until_phase(&b, "done");
+    for host in [&a, &b] {
+        until(&host.world, &trusts(1));
+    }
+    assert_eq!(trusted(&a), trusted(&b));
+}
+
+/// A change was given up, and its record is written once more as one that goes on: no host follows it, and it is ended.
+fn replays(a: &Host, b: &Host) {
+    let before = trusted(a);
+    let successor = successor(a);
+    let record = |phase: &str| drop(b.sh(&successor(phase)));
     record("abandoned");
     for host in [a, b] {
         until(&host.world, &format!("[ -s {TLS}/abandoned ]"));

@@ -15,8 +15,8 @@ mod tests;
 mod tunnel;
 
 pub use authority::{
-    abandon_rotation, advance_rotation, begin_rotation, leave_out, needs_next, refuse_rotation,
-    refuse_while_rotating, rotating, unconfirmed,
+    abandon_rotation, advance_rotation, begin_rotation, is_trusted_by_none, leave_out, needs_next,
+    refuse_rotation, refuse_while_rotating, rotating, unconfirmed,
 };
 pub use certificate::{
     Certified, certify, certify_again, forget_server, forget_servers, is_past, prune, put_server,

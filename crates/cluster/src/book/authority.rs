@@ -162,6 +162,16 @@ pub fn unconfirmed(view: &View) -> BTreeSet<HostName> {
     members(view).filter(|host| !record.without.contains(host) && !confirms(host)).collect()
 }
 
+/// Whether every host that is there says that it does not trust an authority: then none of them has a certificate of it, or
+/// gets one of a change that was given up.
+pub fn is_trusted_by_none(view: &View, digest: &str) -> bool {
+    let standing = |host: &HostName| view.standings.get(host);
+    let distrusts = |it: &Standing| it.confirms(Phase::Abandoned, digest);
+    members(view)
+        .filter(|host| view.alive.contains(host))
+        .all(|host| standing(&host).is_some_and(distrusts))
+}
+
 /// Whether what the cluster holds of a change cannot be read, so that one may go on.
 fn is_unknown(view: &View) -> bool {
     view.damaged.contains_key(&layout::path(&Key::Authority))

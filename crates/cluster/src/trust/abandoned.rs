@@ -12,6 +12,8 @@ const MOST: usize = 64;
 /// SHA-256 in hexadecimal digits.
 const DIGEST: usize = 64;
 const FILE: &str = "abandoned";
+/// Those that this host has ceased to trust, and other hosts perhaps not.
+const UNSETTLED: &str = "abandoning";
 
 /// Authorities that are never followed, by their digests; those that were given up last are at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,19 @@ impl Abandoned {
     /// Whether an authority is one of them.
     pub fn has(&self, next: &Successor) -> bool {
         self.0.iter().any(|known| known == next.digest())
+    }
+
+    /// Their digests.
+    pub fn digests(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    fn with(mut self, digest: &str) -> Self {
+        if !self.0.iter().any(|known| known == digest) {
+            self.0.push(digest.to_owned());
+        }
+        // The first ones go where they are too many.
+        Self::read(&self.text())
     }
 
     fn read(text: &str) -> Self {
@@ -44,17 +59,35 @@ impl Files {
         Ok(Abandoned::read(&self.text(FILE)?.unwrap_or_default()))
     }
 
+    /// The authorities that etcd has said were given up, before it was known that no host has a certificate of them.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn abandoning(&self) -> Result<Abandoned> {
+        Ok(Abandoned::read(&self.text(UNSETTLED)?.unwrap_or_default()))
+    }
+
+    /// Remembers that etcd has said so of this one.
+    ///
+    /// # Errors
+    /// Where that cannot be written.
+    pub fn begin_abandoning(&self, next: &Successor) -> Result<()> {
+        let all = self.abandoning()?;
+        match all.has(next) || self.abandoned()?.has(next) {
+            true => Ok(()),
+            false => self.write(UNSETTLED, &all.with(next.digest()).text()),
+        }
+    }
+
     /// Never follows this one any more.
     ///
     /// # Errors
     /// Where that cannot be written.
-    pub fn abandon(&self, next: &Successor) -> Result<()> {
-        let mut all = self.abandoned()?;
-        if all.has(next) {
-            return Ok(());
-        }
-        all.0.push(next.digest().to_owned());
-        self.write(FILE, &Abandoned::read(&all.text()).text())
+    pub fn abandon(&self, digest: &str) -> Result<()> {
+        self.write(FILE, &self.abandoned()?.with(digest).text())?;
+        let mut others = self.abandoning()?;
+        others.0.retain(|known| known != digest);
+        self.write(UNSETTLED, &others.text())
     }
 }
 
@@ -111,9 +144,16 @@ mod tests {
         let (one, two, three) = (authority(), authority(), authority());
         let [two, three] = [&two, &three].map(|next| one.endorse(next).unwrap());
         for _ in 0..2 {
-            files.abandon(&two).unwrap();
+            [&two, &three].into_iter().for_each(|next| files.begin_abandoning(next).unwrap());
         }
+        assert_eq!(files.abandoned().unwrap(), Abandoned::default());
+        assert_eq!(files.abandoning().unwrap().0, [two.digest(), three.digest()]);
+        for _ in 0..2 {
+            files.abandon(two.digest()).unwrap();
+        }
+        files.begin_abandoning(&two).unwrap();
         let all = files.abandoned().unwrap();
         assert!(all.has(&two) && !all.has(&three) && all.0.len() == 1);
+        assert_eq!(files.abandoning().unwrap().0, [three.digest()]);
     }
 }

@@ -1,8 +1,8 @@
 //! A change of the authority: what is refused, and what it waits for.
 
 use super::super::{
-    abandon_rotation, advance_rotation, begin_rotation, needs_next, refuse_rotation, rotating,
-    unconfirmed,
+    abandon_rotation, advance_rotation, begin_rotation, is_trusted_by_none, needs_next,
+    refuse_rotation, rotating, unconfirmed,
 };
 use super::*;
 use crate::trust::{
@@ -81,6 +81,31 @@ fn an_authority_that_was_given_up_is_trusted_no_more_before_another_change() {
     assert!(refused.to_string().contains("host b still trusts"), "{refused}");
     say(&records, "b", trusting(&one, &[&one]));
     begin_rotation(&records, &again).unwrap();
+}
+
+/// Who still trusts it may be getting a certificate of it at this moment.
+#[test]
+fn what_was_given_up_is_so_for_good_once_no_host_trusts_it() {
+    let (one, two) = (authority(), authority());
+    let records = of(&one);
+    let is_over = || is_trusted_by_none(&records.read().unwrap(), &two.digest());
+    assert!(is_over());
+    for (standing, is) in [
+        (trusting(&one, &[&one, &two]), false),
+        (trusting(&two, &[&one, &two]), false),
+        (trusting(&two, &[&two]), false),
+        // Its server of etcd begins anew, or its program does not say.
+        (trusting(&one, &[]), false),
+        (None, false),
+        (trusting(&one, &[&one]), true),
+    ] {
+        say(&records, "b", standing.clone());
+        assert_eq!(is_over(), is, "{standing:?}");
+    }
+    say(&records, "b", trusting(&two, &[&one, &two]));
+    let key = Key::Alive(host("b"));
+    records.kept.borrow_mut().1.remove(&path(&key));
+    assert!(is_over(), "a host that is lost is not waited for");
 }
 
 #[test]
@@ -192,7 +217,7 @@ fn a_change_that_was_given_up_comes_to_nothing_again() {
     let directory = tempfile::tempdir().unwrap();
     let files = Files::below(directory.path());
     let trusted = Trusted::read(one.certificate()).unwrap();
-    files.abandon(&one.endorse(&two).unwrap()).unwrap();
+    files.abandon(one.endorse(&two).unwrap().digest()).unwrap();
     let abandoned = files.abandoned().unwrap();
     let is_ours = |next: &Successor| {
         !abandoned.has(next) && (trusted.has(next.digest()) || trusted.endorses(next))

@@ -33,6 +33,7 @@ impl Work<'_> {
     /// Does what the phase asks of this host.
     pub(super) fn follow_authority(&self, life: u32, rest: &mut Rest) -> Result<()> {
         self.collect_next()?;
+        self.settle_abandoned()?;
         let Some((record, _)) = &self.view.authority else { return Ok(()) };
         let (next, trusted) = (&record.next, self.files.trusted()?);
         if record.phase == Phase::Abandoned {
@@ -64,8 +65,8 @@ impl Work<'_> {
         self.files.forget_next()
     }
 
-    /// Nothing was signed by it, and nothing is to be, whatever etcd says later. What none of the trusted ones has signed
-    /// would not be followed, and is not remembered.
+    /// Trusts it no more: nothing was signed by it. What none of the trusted ones has signed would not be followed, and is not
+    /// remembered.
     fn distrust(&self, trusted: &Trusted, next: &Successor) -> Result<()> {
         let others = trusted.clone().only(|known| known != next.digest());
         let is_trusted = trusted.has(next.digest());
@@ -85,12 +86,24 @@ impl Work<'_> {
                  host goes on with both",
             ));
         }
-        self.files.abandon(next)?;
+        self.files.begin_abandoning(next)?;
         if !is_trusted {
             return Ok(());
         }
         self.trust(&others)?;
         self.files.forget_next()
+    }
+
+    /// Nothing is to be signed by what was given up, whatever etcd says later. Where a host still trusts it, that may be just
+    /// getting a certificate of it: this host would have to follow then.
+    fn settle_abandoned(&self) -> Result<()> {
+        let trusted = self.files.trusted()?;
+        for digest in self.files.abandoning()?.digests() {
+            if !trusted.has(digest) && book::is_trusted_by_none(self.view, digest) {
+                self.files.abandon(digest)?;
+            }
+        }
+        Ok(())
     }
 
     /// Forgets the next authority's key where no change needs it: one that did not begin, or a daemon that was killed,
