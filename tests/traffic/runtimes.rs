@@ -90,6 +90,9 @@ fn has_docker_s_names(world: &tests::World) {
     let refused = world.sh(&format!("! {SPOKE} network rm front 2>&1"));
     assert!(refused.contains("still has"), "{refused}");
     world.sh(&format!("{SPOKE} events | grep -q 'web is on network front'"));
+    let events = world.sh(&format!("{SPOKE} events -o json | tr -d ' '"));
+    assert!(events.contains(r#""interface":"eth0""#), "{events}");
+    assert!(!events.contains(r#""interface":"eth""#), "{events}");
 }
 
 /// They stay within their cell, and their quotes.

@@ -153,7 +153,7 @@ pub(crate) struct Event {
     /// The container's lasting name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
-    /// To which interface.
+    /// To which interface; absent where its runtime, which names it, has not done so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) interface: Option<String>,
     /// Through which runtime.

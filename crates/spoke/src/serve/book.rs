@@ -13,6 +13,8 @@ use crate::time;
 
 /// The interval at which the watch of the store checks whether the daemon stops.
 const GLANCE: Duration = Duration::from_millis(500);
+/// How soon a container is looked into whose runtime has yet to name its interface.
+const SOON: Duration = Duration::from_millis(50);
 
 /// The reported state of the store.
 #[derive(Default)]
@@ -31,6 +33,7 @@ impl Daemon {
             reported.event_log.report(&change, time::now());
             reported.ports.learn(&change, None, time::now());
         }
+        reported.event_log.forget_waiting();
         Ok((watch, reported))
     }
 
@@ -51,11 +54,15 @@ impl Daemon {
     fn follow_book_until_lost(&self, mut watch: Watch, mut reported: Reported) -> Result<()> {
         while !self.sleep(Duration::ZERO) {
             reported.ports.keep(&self.journal);
-            for change in watch.wait(GLANCE)? {
+            let limit = if reported.event_log.is_waiting() { SOON } else { GLANCE };
+            for change in watch.wait(limit)? {
                 reported.ports.learn(&change, Some(Instant::now()), time::now());
                 for event in reported.event_log.report(&change, time::now()) {
                     self.journal.report(&event);
                 }
+            }
+            for event in reported.event_log.report_waiting() {
+                self.journal.report(&event);
             }
         }
         Ok(())

@@ -1,20 +1,38 @@
 //! From the store's changes to what happened: whichever process attached a container, the daemon
 //! reports it.
 
+mod unnamed;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::port::{Key, Record};
-use model::{Attachment, AttachmentId, Layer, Network, NetworkName, Phase, Runtime, Timestamp};
+use linux::meter;
+use model::{
+    Attachment, AttachmentId, Handoff, IfName, Layer, Network, NetworkName, Phase, Runtime,
+    Timestamp,
+};
 use store::Changed;
 
 use crate::event::{Event, What};
+use unnamed::Unnamed;
+
+/// What a runtime calls an interface that it names itself.
+type Named = fn(&Attachment) -> Option<IfName>;
 
 /// The attachments and networks that were reported.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct EventLog {
+    named: Named,
     /// What they are called, by their names in the book.
     networks: BTreeMap<NetworkName, Known>,
     attachments: BTreeMap<AttachmentId, Reported>,
+    unnamed: Unnamed,
+}
+
+impl Default for EventLog {
+    fn default() -> Self {
+        Self::new(named_by_runtime)
+    }
 }
 
 /// The reported state of a network.
@@ -33,6 +51,8 @@ struct Reported {
     /// What its network is called.
     network: Option<NetworkName>,
     name: Option<String>,
+    /// What the interface is called in the container; `None` while only its runtime knows.
+    interface: Option<IfName>,
     /// The layers that give it its interface or addresses and are complete.
     layers: BTreeSet<Layer>,
     addresses: Vec<String>,
@@ -41,6 +61,33 @@ struct Reported {
 }
 
 impl EventLog {
+    fn new(named: Named) -> Self {
+        let (networks, attachments) = (BTreeMap::new(), BTreeMap::new());
+        Self { named, networks, attachments, unnamed: Unnamed::default() }
+    }
+
+    /// Whether events wait for what a runtime calls an interface.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.unnamed.is_empty()
+    }
+
+    /// What waits is not reported: it happened before the daemon's start.
+    pub(super) fn forget_waiting(&mut self) {
+        self.unnamed.clear();
+    }
+
+    /// The events that have waited, and whose interfaces have their names.
+    pub(super) fn report_waiting(&mut self) -> Vec<Event> {
+        let mut all = Vec::new();
+        for (id, name, events) in self.unnamed.due(self.named) {
+            if let Some(known) = self.attachments.get_mut(&id) {
+                known.interface = name;
+            }
+            all.extend(events);
+        }
+        all
+    }
+
     /// The events of a change; empty where they were reported.
     pub(super) fn report(&mut self, change: &Changed, now: Timestamp) -> Vec<Event> {
         let record = change.now.as_ref().map(|versioned| &versioned.record);
@@ -93,8 +140,10 @@ impl EventLog {
     ) -> Vec<Event> {
         let before = self.attachments.get(id).cloned().unwrap_or_default();
         let mut after = before.clone();
-        after.learn(layer, record);
+        after.learn(layer, record, self.named);
         let events = compare(id, &before, &after, now);
+        let named = (id, after.interface.as_ref());
+        let events = self.unnamed.pass(named, record, events);
         match after.layers.is_empty() && after.ports.is_empty() {
             true => self.attachments.remove(id),
             false => self.attachments.insert(id.clone(), after),
@@ -104,7 +153,7 @@ impl EventLog {
 }
 
 impl Reported {
-    fn learn(&mut self, layer: Layer, record: Option<&Attachment>) {
+    fn learn(&mut self, layer: Layer, record: Option<&Attachment>, named: Named) {
         let complete = record.filter(|record| matches!(record.phase, Phase::Attached(_)));
         let ports = complete.and_then(|record| record.wiring.publish.as_ref());
         let ports: Vec<String> = ports
@@ -118,6 +167,10 @@ impl Reported {
             self.runtime = Some(record.runtime);
             self.network = Some(record.network().clone());
             self.name = record.owner.as_ref().map(ToString::to_string).or(self.name.take());
+            self.interface = match record.handoff {
+                Handoff::Finish => Some(record.id.ifname.clone()),
+                Handoff::Caller => named(record).or(self.interface.take()),
+            };
         }
         if !matches!(layer, Layer::Link | Layer::Address) {
             return;
@@ -144,6 +197,7 @@ fn compare(id: &AttachmentId, before: &Reported, after: &Reported, now: Timestam
         network: Some(network.to_string()),
         name: reported.name.clone(),
         runtime: reported.runtime.map(|runtime| runtime.to_string()),
+        interface: reported.interface.as_ref().map(ToString::to_string),
         ..Event::new(what, now, message).to(id)
     };
     let who = reported.name.clone().unwrap_or_else(|| id.container.to_string());
@@ -171,6 +225,13 @@ fn compare(id: &AttachmentId, before: &Reported, after: &Reported, now: Timestam
         events.push(Event { ports: has, ..event(What::Published, message) });
     }
     events
+}
+
+/// The name that an interface has in the container, and not that with which it comes there.
+fn named_by_runtime(record: &Attachment) -> Option<IfName> {
+    let Phase::Attached(attached) = &record.phase else { return None };
+    let is_made_so = |name: &IfName| attached.interfaces.iter().any(|it| it.name == *name);
+    meter::named_by_runtime(record).filter(|name| !is_made_so(name))
 }
 
 #[cfg(test)]
@@ -243,6 +304,51 @@ mod tests {
         );
         assert!(reported(&mut event_log, &gone(Layer::Link)).is_empty());
         assert!(event_log.attachments.is_empty());
+    }
+
+    fn with(mut change: Changed, edit: impl FnOnce(&mut Attachment)) -> Changed {
+        if let Some(Versioned { record: Record::Attachment(record), .. }) = &mut change.now {
+            edit(record);
+        }
+        change
+    }
+
+    /// Docker asks for `eth`, and its ports come before the interface is in the container.
+    #[test]
+    fn an_interface_is_called_as_its_runtime_calls_it() {
+        let named: Named = |record| record.owner.as_ref().and("eth0".parse().ok());
+        let dockers = |layer, port| {
+            let change = record(layer, Phase::Attached(Attached::default()), port);
+            with(change, |record| record.handoff = Handoff::Caller)
+        };
+        let shown = |events: &[Event]| -> Vec<(String, Option<String>)> {
+            events.iter().map(|it| (it.event.name(), it.interface.clone())).collect()
+        };
+        let eth0 = |what: &str| (what.to_owned(), Some("eth0".to_owned()));
+        for comes in [false, true] {
+            let mut event_log = EventLog::new(named);
+            assert!(reported(&mut event_log, &dockers(Layer::Link, None)).is_empty());
+            assert!(reported(&mut event_log, &dockers(Layer::Publish, Some(80))).is_empty());
+            assert!(event_log.is_waiting() && event_log.report_waiting().is_empty());
+            if !comes {
+                let events = event_log.report(&gone(Layer::Link), Timestamp(9));
+                let nameless = |what: &str| (what.to_owned(), None);
+                assert_eq!(shown(&events), ["attached", "published", "detached"].map(nameless));
+                assert!(!event_log.is_waiting());
+                continue;
+            }
+            let known = with(dockers(Layer::Link, None), |it| it.owner = "web".parse().ok());
+            let events = event_log.report(&known, Timestamp(9));
+            assert_eq!(shown(&events), ["attached", "published"].map(eth0));
+            let events = event_log.report(&gone(Layer::Link), Timestamp(9));
+            assert_eq!(shown(&events), [eth0("detached")]);
+        }
+        let mut event_log = EventLog::new(|_| None);
+        assert!(reported(&mut event_log, &dockers(Layer::Link, None)).is_empty());
+        event_log.named = |_| "eth0".parse().ok();
+        assert_eq!(shown(&event_log.report_waiting()), [eth0("attached")]);
+        let events = event_log.report(&gone(Layer::Link), Timestamp(9));
+        assert_eq!(shown(&events), [eth0("detached")]);
     }
 
     #[test]
