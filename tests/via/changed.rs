@@ -90,6 +90,8 @@ fn a_network_that_runs_gets_another_way() {
         .for_each(|command| drop(spoke(command)));
     until(&world, "! nft list tables | grep -q spoke_via");
     assert_eq!(remains(&world), before);
+    let events = spoke("events");
+    assert!(!events.contains("put back"), "{events}");
 }
 
 /// The daemon may put back something of the former way until it has read that there is none. Nothing leaves by it.
@@ -121,6 +123,7 @@ fn refuses(world: &World) {
         ("vpn --via sp-vpn", "the network's own bridge"),
         ("vpn --via 127.0.0.1", "is no router's address"),
         ("inner --via wg0", "internal"),
+        ("side --via container:spoke/gluetun", "is on network side itself"),
         ("foreign --via wg0", "a bridge that Spoke makes"),
     ] {
         let refused = world.try_sh(&format!("{SPOKE} network set {command}"));

@@ -98,6 +98,9 @@ fn a_container_on_two_networks_answers_by_the_other_one() {
     for address in ["10.84.0.9", "172.30.0.9"] {
         until(&world, &format!("ping -c1 -W1 -I 203.0.113.254 {address} >/dev/null"));
     }
+    // This host has got networks, and nobody has taken anything away.
+    let events = spoke("events");
+    assert!(!events.contains("put back"), "{events}");
 }
 
 /// The container is also on a bridge that the operator named, and on one of another program, as Docker's.

@@ -24,6 +24,7 @@ pub use candidate::Candidate;
 pub use hop::{Hop, Hops, Peer};
 
 use crate::filter::via;
+use routes::{Connected, Routed};
 
 /// Answers are routed as the host routes.
 pub const BACK: u32 = 153;
@@ -99,7 +100,19 @@ pub fn ensure(filter: &mut Socket, way: &WayOut) -> Result<()> {
 /// # Errors
 /// As [`ensure`].
 pub fn keep(filter: &mut Socket, way: &WayOut, peer: Option<&Peer>) -> Result<(Hops, bool)> {
-    hold(filter, way, peer, &Hold { flows: Flows::GoOn, relays: None, still: &always })
+    let how = Hold { flows: Flows::GoOn, relays: None, still: &always };
+    hold(filter, way, peer, &how).map(|(held, changed)| (held.hops, changed))
+}
+
+/// What a network was held to, as this host looked then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Where its way leads.
+    pub hops: Hops,
+    /// Whether the kernel has taken all of it: of what it has not, nobody has taken anything away.
+    pub is_whole: bool,
+    connected: Connected,
+    relays: Option<bool>,
 }
 
 /// How a network is held.
@@ -133,7 +146,7 @@ pub fn always() -> Result<bool> {
     Ok(true)
 }
 
-/// As [`keep`]. What led elsewhere is shut first.
+/// As [`keep`]. What led elsewhere is shut first. Returns what the network is held to, and whether anything was changed.
 ///
 /// # Errors
 /// As [`ensure`]; [`model::Kind::TryAgain`] where it is not the way any more.
@@ -142,7 +155,7 @@ pub fn hold(
     way: &WayOut,
     peer: Option<&Peer>,
     how: &Hold<'_>,
-) -> Result<(Hops, bool)> {
+) -> Result<(Held, bool)> {
     let mut route = Socket::route()?;
     let hops = Hops::find(&mut route, way, peer)?;
     peer.into_iter().for_each(Peer::let_answers_in);
@@ -167,8 +180,10 @@ pub fn hold(
         )));
     }
     changed |= routes::lead(&mut route, way)?;
-    changed |= routes::keep(&mut route, way, &hops, &connected.ours)?;
-    Ok((hops, changed))
+    let routed = routes::keep(&mut route, way, &hops, &connected.ours)?;
+    changed |= routed != Routed::Kept;
+    let is_whole = routed != Routed::Partly;
+    Ok((Held { hops, is_whole, connected, relays: how.relays }, changed))
 }
 
 /// Ends the flows between the subnets of a bridge and elsewhere.

@@ -129,7 +129,7 @@ fn wanted(way: &WayOut, hops: &Hops, connected: &[Route]) -> Vec<Route> {
 }
 
 /// The subnets that are in this host.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Connected {
     /// The routes to networks of Spoke's, which are reached as before: bridges, and containers with a link of their
     /// own.
@@ -229,13 +229,24 @@ pub(super) fn leads_out(socket: &mut Socket, way: &WayOut, hops: &Hops) -> Resul
     Ok(is_led_there && is_led(socket, way)?)
 }
 
-/// Makes the table's routes what they should be. Whether they were not.
+/// What became of the routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Routed {
+    /// They were as they should be.
+    Kept,
+    /// They were not.
+    Changed,
+    /// The kernel takes some of them later only: of a device that is going, or has no address yet.
+    Partly,
+}
+
+/// Makes the table's routes what they should be.
 pub(super) fn keep(
     socket: &mut Socket,
     way: &WayOut,
     hops: &Hops,
     connected: &[Route],
-) -> Result<bool> {
+) -> Result<Routed> {
     let (wanted, there) = (wanted(way, hops, connected), there(socket, way.table())?);
     let is_in = |one: &Route, all: &[Route]| all.iter().any(|other| is_same(one, other));
     let mut batch = Batch::new();
@@ -243,7 +254,7 @@ pub(super) fn keep(
     for route in there.iter().filter(|route| !is_in(route, &wanted)) {
         batch.delete_route(&Route { source: None, gateway_on_link: false, ..*route });
     }
-    let mut changed = !batch.is_empty();
+    let was_led_elsewhere = !batch.is_empty();
     let gone = [Errno::SRCH, Errno::NODEV, Errno::NOENT];
     carry_out(socket, batch, &gone)?;
     let mut batch = Batch::new();
@@ -253,19 +264,25 @@ pub(super) fn keep(
     for route in wanted.iter().filter(|route| !is_in(route, &there)) {
         batch.add_route(route, Existing::Replace);
     }
-    changed |= !batch.is_empty();
+    let was_missing = !batch.is_empty();
     // A device that went meanwhile reports that, and is looked at again.
     let late = [Errno::NODEV, Errno::NETUNREACH, Errno::NETDOWN, Errno::HOSTUNREACH, Errno::INVAL];
-    carry_out(socket, batch, &late)?;
-    Ok(changed)
+    let is_whole = carry_out(socket, batch, &late)?;
+    Ok(match was_led_elsewhere || was_missing {
+        _ if !is_whole => Routed::Partly,
+        true => Routed::Changed,
+        false => Routed::Kept,
+    })
 }
 
-fn carry_out(socket: &mut Socket, mut batch: Batch, except: &[Errno]) -> Result<()> {
+/// Whether the kernel has done all of it: what it refuses for one of `except` is no failure.
+fn carry_out(socket: &mut Socket, mut batch: Batch, except: &[Errno]) -> Result<bool> {
     if batch.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
     let sent = socket.send(&mut batch)?;
-    except.iter().fold(sent, |sent, errno| sent.except(*errno)).into_result()
+    let is_whole = sent.failures().is_empty();
+    except.iter().fold(sent, |sent, errno| sent.except(*errno)).into_result().map(|()| is_whole)
 }
 
 fn missing_neighbours<'a>(
@@ -320,5 +337,5 @@ pub(super) fn forget(socket: &mut Socket, bridge: &IfName) -> Result<()> {
         }
     }
     let gone = [Errno::SRCH, Errno::NODEV, Errno::NOENT];
-    carry_out(socket, batch, &gone)
+    carry_out(socket, batch, &gone).map(drop)
 }

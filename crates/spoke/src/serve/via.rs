@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::port::{Key, Prefix, Record};
-use linux::way::{self, Candidate, Flows, Hold, Hops, Peer, WayOut};
+use linux::way::{self, Candidate, Flows, Held, Hold, Peer, WayOut};
 use model::{IfName, Network, Result, Stage, Wiring};
 use netlink::nft::{News, Object};
 use netlink::{Event as Change, Monitor, Socket, Wake};
@@ -37,8 +37,8 @@ pub(super) struct Ways {
     recorded: BTreeMap<Key, WayOut>,
     declared: Declared,
     candidates: BTreeMap<Key, Candidate>,
-    /// What holds for each bridge, and where it led last.
-    followed: BTreeMap<IfName, (WayOut, Option<Hops>)>,
+    /// What holds for each bridge, and to what it was held last.
+    followed: BTreeMap<IfName, (WayOut, Option<Held>)>,
     failing: BTreeSet<IfName>,
     /// Whether the records have been read once.
     has_read: bool,
@@ -247,14 +247,15 @@ impl Ways {
             let relays = relays.map(|relays| relays.contains(&bridge));
             let how = Hold { flows, relays, still: &|| is_way(daemon, &way) };
             match way::hold(socket, &way, way.peer(self.candidates.values()), &how) {
-                Ok((hops, changed)) => {
+                Ok((held, changed)) => {
                     self.failing.remove(&bridge);
                     self.changed.remove(&bridge);
-                    if before.as_ref() == Some(&hops) && changed && lost {
+                    // What is held otherwise than before, as this host has changed, was not there to be taken away.
+                    if changed && lost && held.is_whole && before.as_ref() == Some(&held) {
                         healed.insert(bridge.clone());
                     }
-                    report::changes(daemon, &way, before.as_ref(), &hops);
-                    self.followed.insert(bridge, (way, Some(hops)));
+                    report::changes(daemon, &way, before.as_ref().map(|it| &it.hops), &held.hops);
+                    self.followed.insert(bridge, (way, Some(held)));
                 }
                 // A command has given it another one; that is learned at the next look.
                 Err(_) if matches!(is_way(daemon, &way), Ok(false)) => {}
@@ -274,10 +275,10 @@ impl Ways {
     /// `None` until it is known where all ways lead.
     fn relays(&self) -> Option<BTreeSet<IfName>> {
         let mut all = BTreeSet::new();
-        for (way, hops) in self.followed.values() {
+        for (way, held) in self.followed.values() {
             let peers = way.peers(self.candidates.values());
             all.extend(peers.filter_map(Peer::bridge).cloned());
-            let routers = hops.as_ref()?.all().filter(|(_, hop)| hop.gateway.is_some());
+            let routers = held.as_ref()?.hops.all().filter(|(_, hop)| hop.gateway.is_some());
             all.extend(routers.map(|(_, hop)| hop.device.clone()));
         }
         Some(all)
