@@ -60,6 +60,40 @@ const FAULTS: &[Fault] = &[
     .tried(OUT)
     .found("neighbour", "ip link set sp-front arp on"),
     fault(
+        "a b 80",
+        "bridge link set dev $VB bcast_flood off; ip -n a neigh flush dev eth0",
+        "bridge link set dev $VB bcast_flood on",
+    )
+    .found("neighbour", "sends no broadcast out of"),
+    fault(
+        "a b 80",
+        "bridge link set dev $VA locked on; ip link set $VA type bridge_slave fdb_flush",
+        "bridge link set dev $VA locked off",
+    )
+    .found("bridge", "is a locked port of bridge sp-front"),
+    fault(
+        "a b 80",
+        "ip netns exec b nft 'add table arp t; add chain arp t in { type filter hook input priority 0; }; \
+            add rule arp t in arp saddr ip 10.70.1.2 drop'; ip -n a neigh flush dev eth0",
+        "ip netns exec b nft delete table arp t",
+    )
+    .found("filter", "in table arp t drops the packets of ARP by which a asks who has 10.70.1.3"),
+    fault(
+        "a b 80",
+        "ip netns exec b nft 'add table arp t; add chain arp t out { type filter hook output priority 0; }; \
+            add rule arp t out arp operation reply drop'; ip -n a neigh flush dev eth0",
+        "ip netns exec b nft delete table arp t",
+    )
+    .found("filter", "ip netns exec b nft delete rule arp t out handle"),
+    fault(
+        "a outside 80",
+        "nft 'add table arp t; add chain arp t in { type filter hook input priority 0; policy drop; }'; \
+            ip -n a neigh flush dev eth0",
+        "nft delete table arp t",
+    )
+    .tried(OUT)
+    .found("filter", "the policy of chain in in table arp t drops"),
+    fault(
         "a outside 80",
         "ip rule add ipproto tcp dport 80 priority 50 prohibit",
         "ip rule del priority 50",

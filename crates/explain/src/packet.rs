@@ -20,13 +20,15 @@ pub enum Carried {
     Sctp(u16),
     /// A neighbour solicitation, or the advertisement that answers it (RFC 4861); of IPv6 only.
     Neighbour,
+    /// A question of ARP, or the answer (RFC 826); of IPv4 only.
+    Arp,
 }
 
 impl Carried {
     /// The port that is called.
     pub fn port(self) -> Option<u16> {
         match self {
-            Self::Echo | Self::Neighbour => None,
+            Self::Echo | Self::Neighbour | Self::Arp => None,
             Self::Tcp(port) | Self::Udp(port) | Self::Sctp(port) => Some(port),
         }
     }
@@ -35,6 +37,7 @@ impl Carried {
     pub fn protocol_name(self) -> &'static str {
         match self {
             Self::Echo | Self::Neighbour => "icmp",
+            Self::Arp => "arp",
             Self::Tcp(_) => "tcp",
             Self::Udp(_) => "udp",
             Self::Sctp(_) => "sctp",
@@ -45,7 +48,7 @@ impl Carried {
     #[must_use]
     pub fn to_port(self, port: u16) -> Self {
         match self {
-            Self::Echo | Self::Neighbour => self,
+            Self::Echo | Self::Neighbour | Self::Arp => self,
             Self::Tcp(_) => Self::Tcp(port),
             Self::Udp(_) => Self::Udp(port),
             Self::Sctp(_) => Self::Sctp(port),
@@ -56,6 +59,8 @@ impl Carried {
         match (self, family) {
             (Self::Echo, Family::V4) => 1,
             (Self::Echo, Family::V6) | (Self::Neighbour, _) => 58,
+            // It is none of IP's.
+            (Self::Arp, _) => 0,
             (Self::Tcp(_), _) => 6,
             (Self::Udp(_), _) => 17,
             (Self::Sctp(_), _) => 132,
@@ -131,9 +136,12 @@ pub struct Packet {
     pub output: Option<Device>,
 }
 
-/// `ETH_P_IP` and `ETH_P_IPV6`.
+/// `ETH_P_IP`, `ETH_P_ARP` and `ETH_P_IPV6`.
 const IPV4: [u8; 2] = [0x08, 0x00];
+const ARP: [u8; 2] = [0x08, 0x06];
 const IPV6: [u8; 2] = [0x86, 0xdd];
+/// Ethernet, IPv4, and how long their addresses are.
+const ARP_OF: [u8; 6] = [0, 1, 8, 0, 6, 4];
 /// SYN, and SYN with ACK.
 const FIRST: u8 = 0x02;
 const ANSWER: u8 = 0x12;
@@ -188,7 +196,7 @@ impl Packet {
     pub fn transport(&self) -> Option<Transport> {
         let protocol = self.protocol();
         match self.carried {
-            Carried::Sctp(_) | Carried::Neighbour => None,
+            Carried::Sctp(_) | Carried::Neighbour | Carried::Arp => None,
             Carried::Echo => Some(Transport { protocol, from: None, to: None }),
             Carried::Tcp(_) | Carried::Udp(_) => {
                 Some(Transport { protocol, from: self.from_port(), to: self.to_port() })
@@ -198,7 +206,11 @@ impl Packet {
 
     /// The type of its frame.
     pub fn ether_type(&self) -> [u8; 2] {
-        if self.family() == Family::V4 { IPV4 } else { IPV6 }
+        match (self.carried, self.family()) {
+            (Carried::Arp, _) => ARP,
+            (_, Family::V4) => IPV4,
+            (_, Family::V6) => IPV6,
+        }
     }
 
     /// Its Ethernet header.
@@ -215,6 +227,21 @@ impl Packet {
             IpAddr::V6(v6) => v6.octets().to_vec(),
         };
         let known = |bytes: &[u8]| bytes.iter().copied().map(Some).collect::<Vec<_>>();
+        if self.carried == Carried::Arp {
+            // The hardware address that is asked for is not known to who asks.
+            let macs = self.macs.map(|(from, to)| (from.octets(), to.octets()));
+            let mac = |mac: Option<[u8; 6]>| mac.map_or(vec![None; 6], |mac| known(&mac));
+            let target = macs.map(|(_, to)| if self.is_reply { to } else { [0; 6] });
+            return [
+                known(&ARP_OF),
+                known(&[0, if self.is_reply { 2 } else { 1 }]),
+                mac(macs.map(|(from, _)| from)),
+                known(&octets(self.source)),
+                mac(target),
+                known(&octets(self.destination)),
+            ]
+            .concat();
+        }
         let first = match self.family() {
             // Version and length, service; length and identification are not known; not to be
             // fragmented; hops and checksum are not known.
@@ -260,6 +287,7 @@ impl Packet {
                 [ports, vec![None; 9], vec![Some(flags)], vec![None; 6]].concat()
             }
             Carried::Udp(_) | Carried::Sctp(_) => [ports, vec![None; 4]].concat(),
+            Carried::Arp => Vec::new(),
         }
     }
 

@@ -107,6 +107,7 @@ impl Place {
         match self.family {
             1 => "inet",
             2 => "ip",
+            3 => "arp",
             5 => "netdev",
             7 => "bridge",
             10 => "ip6",

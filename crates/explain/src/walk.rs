@@ -5,6 +5,7 @@ mod back;
 mod begin;
 mod bridge;
 mod fix;
+mod gate;
 mod hop;
 mod host;
 mod interface;

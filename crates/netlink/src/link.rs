@@ -58,7 +58,9 @@ pub(crate) mod ifla {
 
     pub(crate) const PORT_STATE: u16 = 1;
     pub(crate) const PORT_HAIRPIN: u16 = 4;
+    pub(crate) const PORT_BCAST_FLOOD: u16 = 30;
     pub(crate) const PORT_ISOLATED: u16 = 33;
+    pub(crate) const PORT_LOCKED: u16 = 39;
 }
 
 /// `IFF_*` (netdevice(7)).
@@ -244,6 +246,10 @@ pub struct BridgePort {
     pub hairpin: bool,
     /// Whether it exchanges packets only with ports that are not isolated.
     pub isolated: bool,
+    /// Whether broadcast of other ports is sent out of it: questions of ARP.
+    pub floods_broadcast: bool,
+    /// Whether it takes packets only from hardware addresses that the bridge knows to be there (IEEE 802.1X).
+    pub locked: bool,
 }
 
 /// Which links to list; everything by default.
@@ -388,6 +394,8 @@ fn read_port(data: &Attributes<'_>) -> BridgePort {
         forwards: number(ifla::PORT_STATE) == Some(FORWARDING),
         hairpin: number(ifla::PORT_HAIRPIN) == Some(1),
         isolated: number(ifla::PORT_ISOLATED) == Some(1),
+        floods_broadcast: number(ifla::PORT_BCAST_FLOOD) != Some(0),
+        locked: number(ifla::PORT_LOCKED) == Some(1),
     }
 }
 
@@ -409,6 +417,7 @@ mod tests {
             info.text(ifla::INFO_KIND, "veth").text(ifla::INFO_SLAVE_KIND, "bridge");
             info.nest(ifla::INFO_SLAVE_DATA, |data| {
                 data.u8(ifla::PORT_STATE, 3).u8(ifla::PORT_HAIRPIN, 1);
+                data.u8(ifla::PORT_BCAST_FLOOD, 0).u8(ifla::PORT_LOCKED, 1);
             });
         });
         let bytes = batch.seal(1).to_vec();
@@ -417,7 +426,13 @@ mod tests {
         assert_eq!((link.master, link.peer, link.peer_netns), (Some(3), Some(2), Some(0)));
         assert!(link.flags.is_up() && link.flags.is_promiscuous() && !link.flags.is_loopback());
         assert_eq!((link.kind.as_deref(), link.state), (Some("veth"), OperState::Up));
-        let port = BridgePort { forwards: true, hairpin: true, isolated: false };
+        let port = BridgePort {
+            forwards: true,
+            hairpin: true,
+            isolated: false,
+            floods_broadcast: false,
+            locked: true,
+        };
         assert_eq!(link.port, Some(port));
     }
 

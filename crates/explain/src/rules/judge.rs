@@ -25,6 +25,11 @@ pub enum Point {
     Ingress,
     /// The device by which it goes out.
     Egress,
+    /// A packet of ARP: `NF_ARP_*`.
+    Arp {
+        /// Its number.
+        number: u32,
+    },
 }
 
 impl Point {
@@ -39,11 +44,16 @@ impl Point {
     /// As it goes out.
     pub const POSTROUTING: Self = Self::Hook { number: 4, of_bridge: false };
 
+    /// As a packet of ARP comes in.
+    pub const ARP_INPUT: Self = Self::Arp { number: 0 };
+    /// As one is made.
+    pub const ARP_OUTPUT: Self = Self::Arp { number: 1 };
+
     /// The same in a bridge.
     pub const fn in_bridge(self) -> Self {
         match self {
             Self::Hook { number, .. } => Self::Hook { number, of_bridge: true },
-            Self::Ingress | Self::Egress => self,
+            Self::Ingress | Self::Egress | Self::Arp { .. } => self,
         }
     }
 
@@ -60,6 +70,7 @@ impl Point {
             Self::Hook { number, of_bridge: false } => {
                 (chain.family == 1 || chain.family == family) && hook.number == number
             }
+            Self::Arp { number } => (chain.family, hook.number) == (3, number),
             // `NF_NETDEV_INGRESS` and `NF_INET_INGRESS`.
             Self::Ingress => {
                 is_on(&packet.input) && matches!((chain.family, hook.number), (5, 0) | (1, 5))

@@ -217,7 +217,7 @@ impl Walker<'_> {
 /// The protocol of a port.
 pub(super) fn protocol(carried: Carried) -> Option<Protocol> {
     match carried {
-        Carried::Echo | Carried::Neighbour => None,
+        Carried::Echo | Carried::Neighbour | Carried::Arp => None,
         Carried::Tcp(_) => Some(Protocol::Tcp),
         Carried::Udp(_) => Some(Protocol::Udp),
         Carried::Sctp(_) => Some(Protocol::Sctp),

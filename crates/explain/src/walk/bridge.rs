@@ -94,6 +94,7 @@ impl Walker<'_> {
         let next = *next;
         let owner = self.ask(|kernel| kernel.owner(Space::HOST, next))?;
         if owner.is_some() {
+            self.is_in_vlan(bridge, (end, bridge))?;
             let name = format!("bridge {}", bridge.name);
             let seen = Some((Space::HOST, bridge));
             self.neighbour_of(out, &Owner { name: &name, mac: bridge.mac, seen })?;
@@ -117,6 +118,9 @@ impl Walker<'_> {
         let seen = other.space().map(|space| (space, &to));
         let entry = self.neighbour_of(out, &Owner { name: &other.name, mac: to.mac, seen })?;
         let knows = entry.is_some_and(|entry| entry.mac.is_some());
+        if !knows && out.space.is_some() && next.is_ipv4() {
+            self.is_asked((bridge, &port), &other, next)?;
+        }
         self.switched((end, bridge, &port), packet, to.mac, knows)?;
         self.deliver(&other, &to, packet)
     }
@@ -195,10 +199,8 @@ impl Walker<'_> {
             let fix = format!("bridge link set dev {} isolated off", to.name);
             return Err(self.fail(Hop::new("isolation", what).fixed(fix)));
         }
+        self.is_in_vlan(bridge, (from, to))?;
         let settings = self.ask(|kernel| kernel.bridge(bridge.index))?.unwrap_or_default();
-        if settings.filters_vlans {
-            self.same_vlan(from, to)?;
-        }
         self.in_table((from, bridge, to), mac, knows)?;
         packet.input = Some(Device::from(from));
         self.of_frame(Point::PREROUTING, packet)?;
@@ -248,24 +250,6 @@ impl Walker<'_> {
         self.filtered(Space::HOST, Point::POSTROUTING, packet, &about)?;
         packet.input = input;
         Ok(())
-    }
-
-    fn same_vlan(&mut self, from: &Link, to: &Link) -> Walked<()> {
-        let sent = self.ask(|kernel| kernel.vlans(from.index))?;
-        let taken = self.ask(|kernel| kernel.vlans(to.index))?;
-        let own =
-            |vlans: &[(u16, bool)]| vlans.iter().find(|(_, untagged)| *untagged).map(|it| it.0);
-        match (own(&sent), own(&taken)) {
-            (Some(one), Some(other)) if one == other => Ok(()),
-            (Some(one), Some(other)) if !taken.iter().any(|(vlan, _)| *vlan == one) => {
-                let what = format!("{} is in VLAN {one}, and {} in {other}", from.name, to.name);
-                Err(self.fail(Hop::new("vlan", what)))
-            }
-            _ => {
-                let what = format!("{} and {} are in VLANs with tags", from.name, to.name);
-                Err(self.unknown("vlan", what))
-            }
-        }
     }
 
     fn in_table(

@@ -345,6 +345,7 @@ impl Walker<'_> {
             let fix = format!("ip route get {next}");
             return Err(self.fail(Hop::new("host-route", what).by(Author::Operator).fixed(fix)));
         }
+        self.is_in_vlan(out, (out, &port))?;
         self.is_alone(&site, next)?;
         let seen = site.space().map(|space| (space, &link));
         let owner = Owner { name: &site.name, mac: link.mac, seen };

@@ -295,6 +295,7 @@ impl Walker<'_> {
         let own = (out.link.mac, out.site, out.plug);
         match self.port(own, end)? {
             Some(bridge) => {
+                self.is_let_in(end, &bridge, out.link.mac)?;
                 packet.macs = out.link.mac.zip(bridge.mac);
                 self.on_bridge((end, &bridge), out, packet)
             }

@@ -30,6 +30,17 @@ pub(super) struct Unanswered {
     fix: String,
 }
 
+/// Who asks for an address, and who is asked.
+struct Asked<'a> {
+    whose: &'a str,
+    from: (Space, &'a Link),
+    next: IpAddr,
+    to: (Space, &'a Link),
+}
+
+/// To whom a question of ARP is sent.
+const BROADCAST: Mac = Mac::new([0xff; 6]);
+
 /// `arp_ignore`: no question is answered.
 const ANSWERS_NONE: &str = "8";
 
@@ -110,7 +121,48 @@ impl Walker<'_> {
                 return Err(self.fail(Hop::new("neighbour", what).by(Author::Operator).fixed(fix)));
             }
         }
-        self.answers_arp(there, other, owner.name)
+        self.answers_arp(there, other, owner.name)?;
+        let asked = Asked { whose, from: (space, link), next, to: (there, other) };
+        self.arp_passes(&asked, owner.mac)
+    }
+
+    /// That no rule of the family `arp`, which is that of arptables too, drops the question or the answer.
+    fn arp_passes(&mut self, asked: &Asked<'_>, mac: Option<Mac>) -> Walked<()> {
+        let Asked { from: (asks, link), next, to, .. } = *asked;
+        let own = self.ask(|kernel| kernel.addresses(asks))?;
+        let mut own = own.iter().filter(|it| it.link == link.index).map(|it| it.address.addr());
+        let Some(own) = own.find(IpAddr::is_ipv4) else { return Ok(()) };
+        for is_reply in [false, true] {
+            let (from, to) = if is_reply { (to, (asks, link)) } else { ((asks, link), to) };
+            let (source, destination) = if is_reply { (next, own) } else { (own, next) };
+            let macs = if is_reply { mac.zip(link.mac) } else { link.mac.zip(Some(BROADCAST)) };
+            let mut packet = Packet {
+                is_reply,
+                is_untracked: Tri::Yes,
+                macs,
+                output: Some(Device::from(from.1)),
+                ..Packet::new(source, destination, Carried::Arp)
+            };
+            self.arp_passes_at((from.0, Point::ARP_OUTPUT), &mut packet, asked)?;
+            (packet.input, packet.output) = (Some(Device::from(to.1)), None);
+            self.arp_passes_at((to.0, Point::ARP_INPUT), &mut packet, asked)?;
+        }
+        Ok(())
+    }
+
+    fn arp_passes_at(
+        &mut self,
+        (space, point): (Space, Point),
+        packet: &mut Packet,
+        Asked { whose, next, .. }: &Asked<'_>,
+    ) -> Walked<()> {
+        let Ruling::Dropped(place) = self.ask(|kernel| judge(kernel, space, point, packet))? else {
+            return Ok(());
+        };
+        let by = self.author(space, &place)?;
+        let what = format!("{place} drops the packets of ARP by which {whose} asks who has {next}");
+        let fix = self.within(space, &of_place(&place));
+        Err(self.fail(Hop::new("filter", what).by(by).ruled(place).fixed(fix)))
     }
 
     fn answers_arp(&mut self, space: Space, link: &Link, name: &str) -> Walked<()> {

@@ -6,7 +6,7 @@ use netlink::nft::{Header, RegisterPlace, Step};
 use netlink::{Routed, Way};
 
 use super::{Registers, bytes, store};
-use crate::packet::{Device, Packet};
+use crate::packet::{Carried, Device, Packet};
 use crate::port::{Kernel, Space};
 use crate::tri::Tri;
 
@@ -182,7 +182,9 @@ fn of_meta(key: u32, packet: &Packet) -> Loaded {
         meta::OUTPUT => index(&packet.output),
         meta::INPUT_NAME => name(&packet.input),
         meta::OUTPUT_NAME => name(&packet.output),
+        meta::FAMILY if packet.carried == Carried::Arp => vec![3].into(),
         meta::FAMILY => vec![if packet.destination.is_ipv4() { 2 } else { 10 }].into(),
+        meta::CARRIED if packet.carried == Carried::Arp => Loaded::Nothing,
         meta::CARRIED => vec![packet.protocol()].into(),
         meta::INPUT_GROUP => group(&packet.input),
         meta::OUTPUT_GROUP => group(&packet.output),
