@@ -36,7 +36,8 @@ impl Walker<'_> {
         }
         let sent = self.ask(|kernel| kernel.vlans(from.index))?;
         let taken = self.ask(|kernel| kernel.vlans(to.index))?;
-        let in_none = |link: &Link| format!("{} is in no VLAN of bridge {}", link.name, bridge.name);
+        let in_none =
+            |link: &Link| format!("{} is in no VLAN of bridge {}", link.name, bridge.name);
         let (link, what, right) = match passage(&sent, &taken) {
             Passage::Free => return Ok(()),
             Passage::NoneFrom => (from, in_none(from), untagged(&taken)),
@@ -63,12 +64,7 @@ impl Walker<'_> {
     }
 
     /// That a locked port takes what a container sends: the bridge has to know its hardware address there (IEEE 802.1X).
-    pub(super) fn is_let_in(
-        &mut self,
-        end: &Link,
-        bridge: &Link,
-        mac: Option<Mac>,
-    ) -> Walked<()> {
+    pub(super) fn is_let_in(&mut self, end: &Link, bridge: &Link, mac: Option<Mac>) -> Walked<()> {
         let (Some(mac), true) = (mac, end.port.is_some_and(|port| port.locked)) else {
             return Ok(());
         };
@@ -77,8 +73,9 @@ impl Walker<'_> {
             return Ok(());
         }
         let (name, bridge) = (&end.name, &bridge.name);
-        let what =
-            format!("{name} is a locked port of bridge {bridge}, which takes nothing from {mac} there");
+        let what = format!(
+            "{name} is a locked port of bridge {bridge}, which takes nothing from {mac} there"
+        );
         let fix = format!("bridge fdb replace {mac} dev {name} master static");
         Err(self.fail(Hop::new("bridge", what).by(Author::Operator).fixed(fix)))
     }

@@ -90,7 +90,7 @@ fn a_described_network_goes_before_former_names_and_dockers() {
             engine.networks.enroll(&dockers(&edge, "pq1"), &edge).unwrap();
         }
         assert!(host.spoke("network inspect pq1").contains("10.88.1.0/24"));
-        let (_, said) = host.refused("network rm --force pq1");
+        let (_, said) = host.refused("network rm pq1");
         assert!(said.contains("pq1.json), and it is made with its first container"), "{said}");
         assert_eq!(engine.records.name_of(&"pq1".parse().unwrap()).unwrap().as_str(), "pq1");
     }
