@@ -1,4 +1,5 @@
-//! The host's loopback is the host's (CVE-2020-8558), also where ports are published to it.
+//! The host's loopback is the host's (CVE-2020-8558), also where ports are published to it. At ::1, where a container
+//! cannot answer, a published port refuses, so that clients of `localhost` do not wait.
 
 use serde_json::json;
 use tests::Cni;
@@ -48,4 +49,43 @@ fn with_nftables() {
 #[test]
 fn with_iptables() {
     keeps_its_loopback("iptables");
+}
+
+#[track_caller]
+fn refuses_at_its_own(backend: &str) {
+    compare(|world| {
+        let ipam = json!({
+            "type": "host-local", "ranges": [[{"subnet": "10.9.0.0/24"}], [{"subnet": "fd09::/64"}]],
+        });
+        let portmap = json!({
+            "type": "portmap", "backend": backend, "capabilities": {"portMappings": true},
+        });
+        let list = list(&json!([bridge(&json!({"bridge": "br9", "ipam": ipam})), portmap]));
+        let port = json!({"hostPort": 8099, "containerPort": 80, "protocol": "tcp"});
+        let mut one = Cni::container(world, "c1");
+        one.runtime = json!({"portMappings": [port]});
+        ok(&one.add(&list));
+        world.sh("ip netns exec c1 busybox httpd -p 80 -h /etc");
+        for host in ["127.0.0.1", "[fd09::1]"] {
+            let answers = format!("curl -s --max-time 2 http://{host}:8099/hostname");
+            world.sh(&format!("timeout 20 sh -c 'until {answers}; do :; done'"));
+        }
+        let answered = world.try_sh("curl -sS --max-time 5 http://[::1]:8099/hostname").status;
+        ok(&one.check(&list));
+        ok(&one.del(&list));
+        match answered {
+            7 => Vec::new(),
+            other => vec![format!("not refused at once: {other}")],
+        }
+    });
+}
+
+#[test]
+fn its_ports_refuse_with_nftables() {
+    refuses_at_its_own("nftables");
+}
+
+#[test]
+fn its_ports_refuse_with_iptables() {
+    refuses_at_its_own("iptables");
 }

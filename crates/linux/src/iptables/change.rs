@@ -84,9 +84,10 @@ pub(super) fn remove_bridge(saved: Saved, bridge: &IfName) -> Change {
     change
 }
 
-/// The first rule that is not there.
+/// The first rule that is not there, and that the container needs.
 pub(super) fn missing<'a>(saved: &Saved, wanted: &'a Wanted) -> Option<&'a Rule> {
-    wanted.rules.iter().find(|rule| !is_there(saved, rule))
+    let mut needed = wanted.rules.iter().filter(|rule| rule.whose != Whose::Added);
+    needed.find(|rule| !is_there(saved, rule))
 }
 
 fn is_there(saved: &Saved, rule: &Rule) -> bool {
@@ -126,12 +127,12 @@ impl Change {
 
     fn add(&mut self, rule: &Rule) {
         if is_there(&self.saved, rule) {
-            if rule.whose == Whose::Common {
+            if rule.whose != Whose::Own {
                 self.keep_last(rule);
             }
             return;
         }
-        self.contended |= rule.whose == Whose::Common;
+        self.contended |= rule.whose != Whose::Own;
         let Rule { table, chain, text, place, .. } = rule;
         let held = (chain.clone(), text.clone());
         match place {

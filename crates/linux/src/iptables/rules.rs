@@ -41,6 +41,9 @@ pub(super) enum Whose {
     Own,
     /// Every container: others may be about to add it too.
     Common,
+    /// Every container of Spoke's. The reference does not make it, nor did every Spoke before: where it is missing the
+    /// container's own rules are complete all the same.
+    Added,
 }
 
 /// One rule.
@@ -117,6 +120,12 @@ impl Wanted {
         self.chain(NAT, DNAT);
         for hook in ["PREROUTING", "OUTPUT"] {
             self.common(NAT, hook, format!("-m addrtype --dst-type LOCAL -j {DNAT}"));
+        }
+        if !is_v4(&to) {
+            // What is sent to ::1 cannot leave the loopback device: translated, it would get no answer. So it is
+            // refused at once, and clients of localhost take 127.0.0.1.
+            let how = (Place::First, Whose::Added);
+            self.rule(NAT, DNAT, "-d ::1/128 -j RETURN".to_owned(), how);
         }
         let own = publish_chain(id, "DN-");
         self.renewed = Some(own.clone());

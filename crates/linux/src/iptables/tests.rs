@@ -120,6 +120,22 @@ COMMIT
     );
 }
 
+/// What the reference, or an earlier Spoke, published is complete without the rule, which is added.
+#[test]
+fn loopback_of_ipv6_is_not_translated() {
+    let mut attachment = attachment(&["10.88.0.5/16", "fd00::5/64"]);
+    attachment.wiring.publish = Some(publish(vec![port(None, 8080, 80, Protocol::Tcp)]));
+    let rule = "-I CNI-HOSTPORT-DNAT 1 -d ::1/128 -j RETURN\n";
+    assert!(!plan(&attachment, Family::V4, "").contains("RETURN"));
+    let commands = plan(&attachment, Family::V6, "");
+    assert!(commands.contains(rule), "{commands}");
+    let there = printed(&commands.replace(rule, ""));
+    let wanted = Wanted::of(&attachment, Family::V6).unwrap();
+    assert_eq!(change::missing(&Saved::parse(&there), &wanted), None);
+    assert_eq!(plan(&attachment, Family::V6, &there), format!("*nat\n{rule}COMMIT\n"));
+    assert_eq!(plan(&attachment, Family::V6, &printed(&commands)), "");
+}
+
 #[test]
 fn isolates_as_the_reference_does() {
     let mut attachment = attachment(&["10.88.0.5/16"]);
