@@ -10,4 +10,5 @@ mod crowd;
 mod firewalld;
 mod firewalld_policies;
 mod podman;
+mod rootless;
 mod stage;

@@ -38,7 +38,7 @@ fn the_reason_is_told(podman: &Podman5) {
     let rootless = "echo '{}' | _CONTAINERS_ROOTLESS_UID=1000 unshare -Ur bash -c \
         'exec -a spoke /opt/cni/bin/spoke create'";
     let said = podman.world.try_sh(rootless);
-    assert!(said.status != 0 && said.stdout.contains("root's Podman"), "{said:?}");
+    assert!(said.status != 0 && said.stdout.contains("run the runtime as root"), "{said:?}");
     podman.podman("rm -f -t 0 web");
     podman.podman("network rm front");
     podman.is_empty();

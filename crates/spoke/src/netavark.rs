@@ -8,11 +8,11 @@ use config::Config;
 use engine::Mode;
 use model::{Error, Result};
 use podman::{Context, DRIVER, Declared, ManyHosts, Output, Verb};
-use rustix::process::geteuid;
 
 use crate::host_context::HostContext;
 use crate::hosts::{self, Wanted};
 use crate::podman_places;
+use crate::rootless;
 use crate::standard;
 use crate::time;
 
@@ -39,11 +39,8 @@ pub(crate) fn run(verb: &Verb) -> u8 {
 }
 
 fn answer(verb: &Verb) -> Result<Output> {
-    if is_rootless() {
-        return Err(Error::unsupported(
-            "Spoke connects containers of root's Podman: it changes this host's network, which a \
-             rootless one may not; use Podman's own networks there, or run podman as root",
-        ));
+    if rootless::is_declared() {
+        return Err(rootless::refusal());
     }
     let config = match Config::of_this_host() {
         // A mistake in it is no reason to keep a container's network alive.
@@ -74,13 +71,6 @@ fn answer(verb: &Verb) -> Result<Output> {
 fn declare(runtime: &Path, many: &ManyHosts) -> Result<()> {
     let wanted = Wanted::of(&many.name, &many.subnets, &many.spec)?;
     hosts::declare(runtime, Wanted { ipv6: many.ipv6, ..wanted })
-}
-
-/// Whether a user's Podman calls, which is root in a user namespace of its own: it says so to its
-/// children.
-fn is_rootless() -> bool {
-    const ROOTLESS: &str = "_CONTAINERS_ROOTLESS_UID";
-    !geteuid().is_root() || std::env::var_os(ROOTLESS).is_some_and(|uid| uid != "0")
 }
 
 /// The networks of Podman, as its files have them.

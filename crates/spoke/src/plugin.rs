@@ -5,7 +5,7 @@ use std::path::Path;
 
 use cni::wire::{Command, Environment, Failure, Version};
 use cni::{Context, ManyHosts, Output, Plugin};
-use config::Config;
+use config::{Config, StoreConfig};
 use engine::Engine;
 use linux::identity::bridge_mac;
 use model::{Network, NetworkName, Result};
@@ -13,6 +13,8 @@ use netlink::{At, Socket};
 
 use crate::host_context::HostContext;
 use crate::hosts::{self, Wanted};
+use crate::replaced;
+use crate::rootless;
 use crate::standard;
 use crate::time;
 
@@ -30,7 +32,8 @@ pub(crate) fn named(name: &str) -> Option<Plugin> {
 pub(crate) fn run(plugin: Plugin) -> u8 {
     let environment = Environment::read(|name| std::env::var(name).ok());
     let mut is_written = true;
-    let output = deliver(plugin, &environment, &mut *input(), &mut |output| {
+    let admit = |store: &StoreConfig| admit(plugin, store);
+    let output = deliver(plugin, &environment, &mut *input(), &admit, &mut |output| {
         let _ = std::io::stderr().write_all(output.stderr.as_bytes());
         is_written = standard::deliver(&output.stdout).is_ok();
         is_written
@@ -43,21 +46,42 @@ pub(crate) fn run(plugin: Plugin) -> u8 {
 
 /// The plugin's answer to a request of any caller.
 pub(crate) fn call(plugin: Plugin, environment: &Environment, input: &mut dyn Read) -> Output {
-    deliver(plugin, environment, input, &mut |_| true)
+    deliver(plugin, environment, input, &|_| Ok(()), &mut |_| true)
 }
 
-/// Passes the answer to `report`, which returns whether it was delivered.
+/// Leaves the call of a user, who may not write the records of this host, to the plugin that Spoke's replaced.
+///
+/// # Errors
+/// Where there is none.
+fn admit(plugin: Plugin, store: &StoreConfig) -> Result<()> {
+    if !rootless::is_shut_out(store) {
+        return Ok(());
+    }
+    replaced::execute(plugin.name())?;
+    Err(rootless::refusal())
+}
+
+/// Passes the answer to `report`, which returns whether it was delivered. `admit` is asked before anything is read of
+/// `input` for a call that needs the records.
 fn deliver(
     plugin: Plugin,
     environment: &Environment,
     input: &mut dyn Read,
+    admit: &dyn Fn(&StoreConfig) -> Result<()>,
     report: &mut dyn FnMut(&Output) -> bool,
 ) -> Output {
     if let Some(output) = cni::introduce(plugin, environment, input) {
         report(&output);
         return output;
     }
-    answer(plugin, environment, input, report).unwrap_or_else(|error| {
+    let read = Config::of_this_host();
+    let admitted = match &read {
+        Ok(config) => admit(&config.store),
+        // A user may not be able to read it.
+        Err(_) => admit(&StoreConfig::default()),
+    };
+    let answered = admitted.and_then(|()| answer(plugin, environment, input, read, report));
+    answered.unwrap_or_else(|error| {
         let command = Command::parse(&environment.command).unwrap_or(Command::Add);
         let failure = Failure::of(&error, command).render(Version::LATEST);
         let output = Output { stdout: format!("{failure}\n"), code: 1, ..Output::default() };
@@ -70,9 +94,10 @@ fn answer(
     plugin: Plugin,
     environment: &Environment,
     input: &mut dyn Read,
+    config: Result<Config>,
     report: &mut dyn FnMut(&Output) -> bool,
 ) -> Result<Output> {
-    let (config, note) = match Config::of_this_host() {
+    let (config, note) = match config {
         // A mistake in it is no reason to keep a container's network alive.
         Err(error) if environment.command == "DEL" => {
             (Config::default(), format!("DEL goes by the default configuration: {error}\n"))

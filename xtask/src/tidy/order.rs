@@ -16,6 +16,8 @@ const BINARY: &[&str] = &[
     "sandbox",
     "hosts",
     "podman_places",
+    "replaced",
+    "rootless",
     "described",
     "neighbours",
     "rivals",

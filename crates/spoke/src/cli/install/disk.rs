@@ -8,12 +8,10 @@ use std::path::{Path, PathBuf};
 use model::{Error, Result};
 
 use super::{Manifest, PROGRAM};
+use crate::replaced;
 
 /// The name of the manifest, beside the plugins.
 const MANIFEST: &str = ".spoke-manifest.json";
-
-/// Where replaced plugins are kept: in the same file system, out of the way of runtimes.
-const KEPT: &str = ".spoke-replaced";
 
 /// A larger manifest is not Spoke's.
 const LARGEST: u64 = 1 << 16;
@@ -122,7 +120,7 @@ impl Directory {
 
     /// Where what `name` replaced is kept.
     pub(super) fn kept(&self, name: &str) -> PathBuf {
-        self.path.join(KEPT).join(name)
+        replaced::kept(&self.path, name)
     }
 
     pub(super) fn is_kept(&self, name: &str) -> Result<bool> {
@@ -139,8 +137,11 @@ impl Directory {
     pub(super) fn keep(&self, name: &str) -> Result<()> {
         let (path, kept) = (self.path.join(name), self.kept(name));
         let doing = |cause| failed("keeping", &path, cause);
-        let kept_directory = self.path.join(KEPT);
+        let kept_directory = self.path.join(replaced::FOLDER);
         fs::create_dir_all(&kept_directory).map_err(doing)?;
+        // Users' runtimes execute what is kept, whatever the operator's umask.
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&kept_directory, mode).map_err(doing)?;
         let temporary = kept_directory.join(format!(".{name}.new"));
         remove(&temporary).map_err(doing)?;
         fs::hard_link(&path, &temporary).map_err(doing)?;
@@ -196,7 +197,7 @@ impl Directory {
 
     /// Removes the last traces.
     pub(super) fn forget(&self, with_directory: bool) -> Result<()> {
-        let kept = self.path.join(KEPT);
+        let kept = self.path.join(replaced::FOLDER);
         match fs::remove_dir(&kept) {
             Err(cause) if !is_absent(&cause) => return Err(failed("removing", &kept, cause)),
             Ok(()) | Err(_) => {}
