@@ -49,10 +49,14 @@ fn page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
     }
     let help = command.get_after_long_help().or_else(|| command.get_after_help());
     let help = help.map(ToString::to_string).unwrap_or_default();
-    let (notes, examples) = help.split_once(EXAMPLES).unwrap_or((&help, ""));
+    let (before, behind) = help.split_once(EXAMPLES).unwrap_or((&help, ""));
+    // Examples are indented; what else is said stands before or behind them.
+    let is_example = |part: &&str| part.lines().all(|line| line.starts_with("  "));
+    let behind = behind.trim_matches('\n').split("\n\n");
+    let (examples, after): (Vec<&str>, Vec<&str>) = behind.partition(is_example);
     let mut last = Roff::default();
-    paragraphs(&mut last, "NOTES", notes);
-    as_written(&mut last, "EXAMPLES", examples);
+    paragraphs(&mut last, "NOTES", &[before.trim(), &after.join("\n\n")].join("\n\n"));
+    as_written(&mut last, "EXAMPLES", &examples.join("\n\n"));
     last.to_writer(&mut page)?;
     Ok(page)
 }

@@ -434,4 +434,9 @@ fn version_completion_and_manual() {
     let (before, examples) = page.split_once(".SH EXAMPLES\n.nf\n").unwrap();
     assert!(before.contains(".SH NOTES\n"), "{page}");
     assert!(examples.contains("\n  spoke explain web db 53/udp"), "{page}");
+    let page = fs::read_to_string(manual.join("spoke.1")).unwrap();
+    let (before, examples) = page.split_once(".SH EXAMPLES\n.nf\n").unwrap();
+    assert!(before.contains(".SH NOTES\nExit codes: 0 done"), "{page}");
+    let is_example = |line: &str| line.starts_with("  spoke ") || [".fi", ""].contains(&line);
+    assert!(examples.lines().all(is_example), "{page}");
 }
