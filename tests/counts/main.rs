@@ -60,6 +60,19 @@ fn one_execution_each_and_few_calls() {
     assert!(sum <= 600, "{sum} system calls");
 }
 
+/// The kernel takes a transaction back only after a grace period of RCU.
+#[test]
+fn a_port_of_a_running_container_costs_no_vain_transaction() {
+    let world = World::new(&Plugins::subject());
+    world.netns("box");
+    let spoke = "/opt/cni/bin/spoke";
+    world.sh(&format!("{spoke} network create --subnet 10.95.0.0/24 front"));
+    world.sh(&format!("{spoke} network connect --publish 8095:80 front box"));
+    let add = Trace::of_command(&world, &format!("{spoke} port add box 8096:80"));
+    assert!(add.count_with("sendto", "NFT_MSG_NEWSETELEM") > 0, "{:?}", add.calls);
+    assert_eq!(add.count_with("recvfrom", "error=-EEXIST"), 0, "{:?}", add.calls);
+}
+
 #[test]
 fn version_is_cheap() {
     let world = World::new(&Plugins::subject());

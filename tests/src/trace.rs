@@ -62,6 +62,12 @@ impl Trace {
         self.calls.iter().filter(|call| names.contains(&call.name.as_str())).count()
     }
 
+    /// How often `name` was called with these words among what strace(1) shows of it.
+    pub fn count_with(&self, name: &str, words: &str) -> usize {
+        let is_one = |call: &&Call| call.name == name && call.arguments.contains(words);
+        self.calls.iter().filter(is_one).count()
+    }
+
     /// When the process itself, not one of its children, can be killed and leaves something else each time.
     pub fn moments(&self) -> Vec<Moment> {
         let first = self.calls.first().map(|call| call.pid);

@@ -228,18 +228,27 @@ pub fn install(
     if elements.is_empty() {
         return Ok(());
     }
-    let wanted = elements.listed();
-    let mut present = BTreeMap::new();
+    install_beside(socket, (elements, &elements.listed()), BTreeMap::new(), is_gone)
+}
+
+/// As [`install`], where the wanted elements with these indexes seem to be `present`. A transaction that meets one
+/// unexpectedly costs a grace period of RCU when the kernel takes it back.
+fn install_beside(
+    socket: &mut Socket,
+    (elements, wanted): (&Elements, &[Listed<'_>]),
+    mut present: BTreeMap<usize, Element>,
+    is_gone: impl Fn(&Owner) -> Result<bool>,
+) -> Result<()> {
     for _ in 0..ATTEMPTS {
         ruleset::ensure(socket)?;
-        let outcome = installing(elements, &wanted, &present, &is_gone)?.commit(socket);
+        let outcome = installing(elements, wanted, &present, &is_gone)?.commit(socket);
         // EEXIST: an element that was not expected. ENOENT: an expected one is gone, or the table.
         if ruleset::settled(outcome, |failure| {
             matches!(failure.errno, Errno::EXIST | Errno::NOENT)
         })? {
             return Ok(());
         }
-        present = found(socket, &wanted)?;
+        present = found(socket, wanted)?;
     }
     Err(Error::try_again(format!("the elements of {} in {TABLE} keep changing", elements.owner)))
 }
@@ -375,7 +384,10 @@ pub fn restore(
     if all && shared::missing(socket, &elements.shared())?.is_none() {
         return Ok(false);
     }
-    install(socket, elements, is_gone).map(|()| true)
+    if !elements.is_empty() {
+        install_beside(socket, (elements, &wanted), present, is_gone)?;
+    }
+    Ok(true)
 }
 
 /// Everything that the table knows about `owner`, for when its record was lost. It reads the
