@@ -16,11 +16,11 @@ usage: bench [--quick] [--rounds N] [--json FILE] [--plot FILE] [--only SECTION,
   --plot FILE also draws what many hosts ask of etcd (section scale) as SVG
   --only LIST of: docker20, docker28, protocol, memory, neutron, kurma, hosts, scale,
               counts, pairs, addresses, ports, crowd, together, controller, growth,
-              fence, counted, names
+              fence, counted, names, live
   --ours PATH the binary under test, or a directory of plugins (default: the release build)";
 
 /// The parts that are measured in the world of this process, in this order.
-pub(crate) const SECTIONS: [&str; 11] = [
+pub(crate) const SECTIONS: [&str; 12] = [
     "counts",
     "pairs",
     "addresses",
@@ -32,6 +32,7 @@ pub(crate) const SECTIONS: [&str; 11] = [
     "fence",
     "counted",
     "names",
+    "live",
 ];
 
 /// What this process is.

@@ -10,6 +10,7 @@ use nix::errno::Errno;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::time::ClockId;
 use nix::unistd::Pid;
 
 /// Where programs are looked for.
@@ -111,6 +112,13 @@ pub(crate) fn bury() -> Result<()> {
         }
     }
     Err(Error::try_again("a program left something running that does not end"))
+}
+
+/// The processor time that a process has had, with threads that have ended.
+pub(crate) fn processor(pid: Pid) -> Result<Duration> {
+    let time = ClockId::pid_cpu_clock_id(pid).and_then(ClockId::now);
+    let time = time.map_err(|errno| Error::os(format!("the clock of {pid}"), errno.into()))?;
+    Ok(time.into())
 }
 
 /// User and system time.

@@ -20,6 +20,7 @@ mod growth;
 mod hosts;
 mod json;
 mod kurma;
+mod live;
 mod machine;
 mod names;
 mod pairs;
@@ -81,7 +82,7 @@ fn bench(args: &Args) -> Result<()> {
     world::adopt_orphans()?;
     let peers = Peers::gather(args)?;
     book.size = peers.size;
-    let sections: [Section; 11] = [
+    let sections: [Section; 12] = [
         counts::run,
         pairs::run,
         addresses::run,
@@ -93,6 +94,7 @@ fn bench(args: &Args) -> Result<()> {
         fence::run,
         counted::run,
         names::run,
+        live::run,
     ];
     for (name, section) in args::SECTIONS.into_iter().zip(sections) {
         if args.wants(name) {

@@ -56,6 +56,7 @@ pub(crate) fn judge(book: &Book) -> Vec<Verdict> {
         crate::fence::targets(book),
         crate::counted::targets(book),
         crate::names::targets(book),
+        crate::live::targets(book),
         crate::docker::targets(book),
         crate::kurma::targets(book),
         crate::hosts::targets(book),

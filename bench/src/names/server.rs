@@ -17,7 +17,7 @@ use serde_json::json;
 
 use super::client::{Client, serve_outside};
 use crate::chain::{Attachment, Net, Runtime};
-use crate::execute::{program, succeed};
+use crate::execute::{processor, program, succeed};
 use crate::flow::uplink;
 use crate::peers::Peers;
 use crate::world::{DIR, Host, make, namespace, write};
@@ -108,15 +108,7 @@ impl Server {
 
     /// The processor time that it has had.
     pub(super) fn processor(&self) -> Result<Duration> {
-        let tasks = PathBuf::from(format!("/proc/{}/task", self.pid));
-        let tasks = fs::read_dir(&tasks)
-            .map_err(|error| Error::os(format!("reading {}", tasks.display()), error))?;
-        let spent = |dir: PathBuf| {
-            let text = fs::read_to_string(dir.join("schedstat")).ok()?;
-            text.split(' ').next()?.parse::<u64>().ok()
-        };
-        let all = tasks.flatten().filter_map(|task| spent(task.path()));
-        Ok(Duration::from_nanos(all.sum()))
+        processor(self.pid)
     }
 }
 
