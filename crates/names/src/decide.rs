@@ -116,6 +116,11 @@ pub(crate) fn question(query: &Message<&[u8]>) -> Result<Question, Rcode> {
     if counts.ancount() > 0 || counts.nscount() > 0 || counts.arcount() > 2 {
         return Err(Rcode::FORMERR);
     }
+    // RFC 6891 §6.1.1.
+    let additional = query.additional().into_iter().flatten().flatten();
+    if additional.filter(|record| record.rtype() == Rtype::OPT).count() > 1 {
+        return Err(Rcode::FORMERR);
+    }
     if asked.qclass() != Class::IN {
         return Err(Rcode::REFUSED);
     }

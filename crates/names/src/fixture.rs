@@ -1,9 +1,21 @@
 //! What the records of tests have in common.
 
 use model::{
-    Bridge, BridgePort, Gateway, IpNet, Ipam, Link, LinkKind, NetworkName, Order, Pool, PoolId,
-    Range, Space,
+    AttachmentId, Bridge, BridgePort, Gateway, IpNet, Ipam, Link, LinkKind, NetworkName, Order,
+    Pool, PoolId, Range, Space, Timestamp,
 };
+
+use crate::holder::Holder;
+
+/// The attachment of a container.
+pub(crate) fn holder(container: &str) -> Holder {
+    let id = AttachmentId {
+        network: "front".parse().unwrap(),
+        container: container.parse().unwrap(),
+        ifname: "eth0".parse().unwrap(),
+    };
+    Holder { id, since: Timestamp(0) }
+}
 
 /// A bridge that is the default gateway.
 pub(crate) fn bridge() -> Link {

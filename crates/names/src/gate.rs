@@ -9,7 +9,7 @@ use model::{NetworkName, Result};
 
 use crate::decide::Transport;
 use crate::fence::{Judged, Judgement, Verdict, judge};
-use crate::holder::Holder;
+use crate::holder::{Client, Holder};
 use crate::table::{Asker, Table};
 use crate::write;
 
@@ -65,8 +65,8 @@ pub(crate) enum Ready {
 
 /// An answer that was judged, and opens something first.
 pub(crate) struct Unopened {
-    /// The address by which the container asked.
-    pub(crate) container: IpAddr,
+    /// Who asked.
+    pub(crate) client: Client,
     query: Vec<u8>,
     judgement: Judgement,
 }
@@ -93,12 +93,13 @@ pub(crate) fn judged(
         Verdict::Refuse(message) => return Ready::Now(message),
         Verdict::Answer(judgement) => *judgement,
     };
-    Ready::Unopened(Box::new(Unopened::new(asker.address, query, judgement)))
+    let client = Client::new(holder, asker.address);
+    Ready::Unopened(Box::new(Unopened::new(client, query, judgement)))
 }
 
 impl Unopened {
-    pub(crate) fn new(container: IpAddr, query: &[u8], judgement: Judgement) -> Self {
-        Self { container, query: query.to_vec(), judgement }
+    pub(crate) fn new(client: Client, query: &[u8], judgement: Judgement) -> Self {
+        Self { client, query: query.to_vec(), judgement }
     }
 
     /// Opens it, and says what the container is answered.

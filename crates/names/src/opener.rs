@@ -4,7 +4,6 @@
 //! others do not wait for it, and neither do those of the same container that open nothing.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -13,6 +12,7 @@ use std::time::{Duration, Instant};
 use model::{Error, Result};
 
 use crate::gate::{Gate, Unopened};
+use crate::holder::{Client, who_has_most};
 use crate::pending::From;
 use crate::results::Results;
 
@@ -58,8 +58,8 @@ struct Waiting {
 /// Containers take turns.
 #[derive(Default)]
 struct Queue {
-    jobs: HashMap<IpAddr, VecDeque<Job>>,
-    turns: VecDeque<IpAddr>,
+    jobs: HashMap<Client, VecDeque<Job>>,
+    turns: VecDeque<Client>,
     count: usize,
     is_over: bool,
 }
@@ -96,25 +96,21 @@ impl Drop for Running {
 }
 
 impl Opener {
-    /// Opens it, and gives the answer to the loop then. `Some` with what the container is answered at once, where
-    /// too many wait.
+    /// Opens it, and gives the answer to the loop then; that there is none, where too many wait.
     pub(crate) fn start(
         &self,
         unopened: Box<Unopened>,
         (from, answers): (From, &Arc<Results<Answer>>),
-    ) -> Option<Vec<u8>> {
+    ) {
         let to = To::Loop(Box::new(from), Arc::clone(answers));
-        self.0.put(Job { unopened, to, since: Instant::now() }).map(|job| job.unopened.failed())
+        self.0.put(Job { unopened, to, since: Instant::now() });
     }
 
     /// Opens it, and waits for that. Empty where the server ends.
     pub(crate) fn open(&self, unopened: Box<Unopened>) -> Vec<u8> {
         let (to, answer) = sync_channel(1);
-        let to = To::Connection(to);
-        match self.0.put(Job { unopened, to, since: Instant::now() }) {
-            Some(job) => job.unopened.failed(),
-            None => answer.recv().unwrap_or_default(),
-        }
+        self.0.put(Job { unopened, to: To::Connection(to), since: Instant::now() });
+        answer.recv().unwrap_or_default()
     }
 }
 
@@ -133,11 +129,13 @@ impl Waiting {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives it back where there is no room.
-    fn put(&self, job: Job) -> Option<Job> {
+    /// What has no room, which may be what waited before it, is answered at once.
+    fn put(&self, job: Job) {
         let refused = self.queue().put(job);
         self.changed.notify_one();
-        refused
+        if let Some(Job { unopened, to, .. }) = refused {
+            to.give(unopened.failed());
+        }
     }
 
     /// The next one; `None` where it is over.
@@ -156,30 +154,51 @@ impl Waiting {
 }
 
 impl Queue {
+    /// What has no room: this one, or the oldest of the container that has most.
     fn put(&mut self, job: Job) -> Option<Job> {
-        let container = job.unopened.container;
-        let of_one = self.jobs.get(&container).map_or(0, VecDeque::len);
-        if self.is_over || self.count >= MOST || of_one >= MOST_OF_ONE {
+        let client = job.unopened.client.clone();
+        let of_one = self.jobs.get(&client).map_or(0, VecDeque::len);
+        if self.is_over || of_one >= MOST_OF_ONE {
             return Some(job);
         }
-        let waiting = self.jobs.entry(container).or_default();
+        let mut displaced = None;
+        if self.count >= MOST {
+            let counts = self.jobs.iter().map(|(client, jobs)| (client, jobs.len()));
+            displaced = who_has_most(counts, of_one).and_then(|most| self.take_of(&most));
+            if displaced.is_none() {
+                return Some(job);
+            }
+        }
+        let waiting = self.jobs.entry(client.clone()).or_default();
         if waiting.is_empty() {
-            self.turns.push_back(container);
+            self.turns.push_back(client);
         }
         waiting.push_back(job);
         self.count += 1;
-        None
+        displaced
     }
 
-    fn take(&mut self) -> Option<Job> {
-        let container = self.turns.pop_front()?;
-        let waiting = self.jobs.get_mut(&container)?;
+    /// The oldest one of a container, which has no turn where it has no other one.
+    fn take_of(&mut self, client: &Client) -> Option<Job> {
+        let waiting = self.jobs.get_mut(client)?;
         let job = waiting.pop_front()?;
         self.count -= 1;
         if waiting.is_empty() {
-            self.jobs.remove(&container);
+            self.jobs.remove(client);
+            self.turns.retain(|it| it != client);
+        }
+        Some(job)
+    }
+
+    fn take(&mut self) -> Option<Job> {
+        let client = self.turns.pop_front()?;
+        let waiting = self.jobs.get_mut(&client)?;
+        let job = waiting.pop_front()?;
+        self.count -= 1;
+        if waiting.is_empty() {
+            self.jobs.remove(&client);
         } else {
-            self.turns.push_back(container);
+            self.turns.push_back(client);
         }
         Some(job)
     }

@@ -9,7 +9,7 @@ use domain::base::Message;
 use domain::base::iana::Rcode;
 
 use crate::anew;
-use crate::holder::Holder;
+use crate::holder::{Client, Holder, who_has_most};
 use crate::upstream::Upstream;
 use crate::write;
 
@@ -17,7 +17,7 @@ use crate::write;
 const TIMEOUT: Duration = Duration::from_millis(2000);
 /// How often each is asked.
 const ROUNDS: usize = 2;
-/// More are not pending at once, of everybody and of one asker.
+/// More are not pending at once, of everybody and of one container.
 const MOST: usize = 512;
 const MOST_OF_ONE: usize = 64;
 /// No message is longer, in bytes.
@@ -57,6 +57,13 @@ pub(crate) struct Pending {
     last: Option<Vec<u8>>,
 }
 
+impl From {
+    /// Whose query it is.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(self.holder.as_ref(), self.container)
+    }
+}
+
 /// An answer, or the news that there is none, and where it goes to.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -71,8 +78,10 @@ pub(crate) struct Done {
 #[derive(Default)]
 pub(crate) struct All {
     pending: HashMap<u64, Pending>,
-    of_one: HashMap<IpAddr, usize>,
+    of_one: HashMap<Client, usize>,
     next: u64,
+    /// Those that gave way to others, and are not answered yet.
+    displaced: Vec<Done>,
     /// What is received, one message after the other.
     buffer: Vec<u8>,
 }
@@ -159,7 +168,8 @@ pub(crate) fn restored(given: &[u8], asked: &[u8], query: &[u8]) -> Option<Vec<u
 
 impl All {
     /// Asks the first server. `Err` with what the asker gets where nobody can be asked. The new socket is
-    /// given with its number.
+    /// given with its number. Where as many are pending as may be, the oldest query of the container that has
+    /// most gives way.
     pub(crate) fn begin(
         &mut self,
         (query, asked): (&[u8], &[u8]),
@@ -172,8 +182,9 @@ impl All {
             let (message, query) = (message.unwrap_or_default(), query.to_vec());
             Box::new(Done { from: from.clone(), query, message, has_failed: true })
         };
-        let count = self.of_one.get(&from.container).copied().unwrap_or_default();
-        if self.pending.len() >= MOST || count >= MOST_OF_ONE {
+        let client = from.client();
+        let count = self.of_one.get(&client).copied().unwrap_or_default();
+        if count >= MOST_OF_ONE || self.pending.len() >= MOST && !self.displace(count) {
             return Err(refusal());
         }
         let made = Pending::new((query, asked), upstream, from.clone());
@@ -183,8 +194,20 @@ impl All {
         }
         self.next += 1;
         self.pending.insert(self.next, pending);
-        *self.of_one.entry(from.container).or_default() += 1;
+        *self.of_one.entry(client).or_default() += 1;
         Ok(self.next)
+    }
+
+    /// Ends the oldest query of who has most, if that is more than the newcomer has; whether one has ended.
+    fn displace(&mut self, newcomer: usize) -> bool {
+        let counts = self.of_one.iter().map(|(client, count)| (client, *count));
+        let Some(most) = who_has_most(counts, newcomer) else { return false };
+        let own = self.pending.iter().filter(|(_, pending)| pending.from.client() == most);
+        let oldest = own.map(|(number, _)| *number).min();
+        let done = oldest.and_then(|number| self.end(number, None));
+        let is_ended = done.is_some();
+        self.displaced.extend(done);
+        is_ended
     }
 
     /// The socket of one.
@@ -210,11 +233,11 @@ impl All {
         }
     }
 
-    /// What is overdue: those that failed, and those of which another server is asked.
+    /// What gave way, and what is overdue: those that failed, and those of which another server is asked.
     pub(crate) fn expire(&mut self, now: Instant) -> (Vec<Done>, Vec<u64>) {
         let is_late = |pending: &Pending| pending.deadline <= now;
         let late = self.pending.iter().filter(|(_, it)| is_late(it)).map(|(number, _)| *number);
-        let (mut done, mut again) = (Vec::new(), Vec::new());
+        let (mut done, mut again) = (std::mem::take(&mut self.displaced), Vec::new());
         for number in late.collect::<Vec<_>>() {
             let is_asked = self.pending.get_mut(&number).is_some_and(|pending| pending.ask(now));
             if is_asked {
@@ -233,10 +256,11 @@ impl All {
 
     fn end(&mut self, number: u64, answer: Option<Vec<u8>>) -> Option<Done> {
         let mut pending = self.pending.remove(&number)?;
-        if let Some(count) = self.of_one.get_mut(&pending.from.container) {
+        let client = pending.from.client();
+        if let Some(count) = self.of_one.get_mut(&client) {
             *count -= 1;
             if *count == 0 {
-                self.of_one.remove(&pending.from.container);
+                self.of_one.remove(&client);
             }
         }
         let answer = answer.or(pending.last.take());

@@ -1,16 +1,17 @@
 //! Queries over connections (RFC 7766): few, each with a thread of its own.
 
-use std::collections::HashMap;
+mod connections;
+
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::anew;
 use crate::decide::{Decision, Transport};
 use crate::gate::{self, Gate, Ready, Refusal, Why};
-use crate::holder::Holder;
+use crate::holder::{Client, Holder};
 use crate::listening::Origin;
 use crate::opener::Opener;
 use crate::pending::{is_unable, restored};
@@ -18,12 +19,10 @@ use crate::server::Counters;
 use crate::table::{Asker, Table};
 use crate::upstream::{Host, Servers, Upstream};
 use crate::write;
+use connections::Connections;
 use domain::base::Message;
 use domain::base::iana::Rcode;
 
-/// More connections are closed at once, of everybody and of one asker.
-const MOST: usize = 64;
-const MOST_OF_ONE: usize = 8;
 /// How long a connection may say nothing, and how long one lives.
 const IDLE: Duration = Duration::from_secs(5);
 const LIFE: Duration = Duration::from_secs(60);
@@ -40,13 +39,7 @@ pub(crate) struct Shared {
     pub(crate) host: PathBuf,
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) opener: Opener,
-    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
-}
-
-/// One of the connections that are counted.
-struct Counted {
-    open: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    asker: IpAddr,
+    open: Arc<Connections>,
 }
 
 impl Shared {
@@ -74,9 +67,10 @@ impl Shared {
         gate::judged(&*self.gate, &self.table, whose, exchange, by)
     }
 
-    /// Serves a connection, or closes it where there are too many.
+    /// Serves a connection, or closes it where its container has too many.
     pub(crate) fn accept(&self, stream: TcpStream, origin: Origin<'static>) {
-        let Some(counted) = Counted::new(&self.open, origin.address) else { return };
+        let client = Client::new(origin.holder.as_ref(), origin.address);
+        let Some(counted) = self.open.count(client, &stream) else { return };
         let shared = self.clone();
         let thread = std::thread::Builder::new().name("names-tcp".into()).stack_size(STACK);
         // Without a thread it is closed, and the asker comes again.
@@ -219,26 +213,4 @@ fn write(stream: &mut TcpStream, message: &[u8]) -> io::Result<()> {
     let mut whole = length.to_be_bytes().to_vec();
     whole.extend_from_slice(message);
     stream.write_all(&whole)
-}
-
-impl Counted {
-    fn new(open: &Arc<Mutex<HashMap<IpAddr, usize>>>, asker: IpAddr) -> Option<Self> {
-        let mut counts = open.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = counts.get(&asker).copied().unwrap_or_default();
-        if counts.values().sum::<usize>() >= MOST || own >= MOST_OF_ONE {
-            return None;
-        }
-        counts.insert(asker, own + 1);
-        Some(Self { open: Arc::clone(open), asker })
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        let mut counts = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        match counts.get_mut(&self.asker) {
-            Some(count) if *count > 1 => *count -= 1,
-            Some(_) | None => drop(counts.remove(&self.asker)),
-        }
-    }
 }

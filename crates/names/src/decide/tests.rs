@@ -256,6 +256,14 @@ fn what_is_no_query_is_not_answered() {
     let mut cut = query("api", Rtype::A);
     cut.truncate(15);
     assert_eq!(rcode(decide(&cut)), Rcode::FORMERR);
+    let mut extended = query("api", Rtype::A);
+    let opt = [0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0];
+    extended[11] = 1;
+    extended.extend(opt);
+    assert!(matches!(decide(&extended), Decision::Answer(_)));
+    extended[11] = 2;
+    extended.extend(opt);
+    assert_eq!(rcode(decide(&extended)), Rcode::FORMERR, "two records for options");
     let mut chaos = query("api", Rtype::A);
     *chaos.last_mut().unwrap() = 3;
     assert_eq!(rcode(decide(&chaos)), Rcode::REFUSED);

@@ -1,12 +1,12 @@
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use model::{AttachmentId, Timestamp};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
 use crate::fence::{Judged, Judgement};
+use crate::fixture;
 use crate::gate::Refusal;
-use crate::holder::Holder;
 
 /// What does not come fails its test, instead of waiting for ever.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -33,15 +33,16 @@ impl Gate for Held {
 }
 
 fn unopened(container: IpAddr) -> Box<Unopened> {
-    let id = AttachmentId {
-        network: "front".parse().unwrap(),
-        container: "web".parse().unwrap(),
-        ifname: "eth0".parse().unwrap(),
-    };
+    unopened_of(&format!("c{container}"), container)
+}
+
+fn unopened_of(name: &str, container: IpAddr) -> Box<Unopened> {
+    let holder = fixture::holder(name);
+    let client = Client::new(Some(&holder), container);
     let judged = Judged {
-        network: id.network.clone(),
+        network: holder.id.network.clone(),
         bridge: "br0".parse().unwrap(),
-        holder: Holder { id, since: Timestamp(0) },
+        holder,
         asker: container,
         fence: "none".parse().unwrap(),
         name: "a.example".parse().unwrap(),
@@ -52,7 +53,7 @@ fn unopened(container: IpAddr) -> Box<Unopened> {
     };
     let by = vec![judged];
     let judgement = Judgement { message: b"open".to_vec(), by, dropped: Vec::new() };
-    Box::new(Unopened::new(container, &[], judgement))
+    Box::new(Unopened::new(client, &[], judgement))
 }
 
 fn from(container: IpAddr) -> From {
@@ -68,13 +69,16 @@ fn one_container_keeps_no_other_one_waiting() {
     let answers = Arc::new(Results::new().unwrap());
     let [one, other] = [2, 3].map(|last| IpAddr::from([10, 0, 0, last]));
     let start = |it| running.opener().start(unopened(it), (from(it), &answers));
-    assert_eq!(start(one), None);
+    start(one);
     assert_eq!(begun.recv_timeout(LIMIT).unwrap(), one);
     for _ in 0..MOST_OF_ONE {
-        assert_eq!(start(one), None);
+        start(one);
     }
-    assert_eq!(start(one), Some(Vec::new()), "too many wait");
-    assert_eq!(start(other), None);
+    assert!(answers.take().is_empty(), "nothing is open");
+    start(one);
+    let refused: Vec<_> = answers.take().into_iter().map(|(_, answer)| answer).collect();
+    assert_eq!(refused, [Vec::new()], "too many wait");
+    start(other);
     assert!(answers.take().is_empty(), "nothing is open");
     let mut order = vec![one];
     for _ in 0..2 {
@@ -90,4 +94,39 @@ fn one_container_keeps_no_other_one_waiting() {
     let expected: Vec<_> = order.into_iter().map(|it| (it, b"open".to_vec())).collect();
     assert_eq!(sent, expected);
     drop(go);
+}
+
+fn job(name: &str, address: &str) -> Job {
+    let (to, _) = sync_channel(1);
+    let unopened = unopened_of(name, address.parse().unwrap());
+    Job { unopened, to: To::Connection(to), since: Instant::now() }
+}
+
+#[test]
+fn all_addresses_of_a_container_wait_in_one_row() {
+    let mut queue = Queue::default();
+    for _ in 0..MOST_OF_ONE / 2 {
+        assert!(queue.put(job("web", "10.0.0.2")).is_none());
+        assert!(queue.put(job("web", "fd00::2")).is_none());
+    }
+    assert!(queue.put(job("web", "fd00::2")).is_some());
+    assert!(queue.put(job("db", "10.0.0.3")).is_none());
+}
+
+/// However many containers have as much waiting as they may, the next one's answer waits, too.
+#[test]
+fn who_has_most_gives_way() {
+    let mut queue = Queue::default();
+    for number in 0..MOST {
+        let name = format!("c{}", number % (MOST / MOST_OF_ONE));
+        assert!(queue.put(job(&name, "10.0.0.2")).is_none());
+    }
+    let displaced = queue.put(job("db", "10.0.0.3")).unwrap();
+    let Client::Container(container) = &displaced.unopened.client else { panic!() };
+    assert_ne!(container.as_str(), "db");
+    assert_eq!(queue.count, MOST);
+    let turns = queue.turns.len();
+    assert_eq!(turns, queue.jobs.len());
+    assert_eq!((0..MOST).filter(|_| queue.take().is_some()).count(), MOST);
+    assert!(queue.take().is_none());
 }

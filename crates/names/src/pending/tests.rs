@@ -79,6 +79,38 @@ fn from() -> From {
     From { asker, listener: 2, container: asker.ip(), holder: None }
 }
 
+fn from_container(name: &str, container: &str) -> From {
+    let container = container.parse().unwrap();
+    From { container, holder: Some(crate::fixture::holder(name)), ..from() }
+}
+
+/// However many queries of others have no answer yet, the next container's is asked.
+#[test]
+fn who_asks_most_gives_way_to_the_next_one() {
+    // Nobody reads there.
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let upstream = Upstream::Inside(Arc::new(Container(server.local_addr().unwrap())));
+    let (query, mut all) = (query(), All::default());
+    let mut begin = |from| all.begin((&query, &query), upstream.clone(), from);
+    for _ in 0..MOST_OF_ONE / 2 {
+        begin(from_container("c0", "10.0.0.2")).unwrap();
+        begin(from_container("c0", "fd00::2")).unwrap();
+    }
+    for address in ["10.0.0.2", "fd00::2"] {
+        let refused = begin(from_container("c0", address)).unwrap_err();
+        assert_eq!(rcode(&refused.message), Rcode::SERVFAIL, "{address} is the same container's");
+    }
+    for number in MOST_OF_ONE..MOST {
+        let name = format!("c{}", number / MOST_OF_ONE);
+        begin(from_container(&name, "10.0.0.2")).unwrap();
+    }
+    begin(from_container("db", "10.0.0.3")).unwrap();
+    let (done, again) = all.expire(Instant::now());
+    assert_eq!((done.len(), again.len(), all.pending.len()), (1, 0, MOST));
+    assert_eq!(rcode(&done[0].message), Rcode::SERVFAIL);
+    assert_ne!(done[0].from.client(), from_container("db", "10.0.0.3").client());
+}
+
 /// Waits until something has come for it.
 fn heard(all: &mut All, number: u64) -> Result<Option<Done>, u64> {
     let socket = all.socket(number).unwrap();

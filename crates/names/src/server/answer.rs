@@ -63,11 +63,10 @@ impl Server<'_> {
         let Some(origin) = origin else { return };
         let whose = (&origin.asker(), from.holder.as_ref());
         let to = (from.listener, from.asker);
-        let message = match self.shared.judged(whose, (&query, message), Transport::Udp) {
-            Ready::Now(message) => Some(message),
+        match self.shared.judged(whose, (&query, message), Transport::Udp) {
+            Ready::Now(message) => self.send(to, &message),
             Ready::Unopened(it) => self.shared.opener.start(it, (from, &self.answers)),
-        };
-        self.send(to, message.as_deref());
+        }
     }
 
     /// Sends what is open by now.
@@ -79,14 +78,13 @@ impl Server<'_> {
                 here.origin(&table, asker.ip()).is_some_and(|origin| origin.holder == holder)
             };
             if is_same {
-                self.send((listener, asker), Some(&message));
+                self.send((listener, asker), &message);
             }
         }
     }
 
-    fn send(&self, (listener, asker): (u64, SocketAddr), message: Option<&[u8]>) {
-        let here = self.listening.get(&listener).map(|here| &here.socket);
-        if let (Some(Socket::Udp(socket)), Some(message)) = (here, message) {
+    fn send(&self, (listener, asker): (u64, SocketAddr), message: &[u8]) {
+        if let Some(Socket::Udp(socket)) = self.listening.get(&listener).map(|here| &here.socket) {
             let _ = socket.send_to(message, asker);
         }
     }
