@@ -21,7 +21,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 pub(crate) use calm::calmly;
-pub use opened::{Opening, end_flows, forget_source, is_open, keep_known, open, opened, prune};
+pub use opened::{
+    Opening, Sent, end_flows, flows, forget_source, is_open, keep_known, open, open_each, opened,
+    prune,
+};
 pub use own::{
     Others, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own, own_sources,
     prune_own,
@@ -30,7 +33,7 @@ pub(super) use rules::{BEFORE_FRAGMENTS, from_none, of_link_or_nobody, of_unknow
 pub use rules::{LOG_GROUP, NAMES_PORT};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
-pub use strays::{InSet, in_sets, is_of_openings, remove_stray};
+pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
 pub use strict::{complete, is_complete, relax, strict_bridges};
 
 use super::ruleset::settled;

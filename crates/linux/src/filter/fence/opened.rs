@@ -103,8 +103,8 @@ fn protocol(number: u8) -> Option<Protocol> {
     all.into_iter().find(|it| it.number() == number)
 }
 
-/// Opens these for so long, because `names` led there, and forgets `gone`: all of it, or nothing. `false`
-/// where the ruleset is no longer what it was at this generation ([`nft::generation`]): whatever the caller
+/// Opens these for so long, because `names` led there, and forgets `gone`, open or not: all of it, or nothing.
+/// `false` where the ruleset is no longer what it was at this generation ([`nft::generation`]): whatever the caller
 /// has checked since may hold no more. The same after it has waited for a change of rules that the openings
 /// before this one kept from being made.
 ///
@@ -116,16 +116,40 @@ pub fn open(
     (all, limit): (&[(Opening, Vec<DomainName>)], Duration),
     gone: &[Opening],
 ) -> Result<bool> {
+    let all = all.iter().map(|(opening, names)| (opening, names.as_slice(), limit));
+    put(socket, generation, all, gone)
+}
+
+/// Opens these, each for a time of its own: all of them, or none. `false` as [`open`].
+///
+/// # Errors
+/// As [`open`].
+pub fn open_each(
+    socket: &mut Socket,
+    generation: u32,
+    all: &[(Opening, Vec<DomainName>, Duration)],
+) -> Result<bool> {
+    let all = all.iter().map(|(opening, names, limit)| (opening, names.as_slice(), *limit));
+    put(socket, generation, all, &[])
+}
+
+fn put<'a>(
+    socket: &mut Socket,
+    generation: u32,
+    all: impl Iterator<Item = (&'a Opening, &'a [DomainName], Duration)>,
+    gone: &[Opening],
+) -> Result<bool> {
     if calm::wait(socket)? {
         return Ok(false);
     }
     let mut transaction = Transaction::of_generation(generation);
     for opening in gone {
-        let about = format!("forgetting what a name opened ({TABLE})");
-        let element = (of(&RECENT, opening.source), opening.key());
-        learning::put_for(&mut transaction, element, Duration::ZERO, about);
+        for set in [of(&OPENINGS, opening.source), of(&RECENT, opening.source)] {
+            let about = format!("forgetting what a name opened ({TABLE})");
+            learning::put_for(&mut transaction, (set, opening.key()), Duration::ZERO, about);
+        }
     }
-    for (opening, names) in all {
+    for (opening, names, limit) in all {
         let comment = Some(comment(names)?);
         let element = Element { comment, ..Element::of(opening.key()) };
         let about = format!("opening {} for {} ({TABLE})", opening.destination, opening.source);
@@ -135,6 +159,24 @@ pub fn open(
         }
     }
     settled(transaction.commit(socket), |failure| failure.errno == Errno::RESTART)
+}
+
+/// Where a container sends to: its address, the other one, the protocol and the port.
+pub type Sent = (IpAddr, IpAddr, Protocol, u16);
+
+/// Where flows lead that go on.
+///
+/// # Errors
+/// Where the kernel cannot be asked.
+pub fn flows(socket: &mut Socket) -> Result<HashSet<Sent>> {
+    let all: RefCell<HashSet<Sent>> = RefCell::default();
+    conntrack::end(socket, |flow| {
+        let protocol = protocol(flow.protocol);
+        let sent = protocol.map(|it| (flow.source, flow.destination, it, flow.port));
+        all.borrow_mut().extend(sent);
+        false
+    })?;
+    Ok(all.into_inner())
 }
 
 /// Whether all of these are open, and the kernel has noted of each that this name led there.

@@ -1,5 +1,6 @@
 //! What is in the sets of what names have opened, though no name opened it: other programs put it there.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use model::Result;
@@ -48,13 +49,28 @@ impl InSet {
     }
 }
 
-/// Removes one, if it is still there.
+/// Removes those of these that are still there, all by one change of the ruleset where none expires meanwhile.
 ///
 /// # Errors
 /// Where the process may not change the ruleset.
-pub fn remove_stray(socket: &mut Socket, stray: &InSet) -> Result<()> {
-    let mut transaction = Transaction::new();
-    let about = format!("removing what others opened ({TABLE})");
-    transaction.delete_element(TABLE, stray.set, &stray.there.element, about);
-    settled(transaction.commit(socket), |failure| failure.errno == Errno::NOENT).map(drop)
+pub fn remove_strays(socket: &mut Socket, strays: &[&InSet]) -> Result<()> {
+    let mut strays = strays.to_vec();
+    while !strays.is_empty() {
+        let mut transaction = Transaction::new();
+        let first = transaction.next_index();
+        for stray in &strays {
+            let about = format!("removing what others opened ({TABLE})");
+            transaction.delete_element(TABLE, stray.set, &stray.there.element, about);
+        }
+        let gone = Cell::new(None);
+        let is_removed = settled(transaction.commit(socket), |failure| {
+            gone.set(failure.index.checked_sub(first));
+            failure.errno == Errno::NOENT
+        })?;
+        match gone.get().filter(|at| !is_removed && *at < strays.len()) {
+            Some(at) => drop(strays.remove(at)),
+            None => return Ok(()),
+        }
+    }
+    Ok(())
 }

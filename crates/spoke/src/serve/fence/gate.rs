@@ -2,7 +2,7 @@
 
 mod again;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use ::names::{Entry, Gate, Judged, Place, Refusal, Table, Why};
 use config::Config;
-use linux::filter::fence::{self, Fenced, Opening, Own};
+use linux::filter::fence::{self, Fenced, Opening, Own, Sent};
 use model::{DomainName, Error, IfName, Result};
 use netlink::{Socket, nft};
 
-use super::memory::Memory;
+use super::memory::{self, Memory};
 use super::records::Records;
 use crate::denied::{Act, Denied, path};
 use crate::event::EventFile;
@@ -39,6 +39,10 @@ pub(crate) struct FenceGate {
     socket: Mutex<Option<Socket>>,
     /// Locked before the socket, and the records after it: by [`FenceGate::memory`].
     memory: Mutex<Memory>,
+    /// Held by who waits for memory. Who has just let go of it waits behind that one.
+    next: Mutex<()>,
+    /// Which flows go on, as of the last time that was asked.
+    flows: Mutex<Option<(Instant, HashSet<Sent>)>>,
     /// What memory has not forgotten yet, because it was locked. It is locked for moments only.
     gone: Mutex<Vec<Gone>>,
     records: Mutex<Records>,
@@ -65,6 +69,8 @@ impl FenceGate {
         Self {
             socket: Mutex::default(),
             memory: Mutex::default(),
+            next: Mutex::default(),
+            flows: Mutex::default(),
             gone: Mutex::default(),
             records: Mutex::new(Records::new(runtime, state)),
             host: Mutex::default(),
@@ -167,7 +173,9 @@ impl FenceGate {
 
     /// Memory, as of now.
     fn memory(&self) -> MutexGuard<'_, Memory> {
+        let next = locked(&self.next);
         let mut memory = locked(&self.memory);
+        drop(next);
         self.forget_noted(&mut memory);
         memory
     }
@@ -208,16 +216,41 @@ impl FenceGate {
         &self,
         socket: &mut Socket,
         judged: &Judged,
-        (all, shut): (&[(Opening, Vec<DomainName>)], &[Opening]),
+        (all, gone): (&[(Opening, Vec<DomainName>)], &[Opening]),
     ) -> Result<()> {
         for _ in attempts() {
             let generation = nft::generation(socket)?;
             locked(&self.records).refuse_stale(judged)?;
-            if fence::open(socket, generation, (all, limit(judged)), shut)? {
+            if fence::open(socket, generation, (all, limit(judged)), gone)? {
                 return Ok(());
             }
         }
         Err(Error::try_again(format!("opening {}: others keep changing the rules", judged.name)))
+    }
+
+    /// What has to go for these: the kernel forgets it by the same change that opens them, and memory after that.
+    fn room(
+        &self,
+        memory: &Memory,
+        judged: &Judged,
+        all: &[(Opening, Vec<DomainName>)],
+    ) -> Result<Vec<Opening>> {
+        let container = &judged.holder.id.container;
+        let wanted = all.iter().map(|(opening, _)| opening).collect();
+        memory.room(container, &wanted, || self.flows()).ok_or_else(|| {
+            let what = format!("{container} has opened too many addresses; close some connections");
+            Error::new(model::Kind::Exhausted, what)
+        })
+    }
+
+    /// Where flows lead that go on. Where that is unknown, none.
+    fn flows(&self) -> HashSet<Sent> {
+        let mut known = locked(&self.flows);
+        if !known.as_ref().is_some_and(|(at, _)| at.elapsed() < memory::FRESH) {
+            let at = Instant::now();
+            *known = self.with_socket(fence::flows).ok().map(|all| (at, all));
+        }
+        known.as_ref().map(|(_, all)| all.clone()).unwrap_or_default()
     }
 
     /// Whether this name has opened all of it already, for as long as the answer lives: then the ruleset is left
@@ -318,16 +351,9 @@ impl Gate for FenceGate {
         if self.is_open(&memory, judged, &all)? {
             return locked(&self.records).refuse_stale(judged);
         }
-        let mut shut = Vec::new();
-        for source in &judged.sources {
-            let more = all.iter().filter(|(opening, _)| opening.source == *source).count();
-            let Some(gone) = memory.make_room(*source, more) else {
-                let what = format!("{source} has opened too many addresses");
-                return Err(Error::new(model::Kind::Exhausted, what));
-            };
-            shut.extend(gone);
-        }
-        self.with_socket(|socket| self.open_as_judged(socket, judged, (&all, &shut)))?;
+        let gone = self.room(&memory, judged, &all)?;
+        self.with_socket(|socket| self.open_as_judged(socket, judged, (&all, &gone)))?;
+        memory.remove(&gone);
         let limit = limit(judged);
         for (opening, names) in all {
             memory.add(opening, (names, limit), Some(judged.holder.clone()));

@@ -1,11 +1,9 @@
 //! Puts back what others have changed in the packet filter.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use ::names::Holder;
 use linux::filter::fence::{self, InSet, Opening};
-use model::{DomainName, Error, Result};
+use model::{Error, Result};
 use netlink::{Socket, nft};
 
 use super::{ATTEMPTS, FenceGate, attempts, locked};
@@ -13,18 +11,49 @@ use crate::serve::fence::memory::Memory;
 
 /// An element may stay so much longer than memory says: it is read at another moment.
 const MARGIN: Duration = Duration::from_secs(1);
-/// So many strays are removed at once: names open nothing meanwhile.
-const STRAYS: usize = 64;
+/// Nothing is opened for less.
+const LEAST: Duration = Duration::from_secs(1);
+/// So many strays are removed, and so many ways are opened again, by one change of the ruleset: names open nothing
+/// meanwhile, and something between two changes.
+const AT_ONCE: usize = 256;
 
 impl FenceGate {
-    /// Opens again what is open, as far as its containers are there and their rules allow it.
+    /// Opens again what is open and not there, as far as its container is there and its rules allow it.
     pub(in crate::serve::fence) fn open_again(&self, socket: &mut Socket) -> Result<()> {
-        let memory = self.memory();
+        // What is there need not be opened again. Where it cannot be read all of it is.
+        let there = fence::opened(socket).unwrap_or_default();
+        let mut lost = {
+            let memory = self.memory();
+            let mut open = memory.open();
+            open.retain(|opening| {
+                let remaining = there.get(opening).map(|(_, remaining)| *remaining);
+                remaining.is_none_or(|it| it + MARGIN < memory.remaining(opening))
+            });
+            open
+        };
+        // Those of one container go together: its record is read once.
+        lost.sort_unstable();
+        lost.chunks(AT_ONCE).try_for_each(|some| self.open_some_again(socket, some))
+    }
+
+    /// For the time that they have now: others were opened again before these.
+    fn open_some_again(&self, socket: &mut Socket, some: &[Opening]) -> Result<()> {
+        let mut memory = self.memory();
         for _ in attempts() {
             let generation = nft::generation(socket)?;
-            let mut open = memory.open();
+            let mut open = memory.still_open(some);
             locked(&self.records).retain(&mut open)?;
-            if open_all(socket, generation, &memory, open)? {
+            let timed = open.into_iter().map(|(opening, names, _)| {
+                let remaining = memory.remaining(&opening).max(LEAST);
+                (opening, names, remaining)
+            });
+            let timed: Vec<_> = timed.collect();
+            if timed.is_empty() {
+                return Ok(());
+            }
+            if fence::open_each(socket, generation, &timed)? {
+                // The kernel counts from a moment before this one.
+                timed.iter().for_each(|(opening, _, limit)| memory.extend(opening, *limit));
                 return Ok(());
             }
         }
@@ -47,12 +76,11 @@ impl FenceGate {
             strays.retain(|there| is_stray(&memory, there));
         }
         let mut is_any = false;
-        for some in strays.chunks(STRAYS) {
+        for some in strays.chunks(AT_ONCE) {
             let memory = self.memory();
-            for stray in some.iter().filter(|it| is_stray(&memory, it)) {
-                is_any = true;
-                fence::remove_stray(socket, stray)?;
-            }
+            let some: Vec<&InSet> = some.iter().filter(|it| is_stray(&memory, it)).collect();
+            is_any |= !some.is_empty();
+            fence::remove_strays(socket, &some)?;
         }
         Ok(is_any)
     }
@@ -72,26 +100,4 @@ impl FenceGate {
         }
         Err(Error::try_again("removing egress rules of containers: others keep changing the rules"))
     }
-}
-
-/// Opens these for the time that they have; `false` where the ruleset is another one by now.
-fn open_all(
-    socket: &mut Socket,
-    mut generation: u32,
-    memory: &Memory,
-    all: Vec<(Opening, Vec<DomainName>, Holder)>,
-) -> Result<bool> {
-    let mut by_time: HashMap<u64, Vec<(Opening, Vec<DomainName>)>> = HashMap::new();
-    for (opening, names, _) in all {
-        let seconds = memory.remaining(&opening).as_secs().max(1);
-        by_time.entry(seconds).or_default().push((opening, names));
-    }
-    for (seconds, all) in by_time {
-        if !fence::open(socket, generation, (&all, Duration::from_secs(seconds)), &[])? {
-            return Ok(false);
-        }
-        // That was this change; another one in between has a later number.
-        generation = generation.wrapping_add(1);
-    }
-    Ok(true)
 }
