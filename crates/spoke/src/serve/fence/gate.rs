@@ -246,7 +246,7 @@ impl FenceGate {
     /// Where flows lead that go on. Where that is unknown, none.
     fn flows(&self) -> HashSet<Sent> {
         let mut known = locked(&self.flows);
-        if !known.as_ref().is_some_and(|(at, _)| at.elapsed() < memory::FRESH) {
+        if known.as_ref().is_none_or(|(at, _)| at.elapsed() >= memory::FRESH) {
             let at = Instant::now();
             *known = self.with_socket(fence::flows).ok().map(|all| (at, all));
         }

@@ -65,8 +65,8 @@ impl Memory {
         let shut = self.known.iter().filter(|(_, it)| it.until <= now && is_meant(it));
         let of = |(opening, known): (&'a Opening, &Known)| {
             let Opening { source, destination, protocol, port, .. } = *opening;
-            let is_living = known.until + FRESH > now
-                || flows.contains(&(source, destination, protocol, port));
+            let is_living =
+                known.until + FRESH > now || flows.contains(&(source, destination, protocol, port));
             (is_living, known.until, opening)
         };
         shut.map(of).collect()
@@ -80,8 +80,10 @@ impl Memory {
         gone: &mut Gone<'a>,
         wanted: usize,
     ) {
-        let others = self.of_one.iter().filter(|(other, count)| *other != container && **count > own);
-        let mut others: Vec<(usize, &ContainerId)> = others.map(|(it, count)| (*count, it)).collect();
+        let others =
+            self.of_one.iter().filter(|(other, count)| *other != container && **count > own);
+        let mut others: Vec<(usize, &ContainerId)> =
+            others.map(|(it, count)| (*count, it)).collect();
         others.sort_unstable_by(|one, other| other.cmp(one));
         for (count, other) in others {
             let all = self.known.iter().filter(|(_, known)| known.container() == Some(other));
