@@ -9,6 +9,7 @@ mod life;
 mod outside;
 mod own;
 mod refusals;
+mod restarts;
 mod rows;
 mod runtimes;
 mod strict;

@@ -1,6 +1,7 @@
 //! The fences of networks: kept in the packet filter, opened for names, and heard when they refuse.
 
 mod gate;
+mod heal;
 mod memory;
 mod own;
 mod records;
@@ -33,8 +34,6 @@ const SOON: Duration = Duration::from_secs(1);
 /// How often it is noted again which flows were opened by names.
 const NOTED: Duration = Duration::from_secs(3600);
 const AGAIN: Duration = Duration::from_secs(5);
-/// A network that is being removed loses its fence first, and its record within this time.
-const REMOVED: Duration = Duration::from_secs(2);
 /// The name of the table, as changes report it.
 const TABLE: &str = "spoke_fence";
 
@@ -60,6 +59,8 @@ struct Fences {
     is_failing: bool,
     /// Whether a strict bridge was not complete after the last healing: that is looked after again soon.
     is_waiting: bool,
+    /// Whether others had changed something that is not put back yet, or not reported.
+    is_damaged: bool,
     /// Of which networks fences were put back, in how many microseconds, and when.
     healed: Option<(Vec<IfName>, u128, Instant)>,
 }
@@ -98,7 +99,7 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
     fences.learn_records(daemon, &mut watch, &mut socket)?;
     fences.clear_remains(daemon, there, &mut socket);
     fences.relax(daemon, strict, &mut socket);
-    fences.heal(daemon, &mut socket);
+    fences.heal(daemon, &mut watch, &mut socket);
     let (mut swept, mut noted) = (Instant::now(), Instant::now());
     let mut sweep = SWEEP;
     loop {
@@ -126,7 +127,7 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
         }
         if is_damaged {
             (swept, sweep) = (Instant::now(), SWEEP);
-            fences.heal(daemon, &mut socket);
+            fences.heal(daemon, &mut watch, &mut socket);
         }
         if !is_damaged {
             fences.report_healed(daemon);
@@ -157,18 +158,19 @@ fn adds(change: &Change) -> bool {
 }
 
 impl Fences {
-    /// What has changed in the records. Another process may have made the kernel follow already; what it
-    /// opened by the old rules since is closed now.
+    /// What has changed in the records, and whether anything has. Another process may have made the kernel follow
+    /// already; what it opened by the old rules since is closed now.
     fn learn_records(
         &mut self,
         daemon: &Daemon,
         watch: &mut Watch,
         socket: &mut Socket,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let unfinished = std::mem::take(&mut self.unfinished_own);
         let mut changed = unfinished.clone();
         let news = watch.wait(Duration::ZERO)?;
-        let has_news = !news.is_empty() || !self.unfinished.is_empty();
+        let is_changed = !news.is_empty();
+        let has_news = is_changed || !self.unfinished.is_empty();
         for Changed { key, now } in news {
             let now = now.map(|now| now.record);
             match &key {
@@ -200,7 +202,7 @@ impl Fences {
                 false => drop(self.networks.insert(fenced.bridge.clone(), fenced)),
             }
         }
-        Ok(())
+        Ok(is_changed)
     }
 
     fn learn_network(&mut self, daemon: &Daemon, key: Key, now: Option<Record>) {
@@ -261,86 +263,6 @@ impl Fences {
         daemon.fence.forget_names(fenced, self.own.values().map(|held| &held.own));
         fence::keep(socket, fenced, Some(&now))?;
         if is_learning { Ok(()) } else { fence::prune(socket, fenced) }
-    }
-
-    /// Makes what is missing, opens again what was open, and ends what began meanwhile.
-    fn heal(&mut self, daemon: &Daemon, socket: &mut Socket) {
-        let began = Instant::now();
-        let all: Vec<Fenced> = self.networks.values().cloned().collect();
-        // Of the last ones that leave nothing is kept.
-        if all.is_empty() && self.own_in(&PRESENT).is_empty() {
-            (self.is_failing, self.is_waiting) = (false, false);
-            return;
-        }
-        let healed = self.put_back(daemon, &all, socket);
-        let has_failed = healed.is_err();
-        match healed {
-            Ok(false) => {}
-            Ok(true) => {
-                let bridges = self.networks.keys().cloned().collect();
-                self.healed = Some((bridges, began.elapsed().as_micros(), began));
-            }
-            Err(error) if !self.is_failing => {
-                daemon.journal.failed("putting the fences of networks back", &error);
-            }
-            Err(_) => {}
-        }
-        self.is_failing = has_failed;
-    }
-
-    /// Reports what was put back, unless a network was being removed: that begins with its fence.
-    fn report_healed(&mut self, daemon: &Daemon) {
-        let is_settled = |(_, _, began): &mut (_, _, Instant)| began.elapsed() > REMOVED;
-        let Some((bridges, took, _)) = self.healed.take_if(is_settled) else { return };
-        if bridges.iter().all(|bridge| self.networks.contains_key(bridge)) {
-            let message = format!(
-                "another program changed the fences of networks; they were put back in {took} µs"
-            );
-            daemon.journal.metrics.heal();
-            daemon.journal.report(&Event::new(What::Healed, time::now(), message));
-        }
-    }
-
-    fn put_back(&mut self, daemon: &Daemon, all: &[Fenced], socket: &mut Socket) -> Result<bool> {
-        let now = time::moment()?;
-        let is_kept = fence::is_kept(socket, all, &now)?
-            && self.is_own_kept(daemon, (socket, &[Stage::There]), &now)?;
-        let is_complete = is_kept && fence::is_complete(socket, &self.strict(&PRESENT))?;
-        let own = self.own_in(&PRESENT);
-        // All are shut before one is opened again, and what fails for one keeps no other from it.
-        let mut failures = Vec::new();
-        // What one container may not is not what its network may: its rules are there first.
-        for own in own.iter().filter(|_| !is_kept) {
-            failures.extend(fence::keep_own(socket, own, Some(&now)).err());
-        }
-        for fenced in all.iter().filter(|_| !is_kept) {
-            failures.extend(fence::keep(socket, fenced, Some(&now)).err());
-        }
-        if !is_kept {
-            failures.extend(daemon.fence.forget_other_own(socket).err());
-        }
-        // What is let pass is routed again when nothing is missing of what keeps the rest from it.
-        let mut was_completed = false;
-        if failures.is_empty() && !is_complete {
-            match self.complete(daemon, (all, &now), socket) {
-                Ok(completed) => was_completed = completed,
-                Err(error) => failures.push(error),
-            }
-        }
-        let had_strays = daemon.fence.remove_strays(socket)?;
-        if is_kept && !had_strays && !self.is_failing {
-            return failures.into_iter().next().map_or(Ok(was_completed), Err);
-        }
-        failures.extend(daemon.fence.open_again(socket).err());
-        for fenced in all.iter().filter(|fenced| !fenced.fence.is_learning(&now)) {
-            let ended = fence::end_flows(socket, fenced, &|opening| daemon.fence.knows(opening));
-            failures.extend(ended.err());
-        }
-        for own in own.iter().filter(|own| !own.fence.is_learning(&now)) {
-            let ended = fence::end_own_flows(socket, own, &|opening| daemon.fence.knows(opening));
-            failures.extend(ended.err());
-        }
-        failures.into_iter().next().map_or(Ok(true), Err)
     }
 
     /// Ends what began while a network learned, when that is over.
