@@ -86,6 +86,19 @@ fn the_book_calls_them_kurmas() {
     kurma.is_clean();
 }
 
+/// Ours: what is refused for a missing name leaves nothing to undo.
+#[test]
+fn a_network_without_an_interface_leaves_nothing() {
+    let mut unnamed = network("mynet", 10);
+    unnamed.as_object_mut().unwrap().remove("containerInterface");
+    let kurma = ours(&json!([unnamed]));
+    let validated = kurma.kurma("validate");
+    assert!(validated.contains("\"mynet\" has no containerInterface"), "{validated}");
+    assert!(!validated.contains("nothing wrong"), "{validated}");
+    kurma.refused(&format!("provision {U}"), &["mynet", "has no containerInterface"]);
+    kurma.is_clean();
+}
+
 /// A18, and two networks of one pod.
 #[test]
 fn a18_a_pod_with_two_networks() {

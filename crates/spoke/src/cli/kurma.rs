@@ -10,10 +10,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use ::kurma::config::NetworkConfig;
 use ::kurma::plugin::Key;
 use ::kurma::{Name, NetworkingPod, PodId, PodNetworks, Pods, metadata};
+use cni::Plugin;
 use image::{AppName, Image, ImageId, Images, Locator};
-use model::{Error, Result};
+use model::{Error, Layer, Result};
+use serde_json::Value;
 
 use super::args::Output;
 use super::output::{names, render};
@@ -156,15 +159,37 @@ fn validate(file: Option<&Path>, output: Output, host_context: &HostContext) -> 
     let code = if wrong.is_empty() { 0 } else { exit_code(model::Kind::Invalid) };
     let table = || match wrong.is_empty() {
         true => {
-            let names: Vec<&str> = networks.networks().map(|one| one.name.as_str()).collect();
+            let (unnamed, named): (Vec<_>, Vec<_>) = networks.networks().partition(lacks_interface);
+            let names: Vec<&str> = named.iter().map(|one| one.name.as_str()).collect();
+            let remarks: String = unnamed.into_iter().map(remark).collect();
             match names.is_empty() {
-                true => "no networks\n".to_owned(),
-                false => format!("nothing wrong with {}\n", names.join(", ")),
+                true if remarks.is_empty() => "no networks\n".to_owned(),
+                true => remarks,
+                false => format!("nothing wrong with {}\n{remarks}", names.join(", ")),
             }
         }
         false => wrong.iter().map(|error| format!("{error}\n")).collect(),
     };
     Ok(Answer { code, ..Answer::text(render(output, &wrong, table)?) })
+}
+
+/// Whether a plugin of the network makes an interface that the network does not name.
+fn lacks_interface(network: &&NetworkConfig) -> bool {
+    let document = network.document();
+    let list = document.get("plugins").and_then(Value::as_array);
+    let kinds = list.into_iter().flatten().chain([document]).filter_map(|it| it.get("type"));
+    let mut plugins = kinds.filter_map(Value::as_str).filter_map(Plugin::named);
+    let makes_one = |it: Plugin| it.layer() == Layer::Link && it != Plugin::Loopback;
+    network.interface.source().is_empty() && plugins.any(makes_one)
+}
+
+/// No error: which image it is, and whether that chooses a name itself, only a call tells.
+fn remark(network: &NetworkConfig) -> String {
+    format!(
+        "network \"{}\" has no containerInterface: an image of Spoke's refuses every pod; name it, \
+         for example \"eth{{{{num}}}}\"\n",
+        network.name
+    )
 }
 
 fn pull(

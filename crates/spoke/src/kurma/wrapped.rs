@@ -139,8 +139,12 @@ impl Wrapped {
         Reply::from_value(&result?).map_err(|error| error.context("the plugins' result"))
     }
 
-    /// Disconnects it. What is gone is gone, also the namespace.
+    /// Disconnects it. What is gone is gone, also the namespace. Where no interface is named, ADD was
+    /// refused before a plugin was called: there is nothing to undo.
     pub(super) fn del(&self, call: &Call) -> Result<()> {
+        if call.interface.is_none() && !self.is_loopback() {
+            return Ok(());
+        }
         let target = self.target(call)?;
         match self.alone() {
             Some((plugin, config)) => {
@@ -166,10 +170,9 @@ impl Wrapped {
     }
 
     fn target(&self, call: &Call) -> Result<Target> {
-        let is_loopback = self.list.plugins.iter().all(|config| config.kind == "loopback");
         let interface = match &call.interface {
             Some(interface) => interface.clone(),
-            None if is_loopback => "lo".parse()?,
+            None if self.is_loopback() => "lo".parse()?,
             None => {
                 return Err(Error::invalid(format!(
                     "the network {} has no containerInterface, and its plugins make an interface: \
@@ -186,6 +189,11 @@ impl Wrapped {
             target.capabilities = arguments.clone();
         }
         Ok(target)
+    }
+
+    /// Whether its plugins bring up `lo`, which needs no name from anyone.
+    fn is_loopback(&self) -> bool {
+        self.list.plugins.iter().all(|config| config.kind == "loopback")
     }
 
     fn environment(&self, command: &str, target: &Target) -> Environment {
@@ -326,5 +334,6 @@ mod tests {
         let bridge = parse(&json!({"name": "n", "type": "bridge"})).unwrap();
         let error = bridge.target(&call).unwrap_err().to_string();
         assert!(error.contains("has no containerInterface"), "{error}");
+        bridge.del(&call).unwrap();
     }
 }
