@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use model::{Error, IfName, IpNet, Result, VlanRange};
 use netlink::bridge_vlan::Tagging;
-use netlink::{At, Change, Errno, Monitor, NewAddress, Peer, Stop};
+use netlink::{At, Change, Errno, Link, Monitor, NewAddress, Peer, Stop};
 
 use super::Hands;
 use crate::identity::VLAN_GATEWAY;
@@ -46,9 +46,16 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// Made by the first process that needs it.
+    /// Made by the first process that needs it; a pair that is there becomes the bridge's.
     pub(super) fn vlan_gateway(&mut self, gateway: &VlanGateway) -> Result<()> {
         let master = Some(self.index(&gateway.bridge)?);
+        let vlans = gateway.vlans.clone();
+        if let Some(there) = self.other_end(&gateway.name)? {
+            let changes = [Change::Master(master), Change::Up(true)];
+            self.batch.change_link(At::Index(there.index), &changes);
+            self.batch.change_link(At::Name(&gateway.name), &[Change::Up(true)]);
+            return self.port(&Port { name: there.name, isolated: false, vlans });
+        }
         let made = self.batch.new_veth(&netlink::Veth {
             name: &gateway.port,
             index: None,
@@ -63,8 +70,18 @@ impl Hands<'_> {
         let quiet = self.batch.change_link(At::Name(&gateway.port), &[Change::NoIpv6Addresses]);
         self.done.push((quiet, Errno::AFNOSUPPORT));
         self.batch.change_link(At::Name(&gateway.name), &[Change::Up(true)]);
-        let (name, vlans) = (gateway.port.clone(), gateway.vlans.clone());
-        self.port(&Port { name, isolated: false, vlans })
+        self.port(&Port { name: gateway.port.clone(), isolated: false, vlans })
+    }
+
+    /// The other end of a pair that is whole in this namespace.
+    fn other_end(&mut self, name: &IfName) -> Result<Option<Link>> {
+        self.flush()?;
+        let Some(link) = self.socket.link(At::Name(name))? else { return Ok(None) };
+        let Some(peer) = link.peer.filter(|_| link.kind.as_deref() == Some("veth")) else {
+            return Ok(None);
+        };
+        let end = self.socket.link(At::Index(peer))?;
+        Ok(end.filter(|end| end.kind.as_deref() == Some("veth") && end.peer == Some(link.index)))
     }
 
     pub(super) fn detected(&mut self, name: &IfName, address: IpNet) -> Result<()> {

@@ -71,7 +71,9 @@ pub(super) fn gateway(bridge: &Bridge, link: &Link, facts: &Facts) -> Result<Vec
         return Ok(Vec::new());
     }
     let name = gateway_device(bridge)?;
-    let made = match &facts.gateway {
+    // A pair outlives a bridge that was removed, and is no port of the next one.
+    let there = facts.gateway.as_ref().filter(|_| facts.bridge.is_some());
+    let made = match there {
         Some(BridgeFacts { is_up: true, .. }) => None,
         Some(_) => Some(Step::Up(name.clone())),
         None => Some(Step::VlanGateway(VlanGateway {

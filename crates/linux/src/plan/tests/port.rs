@@ -46,6 +46,19 @@ fn a_vlans_gateway_is_a_device_of_its_own() {
     ");
 }
 
+/// Somebody removed the bridge: the gateway's pair is there, with its address, and no port.
+#[test]
+fn a_vlans_gateway_becomes_a_port_of_the_next_bridge() {
+    let untagged = model::Vlans { untagged: model::VlanId::new(10), ..model::Vlans::default() };
+    let wanted =
+        attachment(in_vlans(Gateway::Address, untagged), vec![address("10.1.0.2/24", None)]);
+    let facts = Facts { gateway: there(&["10.1.0.1/24"]).bridge, ..Facts::default() };
+    let plan = lines(&attach(&wanted, &facts).unwrap());
+    let ports: Vec<&str> = plan.lines().filter(|line| line.contains("gateway")).collect();
+    let port = "host: gateway cni0.10 02:b3:db:13:73:79 port vlan03b3db13737 of cni0 untagged 10";
+    assert_eq!(ports, [port], "{plan}");
+}
+
 #[test]
 fn a_trunks_gateway_is_the_bridge() {
     let vlan = |number| model::VlanId::new(number).unwrap();
