@@ -23,11 +23,12 @@ fn dual() -> Value {
 
 pub(crate) fn sbr() -> Vec<Row> {
     let has_routes = |row: &Row| {
-        let without = ["sbr: table", "sbr: DEL twice", "sbr: alone"];
+        let without = ["sbr: table", "sbr: two addresses", "sbr: DEL twice", "sbr: alone"];
         !without.contains(&row.name)
     };
     let differing = |row: Row| match row.name {
         "sbr: DEL twice" => moved(row),
+        "sbr: two addresses" => checked(moved_links(row)),
         _ if has_routes(&row) => checked(moved(row)),
         _ => row,
     };
@@ -39,6 +40,19 @@ pub(crate) fn moved(row: Row) -> Row {
     row.differs(
         "routes that are moved to another table are there once, and not the kernel's any more",
         &["\"table\":\"10"],
+    )
+}
+
+/// As ADD differs where each address has the route to its own link alone: by its origin.
+fn moved_links(row: Row) -> Row {
+    row.differs(
+        "a route that is moved to another table is not the kernel's any more",
+        &[
+            r#"- c1 route {"dev":"eth0","dst":"10.9.0.0/24","prefsrc":"10.9.0.2","protocol":"kernel","scope":"link","table":"100"}"#,
+            r#"+ c1 route {"dev":"eth0","dst":"10.9.0.0/24","prefsrc":"10.9.0.2","scope":"link","table":"100"}"#,
+            r#"- c1 route {"dev":"eth0","dst":"10.8.0.0/24","prefsrc":"10.8.0.2","protocol":"kernel","scope":"link","table":"101"}"#,
+            r#"+ c1 route {"dev":"eth0","dst":"10.8.0.0/24","prefsrc":"10.8.0.2","scope":"link","table":"101"}"#,
+        ],
     )
 }
 
