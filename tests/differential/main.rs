@@ -246,6 +246,16 @@ fn says_lacking() {
 }
 
 #[test]
+fn says_of_unreadable_results() {
+    compare(&table::texts::unreadable());
+}
+
+#[test]
+fn says_of_missing_interfaces() {
+    compare(&table::texts::missing_interface());
+}
+
+#[test]
 fn the_table_is_large_and_its_names_are_unique() {
     let names: Vec<_> = table::all().into_iter().map(|row| row.name).collect();
     let unique: std::collections::BTreeSet<_> = names.iter().collect();

@@ -65,6 +65,8 @@ pub(crate) fn all() -> Vec<Row> {
         texts::chained,
         texts::envelope,
         texts::lacking,
+        texts::unreadable,
+        texts::missing_interface,
     ];
     let lacking = Feature::ALL.into_iter().flat_map(each::lacking);
     let delegated = Feature::ALL.into_iter().flat_map(delegated::lacking);

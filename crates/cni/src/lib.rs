@@ -13,6 +13,7 @@ pub mod list;
 mod many;
 mod namespace;
 mod plugin;
+mod previous;
 pub mod process;
 pub mod reference;
 pub mod runtime;

@@ -159,22 +159,18 @@ impl Run<'_> {
         allows(version, command)?;
         let config = Configuration::of(document)?.inside(&environment.chain)?;
         let (sandbox, strange) = self.sandbox(command)?;
-        let previous = match config.previous() {
-            Ok(previous) => previous,
-            Err(_) if command == Command::Del => None,
-            Err(error) => return Err(Failure::of(&error, command)),
-        };
-        let call = Call {
+        let mut call = Call {
             plugin: self.plugin,
             command,
             environment,
             config: &config,
             subject: subject.filter(|_| !matches!(command, Command::Gc | Command::Status)),
             sandbox,
-            previous,
+            previous: None,
             context: self.context,
         };
-        let done = self.perform(&call).map_err(|error| {
+        let read = crate::previous::of(&call).map(|previous| call.previous = previous);
+        let done = read.and_then(|()| self.perform(&call)).map_err(|error| {
             let (failure, ours) = words::failure(&call, &error);
             if let Some(ours) = ours {
                 let _ = writeln!(self.notes, "{ours}");

@@ -130,6 +130,10 @@ fn no_interface(call: &Call<'_>, name: &IfName) -> Option<String> {
         // Both ends of a pair are removed together, and the container's is checked first.
         Plugin::Bridge => Some(format!("Interface name {own} not found")),
         Plugin::Tap => Some(format!("Cannot find container link {own}")),
+        Plugin::Tuning if call.command == Command::Check => {
+            Some(format!("Cannot find container link {own}"))
+        }
+        Plugin::Tuning => Some(format!("failed to get {own:?}: Link not found")),
         plugin => {
             let start = start(plugin, "Container", "container")?;
             Some(format!("{start} Interface name in prevResult: {own} not found"))

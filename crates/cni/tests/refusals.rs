@@ -271,7 +271,13 @@ fn published_ports() {
     check_all(vec![
         (p, "", json!({}), 7, "must be called as chained plugin"),
         (p, "", json!({"prevResult": 5}), 7, "\"prevResult\" is 5, which is not an object"),
-        (p, "", json!({"prevResult": {"cniVersion": "7"}}), 7, "could not parse prevResult: "),
+        (
+            p,
+            "",
+            json!({"prevResult": {"cniVersion": "7"}}),
+            7,
+            "failed to parse config: could not parse prevResult: could not parse prevResult: ",
+        ),
         (
             p,
             "",

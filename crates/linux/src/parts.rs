@@ -1,7 +1,7 @@
 //! The parts beside an existing link: its limits, its VRF, its routing by source, and the loopback
 //! device of a sandbox of Spoke's.
 
-use model::{Attached, Attachment, Bandwidth, Error, IfName, Result, Runtime};
+use model::{Attached, Attachment, Bandwidth, Error, IfName, Result};
 use netlink::{Netns, Socket};
 
 use crate::{link, plan, rate, source_routing, vrf};
@@ -45,11 +45,7 @@ pub(crate) fn check(
     if let Some(sandbox) = sandbox {
         source_routing::check(attachment, &attached.addresses, sandbox)?;
     }
-    match attachment.runtime {
-        // Versions of the reference plugin differ in how they limit.
-        Runtime::Reference => Ok(()),
-        _ => rate::check(attachment, sandbox),
-    }
+    rate::check(attachment, sandbox)
 }
 
 /// Undoes what may stay after the link is gone. Everything is tried; the first failure is returned.

@@ -38,17 +38,19 @@ struct Limits {
 /// Sets the limits; returns the intermediate device, if there is one.
 pub(crate) fn limit(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<Option<Interface>> {
     let Some(limits) = Limits::of(attachment)? else { return Ok(None) };
-    let is_named = attachment.wiring.bandwidth.as_ref().is_some_and(|it| it.device.is_some());
-    if let Some(sandbox) = sandbox.filter(|_| is_named) {
-        limits.refuse_other(attachment, sandbox)?;
-    }
+    limits.refuse_other(attachment, sandbox)?;
     limits.within(sandbox, |socket| limits.set(socket))
 }
 
 /// Compares the limits with what the kernel does.
 pub(crate) fn check(attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
     let Some(limits) = Limits::of(attachment)? else { return Ok(()) };
-    limits.within(sandbox, |socket| limits.verify(socket))
+    limits.refuse_other(attachment, sandbox)?;
+    match attachment.runtime {
+        // Versions of the reference plugin differ in how they limit.
+        Runtime::Reference => Ok(()),
+        _ => limits.within(sandbox, |socket| limits.verify(socket)),
+    }
 }
 
 /// Lifts the limits from a link that stays, and removes an intermediate device that is in the
@@ -120,9 +122,17 @@ impl Limits {
 
     /// Refuses a device that a caller named, unless it is the other end of the container's pair: a
     /// macvlan of the container has none, and another container's end would be limited for it.
-    fn refuse_other(&self, attachment: &Attachment, sandbox: &Netns) -> Result<()> {
+    fn refuse_other(&self, attachment: &Attachment, sandbox: Option<&Netns>) -> Result<()> {
+        let is_named = attachment.wiring.bandwidth.as_ref().is_some_and(|it| it.device.is_some());
+        let Some(sandbox) = sandbox.filter(|_| is_named) else { return Ok(()) };
         let own = plan::device(attachment);
         let inside = sandbox.enter(|| Socket::route()?.link(At::Name(own)))??;
+        if inside.is_none() {
+            let words = format!("container interface {own} has no veth peer");
+            let whole = format!("{words}: could not look up \"{own}\": Link not found");
+            let what = format!("the container has no interface {own}");
+            return Err(Error::not_found(what).about(Fact::Whole(whole)));
+        }
         let end = self.device(&mut Socket::route()?)?;
         let pair = |link: &Link| link.kind.as_deref() == Some("veth");
         match inside {

@@ -8,7 +8,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use model::{Attachment, Error, Family, IfName, InterfaceAddress, IpNet, Result, SourceRouting};
+use model::{
+    Attachment, Error, Fact, Family, IfName, InterfaceAddress, IpNet, Result, SourceRouting,
+};
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
 use netlink::{At, Errno, Existing, NamespaceLock, Netns, Route, Rule, Socket, TIMEOUT};
@@ -108,7 +110,9 @@ impl View {
         wanted: &SourceRouting,
     ) -> Result<Self> {
         let Some(link) = socket.link(At::Name(device))? else {
-            return Err(Error::not_found(format!("Cannot find network interface {device}")));
+            let what = format!("Cannot find network interface {device}");
+            let words = format!("{what}: Link not found");
+            return Err(Error::not_found(what).about(Fact::Words(words)));
         };
         let held: Vec<IpAddr> =
             socket.addresses(Some(link.index))?.iter().map(|held| held.address.addr()).collect();

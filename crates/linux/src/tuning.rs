@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use model::{Error, IfName, Mac, Mtu, Result, Tuning};
+use model::{Error, Fact, IfName, Mac, Mtu, Result, Tuning};
 use netlink::{At, Change, Link, Netns, Socket};
 use serde::{Deserialize, Serialize};
 
@@ -153,9 +153,10 @@ fn before(tuning: &Tuning, link: &Link) -> Before {
 }
 
 fn existing(socket: &mut Socket, ifname: &IfName) -> Result<Link> {
-    socket
-        .link(At::Name(ifname))?
-        .ok_or_else(|| Error::not_found(format!("failed to find interface {:?}", ifname.as_str())))
+    socket.link(At::Name(ifname))?.ok_or_else(|| {
+        let what = format!("failed to find interface {:?}", ifname.as_str());
+        Error::not_found(what).about(Fact::NoInterface(ifname.clone()))
+    })
 }
 
 fn change(socket: &mut Socket, link: &Link, changes: &[Change]) -> Result<()> {

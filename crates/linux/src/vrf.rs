@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use model::{Error, Family, IfName, IpNet, Kind, Result, Vrf};
+use model::{Error, Fact, Family, IfName, IpNet, Kind, Result, Vrf};
 use netlink::address::Address;
 use netlink::route::{MAIN, Routes};
 use netlink::wire::Batch;
@@ -55,7 +55,8 @@ pub(crate) fn check(wanted: &Vrf, device: &IfName, sandbox: &Netns) -> Result<()
     sandbox.enter(|| {
         let mut socket = Socket::route()?;
         let Some(vrf) = find(&socket.vrfs()?, &wanted.name) else {
-            return Err(Error::not_found(format!("VRF {} is missing", wanted.name)));
+            let what = format!("VRF {} is missing", wanted.name);
+            return Err(Error::not_found(what).about(Fact::Words("Link not found".to_owned())));
         };
         if let Some(table) = wanted.table.filter(|table| *table != vrf.table) {
             return Err(Error::not_found(format!(

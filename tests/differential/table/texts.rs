@@ -3,10 +3,12 @@
 
 mod chained;
 mod envelope;
+mod previous;
 mod sources;
 
 pub(crate) use chained::{chained, lacking};
 pub(crate) use envelope::envelope;
+pub(crate) use previous::{missing_interface, unreadable};
 pub(crate) use sources::{fixed_addresses, host_local};
 
 use serde_json::{Value, json};

@@ -11,6 +11,10 @@ const FIELDS: [&str; 4] = ["ingressRate", "ingressBurst", "egressRate", "egressB
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
     let limits = limits(call)?;
+    // As the reference, whose CHECK asks for interfaces also where there is no limit.
+    if let (Some(previous), Command::Check) = (&call.previous, call.command) {
+        require_interfaces(previous)?;
+    }
     let Some(limits) = limits else { return Ok(Plan { idle: true, ..Plan::default() }) };
     let device = match (&call.previous, &call.subject, call.command) {
         (Some(previous), Some((_, ifname)), Command::Add | Command::Check) => {
@@ -72,11 +76,16 @@ fn rate(asked: &Object<'_>, rate: &str, burst: &str) -> Result<Option<Rate>> {
     }
 }
 
+fn require_interfaces(previous: &Success) -> Result<()> {
+    match previous.interfaces.is_empty() {
+        false => Ok(()),
+        true => Err(reported("no interfaces provided", ": \"prevResult.interfaces\" is empty")),
+    }
+}
+
 /// The host's end of the container's pair: what was made last in the host before the interface.
 fn host_end(previous: &Success, ifname: &IfName) -> Result<IfName> {
-    if previous.interfaces.is_empty() {
-        return Err(reported("no interfaces provided", ": \"prevResult.interfaces\" is empty"));
-    }
+    require_interfaces(previous)?;
     let is_own =
         |it: &&crate::wire::Interface| it.name == ifname.as_str() && !it.sandbox.is_empty();
     let before = previous.interfaces.iter().take_while(|it| !is_own(it));

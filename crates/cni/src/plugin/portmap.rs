@@ -6,11 +6,15 @@ use std::num::NonZeroU16;
 use model::{Backend, Error, IptablesPublish, PortMap, Protocol, Publish, Result, Wiring};
 
 use super::{Call, Plan};
-use crate::wire::{Node, Object};
+use crate::wire::{Command, Node, Object};
 use crate::words::reported;
 
 pub(super) fn plan(call: &Call<'_>) -> Result<Plan> {
-    let publish = publish(call, "backend").map_err(|e| e.context("failed to parse config"))?;
+    // The reference has these words in front with ADD only.
+    let publish = publish(call, "backend").map_err(|error| match call.command {
+        Command::Add => error.context("failed to parse config"),
+        _ => error,
+    })?;
     let idle = publish.ports.is_empty();
     let publish = Some(publish).filter(|_| !idle);
     let wiring = Wiring { publish, ..Wiring::default() };

@@ -151,9 +151,8 @@ impl Configuration {
 
     /// `prevResult`, if there is one.
     pub fn previous(&self) -> Result<Option<Success>, Error> {
-        let Some(node) = self.root().get("prevResult") else { return Ok(None) };
-        let parsed = Success::parse(&node.object()?, self.version);
-        parsed.map(Some).map_err(|error| error.context("could not parse prevResult"))
+        let Some(result) = self.root().object("prevResult")? else { return Ok(None) };
+        Success::parse(&result, self.version).map(Some)
     }
 
     /// The object `runtimeConfig`, the arguments that belong to the plugin's capabilities.

@@ -24,6 +24,15 @@ fn portmap(name: &'static str, more: &Value, ports: Value, code: i64) -> Row {
     behind(name, with(base, more), code).runtime(json!({"portMappings": ports}))
 }
 
+/// CHECK of what no ADD accepts.
+fn checked_port(name: &'static str, more: &Value, ports: Value) -> Row {
+    let base = json!({"type": "portmap", "backend": "iptables", "capabilities": {"portMappings": true},
+        "prevResult": {"cniVersion": "1.0.0", "ips": [{"address": "10.9.0.2/24"}],
+            "interfaces": [{"name": "eth0", "sandbox": "/run/netns/c1"}]}});
+    let row = said(name, &[with(base, more)], 7).steps(&[Step::Check]);
+    row.runtime(json!({"portMappings": ports}))
+}
+
 fn port() -> Value {
     json!([{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}])
 }
@@ -67,6 +76,10 @@ fn packet_filter() -> Vec<Row> {
         portmap("says: portmap, mark bit and chain", &json!({"markMasqBit": 3, "externalSetMarkChain": "X"}), port(), 7),
         portmap("says: portmap, nftables with a mark bit", &json!({"backend": "nftables", "markMasqBit": 3}), port(), 7),
         portmap("says: portmap, nftables with a chain", &json!({"backend": "nftables", "externalSetMarkChain": "X"}), port(), 7),
+        checked_port("says: portmap, CHECK of host port 0", &json!({}), json!([{"hostPort": 0, "containerPort": 80, "protocol": "tcp"}])),
+        checked_port("says: portmap, CHECK of an unknown back end", &json!({"backend": "smoke"}), port()),
+        checked_port("says: portmap, CHECK of mark bit 40", &json!({"markMasqBit": 40}), port()),
+        checked_port("says: portmap, CHECK of mark bit and chain", &json!({"markMasqBit": 3, "externalSetMarkChain": "X"}), port()),
         portmap("says: portmap, CHECK without chain", &json!({}), port(), 104)
             .steps(&[Step::Add, Step::Sh("iptables -t nat -F CNI-HOSTPORT-DNAT; iptables -t nat -F PREROUTING; iptables -t nat -F OUTPUT; iptables -t nat -X CNI-HOSTPORT-DNAT"), Step::Check])
             .differs(RULES, TEXT),

@@ -73,6 +73,11 @@ fn wrong_ranges() -> Vec<Row> {
     ]
 }
 
+/// With this route.
+fn routed(route: &Value) -> Value {
+    range(&json!({"routes": [route]}))
+}
+
 /// Addresses that cannot be had.
 fn wrong_addresses() -> Vec<Row> {
     vec![
@@ -127,6 +132,12 @@ fn wrong_addresses() -> Vec<Row> {
             Step::Sh("rm /var/lib/cni/networks/net/10.*"),
             Step::Check,
         ]),
+        local("says: host-local, route without length", &routed(&json!({"dst": "10.0.0.1"})), 7),
+        local(
+            "says: host-local, route by no address",
+            &routed(&json!({"dst": "0.0.0.0/0", "gw": "x"})),
+            7,
+        ),
         local(
             "says: host-local, no such resolvConf",
             &range(&json!({"resolvConf": "/nowhere"})),
@@ -163,6 +174,11 @@ pub(crate) fn fixed_addresses() -> Vec<Row> {
             7,
         )
         .key("cniVersion", json!("0.2.0")),
+        fixed(
+            "says: static, route without length",
+            &with(good.clone(), &json!({"routes": [{"dst": "10.0.0.1"}]})),
+            7,
+        ),
         fixed("says: static, CHECK without result", &good, 7).steps(&[Step::Check]),
     ]
 }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::{Dns, Error, IpNet, Result, Route};
+use model::{Dns, Error, Fact, IpNet, Result, Route};
 
 use super::{Interface, Ip, Success};
 use crate::wire::{Node, Object, Version};
@@ -12,15 +12,24 @@ impl Success {
     pub fn parse(object: &Object<'_>, default: Version) -> Result<Self> {
         let version = match object.text("cniVersion")? {
             None => default,
-            Some(text) => Version::parse(text).ok_or_else(|| {
-                Error::invalid(format!("result has the unknown cniVersion {text:?}"))
-            })?,
+            Some(text) => Version::parse(text).ok_or_else(|| unknown(text, default))?,
         };
         match version < Version::V030 {
             true => parse_by_family(object),
             false => parse_lists(object),
         }
     }
+}
+
+/// The reference's words name the versions whose results have the form of `default`.
+fn unknown(text: &str, default: Version) -> Error {
+    let supported = match default {
+        Version::V010 | Version::V020 => "[ 0.1.0 0.2.0]",
+        Version::V030 | Version::V031 | Version::V040 => "[0.3.0 0.3.1 0.4.0]",
+        Version::V100 | Version::V110 => "[1.0.0 1.1.0]",
+    };
+    let words = format!("result type supports {supported} but unmarshalled CNIVersion is {text:?}");
+    Error::invalid(format!("result has the unknown cniVersion {text:?}")).about(Fact::Words(words))
 }
 
 fn parse_lists(object: &Object<'_>) -> Result<Success> {
@@ -110,12 +119,22 @@ fn number(object: &Object<'_>, key: &str) -> Result<Option<u32>> {
 
 fn net(object: &Object<'_>, key: &str) -> Result<IpNet> {
     let missing = || Error::invalid(format!("{key:?} is missing where a prefix is needed"));
-    let net: IpNet = object.parse(key)?.ok_or_else(missing)?;
+    let wrong = |error: Error| in_words(error, object, key, "invalid CIDR address");
+    let net: IpNet = object.parse(key).map_err(wrong)?.ok_or_else(missing)?;
     Ok(canonical(net))
 }
 
 fn address(object: &Object<'_>, key: &str) -> Result<Option<IpAddr>> {
-    Ok(object.parse::<IpAddr>(key)?.map(|address| address.to_canonical()))
+    let wrong = |error: Error| in_words(error, object, key, "invalid IP address");
+    Ok(object.parse::<IpAddr>(key).map_err(wrong)?.map(|address| address.to_canonical()))
+}
+
+/// The reference has words for a text that means nothing; for another type it names its own.
+fn in_words(error: Error, object: &Object<'_>, key: &str, what: &str) -> Error {
+    match object.text(key) {
+        Ok(Some(text)) => error.about(Fact::Words(format!("{what}: {text}"))),
+        Ok(None) | Err(_) => error,
+    }
 }
 
 /// An IPv4 address in IPv6 clothes is an IPv4 address, as the reference has it.
