@@ -41,7 +41,7 @@ impl Found {
         for record in section.limit_to_in::<Cname<ParsedName<&[u8]>>>().take(RECORDS) {
             let record = record.ok()?;
             let to = record.data().cname().try_flatten_into().ok()?;
-            known.push((record.owner().try_flatten_into().ok()?, record.ttl(), to));
+            known.push((record.owner().try_flatten_into().ok()?, lifetime(record.ttl()), to));
         }
         let mut aliases = Vec::new();
         while let Some(next) = known.iter().find(|(from, ..)| *from == owner) {
@@ -63,13 +63,13 @@ impl Found {
         if kind == Rtype::A {
             for record in section.limit_to_in::<A>().take(RECORDS) {
                 let record = record.ok()?;
-                add(record.owner(), record.data().addr().into(), record.ttl());
+                add(record.owner(), record.data().addr().into(), lifetime(record.ttl()));
             }
         }
         if kind == Rtype::AAAA {
             for record in section.limit_to_in::<Aaaa>().take(RECORDS) {
                 let record = record.ok()?;
-                add(record.owner(), record.data().addr().into(), record.ttl());
+                add(record.owner(), record.data().addr().into(), lifetime(record.ttl()));
             }
         }
         Some(Self { aliases, owner, addresses })
@@ -95,6 +95,11 @@ impl Found {
     }
 }
 
+/// What is longer than a time to live can be is none (RFC 2181 §8).
+fn lifetime(ttl: Ttl) -> Ttl {
+    if i32::try_from(ttl.as_secs()).is_ok() { ttl } else { Ttl::ZERO }
+}
+
 /// The records of one kind that a message has of a name.
 pub(crate) fn records_of<'a>(
     answer: &'a Message<&'a [u8]>,
@@ -105,5 +110,5 @@ pub(crate) fn records_of<'a>(
     let records = section.map(|section| section.limit_to_in::<AllRecordData<_, _>>());
     let records = records.into_iter().flatten().take(RECORDS).filter_map(Result::ok);
     let records = records.filter(move |it| it.owner() == owner && it.rtype() == kind);
-    records.map(|record| (record.ttl(), record.into_data()))
+    records.map(|record| (lifetime(record.ttl()), record.into_data()))
 }
