@@ -166,6 +166,7 @@ pub(crate) fn prepare(world: &World) {
 table inet seen {
     set four { typeof ip daddr . meta l4proto . th dport; flags dynamic; size 65535; }
     set six { typeof ip6 daddr . meta l4proto . th dport; flags dynamic; size 65535; }
+    set hidden { typeof ip6 daddr . ip6 nexthdr; flags dynamic; size 65535; }
     set odd { typeof ip daddr . meta l4proto; flags dynamic; size 65535; }
     set odd_six { typeof ip6 daddr . meta l4proto; flags dynamic; size 65535; }
     chain in {
@@ -173,6 +174,7 @@ table inet seen {
         iifname out0 ip daddr != 203.0.113.53 meta l4proto { tcp, udp } add @four { ip daddr . meta l4proto . th dport }
         iifname out0 ip daddr != 203.0.113.53 meta l4proto != { tcp, udp } add @odd { ip daddr . meta l4proto }
         iifname out0 ip6 daddr 2001:db8:113::/120 ip6 daddr != 2001:db8:113::53 meta l4proto != { tcp, udp } add @odd_six { ip6 daddr . meta l4proto }
+        iifname out0 ip6 nexthdr != { tcp, udp, ipv6-icmp } add @hidden { ip6 daddr . ip6 nexthdr }
         iifname out0 ip6 daddr != 2001:db8:113::53 meta l4proto { tcp, udp } add @six { ip6 daddr . meta l4proto . th dport }
     }
 }

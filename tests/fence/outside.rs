@@ -43,5 +43,5 @@ pub(crate) fn elements(seen: &str, name: &str) -> Vec<String> {
 /// What came before this is forgotten.
 #[track_caller]
 pub(crate) fn forget(world: &World) {
-    world.sh("for set in four six odd odd_six; do ip netns exec world nft flush set inet seen $set; done");
+    world.sh("for set in four six odd odd_six hidden; do ip netns exec world nft flush set inet seen $set; done");
 }

@@ -3,7 +3,9 @@ import socket, struct, subprocess
 
 
 def hardware_address(by):
-    """A neighbour's."""
+    """A neighbour's, or the one that is named: `01-80-c2-00-00-0e`."""
+    if by.count("-") == 5:
+        return bytes.fromhex(by.replace("-", ""))
     with socket.socket(family(by), socket.SOCK_DGRAM) as sock:
         sock.sendto(b"x", socket.getaddrinfo(by, 9, type=socket.SOCK_DGRAM)[0][4])
     shown = ""
@@ -60,6 +62,64 @@ def returned(source, address, by, how):
     return emit(by, packet)
 
 
+def echo(source, address, by):
+    """Asks for an echo (RFC 792, RFC 4443) of what is in it."""
+    body = struct.pack("!BBHHH", 128 if ":" in source else 8, 0, 0, 7, 1) + SECRET
+    if ":" not in source:
+        body = body[:2] + struct.pack("!H", checksum(body)) + body[4:]
+        return emit(by, four(source, address, body, protocol=1))
+    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, address)
+    total = checksum(ends + struct.pack("!IxxxB", len(body), 58) + body)
+    return emit(by, six(source, address, body[:2] + struct.pack("!H", total) + body[4:], header=58))
+
+
+def by_frame(source, address, port, by):
+    """A datagram in a frame to a hardware address that is named; whether it is answered."""
+    sport = 41000 + sum((source + address + port + by).encode()) % 10000
+    with bound(socket.socket(family(address), socket.SOCK_DGRAM), [f"from={source}/{sport}"]) as sock:
+        emit(by, datagram(source, address, sport, int(port)))
+        return "open" if sock.recv(5) == b"hello" else "odd"
+
+
+def segment(source, address, ports, flags, sequence=(1000, 0)):
+    """One of TCP, over IPv6."""
+    body = struct.pack("!HHIIBBHHH", *ports, *sequence, 0x50, flags, 1000, 0, 0)
+    ends = socket.inet_pton(socket.AF_INET6, source) + socket.inet_pton(socket.AF_INET6, address)
+    total = checksum(ends + struct.pack("!IxxxB", len(body), 6) + body)
+    return body[:16] + struct.pack("!H", total) + body[18:]
+
+
+def fragment(following):
+    """The header of a fragment that is the whole packet (RFC 8200 4.5)."""
+    return struct.pack("!BBHI", following, 0, 0, 77)
+
+
+FOR_DESTINATION = bytes([6, 0, 1, 4, 0, 0, 0, 0])
+
+
+def hidden(source, address, port, by):
+    """Where it is allowed: a header for the destination behind two of fragments, of which the kernel takes off one."""
+    body = segment(source, address, (41999, int(port)), 2)
+    return emit(by, six(source, address, fragment(44) + fragment(60) + FOR_DESTINATION + body, header=44))
+
+
+def hidden_on_flow(source, address, port, by):
+    """On a flow that is allowed: the same behind one that vouches for the packet (RFC 4302)."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as link:
+        link.bind(("eth0", 3))
+        link.settimeout(LIMIT)
+        with bound(socket.socket(socket.AF_INET6, socket.SOCK_STREAM), [f"from={source}"]) as sock:
+            sock.connect((address, int(port)))
+            ports, sent = (sock.getsockname()[1], int(port)), b""
+            # What acknowledges the greeting, or is sent after it.
+            sock.recv(5)
+            while len(sent) < 74 or struct.unpack("!HH", sent[54:58]) != ports or sent[67] & 2:
+                sent = link.recv(2048)
+            body = segment(source, address, ports, 16, struct.unpack("!II", sent[58:66]))
+            vouching = bytes([60, 4, 0, 0]) + struct.pack("!II", 1, 1) + bytes(12)
+            return emit(by, six(source, address, vouching + FOR_DESTINATION + body, header=51))
+
+
 def routed(source, by, to, sport):
     """On a flow with the gateway BY, which is allowed, packets that say that they are to go on to TO."""
     asked = query([b"good", b"allowed", b"example"], "A")
@@ -77,6 +137,7 @@ def routed(source, by, to, sport):
     # A header of segments (RFC 8754), by itself and behind one for the destination.
     segments = bytes([4, 4, 1, 1, 0, 0, 0]) + ends
     emit(by, six(source, by, b"\x11" + segments + body, 64, 43))
+    emit(by, six(source, by, fragment(44) + fragment(43) + b"\x11" + segments + body, 64, 44))
     return emit(by, six(source, by, b"\x2b\0\1\4\0\0\0\0\x11" + segments + body, 64, 60))
 
 
@@ -97,14 +158,14 @@ def with_options(source, address, by):
     return emit(by, four(source, address, SECRET, options=b"\x07\x07\x04\0\0\0\0\0"))
 
 
-def carried(source, address, by, protocol):
-    """A packet in a packet for the gateway (RFC 2003, RFC 2473, RFC 2784)."""
+def carried(source, address, by, protocol, to=None):
+    """A packet in a packet for the gateway (RFC 2003, RFC 2473, RFC 2784), in a frame to it or elsewhere."""
     inner = four(source, address, SECRET)
     if protocol == "47":
         inner = b"\0\0\x08\0" + inner
     if ":" in by:
-        return emit(by, six("fd81:1::9", by, inner, 64, int(protocol)))
-    return emit(by, four(source, by, inner, protocol=int(protocol)))
+        return emit(to or by, six("fd81:1::9", by, inner, 64, int(protocol)))
+    return emit(to or by, four(source, by, inner, protocol=int(protocol)))
 
 
 def claims(address, by):

@@ -90,6 +90,9 @@ fn a_flush_lets_nothing_out_of_a_strict_network() {
     let shown = format!("ip netns exec world nft list counter inet seen {}", counter(LOOSE));
     until(&bed.world, &format!("! {shown} | grep -q 'packets {before} '"));
     assert_eq!(bed.attempt("tight", "tcp 203.0.113.20 5432"), "shut");
+    // What a bridge hands to the host as its port's the kernel does not route: it is no frame to the host alone.
+    let reserved = format!("by_frame 10.81.3.10 {TIGHT} 8443 01-80-c2-00-00-0e");
+    assert_eq!(bed.attempt("tight", &reserved), "shut");
     assert_eq!(arrived(&bed.world, TIGHT), 0);
 
     // What is allowed goes on when the fence is back.

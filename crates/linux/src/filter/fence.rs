@@ -29,8 +29,8 @@ pub use own::{
     Others, Own, end_own_flows, forget_other_own, forget_own, is_own_kept, keep_own, own_sources,
     prune_own,
 };
-pub(super) use rules::{BEFORE_FRAGMENTS, from_none, of_link_or_nobody, of_unknown_option};
 pub use rules::{LOG_GROUP, NAMES_PORT};
+pub(super) use rules::{from_none, of_link_or_nobody, of_unknown_option};
 pub(crate) use sets::TABLE;
 use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};

@@ -19,6 +19,7 @@ pub(super) type Steps = Vec<Expression<'static>>;
 /// Every rule with its chain, in the order of `ruleset.nft`.
 pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
+        ("reserved", vec![reserved()]),
         ("loopback", loopback()),
         ("prerouting", vec![to_this_host()]),
         ("output", vec![to_loopback(), to_this_host()]),
@@ -36,6 +37,25 @@ pub(super) fn rules() -> Vec<(&'static str, Steps)> {
     };
     chains.into_iter().flat_map(named).collect()
 }
+
+/// Before the kernel puts fragments together (`NF_IP_PRI_CONNTRACK_DEFRAG` is -400).
+pub(crate) const BEFORE_FRAGMENTS: i32 = -450;
+
+/// Drops what is sent to an address of the link's own protocols (IEEE 802.1Q, table 8-1), which no packet of IP has. A
+/// bridge hands that to the host in the name of the port, and not in its own, by which all rules know a network.
+pub(super) fn reserved() -> Steps {
+    vec![
+        Expression::Meta(Meta::InputType, R),
+        Expression::Equal(R, Cow::Owned(ARPHRD_ETHER.to_ne_bytes().to_vec())),
+        Expression::EthernetDestination(R),
+        Expression::Mask(R, Cow::Borrowed(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xf0])),
+        Expression::Equal(R, Cow::Borrowed(&[0x01, 0x80, 0xc2, 0, 0, 0])),
+        DROP,
+    ]
+}
+
+/// `linux/if_arp.h`.
+const ARPHRD_ETHER: u16 = 1;
 
 fn loopback() -> Vec<Steps> {
     let from = |address: fn(Ip) -> Expression<'static>| {

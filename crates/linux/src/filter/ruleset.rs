@@ -7,7 +7,7 @@ use netlink::nft::{
 };
 use netlink::{Errno, Failure, Outcome, Socket};
 
-use super::rules::{Steps, rules};
+use super::rules::{BEFORE_FRAGMENTS, Steps, rules};
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke" };
@@ -15,7 +15,7 @@ const COMMENT: &str = "made by Spoke";
 /// An empty chain whose name is the version of the chains. A process that finds another version
 /// replaces all chains; a new version has a new name here and in `ruleset.nft`. The sets stay, with
 /// their elements: a set of another type needs another name.
-const STAMP: &str = "ruleset_6";
+const STAMP: &str = "ruleset_7";
 /// Each attempt but the last one found that somebody else was replacing the chains.
 const ATTEMPTS: usize = 16;
 
@@ -112,8 +112,9 @@ const fn nat(hook: Hook, priority: i32) -> Base {
 }
 
 /// In the order of `ruleset.nft`.
-const CHAINS: [(&str, Option<Base>); 12] = [
+const CHAINS: [(&str, Option<Base>); 13] = [
     (STAMP, None),
+    ("reserved", Some(filter(Hook::Prerouting, BEFORE_FRAGMENTS))),
     ("loopback", Some(filter(Hook::Prerouting, -300))),
     ("prerouting", Some(nat(Hook::Prerouting, -100))),
     ("output", Some(nat(Hook::Output, -100))),

@@ -144,6 +144,8 @@ pub(crate) fn install(socket: &mut Socket, sender: &Sender) -> Result<()> {
     let wanted: Vec<_> = sender.elements()?.into_iter().chain(sender.shared()).collect();
     for _ in 0..ATTEMPTS {
         if !nft::chain_exists(socket, TABLE, STAMP)? {
+            // What a bridge does not judge, because it is the port's own, is dropped there.
+            super::ensure(socket)?;
             ruleset().ensure(socket)?;
         }
         let mut transaction = Transaction::new();

@@ -47,6 +47,8 @@ pub enum Meta {
     InputGroup,
     /// The group of the interface that it goes out through, 4 bytes.
     OutputGroup,
+    /// The type of the interface that it came in by (`ARPHRD_*`), 2 bytes.
+    InputType,
     /// The kind of the interface that it came in by, as the kernel names it: `bridge`, `vlan`, ….
     InputKind,
     /// The user whose socket it is sent by, 4 bytes. Of what the kernel itself sends there is none, which
@@ -69,6 +71,7 @@ impl Meta {
             Meta::Mark => 3,
             Meta::InputName => 6,
             Meta::OutputName => 7,
+            Meta::InputType => 8,
             Meta::SocketUser => 10,
             Meta::Family => 15,
             Meta::Protocol => 16,
@@ -171,6 +174,8 @@ pub enum Expression<'a> {
         /// Where to.
         into: Register,
     },
+    /// Loads the destination address of the Ethernet header, 6 bytes.
+    EthernetDestination(Register),
     /// Loads the source address of the Ethernet header, 6 bytes.
     EthernetSource(Register),
     /// Loads the destination port from the transport header.

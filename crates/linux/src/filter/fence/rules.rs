@@ -10,8 +10,10 @@ use super::sets::{
     ALLOWED, FENCED, HOSTS, LEARNING, OPENINGS, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, SOURCES,
     STAMP, STRICT, TABLE, WITHIN, all_sets,
 };
-use crate::filter::rules::translated;
-use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending};
+use crate::filter::rules::{
+    ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending, reserved,
+    translated,
+};
 use crate::filter::ruleset::Ruleset;
 
 /// The group in which packets are reported, and how much of one.
@@ -25,6 +27,7 @@ pub const NAMES_PORT: u16 = 299;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
+const SCTP: u8 = 132;
 /// `RTN_UNICAST` (rtnetlink(7)).
 const UNICAST: u32 = 1;
 /// `NF_CT_STATE_BIT`.
@@ -35,11 +38,9 @@ const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 /// RFC 4443 §3.4.
 const PARAMETER_PROBLEM: u8 = 4;
-/// Headers of IPv6 that are a way, or behind which there may be one (RFC 8200 §4.3, §4.4, §4.6).
-const HEADERS: [u8; 3] = [HOP_BY_HOP, 43, 60];
+/// What may follow the header of IPv6 at once. Every other one may be a way, or have one behind it (RFC 8200 §4).
+const TRANSPORTS: [u8; 4] = [TCP, UDP, ICMPV6, SCTP];
 const HOP_BY_HOP: u8 = 0;
-/// Before the kernel puts fragments together (`NF_IP_PRI_CONNTRACK_DEFRAG` is -400).
-pub(crate) const BEFORE_FRAGMENTS: i32 = -450;
 
 /// The table.
 pub(super) fn ruleset() -> Ruleset {
@@ -77,7 +78,7 @@ pub(super) fn ruleset() -> Ruleset {
 
 fn rules() -> Vec<(&'static str, Steps)> {
     let chains = [
-        ("senders", vec![ending(in_set(&FENCED), jump("sender"))]),
+        ("senders", vec![reserved(), ending(in_set(&FENCED), jump("sender"))]),
         ("sender", sender()),
         ("reports", vec![report()]),
         ("marking", vec![marking()]),
@@ -178,15 +179,12 @@ fn choosing(chain: &'static str) -> Vec<Steps> {
         Expression::Unequal(R, vec![5].into()),
         jump(chain),
     ]);
-    let has_header = |kind: u8| {
-        let mut steps = Ip::V6.only().to_vec();
-        steps.push(Expression::Network { offset: 6, length: 1, into: R });
-        steps.extend([equal(vec![kind]), jump(chain)]);
-        steps
-    };
-    let mut rules = vec![has_options];
-    rules.extend(HEADERS.map(has_header));
-    rules
+    let mut has_header = Ip::V6.only().to_vec();
+    for transport in TRANSPORTS {
+        has_header.push(Expression::Network { offset: 6, length: 1, into: R });
+        has_header.push(Expression::Unequal(R, vec![transport].into()));
+    }
+    vec![has_options, ending(has_header, jump(chain))]
 }
 
 /// Of a container with rules of its own these hold, else the bridge's.

@@ -8,15 +8,17 @@ use netlink::nft::{
     Set, Table, Verdict,
 };
 
-use crate::filter::fence::{BEFORE_FRAGMENTS, from_none, of_link_or_nobody, of_unknown_option};
-use crate::filter::rules::{ACCEPT, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending};
+use crate::filter::fence::{from_none, of_link_or_nobody, of_unknown_option};
+use crate::filter::rules::{
+    ACCEPT, BEFORE_FRAGMENTS, DROP, Ip, NAME_WORDS, R, RETURN, Steps, between, ending, reserved,
+};
 use crate::filter::ruleset::{ADDRESSES, Ruleset, map, set};
 use crate::identity::GROUP;
 
 /// The table.
 pub(crate) const TABLE: Table<'static> = Table { family: Family::Inet, name: "spoke_via" };
 /// The version, as in `inet spoke`.
-pub(super) const STAMP: &str = "via_3";
+pub(super) const STAMP: &str = "via_4";
 
 const PAIR: &[Field] = &[Field::Interface, Field::Interface];
 const VIA: [&[Field]; 2] = [
@@ -94,7 +96,14 @@ fn rules() -> Vec<(&'static str, Steps)> {
         vec![Expression::Meta(name, R), Expression::In(LED.name, R), jump(chain)]
     };
     let chains = [
-        ("senders", vec![ending(is_switched(), jump("switched")), led(Meta::InputName, "sender")]),
+        (
+            "senders",
+            vec![
+                reserved(),
+                ending(is_switched(), jump("switched")),
+                led(Meta::InputName, "sender"),
+            ],
+        ),
         ("switched", vec![unmark(Vec::new()), led(Meta::InputName, "passing"), vec![ACCEPT]]),
         ("passing", passing()),
         ("sender", sender()),

@@ -23,6 +23,7 @@ impl Expression<'_> {
             Expression::Meta(..) => "meta",
             Expression::Network { .. }
             | Expression::Transport { .. }
+            | Expression::EthernetDestination(_)
             | Expression::EthernetSource(_)
             | Expression::DestinationPort(_) => "payload",
             Expression::Conntrack(..) | Expression::Original(..) => "ct",
@@ -72,6 +73,7 @@ impl Expression<'_> {
             Expression::Transport { offset, length, into } => {
                 payload(to, TRANSPORT, [*offset, *length], *into);
             }
+            Expression::EthernetDestination(into) => payload(to, LINK, [0, 6], *into),
             Expression::EthernetSource(into) => payload(to, LINK, [SOURCE_OFFSET, 6], *into),
             Expression::DestinationPort(into) => payload(to, TRANSPORT, [PORT_OFFSET, 2], *into),
             Expression::Conntrack(key, into) => {
