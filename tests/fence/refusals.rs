@@ -41,6 +41,10 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
     bed.spoke("network connect theirs agent");
     bed.spoke("network disconnect theirs agent");
 
+    // A container's address, though it is a public one.
+    bed.spoke("network create --subnet 203.0.114.0/24 public");
+    bed.spoke("network connect --ip 203.0.114.9 public agent");
+
     let list = json!({"cniVersion": "1.0.0", "name": "pods", "plugins": [{
         "type": "spoke", "bridge": "br-pods", "egress": ["*.allowed.example:443", "203.0.113.20:5432"],
         "ipam": {"ranges": [[{"subnet": "10.81.7.0/24"}]]},
@@ -56,6 +60,7 @@ fn what_cannot_be_fenced_is_refused_and_cni_has_rules_of_its_own() {
         ("tcp 203.0.113.10 80", "shut"),
         ("tcp 203.0.113.20 5432", "open"),
         ("ask 10.81.7.1 evil.example", "NXDOMAIN"),
+        ("ask 10.81.7.1 public.allowed.example", "nothing"),
         ("tcp 203.0.113.99 443", "shut"),
         ("tcp 10.81.7.1 8022", "shut"),
         ("tcp 10.81.1.1 8022", "shut"),

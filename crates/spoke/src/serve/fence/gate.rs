@@ -1,8 +1,9 @@
 //! Opens what names lead to, and reports what fences refuse.
 
 mod again;
+mod near;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
@@ -14,6 +15,7 @@ use linux::filter::fence::{self, Fenced, Opening, Own, Sent};
 use model::{DomainName, Error, IfName, Result};
 use netlink::{Socket, nft};
 
+use self::near::Near;
 use super::memory::{self, Memory};
 use super::records::Records;
 use crate::denied::{Act, Denied, path};
@@ -46,7 +48,7 @@ pub(crate) struct FenceGate {
     /// What memory has not forgotten yet, because it was locked. It is locked for moments only.
     gone: Mutex<Vec<Gone>>,
     records: Mutex<Records>,
-    host: Mutex<Option<(Instant, BTreeSet<IpAddr>)>>,
+    host: Mutex<Option<(Instant, Near)>>,
     table: Mutex<Option<Arc<RwLock<Table>>>>,
     file: EventFile,
     reported: Mutex<HashMap<IpAddr, (Instant, u32, String)>>,
@@ -332,12 +334,10 @@ impl Gate for FenceGate {
         let mut host = locked(&self.host);
         let is_fresh = host.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
         if !is_fresh {
-            let there = Socket::route().and_then(|mut socket| socket.addresses(None));
-            let Ok(there) = there else { return true };
-            let all = there.into_iter().map(|held| held.address.addr()).collect();
-            *host = Some((Instant::now(), all));
+            let Ok(near) = Near::read(&self.places()) else { return true };
+            *host = Some((Instant::now(), near));
         }
-        host.as_ref().is_none_or(|(_, all)| all.contains(&address))
+        host.as_ref().is_none_or(|(_, near)| near.has(address))
     }
 
     fn open(&self, judged: &Judged) -> Result<()> {
