@@ -408,6 +408,10 @@ fn suggested(all: &[Denied]) -> Vec<EgressRule> {
         let rule = EgressRule { target, service: Service::one(Protocol::Tcp, 443) };
         rules.insert(rule.to_string(), rule);
     }
+    // What is asked for need not be a name that rules know, and no option is meant by it where it is set.
+    rules.retain(|text, rule| {
+        !text.starts_with('-') && text.parse().is_ok_and(|read: EgressRule| read == *rule)
+    });
     rules.into_values().collect()
 }
 
@@ -434,6 +438,8 @@ mod tests {
             denied(Act::Learned, None, Some(("203.0.113.9", 53, "udp"))),
             denied(Act::Learned, None, Some(("203.0.113.9", 0, "icmp"))),
             denied(Act::NameRefused, Some("bad name"), None),
+            denied(Act::NameRefused, Some("-.example"), None),
+            denied(Act::Learned, Some("-.example"), Some(("203.0.113.7", 443, "tcp"))),
         ];
         let rules: Vec<String> = suggested(&all).iter().map(ToString::to_string).collect();
         assert_eq!(rules, ["203.0.113.9:53/udp", "git.example:443"]);
