@@ -24,7 +24,7 @@ use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 use crate::event::{Event, What};
 use crate::time;
-use own::{Held, PRESENT, Stage};
+use own::{Held, Stage};
 
 /// How often records are looked after, and the whole table where nobody reports a change.
 const GLANCE: Duration = Duration::from_millis(250);

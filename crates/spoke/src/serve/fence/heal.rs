@@ -66,7 +66,9 @@ impl Fences {
     ) -> Result<bool> {
         for _ in 0..LOOKS {
             let all: Vec<Fenced> = self.networks.values().cloned().collect();
-            if fence::is_kept(socket, &all, now)? && self.is_own_kept(daemon, (socket, &[Stage::There]), now)? {
+            if fence::is_kept(socket, &all, now)?
+                && self.is_own_kept(daemon, (socket, &[Stage::There]), now)?
+            {
                 return Ok(true);
             }
             if !self.learn_records(daemon, watch, socket)? {
