@@ -196,7 +196,7 @@ pub(super) fn has_bound_port(socket: &mut Socket, own: &Own) -> Result<bool> {
 /// Ends the strictness of bridges that had it (`there`), of which neither a network nor a container asks for it.
 ///
 /// # Errors
-/// As [`forget`].
+/// Where the rules of routing or of the packet filter cannot be changed.
 pub fn relax(socket: &mut Socket, there: &[IfName], wanted: &[IfName]) -> Result<()> {
     for bridge in there.iter().filter(|bridge| !wanted.contains(bridge)) {
         forget(bridge)?;
