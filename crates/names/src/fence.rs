@@ -125,13 +125,14 @@ fn services(fence: &Fence, name: &str) -> Option<Vec<Service>> {
     (!services.is_empty()).then_some(services)
 }
 
-/// Judges what a server answered. `is_host` says which addresses are this host's.
+/// Judges what a server answered. `is_near` says which addresses are this host's or its
+/// containers'.
 pub fn judge(
     table: &Table,
     asker: &Asker<'_>,
     (query, answer): (&[u8], &[u8]),
     by: Transport,
-    is_host: &dyn Fn(IpAddr) -> bool,
+    is_near: &dyn Fn(IpAddr) -> bool,
 ) -> Verdict {
     let askers = table.askers_of(asker);
     if askers.is_empty() {
@@ -156,7 +157,7 @@ pub fn judge(
         Some(_) | None => return failed(Rcode::SERVFAIL),
     };
     let room = write::room_of(&query, by);
-    let judged = answered(table, &allowing, (&query, &answer, room), (name, found), is_host);
+    let judged = answered(table, &allowing, (&query, &answer, room), (name, found), is_near);
     judged.map_or_else(|| failed(Rcode::SERVFAIL), |it| Verdict::Answer(Box::new(it)))
 }
 
@@ -166,9 +167,9 @@ fn answered(
     allowing: &[Allowing<'_>],
     (query, answer, room): (&Message<&[u8]>, &Message<&[u8]>, usize),
     (name, mut found): (DomainName, Found),
-    is_host: &dyn Fn(IpAddr) -> bool,
+    is_near: &dyn Fn(IpAddr) -> bool,
 ) -> Option<Judgement> {
-    let is_given = |address| allowing.iter().any(|it| it.gives(address, is_host));
+    let is_given = |address| allowing.iter().any(|it| it.gives(address, is_near));
     let dropped: Vec<IpAddr> =
         found.addresses.iter().map(|(it, _)| *it).filter(|it| !is_given(*it)).collect();
     found.addresses.retain(|(address, _)| is_given(*address));
@@ -180,7 +181,7 @@ fn answered(
     let (parts, rcode) = (found.parts(answer.header().tc()), answer.header().rcode());
     let (message, count) = write::chain(query, rcode, &parts, others, room)?;
     let all: Vec<IpAddr> = found.addresses.iter().take(count).map(|(it, _)| *it).collect();
-    let judged = allowing.iter().map(|it| it.judged(table, &name, (&all, limit), is_host));
+    let judged = allowing.iter().map(|it| it.judged(table, &name, (&all, limit), is_near));
     Some(Judgement { message, by: judged.collect::<Option<_>>()?, dropped })
 }
 
@@ -193,8 +194,8 @@ impl<'a> Allowing<'a> {
     }
 
     /// Whether an address is answered by these rules.
-    fn gives(&self, address: IpAddr, is_host: &dyn Fn(IpAddr) -> bool) -> bool {
-        is_elsewhere(address, is_host) || self.is_learning || self.fence.covers(address)
+    fn gives(&self, address: IpAddr, is_near: &dyn Fn(IpAddr) -> bool) -> bool {
+        is_elsewhere(address, is_near) || self.is_learning || self.fence.covers(address)
     }
 
     /// So many addresses can be opened.
@@ -209,11 +210,11 @@ impl<'a> Allowing<'a> {
         table: &Table,
         name: &DomainName,
         (all, limit): (&[IpAddr], Duration),
-        is_host: &dyn Fn(IpAddr) -> bool,
+        is_near: &dyn Fn(IpAddr) -> bool,
     ) -> Option<Judged> {
         let asker = &self.asker;
         let of = |to: IpAddr| self.services.iter().map(move |service| (to, *service));
-        let opened = all.iter().copied().filter(|it| is_elsewhere(*it, is_host)).flat_map(of);
+        let opened = all.iter().copied().filter(|it| is_elsewhere(*it, is_near)).flat_map(of);
         Some(Judged {
             network: asker.network.clone(),
             bridge: table.bridge_of(asker.network)?.clone(),
@@ -222,15 +223,15 @@ impl<'a> Allowing<'a> {
             fence: self.fence.clone(),
             name: name.clone(),
             sources: table.addresses_of(asker),
-            addresses: all.iter().copied().filter(|it| self.gives(*it, is_host)).collect(),
+            addresses: all.iter().copied().filter(|it| self.gives(*it, is_near)).collect(),
             opened: opened.collect(),
             limit,
         })
     }
 }
 
-fn is_elsewhere(address: IpAddr, is_host: &dyn Fn(IpAddr) -> bool) -> bool {
-    is_public(address) && !is_host(address)
+fn is_elsewhere(address: IpAddr, is_near: &dyn Fn(IpAddr) -> bool) -> bool {
+    is_public(address) && !is_near(address)
 }
 
 fn is_address(kind: Rtype) -> bool {

@@ -18,6 +18,10 @@ pub trait Gate: Send + Sync {
     /// Whether an address is this host's.
     fn is_host(&self, address: IpAddr) -> bool;
 
+    /// Whether an address is this host's, or in a subnet of a network that it routes. It is asked while the table is
+    /// locked.
+    fn is_near(&self, address: IpAddr) -> bool;
+
     /// Opens what an answer opens, before it is sent. The rules and the attachment have to be those for
     /// which it was judged.
     ///
@@ -86,7 +90,8 @@ pub(crate) fn judged(
         if table.fence_of_asker(asker).is_some() && table.holder_of(asker) != holder {
             return Ready::Now(failed(query));
         }
-        judge(&table, asker, (query, &answer), by, &|address| gate.is_host(address))
+        let is_near = |address| gate.is_near(address) || table.is_in_a_subnet(address);
+        judge(&table, asker, (query, &answer), by, &is_near)
     };
     let judgement = match verdict {
         Verdict::AsItIs => return Ready::Now(write::fitting(answer, query, by)),

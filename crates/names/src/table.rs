@@ -172,6 +172,11 @@ impl Table {
         self.serves_host && self.all_places().any(is_it)
     }
 
+    /// Whether an address is in a subnet of a network whose names are asked for here.
+    pub(crate) fn is_in_a_subnet(&self, address: IpAddr) -> bool {
+        self.all_places().any(|place| place.gateway.contains(&address))
+    }
+
     /// What time it is, for fences that learn for a while. As long as nobody says so, none does.
     pub fn set_time(&mut self, now: Option<Moment>) {
         self.now = now;

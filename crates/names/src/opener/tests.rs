@@ -22,6 +22,10 @@ impl Gate for Held {
         false
     }
 
+    fn is_near(&self, address: IpAddr) -> bool {
+        self.is_host(address)
+    }
+
     fn open(&self, judged: &Judged) -> Result<()> {
         // The test may be over.
         let _ = self.begins.send(judged.asker);

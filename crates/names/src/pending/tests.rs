@@ -27,6 +27,10 @@ impl Gate for Open {
         false
     }
 
+    fn is_near(&self, address: IpAddr) -> bool {
+        self.is_host(address)
+    }
+
     fn open(&self, _: &Judged) -> model::Result<()> {
         Ok(())
     }

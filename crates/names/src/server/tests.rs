@@ -158,6 +158,10 @@ impl Gate for Open {
         address == IpAddr::from([203, 0, 113, 254])
     }
 
+    fn is_near(&self, address: IpAddr) -> bool {
+        self.is_host(address)
+    }
+
     fn open(&self, _: &Judged) -> Result<()> {
         Ok(())
     }

@@ -96,6 +96,17 @@ impl FenceGate {
         table.as_deref().map(places).unwrap_or_default()
     }
 
+    /// What is near this host says. Where it cannot be read, everything is. The table of names is locked by who asks.
+    fn near(&self, says: impl Fn(&Near) -> bool) -> bool {
+        let mut host = locked(&self.host);
+        let is_fresh = host.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
+        if !is_fresh {
+            let Ok(near) = Near::read() else { return true };
+            *host = Some((Instant::now(), near));
+        }
+        host.as_ref().is_none_or(|(_, near)| says(near))
+    }
+
     /// What an earlier life of the daemon opened.
     pub(super) fn remember(&self, socket: &mut Socket) {
         let mut memory = self.memory();
@@ -331,13 +342,11 @@ fn ways(memory: &mut Memory, judged: &Judged) -> Vec<(Opening, Vec<DomainName>)>
 
 impl Gate for FenceGate {
     fn is_host(&self, address: IpAddr) -> bool {
-        let mut host = locked(&self.host);
-        let is_fresh = host.as_ref().is_some_and(|(at, _)| at.elapsed() < FRESH);
-        if !is_fresh {
-            let Ok(near) = Near::read(&self.places()) else { return true };
-            *host = Some((Instant::now(), near));
-        }
-        host.as_ref().is_none_or(|(_, near)| near.has(address))
+        self.near(|near| near.is_host(address))
+    }
+
+    fn is_near(&self, address: IpAddr) -> bool {
+        self.near(|near| near.has(address))
     }
 
     fn open(&self, judged: &Judged) -> Result<()> {
