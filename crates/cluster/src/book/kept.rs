@@ -48,16 +48,36 @@ pub fn publish_kept(
     let new: Vec<_> = kept.iter().filter_map(|kept| record_of(view, host, kept)).collect();
     let mut written = Vec::new();
     for some in new.chunks(AT_ONCE) {
-        let mut txn = Txn::default().expect(Key::Host(host.clone()), Expect::Present);
-        for (key, expect, pin) in some {
-            txn.expect.extend(expect.iter().cloned());
-            txn = txn.put(Key::Pin(key.0.clone(), key.1), Record::Pin(pin.clone()));
-        }
-        if let Outcome::Done(at) = cluster.commit(&txn)? {
-            written.extend(some.iter().map(|(key, _, pin)| (key.clone(), (pin.clone(), at))));
+        match publish_some(cluster, host, some)? {
+            Some(at) => written.extend(noted(some, at)),
+            // One of them is not as it was read: the others are written without it.
+            None if some.len() > 1 => {
+                for one in some.chunks(1) {
+                    let at = publish_some(cluster, host, one)?;
+                    written.extend(at.map(|at| noted(one, at)).into_iter().flatten());
+                }
+            }
+            None => {}
         }
     }
     Ok(written)
+}
+
+fn noted(some: &[New], at: Revision) -> Vec<Written> {
+    some.iter().map(|(key, _, pin)| (key.clone(), (pin.clone(), at))).collect()
+}
+
+/// Writes these in one transaction; `None` where one of them is not as it was read.
+fn publish_some(cluster: &impl Cluster, host: &HostName, some: &[New]) -> Result<Option<Revision>> {
+    let mut txn = Txn::default().expect(Key::Host(host.clone()), Expect::Present);
+    for (key, expect, pin) in some {
+        txn.expect.extend(expect.iter().cloned());
+        txn = txn.put(Key::Pin(key.0.clone(), key.1), Record::Pin(pin.clone()));
+    }
+    Ok(match cluster.commit(&txn)? {
+        Outcome::Done(at) => Some(at),
+        Outcome::Lost => None,
+    })
 }
 
 /// A record that is to be written, and on which conditions.
@@ -112,7 +132,7 @@ pub(super) fn again(
 }
 
 /// Answers a host that wants an address which a name keeps on this one: it has it, or not. `at` is the record. What was
-/// written; nothing where that changed meanwhile, or that host is no member any more. One in the block of a third host is
+/// written; nothing where that changed meanwhile, or that host is no member or not there. One in the block of a third host is
 /// asked of that one as well.
 ///
 /// # Errors
@@ -135,6 +155,7 @@ pub fn answer_kept(
             };
             expect.extend(more);
             expect.push((Key::Host(wanted.clone()), Expect::Present));
+            expect.push((Key::Alive(wanted.clone()), Expect::Present));
             AddressPin { host: wanted.clone(), state, wanted: None, ..again }
         }
         false => AddressPin { wanted: None, ..again },

@@ -38,9 +38,19 @@ impl Addresses<'_> {
     }
 
     fn keeps(&self, network: &NetworkName, name: &OwnerName) -> Result<bool> {
-        for address in self.addresses_of(network, name)? {
+        let kept = self.addresses_of(network, name)?;
+        if kept.is_empty() {
+            return Ok(false);
+        }
+        // One of a block that this host had once is not given any more.
+        let record = self.records.named(network)?;
+        let pools = record.iter().flat_map(|network| network.ipam.pools());
+        let ranges: Vec<_> = pools.flat_map(|pool| &pool.ranges).collect();
+        let is_here = |address| ranges.iter().any(|range| range.contains(address));
+        for address in kept {
             let read = self.records.reservation_of(&Space::Host, address)?;
-            if read.is_some_and(|read| is_kept(&read.value, name)) {
+            let is_given = |it: &Reservation| is_pin(it) || is_here(address);
+            if read.is_some_and(|read| is_kept(&read.value, name) && is_given(&read.value)) {
                 return Ok(true);
             }
         }

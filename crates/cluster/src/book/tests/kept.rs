@@ -38,8 +38,9 @@ fn there(records: &Records) -> (AddressPin, Revision) {
     records.read().unwrap().pins[&(front(), address())].clone()
 }
 
-/// The answer to what is asked now.
+/// The answer to what a asks now, which is there.
 fn answer(records: &Records, is_given: bool) -> Option<(AddressPin, Revision)> {
+    alive(records, "a");
     let (view, (pin, at), network) = (records.read().unwrap(), there(records), front());
     answer_kept(records, &view, (&network, address()), (&pin, at), is_given).unwrap()
 }
@@ -133,6 +134,10 @@ fn the_host_that_keeps_an_address_is_asked_and_hands_it_over() {
     // Until b says so it is b's.
     assert_eq!((of, pin.host.clone(), at), (host("b"), host("b"), asked));
     let place = (&network, address());
+    let view = records.read().unwrap();
+    // It is given to nobody who is gone.
+    assert_eq!(answer_kept(&records, &view, place, (&pin, at), true).unwrap(), None);
+    alive(&records, "a");
     let view = records.read().unwrap();
     let answer = answer_kept(&records, &view, place, (&pin, at), true).unwrap().unwrap();
     assert_eq!(answer, there(&records));

@@ -78,7 +78,8 @@ impl Keeper<'_> {
     ) -> Result<bool> {
         let (Some(name), Some(host)) = (&pin.name, &pin.wanted) else { return Ok(false) };
         let is_sticky = view.networks.get(&place.0).is_some_and(|network| network.sticky);
-        if !is_sticky || !view.hosts.contains_key(host) {
+        // One that is gone would note nothing of it.
+        if !is_sticky || !view.hosts.contains_key(host) || !view.alive.contains(host) {
             return Ok(false);
         }
         let in_the_way = self.hand_over(view, member, (place, name), host)?;
@@ -144,9 +145,11 @@ impl Keeper<'_> {
         for (place, name) in surplus(view, member, (attached, names)) {
             let over = self.daemon.context_pool.with(|host_context| {
                 host_context.engine().addresses.hand_over((&place.0, place.1), &name, None)
-            })?;
-            if over.is_none() {
-                names.remove(&place);
+            });
+            match over {
+                Err(error) if error.kind() == Kind::TryAgain => {}
+                Ok(None) => drop(names.remove(&place)),
+                over => drop(over?),
             }
         }
         Ok(())

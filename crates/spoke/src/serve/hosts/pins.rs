@@ -39,10 +39,17 @@ impl Keeper<'_> {
                 of == name && pin.host != member.name && local.has(*address)
             })
             .collect();
-        // What goes from one of them to another is not free in between.
+        // What goes from one of them to another is not free in between, nor what goes from this host to one of them:
+        // whether etcd has taken the answer is known by the next record. The same holds of what comes back to this host.
+        let is_on_its_way = |address: IpAddr| {
+            let place = (name.clone(), address);
+            let pin = view.pins.get(&place);
+            pin.is_some_and(|(pin, _)| pin.wanted.is_some()) || self.is_fresh(&place)
+        };
         self.take_back(name, |address| {
             let pin = theirs.iter().find(|((_, of), _)| *of == address);
             pin.is_some_and(|(_, (pin, _))| !matches!(pin.state, PinState::Held(_)))
+                || is_on_its_way(address)
         })?;
         for ((_, address), (pin, at)) in theirs {
             match pin.state {
