@@ -93,17 +93,19 @@ impl Walker<'_> {
         let Out { site, plug, link, next, .. } = out;
         let next = *next;
         let owner = self.ask(|kernel| kernel.owner(Space::HOST, next))?;
-        if owner.is_some() {
-            self.is_in_vlan(bridge, (end, bridge))?;
-            let name = format!("bridge {}", bridge.name);
-            let seen = Some((Space::HOST, bridge));
-            self.neighbour_of(out, &Owner { name: &name, mac: bridge.mac, seen })?;
+        if let Some(owner) = owner {
+            let (holder, port) = self.gateway_device(bridge, owner)?;
+            self.is_in_vlan(bridge, (end, &port))?;
+            let kind = if holder.index == bridge.index { "bridge" } else { "gateway" };
+            let name = format!("{kind} {}", holder.name);
+            let seen = Some((Space::HOST, &holder));
+            self.neighbour_of(out, &Owner { name: &name, mac: holder.mac, seen })?;
             packet.input = Some(Device::from(end));
             self.of_frame(Point::PREROUTING, packet)?;
             self.of_frame(Point::INPUT, packet)?;
-            packet.input = Some(Device::from(bridge));
+            packet.input = Some(Device::from(&holder));
             self.ingress(packet)?;
-            return self.host(bridge, packet);
+            return self.host(&holder, packet);
         }
         let Some(other) = self.receiver(next).cloned() else {
             return Err(self.nobody(bridge, plug, next));
@@ -123,6 +125,21 @@ impl Walker<'_> {
         }
         self.switched((end, bridge, &port), packet, to.mac, knows)?;
         self.deliver(&other, &to, packet)
+    }
+
+    /// The device of this host that answers for its address behind a bridge, and by which port: the bridge itself, or the
+    /// gateway of a VLAN, whose other end is a port.
+    fn gateway_device(&mut self, bridge: &Link, owner: u32) -> Walked<(Link, Link)> {
+        if owner != bridge.index {
+            let holder = self.link_of_host(owner)?;
+            if let Some(peer) = holder.peer {
+                let port = self.ask(|kernel| kernel.link(Space::HOST, &Which::Index(peer)))?;
+                if let Some(port) = port.filter(|port| port.master == Some(bridge.index)) {
+                    return Ok((holder, port));
+                }
+            }
+        }
+        Ok((bridge.clone(), bridge.clone()))
     }
 
     /// No device that is known has the next hop's address.

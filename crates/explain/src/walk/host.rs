@@ -77,7 +77,7 @@ impl Walker<'_> {
         }
     }
 
-    fn link_of_host(&mut self, index: u32) -> Walked<Link> {
+    pub(super) fn link_of_host(&mut self, index: u32) -> Walked<Link> {
         let link = self.ask(|kernel| kernel.link(Space::HOST, &Which::Index(index)))?;
         link.ok_or_else(|| self.unknown("route", "the route leads out of a device that is gone"))
     }
