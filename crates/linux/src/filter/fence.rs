@@ -306,10 +306,16 @@ pub fn forget_bridge(socket: &mut Socket, bridge: &IfName) -> Result<()> {
 /// As [`forget_bridge`].
 pub fn unfence(socket: &mut Socket, bridge: &IfName) -> Result<()> {
     let own = calmly(socket, own_sources)?;
-    if !own.iter().any(|(it, _)| it == bridge) && strict::is_marked(socket, bridge)? {
+    let is_relaxed = !own.iter().any(|(it, _)| it == bridge) && strict::is_marked(socket, bridge)?;
+    if is_relaxed {
         strict::forget(bridge)?;
     }
-    calmly(socket, |socket| remove(socket, bridge))
+    calmly(socket, |socket| remove(socket, bridge))?;
+    // A strict container may have come meanwhile, and have found the rules there.
+    if is_relaxed && strict::is_marked(socket, bridge)? {
+        strict::keep(bridge)?;
+    }
+    Ok(())
 }
 
 fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {

@@ -95,8 +95,11 @@ pub fn allow_forwarding(
         let is_direct = open.direct.contains(&family);
         let allowed = Allowed { interface, is_direct, open };
         found.changed |= allow_in(socket, table, members, allowed)?;
-        // Last, so that no packet of a container meets the policy without the rules.
-        found.changed |= left_open.contains(&family) && policy::close(socket, table)?;
+        if left_open.contains(&family) {
+            // First, so that no packet of a container meets the policy without the rules.
+            allow_others(socket, table, interface)?;
+            found.changed |= policy::close(socket, table)?;
+        }
         found.accepted.push(family);
     }
     Ok(found)
@@ -147,6 +150,16 @@ struct Allowed<'a> {
     interface: &'a IfName,
     is_direct: bool,
     open: Open<'a>,
+}
+
+/// The same for all others of Spoke's that are there: nothing was needed for them so far. Who reaches them by routes is
+/// learned when they are restored.
+fn allow_others(socket: &mut Socket, table: Table<'_>, interface: &IfName) -> Result<()> {
+    for (other, members) in Members::leading()?.into_iter().filter(|(it, _)| it != interface) {
+        let (is_direct, open) = (false, Open::default());
+        allow_in(socket, table, members, Allowed { interface: &other, is_direct, open })?;
+    }
+    Ok(())
 }
 
 /// By the rules for many, where the kernel has what they need (`xt_devgroup`).

@@ -150,8 +150,10 @@ fn make(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
             transaction.delete_element(TABLE, set, mark, own.about("making"));
             transaction.add_element(TABLE, set, mark, own.about("making"));
         }
-        // The daemon lets the others' packets be marked when the check of the port is back.
-        if own.fence.strict && !is_ruled && strict::has_bound_port(socket, own)? {
+        // Without its check the container is being attached, and attached when that is there; or the check was lost, and
+        // the daemon lets the others' packets be marked when it is back.
+        let is_strict = own.fence.strict && (is_ruled || strict::has_bound_port(socket, own)?);
+        if is_strict && !is_ruled {
             let bridge = Element::of(Tuple::new().interface(&own.bridge));
             transaction.ensure_element(TABLE, STRICT.name, &bridge, own.about("making"));
         }
@@ -159,7 +161,7 @@ fn make(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
             learn(&mut transaction, own, now);
         }
         if settled(transaction.commit(socket), is_raced)? {
-            return if own.fence.strict { strict::keep(&own.bridge) } else { Ok(()) };
+            return if is_strict { strict::keep(&own.bridge) } else { Ok(()) };
         }
     }
     Err(model::Error::try_again(own.about("others keep changing")))
@@ -298,12 +300,14 @@ fn remove(
         return Ok(true);
     }
     let mut transaction = Transaction::of_generation(generation);
+    let mut relaxed: BTreeSet<&IfName> = BTreeSet::new();
     if gone.len() == there.len() && nft::elements(socket, TABLE, FENCED.name)?.is_empty() {
         // Where it is not marked the table does not have all that it had, and the daemon says what holds.
         let bridges: BTreeSet<&IfName> = gone.iter().map(|(bridge, _)| bridge).collect();
         for bridge in bridges {
             if strict::is_marked(socket, bridge)? {
                 strict::forget(bridge)?;
+                relaxed.insert(bridge);
             }
         }
         transaction.delete_table(TABLE);
@@ -331,7 +335,12 @@ fn remove(
             }
         }
     }
-    settled(transaction.commit(socket), is_raced)
+    let is_done = settled(transaction.commit(socket), is_raced)?;
+    if !is_done {
+        // The table stays, with somebody who may be strict.
+        relaxed.into_iter().try_for_each(strict::keep)?;
+    }
+    Ok(is_done)
 }
 
 /// Closes what names opened that the container's rules allow no more, and ends flows that nothing allows.

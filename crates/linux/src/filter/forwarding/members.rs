@@ -69,6 +69,16 @@ impl Members {
         Ok(there.collect())
     }
 
+    /// The interfaces that lead to containers now, and which of these each is. Bridges with names of their users are none.
+    pub(super) fn leading() -> Result<Vec<(IfName, Option<Self>)>> {
+        let links = Socket::route()?.links(Links::default())?.into_iter();
+        let leads = links.filter(|link| {
+            let is_bridge = link.group == GROUP && link.kind.as_deref() == Some("bridge");
+            is_bridge || link.master.is_none() && Self::of(link).is_some()
+        });
+        Ok(leads.map(|link| (link.name.clone(), Self::of(&link))).collect())
+    }
+
     /// The names of those that are there now.
     pub(super) fn names(these: &[Self]) -> Result<BTreeSet<String>> {
         if these.is_empty() {

@@ -178,29 +178,39 @@ fn an_accepting_host_is_left_alone() {
 fn dockers_containers_stay_shut() {
     let (space, both) = (Space::new(), [Family::V4, Family::V6]);
     let mut socket = space.socket();
-    let mut allow =
-        |ours: &[Family]| allow_forwarding(&mut socket, &bridge(), Open::default(), ours).unwrap();
+    let mut allow = |ours: &[Family]| {
+        let allowed = || allow_forwarding(&mut socket, &bridge(), Open::default(), ours);
+        space.netns.enter(allowed).unwrap().unwrap()
+    };
     let policy = || space.run("iptables-nft -S FORWARD | head -n 1");
     let open = || left_open(&mut space.socket(), &both).unwrap();
     space.run(&DOCKER_26.replace("FORWARD DROP", "FORWARD ACCEPT"));
+    // A bridge whose containers needed no rule so far, and one of others.
+    space.run("ip link add br7 group 1936748395 type bridge; ip link add br8 type bridge");
     let before = space.run("iptables-nft -S");
     assert_eq!(allow(&[Family::V6]), Forwarding::default());
     assert_eq!((space.run("iptables-nft -S"), open()), (before.clone(), vec![Family::V4]));
     let allowed = allow(&both);
     assert_eq!((allowed.accepted, allowed.changed), (vec![Family::V4], true));
     assert_eq!((policy().trim(), open()), ("-P FORWARD DROP", vec![]));
-    assert_eq!(dropping_chains(&mut space.socket()).unwrap()[0].passing, ["br0".to_owned()].into());
+    let passing = dropping_chains(&mut space.socket()).unwrap().remove(0).passing;
+    assert_eq!(passing, ["br0", "br7"].map(str::to_owned).into());
     assert!(!allow(&both).changed);
     space.run("iptables-nft -P FORWARD ACCEPT");
     assert!(!allow(&both).changed);
     assert_eq!((policy().trim(), open()), ("-P FORWARD ACCEPT", vec![]));
     // Forwarding ends; and the same where an administrator took it over.
     space.run("iptables-nft -P FORWARD DROP");
-    disallow_forwarding(&mut space.socket(), Some(&bridge())).unwrap();
+    let disallow = || {
+        for name in ["br0", "br7"] {
+            disallow_forwarding(&mut space.socket(), Some(&bridge_named(name))).unwrap();
+        }
+    };
+    disallow();
     reopen_policy(&mut space.socket()).unwrap();
     assert_eq!(space.run("iptables-nft -S"), before);
     allow(&both);
-    disallow_forwarding(&mut space.socket(), Some(&bridge())).unwrap();
+    disallow();
     leave_policy(&mut space.socket()).unwrap();
     assert_eq!(space.run("iptables-nft -S"), before.replace("FORWARD ACCEPT", "FORWARD DROP"));
     // Docker 28 has rules for that.

@@ -84,6 +84,7 @@ impl Fences {
         self.is_damaged |= !is_kept;
         let all: Vec<Fenced> = self.networks.values().cloned().collect();
         let is_complete = is_kept && fence::is_complete(socket, &self.strict(&PRESENT))?;
+        self.is_waiting &= !is_complete;
         let own = self.own_in(&PRESENT);
         // All are shut before one is opened again, and what fails for one keeps no other from it.
         let mut failures = Vec::new();
