@@ -79,6 +79,8 @@ pub struct Device {
     pub group: u32,
     /// Its driver.
     pub kind: Option<String>,
+    /// Its hardware address, where it has one.
+    pub mac: Option<Mac>,
 }
 
 impl From<&Link> for Device {
@@ -88,6 +90,7 @@ impl From<&Link> for Device {
             name: link.name.to_string(),
             group: link.group,
             kind: link.kind.clone(),
+            mac: link.mac,
         }
     }
 }
@@ -215,9 +218,22 @@ impl Packet {
 
     /// Its Ethernet header.
     pub fn link_header(&self) -> Vec<Option<u8>> {
-        let Some((source, destination)) = self.macs else { return Vec::new() };
-        let known = [destination.octets(), source.octets()].concat();
-        known.into_iter().chain(self.ether_type()).map(Some).collect()
+        // What comes in by an interface was sent to its address.
+        let input = self.input.as_ref().and_then(|input| input.mac);
+        let input = input.filter(|_| self.carried != Carried::Arp);
+        let (source, destination) = match (self.macs, input) {
+            (Some((source, destination)), _) => (Some(source), destination),
+            (None, Some(destination)) => (None, destination),
+            (None, None) => return Vec::new(),
+        };
+        let source = source.map_or([None; 6], |source| source.octets().map(Some));
+        destination
+            .octets()
+            .map(Some)
+            .into_iter()
+            .chain(source)
+            .chain(self.ether_type().map(Some))
+            .collect()
     }
 
     /// Its network header, without options.

@@ -18,6 +18,7 @@ mod meta {
     pub(super) const OUTPUT: u32 = 5;
     pub(super) const INPUT_NAME: u32 = 6;
     pub(super) const OUTPUT_NAME: u32 = 7;
+    pub(super) const INPUT_TYPE: u32 = 8;
     pub(super) const FAMILY: u32 = 15;
     pub(super) const CARRIED: u32 = 16;
     pub(super) const PACKET_TYPE: u32 = 19;
@@ -182,6 +183,7 @@ fn of_meta(key: u32, packet: &Packet) -> Loaded {
         meta::OUTPUT => index(&packet.output),
         meta::INPUT_NAME => name(&packet.input),
         meta::OUTPUT_NAME => name(&packet.output),
+        meta::INPUT_TYPE => packet.input.as_ref().map_or(Loaded::Nothing, link_type),
         meta::FAMILY if packet.carried == Carried::Arp => vec![3].into(),
         meta::FAMILY => vec![if packet.destination.is_ipv4() { 2 } else { 10 }].into(),
         meta::CARRIED if packet.carried == Carried::Arp => Loaded::Nothing,
@@ -195,6 +197,14 @@ fn of_meta(key: u32, packet: &Packet) -> Loaded {
         meta::OUTPUT_KIND => kind(&packet.output),
         _ => Loaded::Unknown,
     }
+}
+
+/// `ARPHRD_*`: whether it is Ethernet is known by its address.
+fn link_type(device: &Device) -> Loaded {
+    const ETHERNET: u16 = 1;
+    const NONE: u16 = 0xfffe;
+    let is_ethernet = device.mac.is_some_and(|mac| mac.octets() != [0; 6]);
+    (if is_ethernet { ETHERNET } else { NONE }).to_ne_bytes().to_vec().into()
 }
 
 fn of_connection(key: u32, direction: Option<u8>, packet: &Packet) -> Loaded {
