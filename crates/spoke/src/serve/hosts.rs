@@ -13,6 +13,7 @@
 //! | `hosts-etcd` | keeps this host's server of etcd running, where the cluster has one of its own |
 //! | `hosts-door` | gives certificates to hosts, where this one has the authority's key |
 
+mod address_lock;
 mod announce;
 mod ask;
 mod asked;
@@ -46,7 +47,6 @@ mod rtt;
 mod server;
 mod tend;
 mod tunnel;
-mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -136,7 +136,7 @@ struct State {
     /// Addresses that other hosts gave to this one a moment ago, for a container that has none yet.
     fresh: BTreeMap<(NetworkName, IpAddr), Instant>,
     /// Addresses that are asked for, or given away, right now.
-    turns: BTreeSet<(NetworkName, IpAddr)>,
+    locked_addresses: BTreeSet<(NetworkName, IpAddr)>,
     /// What others wrote that is not used.
     refused: Vec<String>,
     /// What etcd does not take of what this host has to say.

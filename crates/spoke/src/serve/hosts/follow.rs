@@ -7,8 +7,8 @@ use cluster::book;
 use cluster::{Cluster, Etcd, Revision};
 use model::{Error, HostName, NetworkName, OwnerName, PinState, Result};
 
+use super::address_lock::Place;
 use super::pin::{ANSWER, taken};
-use super::turn::Place;
 use super::{Hosts, State};
 use crate::hosts::Reply;
 use crate::serve::Daemon;

@@ -13,10 +13,10 @@ use engine::InUse;
 use model::{AddressPin, HostName, Kind, OwnerName, PinState, Result};
 
 use super::Attached;
+use super::address_lock::Place;
 use super::keep::Keeper;
 use super::member::Member;
 use super::pins::disproved;
-use super::turn::Place;
 
 /// For so many names a host keeps addresses outside its blocks: those that came first go first. Of those of its blocks
 /// it keeps as many.
@@ -54,7 +54,7 @@ impl Keeper<'_> {
         let hosts = self.hosts;
         for (place, (pin, at)) in asked {
             // A process of this host that asks for it now is answered first.
-            let Some(_turn) = hosts.turn(&place, Duration::ZERO) else { continue };
+            let Some(_lock) = hosts.lock_address(&place, Duration::ZERO) else { continue };
             let is_given = match self.is_handed_over(view, member, (&place, &pin)) {
                 Err(error) if error.kind() == Kind::TryAgain => continue,
                 is_given => is_given?,

@@ -55,7 +55,7 @@ impl Hosts {
         wanted: &book::Wanted<'_>,
     ) -> Result<()> {
         let key = (wanted.network.clone(), wanted.address);
-        let turn = self.turn(&key, ANSWER).ok_or_else(|| {
+        let locked = self.lock_address(&key, ANSWER).ok_or_else(|| {
             Error::try_again(format!(
                 "address {} of network {} is being asked for by another process of this host",
                 wanted.address, wanted.network
@@ -72,7 +72,7 @@ impl Hosts {
                 Err(_) => state.fresh.remove(&key),
             };
         });
-        drop(turn);
+        drop(locked);
         self.nudge();
         noted
     }

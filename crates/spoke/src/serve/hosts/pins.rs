@@ -13,10 +13,10 @@ use engine::InUse;
 use model::{AddressPin, Error, Holder, HostName, NetworkName, PinState, Result, Space};
 
 use super::Attached;
+use super::address_lock::Place;
 use super::keep::Keeper;
 use super::local::Local;
 use super::member::Member;
-use super::turn::Place;
 use crate::event::{Event, What};
 use crate::time;
 
@@ -231,7 +231,7 @@ impl Keeper<'_> {
         }
         // A process of this host may ask for it again.
         let hosts = self.hosts;
-        let Some(_turn) = hosts.turn(&name, Duration::ZERO) else { return Ok(()) };
+        let Some(_lock) = hosts.lock_address(&name, Duration::ZERO) else { return Ok(()) };
         let is_over = state != PinState::Granted
             || self
                 .daemon
