@@ -75,8 +75,13 @@ fn a_daemon_ends_the_flows_that_a_killed_command_left() {
         world.sh(&format!("cp /tmp/{way} {RECORD}"));
         let serve = Serve::start(&world, &[]);
         until_more(&world, to, BOTH);
+        // One packet of each family may have been translated while the way changed. A flow that goes on sends a thousand
+        // a second.
+        let first = count(&world, to, "former");
+        assert!(first <= 2, "{from} {to}: {first}");
+        (0..3).for_each(|_| until_more(&world, to, BOTH));
         serve.kill();
-        assert_eq!(count(&world, to, "former"), 0, "{from} {to}");
+        assert_eq!(count(&world, to, "former"), first, "{from} {to}");
     };
     was_killed("vpn", "other", "other");
     was_killed("other", "vpn", "vpn");
