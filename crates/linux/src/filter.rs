@@ -23,9 +23,7 @@ pub(crate) mod via;
 pub(crate) use elements::remove_same;
 pub use elements::{Elements, find_owned, holder, install, list_owners, remove, restore, verify};
 pub use entry::Entry;
-pub(crate) use forwarding::{
-    CHAINS as FORWARDING_CHAINS, leave as leave_policy, reopen as reopen_policy,
-};
+pub(crate) use forwarding::{CHAINS as FORWARDING_CHAINS, forget_policy};
 pub use forwarding::{
     Dropping, Forwarding, Open, allow_forwarding, disallow_forwarding, dropping_chains, left_open,
 };

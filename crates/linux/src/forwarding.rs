@@ -12,6 +12,7 @@
 mod routers;
 
 use model::{Family, IfName, Result};
+use netlink::nft::Policy;
 use netlink::{HostLock, Link, Links, Socket, nft, sysctl};
 
 use crate::filter;
@@ -33,9 +34,9 @@ pub(crate) fn turn_on(family: Family, route: &mut Socket, lock: &HostLock) -> Re
     if !is_marked(family) && transit::has(&mut filter, &Entry::Family(family))? {
         lock.with(|| settle(&mut filter))?;
     }
-    match !is_ours(family, memory) || transit::is_there(&mut filter)? {
-        true => Ok(()),
-        false => restore(&mut filter, route),
+    match is_ours(family, memory) {
+        true => restore_missing(&mut filter, route).map(drop),
+        false => Ok(()),
     }
 }
 
@@ -110,11 +111,12 @@ pub(crate) fn settle(filter: &mut Socket) -> Result<()> {
             transit::forget_family(filter, family)?;
         }
     }
-    if remains { Ok(()) } else { forget(filter) }
+    if remains { Ok(()) } else { forget(filter, None) }
 }
 
-fn forget(filter: &mut Socket) -> Result<()> {
-    filter::leave_policy(filter)?;
+/// As [`turn_off`] and an administrator end it: `policy` is what the host's own filter has then, where Spoke changed that.
+fn forget(filter: &mut Socket, policy: Option<Policy>) -> Result<()> {
+    filter::forget_policy(filter, policy)?;
     transit::unload(filter)?;
     routers::give_back(&mut Socket::route()?)?;
     match Memory::read() == Memory::default() {
@@ -133,21 +135,17 @@ pub(crate) fn turn_off(leaving: Option<&IfName>, filter: &mut Socket) -> Result<
     }
     let mut route = Socket::route()?;
     // A flushed guard does not know any more which interfaces were there before.
-    if !transit::is_there(filter)? {
-        restore(filter, &mut route)?;
-    }
+    restore_missing(filter, &mut route)?;
     if is_needed(leaving, &mut route, filter)? {
         return Ok(());
     }
-    let ours: Vec<Family> =
-        FAMILIES.into_iter().filter(|family| is_ours(*family, memory)).collect();
+    let ours = ours();
     for family in &ours {
         sysctl::write(of_all(*family), "0")?;
     }
     // A program that made an interface in between may have seen that the host forwards.
     if !is_needed(leaving, &mut route, filter)? {
-        filter::reopen_policy(filter)?;
-        return forget(filter);
+        return forget(filter, Some(Policy::Accept));
     }
     ours.iter().fold(memory, |memory, family| memory.with(*family, true)).write()?;
     ours.into_iter().try_for_each(|family| {
@@ -173,19 +171,21 @@ fn is_needed(leaving: Option<&IfName>, route: &mut Socket, filter: &mut Socket) 
 
 /// Makes the guard again where it was removed, once that is settled. Returns whether it was missing.
 pub(crate) fn mend(filter: &mut Socket) -> Result<bool> {
-    match (is_ours_at_all(), transit::is_there(filter)?) {
-        (false, _) => Ok(false),
-        (true, true) => transit::mend(filter),
-        (true, false) => restore(filter, &mut Socket::route()?).map(|()| true),
+    if !is_ours_at_all() {
+        return Ok(false);
     }
+    Ok(restore_missing(filter, &mut Socket::route()?)? || transit::mend(filter)?)
 }
 
-fn restore(filter: &mut Socket, route: &mut Socket) -> Result<()> {
+/// Makes the guard again where it is missing. Whether it was.
+fn restore_missing(filter: &mut Socket, route: &mut Socket) -> Result<bool> {
+    if transit::is_there(filter)? {
+        return Ok(false);
+    }
     let memory = Memory::read();
     let mut entries = entries(&before(memory.last, route.links(Links::default())?));
-    let ours = FAMILIES.into_iter().filter(|family| is_ours(*family, memory));
-    entries.extend(ours.map(Entry::Family));
-    transit::ensure(filter, &entries)
+    entries.extend(ours().into_iter().map(Entry::Family));
+    transit::ensure(filter, &entries).map(|()| true)
 }
 
 /// The host's interfaces up to this index, as far as anything is forwarded through them.
@@ -257,7 +257,7 @@ pub(crate) fn is_ours_at_all() -> bool {
 
 /// What strangers reach only because Spoke turned forwarding on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opening {
+pub enum Exposed {
     /// Whatever they have a route to: the guard is missing.
     Host,
     /// Docker's containers in this family: dockerd found the host forwarding.
@@ -268,14 +268,14 @@ pub enum Opening {
 ///
 /// # Errors
 /// Where the packet filter cannot be read.
-pub fn openings() -> Result<Option<Vec<Opening>>> {
+pub fn exposed() -> Result<Option<Vec<Exposed>>> {
     let ours = ours();
     if ours.is_empty() {
         return Ok(None);
     }
     let mut socket = Socket::netfilter()?;
-    let unguarded = (!transit::is_there(&mut socket)?).then_some(Opening::Host);
-    let dockers = filter::left_open(&mut socket, &ours)?.into_iter().map(Opening::Docker);
+    let unguarded = (!transit::is_there(&mut socket)?).then_some(Exposed::Host);
+    let dockers = filter::left_open(&mut socket, &ours)?.into_iter().map(Exposed::Docker);
     Ok(Some(unguarded.into_iter().chain(dockers).collect()))
 }
 

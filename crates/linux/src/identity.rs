@@ -198,7 +198,7 @@ impl fmt::Display for Users {
 }
 
 /// Whether an interface of this group is one that Spoke made in the host.
-pub(crate) fn is_ours_by(group: u32) -> bool {
+pub fn is_ours_by(group: u32) -> bool {
     [GROUP, VLAN_GATEWAY].contains(&group)
 }
 

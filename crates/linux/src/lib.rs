@@ -47,7 +47,7 @@ pub mod way;
 
 pub use concern::Concern;
 pub use driver::Linux;
-pub use forwarding::{Opening, openings};
+pub use forwarding::{Exposed, exposed};
 pub use life::Life;
 pub use listener::{Listener, Listening, Taken, taken};
 pub use policy::OwnTable;

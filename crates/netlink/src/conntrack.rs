@@ -131,17 +131,29 @@ pub struct Outgoing {
 /// # Errors
 /// As [`flush_udp`].
 pub fn end(socket: &mut Socket, meant: impl Fn(&Outgoing) -> bool) -> Result<usize> {
+    let entries = outgoing(socket, |flow, entry| meant(&flow).then_some(entry))?;
+    delete(socket, &entries)?;
+    Ok(entries.len())
+}
+
+/// What `of` makes of the tracked flows in the socket's namespace. The socket is a [`Socket::netfilter`].
+///
+/// # Errors
+/// As [`flush_udp`].
+pub fn list<T>(socket: &mut Socket, of: impl Fn(Outgoing) -> Option<T>) -> Result<Vec<T>> {
+    outgoing(socket, |flow, _| of(flow))
+}
+
+fn outgoing<T>(socket: &mut Socket, of: impl Fn(Outgoing, Entry) -> Option<T>) -> Result<Vec<T>> {
     let mut batch = Batch::new();
     let mut request = batch.request(GET, DUMP, "listing tracked connections");
     // Both families in one pass: it costs what the table is long, not what is in it.
     request.bytes(&[0; HEADER]);
     // The kernel has no connection tracking to talk about.
-    let entries = socket.dump(&mut batch, &[Errno::INVAL], |message| {
+    socket.dump(&mut batch, &[Errno::INVAL], |message| {
         let (flow, entry) = read_outgoing(message)?;
-        meant(&flow).then_some(entry)
-    })?;
-    delete(socket, &entries)?;
-    Ok(entries.len())
+        of(flow, entry)
+    })
 }
 
 fn delete(socket: &mut Socket, entries: &[Entry]) -> Result<()> {

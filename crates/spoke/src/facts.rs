@@ -4,7 +4,7 @@ mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linux::Opening;
+use linux::Exposed;
 use model::IpNet;
 
 pub(crate) use self::read::read;
@@ -59,7 +59,7 @@ pub(crate) struct HostFacts {
     /// The fate of forwarded packets.
     pub(crate) forward: Forward,
     /// What is open because Spoke has the host forward; `None` where it does not.
-    pub(crate) openings: Option<Vec<Opening>>,
+    pub(crate) exposed: Option<Vec<Exposed>>,
 }
 
 impl HostFacts {

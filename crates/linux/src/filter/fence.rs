@@ -15,8 +15,8 @@ mod strays;
 mod strict;
 
 use model::{DomainName, Fence, IfName, IpNet, Ipam, Moment, NetworkName, Result, Wiring};
+use netlink::Socket;
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
-use netlink::{Errno, Socket};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ use sets::{FENCED, LEARNING, STRICT, WITHIN, range_sets};
 pub use strays::{InSet, in_sets, is_of_openings, remove_strays};
 pub use strict::{complete, is_complete, relax, strict_bridges};
 
-use super::ruleset::settled;
+use super::ruleset::{is_raced, settled};
 use crate::identity::digest_of;
 
 /// Others may change the ruleset between the read and the write.
@@ -175,8 +175,6 @@ fn make(socket: &mut Socket, fenced: &Fenced, now: Option<&Moment>) -> Result<()
         if let Some(now) = now {
             learn(&mut transaction, fenced, now);
         }
-        let is_raced =
-            |failure: &netlink::Failure| matches!(failure.errno, Errno::RESTART | Errno::NOENT);
         if settled(transaction.commit(socket), is_raced)? {
             return if fenced.fence.strict { strict::keep(&fenced.bridge) } else { Ok(()) };
         }
@@ -341,8 +339,6 @@ fn remove(socket: &mut Socket, bridge: &IfName) -> Result<()> {
             }
             take_out(socket, &mut transaction, (bridge, has_own))?;
         }
-        let is_raced =
-            |failure: &netlink::Failure| matches!(failure.errno, Errno::RESTART | Errno::NOENT);
         if settled(transaction.commit(socket), is_raced)? {
             return Ok(());
         }

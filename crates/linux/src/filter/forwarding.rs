@@ -19,8 +19,8 @@ use netlink::nft::{self, Chain, Hook, Place, Policy, Shape, Table, Transaction, 
 use netlink::{Errno, Socket};
 
 use self::members::Members;
+pub(crate) use self::policy::forget_policy;
 pub use self::policy::left_open;
-pub(crate) use self::policy::{leave, reopen};
 use self::rules::{Rule, interface_of, is, is_about, rule};
 use super::name_of;
 use super::ruleset::settled;
@@ -80,22 +80,24 @@ pub fn allow_forwarding(
     ours: &[Family],
 ) -> Result<Forwarding> {
     let mut found = Forwarding { legacy: legacy(), ..Forwarding::default() };
-    let left_open = left_open(socket, ours)?;
     let mut tables = Vec::new();
     for (family, table) in TABLES {
-        if left_open.contains(&family) || dropping(socket, table)? {
-            tables.push((family, table));
+        let forward = nft::chain(socket, table, FORWARD)?;
+        let is_left_open =
+            ours.contains(&family) && policy::open(socket, table, forward.as_ref())?.is_some();
+        if is_left_open || forward.as_ref().is_some_and(drops) {
+            tables.push((family, table, is_left_open));
         }
     }
     if tables.is_empty() {
         return Ok(found);
     }
     let members = Members::of_name(interface)?;
-    for (family, table) in tables {
+    for (family, table, is_left_open) in tables {
         let is_direct = open.direct.contains(&family);
         let allowed = Allowed { interface, is_direct, open };
         found.changed |= allow_in(socket, table, members, allowed)?;
-        if left_open.contains(&family) {
+        if is_left_open {
             // First, so that no packet of a container meets the policy without the rules.
             allow_others(socket, table, interface)?;
             found.changed |= policy::close(socket, table)?;

@@ -357,6 +357,12 @@ pub(super) fn unload_while(
     Ok(())
 }
 
+/// The surprise of a transaction of one generation ([`settled`]): the ruleset is another one by now, or what it changes is
+/// gone.
+pub(super) fn is_raced(failure: &Failure) -> bool {
+    matches!(failure.errno, Errno::RESTART | Errno::NOENT)
+}
+
 /// Whether a transaction was done; `false` where the caller must read again and plan another one,
 /// because the first thing that it met was a `surprise`, or because some of the kernel's answers
 /// were lost.

@@ -18,7 +18,7 @@ use netlink::{Errno, Socket};
 use sha2::{Digest, Sha256};
 
 use super::owner::Owner;
-use super::ruleset::{Ruleset, set, settled, unload_while};
+use super::ruleset::{Ruleset, is_raced, set, settled, unload_while};
 use crate::identity::link_local;
 
 /// The table.
@@ -180,9 +180,7 @@ pub(crate) fn make_last(socket: &mut Socket, generation: u32) -> Result<bool> {
             transaction.add_element(TABLE, set.name, &element, about);
         }
     }
-    settled(transaction.commit(socket), |failure| {
-        matches!(failure.errno, Errno::RESTART | Errno::NOENT)
-    })
+    settled(transaction.commit(socket), is_raced)
 }
 
 /// Whether frames are checked as they should be.

@@ -10,12 +10,12 @@ use std::cell::Cell;
 
 use engine::port::Still;
 use model::{Family as IpFamily, IfName, IpNet, Result};
+use netlink::Socket;
 use netlink::nft::{self, Between, Comment, Element, Set, Transaction, Tuple};
-use netlink::{Errno, Socket};
 
 use super::entry::interface;
 use super::fence::calmly;
-use super::ruleset::settled;
+use super::ruleset::{is_raced, settled};
 use crate::way::{Hops, WayOut};
 
 pub(crate) use rules::TABLE;
@@ -125,10 +125,6 @@ fn renew_older(socket: &mut Socket) -> Result<()> {
         return ruleset().renew(socket, fill);
     }
     ruleset().ensure(socket)
-}
-
-fn is_raced(failure: &netlink::Failure) -> bool {
-    matches!(failure.errno, Errno::RESTART | Errno::NOENT)
 }
 
 fn about(way: &WayOut) -> String {

@@ -137,7 +137,7 @@ fn names(host_context: &HostContext) -> Option<Check> {
 fn on_the_wire(host_context: &HostContext, networks: &[Network], facts: &HostFacts) -> Vec<Check> {
     let bridges = traffic::bridges(networks, facts);
     let mut checks = vec![traffic::policy(&facts.forward, &bridges)];
-    checks.extend(traffic::openings(facts.openings.as_deref()));
+    checks.extend(traffic::exposed(facts.exposed.as_deref()));
     checks.extend(traffic::bridge_filter(&host_context.root, &facts.forward, &bridges));
     checks.extend(traffic::subnets(host_context, networks, facts));
     checks.extend(traffic::mtu(networks, facts));

@@ -103,7 +103,7 @@ impl Fixture {
             links: vec![link("lo", 65_536), link("eth0", 1500)],
             routes: vec![route("0.0.0.0/0", "eth0"), route("192.168.1.0/24", "eth0")],
             forward: Forward::Accepted,
-            openings: None,
+            exposed: None,
         };
         let root = TempDir::new().unwrap();
         std::fs::create_dir_all(root.path().join("sys/module")).unwrap();

@@ -35,8 +35,8 @@ pub(crate) fn read() -> Result<HostFacts> {
         .collect();
     let forward = forward().unwrap_or_else(|error| Forward::Unknown(error.to_string()));
     // Where the filter cannot be read, `forward` says so.
-    let openings = linux::openings().unwrap_or_default();
-    Ok(HostFacts { links, routes, forward, openings })
+    let exposed = linux::exposed().unwrap_or_default();
+    Ok(HostFacts { links, routes, forward, exposed })
 }
 
 fn forward() -> Result<Forward> {

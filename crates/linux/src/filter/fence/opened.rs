@@ -169,14 +169,10 @@ pub type Sent = (IpAddr, IpAddr, Protocol, u16);
 /// # Errors
 /// Where the kernel cannot be asked.
 pub fn flows(socket: &mut Socket) -> Result<HashSet<Sent>> {
-    let all: RefCell<HashSet<Sent>> = RefCell::default();
-    conntrack::end(socket, |flow| {
-        let protocol = protocol(flow.protocol);
-        let sent = protocol.map(|it| (flow.source, flow.destination, it, flow.port));
-        all.borrow_mut().extend(sent);
-        false
+    let all = conntrack::list(socket, |flow| {
+        Some((flow.source, flow.destination, protocol(flow.protocol)?, flow.port))
     })?;
-    Ok(all.into_inner())
+    Ok(all.into_iter().collect())
 }
 
 /// Whether all of these are open, and the kernel has noted of each that this name led there.

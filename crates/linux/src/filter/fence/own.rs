@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use model::{Attachment, AttachmentId, DomainName, Fence, IfName, IpNet, Moment, Result};
+use netlink::Socket;
 use netlink::nft::{self, Between, Comment, Element, Transaction, Tuple};
-use netlink::{Errno, Socket};
 
 use super::calm::calmly;
 use super::learning;
@@ -15,7 +15,7 @@ use super::sets::{
     FENCED, OWN, OWN_ALLOWED, OWN_HOSTS, OWN_LEARNING, STRICT, TABLE, WITHIN, of, own_allowed,
 };
 use super::{ATTEMPTS, near, rules, strict};
-use crate::filter::ruleset::settled;
+use crate::filter::ruleset::{is_raced, settled};
 use crate::filter::spoof::Sender;
 use crate::identity::digest_of;
 
@@ -154,7 +154,7 @@ fn make(socket: &mut Socket, own: &Own, now: Option<&Moment>) -> Result<()> {
         // the daemon lets the others' packets be marked when it is back.
         let is_strict = own.fence.strict && (is_ruled || strict::has_bound_port(socket, own)?);
         if is_strict && !is_ruled {
-            let bridge = Element::of(Tuple::new().interface(&own.bridge));
+            let bridge = strict::element(&own.bridge);
             transaction.ensure_element(TABLE, STRICT.name, &bridge, own.about("making"));
         }
         if let Some(now) = now {
@@ -366,10 +366,6 @@ pub fn end_own_flows(
 ) -> Result<()> {
     let ends = opened::Ends { bridge: &own.bridge, gateways: &own.gateways, fence: &own.fence };
     opened::end(socket, &ends, &|source| own.sources.contains(&source), is_opened)
-}
-
-fn is_raced(failure: &netlink::Failure) -> bool {
-    matches!(failure.errno, Errno::RESTART | Errno::NOENT)
 }
 
 fn range_sets() -> impl Iterator<Item = &'static str> {

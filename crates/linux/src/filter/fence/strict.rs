@@ -13,7 +13,7 @@ use netlink::{Errno, Socket, Unmarked};
 
 use super::sets::{STRICT, TABLE};
 use super::{ATTEMPTS, Fenced, Own, calmly};
-use crate::filter::ruleset::settled;
+use crate::filter::ruleset::{is_raced, settled};
 use crate::filter::spoof;
 
 /// Behind the rule of this host's own addresses, which is the first, and before all others.
@@ -32,8 +32,14 @@ fn there(socket: &mut Socket) -> Result<Vec<Unmarked>> {
     Ok(all)
 }
 
-fn element(bridge: &IfName) -> Element {
+/// The element that lets packets of a bridge be marked.
+pub(super) fn element(bridge: &IfName) -> Element {
     Element::of(Tuple::new().interface(bridge))
+}
+
+/// Whether a bridge has its rules of routing among these.
+fn has_all(there: &[Unmarked], bridge: &IfName) -> bool {
+    rules(bridge).all(|rule| there.contains(&rule))
 }
 
 /// The bridges that have rules of routing, whatever their networks and containers are now.
@@ -60,8 +66,7 @@ pub(super) fn is_ruled(bridge: &IfName) -> Result<bool> {
 /// Where the kernel cannot be asked.
 pub(super) fn is_kept(all: &[Fenced]) -> Result<bool> {
     let there = there(&mut Socket::route()?)?;
-    let has_all = |fenced: &Fenced| rules(&fenced.bridge).all(|rule| there.contains(&rule));
-    Ok(all.iter().filter(|fenced| fenced.fence.strict).all(has_all))
+    Ok(all.iter().filter(|it| it.fence.strict).all(|it| has_all(&there, &it.bridge)))
 }
 
 /// Makes the rules of a bridge. It comes after the table: what is marked is routed.
@@ -95,7 +100,7 @@ pub fn is_complete(socket: &mut Socket, bridges: &[IfName]) -> Result<bool> {
     }
     let there = there(&mut Socket::route()?)?;
     for bridge in bridges {
-        if !rules(bridge).all(|rule| there.contains(&rule)) || !is_marked(socket, bridge)? {
+        if !has_all(&there, bridge) || !is_marked(socket, bridge)? {
             return Ok(false);
         }
     }
@@ -137,8 +142,6 @@ fn mark(
         let mut transaction = Transaction::of_generation(generation);
         let about = format!("letting strict bridge {bridge} be routed ({TABLE})");
         transaction.ensure_element(TABLE, STRICT.name, &element(bridge), about);
-        let is_raced =
-            |failure: &netlink::Failure| matches!(failure.errno, Errno::RESTART | Errno::NOENT);
         if settled(transaction.commit(socket), is_raced)? {
             return Ok(true);
         }

@@ -6,7 +6,7 @@
 
 use model::{Family, Result};
 use netlink::Socket;
-use netlink::nft::{self, Base, Policy, Table, Transaction};
+use netlink::nft::{self, Base, Chain, Policy, Table, Transaction};
 
 use super::{DOCKER_ISOLATION, FORWARD, TABLES, drops, edit};
 
@@ -22,17 +22,22 @@ const DOCKER_FORWARD: &str = "DOCKER-FORWARD";
 pub fn left_open(socket: &mut Socket, ours: &[Family]) -> Result<Vec<Family>> {
     let mut found = Vec::new();
     for (family, table) in TABLES.into_iter().filter(|(family, _)| ours.contains(family)) {
-        if open(socket, table)?.is_some() {
+        let forward = nft::chain(socket, table, FORWARD)?;
+        if open(socket, table, forward.as_ref())?.is_some() {
             found.push(family);
         }
     }
     Ok(found)
 }
 
-/// The chain `FORWARD`, where it leaves Docker's containers open and was not closed before.
-fn open(socket: &mut Socket, table: Table<'_>) -> Result<Option<Base>> {
-    let forward = nft::chain(socket, table, FORWARD)?.filter(|chain| !drops(chain));
-    let Some(base) = forward.and_then(|chain| chain.base) else { return Ok(None) };
+/// How `FORWARD` is called, where it leaves Docker's containers open and was not closed before.
+pub(super) fn open(
+    socket: &mut Socket,
+    table: Table<'_>,
+    forward: Option<&Chain>,
+) -> Result<Option<Base>> {
+    let accepting = forward.filter(|chain| !drops(chain));
+    let Some(base) = accepting.and_then(|chain| chain.base) else { return Ok(None) };
     let is_dockers = nft::chain_exists(socket, table, DOCKER_ISOLATION)?
         && !nft::chain_exists(socket, table, DOCKER_FORWARD)?;
     Ok((is_dockers && !nft::chain_exists(socket, table, CLOSED)?).then_some(base))
@@ -41,7 +46,8 @@ fn open(socket: &mut Socket, table: Table<'_>) -> Result<Option<Base>> {
 /// Makes the policy what dockerd would have made it. Whether it was not.
 pub(super) fn close(socket: &mut Socket, table: Table<'_>) -> Result<bool> {
     let plan = |socket: &mut Socket, change: &mut Transaction| {
-        if let Some(base) = open(socket, table)? {
+        let forward = nft::chain(socket, table, FORWARD)?;
+        if let Some(base) = open(socket, table, forward.as_ref())? {
             change.add_chain(table, CLOSED, None, false);
             set_policy(change, table, base, Policy::Drop);
         }
@@ -50,31 +56,19 @@ pub(super) fn close(socket: &mut Socket, table: Table<'_>) -> Result<bool> {
     edit(socket, table, plan)?.done()
 }
 
-/// Gives the policy back with the host's forwarding, where [`close`] set it.
-pub(crate) fn reopen(socket: &mut Socket) -> Result<()> {
+/// Remembers no more that [`close`] set the policy. It becomes `policy`, where forwarding ends; where an administrator has
+/// the host forward by now, it stays.
+pub(crate) fn forget_policy(socket: &mut Socket, policy: Option<Policy>) -> Result<()> {
     for (_, table) in TABLES {
         let plan = |socket: &mut Socket, change: &mut Transaction| {
             if !nft::chain_exists(socket, table, CLOSED)? {
                 return Ok(());
             }
-            if let Some(base) = nft::chain(socket, table, FORWARD)?.and_then(|chain| chain.base) {
-                set_policy(change, table, base, Policy::Accept);
+            let base = nft::chain(socket, table, FORWARD)?.and_then(|chain| chain.base);
+            if let Some((base, policy)) = base.zip(policy) {
+                set_policy(change, table, base, policy);
             }
             change.delete_chain(table, CLOSED);
-            Ok(())
-        };
-        edit(socket, table, plan)?.done()?;
-    }
-    Ok(())
-}
-
-/// The policy stays, and is no longer Spoke's: an administrator has the host forward.
-pub(crate) fn leave(socket: &mut Socket) -> Result<()> {
-    for (_, table) in TABLES {
-        let plan = |socket: &mut Socket, change: &mut Transaction| {
-            if nft::chain_exists(socket, table, CLOSED)? {
-                change.delete_chain(table, CLOSED);
-            }
             Ok(())
         };
         edit(socket, table, plan)?.done()?;

@@ -1,9 +1,10 @@
 use model::{Family, IfName};
+use netlink::nft::Policy;
 
 use super::space::Space;
 use crate::filter::{
     Dropping, Forwarding, Open, allow_forwarding, disallow_forwarding, dropping_chains,
-    leave_policy, left_open, reopen_policy,
+    forget_policy, left_open,
 };
 
 /// What earlier versions had in `CHAIN`.
@@ -207,11 +208,11 @@ fn dockers_containers_stay_shut() {
         }
     };
     disallow();
-    reopen_policy(&mut space.socket()).unwrap();
+    forget_policy(&mut space.socket(), Some(Policy::Accept)).unwrap();
     assert_eq!(space.run("iptables-nft -S"), before);
     allow(&both);
     disallow();
-    leave_policy(&mut space.socket()).unwrap();
+    forget_policy(&mut space.socket(), None).unwrap();
     assert_eq!(space.run("iptables-nft -S"), before.replace("FORWARD ACCEPT", "FORWARD DROP"));
     // Docker 28 has rules for that.
     space.run("iptables-nft -P FORWARD ACCEPT; iptables-nft -N DOCKER-FORWARD");

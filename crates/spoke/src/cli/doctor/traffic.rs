@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use linux::Opening;
+use linux::Exposed;
 use model::{Attachment, EgressPolicy, Family, Firewall, LinkKind, Network, Runtime};
 
 use super::super::claims::{self, Owner};
@@ -48,22 +48,22 @@ const FORWARDING: [(Family, &str, &str); 2] = [
 ];
 
 /// What strangers reach because Spoke has the host forward: nothing, where all is well.
-pub(super) fn openings(openings: Option<&[Opening]>) -> Vec<Check> {
-    let Some(openings) = openings else { return Vec::new() };
-    if openings.is_empty() {
+pub(super) fn exposed(exposed: Option<&[Exposed]>) -> Vec<Check> {
+    let Some(exposed) = exposed else { return Vec::new() };
+    if exposed.is_empty() {
         return vec![Check::ok("what Spoke has the host forward is its containers' packets alone")];
     }
-    openings.iter().map(opening).collect()
+    exposed.iter().map(warned).collect()
 }
 
-fn opening(opening: &Opening) -> Check {
-    match opening {
-        Opening::Host => Check::fail(
+fn warned(exposed: &Exposed) -> Check {
+    match exposed {
+        Exposed::Host => Check::fail(
             "the host forwards because of Spoke, and the table inet spoke_transit is missing: strangers reach \
              whatever they have a route to",
             "systemctl enable --now spoke",
         ),
-        Opening::Docker(family) => {
+        Exposed::Docker(family) => {
             let (version, program) = match family {
                 Family::V4 => ("IPv4", "iptables"),
                 Family::V6 => ("IPv6", "ip6tables"),

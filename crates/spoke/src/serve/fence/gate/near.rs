@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use linux::identity::{GROUP, VLAN_GATEWAY};
+use linux::identity::is_ours_by;
 use model::{IpNet, Result};
 use netlink::{Links, Socket};
 
@@ -22,7 +22,7 @@ impl Near {
     pub(super) fn read() -> Result<Self> {
         let mut socket = Socket::route()?;
         let links = socket.links(Links::default())?;
-        let ours = links.iter().filter(|link| [GROUP, VLAN_GATEWAY].contains(&link.group));
+        let ours = links.iter().filter(|link| is_ours_by(link.group));
         let ours: BTreeSet<u32> =
             ours.flat_map(|link| [Some(link.index), link.master]).flatten().collect();
         let held = socket.addresses(None)?;
