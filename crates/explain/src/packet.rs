@@ -227,13 +227,8 @@ impl Packet {
             (None, None) => return Vec::new(),
         };
         let source = source.map_or([None; 6], |source| source.octets().map(Some));
-        destination
-            .octets()
-            .map(Some)
-            .into_iter()
-            .chain(source)
-            .chain(self.ether_type().map(Some))
-            .collect()
+        let kind = self.ether_type().map(Some);
+        [&destination.octets().map(Some)[..], &source, &kind].concat()
     }
 
     /// Its network header, without options.

@@ -306,6 +306,13 @@ impl Fence {
         self.learning.as_ref().map_or(Duration::ZERO, |until| until.after(now))
     }
 
+    /// These rules, which are strict also where those `before` were.
+    #[must_use]
+    pub fn staying_strict(&self, before: Option<&Self>) -> Self {
+        let strict = self.strict || before.is_some_and(|before| before.strict);
+        Self { strict, ..self.clone() }
+    }
+
     /// The same rules, whatever is being learned.
     pub fn same_rules(&self, other: &Self) -> bool {
         self.rules == other.rules

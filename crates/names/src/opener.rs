@@ -180,11 +180,8 @@ impl Queue {
 
     /// The oldest one of a container, which has no turn where it has no other one.
     fn take_of(&mut self, client: &Client) -> Option<Job> {
-        let waiting = self.jobs.get_mut(client)?;
-        let job = waiting.pop_front()?;
-        self.count -= 1;
-        if waiting.is_empty() {
-            self.jobs.remove(client);
+        let job = self.pop(client)?;
+        if !self.jobs.contains_key(client) {
             self.turns.retain(|it| it != client);
         }
         Some(job)
@@ -192,13 +189,19 @@ impl Queue {
 
     fn take(&mut self) -> Option<Job> {
         let client = self.turns.pop_front()?;
-        let waiting = self.jobs.get_mut(&client)?;
+        let job = self.pop(&client)?;
+        if self.jobs.contains_key(&client) {
+            self.turns.push_back(client);
+        }
+        Some(job)
+    }
+
+    fn pop(&mut self, client: &Client) -> Option<Job> {
+        let waiting = self.jobs.get_mut(client)?;
         let job = waiting.pop_front()?;
         self.count -= 1;
         if waiting.is_empty() {
-            self.jobs.remove(&client);
-        } else {
-            self.turns.push_back(client);
+            self.jobs.remove(client);
         }
         Some(job)
     }

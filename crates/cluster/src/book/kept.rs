@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use model::{AddressPin, HostName, NetworkName, OwnerName, PinState, Result};
 
-use super::pin::{asked_at, shortened};
+use super::pin::{Wanted, asked_at};
 use crate::port::{Cluster, Expect, Key, Outcome, Record, Revision, Txn};
 use crate::view::View;
 
@@ -99,16 +99,10 @@ fn record_of(view: &View, host: &HostName, (network, address, name): &Kept) -> O
             let block = view.networks.get(network)?.block_with(*address)?;
             let (holder, taken) = view.blocks.get(&(network.clone(), block))?;
             let block = (Key::Block(network.clone(), block), Expect::At(*taken));
-            let pin = (holder == host).then(|| AddressPin {
-                host: host.clone(),
-                by: shortened(name.as_str()),
-                state: PinState::Granted,
-                over: None,
-                asked: None,
-                name: Some(name.clone()),
-                wanted: None,
-            })?;
-            (vec![(key, Expect::Absent), block], pin)
+            (holder == host).then_some(())?;
+            let (address, by) = (*address, name.as_str());
+            let wanted = Wanted { network, address, host, by, name: Some(name) };
+            (vec![(key, Expect::Absent), block], wanted.pin(PinState::Granted, None))
         }
     };
     Some((place, expect, pin))

@@ -88,7 +88,7 @@ impl Wanted<'_> {
     }
 
     /// The record, where it is written for this host.
-    fn pin(&self, state: PinState, over: Option<HostName>) -> AddressPin {
+    pub(super) fn pin(&self, state: PinState, over: Option<HostName>) -> AddressPin {
         AddressPin {
             host: self.host.clone(),
             by: shortened(self.by),
@@ -257,7 +257,7 @@ pub fn asked_at(pin: &AddressPin, at: Revision) -> Revision {
     pin.asked.map_or(at, |asked| at.min(Revision(asked)))
 }
 
-pub(super) fn shortened(by: &str) -> String {
+fn shortened(by: &str) -> String {
     let mut by = text::shown(by);
     while by.len() > AddressPin::LONGEST {
         by.pop();

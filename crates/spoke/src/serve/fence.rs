@@ -24,7 +24,7 @@ use super::recorded::{Declared, by_bridge};
 use super::{Daemon, remains};
 use crate::event::{Event, What};
 use crate::time;
-use own::{Held, Stage};
+use own::{Held, PRESENT};
 
 /// How often records are looked after, and the whole table where nobody reports a change.
 const GLANCE: Duration = Duration::from_millis(250);
@@ -136,7 +136,7 @@ fn keep_until_lost(daemon: &Daemon) -> Result<()> {
         if noted.elapsed() > NOTED {
             noted = Instant::now();
             let all: Vec<Fenced> = fences.networks.values().cloned().collect();
-            let own = fences.own_in(&[Stage::Coming, Stage::There]);
+            let own = fences.own_in(&PRESENT);
             fence::keep_known(&mut socket, &all, &own)?;
         }
     }

@@ -1,8 +1,8 @@
 //! What is kept under a container's name comes back with the next attachment of that name.
 
 use model::{
-    Amendment, Attachment, AttachmentId, Bandwidth, Fence, Kind, Layer, LinkKind, Phase, PortMap,
-    Publish, Result, hosts_clash,
+    Amendment, Attachment, AttachmentId, Bandwidth, Kind, Layer, LinkKind, Phase, PortMap, Publish,
+    Result, hosts_clash,
 };
 
 use crate::Attachments;
@@ -28,9 +28,8 @@ impl Attachments<'_> {
             self.amend_limits(blank, limits)?;
         }
         if let Some(rules) = read.value.egress.as_ref().filter(|_| blank.layer == Layer::Link) {
-            let is_strict = blank.wiring.own_fence.as_ref().is_some_and(|own| own.strict);
-            let strict = rules.strict || is_strict;
-            blank.wiring.own_fence = Some(Fence { strict, ..rules.clone() });
+            let fence = rules.staying_strict(blank.wiring.own_fence.as_ref());
+            blank.wiring.own_fence = Some(fence);
             blank.refuse_own_fence()?;
         }
         if read.value.layer != blank.layer || !takes_ports(blank) {

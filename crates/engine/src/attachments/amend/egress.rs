@@ -84,10 +84,9 @@ impl Attachments<'_> {
         for _ in 0..RACES {
             let Some(read) = self.attached(id, Layer::Link)? else { return Err(not_attached(id)) };
             let mut now = read.value.clone();
-            let before = now.wiring.own_fence.take().unwrap_or_default();
-            let rules_now =
-                rules.map(|rules| Fence { strict: rules.strict || before.strict, ..rules.clone() });
-            let learning = before.learning;
+            let before = now.wiring.own_fence.take();
+            let rules_now = rules.map(|rules| rules.staying_strict(before.as_ref()));
+            let learning = before.and_then(|own| own.learning);
             now.wiring.own_fence = rules_now.clone().map(|rules| Fence { learning, ..rules });
             self.links.refuse_own_fence(&now, self.records.named(&id.network)?.as_ref())?;
             self.driver.refuse_fence(&now)?;

@@ -44,7 +44,7 @@ pub(crate) struct FenceGate {
     /// Held by who waits for memory. Who has just let go of it waits behind that one.
     next: Mutex<()>,
     /// Which flows go on, as of the last time that was asked.
-    flows: Mutex<Option<(Instant, HashSet<Sent>)>>,
+    flows: Mutex<Option<(Instant, Arc<HashSet<Sent>>)>>,
     /// What memory has not forgotten yet, because it was locked. It is locked for moments only.
     gone: Mutex<Vec<Gone>>,
     records: Mutex<Records>,
@@ -257,13 +257,13 @@ impl FenceGate {
     }
 
     /// Where flows lead that go on. Where that is unknown, none.
-    fn flows(&self) -> HashSet<Sent> {
+    fn flows(&self) -> Arc<HashSet<Sent>> {
         let mut known = locked(&self.flows);
         if known.as_ref().is_none_or(|(at, _)| at.elapsed() >= memory::FRESH) {
             let at = Instant::now();
-            *known = self.with_socket(fence::flows).ok().map(|all| (at, all));
+            *known = self.with_socket(fence::flows).ok().map(|all| (at, Arc::new(all)));
         }
-        known.as_ref().map(|(_, all)| all.clone()).unwrap_or_default()
+        known.as_ref().map(|(_, all)| Arc::clone(all)).unwrap_or_default()
     }
 
     /// Whether this name has opened all of it already, for as long as the answer lives: then the ruleset is left

@@ -96,6 +96,16 @@ impl Keeper<'_> {
         let block = view.block_with(&place.0, place.1);
         // It is kept for that host where it is of a block of this one.
         let to = block.filter(|(holder, _)| **holder == member.name).map(|_| host);
+        self.end_name(place, name, to)
+    }
+
+    /// The name ceases to keep an address here, which is `to`'s then; what is in the way.
+    fn end_name(
+        &self,
+        place: &Place,
+        name: &OwnerName,
+        to: Option<&HostName>,
+    ) -> Result<Option<InUse>> {
         self.daemon.context_pool.with(|host_context| {
             host_context.engine().addresses.hand_over((&place.0, place.1), name, to)
         })
@@ -143,10 +153,7 @@ impl Keeper<'_> {
         (attached, names): (&Attached, &mut Names),
     ) -> Result<()> {
         for (place, name) in surplus(view, member, (attached, names)) {
-            let over = self.daemon.context_pool.with(|host_context| {
-                host_context.engine().addresses.hand_over((&place.0, place.1), &name, None)
-            });
-            match over {
+            match self.end_name(&place, &name, None) {
                 Err(error) if error.kind() == Kind::TryAgain => {}
                 Ok(None) => drop(names.remove(&place)),
                 over => drop(over?),

@@ -1,6 +1,7 @@
 //! What gives way so that a container may open more.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use linux::filter::fence::{Opening, Sent};
@@ -28,7 +29,7 @@ impl Memory {
         &self,
         container: &ContainerId,
         wanted: &HashSet<&Opening>,
-        flows: impl FnOnce() -> HashSet<Sent>,
+        flows: impl FnOnce() -> Arc<HashSet<Sent>>,
     ) -> Option<Vec<Opening>> {
         let more = wanted.iter().filter(|it| !self.known.contains_key(**it)).count();
         let own = self.of_one.get(container).copied().unwrap_or_default() + more;

@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use ::names::Holder;
 use model::{AttachmentId, Protocol, Timestamp};
@@ -57,7 +58,7 @@ fn room_beside(
 ) -> Option<Vec<Opening>> {
     let wanted: Vec<Opening> = (0..more).map(|it| opening(source, 60000 + it)).collect();
     let sent = |it: &Opening| (it.source, it.destination, it.protocol, it.port);
-    let flows = || flows.iter().map(sent).collect();
+    let flows = || Arc::new(flows.iter().map(sent).collect());
     memory.room(&container.parse().unwrap(), &wanted.iter().collect(), flows)
 }
 
@@ -76,7 +77,7 @@ fn one_container_cannot_take_all_room() {
     assert_eq!(room(&memory, "web", 4, 1), None, "another address of the same container");
     assert_eq!(room(&memory, "db", 3, 512), Some(Vec::new()));
     let known = opening(2, 7);
-    let again = memory.room(&"web".parse().unwrap(), &HashSet::from([&known]), HashSet::new);
+    let again = memory.room(&"web".parse().unwrap(), &HashSet::from([&known]), Arc::default);
     assert_eq!(again, Some(Vec::new()), "it is open, and takes no more room");
     memory.forget(|it, _| *it != known);
     assert_eq!(room(&memory, "web", 2, 1), Some(Vec::new()));
