@@ -143,6 +143,12 @@ fn together(lab: &FullLab, account: &Account) {
          done; exit 1"
     );
     assert_eq!(bed.inside("one", &read), "a page");
+    // Each has another hardware address, and is answered at once.
+    for name in ["three", "four"] {
+        pods.podman.run(name, "--network net --ip 10.153.0.60", "");
+        pods.podman.podman(&format!("exec {name} ping -c 1 -W 1 {theirs}"));
+        pods.podman.podman(&format!("rm -f -t 0 {name}"));
+    }
     pods.podman.podman("rm -f -t 0 two");
     pods.podman.podman("network rm net");
     bed.remove("one");

@@ -1,5 +1,7 @@
 //! Containers on OVN's switches: only with the lab of `make test-neutron`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 use tests::Release;
 use tests::neutron::id;
@@ -214,6 +216,29 @@ fn the_first_packet_of_each_container_is_answered() {
     // For whoever compares what waiting costs.
     eprintln!("docker run --rm: median {:?}, {lost} of {} lost", took[took.len() / 2], took.len());
     assert_eq!(lost, 0, "of {} first packets", took.len());
+    bed.remove("server");
+    bed.docker("network rm net");
+    bed.is_clean();
+}
+
+/// OVN answers who asks for an address, so the others do not hear of its new holder: it announces itself.
+#[test]
+fn an_address_that_another_port_had_is_reached_at_once() {
+    let Some(lab) = FullLab::running() else { return };
+    let account = lab.account();
+    let bed = bed(&lab, &account, "one");
+    bed.network("--subnet 10.137.0.0/24 --gateway 10.137.0.1 net");
+    bed.run("--name server --network net");
+    let address = bed.end("server", "net", "IPAddress");
+    let ping = format!(
+        "run --rm --network net --ip 10.137.0.50 busybox /bin/sh -c \
+         'cat /sys/class/net/eth0/address; ping -c 1 -W 1 {address}'"
+    );
+    let answered: Vec<_> = (0..3).map(|_| bed.engine.try_docker(&ping)).collect();
+    let macs: BTreeSet<_> = answered.iter().map(|it| it.stdout.lines().next()).collect();
+    assert_eq!(macs.len(), answered.len(), "each has a hardware address of its own");
+    let lost: Vec<_> = answered.iter().map(|it| it.status).collect();
+    assert_eq!(lost, [0; 3]);
     bed.remove("server");
     bed.docker("network rm net");
     bed.is_clean();

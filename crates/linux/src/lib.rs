@@ -25,6 +25,7 @@ mod network;
 mod origin_alias;
 mod parts;
 pub mod plan;
+mod plugged;
 mod policy;
 mod presence;
 mod probe;

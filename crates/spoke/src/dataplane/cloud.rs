@@ -110,7 +110,9 @@ impl LinkDriver for Cloud {
         let neutron = self.neutron()?;
         neutron.prepare(attachment)?;
         let attached = linux.attach(&made)?;
-        neutron.plug(attachment).map(|()| attached)
+        neutron.plug(attachment)?;
+        linux.announce_plugged(&made, &attached);
+        Ok(attached)
     }
 
     fn withdraw(&self, linux: &Linux, attachment: &Attachment) -> Result<()> {
