@@ -70,9 +70,8 @@ use crate::standard;
 use crate::standard::exit_code;
 use args::{Cli, Command, Output};
 pub(crate) use cni::run_tool;
-pub(crate) use pending::who as debtor;
-pub(crate) use shown::{Outside, content};
-pub(crate) use summary::{PoolUse, clashes, finding, pools};
+pub(crate) use shown::content;
+pub(crate) use summary::{clashes, finding, pools};
 
 /// Everything outside the process that commands read or change.
 pub(crate) struct HostContext<'a> {

@@ -8,6 +8,7 @@ mod context_pool;
 mod dataplane;
 mod denied;
 mod described;
+mod engines;
 mod event;
 mod facts;
 mod fd_store;
@@ -35,6 +36,7 @@ mod standing;
 #[cfg(test)]
 mod test_file;
 mod time;
+mod views;
 mod web;
 
 use std::cell::OnceCell;
@@ -43,11 +45,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::kurma::call::Verb;
-use config::{Config, DockerConfig};
-use docker::api::{Api, Container};
+use config::Config;
 use engine::port::Prefix;
 use linux::Life;
 use model::{Error, Kind, Result};
@@ -55,6 +55,7 @@ use neutron::Neutron;
 
 use crate::dataplane::Opened;
 use crate::host_context::HostContext;
+use crate::views::Views;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -122,33 +123,32 @@ fn command(args: Vec<OsString>) -> u8 {
         now: time::now(),
         socket: config.docker.socket.clone(),
         neutron: &|| neutron_of(&config),
-        listed: &|| cloud::listed(&config.docker, TIMEOUT),
+        listed: &|| cloud::listed(&config.docker, engines::TIMEOUT),
         kurma: kurma::Host::new(&config, &|name| std::env::var_os(name).map(PathBuf::from)),
         names_host: config.names.host,
         kuryr: config.kuryr.enabled.then(|| config.kuryr.socket.clone()),
         foreign: &|| asked.foreign(&config),
-        running: &|| running(&config.docker),
+        running: &|| engines::running(&config.docker),
         watch: &|| host_context::open_store(&config)?.watch(&[Prefix::Attachments]),
         events: config.events.path.clone(),
-        serve: &|| serve::run(config.clone()),
+        serve: &|| serve::run(config.clone(), VIEWS),
         systemctl: Path::new(SYSTEMD).exists().then_some(&systemctl),
     };
     cli::run(args, &shown, &mut out, &mut err)
 }
 
+/// What the daemon reports as commands show it.
+const VIEWS: Views = Views {
+    content: cli::content,
+    clashes: cli::clashes,
+    pools: cli::pools,
+    finding: cli::finding,
+};
+
 /// Neutron, where anything is configured of it.
 fn neutron_of(config: &Config) -> Result<Option<Arc<Neutron>>> {
     let is_configured = config.kuryr.enabled || config.neutron.is_some();
     is_configured.then(|| Opened::new(Life::Short).neutron(config)).transpose()
-}
-
-/// How long a Docker Engine may take for an answer to a person at a terminal.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(2);
-
-/// The running containers of each Docker Engine that is asked.
-pub(crate) fn running(config: &DockerConfig) -> Vec<Result<Vec<Container>>> {
-    let asked = config.api.iter().filter(|_| config.enabled);
-    asked.map(|socket| Api::new(socket.clone(), TIMEOUT).containers()).collect()
 }
 
 /// There where systemd is the service manager (sd_booted(3)).

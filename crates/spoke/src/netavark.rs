@@ -6,18 +6,15 @@ use std::path::Path;
 
 use config::Config;
 use engine::Mode;
-use model::{Error, Result};
-use podman::{Context, DRIVER, Declared, ManyHosts, Output, Verb};
+use model::Result;
+use podman::{Context, DRIVER, ManyHosts, Output, Verb};
 
 use crate::host_context::HostContext;
 use crate::hosts::{self, Wanted};
-use crate::podman_places;
+use crate::podman_places::{Known, known};
 use crate::rootless;
 use crate::standard;
 use crate::time;
-
-/// Where Podman 4 has them, with CNI.
-const LISTS: &str = "etc/cni/net.d";
 
 /// The command, if a program of this name and with these arguments is called as a plugin.
 pub(crate) fn called(name: Option<&OsStr>, args: &[OsString]) -> Option<Verb> {
@@ -73,33 +70,6 @@ fn declare(runtime: &Path, many: &ManyHosts) -> Result<()> {
     hosts::declare(runtime, Wanted { ipv6: many.ipv6, ..wanted })
 }
 
-/// The networks of Podman, as its files have them.
-#[derive(Debug, Default)]
-pub(crate) struct Known {
-    /// Those that could be read.
-    pub(crate) networks: Vec<Declared>,
-    /// Why there may be more. Then none may be taken for removed.
-    pub(crate) unread: Option<Error>,
-}
-
-/// The networks that Podman has below `root`, and those that CNI has.
-pub(crate) fn known(root: &Path) -> Known {
-    let (mut directories, unread) = podman_places::directories(root, |name| std::env::var_os(name));
-    directories.push(root.join(LISTS));
-    let mut known = Known { unread, ..Known::default() };
-    for directory in directories {
-        let (declared, unread) = cni::list::declared_or_unread(&directory);
-        known.networks.extend(declared.into_iter().filter_map(|network| {
-            Some(Declared { name: network.name.parse().ok()?, subnets: network.subnets })
-        }));
-        if let Some(path) = unread.first() {
-            let what = format!("{} declares networks, and cannot be read", path.display());
-            known.unread.get_or_insert(Error::invalid(what));
-        }
-    }
-    known
-}
-
 /// A person who tries it by hand has no standard input.
 fn input() -> Box<dyn Read> {
     let stdin = std::io::stdin();
@@ -113,8 +83,6 @@ fn input() -> Box<dyn Read> {
 mod tests {
     use super::*;
 
-    const FRONT: &str = r#"{"name": "front", "subnets": [{"subnet": "10.1.0.0/24"}]}"#;
-
     fn args(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(OsString::from).collect()
     }
@@ -125,24 +93,5 @@ mod tests {
         assert_eq!(called("spoke", "spoke create"), Some(Verb::Create));
         assert_eq!(called("spoke", "spoke network create"), None);
         assert_eq!(called("bridge", "bridge create"), None);
-    }
-
-    #[test]
-    fn what_podman_has_is_known() {
-        let root = tempfile::tempdir().unwrap();
-        let directory = root.path().join("etc/containers/networks");
-        std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(directory.join("front.json"), FRONT).unwrap();
-        let front = Declared {
-            name: "front".parse().unwrap(),
-            subnets: vec!["10.1.0.0/24".parse().unwrap()],
-        };
-        let read = known(root.path());
-        assert_eq!(read.networks, std::slice::from_ref(&front));
-        assert!(read.unread.is_none());
-        std::fs::write(directory.join("broken.json"), "{").unwrap();
-        let read = known(root.path());
-        assert_eq!(read.networks, [front]);
-        assert!(read.unread.unwrap().to_string().contains("networks/broken.json"));
     }
 }

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use model::{Error, Result};
+use podman::Declared;
 use serde::Deserialize;
 
 /// Where root's Podman has them by itself: netavark's, and where its storage says so.
@@ -19,6 +20,8 @@ const PARTS: [&str; 3] = [
 ];
 /// One file instead of those, and one after all others.
 const VARIABLES: [&str; 2] = ["CONTAINERS_CONF", "CONTAINERS_CONF_OVERRIDE"];
+/// Where Podman 4 has them, with CNI.
+const LISTS: &str = "etc/cni/net.d";
 /// A larger file is no configuration, in bytes.
 const LARGEST: u64 = 1 << 20;
 
@@ -31,6 +34,33 @@ struct Containers {
 #[derive(Default, Deserialize)]
 struct Network {
     network_config_dir: Option<PathBuf>,
+}
+
+/// The networks of Podman, as its files have them.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// Those that could be read.
+    pub(crate) networks: Vec<Declared>,
+    /// Why there may be more. Then none may be taken for removed.
+    pub(crate) unread: Option<Error>,
+}
+
+/// The networks that Podman has below `root`, and those that CNI has.
+pub(crate) fn known(root: &Path) -> Known {
+    let (mut directories, unread) = directories(root, |name| std::env::var_os(name));
+    directories.push(root.join(LISTS));
+    let mut known = Known { unread, ..Known::default() };
+    for directory in directories {
+        let (declared, unread) = cni::list::declared_or_unread(&directory);
+        known.networks.extend(declared.into_iter().filter_map(|network| {
+            Some(Declared { name: network.name.parse().ok()?, subnets: network.subnets })
+        }));
+        if let Some(path) = unread.first() {
+            let what = format!("{} declares networks, and cannot be read", path.display());
+            known.unread.get_or_insert(Error::invalid(what));
+        }
+    }
+    known
 }
 
 /// The directories below `root`, the one that holds last. A directory too many keeps a network that Podman has
@@ -96,6 +126,8 @@ fn named_in(file: &Path) -> Result<Option<PathBuf>> {
 mod tests {
     use super::*;
 
+    const FRONT: &str = r#"{"name": "front", "subnets": [{"subnet": "10.1.0.0/24"}]}"#;
+
     #[test]
     fn every_directory_that_a_file_names_counts() {
         let root = tempfile::tempdir().unwrap();
@@ -121,5 +153,24 @@ mod tests {
         assert_eq!(places, [usual[0], usual[1], "a", "b"]);
         let error = error.unwrap();
         assert!(error.contains("containers.conf.d/2.conf, Podman's configuration"), "{error}");
+    }
+
+    #[test]
+    fn what_podman_has_is_known() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("etc/containers/networks");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("front.json"), FRONT).unwrap();
+        let front = Declared {
+            name: "front".parse().unwrap(),
+            subnets: vec!["10.1.0.0/24".parse().unwrap()],
+        };
+        let read = known(root.path());
+        assert_eq!(read.networks, std::slice::from_ref(&front));
+        assert!(read.unread.is_none());
+        std::fs::write(directory.join("broken.json"), "{").unwrap();
+        let read = known(root.path());
+        assert_eq!(read.networks, [front]);
+        assert!(read.unread.unwrap().to_string().contains("networks/broken.json"));
     }
 }

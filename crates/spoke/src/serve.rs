@@ -50,11 +50,11 @@ use rustix::mount::{MountFlags, mount_remount};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::cli;
 use crate::context_pool::ContextPool;
 use crate::event::{Event, What};
 use crate::host_context::HostContext;
 use crate::sockets::{Inherited, Kept, Made, Only};
+use crate::views::Views;
 use crate::web::http::HttpListener;
 use crate::{fd_store, notify, sockets, time};
 use backstage::Stage;
@@ -97,6 +97,8 @@ pub(crate) struct Daemon {
     many: OnceLock<Arc<hosts::Hosts>>,
     /// Which of Docker's engines restore containers that went on without them. One that does not answer is not there.
     restoring: Mutex<BTreeMap<PathBuf, bool>>,
+    /// What it reports as commands show it.
+    views: Views,
 }
 
 /// Why the daemon ends.
@@ -133,7 +135,7 @@ struct Serving {
 
 /// Serves until it is stopped. Fails before any change where the configuration cannot be served or
 /// another daemon serves already.
-pub(crate) fn run(mut config: Config) -> Result<()> {
+pub(crate) fn run(mut config: Config, views: Views) -> Result<()> {
     if let Ok(name) = std::env::var(MANAGED) {
         config.docker.driver = Some(name);
         unlock_parameters()?;
@@ -142,7 +144,7 @@ pub(crate) fn run(mut config: Config) -> Result<()> {
     let mut doors = Listeners::open(&config)?;
     let signals = Signals::new([SIGTERM, SIGINT])
         .map_err(|cause| Error::os("listening to signals", cause))?;
-    let daemon = Arc::new(Daemon::new(config, std::mem::take(&mut doors.kept))?);
+    let daemon = Arc::new(Daemon::new(config, std::mem::take(&mut doors.kept), views)?);
     doors.open_dhcp(daemon.context_pool.config(), &daemon.journal);
     let subscriptions = Subscriptions::open()?;
     daemon.raise();
@@ -224,7 +226,7 @@ impl Listeners {
 }
 
 impl Daemon {
-    fn new(config: Config, kept: Kept) -> Result<Self> {
+    fn new(config: Config, kept: Kept, views: Views) -> Result<Self> {
         let journal = Arc::new(Journal::new(&config));
         let gate = fence::FenceGate::new(&config, journal.metrics.fence());
         Ok(Self {
@@ -240,6 +242,7 @@ impl Daemon {
             stopped: (Mutex::new(false), Condvar::new()),
             names: Mutex::new(None),
             fd_store: Arc::new(fd_store::FdStore::new(kept)),
+            views,
         })
     }
 
@@ -413,13 +416,15 @@ impl Daemon {
     /// Sentences about the networks of this host that have the same addresses.
     fn clashes(&self) -> Result<BTreeSet<String>> {
         self.context_pool.with(|host_context| {
-            cli::clashes(&|| Ok(host_context.engine()), self.context_pool.config())
+            (self.views.clashes)(&|| Ok(host_context.engine()), self.context_pool.config())
         })
     }
 
     fn figures(&self) -> Result<String> {
-        let book =
-            self.context_pool.with(|host_context| metrics::Book::read(&host_context.engine()))?;
+        let read = |host_context: &HostContext| {
+            metrics::Book::read(&host_context.engine(), self.views.pools)
+        };
+        let book = self.context_pool.with(read)?;
         self.journal.metrics.text(&book)
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn claims(
     networks: &[Network],
     facts: &HostFacts,
 ) -> Vec<Claimed> {
-    let described = crate::netavark::known(&host_context.root).networks;
+    let described = crate::podman_places::known(&host_context.root).networks;
     let described: BTreeSet<NetworkName> = described.into_iter().map(|it| it.name).collect();
     let mut claims = ours(networks, &described, facts);
     claims.extend(declared(&host_context.root.join("etc/cni/net.d"), Owner::Cni));

@@ -1,11 +1,12 @@
 //! `spoke gc` with Docker plugins: pending cleanups, and plugins that do not answer.
 
 use model::{Error, Result};
-use remote::{CleanupSubject, DeadEnd, PendingCleanup, Urgency};
+use remote::{DeadEnd, PendingCleanup, Urgency};
 
 use super::HostContext;
 use super::args::GcArgs;
 use super::view::FindingView;
+use crate::views::debtor;
 
 /// Carries out pending cleanups, or only shows them.
 pub(super) fn collect(gc: &GcArgs, host_context: &HostContext) -> Result<Vec<FindingView>> {
@@ -41,7 +42,7 @@ fn written_off(debt: &PendingCleanup, remaining: &str) -> FindingView {
 
 fn view(debt: &PendingCleanup, done: bool) -> FindingView {
     let driver = debt.driver.as_ref().map_or("?", |driver| driver.as_str());
-    let who = who(debt);
+    let who = debtor(debt);
     let tried = match (debt.tries, debt.error.as_str()) {
         (0, _) | (_, "") => String::new(),
         (1, error) => format!(", tried once: {error}"),
@@ -63,17 +64,6 @@ fn view(debt: &PendingCleanup, done: bool) -> FindingView {
         why: format!("for {who}{tried}{hint}"),
         remedy: if is_kept { "keep" } else { "settle" },
         done,
-    }
-}
-
-/// The object of the cleanup.
-pub(crate) fn who(debt: &PendingCleanup) -> String {
-    match &debt.who {
-        CleanupSubject::Network(name) => format!("network {name}"),
-        CleanupSubject::Attachment(id) => id.to_string(),
-        CleanupSubject::Unreadable => {
-            format!("nobody knows whom, {} cannot be read", debt.log_file)
-        }
     }
 }
 

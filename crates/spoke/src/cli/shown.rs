@@ -6,9 +6,6 @@ mod events;
 mod explained;
 mod network;
 
-use std::sync::Arc;
-
-use ::docker::api::Container;
 use config::Config;
 use engine::Engine;
 use model::{Attachment, Error, Result};
@@ -17,31 +14,16 @@ use page::{Content, Numbered, View};
 
 use super::mapped::Mapped;
 use super::titles::Titles;
-use super::{HostContext, HostFacts, doctor, ipam, ports, ps, summary};
-use crate::cloud::Listed;
-use crate::dataplane::Foreign;
+use super::{HostContext, doctor, ipam, ports, ps, summary};
 use crate::hosts::{self, Ask, Reply};
 use crate::time::rfc3339;
+use crate::views::Outside;
 
 /// A part of the list has so many ports.
 const PORTS: usize = 500;
 
 /// How many events the overview and a container show.
 const LAST: usize = 8;
-
-/// What the daemon has that a view may need.
-pub(crate) struct Outside<'a> {
-    /// The kernel's links, routes and packet filter, not older than a few seconds.
-    pub(crate) facts: &'a dyn Fn() -> Result<HostFacts>,
-    /// The running containers of each Docker Engine of this host.
-    pub(crate) running: &'a dyn Fn() -> Vec<Result<Vec<Container>>>,
-    /// Third-party Docker plugins.
-    pub(crate) foreign: &'a dyn Fn() -> Result<Arc<Foreign>>,
-    /// Neutron, where this host is configured for one.
-    pub(crate) neutron: &'a dyn Fn() -> Result<Option<Arc<neutron::Neutron>>>,
-    /// The networks that the Docker Engines of this host list.
-    pub(crate) listed: &'a dyn Fn() -> Option<Listed>,
-}
 
 /// A view's content, and why something may be missing there; `None` for what is no document.
 pub(crate) fn content<'a>(

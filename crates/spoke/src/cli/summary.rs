@@ -9,19 +9,7 @@ use model::{Network, Result};
 use super::titles::Titles;
 use super::usage::{self, Taken};
 use super::{HostContext, doctor, findings};
-
-/// How full a pool is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PoolUse {
-    /// Its network.
-    pub(crate) network: String,
-    /// Its subnets.
-    pub(crate) pool: String,
-    /// How many addresses are held.
-    pub(crate) used: u64,
-    /// How many can still be allocated.
-    pub(crate) free: u64,
-}
+use crate::views::PoolUse;
 
 /// One sentence for each subnet of this host that two networks use, as `spoke doctor` says it.
 pub(crate) fn clashes<'a>(

@@ -10,7 +10,6 @@ use cni::wire::{Command, Document, Environment, Failure, Version};
 use cni::{Output, Plugin};
 use config::Config;
 use container::{Ended, Ending};
-use image::Locator;
 use kurma::config::Sandboxing;
 use kurma::exec_cni::{self, Shown, Tenancy};
 use kurma::plugin::{Direct, Wanted};
@@ -20,20 +19,8 @@ use rustix::process::geteuid;
 use serde_json::{Map, Value};
 
 use super::Host;
+use super::by_cni::{image, text};
 use crate::standard;
-
-/// The plugin's `type`, and the name of its executable.
-pub(crate) const TYPE: &str = "spoke-image";
-
-/// The directory of CNI runtimes' networks, below the root.
-const NETWORKS: &str = "etc/cni/net.d";
-
-/// The images that plugins of this type in the CNI configurations of the host at `root` name. One that
-/// no call could read is none.
-pub(crate) fn named_by_cni(root: &Path) -> Vec<Locator> {
-    let plugins = cni::list::plugins(&root.join(NETWORKS), TYPE);
-    plugins.iter().filter_map(|fields| image(fields).ok()).collect()
-}
 
 /// How long the image's plugin may take. Runtimes give up after two minutes.
 const LIMIT: Duration = Duration::from_secs(100);
@@ -197,36 +184,6 @@ impl Spec {
     }
 }
 
-/// The image that a configuration names.
-fn image(fields: &Map<String, Value>) -> Result<Locator> {
-    let written = text(fields, "image")?
-        .ok_or_else(|| Error::invalid("\"image\" is missing: say where the plugin's image is"))?;
-    locator(written, text(fields, "digest")?)
-}
-
-fn text<'f>(fields: &'f Map<String, Value>, key: &str) -> Result<Option<&'f str>> {
-    match fields.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.as_str())),
-        Some(other) => Err(Error::invalid(format!("{key:?} is {other}, which is no string"))),
-    }
-}
-
-fn locator(written: &str, digest: Option<&str>) -> Result<Locator> {
-    let whole = match digest {
-        None => written.to_owned(),
-        Some(digest) => format!("{written}@{digest}"),
-    };
-    let image: Locator = whole.parse().map_err(|error: Error| error.context("\"image\""))?;
-    match (digest, image.pin()) {
-        (Some(digest), None) => {
-            let what = format!("\"digest\" is {digest:?}: it should be sha256:… or sha512:…");
-            Err(Error::invalid(what))
-        }
-        (_, _) => Ok(image),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,14 +208,6 @@ mod tests {
         );
         assert_eq!((spec.plugin.as_str(), spec.network.as_str()), ("bridge", "n"));
         assert!(spec.wanted.sandboxing.privileged);
-    }
-
-    #[test]
-    fn a_digest_is_a_pin() {
-        let hex = "0".repeat(64);
-        let pinned = locator("docker://h.i/x", Some(&format!("sha256:{hex}"))).unwrap();
-        assert_eq!(pinned.pin().unwrap().hex(), hex);
-        assert!(locator("docker://h.i/x", Some("latest")).is_err());
     }
 
     #[test]

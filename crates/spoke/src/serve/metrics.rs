@@ -20,8 +20,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::fence::Counts;
-use crate::cli::{self, PoolUse};
 use crate::event::What;
+use crate::views::PoolUse;
 pub(crate) use hosts::HostFigures;
 pub(crate) use traffic::Traffic;
 
@@ -87,11 +87,14 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// The present state.
+    /// The present state, with the pools as commands show them.
     ///
     /// # Errors
     /// Where the store cannot be read.
-    pub(crate) fn read(engine: &Engine) -> Result<Self> {
+    pub(crate) fn read(
+        engine: &Engine,
+        pools: fn(&Engine, &[Network]) -> Result<Vec<PoolUse>>,
+    ) -> Result<Self> {
         let (networks, attachments) = (engine.records.networks()?, engine.records.attachments()?);
         // Without the kernel's counters the others are right.
         let mut traffic = Traffic::read(&attachments).unwrap_or_default();
@@ -100,7 +103,7 @@ impl Book {
                 traffic.add_quota(record, quota.bytes, used);
             }
         }
-        let pools = cli::pools(engine, &networks)?;
+        let pools = pools(engine, &networks)?;
         Ok(Self { pools, attachments, ports: engine.records.ports()?.len(), networks, traffic })
     }
 }

@@ -11,7 +11,6 @@ use engine::{Finding, Mode, Reconciled, Remedy};
 
 use super::backstage::Stage;
 use super::{Daemon, kurma};
-use crate::cli;
 use crate::event::{Event, What};
 use crate::time;
 
@@ -75,7 +74,7 @@ fn notice_of(daemon: &Daemon, notice: &Notice) {
         }
         Notice::Unclaimed { .. } | Notice::Unlisted { .. } => say(Level::Warn),
         Notice::Reclaimed { finding, .. } => {
-            let (kind, _) = cli::finding(finding);
+            let (kind, _) = (daemon.views.finding)(finding);
             report(daemon, kind, finding.remedy, &notice.to_string());
         }
         Notice::Unknown { network, name } => {
@@ -91,7 +90,7 @@ fn notice_of(daemon: &Daemon, notice: &Notice) {
 fn announce(daemon: &Daemon, found: &[Finding], reported: &mut BTreeSet<String>) {
     let mut doubtful = BTreeSet::new();
     for finding in found {
-        let (kind, sentence) = cli::finding(finding);
+        let (kind, sentence) = (daemon.views.finding)(finding);
         let is_news = match finding.remedy {
             Remedy::Free => true,
             Remedy::Quarantine => {

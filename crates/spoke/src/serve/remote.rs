@@ -17,10 +17,10 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::Daemon;
-use crate::cli;
 use crate::dataplane::Foreign;
 use crate::event::{Event, What};
 use crate::time;
+use crate::views::debtor;
 
 /// The interval of checks without a notification: other processes add pending cleanups, too.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -346,5 +346,5 @@ impl Keeper<'_> {
 
 fn sentence(verb: &str, debt: &PendingCleanup) -> String {
     let driver = debt.driver.as_ref().map_or("?", |driver| driver.as_str());
-    format!("plugin {driver} {verb} {} for {}", debt.what, cli::debtor(debt))
+    format!("plugin {driver} {verb} {} for {}", debt.what, debtor(debt))
 }

@@ -17,11 +17,12 @@ use page::{Content, Frame, View};
 use super::Daemon;
 use crate::facts::HostFacts;
 use crate::host_context::HostContext;
+use crate::hosts;
 use crate::sockets::{self, Made};
 use crate::time;
+use crate::views::Outside;
 use crate::web::http::{Connection, HttpListener};
 use crate::web::{self, Refusal, Request};
-use crate::{cli, hosts};
 
 /// What this host is called.
 const HOSTNAME: &str = "/proc/sys/kernel/hostname";
@@ -213,15 +214,15 @@ impl Daemon {
         let pool = &self.context_pool;
         let config = pool.config();
         let is_neutron = config.kuryr.enabled || config.neutron.is_some();
-        let outside = cli::Outside {
+        let outside = Outside {
             facts: &|| shared.facts(),
-            running: &|| crate::running(&config.docker),
+            running: &|| crate::engines::running(&config.docker),
             foreign: &|| pool.foreign(),
             neutron: &|| is_neutron.then(|| pool.neutron()).transpose(),
-            listed: &|| crate::cloud::listed(&config.docker, crate::TIMEOUT),
+            listed: &|| crate::cloud::listed(&config.docker, crate::engines::TIMEOUT),
         };
         pool.with(|host_context: &HostContext| {
-            cli::content(view, &|| Ok(host_context.engine()), config, &outside)
+            (self.views.content)(view, &|| Ok(host_context.engine()), config, &outside)
         })
     }
 
